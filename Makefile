@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Thin recipes; CONTRIBUTING.md says when to use which.
+ARCH ?= arm64
+OUT ?= demo
+
+PYTHON := .venv/bin/python
+C_FILES := $(shell git ls-files 'guest/*.[ch]' 'plugin/*.[ch]' 2>/dev/null)
+
+setup: .venv/installed
+
+.venv/installed: requirements.lock pyproject.toml setup.py packages/run.txt $(C_FILES)
+	scripts/install-packages packages/run.txt
+	test -x $(PYTHON) || python3 -m venv .venv
+	$(PYTHON) -m pip -q install --require-hashes -r requirements.lock
+	$(PYTHON) -m pip -q install --no-deps --no-build-isolation -e .
+	touch $@
+
+demo: setup
+	scripts/demo .venv/bin/kentry $(ARCH) $(OUT)
+
+test-setup: setup
+	scripts/install-packages packages/test.txt
+
+test: test-setup
+	$(PYTHON) -m pytest
+
+check: test-setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	clang-format --dry-run --Werror $(C_FILES)
+
+bench: setup
+	$(PYTHON) bench/run.py
+
+docs: setup
+	$(PYTHON) scripts/docs.py
+
+clean:
+	rm -rf .venv src/kentry/native src/*.egg-info build demo
+
+.PHONY: setup demo test-setup test check bench docs clean

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * arm64 system calls: number in x8, arguments in x0-x5, entered by "svc #0",
+ * result in x0; every other register is preserved by the kernel.
+ */
+#ifndef KENTRY_ARCH_H
+#define KENTRY_ARCH_H
+
+#include "marks.h"
+
+#define ARCH_NAME "arm64"
+#define NR_OF(name, generic, x86, i386) generic
+
+#define MARK_ASM(n) "movz xzr, #(" STR(MARK_ARM64_BASE_ASM) " + " STR(n) ")\n\t"
+#define MARK_ARM64_BASE_ASM 0xAB00
+
+static inline long syscall6(long nr, long a, long b, long c, long d, long e, long f)
+{
+	register long x8 __asm__("x8") = nr;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+
+	__asm__ volatile("svc #0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			 : "memory", "cc");
+	return x0;
+}
+
+#endif

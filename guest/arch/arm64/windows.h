@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * arm64: the windows, one set for each entry instruction, and where the program starts.
+ * What stands between the two marks is spelled out, so its length is known.
+ */
+#ifndef KENTRY_WINDOWS_H
+#define KENTRY_WINDOWS_H
+
+/* One window of one call: user side 1 instruction, the svc. */
+static void window_one(struct work *w)
+{
+	register long x8 __asm__("x8") = w->first.nr;
+	register long x0 __asm__("x0") = w->first.args[0];
+	register long x1 __asm__("x1") = w->first.args[1];
+	register long x2 __asm__("x2") = w->first.args[2];
+	register long x3 __asm__("x3") = w->first.args[3];
+
+	__asm__ volatile(MARK_ASM(MARK_BEGIN) "svc #0\n\t" MARK_ASM(MARK_END)
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3)
+			 : "memory", "cc");
+	w->first.ret = x0;
+}
+
+/*
+ * One window of two calls.  User side: svc, then one move for each of the second
+ * call's three arguments and its number, svc.  `chain` leaves the first call's
+ * result in place as the second's first argument (openat, close): one move less.
+ */
+/* clang-format off */
+#define WINDOW_TWO(name, move_first)								\
+	static void name(struct work *w)							\
+	{											\
+		register long x8 __asm__("x8") = w->first.nr;					\
+		register long x0 __asm__("x0") = w->first.args[0];				\
+		register long x1 __asm__("x1") = w->first.args[1];				\
+		register long x2 __asm__("x2") = w->first.args[2];				\
+		register long x3 __asm__("x3") = w->first.args[3];				\
+		register long x9 __asm__("x9") = w->second.args[0];				\
+		register long x10 __asm__("x10") = w->second.args[1];				\
+		register long x11 __asm__("x11") = w->second.args[2];				\
+		register long x12 __asm__("x12") = w->second.nr;				\
+		long first;									\
+												\
+		__asm__ volatile(								\
+			MARK_ASM(MARK_BEGIN)							\
+			"svc #0\n\t"								\
+			"mov %[first], x0\n\t"							\
+			move_first								\
+			"mov x1, x10\n\t"							\
+			"mov x2, x11\n\t"							\
+			"mov x8, x12\n\t"							\
+			"svc #0\n\t"								\
+			MARK_ASM(MARK_END)							\
+			: "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x8), [first] "=&r"(first)		\
+			: "r"(x3), "r"(x9), "r"(x10), "r"(x11), "r"(x12)			\
+			: "memory", "cc");							\
+		w->first.ret = first;								\
+		w->second.ret = x0;								\
+	}
+/* clang-format on */
+WINDOW_TWO(window_two, "mov x0, x9\n\t")
+WINDOW_TWO(window_chain, "")
+
+static const struct entry entries[] = {
+	{ "svc", 0, window_one, window_two, window_chain },
+};
+
+#define USER_ONE 1
+#define USER_TWO 7
+#define USER_CHAIN 6
+
+/* The kernel hands PID 1 its stack with argc at the top. */
+__asm__(".globl _start\n"
+	"_start:\n\t"
+	"mov x29, #0\n\t"
+	"mov x30, #0\n\t"
+	"mov x0, sp\n\t"
+	"and sp, x0, #-16\n\t"
+	"bl probe_start\n\t"
+	"brk #0\n");
+
+#endif

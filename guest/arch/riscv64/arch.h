@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * riscv64 system calls: number in a7, arguments in a0-a5, entered by "ecall",
+ * result in a0; every other register is preserved by the kernel.
+ */
+#ifndef KENTRY_ARCH_H
+#define KENTRY_ARCH_H
+
+#include "marks.h"
+
+#define ARCH_NAME "riscv64"
+#define NR_OF(name, generic, x86, i386) generic
+
+#define MARK_ASM(n) "lui x0, (" STR(MARK_RISCV64_BASE_ASM) " + " STR(n) ")\n\t"
+#define MARK_RISCV64_BASE_ASM 0xABC00
+
+static inline long syscall6(long nr, long a, long b, long c, long d, long e, long f)
+{
+	register long a7 __asm__("a7") = nr;
+	register long a0 __asm__("a0") = a;
+	register long a1 __asm__("a1") = b;
+	register long a2 __asm__("a2") = c;
+	register long a3 __asm__("a3") = d;
+	register long a4 __asm__("a4") = e;
+	register long a5 __asm__("a5") = f;
+
+	__asm__ volatile("ecall"
+			 : "+r"(a0)
+			 : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
+			 : "memory");
+	return a0;
+}
+
+#endif

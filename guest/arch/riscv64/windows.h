@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * riscv64: the windows, one set for each entry instruction, and where the program starts.
+ * What stands between the two marks is spelled out, so its length is known.
+ */
+#ifndef KENTRY_WINDOWS_H
+#define KENTRY_WINDOWS_H
+
+/* One window of one call: user side 1 instruction, the ecall. */
+static void window_one(struct work *w)
+{
+	register long a7 __asm__("a7") = w->first.nr;
+	register long a0 __asm__("a0") = w->first.args[0];
+	register long a1 __asm__("a1") = w->first.args[1];
+	register long a2 __asm__("a2") = w->first.args[2];
+	register long a3 __asm__("a3") = w->first.args[3];
+
+	__asm__ volatile(MARK_ASM(MARK_BEGIN) "ecall\n\t" MARK_ASM(MARK_END)
+			 : "+r"(a0)
+			 : "r"(a7), "r"(a1), "r"(a2), "r"(a3)
+			 : "memory");
+	w->first.ret = a0;
+}
+
+/* Two calls, as on arm64: ecall, keep the result, the moves, ecall. */
+/* clang-format off */
+#define WINDOW_TWO(name, move_first)								\
+	static void name(struct work *w)							\
+	{											\
+		register long a7 __asm__("a7") = w->first.nr;					\
+		register long a0 __asm__("a0") = w->first.args[0];				\
+		register long a1 __asm__("a1") = w->first.args[1];				\
+		register long a2 __asm__("a2") = w->first.args[2];				\
+		register long a3 __asm__("a3") = w->first.args[3];				\
+		register long t0 __asm__("t0") = w->second.args[0];				\
+		register long t1 __asm__("t1") = w->second.args[1];				\
+		register long t2 __asm__("t2") = w->second.args[2];				\
+		register long t3 __asm__("t3") = w->second.nr;					\
+		long first;									\
+												\
+		__asm__ volatile(								\
+			MARK_ASM(MARK_BEGIN)							\
+			"ecall\n\t"								\
+			"mv %[first], a0\n\t"							\
+			move_first								\
+			"mv a1, t1\n\t"								\
+			"mv a2, t2\n\t"								\
+			"mv a7, t3\n\t"								\
+			"ecall\n\t"								\
+			MARK_ASM(MARK_END)							\
+			: "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a7), [first] "=&r"(first)		\
+			: "r"(a3), "r"(t0), "r"(t1), "r"(t2), "r"(t3)				\
+			: "memory");								\
+		w->first.ret = first;								\
+		w->second.ret = a0;								\
+	}
+/* clang-format on */
+WINDOW_TWO(window_two, "mv a0, t0\n\t")
+WINDOW_TWO(window_chain, "")
+
+static const struct entry entries[] = {
+	{ "ecall", 0, window_one, window_two, window_chain },
+};
+
+#define USER_ONE 1
+#define USER_TWO 7
+#define USER_CHAIN 6
+
+/* The kernel hands PID 1 its stack with argc at the top. */
+__asm__(".globl _start\n"
+	"_start:\n\t"
+	".option push\n\t"
+	".option norelax\n\t"
+	"la gp, __global_pointer$\n\t"
+	".option pop\n\t"
+	"li ra, 0\n\t"
+	"mv a0, sp\n\t"
+	"andi sp, sp, -16\n\t"
+	"call probe_start\n\t"
+	"ebreak\n");
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * x86-64 system calls: number in rax, arguments in rdi rsi rdx r10 r8 r9,
+ * entered by "syscall", result in rax; rcx and r11 are clobbered.
+ * "int $0x80" takes i386 numbers, arguments in ebx ecx edx esi edi ebp; pointers
+ * must lie below 4 GiB, which is why the probe is linked at a fixed low address.
+ */
+#ifndef KENTRY_ARCH_H
+#define KENTRY_ARCH_H
+
+#include "marks.h"
+
+#define ARCH_NAME "x86_64"
+#define ARCH_COMPAT_ENTRY "int80"
+#define NR_OF(name, generic, x86, i386) x86
+
+#define MARK_ASM(n) ".byte 0x0f, 0x1f, 0x84, 0x00, " STR(n) ", 0xbc, 0xab, 0x5a\n\t"
+
+static inline long syscall6(long nr, long a, long b, long c, long d, long e, long f)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+	long rax = nr;
+
+	__asm__ volatile("syscall"
+			 : "+a"(rax)
+			 : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory", "cc");
+	return rax;
+}
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * x86_64: the windows, one set for each entry instruction, and where the program starts.
+ * What stands between the two marks is spelled out, so its length is known.
+ */
+#ifndef KENTRY_WINDOWS_H
+#define KENTRY_WINDOWS_H
+
+/* One window of one call: user side 1 instruction, the syscall. */
+static void window_one(struct work *w)
+{
+	register long r10 __asm__("r10") = w->first.args[3];
+	long rax = w->first.nr;
+
+	__asm__ volatile(MARK_ASM(MARK_BEGIN) "syscall\n\t" MARK_ASM(MARK_END)
+			 : "+a"(rax)
+			 : "D"(w->first.args[0]), "S"(w->first.args[1]), "d"(w->first.args[2]),
+			   "r"(r10)
+			 : "rcx", "r11", "memory", "cc");
+	w->first.ret = rax;
+}
+
+/* Two calls, as on arm64: syscall, keep the result, the moves, syscall. */
+/* clang-format off */
+#define WINDOW_TWO(name, move_first)								\
+	static void name(struct work *w)							\
+	{											\
+		register long r10 __asm__("r10") = w->first.args[3];				\
+		register long r12 __asm__("r12") = w->second.args[0];				\
+		register long r13 __asm__("r13") = w->second.args[1];				\
+		register long r14 __asm__("r14") = w->second.args[2];				\
+		register long r15 __asm__("r15") = w->second.nr;				\
+		long rax = w->first.nr, rdi = w->first.args[0];					\
+		long rsi = w->first.args[1], rdx = w->first.args[2], first;			\
+												\
+		__asm__ volatile(								\
+			MARK_ASM(MARK_BEGIN)							\
+			"syscall\n\t"								\
+			"mov %%rax, %[first]\n\t"						\
+			move_first								\
+			"mov %%r13, %%rsi\n\t"							\
+			"mov %%r14, %%rdx\n\t"							\
+			"mov %%r15, %%rax\n\t"							\
+			"syscall\n\t"								\
+			MARK_ASM(MARK_END)							\
+			: "+a"(rax), "+D"(rdi), "+S"(rsi), "+d"(rdx), [first] "=&r"(first)	\
+			: "r"(r10), "r"(r12), "r"(r13), "r"(r14), "r"(r15)			\
+			: "rcx", "r11", "memory", "cc");					\
+		w->first.ret = first;								\
+		w->second.ret = rax;								\
+	}
+/* clang-format on */
+WINDOW_TWO(window_two, "mov %%r12, %%rdi\n\t")
+WINDOW_TWO(window_chain, "mov %%rax, %%rdi\n\t")
+
+/* Kernels before 6.7 clear r8-r11 on int $0x80, so nothing is kept there. */
+static void window_one_int80(struct work *w)
+{
+	long rax = w->first.nr;
+
+	__asm__ volatile(MARK_ASM(MARK_BEGIN) "int $0x80\n\t" MARK_ASM(MARK_END)
+			 : "+a"(rax)
+			 : "b"(w->first.args[0]), "c"(w->first.args[1]), "d"(w->first.args[2]),
+			   "S"(w->first.args[3])
+			 : "r8", "r9", "r10", "r11", "memory", "cc");
+	w->first.ret = (int)rax;
+}
+
+/* clang-format off */
+#define WINDOW_TWO_INT80(name, move_first)							\
+	static void name(struct work *w)							\
+	{											\
+		register long r12 __asm__("r12") = w->second.args[0];				\
+		register long r13 __asm__("r13") = w->second.args[1];				\
+		register long r14 __asm__("r14") = w->second.args[2];				\
+		register long r15 __asm__("r15") = w->second.nr;				\
+		long rax = w->first.nr, rbx = w->first.args[0];					\
+		long rcx = w->first.args[1], rdx = w->first.args[2];				\
+		register long first __asm__("rdi");						\
+												\
+		__asm__ volatile(								\
+			MARK_ASM(MARK_BEGIN)							\
+			"int $0x80\n\t"								\
+			"mov %%rax, %%rdi\n\t"							\
+			move_first								\
+			"mov %%r13, %%rcx\n\t"							\
+			"mov %%r14, %%rdx\n\t"							\
+			"mov %%r15, %%rax\n\t"							\
+			"int $0x80\n\t"								\
+			MARK_ASM(MARK_END)							\
+			: "+a"(rax), "+b"(rbx), "+c"(rcx), "+d"(rdx), "=&r"(first)		\
+			: "S"(w->first.args[3]), "r"(r12), "r"(r13), "r"(r14), "r"(r15)		\
+			: "r8", "r9", "r10", "r11", "memory", "cc");				\
+		w->first.ret = (int)first;							\
+		w->second.ret = (int)rax;							\
+	}
+/* clang-format on */
+WINDOW_TWO_INT80(window_two_int80, "mov %%r12, %%rbx\n\t")
+WINDOW_TWO_INT80(window_chain_int80, "mov %%rax, %%rbx\n\t")
+
+static const struct entry entries[] = {
+	{ "syscall", 0, window_one, window_two, window_chain },
+	{ "int80", 1, window_one_int80, window_two_int80, window_chain_int80 },
+};
+
+#define USER_ONE 1
+#define USER_TWO 7
+/* rax is not the first argument's register here, so a chain needs its move too. */
+#define USER_CHAIN 7
+
+/* The kernel hands PID 1 its stack with argc at the top. */
+__asm__(".globl _start\n"
+	"_start:\n\t"
+	"xor %ebp, %ebp\n\t"
+	"mov %rsp, %rdi\n\t"
+	"and $-16, %rsp\n\t"
+	"call probe_start\n\t"
+	"ud2\n");
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How a case is written: one file in cases/ with one CASE(), nothing else to edit.
+ * CASE() puts the record where the probe finds it, and its name, entries and summary
+ * into an ELF section of their own, from which kentry reads the catalogue.
+ */
+#ifndef KENTRY_CASE_H
+#define KENTRY_CASE_H
+
+#include "probe.h"
+#include "arch.h"
+#include "numbers.h"
+
+#define O_RDONLY 0
+#define O_WRONLY 1
+#define AT_FDCWD -100
+#define CLOCK_MONOTONIC 1
+#define ENOSYS 38
+
+#define CALL(name, ...)                                                            \
+	{                                                                          \
+		.nr = NR_##name, .compat_nr = NR32_##name, .args = { __VA_ARGS__ } \
+	}
+
+#ifdef ARCH_COMPAT_ENTRY
+#define ENTRIES_ALL "native," ARCH_COMPAT_ENTRY
+#else
+#define ENTRIES_ALL "native"
+#endif
+#define ENTRIES_NATIVE "native"
+
+#define CASE_(symbol, case_name, entries_text, summary_text, ...)                           \
+	static const char catalogue_##symbol[]                                              \
+		__attribute__((section(".kentry.catalogue"), used, aligned(1))) = case_name \
+		"|" entries_text "|" summary_text;                                          \
+	static const struct probe_case case_##symbol = { .name = case_name, __VA_ARGS__ };  \
+	static const struct probe_case *const case_pointer_##symbol                         \
+		__attribute__((section("kentry_cases"), used)) = &case_##symbol
+
+/* CASE(name, summary, fields...): a case that every entry instruction can run. */
+#define CASE(symbol, name, summary, ...) CASE_(symbol, name, ENTRIES_ALL, summary, __VA_ARGS__)
+/* One that has no system call to enter by another instruction. */
+#define CASE_NATIVE(symbol, name, summary, ...) \
+	CASE_(symbol, name, ENTRIES_NATIVE, summary, __VA_ARGS__)
+
+#endif

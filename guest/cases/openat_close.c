@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "case.h"
+
+CASE(openat_close, "openat+close", "openat of /dev/null for reading, then close",
+     .shape = SHAPE_CHAIN, .first = CALL(openat, AT_FDCWD, (long)"/dev/null", O_RDONLY),
+     .second = CALL(close), .want_first = ANY_RESULT, .want_second = 0);

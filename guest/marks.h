@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Marks: the no-op instructions by which the probe speaks to the plugin.
+ *
+ * A mark is a no-op of its architecture with a magic operand; its low byte is
+ * one of the numbers below.  The plugin knows a mark by its encoding when QEMU
+ * translates it, so neither side ever needs an address of the other.
+ *
+ *	arm64	movz xzr, #0xABnn
+ *	riscv64	lui x0, 0xABCnn				(a HINT)
+ *	x86_64	nopl 0x5AABBCnn(%rax,%rax)		(8 bytes)
+ *
+ * Shared by guest/ and plugin/, so the two cannot disagree.
+ */
+#ifndef KENTRY_MARKS_H
+#define KENTRY_MARKS_H
+
+#define MARK_BEGIN 0x01 /* a window opens after this instruction */
+#define MARK_END 0x02	/* and closes before this one */
+#define MARK_BIT0 0x10	/* one bit of a message, most significant first; */
+#define MARK_BIT1 0x11	/* a newline byte ends the message */
+#define MARK_IDLE 0x20	/* instrument nothing but marks */
+#define MARK_COUNT 0x21 /* count every instruction */
+#define MARK_PATH 0x22	/* count, and record every kernel instruction */
+
+#define MARK_RISCV64_BASE 0xABC00u
+#define MARK_ARM64_BASE 0xAB00u
+#define MARK_X86_64_BASE 0x5AABBC00u
+
+#endif

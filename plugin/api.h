@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * QEMU's TCG plugin interface, every version of it, behind one face.
+ *
+ * No Debian package ships qemu-plugin.h, and it changed its ABI three times: counters
+ * became scoreboards (version 2, QEMU 9.0), instruction bytes are copied out (version
+ * 3, QEMU 9.1), callbacks carry user data (version 7, QEMU 11).  So the functions are
+ * declared here, as we use them, and looked up in the running QEMU with dlsym(); one
+ * plugin file then loads in QEMU 7.2 to 11.x.
+ *
+ * Limit: one vCPU.  Version 1's inline adds are not atomic.
+ */
+#ifndef KENTRY_API_H
+#define KENTRY_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t plugin_id;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+
+typedef struct {
+	const char *target_name;
+	struct {
+		int min, cur;
+	} version;
+	bool system_emulation;
+	union {
+		struct {
+			int smp_vcpus, max_vcpus;
+		} system;
+	};
+} qemu_info;
+
+/* Counters that generated code adds to without leaving it. */
+enum counter {
+	COUNT_KERNEL,
+	COUNT_FIRMWARE,
+	COUNT_USER,
+	COUNTERS,
+};
+
+typedef void (*tb_callback)(struct qemu_plugin_tb *tb);
+typedef void (*insn_callback)(unsigned int vcpu, void *data);
+
+/* 0, or -1 with a line on stderr when this QEMU lacks a function we need. */
+int api_install(plugin_id id, const qemu_info *info);
+int api_version(void);
+
+/*
+ * Calls `on_tb` for every block QEMU translates from now on and `on_exit` at the end.
+ * api_restart() throws all translated code away first; `after` is called when that has
+ * happened, which is some blocks later: until then the old instrumentation is live.
+ */
+void api_start(tb_callback on_tb, void (*on_exit)(void));
+void api_restart(void (*after)(void));
+
+size_t api_tb_insns(const struct qemu_plugin_tb *tb);
+struct qemu_plugin_insn *api_tb_insn(const struct qemu_plugin_tb *tb, size_t index);
+uint64_t api_insn_address(const struct qemu_plugin_insn *insn);
+/* Copies the instruction, or what of it fits into `room` bytes; returns how many that are. */
+size_t api_insn_bytes(const struct qemu_plugin_insn *insn, void *to, size_t room);
+/* malloc()ed by QEMU; the caller frees it. */
+char *api_insn_text(const struct qemu_plugin_insn *insn);
+
+void api_call_on_exec(struct qemu_plugin_insn *insn, insn_callback callback, void *data);
+void api_add_on_exec(struct qemu_plugin_insn *insn, enum counter counter);
+uint64_t api_counter(enum counter counter);
+
+#endif

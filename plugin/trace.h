@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The trace: what the plugin writes, kentry-trace version 1, lines of text.
+ *
+ *	kentry-trace 1
+ *	qemu TARGET api=N
+ *	message TEXT			the probe's words, in their place among the windows
+ *	insn INDEX ADDRESS BYTES TEXT	a kernel instruction, once, before a path uses it
+ *	path ID COUNT INDEX+LENGTH...	a distinct path, once, as runs over the indexes
+ *	window TIMES KERNEL FIRMWARE USER IRQS EXCEPTIONS ITERATIONS PATH
+ *					TIMES windows in a row with these counts; ITERATIONS:
+ *					how often REP instructions were dispatched beyond
+ *					once; PATH: an ID, or "-" where none was recorded
+ *	spoilt N			windows not counted: begun while the instrumentation was
+ *					changing, or not ended before the next one, or at all
+ *	check WINDOWS MISMATCHES	the self-check's result, where it was asked for
+ *	end WINDOWS			the last line; a trace without it was cut short
+ */
+#ifndef KENTRY_TRACE_H
+#define KENTRY_TRACE_H
+
+#include <stdint.h>
+
+#define NO_PATH (-1L)
+
+struct window {
+	uint64_t kernel, firmware, user, irqs, exceptions, iterations;
+	long path;
+};
+
+struct recorded_insn {
+	uint64_t address;
+	uint8_t bytes[16];
+	uint32_t length;
+	long index; /* in the trace; -1 until a path used it */
+	char *text;
+};
+
+int trace_open(const char *file, const char *target_name, int api_version);
+void trace_message(const char *text);
+void trace_window(const struct window *window);
+/* Writes the path if no equal one was written before; returns its id. */
+long trace_path(struct recorded_insn *const *insns, uint64_t count);
+void trace_close(uint64_t spoilt, int checked, uint64_t mismatches);
+
+#endif

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The cache folder, and files that are either whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from kentry.errors import UserError
+
+_HASH_CHUNK = 1 << 20
+
+
+def cache_dir(*parts: str) -> Path:
+    """A folder of the cache, made if need be.
+
+    It is $KENTRY_CACHE, or kentry below $XDG_CACHE_HOME, or ~/.cache/kentry.
+    """
+    base = os.environ.get("KENTRY_CACHE")
+    if not base:
+        xdg = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        base = os.path.join(xdg, "kentry")
+    folder = Path(base, *parts)
+    with no_space_is_an_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextlib.contextmanager
+def no_space_is_an_error(path: Path) -> Iterator[None]:
+    """Turns "disk full" and "not allowed" below into sentences that name `path`."""
+    try:
+        yield
+    except OSError as err:
+        if err.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UserError(
+                f"No space is left for {path}.",
+                "Free some, or name another folder in KENTRY_CACHE.",
+            ) from err
+        if err.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+            raise UserError(
+                f"{path} cannot be written: {err.strerror}.",
+                "Choose another place with -o, or name another folder in KENTRY_CACHE.",
+            ) from err
+        raise
+
+
+def sha256_of(path: Path) -> str:
+    """The file's SHA-256 in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_HASH_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes the whole file or none of it: a reader never sees half of one."""
+    with no_space_is_an_error(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+@contextlib.contextmanager
+def fresh_folder(final: Path) -> Iterator[Path]:
+    """A new empty folder beside `final` that becomes `final` when the block ends well."""
+    with no_space_is_an_error(final):
+        final.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name}."))
+        try:
+            yield work
+            if final.exists():
+                shutil.rmtree(final)
+            os.chmod(work, 0o755)
+            os.replace(work, final)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)

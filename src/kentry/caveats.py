@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every caveat: what a reader must know beside a number.
+
+A caveat is a kind and a sentence; it travels with the result, in JSON as
+{"kind", "text"}, and is printed under it.
+"""
+
+from __future__ import annotations
+
+Caveat = dict[str, str]
+
+
+def _caveat(kind: str, text: str) -> Caveat:
+    return {"kind": kind, "text": text}
+
+
+def not_time() -> Caveat:
+    """Every exact result carries it."""
+    return _caveat("not-time", "exact instruction counts under emulation; not time")
+
+
+def randomised() -> Caveat:
+    """The run left on what makes paths vary."""
+    return _caveat("randomised", "KASLR and stack-offset randomisation were on")
+
+
+def steady() -> Caveat:
+    """The run turned off what distributions leave on."""
+    return _caveat(
+        "steady", "KASLR and stack-offset randomisation were off (--randomise leaves them on)"
+    )
+
+
+def case_failed(name: str, reason: str) -> Caveat:
+    """A system call did not return what the case wants."""
+    return _caveat("case-failed", f"{name} was not measured: {reason}")
+
+
+def case_absent(name: str, reason: str) -> Caveat:
+    """The kernel cannot run the case at all."""
+    return _caveat("case-absent", f"{name} is absent: {reason}")
+
+
+def user_side(name: str, wanted: int, windows: int) -> Caveat:
+    """Windows whose user side was not what the probe's code has between its marks."""
+    return _caveat(
+        "user-side",
+        f"{windows} windows of {name} were dropped: their user side was not {wanted} instructions",
+    )
+
+
+def no_majority(name: str, share: float) -> Caveat:
+    """The commonest value has not more than half of the windows."""
+    return _caveat(
+        "no-majority", f"only {share:.0%} of the windows of {name} have its commonest count"
+    )
+
+
+def unrecorded_path(name: str, value: int) -> Caveat:
+    """The value was counted but no window with it was recorded as a path."""
+    return _caveat(
+        "unrecorded-path", f"no path of {value} instructions was recorded for {name}"
+    )
+
+
+def unnamed(share: float) -> Caveat:
+    """Instructions outside every symbol."""
+    return _caveat("unnamed", f"{share:.1%} of the instructions carry no function name")
+
+
+def differs(what: str, old: str, new: str) -> Caveat:
+    """Something besides the thing compared is not the same on both sides."""
+    return _caveat("differs", f"{what} differs: {old} / {new}")
+
+
+def only_in(what: str, name: str) -> Caveat:
+    """A case was measured on one side only."""
+    return _caveat("only-in", f"{name} was measured only in the {what} recording")
+
+
+def config_differs(changed: int, gone: int, new: int, named: str) -> Caveat:
+    """The two kernels were configured differently; options built in, modules left out."""
+    text = f"config differs in {changed} built-in options: {gone} only old, {new} only new"
+    return _caveat("config-differs", f"{text}; changed: {named}" if named else text)
+
+
+def config_unknown(whose: str) -> Caveat:
+    """A config that might differ is not known."""
+    return _caveat("config-unknown", f"{whose} config is not known, so it may differ")

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry diff: two kernels or recordings, the verdict first, then functions that add up."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from kentry.commands import measuring
+from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED
+
+if TYPE_CHECKING:
+    from kentry.compare import Comparison
+
+NAME = "diff"
+HELP = "compare two kernels or recordings, function by function"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    what = f"a recording, or a kernel: {measuring.SPEC_HELP}"
+    parser.add_argument("old", metavar="OLD", help=what)
+    parser.add_argument("new", metavar="NEW", help="likewise")
+    parser.add_argument("--json", action="store_true", help="print kentry/comparison/1")
+    parser.add_argument(
+        "--functions", choices=("some", "all"), default="some", help="how many rows a table"
+    )
+    parser.add_argument(
+        "--fail-on-regression",
+        action="store_true",
+        help="exit with 1 if a case is worse, 3 if one is undecided",
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="measure again even what is in the cache"
+    )
+    measuring.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Obtains both sides, compares, prints."""
+    from kentry.compare import compare, to_json
+    from kentry.recording import dump
+    from kentry.report.text import FUNCTIONS_SHOWN, comparison_text
+
+    old = measuring.obtain(args.old, args)
+    new = measuring.obtain(args.new, args)
+    comparison = compare(old, new, _names(args, [case.name for case in old.cases + new.cases]))
+    if args.json:
+        sys.stdout.write(dump(to_json(comparison)))
+    else:
+        shown = FUNCTIONS_SHOWN if args.functions == "some" else None
+        sys.stdout.write(comparison_text(comparison, shown))
+    return _exit_code(comparison) if args.fail_on_regression else EXIT_DONE
+
+
+def _names(args: argparse.Namespace, known: list[str]) -> list[str] | None:
+    """The cases --case stands for among those recorded; None for all."""
+    import fnmatch
+
+    from kentry.errors import UserError
+
+    wanted = measuring.chosen_cases(args)
+    found: dict[str, None] = {}
+    for word in wanted:
+        matches = fnmatch.filter(known, word.partition("@svc")[0] if "@svc" in word else word)
+        if not matches:
+            raise UserError(
+                f"Neither recording has the case '{word}'.",
+                f"They have {', '.join(dict.fromkeys(known))}.",
+            )
+        found.update(dict.fromkeys(matches))
+    return list(found) or None
+
+
+def _exit_code(comparison: Comparison) -> int:
+    from kentry.stats import exact
+
+    verdicts = {case.verdict for case in comparison.cases}
+    if exact.WORSE in verdicts:
+        return EXIT_REGRESSION
+    return EXIT_UNDECIDED if exact.UNDECIDED in verdicts else EXIT_DONE

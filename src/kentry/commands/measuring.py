@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the commands that boot kernels have in common: arguments, and SPEC|FILE -> Recording."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kentry.errors import UserError
+
+if TYPE_CHECKING:
+    from kentry.arch import Arch
+    from kentry.kernels.kernel import Kernel
+    from kentry.recording import Recording
+    from kentry.targets.target import Options, Target
+
+SPEC_HELP = (
+    "debian:6.12, deb:FILE, image:FILE[,symbols=vmlinux][,config=FILE] or running; see docs/specs.md"
+)
+MAX_WINDOWS = 1_000_000
+
+
+def add_case_argument(parser: argparse.ArgumentParser) -> None:
+    """--case, which every command that looks at cases takes."""
+    parser.add_argument(
+        "--case",
+        metavar="CASE,...",
+        action="append",
+        default=[],
+        help="cases by name or pattern, such as getppid or '*@int80'; all by default",
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to measure."""
+    group = parser.add_argument_group("measuring")
+    group.add_argument("--arch", metavar="A", help="x86_64, arm64 or riscv64; this machine's own")
+    add_case_argument(parser)
+    group.add_argument(
+        "--windows", type=_windows, default=1000, metavar="N", help="windows a case (1000)"
+    )
+    group.add_argument(
+        "--paths", type=_windows, default=64, metavar="N", help="windows recorded as paths (64)"
+    )
+    group.add_argument(
+        "--randomise",
+        action="store_true",
+        help="leave KASLR and stack-offset randomisation on",
+    )
+    group.add_argument("--seed", type=int, default=1, metavar="N", help="of the emulator (1)")
+    group.add_argument(
+        "--emulator",
+        default="installed",
+        metavar="QEMU",
+        help="installed, backports, newest, or a path to a qemu-system program",
+    )
+    group.add_argument(
+        "--timeout", type=float, default=120.0, metavar="S", help="seconds a boot may take (120)"
+    )
+    group.add_argument(
+        "--memory", type=int, default=512, metavar="MIB", help="of the guest, in MiB (512)"
+    )
+    group.add_argument("--console", type=Path, metavar="FILE", help="keep the guest's console")
+    group.add_argument(
+        "--self-check",
+        action="store_true",
+        help="count every instruction a second way and compare (slow)",
+    )
+    group.add_argument("--fake", type=Path, metavar="DIR", help=argparse.SUPPRESS)
+
+
+def _windows(text: str) -> int:
+    value = int(text) if text.isdigit() else 0
+    if not 1 <= value <= MAX_WINDOWS:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {MAX_WINDOWS}")
+    return value
+
+
+def chosen_cases(args: argparse.Namespace) -> list[str]:
+    """The words of every --case, split at commas."""
+    return [word for group in args.case for word in group.split(",") if word]
+
+
+def arch_of(args: argparse.Namespace) -> Arch:
+    """--arch, or this machine's own."""
+    from kentry.arch import find_arch, host_arch
+
+    return find_arch(args.arch) if args.arch else host_arch()
+
+
+def is_spec(text: str) -> bool:
+    """Whether `text` names a kernel rather than a file."""
+    from kentry.kernels.spec import KINDS
+
+    return text.partition(":")[0].partition(",")[0] in KINDS
+
+
+def options_of(args: argparse.Namespace, arch: Arch) -> Options:
+    """The measuring arguments as Options."""
+    from kentry.cases import choose
+    from kentry.targets.target import Options
+
+    if not 64 <= args.memory <= 65536:
+        raise UserError(f"--memory {args.memory} is not between 64 and 65536 MiB.")
+    if args.timeout <= 0:
+        raise UserError(f"--timeout {args.timeout:g} is not a time in seconds.")
+    return Options(
+        cases=tuple(choose(arch, chosen_cases(args))),
+        windows=args.windows,
+        path_windows=args.paths,
+        randomise=args.randomise,
+        seed=args.seed,
+        timeout=args.timeout,
+        memory=args.memory,
+        emulator=args.emulator,
+        check=args.self_check,
+        console_file=args.console,
+    )
+
+
+def record(spec: str, args: argparse.Namespace) -> Recording:
+    """Resolves, boots and measures `spec`."""
+    recording, _ = _record(spec, args, reuse=False)
+    return recording
+
+
+def obtain(text: str, args: argparse.Namespace) -> Recording:
+    """A recording: the file's, or of the spec, measured now or taken from the cache.
+
+    The cache is keyed by content (image, config, probe, plugin, emulator, options), so
+    a kept recording is what measuring again would give.
+    """
+    from kentry.recording import read_recording
+
+    if not is_spec(text):
+        if not Path(text).exists() and ":" in text:
+            from kentry.kernels.spec import parse_spec
+
+            parse_spec(text)
+        return read_recording(Path(text))
+    recording, _ = _record(text, args, reuse=not args.fresh)
+    return recording
+
+
+def _record(spec: str, args: argparse.Namespace, *, reuse: bool) -> tuple[Recording, bool]:
+    from kentry.cache import cache_dir
+    from kentry.kernels.resolve import resolve
+    from kentry.measure import measure
+    from kentry.progress import progress
+    from kentry.recording import read_recording, write_recording
+
+    arch = arch_of(args)
+    options = options_of(args, arch)
+    with progress(f"{spec} ({arch.name})") as update:
+        kernel = resolve(spec, arch, update)
+        kept = cache_dir("recordings") / f"{_content_key(kernel, arch, options, args)}.json"
+        if reuse and kept.exists():
+            return read_recording(kept), True
+        recording = measure(kernel, _target(arch, args), options, update)
+        write_recording(recording, kept)
+    return recording, False
+
+
+def _target(arch: Arch, args: argparse.Namespace) -> Target:
+    from kentry.targets.fake import FakeTarget
+    from kentry.targets.qemu import QemuTarget
+
+    return FakeTarget(args.fake) if args.fake else QemuTarget(arch)
+
+
+def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Namespace) -> str:
+    from kentry import __version__
+    from kentry.cache import sha256_of
+    from kentry.native import plugin_file, probe_file
+    from kentry.targets.emulator import find_emulator
+
+    measured_with = asdict(options)
+    del measured_with["console_file"], measured_with["timeout"]
+    parts = {
+        "kentry": __version__,
+        "spec": kernel.spec,
+        "image": kernel.image_sha256,
+        "config": kernel.config_sha256,
+        "symbols": kernel.symbols_from,
+        "probe": sha256_of(probe_file(arch)),
+        "plugin": sha256_of(plugin_file()),
+        "target": str(args.fake) if args.fake else find_emulator(arch, options.emulator).version,
+        "machine": [arch.machine, arch.cpu],
+        "options": measured_with,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

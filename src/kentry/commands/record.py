@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry record: boot a kernel, measure, write a recording."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kentry.commands import measuring
+from kentry.errors import EXIT_DONE
+
+NAME = "record"
+HELP = "boot a kernel, measure it, write a recording"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("spec", metavar="SPEC", help=measuring.SPEC_HELP)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the recording")
+    parser.add_argument("--json", action="store_true", help="print the recording, not a table")
+    measuring.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures, writes, prints."""
+    from kentry.recording import dump, to_json, write_recording
+    from kentry.report.text import recording_table
+
+    if args.output:
+        _check_writable(args.output)
+    recording = measuring.record(args.spec, args)
+    if args.output:
+        write_recording(recording, args.output)
+    sys.stdout.write(dump(to_json(recording)) if args.json else recording_table(recording))
+    return EXIT_DONE
+
+
+def _check_writable(file: Path) -> None:
+    """Says now, not after the measurement, that the result could not be kept."""
+    from kentry.errors import UserError
+
+    if not file.parent.is_dir():
+        raise UserError(f"The folder of {file} does not exist.", f"Run: mkdir -p {file.parent}")
+    if file.is_dir():
+        raise UserError(f"{file} is a folder.", "Give -o the name of a file.")

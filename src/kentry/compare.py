@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from kentry import caveats
+from kentry.caveats import Caveat
+from kentry.errors import UserError
+from kentry.path.symbols import base_name
+from kentry.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.stats import exact
+
+SCHEMA = "kentry/comparison/1"
+
+# How many config options a caveat names before it only counts them.
+_OPTIONS_NAMED = 6
+
+# Options that say how the kernel was named or built rather than what is in it.
+_NOT_CONFIG = ("CC_", "GCC_", "LD_", "AS_", "CLANG_", "PAHOLE_", "RUSTC_", "BUILD_SALT", "LOCALVERSION")
+
+
+@dataclass(frozen=True)
+class FunctionDelta:
+    """A function's instructions in the modal path, on each side."""
+
+    name: str
+    old: int
+    new: int
+
+    @property
+    def delta(self) -> int:
+        """New less old."""
+        return self.new - self.old
+
+
+@dataclass(frozen=True)
+class CaseComparison:
+    """One case on two kernels.
+
+    `functions` sum to `old` and `new` exactly, changed ones first; they are empty where a
+    path is missing, which a caveat then says.
+    """
+
+    name: str
+    old: int
+    new: int
+    verdict: str
+    functions: tuple[FunctionDelta, ...]
+    identical_path: bool
+    caveats: tuple[Caveat, ...]
+    metric: str = INSTRUCTIONS
+
+    @property
+    def delta(self) -> int:
+        """New less old."""
+        return self.new - self.old
+
+    @property
+    def percent(self) -> float | None:
+        """The delta in per cent of the old value; None where that is 0."""
+        return 100 * self.delta / self.old if self.old else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All cases that both recordings have, and what else differs between the two."""
+
+    old: Recording
+    new: Recording
+    cases: tuple[CaseComparison, ...]
+    caveats: tuple[Caveat, ...] = field(default=())
+
+
+def compare(old: Recording, new: Recording, names: list[str] | None = None) -> Comparison:
+    """Compares every case both have, or those named; UserError when there is none."""
+    wanted = names or [case.name for case in old.cases]
+    pairs = [(old.case(name), new.case(name)) for name in wanted]
+    cases = tuple(_compare_case(a, b, old, new) for a, b in pairs if a and b)
+    if not cases:
+        raise UserError(
+            "The two recordings have no case in common.",
+            f"The old one has {_names(old)}; the new one {_names(new)}.",
+        )
+    return Comparison(old, new, cases, tuple(_differences(old, new, names)))
+
+
+def _names(recording: Recording) -> str:
+    return ", ".join(case.name for case in recording.cases)
+
+
+def _compare_case(
+    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
+) -> CaseComparison:
+    a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
+    return CaseComparison(
+        name=old.name,
+        old=a.value,
+        new=b.value,
+        verdict=exact.verdict(dict(a.samples), dict(b.samples)),
+        functions=_functions(old, new),
+        identical_path=_stream(old, old_recording) == _stream(new, new_recording),
+        caveats=old.caveats + new.caveats,
+    )
+
+
+def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
+    """Every function of either path, by its own name: a compiler's clones count as one."""
+    a, b = _by_base_name(old), _by_base_name(new)
+    if a.total() != old.metrics[INSTRUCTIONS].value or b.total() != new.metrics[INSTRUCTIONS].value:
+        return ()
+    rows = [FunctionDelta(name, a[name], b[name]) for name in {**a, **b}]
+    return tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
+
+
+def _by_base_name(case: CaseResult) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for name, instructions in case.functions:
+        counts[base_name(name)] += instructions
+    return counts
+
+
+def _stream(case: CaseResult, recording: Recording) -> list[tuple[str, int, str]] | None:
+    """The modal path as executed, wherever it was linked: place and bytes."""
+    path = case.modal_path
+    if path is None:
+        return None
+    return [(insn.function, insn.offset, insn.code) for insn in recording.instructions(path)]
+
+
+def _differences(
+    old: Recording, new: Recording, names: list[str] | None
+) -> list[Caveat]:
+    found: list[Caveat] = []
+    for what, keys in (("target", _TARGET_KEYS), ("kernel", _KERNEL_KEYS), ("options", _OPTION_KEYS)):
+        a, b = getattr(old, what), getattr(new, what)
+        for key, label in keys:
+            if a.get(key) != b.get(key):
+                found.append(caveats.differs(label, str(a.get(key)), str(b.get(key))))
+    found += _config_difference(old, new)
+    for side, mine, other in (("old", old, new), ("new", new, old)):
+        for case in mine.cases:
+            if other.case(case.name) is None and (not names or case.name in names):
+                found.append(caveats.only_in(side, case.name))
+    seen = {(c["kind"], c["text"]) for c in found}
+    for caveat in old.caveats + new.caveats:
+        if (caveat["kind"], caveat["text"]) not in seen:
+            seen.add((caveat["kind"], caveat["text"]))
+            found.append(caveat)
+    return found
+
+
+_TARGET_KEYS = (
+    ("kind", "target"),
+    ("emulator", "emulator"),
+    ("machine", "machine"),
+    ("cpu", "cpu model"),
+    ("cmdline", "kernel command line"),
+    ("seed", "seed"),
+    ("memory_mib", "guest memory in MiB"),
+)
+_KERNEL_KEYS = (("arch", "architecture"), ("compiler", "compiler"))
+_OPTION_KEYS = (("windows", "windows a case"),)
+
+
+def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
+    a, b = old.kernel.get("config"), new.kernel.get("config")
+    if a is None or b is None:
+        known = "neither side's" if a is None and b is None else "one side's"
+        return [caveats.config_unknown(known)]
+    changed = [
+        name
+        for name in sorted(a.keys() | b.keys())
+        if a.get(name) != b.get(name) and not name.startswith(_NOT_CONFIG)
+    ]
+    if not changed:
+        return []
+    common = [name for name in changed if name in a and name in b]
+    named = ", ".join(f"{name} {a[name]}/{b[name]}" for name in common[:_OPTIONS_NAMED])
+    return [
+        caveats.config_differs(
+            len(changed), sum(n not in b for n in changed), sum(n not in a for n in changed), named
+        )
+    ]
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as kentry/comparison/1."""
+    return {
+        "schema": SCHEMA,
+        "tool": comparison.new.tool,
+        "old": _side(comparison.old),
+        "new": _side(comparison.new),
+        "cases": [
+            {
+                "name": case.name,
+                "metric": case.metric,
+                "old": case.old,
+                "new": case.new,
+                "delta": case.delta,
+                "percent_of_old": case.percent,
+                "verdict": case.verdict,
+                "identical_path": case.identical_path,
+                "functions": [
+                    {"name": row.name, "old": row.old, "new": row.new, "delta": row.delta}
+                    for row in case.functions
+                ],
+                "caveats": list(case.caveats),
+            }
+            for case in comparison.cases
+        ],
+        "caveats": list(comparison.caveats),
+    }
+
+
+def _side(recording: Recording) -> dict[str, Any]:
+    kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
+    return {"kernel": kernel, "target": recording.target}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every error a user can meet: one sentence, its remedy, its exit code.
+
+Nothing but `cli.main` turns these into output and an exit status.
+"""
+
+from __future__ import annotations
+
+EXIT_DONE = 0
+EXIT_REGRESSION = 1
+EXIT_MISTAKE = 2
+EXIT_UNDECIDED = 3
+
+
+class KentryError(Exception):
+    """An error with one sentence that says what is wrong and one that says what to do.
+
+    `detail` is printed below both, as it is: a console's last lines, a tool's own words.
+    """
+
+    exit_code = EXIT_MISTAKE
+
+    def __init__(self, sentence: str, remedy: str = "", detail: str = "") -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.remedy = remedy
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.sentence, self.remedy) if part)
+
+
+class UserError(KentryError):
+    """Something in the command line or an input file is wrong."""
+
+
+class MissingToolError(KentryError):
+    """A program or package that this step needs is not installed."""
+
+
+class FetchError(KentryError):
+    """A package could not be had, or is not what its archive's signature says."""
+
+
+class KernelError(KentryError):
+    """A kernel image, or its symbols, cannot be used."""
+
+
+class GuestError(KentryError):
+    """The guest did not get to its end mark: nothing was measured."""
+
+
+class RecordingError(KentryError):
+    """A recording or other JSON file of ours cannot be read."""
+
+
+class TraceError(KentryError):
+    """The plugin's trace is cut short or contradicts itself: kentry's own failure."""

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A path, read: how deep in calls each instruction is, and what part of the entry it is.
+
+The parts are entry (assembly, before the first C function), dispatch (up to the system
+call's handler), handler, exit (after the handler returned) and return (assembly again, to
+the instruction that leaves the kernel).  They are found by symbols and by calls and
+returns in the path itself; a kernel that dispatches in assembly has no dispatch part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kentry.arch import Arch
+from kentry.recording import Instruction
+
+ENTRY, DISPATCH, HANDLER, EXIT, RETURN = "entry", "dispatch", "handler", "exit", "return"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Instructions in a row with the same purpose; `depths` has one number for each."""
+
+    name: str
+    instructions: tuple[Instruction, ...]
+    depths: tuple[int, ...]
+
+
+def split_calls(path: Sequence[Instruction]) -> Iterator[Sequence[Instruction]]:
+    """The path of each system call of a window: each begins where the first one did."""
+    if not path:
+        return
+    starts = [i for i, insn in enumerate(path) if insn.address == path[0].address]
+    for start, end in zip(starts, [*starts[1:], len(path)], strict=True):
+        yield path[start:end]
+
+
+def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
+    """One system call's path in its parts, empty ones left out; they add up to the path."""
+    depths = call_depths(path, arch)
+    in_assembly = [bool(arch.assembly.fullmatch(insn.function)) for insn in path]
+    first_c = next((i for i, flag in enumerate(in_assembly) if not flag), len(path))
+    last_c = next((i for i in reversed(range(len(path))) if not in_assembly[i]), -1) + 1
+    handler, after = _handler(path, depths, arch, first_c, max(first_c, last_c))
+    cuts = [0, first_c, handler, after, max(after, last_c), len(path)]
+    names = (ENTRY, DISPATCH, HANDLER, EXIT, RETURN)
+    return [
+        Part(name, tuple(path[start:end]), tuple(depths[start:end]))
+        for name, start, end in zip(names, cuts, cuts[1:], strict=True)
+        if end > start
+    ]
+
+
+def _handler(
+    path: Sequence[Instruction], depths: Sequence[int], arch: Arch, start: int, end: int
+) -> tuple[int, int]:
+    """Where the handler begins and where its caller goes on; both `end` if there is none."""
+    for i in range(start, end):
+        if arch.handlers.fullmatch(path[i].function):
+            after = next((j for j in range(i, end) if depths[j] < depths[i]), end)
+            return i, after
+    return end, end
+
+
+def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
+    """How many calls deep each instruction is, 0 in the entry assembly.
+
+    A call is over when its return address is reached, however that happens, so return
+    thunks and tail calls need no rules of their own.  The entry assembly calling C
+    through a jump (riscv) counts as a call that ends when assembly goes on.
+    """
+    pending: list[int] = []
+    depths = []
+    for i, insn in enumerate(path):
+        assembly = bool(arch.assembly.fullmatch(insn.function))
+        if insn.address in pending:
+            del pending[pending.index(insn.address) :]
+        elif i and not pending and not assembly:
+            pending.append(_BY_JUMP)
+        elif assembly and pending[:1] == [_BY_JUMP]:
+            pending.clear()
+        depths.append(len(pending))
+        following = path[i + 1] if i + 1 < len(path) else None
+        if following and arch.calls.match(insn.text) and _is_entered(insn, following):
+            pending.append(insn.address + len(insn.code) // 2)
+    return depths
+
+
+_BY_JUMP = -1
+
+
+def _is_entered(call: Instruction, following: Instruction) -> bool:
+    """A call to another function, not the call to its own next lines of a retpoline."""
+    return following.function != call.function or following.offset == 0

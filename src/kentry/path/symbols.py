@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Addresses to functions."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+UNNAMED = "[unnamed]"
+
+# Of several names for one address, the one a developer would use: not a position-
+# independent alias, not a section's mark, not a compiler's local label.
+_POOR = re.compile(r"__pi_|__cfi_|\.L|\$|_stext$|_etext$|_text$|__\w+_(start|end)$|\w+_(start|end)$")
+
+# What compilers append to a function they cloned or split.
+_CLONE = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A function's name and how many bytes into it."""
+
+    function: str
+    offset: int
+
+
+class SymbolMap:
+    """The function at an address; symbols as (address, name), text ones only."""
+
+    def __init__(self, symbols: Iterable[tuple[int, str]]) -> None:
+        best: dict[int, str] = {}
+        for address, name in symbols:
+            if address not in best or _quality(name) < _quality(best[address]):
+                best[address] = name
+        self._addresses = sorted(best)
+        self._names = [best[address] for address in self._addresses]
+
+    def find(self, address: int) -> Place:
+        """The function `address` lies in; UNNAMED before the first symbol."""
+        at = bisect.bisect_right(self._addresses, address) - 1
+        if at < 0:
+            return Place(UNNAMED, 0)
+        return Place(self._names[at], address - self._addresses[at])
+
+
+def _quality(name: str) -> tuple[bool, int, str]:
+    return (bool(_POOR.match(name)), len(name) - len(name.lstrip("_")), name)
+
+
+def base_name(function: str) -> str:
+    """A function's name without what compilers append: foo for foo.constprop.0."""
+    return _CLONE.sub("", function)

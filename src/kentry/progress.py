@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Says what is being done: a bar on a terminal, plain lines into a pipe, on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+# update(fraction done, or None where that is not known; what is being done just now)
+Update = Callable[[float | None, str], None]
+
+# In a pipe: at most one line in so many seconds for the same step.
+_PLAIN_LINE_SECONDS = 10.0
+
+_quiet = False
+
+
+def set_quiet(quiet: bool) -> None:
+    """Silences progress for the whole process (kentry --quiet)."""
+    global _quiet
+    _quiet = quiet
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Iterator[Update]:
+    """Shows that `what` is going on while the block runs."""
+    if _quiet:
+        yield lambda fraction, now: None
+    elif sys.stderr.isatty():
+        with _bar(what) as update:
+            yield update
+    else:
+        yield _plain_lines(what)
+
+
+def _plain_lines(what: str) -> Update:
+    print(f"kentry: {what}", file=sys.stderr, flush=True)
+    last = time.monotonic()
+
+    def update(fraction: float | None, now: str) -> None:
+        nonlocal last
+        if time.monotonic() - last < _PLAIN_LINE_SECONDS:
+            return
+        last = time.monotonic()
+        done = "" if fraction is None else f" {fraction:.0%}"
+        print(f"kentry: {what}:{done} {now}".rstrip(), file=sys.stderr, flush=True)
+
+    return update
+
+
+@contextlib.contextmanager
+def _bar(what: str) -> Iterator[Update]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[now]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=None, now="")
+
+        def update(fraction: float | None, now: str) -> None:
+            total = None if fraction is None else 1.0
+            shown.update(task, total=total, completed=fraction or 0.0, now=now)
+
+        yield update

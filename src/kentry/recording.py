@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Recording: one file, everything measured on one kernel, with where it came from.
+
+The format is kentry/recording/1 (schema/recording-1.schema.json, docs/formats.md).  This
+module turns it into objects and back, and refuses what it does not understand.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kentry import __version__
+from kentry.cache import write_atomically
+from kentry.errors import RecordingError
+from kentry.stats import exact
+
+KIND = "kentry/recording/"
+VERSION = 1
+
+# What a path was among its case's windows.
+MODAL = "modal"
+OTHER = "other"
+INTERRUPTED = "interrupted"
+
+EXACT = "exact"
+INSTRUCTIONS = "instructions"
+
+_DUMP_DEPTH = 3
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One kernel instruction: address without KASLR, bytes in memory order, text, place."""
+
+    address: int
+    code: str
+    text: str
+    function: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class KernelPath:
+    """A distinct path: `times` windows took it; `runs` are (first, count) into the code."""
+
+    times: int
+    role: str
+    runs: tuple[tuple[int, int], ...]
+    why: str = ""
+
+    @property
+    def length(self) -> int:
+        """How many instructions it has."""
+        return sum(count for _, count in self.runs)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a case: its commonest value and every sample, as (value, windows)."""
+
+    value: int
+    samples: tuple[tuple[int, int], ...]
+    assume: str = EXACT
+
+    @staticmethod
+    def of(samples: dict[int, int]) -> Metric:
+        """The metric of a histogram that is not empty."""
+        return Metric(exact.mode(samples), tuple(samples.items()))
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What was measured of one case.
+
+    `metrics` maps instructions, user_instructions and firmware_instructions (and others
+    to come) to their values.  `interrupted` are the windows an interrupt fell into, set
+    apart: (kernel instructions, windows).  `functions` add up to the modal path's length.
+    """
+
+    name: str
+    metrics: dict[str, Metric]
+    interrupted: tuple[tuple[int, int], ...]
+    functions: tuple[tuple[str, int], ...]
+    paths: tuple[KernelPath, ...]
+    caveats: tuple[dict[str, str], ...] = ()
+
+    @property
+    def modal_path(self) -> KernelPath | None:
+        """The commonest clean path; None where none was recorded."""
+        return next((path for path in self.paths if path.role == MODAL), None)
+
+
+@dataclass
+class Recording:
+    """A recording; `kernel`, `target` and `options` are as in the file."""
+
+    kernel: dict[str, Any]
+    target: dict[str, Any]
+    options: dict[str, Any]
+    code: list[Instruction]
+    cases: list[CaseResult]
+    caveats: list[dict[str, str]] = field(default_factory=list)
+    tool: dict[str, str] = field(
+        default_factory=lambda: {"name": "kentry", "version": __version__}
+    )
+
+    def case(self, name: str) -> CaseResult | None:
+        """The case of that name, if it was measured."""
+        return next((case for case in self.cases if case.name == name), None)
+
+    def instructions(self, path: KernelPath) -> list[Instruction]:
+        """The path, instruction by instruction."""
+        return [self.code[i] for first, count in path.runs for i in range(first, first + count)]
+
+
+def to_json(recording: Recording) -> dict[str, Any]:
+    """The recording as the file has it."""
+    functions: dict[str, int] = {}
+    rows = [
+        [
+            f"{insn.address:016x}",
+            insn.code,
+            insn.text,
+            functions.setdefault(insn.function, len(functions)),
+            insn.offset,
+        ]
+        for insn in recording.code
+    ]
+    return {
+        "schema": f"{KIND}{VERSION}",
+        "tool": recording.tool,
+        "kernel": recording.kernel,
+        "target": recording.target,
+        "options": recording.options,
+        "caveats": recording.caveats,
+        "cases": [_case_to_json(case) for case in recording.cases],
+        "code": {"functions": list(functions), "instructions": rows},
+    }
+
+
+def _case_to_json(case: CaseResult) -> dict[str, Any]:
+    return {
+        "name": case.name,
+        "metrics": {
+            name: {
+                "value": metric.value,
+                "assume": metric.assume,
+                "samples": [list(sample) for sample in metric.samples],
+            }
+            for name, metric in case.metrics.items()
+        },
+        "interrupted": [list(sample) for sample in case.interrupted],
+        "functions": [{"name": name, "instructions": count} for name, count in case.functions],
+        "paths": [
+            {
+                "role": path.role,
+                "times": path.times,
+                "instructions": path.length,
+                "why": path.why,
+                "runs": [list(run) for run in path.runs],
+            }
+            for path in case.paths
+        ],
+        "caveats": list(case.caveats),
+    }
+
+
+def write_recording(recording: Recording, file: Path) -> None:
+    """Writes the file, whole or not at all."""
+    write_atomically(file, dump(to_json(recording)))
+
+
+def dump(document: dict[str, Any]) -> str:
+    """JSON as kentry writes it: a line an item down to this depth, so that text diffs help."""
+    return _dump(document, 0) + "\n"
+
+
+def _dump(value: Any, depth: int) -> str:
+    if depth == _DUMP_DEPTH or not isinstance(value, dict | list) or not value:
+        return json.dumps(value, ensure_ascii=False)
+    indent = " " * (depth + 1)
+    if isinstance(value, dict):
+        rows = [f"{json.dumps(key)}: {_dump(item, depth + 1)}" for key, item in value.items()]
+        opening, closing = "{}"
+    else:
+        rows = [_dump(item, depth + 1) for item in value]
+        opening, closing = "[]"
+    body = ",\n".join(indent + row for row in rows)
+    return f"{opening}\n{body}\n{' ' * depth}{closing}"
+
+
+def read_recording(file: Path) -> Recording:
+    """The recording in `file`; RecordingError says what is wrong with it otherwise."""
+    document = _read_document(file)
+    _check_schema(document, file)
+    try:
+        return _from_json(document)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as err:
+        raise RecordingError(
+            f"{file} is not a whole recording: {type(err).__name__} at {err}.",
+            "Make it again with kentry record.",
+        ) from err
+
+
+def _read_document(file: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(file.read_bytes())
+    except OSError as err:
+        raise RecordingError(f"{file} cannot be read: {err.strerror}.") from err
+    except ValueError as err:
+        raise RecordingError(
+            f"{file} is not a recording, or is cut short: {err}.",
+            "Make it again with kentry record.",
+        ) from err
+    if not isinstance(document, dict):
+        raise RecordingError(f"{file} is JSON, but not a recording.")
+    return document
+
+
+def _check_schema(document: dict[str, Any], file: Path) -> None:
+    schema = document.get("schema")
+    if not isinstance(schema, str) or not schema.startswith(KIND):
+        raise RecordingError(
+            f"{file} is not a recording: its schema is {schema!r}, not {KIND}{VERSION}.",
+            "kentry record SPEC -o FILE makes one.",
+        )
+    version = schema.removeprefix(KIND)
+    if not version.isdigit() or int(version) > VERSION:
+        raise RecordingError(
+            f"{file} has schema {schema}; this kentry reads up to {KIND}{VERSION}.",
+            "Use a newer kentry.",
+        )
+
+
+def _from_json(document: dict[str, Any]) -> Recording:
+    names = document["code"]["functions"]
+    code = [
+        Instruction(int(address, 16), insn, text, names[function], offset)
+        for address, insn, text, function, offset in document["code"]["instructions"]
+    ]
+    cases = [_case_from_json(case) for case in document["cases"]]
+    for case in cases:
+        for path in case.paths:
+            if any(first < 0 or first + count > len(code) for first, count in path.runs):
+                raise ValueError(f"a path of {case.name} beyond the code")
+    return Recording(
+        kernel=dict(document["kernel"]),
+        target=dict(document["target"]),
+        options=dict(document["options"]),
+        code=code,
+        cases=cases,
+        caveats=list(document["caveats"]),
+        tool=dict(document["tool"]),
+    )
+
+
+def _case_from_json(case: dict[str, Any]) -> CaseResult:
+    return CaseResult(
+        name=case["name"],
+        metrics={
+            name: Metric(
+                metric["value"],
+                tuple((value, times) for value, times in metric["samples"]),
+                metric["assume"],
+            )
+            for name, metric in case["metrics"].items()
+        },
+        interrupted=tuple((value, times) for value, times in case["interrupted"]),
+        functions=tuple((row["name"], row["instructions"]) for row in case["functions"]),
+        paths=tuple(
+            KernelPath(
+                path["times"],
+                path["role"],
+                tuple((first, count) for first, count in path["runs"]),
+                path["why"],
+            )
+            for path in case["paths"]
+        ),
+        caveats=tuple(case["caveats"]),
+    )

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Plain text: ASCII, no colour, numbers as LC_ALL=C prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kentry.arch import Arch
+from kentry.caveats import Caveat
+from kentry.compare import CaseComparison, Comparison, FunctionDelta
+from kentry.path.phases import Part, parts, split_calls
+from kentry.recording import (
+    INSTRUCTIONS,
+    CaseResult,
+    Instruction,
+    Recording,
+)
+
+# Rows of a function table before the rest is added up in one.
+FUNCTIONS_SHOWN = 10
+
+_FIRMWARE = "firmware_instructions"
+_USER = "user_instructions"
+
+
+def recording_table(recording: Recording) -> str:
+    """What `kentry record` prints: a row a case, then the caveats."""
+    width = max(len(case.name) for case in recording.cases)
+    firmware = any(_firmware(case) for case in recording.cases)
+    extra = f"{'firmware':>10}" if firmware else ""
+    lines = [
+        _kernel_line(recording),
+        _target_line(recording),
+        "",
+        f"{'case':<{width}} {'instructions':>13}{extra} {'windows':>12}  other windows",
+    ]
+    for case in recording.cases:
+        more = f"{_firmware(case):>10}" if firmware else ""
+        lines.append(
+            f"{case.name:<{width}} {case.metrics[INSTRUCTIONS].value:>13}{more}"
+            f" {_share(case):>12}  {_others(case)}".rstrip()
+        )
+    return "\n".join([*lines, *_caveat_lines(_all_caveats(recording))]) + "\n"
+
+
+def _kernel_line(recording: Recording) -> str:
+    kernel = recording.kernel
+    return f"{kernel['spec']} ({kernel['arch']}): Linux {kernel['release']}, {kernel['compiler']}"
+
+
+def _target_line(recording: Recording) -> str:
+    target = recording.target
+    return f"{target.get('emulator', target['kind'])}, -cpu {target.get('cpu', '?')}"
+
+
+def _firmware(case: CaseResult) -> int:
+    metric = case.metrics.get(_FIRMWARE)
+    return metric.value if metric else 0
+
+
+def _share(case: CaseResult) -> str:
+    samples = dict(case.metrics[INSTRUCTIONS].samples)
+    return f"{samples[case.metrics[INSTRUCTIONS].value]} of {sum(samples.values())}"
+
+
+def _others(case: CaseResult) -> str:
+    """The windows that did not have the value, and why, where a path says it."""
+    metric = case.metrics[INSTRUCTIONS]
+    reasons = {path.length: path.why for path in case.paths if path.why}
+    found = []
+    for value, times in metric.samples:
+        if value != metric.value:
+            why = f" ({reasons[value]})" if value in reasons else ""
+            found.append(f"{times} x {value}{why}")
+    interrupted = sum(times for _, times in case.interrupted)
+    if interrupted:
+        found.append(f"{interrupted} interrupted, set apart")
+    return ", ".join(found)
+
+
+def _all_caveats(recording: Recording) -> list[Caveat]:
+    return recording.caveats + [caveat for case in recording.cases for caveat in case.caveats]
+
+
+def _caveat_lines(caveats: Iterable[Caveat]) -> list[str]:
+    return ["", *(f"note: {caveat['text']}" for caveat in caveats)]
+
+
+def comparison_text(comparison: Comparison, shown: int | None = FUNCTIONS_SHOWN) -> str:
+    """What `kentry diff` prints: verdicts, then functions, then caveats.
+
+    `shown` rows a function table, None for all of them.
+    """
+    lines = [f"old: {_kernel_line(comparison.old)}", f"new: {_kernel_line(comparison.new)}", ""]
+    lines += verdict_lines(comparison.cases)
+    for case in comparison.cases:
+        if case.delta:
+            lines += ["", f"{case.name} ({case.delta:+d})", *function_lines(case, shown)]
+    own = [caveat for case in comparison.cases for caveat in case.caveats]
+    return "\n".join([*lines, *_caveat_lines([*comparison.caveats, *own])]) + "\n"
+
+
+def verdict_lines(cases: Sequence[CaseComparison]) -> list[str]:
+    """One sentence a case, numbers below each other."""
+    name = max(len(case.name) for case in cases) + 1
+    number = max(len(str(value)) for case in cases for value in (case.old, case.new))
+    return [
+        f"{case.name + ':':<{name}} {case.old:>{number}} -> {case.new:>{number}}"
+        f" kernel instructions {_change(case)}"
+        for case in cases
+    ]
+
+
+def _change(case: CaseComparison) -> str:
+    if case.delta == 0:
+        return f"{case.verdict}, identical path" if case.identical_path else case.verdict
+    percent = "" if case.percent is None else f", {case.percent:+.1f} %"
+    return f"({case.delta:+d}{percent}) {case.verdict}"
+
+
+def function_lines(case: CaseComparison, shown: int | None) -> list[str]:
+    """The functions that changed, in scripts/bloat-o-meter's form, adding up to the delta."""
+    rows = [row for row in case.functions if row.delta]
+    if not case.functions:
+        return ["  no path was recorded on one side, so functions cannot be told"]
+    lines = [_bloat_header(rows), f"{'Function':<40} {'old':>7} {'new':>7} {'delta':>7}"]
+    cut = len(rows) if shown is None or len(rows) <= shown + 1 else shown
+    lines += [_row(row.name, row.old, row.new) for row in rows[:cut]]
+    rest = rows[cut:]
+    if rest:
+        label = f"{len(rest)} other functions"
+        lines.append(_row(label, sum(r.old for r in rest), sum(r.new for r in rest)))
+    same = [row for row in case.functions if not row.delta]
+    if same:
+        lines.append(_row(f"{len(same)} unchanged", *2 * [sum(row.old for row in same)]))
+    return [*lines, _row("Total", case.old, case.new)]
+
+
+def _bloat_header(rows: Sequence[FunctionDelta]) -> str:
+    up = sum(row.delta for row in rows if row.delta > 0)
+    down = sum(row.delta for row in rows if row.delta < 0)
+    return (
+        f"add/remove: {sum(not r.old for r in rows)}/{sum(not r.new for r in rows)}"
+        f" grow/shrink: {sum(r.old > 0 and r.delta > 0 for r in rows)}"
+        f"/{sum(r.new > 0 and r.delta < 0 for r in rows)}"
+        f" up/down: {up}/{down} ({up + down})"
+    )
+
+
+def _row(name: str, old: int, new: int) -> str:
+    change = f"{new - old:+d}" if new != old else "-"
+    before, after = str(old) if old else "-", str(new) if new else "-"
+    return f"{name:<40} {before:>7} {after:>7} {change:>7}"
+
+
+def annotation(recording: Recording, case: CaseResult, arch: Arch) -> str:
+    """What `kentry annotate` prints: the modal path, instruction by instruction."""
+    path = case.modal_path
+    assert path is not None
+    recorded = sum(p.times for p in case.paths)
+    lines = [
+        _kernel_line(recording),
+        f"{case.name}: {path.length} kernel instructions,"
+        f" the path of {path.times} of {recorded} recorded windows",
+    ]
+    calls = list(split_calls(recording.instructions(path)))
+    for number, call in enumerate(calls, start=1):
+        found = parts(call, arch)
+        lines += ["", _sum_line(found, number if len(calls) > 1 else None, len(call))]
+        for part in found:
+            lines += ["", f"{part.name} ({len(part.instructions)})", *_part_lines(part)]
+    return "\n".join([*lines, *_caveat_lines([*recording.caveats, *case.caveats])]) + "\n"
+
+
+def _sum_line(found: Sequence[Part], number: int | None, length: int) -> str:
+    sums = " + ".join(f"{part.name} {len(part.instructions)}" for part in found)
+    call = f"call {number}: " if number else ""
+    return f"{call}{sums} = {length}"
+
+
+def _part_lines(part: Part) -> list[str]:
+    width = max(len(_place(insn)) for insn in part.instructions)
+    return [
+        f"  {_place(insn):<{width}}  {'  ' * depth}{insn.text}"
+        for insn, depth in zip(part.instructions, part.depths, strict=True)
+    ]
+
+
+def _place(insn: Instruction) -> str:
+    return f"{insn.function}+{insn.offset:#x}"

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Samples that are assumed exact: integers without noise.
+
+They are kept as a histogram, value -> how many windows.  No mean is ever taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+SAME = "same"
+BETTER = "better"
+WORSE = "worse"
+UNDECIDED = "undecided"
+
+# A value is the case's value only if more than half of its windows have it.
+_MAJORITY = 0.5
+
+
+def histogram(samples: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """(value, times) pairs, added up; sorted by value."""
+    counts: Counter[int] = Counter()
+    for value, times in samples:
+        counts[value] += times
+    return dict(sorted(counts.items()))
+
+
+def mode(samples: Mapping[int, int]) -> int:
+    """The commonest value, the smaller one of two equally common; ValueError if empty."""
+    return min(samples, key=lambda value: (-samples[value], value))
+
+
+def is_decided(samples: Mapping[int, int]) -> bool:
+    """Whether more than half of the windows agree on the commonest value."""
+    return samples[mode(samples)] > _MAJORITY * sum(samples.values())
+
+
+def verdict(old: Mapping[int, int], new: Mapping[int, int]) -> str:
+    """Whether fewer instructions (better), more (worse) or as many; undecided without a mode."""
+    if not old or not new or not is_decided(old) or not is_decided(new):
+        return UNDECIDED
+    delta = mode(new) - mode(old)
+    if delta == 0:
+        return SAME
+    return WORSE if delta > 0 else BETTER

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The exact target: the kernel under QEMU's software emulation, with the plugin.
+
+The guest is untrusted: no network device, QEMU's seccomp sandbox on, no default devices,
+its memory, file size and time limited, and it dies with kentry.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kentry.arch import Arch
+from kentry.cache import no_space_is_an_error
+from kentry.errors import GuestError
+from kentry.kernels.kernel import Kernel
+from kentry.native import plugin_file, probe_file
+from kentry.progress import Update
+from kentry.run import need
+from kentry.targets.console import explain, read_probe, tail
+from kentry.targets.emulator import Emulator, find_emulator
+from kentry.targets.initramfs import build_initramfs
+from kentry.targets.supervise import Ending, supervise
+from kentry.targets.target import GuestRun, Options
+from kentry.targets.trace import parse_trace
+
+# Address space QEMU may take beyond the guest's memory: its code, 1 GiB of translated
+# code at most, and thread stacks.
+_QEMU_OVERHEAD_MIB = 4096
+# No file QEMU writes (the trace) may grow beyond this.
+_FILE_LIMIT_MIB = 1024
+
+_STEADY = ("nokaslr", "randomize_kstack_offset=off")
+_RANDOM = ("randomize_kstack_offset=on",)
+
+
+@dataclass(frozen=True)
+class QemuTarget:
+    """Boots kernels of one architecture."""
+
+    arch: Arch
+
+    def run(self, kernel: Kernel, options: Options, update: Update) -> GuestRun:
+        """One boot; GuestError when the guest did not reach its end mark."""
+        emulator = find_emulator(self.arch, options.emulator)
+        with tempfile.TemporaryDirectory(prefix="kentry-") as name:
+            folder = Path(name)
+            with no_space_is_an_error(folder):
+                (folder / "initramfs").write_bytes(build_initramfs(probe_file(self.arch)))
+                (folder / "traps").write_text(self._traps(kernel))
+            argv = self._argv(emulator, kernel, options, folder)
+            ending = supervise(argv, emulator.env, options.timeout, update)
+            if options.console_file:
+                options.console_file.write_text(ending.console)
+            return self._result(ending, folder, emulator, kernel, options)
+
+    def _result(
+        self, ending: Ending, folder: Path, emulator: Emulator, kernel: Kernel, options: Options
+    ) -> GuestRun:
+        report = read_probe(ending.console)
+        if ending.trouble and not report.started and not ending.console.strip():
+            raise GuestError(
+                f"QEMU ended before the guest said anything: {ending.clause}.",
+                "kentry doctor shows what is missing; -v shows the command line.",
+                ending.trouble,
+            )
+        if report.ended_cases is None:
+            raise explain(ending.console, report, ending.clause)
+        trace = parse_trace(folder / "trace")
+        if trace.cases_ended != report.ended_cases:
+            raise GuestError(
+                "The plugin and the console disagree about how many cases ended.",
+                "Run again with -v.",
+                tail(ending.console),
+            )
+        return GuestRun(
+            ending.console, report, trace, self._describe(emulator, kernel, options, trace.api)
+        )
+
+    def _describe(
+        self, emulator: Emulator, kernel: Kernel, options: Options, api: int
+    ) -> dict[str, Any]:
+        return {
+            "kind": "qemu",
+            "emulator": f"QEMU {emulator.version}",
+            "machine": self.arch.machine,
+            "cpu": self.arch.cpu,
+            "accelerator": "tcg, one thread, -icount shift=0,sleep=off",
+            "memory_mib": options.memory,
+            "seed": options.seed,
+            "cmdline": " ".join(self._kernel_words(options)),
+            "randomise": options.randomise,
+            "plugin_api": api,
+        }
+
+    def _traps(self, kernel: Kernel) -> str:
+        """Where the kernel takes interrupts and exceptions, for the plugin to watch."""
+        lines = []
+        for symbol in kernel.symbols:
+            if symbol.name == "_text":
+                lines.append(f"text {symbol.address:x}")
+            for trap in self.arch.traps:
+                if trap.symbol.fullmatch(symbol.name):
+                    lines.append(f"{trap.kind} {symbol.address + trap.offset:x}")
+        return "".join(f"{line}\n" for line in lines)
+
+    def _kernel_words(self, options: Options) -> list[str]:
+        # panic=-1: reboot at once, which -no-reboot turns into QEMU's end.
+        steadiness = _RANDOM if options.randomise else _STEADY
+        return ["panic=-1", "quiet", f"console={self.arch.console}", *steadiness]
+
+    def _cmdline(self, options: Options) -> str:
+        """The kernel's words, then the probe's."""
+        probe = [f"n={options.windows}", f"paths={options.path_windows}"]
+        probe += [f"warmup={options.warmup}", f"cases={','.join(options.cases)}"]
+        return " ".join([*self._kernel_words(options), "--", *probe])
+
+    def _plugin(self, options: Options, folder: Path) -> str:
+        words = [str(plugin_file()), f"out={folder}/trace", f"traps={folder}/traps"]
+        if self.arch.firmware:
+            words.append("firmware={:x}-{:x}".format(*self.arch.firmware))
+        if options.check:
+            words.append("check=on")
+        return ",".join(words)
+
+    def _argv(
+        self, emulator: Emulator, kernel: Kernel, options: Options, folder: Path
+    ) -> list[str]:
+        mib = 1 << 20
+        limits = [
+            # The guest must not outlive us, whatever ends us.
+            *(need("setpriv", "util-linux"), "--pdeathsig", "KILL", "--"),
+            need("prlimit", "util-linux"),
+            f"--as={(options.memory + _QEMU_OVERHEAD_MIB) * mib}",
+            f"--fsize={_FILE_LIMIT_MIB * mib}",
+            *("--core=0", "--"),
+        ]
+        return [
+            *limits,
+            *emulator.argv,
+            *("-machine", self.arch.machine, "-cpu", self.arch.cpu),
+            *("-accel", "tcg,thread=single", "-smp", "1", "-m", f"{options.memory}M"),
+            # Time is counted in instructions and starts at a fixed date: every run alike.
+            *("-icount", "shift=0,sleep=off", "-seed", str(options.seed)),
+            *("-rtc", "base=2020-01-01T00:00:00,clock=vm"),
+            *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+            *("-nic", "none", "-monitor", "none", "-serial", "stdio"),
+            "-sandbox",
+            "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+            *("-kernel", str(kernel.image), "-initrd", f"{folder}/initramfs"),
+            *("-append", self._cmdline(options)),
+            *("-plugin", self._plugin(options, folder)),
+        ]

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reads the plugin's trace; plugin/trace.h is the format's home."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kentry.errors import TraceError
+
+TRACE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Insn:
+    """One kernel instruction: its address as executed, its bytes in memory order, its text."""
+
+    address: int
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Window:
+    """`times` windows in a row with the same counts; `path` indexes Trace.paths."""
+
+    times: int
+    kernel: int
+    firmware: int
+    user: int
+    irqs: int
+    exceptions: int
+    iterations: int
+    path: int | None
+
+
+@dataclass
+class Phase:
+    """The windows of one case in one phase: "warm", "count" or "path".
+
+    `user` is the number of user instructions every window must have, None if unknown.
+    """
+
+    case: str
+    name: str
+    user: int | None
+    windows: list[Window] = field(default_factory=list)
+
+
+@dataclass
+class Trace:
+    """A whole trace.  A path is a list of (first instruction's index, how many) runs."""
+
+    target: str = ""
+    api: int = 0
+    text_address: int | None = None
+    insns: list[Insn] = field(default_factory=list)
+    paths: list[list[tuple[int, int]]] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
+    cases_ended: int | None = None
+    messages: list[str] = field(default_factory=list)
+    spoilt: int = 0
+    checked: int | None = None
+    mismatches: int = 0
+    windows: int | None = None
+
+    def path_length(self, path: int) -> int:
+        """How many instructions a path has."""
+        return sum(count for _, count in self.paths[path])
+
+
+def parse_trace(file: Path) -> Trace:
+    """The trace in `file`; TraceError when it is not one, newer, or cut short."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as err:
+        raise TraceError(f"The plugin wrote no trace: {err.strerror}.") from err
+    if not lines or lines[0] != f"kentry-trace {TRACE_VERSION}":
+        raise TraceError(
+            f"The plugin's trace is not version {TRACE_VERSION}.",
+            "Build the plugin anew: make setup.",
+        )
+    trace = Trace()
+    for number, line in enumerate(lines[1:], start=2):
+        keyword, _, rest = line.partition(" ")
+        try:
+            _READERS[keyword](trace, rest)
+        except (KeyError, ValueError, IndexError) as err:
+            raise TraceError(f"Line {number} of the plugin's trace is damaged: {line!r}.") from err
+    if trace.windows is None:
+        raise TraceError("The plugin's trace was cut short.")
+    return trace
+
+
+def _read_qemu(trace: Trace, rest: str) -> None:
+    trace.target, api = rest.split()
+    trace.api = int(api.removeprefix("api="))
+
+
+def _read_message(trace: Trace, rest: str) -> None:
+    trace.messages.append(rest)
+    words = rest.split()
+    if words[0] == "text":
+        trace.text_address = int(words[1], 16)
+    elif words[0] == "case":
+        _, case, phase, user = words
+        trace.phases.append(Phase(case, phase, None if user == "?" else int(user)))
+    elif words[0] == "end":
+        trace.cases_ended = int(words[1])
+
+
+def _read_insn(trace: Trace, rest: str) -> None:
+    index, address, code, text = rest.split(" ", 3)
+    if int(index) != len(trace.insns):
+        raise ValueError("instructions out of order")
+    trace.insns.append(Insn(int(address, 16), code, tidy(code, text)))
+
+
+def _read_path(trace: Trace, rest: str) -> None:
+    index, count, *runs = rest.split()
+    if int(index) != len(trace.paths):
+        raise ValueError("paths out of order")
+    path = [(int(first), int(length)) for first, length in (run.split("+") for run in runs)]
+    if sum(length for _, length in path) != int(count):
+        raise ValueError("a path's runs do not add up")
+    trace.paths.append(path)
+
+
+def _read_window(trace: Trace, rest: str) -> None:
+    *numbers, path = rest.split()
+    times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
+    if not trace.phases:
+        raise ValueError("a window before the first case")
+    trace.phases[-1].windows.append(
+        Window(
+            times,
+            kernel,
+            firmware,
+            user,
+            irqs,
+            exceptions,
+            iterations,
+            None if path == "-" else int(path),
+        )
+    )
+
+
+def _read_spoilt(trace: Trace, rest: str) -> None:
+    trace.spoilt = int(rest)
+
+
+def _read_check(trace: Trace, rest: str) -> None:
+    windows, mismatches = rest.split()
+    trace.checked, trace.mismatches = int(windows), int(mismatches)
+
+
+def _read_end(trace: Trace, rest: str) -> None:
+    trace.windows = int(rest)
+    seen = sum(window.times for phase in trace.phases for window in phase.windows)
+    if seen != trace.windows:
+        raise ValueError("windows are missing")
+
+
+_READERS: dict[str, Callable[[Trace, str], None]] = {
+    "qemu": _read_qemu,
+    "message": _read_message,
+    "insn": _read_insn,
+    "path": _read_path,
+    "window": _read_window,
+    "spoilt": _read_spoilt,
+    "check": _read_check,
+    "end": _read_end,
+}
+
+
+def tidy(code: str, text: str) -> str:
+    """QEMU's disassembly with one space between words and none of its own decoration.
+
+    Its riscv disassembler prints the instruction as one hexadecimal number first; its
+    comments after "#" with a target's address are kept.
+    """
+    words = text.split()
+    as_number = bytes.fromhex(code)[::-1].hex()
+    if words and words[0] == as_number:
+        words = words[1:]
+    return " ".join(words)
