@@ -36,6 +36,10 @@
  */
 #define SETTLE_SECONDS 2
 
+/* Descriptors a case may open, beside standard input, output and error. */
+#define FIRST_FREE_FD 3
+#define MOST_FDS 4
+
 struct options {
 	long n, paths, warmup;
 	const char *cases;
@@ -264,6 +268,13 @@ static int run_phase(const struct probe_case *c, const struct entry *entry, stru
 	return 0;
 }
 
+/* Every case finds the same descriptors free: which one openat gets is part of its path. */
+static void close_files(void)
+{
+	for (long fd = FIRST_FREE_FD; fd < FIRST_FREE_FD + MOST_FDS; fd++)
+		SYS(close, fd, 0, 0, 0);
+}
+
 static int run_case(const struct probe_case *c, const struct entry *entry, const char *phase,
 		    long warmup, long times)
 {
@@ -273,13 +284,14 @@ static int run_case(const struct probe_case *c, const struct entry *entry, const
 	fill(&w.first, &c->first, entry);
 	fill(&w.second, &c->second, entry);
 	err = c->setup ? c->setup(&w) : 0;
-	if (err) {
+	if (err)
 		report_failure(c, entry, "setup", 0, err);
-		return -1;
-	}
-	if (run_phase(c, entry, &w, "warm", warmup))
-		return -1;
-	return run_phase(c, entry, &w, phase, times);
+	else if (!run_phase(c, entry, &w, "warm", warmup))
+		err = run_phase(c, entry, &w, phase, times);
+	else
+		err = -1;
+	close_files();
+	return err ? -1 : 0;
 }
 
 /* --- which cases ------------------------------------------------------ */
@@ -485,6 +497,7 @@ static void prepare_pid1(void)
 	if (fd >= 0)
 		for (long to = 0; to < 3; to++)
 			SYS(dup3, fd, to, 0, 0);
+	close_files();
 }
 
 static void settle(void)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from kentry import caveats
@@ -16,7 +18,6 @@ from kentry.path.why import why
 from kentry.progress import Update
 from kentry.recording import (
     INSTRUCTIONS,
-    INTERRUPTED,
     MODAL,
     OTHER,
     CaseResult,
@@ -34,7 +35,11 @@ from kentry.targets.trace import Phase, Trace, Window
 _PATHS_KEPT = 16
 _UNNAMED_TOLERATED = 0.01
 
-_TEXT = "_text"
+_TEXT, _TEXT_END = "_text", "_etext"
+_TEXT_KINDS = "TtWw"
+
+# A kernel-half address as a branch's target; riscv's disassembler repeats it in a comment.
+_TARGET = re.compile(r"(?:-?\w+ # )?#?0x(ffff[0-9a-f]{12})\b")
 
 
 def measure(kernel: Kernel, target: Target, options: Options, update: Update) -> Recording:
@@ -47,10 +52,11 @@ def measure(kernel: Kernel, target: Target, options: Options, update: Update) ->
     update(None, "reading the trace")
     slide = _slide(kernel, run.trace)
     _check_identity(kernel, run)
-    code = _code(run.trace, kernel, slide)
-    cases = [case for case in _cases(run.trace, code) if case is not None]
+    executed = _code(run.trace, kernel, slide)
+    cases = [case for case in _cases(run.trace, executed) if case is not None]
     if not cases:
         raise _nothing_measured(run)
+    cases, code = _only_code_of_paths(cases, executed)
     return Recording(
         kernel=_describe(kernel, run),
         target=run.target,
@@ -76,10 +82,14 @@ def _nothing_measured(run: GuestRun) -> GuestError:
 
 def _slide(kernel: Kernel, trace: Trace) -> int:
     """How far KASLR moved the kernel: bytes to take off an executed address."""
-    linked = next((s.address for s in kernel.symbols if s.name == _TEXT), None)
+    linked = _address_of(_TEXT, kernel)
     if trace.text_address is None or linked is None:
         return 0
     return trace.text_address - linked
+
+
+def _address_of(name: str, kernel: Kernel) -> int | None:
+    return next((symbol.address for symbol in kernel.symbols if symbol.name == name), None)
 
 
 def _check_identity(kernel: Kernel, run: GuestRun) -> None:
@@ -95,14 +105,44 @@ def _check_identity(kernel: Kernel, run: GuestRun) -> None:
 
 def _code(trace: Trace, kernel: Kernel, slide: int) -> list[Instruction]:
     symbols = SymbolMap(
-        (symbol.address, symbol.name) for symbol in kernel.symbols if symbol.kind in "TtWw"
+        ((symbol.address, symbol.name) for symbol in kernel.symbols if symbol.kind in _TEXT_KINDS),
+        _address_of(_TEXT_END, kernel),
     )
     code = []
     for insn in trace.insns:
         address = insn.address - slide
         place = symbols.find(address)
-        code.append(Instruction(address, insn.code, insn.text, place.function, place.offset))
+        text = _TARGET.sub(lambda match: _named(int(match[1], 16) - slide, symbols), insn.text)
+        code.append(Instruction(address, insn.code, text, place.function, place.offset))
     return code
+
+
+def _named(address: int, symbols: SymbolMap) -> str:
+    """A kernel address in an instruction's text as objdump shows it: <function+0x4>."""
+    place = symbols.find(address)
+    if place.function == UNNAMED:
+        return f"{address:#x}"
+    return f"<{place.function}+{place.offset:#x}>" if place.offset else f"<{place.function}>"
+
+
+def _only_code_of_paths(
+    cases: list[CaseResult], code: list[Instruction]
+) -> tuple[list[CaseResult], list[Instruction]]:
+    """Leaves out the instructions that only warm-up windows and paths not kept went through."""
+    runs = [run for case in cases for path in case.paths for run in path.runs]
+    used = sorted({index for first, count in runs for index in range(first, first + count)})
+    moved = {old: new for new, old in enumerate(used)}
+    kept = [
+        replace(
+            case,
+            paths=tuple(
+                replace(path, runs=tuple((moved[first], count) for first, count in path.runs))
+                for path in case.paths
+            ),
+        )
+        for case in cases
+    ]
+    return kept, [code[index] for index in used]
 
 
 def _cases(trace: Trace, code: list[Instruction]) -> Iterable[CaseResult | None]:
@@ -166,32 +206,30 @@ def functions_of(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
 def _paths(
     recorded: Phase, value: int, trace: Trace, code: list[Instruction]
 ) -> list[KernelPath]:
-    """The case's distinct paths: the modal one first, then by how often they were taken."""
-    times: Counter[tuple[int, bool]] = Counter()
+    """The case's distinct paths: the modal one first, then by how often they were taken.
+
+    Windows an interrupt fell into are not among them: they are set apart as counts.
+    """
+    times: Counter[int] = Counter()
     for window in recorded.windows:
-        if window.path is not None and recorded.user in (None, window.user):
-            times[window.path, bool(window.irqs)] += window.times
-    clean = [path for path, interrupted in times if not interrupted]
+        if window.path is not None and not window.irqs and recorded.user in (None, window.user):
+            times[window.path] += window.times
     modal = max(
-        (path for path in clean if trace.path_length(path) == value),
-        key=lambda path: times[path, False],
+        (path for path in times if trace.path_length(path) == value),
+        key=lambda path: times[path],
         default=None,
     )
-    base = functions_of(_path(trace, modal, 1, MODAL, ""), code) if modal is not None else {}
+    base = Counter[str]()
+    if modal is not None:
+        base.update(functions_of(KernelPath(1, MODAL, tuple(trace.paths[modal])), code))
     paths = []
-    for (path, interrupted), count in sorted(times.items(), key=lambda item: -item[1]):
-        if path == modal and not interrupted:
-            paths.insert(0, _path(trace, path, count, MODAL, ""))
-            continue
-        role = INTERRUPTED if interrupted else OTHER
-        made = _path(trace, path, count, role, "")
-        reason = "interrupt" if interrupted else why(base, functions_of(made, code))
-        paths.append(_path(trace, path, count, role, reason))
+    for path, count in times.most_common():
+        taken = KernelPath(count, MODAL if path == modal else OTHER, tuple(trace.paths[path]))
+        if path == modal:
+            paths.insert(0, taken)
+        else:
+            paths.append(replace(taken, why=why(base, functions_of(taken, code))))
     return paths[:_PATHS_KEPT]
-
-
-def _path(trace: Trace, path: int, times: int, role: str, reason: str) -> KernelPath:
-    return KernelPath(times, role, tuple(trace.paths[path]), reason)
 
 
 def _describe(kernel: Kernel, run: GuestRun) -> dict[str, Any]:

@@ -23,7 +23,6 @@ VERSION = 1
 # What a path was among its case's windows.
 MODAL = "modal"
 OTHER = "other"
-INTERRUPTED = "interrupted"
 
 EXACT = "exact"
 INSTRUCTIONS = "instructions"

@@ -47,7 +47,7 @@ def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
     names = (ENTRY, DISPATCH, HANDLER, EXIT, RETURN)
     return [
         Part(name, tuple(path[start:end]), tuple(depths[start:end]))
-        for name, start, end in zip(names, cuts, cuts[1:], strict=True)
+        for name, start, end in zip(names, cuts[:-1], cuts[1:], strict=True)
         if end > start
     ]
 

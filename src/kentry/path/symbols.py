@@ -12,7 +12,10 @@ UNNAMED = "[unnamed]"
 
 # Of several names for one address, the one a developer would use: not a position-
 # independent alias, not a section's mark, not a compiler's local label.
-_POOR = re.compile(r"__pi_|__cfi_|\.L|\$|_stext$|_etext$|_text$|__\w+_(start|end)$|\w+_(start|end)$")
+_POOR = re.compile(r"__pi_|__cfi_|\.L|_stext$|_etext$|_text$|__\w+_(start|end)$|\w+_(start|end)$")
+
+# Marks between code and data that assemblers leave: $x, $d, and clones of them.
+_LABEL = re.compile(r"\$[xd]")
 
 # What compilers append to a function they cloned or split.
 _CLONE = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
@@ -27,20 +30,23 @@ class Place:
 
 
 class SymbolMap:
-    """The function at an address; symbols as (address, name), text ones only."""
+    """The function at an address; `end` is the first address after the kernel's text."""
 
-    def __init__(self, symbols: Iterable[tuple[int, str]]) -> None:
+    def __init__(self, symbols: Iterable[tuple[int, str]], end: int | None = None) -> None:
         best: dict[int, str] = {}
         for address, name in symbols:
+            if _LABEL.search(name):
+                continue
             if address not in best or _quality(name) < _quality(best[address]):
                 best[address] = name
         self._addresses = sorted(best)
         self._names = [best[address] for address in self._addresses]
+        self._end = end
 
     def find(self, address: int) -> Place:
-        """The function `address` lies in; UNNAMED before the first symbol."""
+        """The function `address` lies in; UNNAMED before the first and after the text."""
         at = bisect.bisect_right(self._addresses, address) - 1
-        if at < 0:
+        if at < 0 or (self._end is not None and address >= self._end):
             return Place(UNNAMED, 0)
         return Place(self._names[at], address - self._addresses[at])
 

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Small recordings for tests, spelled as the functions a path goes through."""
+
+from collections.abc import Mapping, Sequence
+
+from kentry.recording import (
+    MODAL,
+    CaseResult,
+    Instruction,
+    KernelPath,
+    Metric,
+    Recording,
+)
+
+KERNEL = {
+    "spec": "debian:6.12",
+    "arch": "arm64",
+    "release": "6.12.95+deb12-arm64",
+    "build_id": "b4c0fd99162ec9911080499fc5c45a86cf7520ea",
+    "banner": "Linux version 6.12.95+deb12-arm64",
+    "compiler": "gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0",
+    "config_sha256": "0" * 64,
+    "config": {"PREEMPT": "y", "HZ": "250"},
+    "image_sha256": "1" * 64,
+    "symbols_from": "kallsyms",
+    "origin": {},
+}
+TARGET = {
+    "kind": "qemu",
+    "emulator": "QEMU 7.2.22",
+    "machine": "virt",
+    "cpu": "max",
+    "cmdline": "nokaslr",
+    "seed": 1,
+    "memory_mib": 512,
+}
+OPTIONS = {"windows": 1000, "path_windows": 64, "warmup": 16}
+
+Functions = Sequence[tuple[str, int]]
+
+
+def instructions(functions: Functions, base: int = 0xFFFF800080000000) -> list[Instruction]:
+    """Each function in turn, from its first instruction on, 4 bytes an instruction."""
+    code = []
+    for name, count in functions:
+        for i in range(count):
+            code.append(Instruction(base, "1f2003d5", "nop", name, 4 * i))
+            base += 4
+        base += 0x1000
+    return code
+
+
+def recording(
+    cases: Mapping[str, Functions],
+    samples: Mapping[str, Mapping[int, int]] | None = None,
+    kernel: Mapping[str, object] | None = None,
+    target: Mapping[str, object] | None = None,
+) -> Recording:
+    """A recording whose cases took these functions; `samples` other than 1000 x the path."""
+    code: list[Instruction] = []
+    results = []
+    for name, functions in cases.items():
+        first = len(code)
+        code += instructions(functions)
+        length = len(code) - first
+        found = dict((samples or {}).get(name, {length: 1000}))
+        windows = sum(found.values())
+        counts: dict[str, int] = {}
+        for function, count in functions:
+            counts[function] = counts.get(function, 0) + count
+        results.append(
+            CaseResult(
+                name=name,
+                metrics={
+                    "instructions": Metric.of(found),
+                    "user_instructions": Metric.of({1: windows}),
+                    "firmware_instructions": Metric.of({0: windows}),
+                },
+                interrupted=(),
+                functions=tuple((f, c) for f, c in counts.items() if c),
+                paths=(KernelPath(64, MODAL, ((first, length),) if length else ()),),
+            )
+        )
+    return Recording(
+        kernel={**KERNEL, **(kernel or {})},
+        target={**TARGET, **(target or {})},
+        options=dict(OPTIONS),
+        code=code,
+        cases=results,
+    )

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Paths taken apart, on hand-written ones of each architecture's shape."""
+
+import pytest
+
+from kentry.arch import find_arch
+from kentry.path.phases import call_depths, parts, split_calls
+from kentry.recording import Instruction
+
+FUNCTIONS: dict[str, int] = {}
+
+
+def path(text: str) -> list[Instruction]:
+    """Lines "function+offset text"; 4 bytes an instruction, functions 4 KiB apart."""
+    found = []
+    for line in text.strip().splitlines():
+        place, words = line.split(maxsplit=1)
+        function, offset = place.split("+")
+        base = FUNCTIONS.setdefault(function, 0xFFFF000000000000 + 0x1000 * len(FUNCTIONS))
+        at = int(offset)
+        found.append(Instruction(base + at, "00000000", words.strip(), function, at))
+    return found
+
+
+ARM64 = path("""
+    vectors+1024           b <el0t_64_sync>
+    el0t_64_sync+0         stp x0, x1, [sp]
+    el0t_64_sync+4         bl <el0t_64_sync_handler>
+    el0t_64_sync_handler+0 bl <el0_svc>
+    el0_svc+0              blr x1
+    __arm64_sys_getppid+0  bl <__task_pid_nr_ns>
+    __task_pid_nr_ns+0     ret
+    __arm64_sys_getppid+4  ret
+    el0_svc+4              ret
+    el0t_64_sync_handler+4 ret
+    el0t_64_sync+8         b <ret_to_user>
+    ret_to_user+0          eret
+""")
+
+# 6.12's x64_sys_call jumps to the handler; the return thunk is part of every return.
+X86_64 = path("""
+    entry_SYSCALL_64+0     swapgs
+    entry_SYSCALL_64+4     callq <do_syscall_64>
+    do_syscall_64+0        callq <x64_sys_call>
+    x64_sys_call+0         jmp <__x64_sys_getppid>
+    __x64_sys_getppid+0    callq <__x86_indirect_thunk_rax>
+    __x86_indirect_thunk_rax+0 callq <__x86_indirect_thunk_rax+0x20>
+    __x86_indirect_thunk_rax+32 retq
+    getter+0               jmp <__x86_return_thunk>
+    __x86_return_thunk+0   retq
+    __x64_sys_getppid+4    jmp <__x86_return_thunk>
+    __x86_return_thunk+0   retq
+    do_syscall_64+4        retq
+    entry_SYSCALL_64+8     sysretq
+""")
+
+# riscv's entry jumps to its C handler with the return address set by hand.
+RISCV64 = path("""
+    handle_exception+0     csrrw tp,sscratch,tp
+    handle_exception+4     jr t1
+    do_trap_ecall_u+0      jalr ra,a5,0
+    __riscv_sys_getppid+0  ret
+    do_trap_ecall_u+4      ret
+    ret_from_exception+0   sret
+""")
+
+
+def summary(instructions: list[Instruction], arch: str) -> list[tuple[str, int]]:
+    return [(part.name, len(part.instructions)) for part in parts(instructions, find_arch(arch))]
+
+
+def test_arm64() -> None:
+    assert summary(ARM64, "arm64") == [
+        ("entry", 3),
+        ("dispatch", 2),
+        ("handler", 3),
+        ("exit", 2),
+        ("return", 2),
+    ]
+    assert call_depths(ARM64, find_arch("arm64")) == [0, 0, 0, 1, 2, 3, 4, 3, 2, 1, 0, 0]
+
+
+def test_x86_64_with_thunks_and_tail_calls() -> None:
+    assert summary(X86_64, "x86_64") == [
+        ("entry", 2),
+        ("dispatch", 2),
+        ("handler", 7),
+        ("exit", 1),
+        ("return", 1),
+    ]
+    depths = call_depths(X86_64, find_arch("x86_64"))
+    assert depths == [0, 0, 1, 2, 2, 3, 3, 3, 3, 2, 2, 1, 0]
+
+
+def test_riscv64_entered_by_a_jump() -> None:
+    assert summary(RISCV64, "riscv64") == [
+        ("entry", 2),
+        ("dispatch", 1),
+        ("handler", 1),
+        ("exit", 1),
+        ("return", 1),
+    ]
+    assert call_depths(RISCV64, find_arch("riscv64")) == [0, 0, 1, 2, 1, 0]
+
+
+@pytest.mark.parametrize(("instructions", "arch"), [(ARM64, "arm64"), (X86_64, "x86_64")])
+def test_the_parts_are_the_path(instructions: list[Instruction], arch: str) -> None:
+    found = parts(instructions, find_arch(arch))
+    assert [insn for part in found for insn in part.instructions] == instructions
+
+
+def test_without_a_handler_everything_in_c_is_dispatch() -> None:
+    invalid = ARM64[:4] + ARM64[9:]
+    assert summary(invalid, "arm64") == [("entry", 3), ("dispatch", 2), ("return", 2)]
+
+
+def test_an_empty_path_has_no_parts() -> None:
+    assert parts([], find_arch("arm64")) == []
+    assert list(split_calls([])) == []
+
+
+def test_two_calls_are_told_apart() -> None:
+    assert [list(call) for call in split_calls(ARM64 + ARM64)] == [ARM64, ARM64]

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Addresses to functions."""
+
+import pytest
+
+from kentry.path.symbols import UNNAMED, Place, SymbolMap, base_name
+
+
+def test_the_function_is_the_nearest_symbol_at_or_below() -> None:
+    symbols = SymbolMap([(0x100, "a"), (0x200, "b")], end=0x300)
+    assert symbols.find(0x100) == Place("a", 0)
+    assert symbols.find(0x1FF) == Place("a", 0xFF)
+    assert symbols.find(0x200) == Place("b", 0)
+
+
+@pytest.mark.parametrize("address", [0, 0xFF, 0x300, 0x10000])
+def test_outside_the_text_there_is_no_name(address: int) -> None:
+    assert SymbolMap([(0x100, "a")], end=0x300).find(address) == Place(UNNAMED, 0)
+
+
+@pytest.mark.parametrize(
+    ("names", "best"),
+    [
+        (["__pi_memset", "memset"], "memset"),
+        (["_stext", "__irqentry_text_start", "bcm2835_handle_irq"], "bcm2835_handle_irq"),
+        (["__se_sys_read", "__do_sys_read"], "__do_sys_read"),
+        (["__arm64_sys_ni_syscall", "sys_ni_syscall"], "sys_ni_syscall"),
+        (["_etext", "_text"], "_etext"),
+    ],
+)
+def test_of_several_names_the_one_a_developer_uses_is_taken(names: list[str], best: str) -> None:
+    for order in (names, names[::-1]):
+        assert SymbolMap([(8, name) for name in order]).find(8).function == best
+
+
+def test_mapping_symbols_are_no_functions() -> None:
+    assert SymbolMap([(8, "f"), (16, "$x"), (24, "__pi_$d")]).find(32) == Place("f", 24)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("el0_svc_common.constprop.0", "el0_svc_common"),
+        ("foo.isra.0.cold", "foo"),
+        ("bar.part.12", "bar"),
+        ("x.llvm.1234567", "x"),
+        ("plain", "plain"),
+        ("dotted.name", "dotted.name"),
+    ],
+)
+def test_a_compilers_clone_has_its_functions_name(name: str, base: str) -> None:
+    assert base_name(name) == base

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The archive, checked by reading it the way the kernel documents it."""
+
+from pathlib import Path
+
+from kentry.targets.initramfs import build_initramfs
+
+
+def entries(archive: bytes) -> dict[str, tuple[int, bytes]]:
+    found = {}
+    at = 0
+    while True:
+        assert archive[at : at + 6] == b"070701"
+        fields = [int(archive[at + 6 + 8 * i : at + 14 + 8 * i], 16) for i in range(13)]
+        mode, size, name_size = fields[1], fields[6], fields[11]
+        name = archive[at + 110 : at + 110 + name_size - 1].decode()
+        data_at = (at + 110 + name_size + 3) & ~3
+        if name == "TRAILER!!!":
+            return found
+        found[name] = (mode, archive[data_at : data_at + size])
+        at = (data_at + size + 3) & ~3
+
+
+def test_the_probe_is_init_and_there_is_a_console(tmp_path: Path) -> None:
+    probe = tmp_path / "probe"
+    probe.write_bytes(b"\x7fELF of odd length")
+    archive = build_initramfs(probe)
+    assert entries(archive) == {
+        "dev": (0o40755, b""),
+        "dev/console": (0o20600, b""),
+        "init": (0o100755, b"\x7fELF of odd length"),
+    }
+    assert archive == build_initramfs(probe)
