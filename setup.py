@@ -32,7 +32,7 @@ def make(folder: str, *words: str) -> None:
         print(f"warning: {folder}/ did not build: {' '.join(command)}", file=sys.stderr)
 
 
-class BuildNative(build_py):
+class BuildNative(build_py):  # type: ignore[misc]
     def run(self) -> None:
         NATIVE.mkdir(exist_ok=True)
         make("plugin")

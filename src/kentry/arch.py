@@ -40,6 +40,7 @@ class Arch:
     elf_machine: str
     qemu: str
     qemu_package: str
+    qemu_split_package: str
     machine: str
     cpu: str
     console: str
@@ -63,6 +64,7 @@ _X86_64 = Arch(
     elf_machine="EM_X86_64",
     qemu="qemu-system-x86_64",
     qemu_package="qemu-system-x86",
+    qemu_split_package="qemu-system-x86",
     machine="q35",
     # cx16=off: QEMU 7.2's cmpxchg16b makes 6.12 guests double-fault at random.
     cpu="max,cx16=off",
@@ -94,6 +96,7 @@ _ARM64 = Arch(
     elf_machine="EM_AARCH64",
     qemu="qemu-system-aarch64",
     qemu_package="qemu-system-arm",
+    qemu_split_package="qemu-system-arm",
     machine="virt",
     # pauth-impdef=on: the architected hash makes emulation twice as slow and is not
     # visible in instruction counts.  sve-max-vq=1: 128 bits; the default is 2048.
@@ -129,6 +132,7 @@ _RISCV64 = Arch(
     elf_machine="EM_RISCV",
     qemu="qemu-system-riscv64",
     qemu_package="qemu-system-misc",
+    qemu_split_package="qemu-system-riscv",
     machine="virt",
     cpu="rv64,v=true,vlen=128,vext_spec=v1.0",
     console="ttyS0",
@@ -160,9 +164,7 @@ def find_arch(name: str) -> Arch:
     for arch in ARCHES.values():
         if name == arch.name or name in arch.aliases:
             return arch
-    raise UserError(
-        f"Unknown architecture '{name}'.", f"Use one of: {', '.join(ARCHES)}."
-    )
+    raise UserError(f"Unknown architecture '{name}'.", f"Use one of: {', '.join(ARCHES)}.")
 
 
 def host_arch() -> Arch:

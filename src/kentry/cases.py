@@ -33,6 +33,7 @@ def catalogue(arch: Arch) -> list[Case]:
 
     with probe_file(arch).open("rb") as file:
         section = ELFFile(file).get_section_by_name(_SECTION)
+        assert section is not None, "the probe has no catalogue"
         lines = section.data().decode().strip("\0").split("\0")
     rows = [line.split("|") for line in lines if line]
     native = [Case(name, summary) for name, _, summary in rows]
@@ -65,6 +66,4 @@ def choose(arch: Arch, wanted: Iterable[str]) -> list[str]:
 def _unknown(word: str, arch: Arch, names: list[str]) -> UserError:
     close = difflib.get_close_matches(word, names, n=1)
     meant = f" Did you mean {close[0]}?" if close else ""
-    return UserError(
-        f"Unknown case '{word}' on {arch.name}.{meant}", f"Cases: {', '.join(names)}."
-    )
+    return UserError(f"Unknown case '{word}' on {arch.name}.{meant}", f"Cases: {', '.join(names)}.")

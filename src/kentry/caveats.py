@@ -58,9 +58,7 @@ def no_majority(name: str, share: float) -> Caveat:
 
 def unrecorded_path(name: str, value: int) -> Caveat:
     """The value was counted but no window with it was recorded as a path."""
-    return _caveat(
-        "unrecorded-path", f"no path of {value} instructions was recorded for {name}"
-    )
+    return _caveat("unrecorded-path", f"no path of {value} instructions was recorded for {name}")
 
 
 def unnamed(share: float) -> Caveat:

@@ -13,7 +13,7 @@ from types import FrameType
 
 from kentry import __version__
 from kentry.commands import annotate, diff, doctor, record
-from kentry.errors import EXIT_MISTAKE, KentryError
+from kentry.errors import KentryError
 from kentry.progress import set_quiet
 
 COMMANDS = (record, diff, annotate, doctor)

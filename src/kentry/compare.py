@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,17 @@ SCHEMA = "kentry/comparison/1"
 _OPTIONS_NAMED = 6
 
 # Options that say how the kernel was named or built rather than what is in it.
-_NOT_CONFIG = ("CC_", "GCC_", "LD_", "AS_", "CLANG_", "PAHOLE_", "RUSTC_", "BUILD_SALT", "LOCALVERSION")
+_NOT_CONFIG = (
+    "CC_",
+    "GCC_",
+    "LD_",
+    "AS_",
+    "CLANG_",
+    "PAHOLE_",
+    "RUSTC_",
+    "BUILD_SALT",
+    "LOCALVERSION",
+)
 
 
 @dataclass(frozen=True)
@@ -131,14 +142,16 @@ def _stream(case: CaseResult, recording: Recording) -> list[tuple[str, int, str]
     return [(insn.function, insn.offset, insn.code) for insn in recording.instructions(path)]
 
 
-def _differences(
-    old: Recording, new: Recording, names: list[str] | None
-) -> list[Caveat]:
+def _differences(old: Recording, new: Recording, names: list[str] | None) -> list[Caveat]:
     found: list[Caveat] = []
-    for what, keys in (("target", _TARGET_KEYS), ("kernel", _KERNEL_KEYS), ("options", _OPTION_KEYS)):
+    for what, keys in (
+        ("target", _TARGET_KEYS),
+        ("kernel", _KERNEL_KEYS),
+        ("options", _OPTION_KEYS),
+    ):
         a, b = getattr(old, what), getattr(new, what)
         for key, label in keys:
-            if a.get(key) != b.get(key):
+            if _plain(a.get(key)) != _plain(b.get(key)):
                 found.append(caveats.differs(label, str(a.get(key)), str(b.get(key))))
     found += _config_difference(old, new)
     for side, mine, other in (("old", old, new), ("new", new, old)):
@@ -153,6 +166,12 @@ def _differences(
     return found
 
 
+def _plain(value: Any) -> str:
+    """Without a cross compiler's prefix: the same compiler under another name is no difference."""
+    return _CROSS_PREFIX.sub("", str(value))
+
+
+_CROSS_PREFIX = re.compile(r"^\w+-linux-gnu-(?=gcc|clang)")
 _TARGET_KEYS = (
     ("kind", "target"),
     ("emulator", "emulator"),

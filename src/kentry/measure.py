@@ -22,8 +22,8 @@ from kentry.recording import (
     OTHER,
     CaseResult,
     Instruction,
-    Metric,
     KernelPath,
+    Metric,
     Recording,
 )
 from kentry.stats import exact
@@ -72,7 +72,9 @@ def measure(kernel: Kernel, target: Target, options: Options, update: Update) ->
 
 
 def _nothing_measured(run: GuestRun) -> GuestError:
-    reasons = [f"{name}: {reason}" for name, reason in (run.probe.failed | run.probe.absent).items()]
+    reasons = [
+        f"{name}: {reason}" for name, reason in (run.probe.failed | run.probe.absent).items()
+    ]
     return GuestError(
         "No case could be measured.",
         "Choose others with --case.",
@@ -82,14 +84,10 @@ def _nothing_measured(run: GuestRun) -> GuestError:
 
 def _slide(kernel: Kernel, trace: Trace) -> int:
     """How far KASLR moved the kernel: bytes to take off an executed address."""
-    linked = _address_of(_TEXT, kernel)
+    linked = kernel.symbols.address_of(_TEXT)
     if trace.text_address is None or linked is None:
         return 0
     return trace.text_address - linked
-
-
-def _address_of(name: str, kernel: Kernel) -> int | None:
-    return next((symbol.address for symbol in kernel.symbols if symbol.name == name), None)
 
 
 def _check_identity(kernel: Kernel, run: GuestRun) -> None:
@@ -106,7 +104,7 @@ def _check_identity(kernel: Kernel, run: GuestRun) -> None:
 def _code(trace: Trace, kernel: Kernel, slide: int) -> list[Instruction]:
     symbols = SymbolMap(
         ((symbol.address, symbol.name) for symbol in kernel.symbols if symbol.kind in _TEXT_KINDS),
-        _address_of(_TEXT_END, kernel),
+        kernel.symbols.address_of(_TEXT_END),
     )
     code = []
     for insn in trace.insns:
@@ -176,9 +174,7 @@ def _case(
     return CaseResult(
         name=counted.case,
         metrics=metrics,
-        interrupted=tuple(
-            exact.histogram((w.kernel, w.times) for w in windows if w.irqs).items()
-        ),
+        interrupted=tuple(exact.histogram((w.kernel, w.times) for w in windows if w.irqs).items()),
         functions=tuple(functions_of(modal, code).items()) if modal else (),
         paths=tuple(paths),
         caveats=tuple(notes),
@@ -203,9 +199,7 @@ def functions_of(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _paths(
-    recorded: Phase, value: int, trace: Trace, code: list[Instruction]
-) -> list[KernelPath]:
+def _paths(recorded: Phase, value: int, trace: Trace, code: list[Instruction]) -> list[KernelPath]:
     """The case's distinct paths: the modal one first, then by how often they were taken.
 
     Windows an interrupt fell into are not among them: they are set apart as counts.
@@ -222,7 +216,7 @@ def _paths(
     base = Counter[str]()
     if modal is not None:
         base.update(functions_of(KernelPath(1, MODAL, tuple(trace.paths[modal])), code))
-    paths = []
+    paths: list[KernelPath] = []
     for path, count in times.most_common():
         taken = KernelPath(count, MODAL if path == modal else OTHER, tuple(trace.paths[path]))
         if path == modal:

@@ -102,9 +102,7 @@ class Recording:
     code: list[Instruction]
     cases: list[CaseResult]
     caveats: list[dict[str, str]] = field(default_factory=list)
-    tool: dict[str, str] = field(
-        default_factory=lambda: {"name": "kentry", "version": __version__}
-    )
+    tool: dict[str, str] = field(default_factory=lambda: {"name": "kentry", "version": __version__})
 
     def case(self, name: str) -> CaseResult | None:
         """The case of that name, if it was measured."""

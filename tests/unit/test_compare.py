@@ -13,9 +13,7 @@ from kentry.compare import compare, to_json
 from kentry.errors import UserError
 from tests.builders import recording
 
-SCHEMA = json.loads(
-    (Path(__file__).parents[2] / "schema" / "comparison-1.schema.json").read_text()
-)
+SCHEMA = json.loads((Path(__file__).parents[2] / "schema" / "comparison-1.schema.json").read_text())
 NAMES = st.sampled_from(["a", "b", "b.constprop.0", "c.isra.1", "c", "d.part.0.cold"])
 PATHS = st.lists(st.tuples(NAMES, st.integers(1, 40)), max_size=8)
 

@@ -13,9 +13,7 @@ from kentry.errors import RecordingError
 from kentry.recording import dump, read_recording, to_json, write_recording
 from tests.builders import recording
 
-SCHEMA = json.loads(
-    (Path(__file__).parents[2] / "schema" / "recording-1.schema.json").read_text()
-)
+SCHEMA = json.loads((Path(__file__).parents[2] / "schema" / "recording-1.schema.json").read_text())
 SAMPLE = recording(
     {"getppid": [("el0_svc", 40), ("__arm64_sys_getppid", 14)], "clock_gettime@vdso": []}
 )

@@ -64,7 +64,7 @@ def _case(recording: Recording, name: str) -> CaseResult:
         raise UserError(f"The recording has no case '{name}'.", f"It has {known}.")
     if case.modal_path is None or not case.modal_path.length:
         raise UserError(
-            f"No kernel path of {name} was recorded.", "Record it again with --paths 64 or more."
+            f"No kernel path of {name} was recorded.", "Record it again with --paths 256 or more."
         )
     return case
 

@@ -86,9 +86,9 @@ def _program(program: str, package: str) -> Finding:
 
 
 def _mirror() -> str:
-    from kentry.apt import describe_mirror
+    from kentry.apt import find_mirror
 
-    return describe_mirror()
+    return find_mirror().base
 
 
 def _cache() -> str:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from kentry.recording import Recording
     from kentry.targets.target import Options, Target
 
-SPEC_HELP = (
-    "debian:6.12, deb:FILE, image:FILE[,symbols=vmlinux][,config=FILE] or running; see docs/specs.md"
-)
+SPEC_HELP = "debian:6.12, deb:FILE, image:FILE[,symbols=vmlinux][,config=FILE] or running"
 MAX_WINDOWS = 1_000_000
 
 
@@ -44,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--windows", type=_windows, default=1000, metavar="N", help="windows a case (1000)"
     )
     group.add_argument(
-        "--paths", type=_windows, default=64, metavar="N", help="windows recorded as paths (64)"
+        "--paths", type=_windows, default=256, metavar="N", help="windows recorded as paths (256)"
     )
     group.add_argument(
         "--randomise",
@@ -96,7 +94,8 @@ def is_spec(text: str) -> bool:
     """Whether `text` names a kernel rather than a file."""
     from kentry.kernels.spec import KINDS
 
-    return text.partition(":")[0].partition(",")[0] in KINDS
+    kind = text.partition(":")[0].partition(",")[0]
+    return kind in KINDS and not Path(text).is_file()
 
 
 def options_of(args: argparse.Namespace, arch: Arch) -> Options:
@@ -138,9 +137,9 @@ def obtain(text: str, args: argparse.Namespace) -> Recording:
 
     if not is_spec(text):
         if not Path(text).exists() and ":" in text:
-            from kentry.kernels.spec import parse_spec
+            from kentry.kernels.spec import parse
 
-            parse_spec(text)
+            parse(text)
         return read_recording(Path(text))
     recording, _ = _record(text, args, reuse=not args.fresh)
     return recording

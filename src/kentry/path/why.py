@@ -12,10 +12,13 @@ _REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("interrupt", re.compile(r"handle_irq_event|generic_handle_arch_irq|do_irq|sysvec_\w+")),
     ("reschedule", re.compile(r"__schedule|schedule")),
     ("page fault", re.compile(r"do_page_fault|exc_page_fault|handle_mm_fault")),
-    ("random pool refill", re.compile(r"get_random_\w+|_get_random_bytes|crng_\w+")),
     ("RCU", re.compile(r"rcu_core|rcu_do_batch|note_gp_changes|call_rcu\w*|__call_rcu\w*")),
     ("page allocator", re.compile(r"__alloc_pages\w*|get_page_from_freelist|free_pcppages_bulk")),
-    ("slab refill", re.compile(r"___slab_alloc|__slab_free|new_slab|allocate_slab|put_cpu_partial")),
+    (
+        "slab refill",
+        re.compile(r"___slab_alloc|__slab_free|new_slab|allocate_slab|put_cpu_partial"),
+    ),
+    ("random pool refill", re.compile(r"get_random_\w+|_get_random_bytes|crng_\w+")),
     ("task work", re.compile(r"task_work_run|resume_user_mode_work")),
 )
 _NAMED = 3

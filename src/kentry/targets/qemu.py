@@ -7,13 +7,14 @@ its memory, file size and time limited, and it dies with kentry.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.cache import no_space_is_an_error
+from kentry.cache import cache_dir, no_space_is_an_error
 from kentry.errors import GuestError
 from kentry.kernels.kernel import Kernel
 from kentry.native import plugin_file, probe_file
@@ -45,19 +46,27 @@ class QemuTarget:
     def run(self, kernel: Kernel, options: Options, update: Update) -> GuestRun:
         """One boot; GuestError when the guest did not reach its end mark."""
         emulator = find_emulator(self.arch, options.emulator)
-        with tempfile.TemporaryDirectory(prefix="kentry-") as name:
-            folder = Path(name)
-            with no_space_is_an_error(folder):
-                (folder / "initramfs").write_bytes(build_initramfs(probe_file(self.arch)))
-                (folder / "traps").write_text(self._traps(kernel))
-            argv = self._argv(emulator, kernel, options, folder)
+        inputs = self._inputs(kernel)
+        with tempfile.NamedTemporaryFile(prefix="kentry-", suffix=".trace") as file:
+            trace = Path(file.name)
+            argv = self._argv(emulator, kernel, options, inputs, trace)
             ending = supervise(argv, emulator.env, options.timeout, update)
             if options.console_file:
                 options.console_file.write_text(ending.console)
-            return self._result(ending, folder, emulator, kernel, options)
+            return self._result(ending, trace, emulator, kernel, options)
+
+    def _inputs(self, kernel: Kernel) -> Path:
+        """The folder with what QEMU reads; kept, so that a command line can be repeated."""
+        initramfs = build_initramfs(probe_file(self.arch))
+        traps = self._traps(kernel)
+        folder = cache_dir("boot", hashlib.sha256(initramfs + traps.encode()).hexdigest())
+        with no_space_is_an_error(folder):
+            (folder / "initramfs").write_bytes(initramfs)
+            (folder / "traps").write_text(traps)
+        return folder
 
     def _result(
-        self, ending: Ending, folder: Path, emulator: Emulator, kernel: Kernel, options: Options
+        self, ending: Ending, trace_file: Path, emulator: Emulator, kernel: Kernel, options: Options
     ) -> GuestRun:
         report = read_probe(ending.console)
         if ending.trouble and not report.started and not ending.console.strip():
@@ -68,7 +77,7 @@ class QemuTarget:
             )
         if report.ended_cases is None:
             raise explain(ending.console, report, ending.clause)
-        trace = parse_trace(folder / "trace")
+        trace = parse_trace(trace_file)
         if trace.cases_ended != report.ended_cases:
             raise GuestError(
                 "The plugin and the console disagree about how many cases ended.",
@@ -117,8 +126,8 @@ class QemuTarget:
         probe += [f"warmup={options.warmup}", f"cases={','.join(options.cases)}"]
         return " ".join([*self._kernel_words(options), "--", *probe])
 
-    def _plugin(self, options: Options, folder: Path) -> str:
-        words = [str(plugin_file()), f"out={folder}/trace", f"traps={folder}/traps"]
+    def _plugin(self, options: Options, inputs: Path, trace: Path) -> str:
+        words = [str(plugin_file()), f"out={trace}", f"traps={inputs}/traps"]
         if self.arch.firmware:
             words.append("firmware={:x}-{:x}".format(*self.arch.firmware))
         if options.check:
@@ -126,7 +135,7 @@ class QemuTarget:
         return ",".join(words)
 
     def _argv(
-        self, emulator: Emulator, kernel: Kernel, options: Options, folder: Path
+        self, emulator: Emulator, kernel: Kernel, options: Options, inputs: Path, trace: Path
     ) -> list[str]:
         mib = 1 << 20
         limits = [
@@ -149,7 +158,7 @@ class QemuTarget:
             *("-nic", "none", "-monitor", "none", "-serial", "stdio"),
             "-sandbox",
             "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-            *("-kernel", str(kernel.image), "-initrd", f"{folder}/initramfs"),
+            *("-kernel", str(kernel.image), "-initrd", f"{inputs}/initramfs"),
             *("-append", self._cmdline(options)),
-            *("-plugin", self._plugin(options, folder)),
+            *("-plugin", self._plugin(options, inputs, trace)),
         ]

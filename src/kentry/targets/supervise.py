@@ -76,9 +76,7 @@ def _watch(process: subprocess.Popen[bytes], timeout: float, update: Update) -> 
     if not clause:
         clause = _status_clause(process.wait())
     del words[:-_LAST_WORDS_BYTES]
-    return Ending(
-        console.decode(errors="replace"), clause, words.decode(errors="replace").strip()
-    )
+    return Ending(console.decode(errors="replace"), clause, words.decode(errors="replace").strip())
 
 
 def _read(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:

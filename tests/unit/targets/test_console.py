@@ -58,8 +58,7 @@ def test_printk_before_our_prefix_does_not_hide_our_line() -> None:
         ),
         (
             "panic-mid-cases",
-            "The kernel panicked while the cases ran:"
-            " Attempted to kill init! exitcode=0x0000000b.",
+            "The kernel panicked while the cases ran: Attempted to kill init! exitcode=0x0000000b.",
         ),
         (
             "truncated",

@@ -7,7 +7,7 @@ from kentry.targets.initramfs import build_initramfs
 
 
 def entries(archive: bytes) -> dict[str, tuple[int, bytes]]:
-    found = {}
+    found: dict[str, tuple[int, bytes]] = {}
     at = 0
     while True:
         assert archive[at : at + 6] == b"070701"

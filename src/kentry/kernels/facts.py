@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What an uncompressed kernel says about itself: banner, build id, built-in config."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kentry.errors import KernelError
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+# init/version.c: "Linux version RELEASE (BY@HOST) (COMPILER, LINKER) #BUILD ...".
+_BANNER = re.compile(rb"Linux version (?=\d+\.\d+)[\x20-\x7e]+")
+# Since Linux 6.1 there are two: one has no build number yet, and is not what is booted.
+_NUMBERED = re.compile(rb" #\d+ ")
+_LONGEST_CONFIG = 16 << 20
+
+# Note header: name size 4, descriptor size 20 (SHA-1) or 16 (MD5), type NT_GNU_BUILD_ID.
+_BUILD_ID = re.compile(rb"\x04\0\0\0([\x14\x10])\0\0\0\x03\0\0\0GNU\0", re.DOTALL)
+
+
+def banner(payload: bytes, name: str) -> str:
+    """The line that the kernel prints first, from "Linux version" on.
+
+    KernelError where the file called `name` has none.
+    """
+    found = [match.group().decode("ascii").rstrip() for match in _BANNER.finditer(payload)]
+    numbered = [text for text in found if _NUMBERED.search(text.encode())]
+    if not found:
+        raise KernelError(
+            f"{name} has no 'Linux version' line in it: it is not a Linux kernel or is cut short.",
+            "Give a whole kernel image.",
+        )
+    return (numbered or found)[0]
+
+
+def release(banner_line: str) -> str:
+    """The kernel's release, as uname -r prints it."""
+    return banner_line.split()[2]
+
+
+def compiler(banner_line: str) -> str:
+    """The compiler, in its own words: "gcc-12 (Debian 12.2.0-14) 12.2.0"; "" if not there."""
+    groups = list(_top_level_groups(banner_line))
+    if len(groups) < 2:
+        return ""
+    depth = 0
+    for at, char in enumerate(groups[1]):
+        depth += (char == "(") - (char == ")")
+        # Before Linux 5.8 there is no linker and so no comma.
+        if char == "," and depth == 0:
+            return groups[1][:at]
+    return groups[1]
+
+
+def _top_level_groups(text: str) -> Iterator[str]:
+    depth = start = 0
+    for at, char in enumerate(text):
+        if char == "(":
+            depth += 1
+            if depth == 1:
+                start = at + 1
+        elif char == ")" and depth:
+            depth -= 1
+            if depth == 0:
+                yield text[start:at]
+
+
+def built_in_config(payload: bytes) -> bytes | None:
+    """The config that CONFIG_IKCONFIG put into the kernel, or None."""
+    start = payload.find(b"IKCFG_ST\x1f\x8b")
+    if start < 0:
+        return None
+    try:
+        return zlib.decompressobj(31).decompress(payload[start + 8 :], _LONGEST_CONFIG)
+    except zlib.error:
+        return None
+
+
+def build_id(payload: bytes) -> str | None:
+    """The kernel's own GNU build id in hexadecimal; None if there is not exactly one.
+
+    The vDSOs inside a kernel have build ids too: notes within an ELF file inside the image
+    are left out.
+    """
+    if payload.startswith(b"\x7fELF"):
+        return elf_build_id(payload)
+    inner = list(_inner_elfs(payload))
+    found = {
+        payload[match.end() : match.end() + match.group(1)[0]].hex()
+        for match in _BUILD_ID.finditer(payload)
+        if not any(start <= match.start() < end for start, end in inner)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def elf_build_id(data: bytes) -> str | None:
+    """The GNU build id in the notes of the ELF file `data`, or None."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        found = {
+            str(note["n_desc"])
+            for note in elf_notes(ELFFile(io.BytesIO(data)))
+            if note["n_name"] == "GNU" and note["n_type"] == "NT_GNU_BUILD_ID"
+        }
+    except (ELFError, struct.error, ValueError, KeyError, AttributeError):
+        return None
+    return found.pop() if len(found) == 1 else None
+
+
+def elf_notes(elf: ELFFile) -> Iterator[Any]:
+    """Every note in the segments of an ELF file, as pyelftools has them."""
+    from elftools.elf.segments import NoteSegment
+
+    for part in elf.iter_segments():
+        if isinstance(part, NoteSegment):
+            yield from part.iter_notes()
+
+
+def _inner_elfs(payload: bytes) -> Iterator[tuple[int, int]]:
+    """Where each ELF file inside `payload` starts and ends: its section headers come last."""
+    for match in re.finditer(rb"\x7fELF[\x01\x02]\x01\x01", payload):
+        start = match.start()
+        wide = payload[start + 4] == 2
+        if start + 64 > len(payload):
+            return
+        layout, at = ("<Q10xHH", 0x28) if wide else ("<I10xHH", 0x20)
+        offset, size, count = struct.unpack_from(layout, payload, start + at)
+        end = start + offset + size * count
+        if offset and end <= len(payload):
+            yield start, end

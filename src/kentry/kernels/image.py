@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""An image file -> Kernel; the other kinds of spec end here too.
+
+What is read out of an image is kept in the cache under the image's SHA-256: reading the
+symbols of one takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from kentry.arch import Arch
+from kentry.cache import cache_dir, sha256_of, write_atomically
+from kentry.errors import KernelError, UserError
+from kentry.kernels import facts, symbols
+from kentry.kernels.kernel import Kernel, SymbolTable
+from kentry.kernels.spec import Spec
+from kentry.kernels.unpack import unpack
+from kentry.progress import Update
+
+# Raised whenever what is kept, or how it is found, changes: older entries are made anew.
+_CACHE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Source:
+    """An image and what came with it: the spec, files beside the image, where it is from.
+
+    `image_sha256` is given where it has just been computed.
+    """
+
+    spec: str
+    image: Path
+    image_sha256: str | None = None
+    config: Path | None = None
+    vmlinux: Path | None = None
+    system_map: Path | None = None
+    origin: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Examined:
+    """What one image says about itself; `boot` and `config` are file names in its cache."""
+
+    version: int
+    format: str
+    arch: str
+    banner: str
+    build_id: str | None
+    boot: str | None
+    boot_sha256: str
+    config: str | None
+
+
+def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
+    """image:FILE[,symbols=VMLINUX][,config=FILE]; UserError, KernelError."""
+    image = spec.path()
+    source = Source(
+        spec.text,
+        image,
+        config=spec.path("config") if "config" in spec.options else None,
+        vmlinux=spec.path("symbols") if "symbols" in spec.options else None,
+        origin={"kind": "image", "file": str(image.absolute())},
+    )
+    return load(source, arch, update)
+
+
+def load(source: Source, arch: Arch, update: Update) -> Kernel:
+    """Makes the Kernel of an image for `arch`.
+
+    Raises UserError (no such file, not an image, another architecture, symbols of another
+    build) and KernelError (no banner or no symbols in it).
+    """
+    digest = source.image_sha256 or _digest(source.image)
+    folder = cache_dir("images", digest)
+    examined = _examine(source.image, digest, folder, update)
+    if examined.arch != arch.name:
+        raise UserError(
+            f"{source.image} is a kernel for {examined.arch}, not for {arch.name}.",
+            f"Add --arch {examined.arch}, or name another image.",
+        )
+    image = folder / examined.boot if examined.boot else source.image
+    table, symbols_from = _symbols(source, arch, examined, folder, update)
+    config = source.config or (folder / examined.config if examined.config else None)
+    return Kernel(
+        spec=source.spec,
+        arch=arch.name,
+        image=image,
+        image_sha256=examined.boot_sha256,
+        symbols=table,
+        symbols_from=symbols_from,
+        release=facts.release(examined.banner),
+        banner=examined.banner,
+        compiler=facts.compiler(examined.banner),
+        config=config,
+        config_sha256=_digest(config) if config else None,
+        build_id=examined.build_id,
+        origin={**source.origin, "format": examined.format, "file_sha256": digest},
+    )
+
+
+def _digest(path: Path) -> str:
+    try:
+        return sha256_of(path)
+    except OSError as err:
+        raise UserError(
+            f"{path} cannot be read: {err.strerror}.", "Name a file that can be."
+        ) from err
+
+
+def _examine(image: Path, digest: str, folder: Path, update: Update) -> _Examined:
+    known = _read_examined(folder)
+    if known:
+        return known
+    update(None, f"unpacking {image.name}")
+    data = symbols.read_file(image)
+    unpacked = unpack(data, str(image))
+    wrapped = unpacked.boot is not data
+    config = facts.built_in_config(unpacked.payload)
+    boot_sha256 = digest
+    if wrapped:
+        symbols.write_bytes(folder / "Image", unpacked.boot)
+        boot_sha256 = sha256_of(folder / "Image")
+    if config:
+        symbols.write_bytes(folder / "config", config)
+    examined = _Examined(
+        version=_CACHE_VERSION,
+        format=unpacked.format,
+        arch=unpacked.arch.name,
+        banner=facts.banner(unpacked.payload, str(image)),
+        build_id=facts.build_id(unpacked.payload),
+        boot="Image" if wrapped else None,
+        boot_sha256=boot_sha256,
+        config="config" if config else None,
+    )
+    write_atomically(folder / "facts.json", json.dumps(asdict(examined), indent=1) + "\n")
+    return examined
+
+
+def _read_examined(folder: Path) -> _Examined | None:
+    """What the cache has, if it is of this version and its image is undamaged."""
+    try:
+        examined = _Examined(**json.loads((folder / "facts.json").read_text(encoding="utf-8")))
+        boot = folder / examined.boot if examined.boot else None
+        if examined.version != _CACHE_VERSION:
+            return None
+        if boot and sha256_of(boot) != examined.boot_sha256:
+            return None
+    except (OSError, ValueError, TypeError):
+        return None
+    return examined
+
+
+def _symbols(
+    source: Source, arch: Arch, examined: _Examined, folder: Path, update: Update
+) -> tuple[SymbolTable, str]:
+    """The symbols, and a word on where they are from."""
+    if source.vmlinux:
+        update(None, f"reading the symbols of {source.vmlinux.name}")
+        found = symbols.of_vmlinux(source.vmlinux, arch, examined.banner, examined.build_id)
+        return found, f"vmlinux {source.vmlinux}"
+    table = folder / f"symbols-{_CACHE_VERSION}"
+    try:
+        return _cached_table(table), "kallsyms"
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        symbols.of_image(source.image, table, update)
+    except KernelError:
+        if not source.system_map:
+            raise
+        return symbols.read_kallsyms(source.system_map), "System.map"
+    write_atomically(table.with_suffix(".sha256"), sha256_of(table))
+    return _cached_table(table), "kallsyms"
+
+
+def _cached_table(table: Path) -> SymbolTable:
+    """The table, unless it is not what was written there: then ValueError."""
+    if table.with_suffix(".sha256").read_text(encoding="utf-8") != sha256_of(table):
+        raise ValueError("damaged")
+    return symbols.read_table(table)

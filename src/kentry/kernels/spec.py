@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The words a user names a kernel with: KIND:VALUE,option=value."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kentry.errors import UserError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of spec: an example of it, whether it takes a value, the options it knows."""
+
+    name: str
+    example: str
+    takes_value: bool = True
+    options: tuple[str, ...] = ()
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("debian", "debian:6.12", options=("flavour",)),
+        Kind("deb", "deb:linux-image.deb"),
+        Kind("image", "image:Image,symbols=vmlinux", options=("symbols", "config")),
+        Kind("running", "running", takes_value=False),
+    )
+}
+
+# Kinds that the design has and this version does not.
+_LATER = ("tree", "source")
+
+# The start of a package's version, or all of it: Debian policy 5.6.12, without an epoch.
+_VERSION = re.compile(r"\d[A-Za-z0-9.+~-]*")
+_FLAVOUR = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A spec taken apart; `text` is what the user wrote."""
+
+    text: str
+    kind: str
+    value: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+
+    def path(self, option: str = "") -> Path:
+        """The file that the value, or the option of that name, names; ~ is the home folder."""
+        return Path(self.options[option] if option else self.value).expanduser()
+
+
+def parse(text: str) -> Spec:
+    """Takes a spec apart; UserError says what is wrong with it and shows a right one."""
+    name, colon, rest = text.strip().partition(":")
+    # A comma belongs to the value unless an option's name and = follow it.
+    value, *words = re.split(r",(?=[a-z]+=)", rest)
+    if not colon:
+        name, *words = re.split(r",(?=[a-z]+=)", name)
+    kind = _kind(name, text)
+    if kind.takes_value and not value:
+        raise UserError(f"'{text}' names no kernel.", f"Write it like {kind.example}.")
+    if value and not kind.takes_value:
+        raise UserError(f"'{kind.name}' takes nothing after it.", f"Write: {kind.example}.")
+    spec = Spec(text, kind.name, value, _options(kind, words))
+    _check_debian(spec)
+    return spec
+
+
+def _kind(name: str, text: str) -> Kind:
+    if name in _LATER:
+        raise UserError(
+            f"'{text}' cannot be used: kernels built from source are not supported by this"
+            " version of kentry yet.",
+            f"Build it, then use image: as in {KINDS['image'].example}.",
+        )
+    if name in KINDS:
+        return KINDS[name]
+    examples = ", ".join(kind.example for kind in KINDS.values())
+    hint = f"For the file itself write image:{text}. " if Path(text).is_file() else ""
+    raise UserError(f"Unknown kernel spec '{text}'.", f"{hint}Use one like: {examples}.")
+
+
+def _options(kind: Kind, words: list[str]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in kind.options:
+            known = ", ".join(f"{option}=" for option in kind.options) or "none"
+            raise UserError(
+                f"'{kind.name}' has no option '{name}='.", f"The options it knows: {known}."
+            )
+        if not value:
+            raise UserError(f"The option '{name}=' has no value.", f"Write it like {kind.example}.")
+        if name in options:
+            raise UserError(f"The option '{name}=' is given twice.", "Give it once.")
+        options[name] = value
+    return options
+
+
+def _check_debian(spec: Spec) -> None:
+    if spec.kind != "debian":
+        return
+    if not _VERSION.fullmatch(spec.value):
+        raise UserError(
+            f"'{spec.value}' is not a Debian package version or the start of one.",
+            "Write it like debian:6.12, debian:6.1.176-1 or debian:6.12,flavour=cloud.",
+        )
+    flavour = spec.options.get("flavour")
+    if flavour is not None and not _FLAVOUR.fullmatch(flavour):
+        raise UserError(
+            f"'{flavour}' is not a flavour of Debian's kernels.",
+            "Write it like debian:6.12,flavour=cloud.",
+        )

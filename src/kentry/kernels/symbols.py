@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Symbols of a kernel: from the image's own kallsyms, a vmlinux or a System.map."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import kentry
+from kentry.arch import Arch
+from kentry.cache import no_space_is_an_error
+from kentry.errors import KernelError, UserError
+from kentry.kernels import facts
+from kentry.kernels.kernel import Symbol, SymbolTable
+from kentry.progress import Update
+from kentry.run import run
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+# Letters of nm(1) for text; all else is data, which is never executed.
+_TEXT = frozenset("TtWw")
+# Where text begins and ends; some of these are typed as data.
+_EDGES = frozenset(
+    ("_text", "_stext", "_etext", "_sinittext", "_einittext", "__init_begin", "__init_end", "_end")
+)
+# x86 lists per-CPU offsets as symbols too; a kernel's address has the top bit set.
+_KERNEL_HALF = 1 << 63
+
+# The smallest kernels have thousands.
+_FEWEST_SYMBOLS = 500
+_TABLE_MAGIC = b"kentry/symbols/1"
+
+_STB_LOCAL, _STB_WEAK = 0, 2
+_STT_NOTYPE, _STT_FUNC = 0, 2
+_ELF64_SYM = struct.Struct("<IBBHQQ")
+
+
+def of_image(image: Path, table: Path, update: Update) -> None:
+    """Writes the symbols in the image's own kallsyms to the file `table`.
+
+    Takes some seconds.  KernelError where the image has none that can be read.
+    """
+    update(None, "reading the kernel's symbols")
+    package = str(Path(kentry.__file__).parents[1])
+    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+    with no_space_is_an_error(table), tempfile.TemporaryDirectory(dir=table.parent) as folder:
+        out = Path(folder, "kallsyms")
+        argv = [sys.executable, "-m", "kentry.kernels.kallsyms", str(image), str(out)]
+        try:
+            run(argv, env={"PYTHONPATH": path})
+        except subprocess.CalledProcessError as err:
+            raise KernelError(
+                f"{image} has no symbol table in it that can be read.",
+                "Give the vmlinux of the same build: image:FILE,symbols=vmlinux.",
+                "\n".join(str(err.stderr).splitlines()[-1:]),
+            ) from err
+        found = read_kallsyms(out)
+    if len(found) < _FEWEST_SYMBOLS or not {"_text", "_stext"} & set(found.names):
+        raise KernelError(
+            f"The symbol table in {image} cannot be read: what was found is not a kernel's.",
+            "Give the vmlinux of the same build: image:FILE,symbols=vmlinux.",
+        )
+    write_table(table, found)
+
+
+def read_kallsyms(path: Path) -> SymbolTable:
+    """The text symbols of a table in the form of /proc/kallsyms or System.map.
+
+    ValueError or IndexError where a line of the file is not in that form.
+    """
+    rows = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
+    return SymbolTable.of(
+        Symbol(address, row[1], row[2])
+        for row in rows
+        if (row[1] in _TEXT or row[2] in _EDGES) and (address := int(row[0], 16)) >= _KERNEL_HALF
+    )
+
+
+def read_table(path: Path) -> SymbolTable:
+    """A table that write_table() wrote; ValueError where it is something else."""
+    data = path.read_bytes()
+    header, _, columns = data.partition(b"\n")
+    magic, _, count = header.partition(b" ")
+    if magic != _TABLE_MAGIC:
+        raise ValueError("not a table of symbols")
+    rows = int(count)
+    addresses = array("Q", columns[: 8 * rows])
+    if sys.byteorder == "big":
+        addresses.byteswap()
+    kinds = columns[8 * rows : 9 * rows].decode("ascii")
+    return SymbolTable(addresses.tolist(), kinds, columns[9 * rows :].decode().split("\n"))
+
+
+def write_table(path: Path, table: SymbolTable) -> None:
+    """Writes a table that loads in milliseconds: addresses, letters, names, in columns."""
+    addresses = array("Q", table.addresses)
+    if sys.byteorder == "big":
+        addresses.byteswap()
+    header = b"%s %d\n" % (_TABLE_MAGIC, len(table))
+    names = "\n".join(table.names).encode()
+    write_bytes(path, header + addresses.tobytes() + table.kinds.encode("ascii") + names)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes the whole file or none of it."""
+    with no_space_is_an_error(path):
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+
+def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> SymbolTable:
+    """The text symbols of an ELF file, which must be the build of the image.
+
+    The image is known by its `banner` and `build_id`.  UserError where the file is
+    something else.
+    """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    data = read_file(vmlinux)
+    try:
+        elf = ELFFile(io.BytesIO(data))
+        _check_same_build(vmlinux, data, str(elf["e_machine"]), arch, banner, build_id)
+        symbols = SymbolTable.of(sorted(_symtab(elf), key=_kernel_order))
+    except (ELFError, struct.error, ValueError, KeyError, AttributeError) as err:
+        raise UserError(
+            f"{vmlinux} is not an ELF file that can be read ({err}).",
+            "Give the vmlinux that the build left beside the image.",
+        ) from err
+    if not symbols:
+        raise UserError(
+            f"{vmlinux} has no symbols: it was stripped.",
+            "Give the vmlinux that the build left beside the image.",
+        )
+    return symbols
+
+
+def read_file(path: Path) -> bytes:
+    """The file's bytes; UserError names it where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as err:
+        raise UserError(
+            f"{path} cannot be read: {err.strerror}.", "Name a file that can be."
+        ) from err
+
+
+def _check_same_build(
+    vmlinux: Path, data: bytes, machine: str, arch: Arch, banner: str, build_id: str | None
+) -> None:
+    remedy = "Give the vmlinux of the same build."
+    if machine != arch.elf_machine:
+        raise UserError(
+            f"The symbols do not match the image: {vmlinux} is for {machine},"
+            f" the image for {arch.name}.",
+            remedy,
+        )
+    theirs = facts.elf_build_id(data)
+    if build_id and theirs:
+        if build_id != theirs:
+            raise UserError(
+                f"The symbols do not match the image: {vmlinux} is of build {theirs[:12]},"
+                f" the image of build {build_id[:12]}.",
+                remedy,
+            )
+        return
+    if banner.encode() not in data:
+        raise UserError(
+            f"The symbols do not match the image: {vmlinux} does not have the image's"
+            " 'Linux version' line in it.",
+            remedy,
+        )
+
+
+def _symtab(elf: ELFFile) -> Iterator[Symbol]:
+    executable = {index for index, part in enumerate(elf.iter_sections()) if part["sh_flags"] & 0x4}
+    table: Any = elf.get_section_by_name(".symtab")
+    if table is None:
+        return
+    names = elf.get_section(table["sh_link"]).data()
+    # struct, not pyelftools' iter_symbols(): a vmlinux has 300,000, which take it 8 s.
+    for name_at, info, _, section, address, _ in _ELF64_SYM.iter_unpack(table.data()):
+        name = names[name_at : names.index(b"\0", name_at)].decode("utf-8", "replace")
+        is_text = section in executable and info & 0xF in (_STT_NOTYPE, _STT_FUNC)
+        # $x and .L are marks of the assembler, not functions.
+        if not name or name.startswith(("$", ".L")) or address < _KERNEL_HALF:
+            continue
+        if is_text or name in _EDGES:
+            yield Symbol(address, _letter(info >> 4, is_text), name)
+
+
+def _letter(binding: int, is_text: bool) -> str:
+    if binding == _STB_WEAK:
+        return "W"
+    letter = "T" if is_text else "D"
+    return letter.lower() if binding == _STB_LOCAL else letter
+
+
+def _kernel_order(symbol: Symbol) -> tuple[int, bool, int]:
+    """As scripts/kallsyms.c sorts: by address, weak ones last, fewer underscores first."""
+    underscores = len(symbol.name) - len(symbol.name.lstrip("_"))
+    return symbol.address, symbol.kind in "Ww", underscores

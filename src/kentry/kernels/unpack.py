@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is in a kernel image: its format, its architecture, the kernel without its wrapping.
+
+Formats, from the kernel's own documentation: Documentation/arch/arm64/booting.rst,
+arch/riscv/boot-image-header.rst, arch/x86/boot.rst and drivers/firmware/efi/libstub/zboot*.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kentry.arch import ARCHES, Arch
+from kentry.errors import UserError
+from kentry.kernels.facts import elf_notes
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+_ELF = b"\x7fELF"
+_DOS = b"MZ"
+# EFI zboot: "MZ", 2 bytes, "zimg"; payload offset and size at 8 and 12; codec's name at 24.
+_ZBOOT = (4, b"zimg")
+_COMPRESSED = (
+    b"\x1f\x8b",  # gzip
+    b"\x28\xb5\x2f\xfd",  # zstd
+    b"\xfd7zXZ\x00",
+    b"BZh",
+    b"\x02!L\x18",  # lz4, as the kernel's build makes it
+    b"\x04\x22M\x18",  # lz4
+    b"]\x00\x00",  # lzma
+    b"\x89LZO",
+)
+# Elf note that says where QEMU may enter an uncompressed x86 kernel: xen/interface/elfnote.h.
+_XEN_PHYS32_ENTRY = 18
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """An image taken apart.
+
+    `boot` is what QEMU can start: the image itself, or what was wrapped in it.  `payload`
+    is the kernel uncompressed: text, read-only data, notes.
+    """
+
+    format: str
+    arch: Arch
+    boot: bytes
+    payload: bytes
+
+
+class NotAnImageError(Exception):
+    """The bytes are no kernel image; the text completes "FILE ..."."""
+
+
+def unpack(data: bytes, name: str) -> Unpacked:
+    """Takes the image `data` apart; `name` is the file's, for UserError."""
+    try:
+        return _unpack(data)
+    except NotAnImageError as problem:
+        formats = ", ".join(f"{arch.name} {arch.image_format}" for arch in ARCHES.values())
+        raise UserError(
+            f"{name} {problem}.",
+            f"Kernels that can be used: {formats}, each also compressed, and vmlinux.",
+        ) from problem
+
+
+def _unpack(data: bytes) -> Unpacked:
+    if data.startswith(_ELF):
+        return _unpack_elf(data)
+    if data.startswith(_DOS) and data[4:].startswith(_ZBOOT[1]):
+        return _unwrap(_zboot_payload(data), "zboot")
+    for arch in ARCHES.values():
+        offset, magic = arch.image_magic
+        if data[offset:].startswith(magic):
+            _check_whole(data)
+            return Unpacked(arch.image_format, arch, data, _PAYLOADS[arch.image_format](data))
+    if data.startswith(_COMPRESSED):
+        return _unwrap(data, "compressed")
+    raise NotAnImageError("is not a kernel image" if data else "is empty")
+
+
+def _unwrap(data: bytes, how: str) -> Unpacked:
+    inner = _unpack(_decompress(data))
+    return replace(inner, format=f"{how} {inner.format}")
+
+
+def _zboot_payload(data: bytes) -> bytes:
+    if len(data) < 16:
+        raise NotAnImageError("is cut short")
+    offset, size = struct.unpack_from("<II", data, 8)
+    if offset + size > len(data):
+        raise NotAnImageError(
+            f"is cut short: its payload ends {offset + size - len(data)} bytes later"
+        )
+    return data[offset : offset + size]
+
+
+def _image_payload(data: bytes) -> bytes:
+    return data
+
+
+def _bzimage_payload(data: bytes) -> bytes:
+    if len(data) < 0x250:
+        raise NotAnImageError("is cut short")
+    # 0 stands for 4 sectors in very old images: boot.rst, setup_sects.
+    sectors = data[0x1F1] or 4
+    offset, size = struct.unpack_from("<II", data, 0x248)
+    start = (sectors + 1) * 512 + offset
+    if start + size > len(data):
+        raise NotAnImageError(
+            f"is cut short: its payload ends {start + size - len(data)} bytes later"
+        )
+    payload = _decompress(data[start : start + size])
+    if not payload.startswith(_ELF):
+        raise NotAnImageError("holds no kernel that kentry can read")
+    with _elf(payload) as elf:
+        _arch_of_elf(elf)
+    return payload
+
+
+_PAYLOADS: dict[str, Callable[[bytes], bytes]] = {
+    "Image": _image_payload,
+    "bzImage": _bzimage_payload,
+}
+
+
+def _check_whole(data: bytes) -> None:
+    """Compares the file's length with what its EFI header, where it has one, says."""
+    if not data.startswith(_DOS) or len(data) < 0x40:
+        return
+    (header,) = struct.unpack_from("<I", data, 0x3C)
+    if data[header : header + 4] != b"PE\0\0" or header + 24 > len(data):
+        return
+    count, optional = struct.unpack_from("<H12xH", data, header + 6)
+    end = 0
+    for index in range(count):
+        section = header + 24 + optional + 40 * index
+        if section + 24 > len(data):
+            break
+        size, start = struct.unpack_from("<II", data, section + 16)
+        end = max(end, start + size)
+    if end > len(data):
+        raise NotAnImageError(f"is cut short: {end - len(data)} of its {end} bytes are missing")
+
+
+def _decompress(data: bytes) -> bytes:
+    from vmlinux_to_elf.core.auto_unpack import VmlinuzDecompressor
+
+    with _no_root_logging():
+        plain = bytes(VmlinuzDecompressor(data).decompressed or b"")
+    if not plain or plain == data:
+        raise NotAnImageError("is cut short or damaged: it cannot be decompressed")
+    return plain
+
+
+@contextlib.contextmanager
+def _no_root_logging() -> Iterator[None]:
+    """logging.info(), which vmlinux-to-elf uses, installs a handler where there is none."""
+    handler = logging.NullHandler()
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def _elf(data: bytes) -> Iterator[ELFFile]:
+    """The ELF file, with what pyelftools raises on a damaged one as NotAnImageError."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        yield ELFFile(io.BytesIO(data))
+    except (ELFError, struct.error, ValueError, KeyError, AttributeError) as err:
+        raise NotAnImageError(f"is a damaged ELF file ({err})") from err
+
+
+def _arch_of_elf(elf: ELFFile) -> Arch:
+    machine = str(elf["e_machine"])
+    for arch in ARCHES.values():
+        if arch.elf_machine == machine and elf.elfclass == 64:
+            return arch
+    raise NotAnImageError(f"is for {machine} with {elf.elfclass} bits, which kentry does not know")
+
+
+def _unpack_elf(data: bytes) -> Unpacked:
+    """A vmlinux: made into an Image where the architecture boots that, else used as it is."""
+    with _elf(data) as elf:
+        arch = _arch_of_elf(elf)
+        if elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
+            raise NotAnImageError("is an ELF file but not a kernel")
+        flat = _flatten(elf)
+        offset, magic = arch.image_magic
+        if flat[offset:].startswith(magic):
+            return Unpacked("vmlinux", arch, flat, flat)
+        if not _has_pvh_entry(elf):
+            raise NotAnImageError(
+                f"is a vmlinux that QEMU cannot start: give the {arch.image_format} of the same"
+                " build and name this file with symbols="
+            )
+    return Unpacked("vmlinux", arch, data, data)
+
+
+# A kernel with everything built in stays below; a hole between segments may not exceed it.
+_MOST_IMAGE_BYTES = 1 << 30
+
+
+def _flatten(elf: ELFFile) -> bytes:
+    """The loaded bytes at their places, as objcopy -O binary makes an Image."""
+    loads = [part for part in elf.iter_segments("PT_LOAD") if part["p_filesz"]]
+    if not loads:
+        raise NotAnImageError("is an ELF file with nothing to load")
+    base = min(part["p_paddr"] for part in loads)
+    end = max(part["p_paddr"] + part["p_filesz"] for part in loads)
+    if end - base > _MOST_IMAGE_BYTES:
+        return b""
+    flat = bytearray(end - base)
+    for part in loads:
+        start = part["p_paddr"] - base
+        flat[start : start + part["p_filesz"]] = part.data()
+    return bytes(flat)
+
+
+def _has_pvh_entry(elf: ELFFile) -> bool:
+    return any(
+        note["n_name"] == "Xen" and note["n_type"] == _XEN_PHYS32_ENTRY for note in elf_notes(elf)
+    )

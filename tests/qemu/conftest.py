@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the tests that run QEMU share: the emulators, the compiled parts, why one is skipped.
+
+KENTRY_TEST_FORCE=1 turns every skip here into a failure.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from kentry.arch import ARCHES, Arch
+from kentry.errors import FetchError, MissingToolError, UserError
+from kentry.targets.emulator import CHOICES, Emulator, find_emulator
+
+ROOT = Path(__file__).parents[2]
+FORCE = "KENTRY_TEST_FORCE"
+
+GetEmulator = Callable[[Arch, str], Emulator]
+
+
+def skip(reason: str) -> None:
+    if os.environ.get(FORCE) == "1":
+        pytest.fail(f"{reason} ({FORCE}=1 forbids skipping)")
+    pytest.skip(f"{reason} (to make this a failure: {FORCE}=1)")
+
+
+_lines: list[str] = []
+
+
+def tell(line: str) -> None:
+    """Prints a line where a failing test shows it, and at the end of the whole run."""
+    print(line)
+    _lines.append(line)
+
+
+@contextmanager
+def timed(what: str) -> Iterator[None]:
+    """Says what is booted, and how long it took."""
+    start = monotonic()
+    yield
+    tell(f"{what}: {monotonic() - start:.1f} s")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _lines:
+        terminalreporter.section("what was booted")
+        for line in _lines:
+            terminalreporter.line(line)
+
+
+def build(folder: str, out: Path, *words: str) -> Path:
+    command = ["make", "-s", "-C", str(ROOT / folder), f"OUT={out}", *words]
+    subprocess.run(command, check=True)
+    return out
+
+
+@pytest.fixture(params=[pytest.param(arch, id=arch.name) for arch in ARCHES.values()])
+def arch(request: pytest.FixtureRequest) -> Arch:
+    chosen: Arch = request.param
+    if not shutil.which(f"{chosen.cross}gcc"):
+        skip(f"no compiler for {chosen.name}: apt-get install {chosen.compiler_package}")
+    return chosen
+
+
+@pytest.fixture(params=CHOICES)
+def choice(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def get_emulator() -> GetEmulator:
+    def get(arch: Arch, choice: str) -> Emulator:
+        try:
+            return find_emulator(arch, choice)
+        except (FetchError, MissingToolError, UserError) as err:
+            skip(f"no {choice} QEMU for {arch.name}: {err}")
+            raise
+
+    return get
+
+
+@pytest.fixture
+def emulator(arch: Arch, choice: str, get_emulator: GetEmulator) -> Emulator:
+    return get_emulator(arch, choice)
+
+
+@pytest.fixture(scope="session")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the plugin and the probes, built from this tree."""
+    out = tmp_path_factory.mktemp("native")
+    build("plugin", out)
+    have = [arch.name for arch in ARCHES.values() if shutil.which(f"{arch.cross}gcc")]
+    return build("guest", out, f"ARCHES={' '.join(have)}")
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the bare-metal programs, NAME.elf."""
+    have = [arch.name for arch in ARCHES.values() if shutil.which(f"{arch.cross}gcc")]
+    return build(
+        "tests/qemu/baremetal", tmp_path_factory.mktemp("baremetal"), f"ARCHES={' '.join(have)}"
+    )

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The plugin's counts against the truth, under every QEMU that can be had.
+
+The truth comes four ways: instructions counted by hand (baremetal/*.S, which say how),
+the guest's own clock under -icount, the plugin's second count by a call an instruction
+(check=on), and another version of QEMU.
+"""
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kentry import native as native_module
+from kentry.arch import Arch
+from kentry.errors import KentryError
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.resolve import resolve
+from kentry.targets.emulator import CHOICES, Emulator
+from kentry.targets.qemu import QemuTarget
+from kentry.targets.target import Options
+from kentry.targets.trace import Phase, Trace, Window, parse_trace
+
+from .conftest import GetEmulator, skip, tell, timed
+
+pytestmark = pytest.mark.qemu
+
+KERNEL = "debian:6.12"
+# Cases whose path does not depend on what the emulated CPU can do.
+PLAIN = ("getpid", "getppid", "getuid", "gettid", "invalid", "sched_yield")
+
+# Per architecture and case: windows, then kernel, firmware and user instructions of each,
+# and exceptions.  Counted by hand: baremetal/*.S say how.
+COMMON = {
+    "mmio": (1, 8004, 0, 1, 0),
+    "fault": (1, 14004, 0, 1, 1000),
+    "alias": (200, 3, 0, 1, 0),
+}
+HAND_COUNTS: dict[str, dict[str, tuple[int, int, int, int, int]]] = {
+    "arm64": COMMON,
+    "riscv64": {**COMMON, "firmware": (1, 4002, 4000, 1, 0)},
+    "x86_64": {
+        **COMMON,
+        "mmio": (1, 8007, 0, 1, 0),
+        "fault": (1, 13007, 0, 1, 1000),
+        "rep": (1, 53, 0, 1, 0),
+        "repeated-rep": (1, 602, 0, 1, 0),
+        "faulting-rep": (1, 8, 0, 1, 1),
+    },
+}
+# The path pass records the same windows once more, with one path each.
+PATH_COUNTS = {
+    "arm64": {"mmio": 8004},
+    "riscv64": {"mmio": 8004},
+    "x86_64": {"mmio": 8007, "rep": 53},
+}
+# Instructions that "clock" leaves out at the ends of its window: the first read, what
+# follows the last one.
+CLOCK_ENDS = {"arm64": 2, "riscv64": 2, "x86_64": 4}
+RESET_WINDOWS = 50
+
+BOOT = (
+    *("-accel", "tcg,thread=single", "-smp", "1", "-m", "128M"),
+    *("-icount", "shift=0,sleep=off", "-seed", "1"),
+    *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none"),
+    *("-monitor", "none", "-serial", "none"),
+)
+# Where each program lies, and how much further its counted code runs.
+LOAD_OPTION = {"arm64": "-kernel", "riscv64": "-bios", "x86_64": "-kernel"}
+HIGH = {"arm64": 0xFFFFFF8000000000, "riscv64": 0xFFFFFFC000000000, "x86_64": 0xFFFFFFFF80000000}
+TRAP = {"arm64": ("vectors", 0x200), "riscv64": ("supervisor_trap", 0), "x86_64": ("page_fault", 0)}
+FIRMWARE = {"riscv64": "firmware=80000000-80001000"}
+
+
+def symbol_address(program: Path, arch: Arch, name: str) -> int:
+    listing = subprocess.run(
+        [f"{arch.cross}nm", str(program)], check=True, capture_output=True, text=True
+    ).stdout
+    return next(
+        int(line.split()[0], 16) for line in listing.splitlines() if line.endswith(f" {name}")
+    )
+
+
+def run_program(
+    arch: Arch, emulator: Emulator, native: Path, programs: Path, folder: Path
+) -> Trace:
+    """The trace of the bare-metal program under one emulator, checked by a second count."""
+    program = programs / f"{arch.name}.elf"
+    symbol, offset = TRAP[arch.name]
+    address = symbol_address(program, arch, symbol) + offset + HIGH[arch.name]
+    (folder / "traps").write_text(f"exception {address:x}\n")
+    plugin = [f"{native}/kentry.so", f"out={folder}/trace", f"traps={folder}/traps", "check=on"]
+    plugin += [FIRMWARE[arch.name]] if arch.name in FIRMWARE else []
+    argv = [*emulator.argv, "-machine", arch.machine, "-cpu", arch.cpu, *BOOT]
+    argv += [LOAD_OPTION[arch.name], str(program), "-plugin", ",".join(plugin)]
+    with timed(f"{program.name} under QEMU {emulator.version}"):
+        subprocess.run(argv, env=emulator.env, check=True, timeout=60)
+    return parse_trace(folder / "trace")
+
+
+@pytest.fixture(scope="module")
+def traces() -> dict[tuple[str, str], Trace]:
+    return {}
+
+
+@pytest.fixture
+def trace(
+    arch: Arch,
+    choice: str,
+    emulator: Emulator,
+    native: Path,
+    programs: Path,
+    tmp_path: Path,
+    traces: dict[tuple[str, str], Trace],
+) -> Trace:
+    key = arch.name, choice
+    if key not in traces:
+        traces[key] = run_program(arch, emulator, native, programs, tmp_path)
+    return traces[key]
+
+
+def phase(trace: Trace, case: str, name: str = "count") -> Phase:
+    return next(phase for phase in trace.phases if (phase.case, phase.name) == (case, name))
+
+
+def counted(phase: Phase) -> tuple[int, int, int, int, int]:
+    """The phase's windows as one, which they must be."""
+    assert len(phase.windows) == 1, phase.windows
+    window = phase.windows[0]
+    return window.times, window.kernel, window.firmware, window.user, window.exceptions
+
+
+def clock(trace: Trace, case: str) -> int:
+    prefix = f"clock {case} "
+    return next(int(text[len(prefix) :], 16) for text in trace.messages if text.startswith(prefix))
+
+
+class TestBareMetal:
+    def test_counts_are_those_counted_by_hand(self, arch: Arch, trace: Trace) -> None:
+        expected = HAND_COUNTS[arch.name]
+        assert {case: counted(phase(trace, case)) for case in expected} == expected
+
+    def test_guest_clock_agrees(self, arch: Arch, trace: Trace) -> None:
+        # The clock counts instructions retired; a fault is one dispatched and not retired.
+        for case in ("mmio", "fault"):
+            _, kernel, firmware, _, faults = counted(phase(trace, case))
+            assert clock(trace, case) == kernel + firmware - CLOCK_ENDS[arch.name] - faults
+
+    def test_second_count_agrees(self, trace: Trace) -> None:
+        assert trace.checked == trace.windows
+        assert trace.mismatches == 0
+
+    def test_paths_have_their_windows_length(self, arch: Arch, trace: Trace) -> None:
+        for case, count in PATH_COUNTS[arch.name].items():
+            (window,) = phase(trace, case, "path").windows
+            assert window.path is not None
+            assert window.kernel == trace.path_length(window.path) == count
+
+    def test_windows_begun_too_early_are_spoilt_not_wrong(self, trace: Trace) -> None:
+        windows = phase(trace, "reset").windows
+        assert {(window.kernel, window.user) for window in windows} == {(3, 1)}
+        assert trace.spoilt >= 1
+        assert trace.spoilt + sum(window.times for window in windows) == RESET_WINDOWS
+
+    def test_nothing_is_counted_when_idle(self, trace: Trace) -> None:
+        assert phase(trace, "idle").windows == []
+
+    def test_rep_iterations_are_kept_apart(self, arch: Arch, trace: Trace) -> None:
+        for each in trace.phases:
+            rep = "rep" in each.case and each.case != "faulting-rep"
+            for window in each.windows:
+                assert (window.iterations > 0) == rep, each.case
+
+
+# --- a real kernel ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, Kernel]:
+    return {}
+
+
+@pytest.fixture
+def kernel(arch: Arch, kernels: dict[str, Kernel]) -> Kernel:
+    if arch.name not in kernels:
+        try:
+            kernels[arch.name] = resolve(KERNEL, arch, lambda fraction, now: None)
+        except KentryError as err:
+            skip(f"no {KERNEL} for {arch.name}: {err}")
+    return kernels[arch.name]
+
+
+def boot(arch: Arch, kernel: Kernel, emulator: Emulator, choice: str) -> Trace:
+    options = Options(cases=(), windows=200, path_windows=4, emulator=choice, check=True)
+    with timed(f"{kernel.release} under QEMU {emulator.version}, check=on"):
+        return QemuTarget(arch).run(kernel, options, lambda fraction, now: None).trace
+
+
+def clean_windows(trace: Trace) -> dict[str, Counter[tuple[int, int]]]:
+    """Per case: how often each (kernel, user) count was seen, interrupted windows left out."""
+    found: dict[str, Counter[tuple[int, int]]] = {}
+    for each in trace.phases:
+        if each.name == "count":
+            counts: Counter[tuple[int, int]] = Counter()
+            for window in filter(is_clean, each.windows):
+                counts[window.kernel, window.user] += window.times
+            found[each.case] = counts
+    return found
+
+
+def is_clean(window: Window) -> bool:
+    return not window.irqs
+
+
+def modal(counts: Counter[tuple[int, int]]) -> tuple[int, int]:
+    return counts.most_common(1)[0][0]
+
+
+def test_a_kernel_counts_the_same_everywhere(
+    arch: Arch,
+    kernel: Kernel,
+    get_emulator: GetEmulator,
+    native: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(native_module, "_FOLDER", native)
+    seen = {}
+    for choice in CHOICES:
+        emulator = get_emulator(arch, choice)
+        trace = boot(arch, kernel, emulator, choice)
+        assert trace.checked
+        assert trace.mismatches == 0
+        assert trace.spoilt == 0
+        assert_user_side(trace)
+        seen[emulator.version] = clean_windows(trace)
+    report_and_compare(seen)
+
+
+def assert_user_side(trace: Trace) -> None:
+    for each in trace.phases:
+        if each.user is not None:
+            assert {window.user for window in each.windows} == {each.user}, each.case
+
+
+def report_and_compare(seen: dict[str, dict[str, Counter[tuple[int, int]]]]) -> None:
+    """Cases that do no more than enter and leave must be equal; others are shown."""
+    first = next(iter(seen.values()))
+    for case in first:
+        values = {version: modal(cases[case]) for version, cases in seen.items()}
+        if len(set(values.values())) > 1:
+            tell(f"{case} differs: {values}")
+        if case.partition("@")[0] in PLAIN:
+            assert len(set(values.values())) == 1, case
+
+
+# --- what it refuses ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("", "out=FILE is missing"),
+        ("out={0}/no/such/folder", "cannot write"),
+        ("out={0}/trace,nonsense=1", "unknown argument nonsense=1"),
+        ("out={0}/trace,traps={0}/none", "cannot read"),
+        ("out={0}/trace,traps={0}/bad", "a line that is no trap"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    arguments: str,
+    complaint: str,
+    arch: Arch,
+    get_emulator: GetEmulator,
+    native: Path,
+    tmp_path: Path,
+) -> None:
+    emulator = get_emulator(arch, CHOICES[0])
+    (tmp_path / "bad").write_text("irq ffff\nnonsense\n")
+    words = [f"{native}/kentry.so", *filter(None, [arguments.format(tmp_path)])]
+    argv = [*emulator.argv, "-machine", arch.machine, *BOOT, "-plugin", ",".join(words)]
+    ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+    assert ended.returncode != 0
+    assert complaint in ended.stderr
+
+
+def test_more_than_one_cpu_is_refused(
+    arch: Arch, get_emulator: GetEmulator, native: Path, tmp_path: Path
+) -> None:
+    emulator = get_emulator(arch, CHOICES[0])
+    argv = [*emulator.argv, "-machine", arch.machine, *BOOT, "-smp", "2"]
+    argv += ["-plugin", f"{native}/kentry.so,out={tmp_path}/trace"]
+    ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+    assert ended.returncode != 0
+    assert "one vCPU" in ended.stderr

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import Arch
+from kentry.errors import MissingToolError, UserError
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.resolve import resolve
+from tests.unit.kernels import fakes
+from tests.unit.kernels.conftest import Said
+
+
+def load(path: Path, said: Said, arch: Arch = fakes.ARM64) -> Kernel:
+    return resolve(f"deb:{path}", arch, said)
+
+
+def test_a_kernel_package(tmp_path: Path, cache: Path, said: Said) -> None:
+    path = fakes.deb(tmp_path / "a.deb", fakes.boot_files())
+    kernel = load(path, said)
+    assert kernel.release == fakes.RELEASE
+    assert kernel.image.read_bytes() == fakes.image()
+    assert kernel.config is not None
+    assert kernel.config.read_bytes() == fakes.CONFIG
+    assert kernel.origin["package"] == f"linux-image-{fakes.RELEASE}-arm64"
+    assert kernel.origin["version"] == "6.1.99-1"
+    (folder,) = (cache / "kernels").iterdir()
+    assert folder.name == kernel.origin["deb_sha256"]
+    # Neither the placeholder for System.map nor the modules.
+    assert sorted(kept.name for kept in folder.iterdir()) == [
+        f"config-{fakes.RELEASE}",
+        "manifest.json",
+        f"vmlinuz-{fakes.RELEASE}",
+    ]
+
+
+def test_the_second_time_the_package_is_not_unpacked(tmp_path: Path, said: Said) -> None:
+    path = fakes.deb(tmp_path / "a.deb", fakes.boot_files())
+    first = load(path, said)
+    said.clear()
+    assert load(path, said) == first
+    assert said == []
+
+
+def test_a_package_made_by_dpkg(tmp_path: Path, said: Said) -> None:
+    tree = tmp_path / "tree"
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "boot").mkdir()
+    (tree / "DEBIAN/control").write_text(
+        "Package: linux-image-test\nVersion: 1\nArchitecture: arm64\n"
+        "Maintainer: A Test <test@example.org>\nDescription: a test\n"
+    )
+    (tree / "boot/vmlinuz-1").write_bytes(fakes.image())
+    argv = ["dpkg-deb", "--root-owner-group", "--build", str(tree), str(tmp_path / "a.deb")]
+    subprocess.run(argv, check=True, capture_output=True)
+    kernel = load(tmp_path / "a.deb", said)
+    assert kernel.image.name == "vmlinuz-1"
+    assert kernel.config is None
+
+
+def test_a_real_system_map_serves_where_the_image_has_no_table(tmp_path: Path, said: Said) -> None:
+    files = fakes.boot_files(fakes.image(content=fakes.body(symbols=False)))
+    files[f"./boot/System.map-{fakes.RELEASE}"] = b"ffff800080000000 T _text\n"
+    kernel = load(fakes.deb(tmp_path / "a.deb", files), said)
+    assert kernel.symbols_from == "System.map"
+    assert kernel.symbols.names == ["_text"]
+
+
+def test_an_image_beside_its_modules(tmp_path: Path, said: Said) -> None:
+    """Debian's linux-binary packages, since 6.19."""
+    files = {"./usr/lib/modules/6.19.1/vmlinuz": fakes.image()}
+    assert load(fakes.deb(tmp_path / "a.deb", files), said).image.name == "vmlinuz"
+
+
+def test_a_damaged_cache_is_said_and_repaired(tmp_path: Path, said: Said) -> None:
+    path = fakes.deb(tmp_path / "a.deb", fakes.boot_files())
+    first = load(path, said)
+    first.image.write_bytes(b"damaged")
+    said.clear()
+    assert load(path, said) == first
+    assert first.image.read_bytes() == fakes.image()
+    assert "is damaged (vmlinuz-6.1.0-99-test has another SHA-256)" in said[0]
+    (first.image.parent / "manifest.json").write_text("{")
+    assert load(path, said) == first
+
+
+def test_paths_never_leave_the_folder(tmp_path: Path, cache: Path, said: Said) -> None:
+    files = {
+        "./boot/../../escaped/vmlinuz-1": fakes.image(),
+        "/boot/vmlinuz-2": fakes.image(),
+        "../boot/vmlinuz-3": fakes.image(),
+        "./boot/vmlinuz-4/../../../vmlinuz-5": fakes.image(),
+        "./boot/config-6": b"-> /etc/passwd",
+        **fakes.boot_files(),
+    }
+    kernel = load(fakes.deb(tmp_path / "a.deb", files), said)
+    manifest = json.loads((kernel.image.parent / "manifest.json").read_text())
+    assert sorted(manifest["sha256"]) == [f"config-{fakes.RELEASE}", f"vmlinuz-{fakes.RELEASE}"]
+    everything = {path.name for path in tmp_path.rglob("*")}
+    assert not everything & {"escaped", *(f"vmlinuz-{number}" for number in range(1, 6))}
+    assert "config-6" not in everything
+
+
+def test_a_package_without_a_kernel_is_refused(tmp_path: Path, cache: Path, said: Said) -> None:
+    path = fakes.deb(tmp_path / "a.deb", {"./usr/bin/true": b"x"}, Package="coreutils")
+    with pytest.raises(UserError, match="is not a kernel package") as raised:
+        load(path, said)
+    assert "linux-image-" in raised.value.remedy
+    assert list((cache / "kernels").iterdir()) == []
+
+
+def test_a_package_of_another_architecture_is_refused(tmp_path: Path, said: Said) -> None:
+    path = fakes.deb(tmp_path / "a.deb", fakes.boot_files(), arch="amd64")
+    with pytest.raises(UserError, match="for amd64, not for arm64"):
+        load(path, said)
+
+
+def test_what_is_no_package_is_refused(tmp_path: Path, said: Said) -> None:
+    path = tmp_path / "a.deb"
+    path.write_bytes(fakes.image())
+    with pytest.raises(UserError, match="is not a Debian package"):
+        load(path, said)
+    with pytest.raises(UserError, match=r"absent\.deb cannot be read: No such file"):
+        load(tmp_path / "absent.deb", said)
+
+
+def test_a_truncated_package_is_refused(tmp_path: Path, cache: Path, said: Said) -> None:
+    path = fakes.deb(tmp_path / "a.deb", fakes.boot_files())
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(UserError, match=r"cut short or damaged|not a Debian package"):
+        load(path, said)
+    assert list((cache / "kernels").iterdir()) == []
+
+
+def test_without_dpkg_the_package_to_install_is_named(
+    tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fakes.deb(tmp_path / "a.deb", fakes.boot_files())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError, match="apt-get install dpkg"):
+        load(path, said)

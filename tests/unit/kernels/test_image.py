@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import Arch
+from kentry.errors import KernelError, UserError
+from kentry.kernels import symbols
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.resolve import resolve
+from tests.unit.kernels import fakes
+from tests.unit.kernels.conftest import Said
+
+
+def load(path: Path, said: Said, arch: Arch = fakes.ARM64, options: str = "") -> Kernel:
+    return resolve(f"image:{path}{options}", arch, said)
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / "Image"
+    path.write_bytes(fakes.image())
+    return path
+
+
+def test_a_kernel_says_what_it_is(image: Path, said: Said) -> None:
+    kernel = load(image, said)
+    digest = hashlib.sha256(image.read_bytes()).hexdigest()
+    assert kernel.image == image
+    assert (kernel.arch, kernel.image_sha256) == ("arm64", digest)
+    assert (kernel.release, kernel.compiler) == (fakes.RELEASE, fakes.COMPILER)
+    assert (kernel.banner, kernel.build_id) == (fakes.BANNER, fakes.BUILD_ID)
+    assert (kernel.config, kernel.config_sha256) == (None, None)
+    assert kernel.symbols_from == "kallsyms"
+    assert kernel.origin == {
+        "kind": "image",
+        "file": str(image),
+        "format": "Image",
+        "file_sha256": digest,
+    }
+
+
+def test_an_x86_kernel(tmp_path: Path, said: Said) -> None:
+    path = tmp_path / "bzImage"
+    path.write_bytes(fakes.bzimage(fakes.x86_vmlinux()))
+    kernel = load(path, said, fakes.X86_64)
+    assert kernel.image == path
+    assert kernel.symbols.address_of("_text") == 0xFFFFFFFF81000000
+
+
+def test_a_compressed_image_is_booted_from_the_cache(
+    tmp_path: Path, cache: Path, said: Said
+) -> None:
+    path = tmp_path / "Image.gz"
+    path.write_bytes(gzip.compress(fakes.image()))
+    kernel = load(path, said)
+    assert cache in kernel.image.parents
+    assert kernel.image.read_bytes() == fakes.image()
+    assert kernel.image_sha256 == hashlib.sha256(fakes.image()).hexdigest()
+    kernel.image.write_bytes(b"damaged")
+    assert load(path, said).image.read_bytes() == fakes.image()
+
+
+def test_the_second_time_nothing_is_read_again(
+    image: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = load(image, said)
+    monkeypatch.delattr(symbols, "of_image")
+    monkeypatch.delattr(symbols, "read_file")
+    said.clear()
+    assert load(image, said) == first
+    assert said == []
+
+
+@pytest.mark.parametrize("name", ["facts.json", "symbols-1", "symbols-1.sha256"])
+def test_a_damaged_cache_is_made_anew(image: Path, cache: Path, said: Said, name: str) -> None:
+    first = load(image, said)
+    (kept,) = cache.glob(f"images/*/{name}")
+    kept.write_bytes(kept.read_bytes()[:-20])
+    assert load(image, said) == first
+
+
+def test_symbols_of_a_vmlinux(tmp_path: Path, said: Said) -> None:
+    path, vmlinux = tmp_path / "Image", tmp_path / "vmlinux"
+    path.write_bytes(fakes.image(content=fakes.body(symbols=False)))
+    vmlinux.write_bytes(fakes.vmlinux())
+    kernel = load(path, said, options=f",symbols={vmlinux}")
+    assert kernel.symbols_from == f"vmlinux {vmlinux}"
+    assert kernel.symbols.address_of("local_function") == fakes.BASE + 0x40
+    vmlinux.write_bytes(fakes.vmlinux("33" * 20))
+    with pytest.raises(UserError, match="The symbols do not match the image"):
+        load(path, said, options=f",symbols={vmlinux}")
+
+
+def test_the_config_is_the_one_named_or_the_one_inside(tmp_path: Path, said: Said) -> None:
+    path, config = tmp_path / "Image", tmp_path / "config"
+    path.write_bytes(fakes.image(content=fakes.body(config=True)))
+    inside = load(path, said)
+    assert inside.config is not None
+    assert inside.config.read_bytes() == fakes.CONFIG
+    assert inside.config_sha256 == hashlib.sha256(fakes.CONFIG).hexdigest()
+    config.write_text("CONFIG_OTHER=y\n")
+    assert load(path, said, options=f",config={config}").config == config
+    with pytest.raises(UserError, match=r"absent cannot be read"):
+        load(path, said, options=f",config={tmp_path}/absent")
+
+
+def test_an_image_of_another_architecture_is_refused(image: Path, said: Said) -> None:
+    with pytest.raises(UserError) as raised:
+        load(image, said, fakes.X86_64)
+    assert raised.value.sentence == f"{image} is a kernel for arm64, not for x86_64."
+    assert "--arch arm64" in raised.value.remedy
+    # And again, when the cache knows it.
+    with pytest.raises(UserError, match="not for riscv64"):
+        load(image, said, fakes.RISCV64)
+
+
+def test_a_truncated_image_is_refused(tmp_path: Path, said: Said) -> None:
+    path = tmp_path / "Image"
+    path.write_bytes(fakes.efi_image()[:-100])
+    with pytest.raises(UserError, match="cut short: 100 of its"):
+        load(path, said)
+
+
+def test_what_is_no_linux_is_refused(tmp_path: Path, said: Said) -> None:
+    path = tmp_path / "Image"
+    path.write_bytes(fakes.image(content=bytes(5000)))
+    with pytest.raises(KernelError, match="no 'Linux version' line"):
+        load(path, said)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, said: Said) -> None:
+    with pytest.raises(UserError, match="absent cannot be read: No such file"):
+        load(tmp_path / "absent", said)
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        load(tmp_path, said)

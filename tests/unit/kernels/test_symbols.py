@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import Arch
+from kentry.errors import KernelError, UserError
+from kentry.kernels import symbols
+from kentry.kernels.kallsyms import link_address
+from kentry.kernels.kernel import Symbol, SymbolTable
+from tests.unit.kernels import fakes
+from tests.unit.kernels.conftest import Said
+
+BASE = fakes.BASE
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    table = SymbolTable.of([Symbol(BASE, "T", "_text"), Symbol(BASE + 4, "t", "naïve")])
+    symbols.write_table(tmp_path / "table", table)
+    assert symbols.read_table(tmp_path / "table") == table
+    (tmp_path / "table").write_bytes(b"something else\n")
+    with pytest.raises(ValueError):
+        symbols.read_table(tmp_path / "table")
+
+
+def test_kallsyms_without_data_and_per_cpu_offsets(tmp_path: Path) -> None:
+    lines = [
+        "0000000000000040 A cpu_offset",
+        "ffff800080010000 T _stext",
+        "ffff800080000000 T _text",
+        "ffff800080010010 d data",
+        "ffff800080010020 W weak [module]",
+        "ffff800080020000 D _etext",
+    ]
+    (tmp_path / "kallsyms").write_text("\n".join(lines) + "\n")
+    found = symbols.read_kallsyms(tmp_path / "kallsyms")
+    assert found.names == ["_text", "_stext", "weak", "_etext"]
+    assert found.kinds == "TTWD"
+
+
+@pytest.mark.parametrize("arch", [fakes.ARM64, fakes.RISCV64])
+def test_the_images_own_table(tmp_path: Path, said: Said, arch: Arch) -> None:
+    image = tmp_path / "Image"
+    image.write_bytes(fakes.image(arch))
+    symbols.of_image(image, tmp_path / "table", said)
+    found = symbols.read_table(tmp_path / "table")
+    assert len(found) == fakes.SYMBOL_COUNT
+    assert next(iter(found)) == Symbol(BASE, "T", "_text")
+    assert found.address_of(fakes.function_name(7)) == BASE + 7 * 16
+    assert said == ["reading the kernel's symbols"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["Image", "table"]
+
+
+def test_an_image_without_a_table_says_what_helps(tmp_path: Path, said: Said) -> None:
+    image = tmp_path / "Image"
+    image.write_bytes(fakes.image(content=fakes.body(symbols=False)))
+    with pytest.raises(KernelError) as raised:
+        symbols.of_image(image, tmp_path / "table", said)
+    assert "symbols=vmlinux" in raised.value.remedy
+    assert not (tmp_path / "table").exists()
+
+
+def test_a_table_that_is_no_kernels_is_refused(tmp_path: Path, said: Said) -> None:
+    image = tmp_path / "Image"
+    # Addresses in the user half: what a wrong guess of the base looks like.
+    image.write_bytes(fakes.image(content=fakes.body(base=0x3240000)))
+    with pytest.raises(KernelError, match="is not a kernel's"):
+        symbols.of_image(image, tmp_path / "table", said)
+
+
+def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
+    path = tmp_path / "vmlinux"
+    path.write_bytes(fakes.vmlinux())
+    found = symbols.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
+    assert list(found) == [
+        Symbol(BASE, "T", "_text"),
+        Symbol(BASE + 0x40, "t", "local_function"),
+        Symbol(BASE + 0x40, "W", "__weak_alias"),
+    ]
+
+
+@pytest.mark.parametrize(("image_id", "vmlinux_id"), [(None, fakes.BUILD_ID), (fakes.BUILD_ID, "")])
+def test_without_build_ids_the_banner_decides(
+    tmp_path: Path, image_id: str | None, vmlinux_id: str
+) -> None:
+    path = tmp_path / "vmlinux"
+    path.write_bytes(fakes.vmlinux(vmlinux_id))
+    assert len(symbols.of_vmlinux(path, fakes.ARM64, fakes.BANNER, image_id)) == 3
+    with pytest.raises(UserError, match="do not match the image"):
+        symbols.of_vmlinux(path, fakes.ARM64, fakes.BANNER.replace("#1", "#2"), image_id)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (fakes.vmlinux("33" * 20), "do not match the image: .* build 333333333333"),
+        (fakes.vmlinux(arch=fakes.RISCV64), "do not match the image: .* for EM_RISCV"),
+        (fakes.elf(fakes.ARM64, [(4, 0, fakes.note(fakes.BUILD_ID))]), "has no symbols"),
+        (b"text", "not an ELF file"),
+        (fakes.vmlinux()[:200], "not an ELF file|do not match|has no symbols"),
+    ],
+)
+def test_a_vmlinux_that_is_another_build_is_refused(
+    tmp_path: Path, data: bytes, words: str
+) -> None:
+    path = tmp_path / "vmlinux"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=words):
+        symbols.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
+
+
+def test_a_vmlinux_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"absent cannot be read: No such file"):
+        symbols.of_vmlinux(tmp_path / "absent", fakes.ARM64, fakes.BANNER, None)
+
+
+def test_the_link_address_is_where_the_pointers_point() -> None:
+    pointers = b"".join((BASE + 8 * index).to_bytes(8, "little") for index in range(1500))
+    minus_ones = b"\xff" * 8 * 3000
+    assert link_address(pointers + minus_ones) == BASE
+    with pytest.raises(ValueError, match="cannot be told"):
+        link_address(minus_ones)

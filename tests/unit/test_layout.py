@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The layout's rules, read off the source itself."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "kentry"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# A package may import the ones to its right of the arrow and the modules of BASE.
+BASE = {"errors", "run", "cache", "progress", "arch", "native", "caveats", "cases", ""}
+ALLOWED = {
+    "stats": set[str](),
+    "kernels": BASE | {"kernels", "apt"},
+    "targets": BASE | {"targets", "kernels", "apt"},
+    "path": BASE | {"path", "recording", "stats"},
+    "report": BASE | {"report", "compare", "path", "recording", "stats"},
+    "recording": BASE | {"stats"},
+    "compare": BASE | {"recording", "stats", "path"},
+    "apt": BASE,
+}
+
+
+def imported(file: Path) -> set[str]:
+    """The first words after "kentry." of everything a module imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "kentry":
+                found.update(alias.name for alias in node.names)
+            elif node.module.startswith("kentry."):
+                found.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            found.update(
+                alias.name.split(".")[1] for alias in node.names if alias.name[:7] == "kentry."
+            )
+    return found - {"__version__"}
+
+
+def test_there_are_modules() -> None:
+    assert len(MODULES) > 30
+
+
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_imports_go_one_way(file: Path) -> None:
+    layer = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if layer in ALLOWED:
+        assert imported(file) <= ALLOWED[layer]
+
+
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_only_arch_asks_which_architecture_it_is(file: Path) -> None:
+    if file.name != "arch.py":
+        assert not re.search(r"arch(\.name)?\s*(==|!=|in)\s*[\[({\"']", file.read_text())
+
+
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_only_the_cli_exits_and_only_commands_print(file: Path) -> None:
+    text = file.read_text()
+    # kallsyms.py is run as a program of its own, to keep a library's output and memory apart.
+    if file.name not in ("cli.py", "kallsyms.py"):
+        assert "sys.exit" not in text
+        assert "os._exit" not in text
+    if file.name not in ("cli.py", "progress.py") and file.parent.name != "commands":
+        assert not re.search(r"^\s*print\(", text, re.MULTILINE)
+    assert "shell=True" not in text
+
+
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_functions_are_short(file: Path) -> None:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno is not None
+            assert node.end_lineno - node.lineno < 80, node.name
