@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from kentry.cache import cache_dir, sha256_of, write_atomically
 from kentry.errors import FetchError, MissingToolError, UserError
@@ -186,8 +185,11 @@ class AptRoot:
         self.arch = arch
         self.release = release
         self._status = status
+        from filelock import FileLock
+
         kind = "host-" if status else ""
         self.folder = cache_dir("apt", f"{kind}{release.name}-{arch}")
+        self._lock = FileLock(self.folder / "lock")
 
     @property
     def problems(self) -> list[str]:
@@ -208,7 +210,8 @@ class AptRoot:
     def download(self, candidate: Candidate, update: Update) -> Path:
         """Fetches one package and returns its verified .deb, which the caller may delete.
 
-        FetchError quotes apt where it cannot be had or is not what the lists say.
+        The file is the caller's only while it has the root `locked()`.  FetchError quotes
+        apt where it cannot be had or is not what the lists say.
         """
         name = candidate.package
         file = self.folder / "archives" / deb_name(name, candidate.version, self.arch)
@@ -240,13 +243,16 @@ class AptRoot:
             self._fetch(["--download-only", *command], what, 0, update)
         missing = [file.name for file in files if not file.is_file()]
         if missing:
-            raise FetchError(f"apt did not fetch {missing[0]}.", "Try again.")
+            raise FetchError(
+                f"apt did not fetch {missing[0]}.",
+                "Try again; a mirror that is a folder is copy:FOLDER here, not file:.",
+            )
         return files
 
     def _closure(self, command: list[str], packages: Sequence[str]) -> list[Path]:
         result = self._apt("apt-get", "--simulate", *command, check=False)
         if result.returncode:
-            raise _fetch_error(" ".join(packages), result.stderr, self.problems)
+            raise _fetch_error(" ".join(packages), result, self.problems)
         # Inst NAME [OLD VERSION] (VERSION SUITE... [ARCH])
         row = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) .*\[(\w+)\]\)", re.MULTILINE)
         archives = self.folder / "archives"
@@ -254,7 +260,7 @@ class AptRoot:
 
     def refresh(self, update: Update) -> bool:
         """Fetches the lists again unless that was minutes ago; whether it did."""
-        with self._locked(update):
+        with self.locked(update):
             if self._age() < _LISTS_NEW_SECONDS:
                 return False
             self._update_lists(update)
@@ -284,25 +290,24 @@ class AptRoot:
         return list(dict.fromkeys(found))
 
     @contextmanager
-    def _locked(self, update: Update) -> Iterator[None]:
-        """Keeps a second kentry out of this root, and waits for a first."""
-        from filelock import FileLock, Timeout
+    def locked(self, update: Update) -> Iterator[None]:
+        """Keeps every other kentry out of this root while the block runs; may be nested."""
+        from filelock import Timeout
 
-        lock = FileLock(self.folder / "lock")
         try:
-            lock.acquire(timeout=0)
+            self._lock.acquire(timeout=0)
         except Timeout:
             update(None, f"waiting for another kentry that uses {self.folder}")
-            lock.acquire()
+            self._lock.acquire()
         try:
             yield
         finally:
-            lock.release()
+            self._lock.release()
 
     @contextmanager
     def _ready(self, update: Update) -> Iterator[None]:
         """Locked, configured, with lists not older than a day."""
-        with self._locked(update):
+        with self.locked(update):
             same = self._stamp().get("named") == _named_by_user()
             if not same or self._age() > _LISTS_LAST_SECONDS:
                 self._update_lists(update)
@@ -371,7 +376,7 @@ class AptRoot:
         result = self._apt("apt-get", "update", check=False)
         stamp = {
             "named": _named_by_user(),
-            "problems": _problem_lines(result.stderr),
+            "problems": _problem_lines(result),
             "time": time.time(),
         }
         if result.returncode and not any(self.folder.glob("lists/*_InRelease")):
@@ -408,7 +413,7 @@ class AptRoot:
         with _watched(archives, size, what, update):
             result = self._apt("apt-get", *words, check=False, cwd=archives)
         if result.returncode:
-            raise _fetch_error(what, result.stderr, self.problems)
+            raise _fetch_error(what, result, self.problems)
 
 
 def host_root(arch: str, release: Release) -> AptRoot:
@@ -423,24 +428,39 @@ def host_root(arch: str, release: Release) -> AptRoot:
 
 def deb_name(package: str, version: str, arch: str) -> str:
     """The file name that apt gives to a package."""
-    return f"{package}_{quote(version, safe='+~')}_{arch}.deb"
+    return f"{package}_{version.replace(':', '%3a')}_{arch}.deb"
 
 
 def first_problem(problems: Sequence[str]) -> str:
-    """The line of apt's that says most, without its "E: "; "" where there is none."""
-    general = re.compile(r"E: Some index files failed|W: Some index files failed")
+    """The line of apt's that says most, without its "E: "; "" where there is none.
+
+    For people only: which it is decides nothing.
+    """
+    # A suite that a mirror does not have, and the sum of it all, say less than the rest.
+    general = re.compile(r"[EW]: Some index files failed|.* does not have a Release|.* Release: ")
     telling = [line for line in problems if not general.match(line)] or list(problems)
     # apt says why as a warning, and only then that it failed: GPG error, E: ... not signed.
     return telling[0][3:] if telling else ""
 
 
-def _problem_lines(stderr: str) -> list[str]:
-    return [line for line in stderr.splitlines() if line.startswith(("E: ", "W: "))]
+def _problem_lines(result: subprocess.CompletedProcess[str]) -> list[str]:
+    """What apt complains of, a line each, as "E: " or "W: " and its words.
+
+    A list with a wrong hash is on stdout only if anything else failed too.
+    """
+    lines = [line for line in result.stderr.splitlines() if line.startswith(("E: ", "W: "))]
+    # "Err:6 WHAT", and below it, indented, why.
+    for what, why in re.findall(r"^Err:\d+ (.*)\n +(.*)", result.stdout, re.MULTILINE):
+        if not any(why in line for line in lines):
+            lines.append(f"E: {what}: {why}")
+    return lines
 
 
-def _fetch_error(what: str, stderr: str, problems: list[str]) -> FetchError:
-    lines = _problem_lines(stderr) + problems
-    reason = first_problem(lines) or stderr.strip() or "apt gave no reason"
+def _fetch_error(
+    what: str, result: subprocess.CompletedProcess[str], problems: list[str]
+) -> FetchError:
+    lines = _problem_lines(result) + problems
+    reason = first_problem(lines) or result.stderr.strip() or "apt gave no reason"
     return FetchError(
         f"{what} could not be fetched: {reason}",
         f"Try again, or name another mirror in {MIRROR_VARIABLE}.",

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -269,9 +270,9 @@ def test_candidates_say_what_the_lists_say(archive: Archive, said: Said) -> None
 
 def test_a_closure_is_what_is_not_installed(archive: Archive, said: Said) -> None:
     pool = archive.folder / "pool"
-    fakes.deb(pool / "b.deb", {}, Package="base", Version="1:2+x~1")
-    fakes.deb(pool / "t.deb", {}, Package="top", Version="1", Depends="base, there")
-    fakes.deb(pool / "h.deb", {}, Package="there", Version="1")
+    fakes.deb(pool / "base_arm64.deb", {}, Package="base", Version="1:2+x~1")
+    fakes.deb(pool / "top_arm64.deb", {}, Package="top", Version="1", Depends="base, there")
+    fakes.deb(pool / "there_arm64.deb", {}, Package="there", Version="1")
     archive.publish()
     status = archive.folder / "status"
     status.write_text(
@@ -292,10 +293,7 @@ def test_two_at_once_do_not_meet(archive: Archive, said: Said) -> None:
     )
     package = str(Path(apt.__file__).parents[1])
     env = {**os.environ, "PYTHONPATH": package}
-    argv = [shutil.which("python3") or "python3", "-c", script]
-    import sys
-
-    argv[0] = sys.executable
+    argv = [sys.executable, "-c", script]
     both = [
         subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)

@@ -73,11 +73,15 @@ class Stored:
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     """deb:FILE; UserError where it is not a kernel package for `arch`."""
+    from filelock import FileLock
+
     path = spec.path()
     package = identify(path)
     check_arch(package, path, arch)
     digest = sha256_of(path)
-    stored = find_stored(digest, update) or store([path], digest, package, {}, update)
+    # Two kentry runs that unpack the same package at once would take it from each other.
+    with FileLock(cache_dir("locks") / "kernels"):
+        stored = find_stored(digest, update) or store([path], digest, package, {}, update)
     origin = {
         "kind": "deb",
         "file": str(path.absolute()),

@@ -107,20 +107,30 @@ def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candid
 
 
 def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple[deb.Stored, str]:
-    """The package unpacked, and a note where a suite that failed might have changed which."""
+    """The package unpacked, and a note where a suite that failed might have changed which.
+
+    A suite that the mirror does not have is one that failed: apt does not tell them apart.
+    """
     roots = [AptRoot(arch.debian, release) for release in RELEASES]
     found = _search(roots, spec.value, pattern, update)
+    # sum and not any, which would stop at the first that was refreshed.
     if not found and sum(root.refresh(update) for root in roots):
         found = _search(roots, spec.value, pattern, update)
     if not found:
         raise _not_found(roots, spec, arch, pattern, update)
-    stored = deb.find_stored(found.parts[0].sha256, update)
-    if not stored:
-        stored = _fetch(found, spec, arch, pattern, update)
+    with found.root.locked(update):
+        stored = deb.find_stored(found.parts[0].sha256, update)
+        if not stored:
+            stored = _fetch(found, spec, arch, pattern, update)
     _index(stored.manifest["package"], stored.manifest["version"], arch, stored.folder.name)
-    older = roots[: roots.index(found.root) + 1]
-    failed = [first_problem(root.problems) for root in older if root.problems]
-    return stored, failed[0] if failed else ""
+    exact = stored.manifest["version"] == spec.value
+    return stored, "" if exact else _missing_suites(roots[: roots.index(found.root) + 1])
+
+
+def _missing_suites(roots: list[AptRoot]) -> str:
+    """apt's words on a suite that might have had a newer version, or had it first."""
+    failed = [first_problem(root.problems) for root in roots if root.problems]
+    return failed[0] if failed else ""
 
 
 def _search(roots: list[AptRoot], prefix: str, pattern: str, update: Update) -> _Found | None:
