@@ -6,7 +6,7 @@
  * an ordinary process it only runs the cases.  It says two things to two readers:
  *
  *   to the plugin, by marks (marks.h), lines of text:
- *	text HEX		where the running kernel says its _text is
+ *	text HEX		where the running kernel says its _stext is
  *	case NAME PHASE USER	the windows that follow; USER is the number of user
  *				instructions in each of them, "?" where not known
  *	end N			all N cases were run
@@ -413,7 +413,10 @@ static long run_all(const struct options *options)
 
 /* --- who is the kernel ------------------------------------------------ */
 
-/* Sends where /proc/kallsyms has _text; says nothing where it cannot be read. */
+/*
+ * Sends where /proc/kallsyms has _stext; says nothing where it cannot be read.  Not _text:
+ * arm64 kernels before 6.2 have no such symbol.
+ */
 static void send_text_address(void)
 {
 	long fd = SYS(openat, AT_FDCWD, "/proc/kallsyms", O_RDONLY, 0);
@@ -430,8 +433,8 @@ static void send_text_address(void)
 				continue;
 			}
 			row.text[row.length] = 0;
-			/* "ffff800080000000 T _text": 16 digits, a type, the name. */
-			if (row.length == 24 && starts_with(row.text + 19, "_text")) {
+			/* "ffff800080010000 T _stext": 16 digits, a type, the name. */
+			if (row.length == 25 && starts_with(row.text + 19, "_stext")) {
 				struct line message = { 0 };
 
 				row.text[16] = 0;

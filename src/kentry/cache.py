@@ -48,7 +48,10 @@ def no_space_is_an_error(path: Path) -> Iterator[None]:
                 f"{path} cannot be written: {err.strerror}.",
                 "Choose another place with -o, or name another folder in KENTRY_CACHE.",
             ) from err
-        raise
+        raise UserError(
+            f"{path} cannot be used: {err.strerror}.",
+            "Choose another place, or name another folder in KENTRY_CACHE.",
+        ) from err
 
 
 def sha256_of(path: Path) -> str:

@@ -31,6 +31,14 @@ def steady() -> Caveat:
     )
 
 
+def archive_incomplete(spec: str) -> Caveat:
+    """A part of the archive could not be read when the kernel was chosen."""
+    return _caveat(
+        "archive-incomplete",
+        f"part of the archive's lists could not be read: {spec} may have a newer version",
+    )
+
+
 def case_failed(name: str, reason: str) -> Caveat:
     """A system call did not return what the case wants."""
     return _caveat("case-failed", f"{name} was not measured: {reason}")

@@ -12,7 +12,7 @@ from typing import Any
 from kentry import caveats
 from kentry.caveats import Caveat
 from kentry.errors import GuestError, KernelError
-from kentry.kernels.kernel import Kernel
+from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
 from kentry.path.symbols import UNNAMED, SymbolMap
 from kentry.path.why import why
 from kentry.progress import Update
@@ -35,8 +35,10 @@ from kentry.targets.trace import Phase, Trace, Window
 _PATHS_KEPT = 16
 _UNNAMED_TOLERATED = 0.01
 
-_TEXT, _TEXT_END = "_text", "_etext"
 _TEXT_KINDS = "TtWw"
+
+# What apt said when it could not see all of the archive; a caveat, not part of an origin.
+_NOTE = "note"
 
 # A kernel-half address as a branch's target; riscv's disassembler repeats it in a comment.
 _TARGET = re.compile(r"(?:-?\w+ # )?#?0x(ffff[0-9a-f]{12})\b")
@@ -67,7 +69,7 @@ def measure(kernel: Kernel, target: Target, options: Options, update: Update) ->
         },
         code=code,
         cases=cases,
-        caveats=_caveats(run, options, code),
+        caveats=_caveats(kernel, run, options, code),
     )
 
 
@@ -84,7 +86,7 @@ def _nothing_measured(run: GuestRun) -> GuestError:
 
 def _slide(kernel: Kernel, trace: Trace) -> int:
     """How far KASLR moved the kernel: bytes to take off an executed address."""
-    linked = kernel.symbols.address_of(_TEXT)
+    linked = kernel.symbols.address_of(TEXT_START)
     if trace.text_address is None or linked is None:
         return 0
     return trace.text_address - linked
@@ -104,7 +106,7 @@ def _check_identity(kernel: Kernel, run: GuestRun) -> None:
 def _code(trace: Trace, kernel: Kernel, slide: int) -> list[Instruction]:
     symbols = SymbolMap(
         ((symbol.address, symbol.name) for symbol in kernel.symbols if symbol.kind in _TEXT_KINDS),
-        kernel.symbols.address_of(_TEXT_END),
+        kernel.symbols.address_of(TEXT_END),
     )
     code = []
     for insn in trace.insns:
@@ -238,15 +240,19 @@ def _describe(kernel: Kernel, run: GuestRun) -> dict[str, Any]:
         "config": _config_lines(kernel),
         "image_sha256": kernel.image_sha256,
         "symbols_from": kernel.symbols_from,
-        "origin": kernel.origin,
+        "origin": {name: text for name, text in kernel.origin.items() if name != _NOTE},
     }
 
 
-def _caveats(run: GuestRun, options: Options, code: list[Instruction]) -> list[Caveat]:
+def _caveats(
+    kernel: Kernel, run: GuestRun, options: Options, code: list[Instruction]
+) -> list[Caveat]:
     found = [caveats.not_time()]
     found.append(caveats.randomised() if options.randomise else caveats.steady())
     found += [caveats.case_failed(*item) for item in run.probe.failed.items()]
     found += [caveats.case_absent(*item) for item in run.probe.absent.items()]
+    if _NOTE in kernel.origin:
+        found.append(caveats.archive_incomplete(kernel.spec))
     nameless = sum(insn.function == UNNAMED for insn in code)
     if nameless > _UNNAMED_TOLERATED * len(code):
         found.append(caveats.unnamed(nameless / len(code)))

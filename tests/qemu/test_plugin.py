@@ -14,6 +14,7 @@ import pytest
 
 from kentry import native as native_module
 from kentry.arch import Arch
+from kentry.cases import choose
 from kentry.errors import KentryError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
@@ -192,7 +193,8 @@ def kernel(arch: Arch, kernels: dict[str, Kernel]) -> Kernel:
 
 
 def boot(arch: Arch, kernel: Kernel, emulator: Emulator, choice: str) -> Trace:
-    options = Options(cases=(), windows=200, path_windows=4, emulator=choice, check=True)
+    cases = tuple(choose(arch, ()))
+    options = Options(cases=cases, windows=200, path_windows=4, emulator=choice, check=True)
     with timed(f"{kernel.release} under QEMU {emulator.version}, check=on"):
         return QemuTarget(arch).run(kernel, options, lambda fraction, now: None).trace
 

@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 
+# Where the probe says the running kernel is, and where its text ends.  Not _text: arm64
+# kernels before 6.2 have no such symbol.
+TEXT_START, TEXT_END = "_stext", "_etext"
+
+
 class Symbol(NamedTuple):
     """One row of a kernel's symbol table, as in /proc/kallsyms: address, type letter, name."""
 

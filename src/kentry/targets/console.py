@@ -62,8 +62,12 @@ def _take(report: ProbeReport, word: str, text: str) -> None:
 
 def tail(console: str) -> str:
     """The console's last lines, fit to be printed on a terminal."""
+    return "\n".join(_shown(console)[-_TAIL_LINES:])
+
+
+def _shown(console: str) -> list[str]:
     lines = [_CONTROL.sub("", line)[:_LINE_LIMIT].rstrip() for line in console.splitlines()]
-    return "\n".join(f"  | {line}" for line in [line for line in lines if line][-_TAIL_LINES:])
+    return [f"  | {line}" for line in lines if line]
 
 
 def explain(console: str, report: ProbeReport, ending: str) -> GuestError:
@@ -75,13 +79,15 @@ def explain(console: str, report: ProbeReport, ending: str) -> GuestError:
     where = "while the cases ran" if report.started else "before the probe started"
     if panic:
         sentence = f"The kernel panicked {where}: {_CONTROL.sub('', panic[1]).strip()}."
+        shown = _shown(console[panic.start() :])[:_TAIL_LINES]
     else:
         sentence = f"The guest never reached the probe's end mark: {ending}, {where}."
+        shown = _shown(console)[-_TAIL_LINES:]
     return GuestError(
         sentence,
         "Nothing was measured; run again with -v for the command line"
         " and --console FILE to keep the whole console.",
-        tail(console) or "  | (the console stayed empty)",
+        "\n".join(shown) or "  | (the console stayed empty)",
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from kentry.arch import Arch
 from kentry.cache import cache_dir, no_space_is_an_error
 from kentry.errors import GuestError
-from kentry.kernels.kernel import Kernel
+from kentry.kernels.kernel import TEXT_START, Kernel
 from kentry.native import plugin_file, probe_file
 from kentry.progress import Update
 from kentry.run import need
@@ -108,7 +108,7 @@ class QemuTarget:
         """Where the kernel takes interrupts and exceptions, for the plugin to watch."""
         lines = []
         for symbol in kernel.symbols:
-            if symbol.name == "_text":
+            if symbol.name == TEXT_START:
                 lines.append(f"text {symbol.address:x}")
             for trap in self.arch.traps:
                 if trap.symbol.fullmatch(symbol.name):

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""N no-ops more in the kernel's entry are N instructions more, in that function and no other.
+
+The kernels are built for this (kernel_build.py).  That a build really differs by N is first
+read from its own symbol table, which kentry has no part in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from kentry.arch import Arch, find_arch
+from kentry.cases import choose
+from kentry.compare import CaseComparison, compare
+from kentry.errors import FetchError, MissingToolError
+from kentry.kernels.resolve import resolve
+from kentry.measure import measure
+from kentry.recording import INSTRUCTIONS, Recording
+from kentry.stats.exact import BETTER, SAME, WORSE
+from kentry.targets.qemu import QemuTarget
+from kentry.targets.target import Options
+
+from .conftest import skip, timed
+from .kernel_build import Built, Variant, build
+
+pytestmark = pytest.mark.qemu
+
+ARCH = find_arch("arm64")
+PATCHES = Path(__file__).parent / "tiny" / ARCH.name
+INSTRUCTION_BYTES = 4
+
+# How often a window of a case enters the kernel; the others do once.
+ENTRIES = {"clock_gettime@vdso": 0, "openat+close": 2, "pipe": 2}
+WINDOWS, PATH_WINDOWS = 200, 16
+
+
+@dataclass(frozen=True)
+class NoOps:
+    """`count` no-ops in `function`, by the patch of that name."""
+
+    function: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count} in {self.function}"
+
+    @property
+    def variant(self) -> Variant:
+        text = (PATCHES / f"{self.function}.patch").read_text(encoding="utf-8")
+        return Variant(f"no-ops: {self}", text.replace("@N@", str(self.count)))
+
+
+BASE = Variant("baseline")
+REBUILT = Variant("baseline, built by another", builder="another")
+ADDED = (NoOps("ret_to_user", 1), NoOps("el0_svc", 2), NoOps("invoke_syscall", 7))
+
+Record = Callable[[Variant], Recording]
+
+
+def get_built(variant: Variant) -> Built:
+    try:
+        return build(ARCH, variant)
+    except (FetchError, MissingToolError) as err:
+        skip(f"no kernel to test with: {err}")
+        raise
+
+
+def measured(variant: Variant, arch: Arch = ARCH, windows: int = WINDOWS) -> Recording:
+    kernel = resolve(get_built(variant).spec, arch, _silent)
+    options = Options(
+        cases=tuple(choose(arch, [])), windows=windows, path_windows=min(windows, PATH_WINDOWS)
+    )
+    with timed(f"tiny {arch.name} kernel, {variant.name}, {windows} windows a case"):
+        return measure(kernel, QemuTarget(arch), options, _silent)
+
+
+def _silent(fraction: float | None, now: str) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    """Boots each kernel once."""
+    recordings: dict[Variant, Recording] = {}
+
+    def get(variant: Variant) -> Recording:
+        if variant not in recordings:
+            recordings[variant] = measured(variant)
+        return recordings[variant]
+
+    return get
+
+
+@pytest.fixture(params=ADDED, ids=str)
+def added(request: pytest.FixtureRequest) -> NoOps:
+    chosen: NoOps = request.param
+    return chosen
+
+
+def sizes(built: Built) -> Counter[tuple[str, int]]:
+    """Every function of a vmlinux with its size in bytes; names may come twice."""
+    with built.vmlinux.open("rb") as file:
+        elf = ELFFile(file)
+        text = {i for i, section in enumerate(elf.iter_sections()) if section["sh_flags"] & 0x4}
+        table: Any = elf.get_section_by_name(".symtab")
+        return Counter(
+            (symbol.name, symbol["st_size"])
+            for symbol in table.iter_symbols()
+            if symbol["st_shndx"] in text and symbol["st_size"]
+        )
+
+
+def check(case: CaseComparison, added: NoOps, sign: int) -> None:
+    expected = sign * added.count * ENTRIES.get(case.name, 1)
+    verdict = SAME if not expected else WORSE if expected > 0 else BETTER
+    changed = {row.name: row.delta for row in case.functions if row.delta}
+    assert case.functions, case.name
+    assert (case.name, case.delta, case.verdict) == (case.name, expected, verdict)
+    assert (case.name, changed) == (case.name, {added.function: expected} if expected else {})
+
+
+def test_the_kernels_differ_by_exactly_n_no_ops(added: NoOps) -> None:
+    base, patched = sizes(get_built(BASE)), sizes(get_built(added.variant))
+    [(name, before)], [(same_name, after)] = base - patched, patched - base
+    assert name == same_name == added.function
+    assert after - before == added.count * INSTRUCTION_BYTES
+
+
+def test_n_no_ops_are_n_instructions_in_that_function(record: Record, added: NoOps) -> None:
+    comparison = compare(record(BASE), record(added.variant))
+    assert {case.name for case in comparison.cases} >= {"getppid", "read", *ENTRIES}
+    for case in comparison.cases:
+        check(case, added, 1)
+
+
+def test_n_no_ops_fewer_are_n_instructions_fewer(record: Record, added: NoOps) -> None:
+    for case in compare(record(added.variant), record(BASE)).cases:
+        check(case, added, -1)
+
+
+def test_the_same_kernel_built_by_another_takes_the_same_path(record: Record) -> None:
+    base, rebuilt = record(BASE), record(REBUILT)
+    assert base.kernel["banner"] != rebuilt.kernel["banner"]
+    assert base.kernel["image_sha256"] != rebuilt.kernel["image_sha256"]
+    for case in compare(base, rebuilt).cases:
+        assert (case.name, case.delta, case.verdict) == (case.name, 0, SAME)
+        assert case.identical_path, case.name
+
+
+@pytest.mark.parametrize("windows", [20, 2000])
+def test_the_value_does_not_depend_on_how_many_windows(record: Record, windows: int) -> None:
+    base, other = record(BASE), measured(BASE, windows=windows)
+    for case in base.cases:
+        same = other.case(case.name)
+        assert same, case.name
+        assert case.metrics[INSTRUCTIONS].value == same.metrics[INSTRUCTIONS].value, case.name
+        assert case.functions == same.functions, case.name

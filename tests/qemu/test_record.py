@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The whole way, on Debian's own kernels: what `kentry record` and `kentry diff` promise."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from kentry.arch import ARCHES, find_arch
+from kentry.errors import FetchError, GuestError, KernelError, UserError
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.resolve import resolve
+from kentry.measure import measure
+from kentry.path.symbols import UNNAMED
+from kentry.recording import Recording, to_json
+from kentry.targets.qemu import QemuTarget
+from kentry.targets.target import Options
+
+from .conftest import ROOT, skip, timed
+
+pytestmark = pytest.mark.qemu
+
+KERNEL = "debian:6.12"
+NULL_CALLS = ("getpid", "getppid", "gettid", "getuid", "invalid")
+
+
+def silent(fraction: float | None, now: str) -> None:
+    pass
+
+
+def fetched(spec: str, arch: str) -> Kernel:
+    try:
+        return resolve(spec, find_arch(arch), silent)
+    except FetchError as err:
+        skip(f"{spec} for {arch} cannot be fetched: {err}")
+        raise
+
+
+def recorded(kernel: Kernel, options: Options) -> Recording:
+    with timed(f"{kernel.spec} ({kernel.arch}), {len(options.cases)} cases"):
+        return measure(kernel, QemuTarget(find_arch(kernel.arch)), options, silent)
+
+
+def kentry(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    with timed(f"kentry {' '.join(words)}"):
+        done = subprocess.run(
+            [sys.executable, "-m", "kentry", *words], capture_output=True, text=True, check=False
+        )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def schema(name: str) -> Any:
+    return json.loads((ROOT / "schema" / f"{name}.schema.json").read_text())
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_two_runs_give_the_same_bytes_as_the_schema_says(arch: str) -> None:
+    words = ("record", KERNEL, "--arch", arch, "--json", "-q")
+    first, second = (kentry(*words).stdout for _ in range(2))
+    document = json.loads(first)
+    jsonschema.validate(document, schema("recording-1"))
+    assert json.dumps(document["cases"]) == json.dumps(json.loads(second)["cases"])
+    names = {case["name"] for case in document["cases"]}
+    assert {*NULL_CALLS, "clock_gettime", "clock_gettime@vdso", "openat+close", "pipe"} <= names
+    assert not [caveat for caveat in document["caveats"] if caveat["kind"] == "case-failed"]
+    _check_sums(document)
+
+
+def _check_sums(document: dict[str, Any]) -> None:
+    """Every case: samples are all windows, functions add up to the path, the path to the value."""
+    for case in document["cases"]:
+        metric = case["metrics"]["instructions"]
+        clean = sum(times for _, times in metric["samples"])
+        assert clean + sum(times for _, times in case["interrupted"]) == 1000, case["name"]
+        assert sum(row["instructions"] for row in case["functions"]) == metric["value"]
+        assert case["paths"][0]["role"] == "modal", case["name"]
+        assert sum(count for _, count in case["paths"][0]["runs"]) == metric["value"]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_hundred_repeats_have_no_spread(arch: str) -> None:
+    kernel = fetched(KERNEL, arch)
+    result = recorded(kernel, Options(cases=NULL_CALLS, windows=100, path_windows=16))
+    for case in result.cases:
+        assert len(case.metrics["instructions"].samples) == 1, case.name
+        assert len(case.paths) == 1, case.name
+
+
+def test_the_value_depends_neither_on_how_many_windows_nor_on_the_other_cases() -> None:
+    kernel = fetched(KERNEL, "riscv64")
+    few = recorded(kernel, Options(cases=("getppid",), windows=10, path_windows=4))
+    many = recorded(kernel, Options(cases=("getppid", "read", "pipe"), windows=3000))
+    a, b = few.case("getppid"), many.case("getppid")
+    assert a and b
+    assert a.metrics["instructions"].value == b.metrics["instructions"].value
+    assert a.functions == b.functions
+
+
+def test_diff_of_two_kernels_adds_up_and_names_what_it_counts() -> None:
+    words = ("diff", "debian:6.1", "debian:6.12", "--arch", "arm64", "--json", "-q")
+    document = json.loads(kentry(*words).stdout)
+    jsonschema.validate(document, schema("comparison-1"))
+    assert len(document["cases"]) == 14
+    total = named = 0
+    for case in document["cases"]:
+        assert case["delta"] == case["new"] - case["old"]
+        assert sum(row["delta"] for row in case["functions"]) == case["delta"]
+        assert sum(row["old"] for row in case["functions"]) == case["old"]
+        assert sum(row["new"] for row in case["functions"]) == case["new"]
+        total += case["old"] + case["new"]
+        named += sum(r["old"] + r["new"] for r in case["functions"] if r["name"] != UNNAMED)
+    assert named >= 0.99 * total
+    kinds = {caveat["kind"] for caveat in document["caveats"]}
+    assert {"config-differs", "not-time"} <= kinds
+
+
+def test_both_entry_instructions_of_x86() -> None:
+    kernel = fetched(KERNEL, "x86_64")
+    result = recorded(kernel, Options(cases=("getpid", "getpid@int80"), windows=100))
+    by_syscall, by_int80 = result.cases
+    assert by_syscall.metrics["instructions"].value != by_int80.metrics["instructions"].value
+    assert any("int80" in name for name, _ in by_int80.functions)
+    assert not any("int80" in name for name, _ in by_syscall.functions)
+
+
+def test_a_kernel_without_an_entry_instruction_says_so_and_measures_the_rest() -> None:
+    kernel = fetched(KERNEL, "x86_64")
+
+    class Without32Bits(QemuTarget):
+        def _kernel_words(self, options: Options) -> list[str]:
+            return [*super()._kernel_words(options), "ia32_emulation=0"]
+
+    with timed(f"{KERNEL} (x86_64) with ia32_emulation=0"):
+        result = measure(
+            kernel,
+            Without32Bits(find_arch("x86_64")),
+            Options(cases=("getpid", "getpid@int80"), windows=10),
+            silent,
+        )
+    assert [case.name for case in result.cases] == ["getpid"]
+    assert any(caveat["kind"] == "case-absent" for caveat in result.caveats)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_randomising_costs_more_and_shows_its_refill(arch: str) -> None:
+    kernel = fetched(KERNEL, arch)
+    steady = recorded(kernel, Options(cases=("getppid",)))
+    random = recorded(kernel, Options(cases=("getppid",), randomise=True))
+    before, after = steady.cases[0], random.cases[0]
+    assert after.metrics["instructions"].value > before.metrics["instructions"].value
+    assert {c["kind"] for c in random.caveats} >= {"randomised"}
+    # KASLR moved the kernel, and the names are found all the same.
+    assert not any(name == UNNAMED for name, _ in after.functions)
+    assert {name for name, _ in before.functions} <= {name for name, _ in after.functions}
+
+
+def test_a_randomised_run_shows_the_pools_refill_as_another_path() -> None:
+    kernel = fetched(KERNEL, "riscv64")
+    case = recorded(kernel, Options(cases=("getppid",), randomise=True)).cases[0]
+    assert "random pool refill" in {path.why for path in case.paths}
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_the_self_check_finds_no_window_in_which_two_counts_differ(arch: str) -> None:
+    kernel = fetched(KERNEL, arch)
+    target = QemuTarget(find_arch(arch))
+    with timed(f"{KERNEL} ({arch}) with --self-check"):
+        run = target.run(kernel, Options(cases=("getppid", "read"), check=True), silent)
+    assert run.trace.checked == run.trace.windows
+    assert run.trace.checked
+    assert run.trace.mismatches == 0
+
+
+def test_a_panic_is_one_sentence_with_the_consoles_last_lines() -> None:
+    kernel = fetched(KERNEL, "arm64")
+
+    class NoInit(QemuTarget):
+        def _kernel_words(self, options: Options) -> list[str]:
+            return [*super()._kernel_words(options), "rdinit=/nonexistent", "root=/dev/none"]
+
+    with (
+        timed(f"{KERNEL} (arm64) without an init"),
+        pytest.raises(GuestError, match="The kernel panicked before the probe started") as caught,
+    ):
+        NoInit(find_arch("arm64")).run(kernel, Options(cases=("getpid",)), silent)
+    assert caught.value.detail.splitlines()[0].endswith("on unknown-block(0,0)")
+
+
+def test_a_hang_is_ended_and_the_emulator_is_gone() -> None:
+    with timed(f"{KERNEL} (arm64) stopped after 1 s"):
+        done = kentry(
+            *("record", KERNEL, "--arch", "arm64", "--case", "getpid", "--timeout", "1", "-q"),
+            code=2,
+        )
+    assert "it was stopped after 1 s, before the probe started" in done.stderr
+    assert not _emulators_of(os.getpid())
+
+
+def test_killing_kentry_leaves_no_emulator() -> None:
+    fetched(KERNEL, "arm64")
+    words = ["record", KERNEL, "--arch", "arm64", "-q"]
+    process = subprocess.Popen([sys.executable, "-m", "kentry", *words])
+    deadline = time.monotonic() + 60
+    while not _emulators_of(process.pid):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    started = _emulators_of(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    while any(Path(f"/proc/{pid}/exe").exists() and _is_emulator(pid) for pid in started):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _is_emulator(pid: int) -> bool:
+    try:
+        return "qemu-system" in os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return False
+
+
+def _emulators_of(parent: int) -> list[int]:
+    """Emulators among a process's children."""
+    found = []
+    for task in Path(f"/proc/{parent}/task").glob("*/children"):
+        found += [int(pid) for pid in task.read_text().split() if _is_emulator(int(pid))]
+    return found
+
+
+def test_symbols_of_another_build_are_refused() -> None:
+    kernel = fetched(KERNEL, "riscv64")
+    other = replace(kernel, build_id="0" * 40)
+    with pytest.raises(KernelError, match="symbols do not match the image"):
+        recorded(other, Options(cases=("getpid",), windows=10, path_windows=1))
+
+
+def test_an_image_of_another_architecture_is_refused_before_it_is_booted() -> None:
+    kernel = fetched(KERNEL, "arm64")
+    with pytest.raises(UserError, match="is a kernel for arm64, not for riscv64"):
+        resolve(f"image:{kernel.image}", find_arch("riscv64"), silent)
+
+
+def test_no_space_for_what_qemu_reads_is_one_sentence(tmp_path: Path) -> None:
+    kernel = fetched(KERNEL, "riscv64")
+    full = {**os.environ, "KENTRY_CACHE": "/dev/full/kentry"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kentry", "record", f"image:{kernel.image}", "--arch", "riscv64"],
+        env=full,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
