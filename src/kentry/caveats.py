@@ -87,7 +87,7 @@ def only_in(what: str, name: str) -> Caveat:
 def config_differs(changed: int, gone: int, new: int, named: str) -> Caveat:
     """The two kernels were configured differently; options built in, modules left out."""
     text = f"config differs in {changed} built-in options: {gone} only old, {new} only new"
-    return _caveat("config-differs", f"{text}; changed: {named}" if named else text)
+    return _caveat("config-differs", f"{text}; such as {named}" if named else text)
 
 
 def config_unknown(whose: str) -> Caveat:

@@ -19,6 +19,8 @@ SCHEMA = "kentry/comparison/1"
 
 # How many config options a caveat names before it only counts them.
 _OPTIONS_NAMED = 6
+# Longer ones, such as the list of security modules, would drown the others.
+_OPTION_LENGTH = 40
 
 # Options that say how the kernel was named or built rather than what is in it.
 _NOT_CONFIG = (
@@ -197,13 +199,24 @@ def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
     ]
     if not changed:
         return []
-    common = [name for name in changed if name in a and name in b]
-    named = ", ".join(f"{name} {a[name]}/{b[name]}" for name in common[:_OPTIONS_NAMED])
+    # Options that shape kernel entry before the others.
+    changed.sort(key=lambda name: (not _ENTRY_OPTIONS.search(name), name))
+    named = [f"{name}={a.get(name, 'n')}/{b.get(name, 'n')}" for name in changed]
     return [
         caveats.config_differs(
-            len(changed), sum(n not in b for n in changed), sum(n not in a for n in changed), named
+            len(changed),
+            sum(name not in b for name in changed),
+            sum(name not in a for name in changed),
+            ", ".join([text for text in named if len(text) <= _OPTION_LENGTH][:_OPTIONS_NAMED]),
         )
     ]
+
+
+_ENTRY_OPTIONS = re.compile(
+    r"^(?!ARCH_|HAVE_).*(PREEMPT\b|PREEMPT_|\bHZ|GENERIC_ENTRY|\bAUDIT|\bSECCOMP|STACKPROTECTOR"
+    r"|CONTEXT_TRACKING|KSTACK|RETPOLINE|MITIGATION|\bTRACING\b|\bFTRACE\b|SHADOW|PTR_AUTH|_BTI"
+    r"|ARM64_SVE|ARM64_SME|RISCV_ISA|\bCFI|\bKASAN\b|\bUBSAN|\bLOCKDEP|DEBUG_ENTRY|IA32_EMUL)"
+)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

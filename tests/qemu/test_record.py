@@ -20,7 +20,7 @@ from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.measure import measure
 from kentry.path.symbols import UNNAMED
-from kentry.recording import Recording, to_json
+from kentry.recording import Recording
 from kentry.targets.qemu import QemuTarget
 from kentry.targets.target import Options
 

@@ -14,7 +14,7 @@ from kentry.cache import cache_dir, write_atomically
 from kentry.errors import FetchError, KentryError, UserError
 from kentry.kernels import deb, image
 from kentry.kernels.kernel import Kernel
-from kentry.kernels.spec import Spec
+from kentry.kernels.spec import NEWEST, OLDEST, Spec
 from kentry.progress import Update
 
 # The version in a package's name: 6.1.0-47, 6.12.95+deb12, 6.10.11+bpo, 6.1.0-0.deb11.5.
@@ -34,8 +34,9 @@ class _Found:
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     """debian:VERSION[,flavour=F], VERSION being all of a package's version or its start.
 
-    The oldest release that has the version is taken, and its newest such package.  A whole
-    version that the cache has needs no network.  Raises UserError where there is no such
+    The oldest release that has the version is taken, and its newest such package; for
+    "oldest" and "newest", the end of what all releases have.  A whole version that the cache
+    has needs no network.  Raises UserError where there is no such
     version, FetchError where it cannot be had.
     """
     wanted = name_pattern(arch, spec.options.get("flavour"))
@@ -66,18 +67,24 @@ def name_pattern(arch: Arch, flavour: str | None) -> str:
 def _matches(prefix: str, package: str, version: str, pattern: str) -> bool:
     """Whether the package's version, or that in its name, is `prefix` or begins with it.
 
+    Every version is one of OLDEST and NEWEST's.
     A version begins with another only where a part of it ends: 6.1 does not begin 6.12.
     """
     name = re.fullmatch(pattern, package)
     if not name or name["part"] != "image":
         return False
+    if prefix in (OLDEST, NEWEST):
+        return True
     start = re.compile(re.escape(prefix) + r"(?![A-Za-z0-9])")
     plain = version.rpartition(":")[2]
     return any(start.match(whole) for whole in (plain, name["abi"]))
 
 
 def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate | None:
-    """The newest of `candidates` whose name `pattern` matches and whose version fits."""
+    """The newest of `candidates` whose name `pattern` matches and whose version fits.
+
+    The oldest where `prefix` is OLDEST.
+    """
     from debian.debian_support import Version
 
     fitting = [
@@ -85,7 +92,8 @@ def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate 
         for candidate in candidates
         if _matches(prefix, candidate.package, candidate.version, pattern)
     ]
-    return max(
+    choose = min if prefix == OLDEST else max
+    return choose(
         fitting,
         key=lambda candidate: (Version(candidate.version), Version(candidate.package)),
         default=None,
@@ -134,12 +142,16 @@ def _missing_suites(roots: list[AptRoot]) -> str:
 
 
 def _search(roots: list[AptRoot], prefix: str, pattern: str, update: Update) -> _Found | None:
+    found: list[_Found] = []
     for root in roots:
         candidates = root.candidates(pattern, update)
         chosen = select(candidates, prefix, pattern)
         if chosen:
-            return _Found(root, kernel_parts(candidates, chosen))
-    return None
+            found.append(_Found(root, kernel_parts(candidates, chosen)))
+        if found and prefix not in (OLDEST, NEWEST):
+            break
+    # Releases are in order, so the ends of all are the ends of the first and the last.
+    return found[-1 if prefix == NEWEST else 0] if found else None
 
 
 def _fetch(found: _Found, spec: Spec, arch: Arch, pattern: str, update: Update) -> deb.Stored:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-
 # Where the probe says the running kernel is, and where its text ends.  Not _text: arm64
 # kernels before 6.2 have no such symbol.
 TEXT_START, TEXT_END = "_stext", "_etext"

@@ -33,6 +33,9 @@ KINDS = {
 # Kinds that the design has and this version does not.
 _LATER = ("tree", "source")
 
+# debian: also takes the ends of what there is for an architecture.
+OLDEST, NEWEST = "oldest", "newest"
+
 # The start of a package's version, or all of it: Debian policy 5.6.12, without an epoch.
 _VERSION = re.compile(r"\d[A-Za-z0-9.+~-]*")
 _FLAVOUR = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -103,10 +106,11 @@ def _options(kind: Kind, words: list[str]) -> dict[str, str]:
 def _check_debian(spec: Spec) -> None:
     if spec.kind != "debian":
         return
-    if not _VERSION.fullmatch(spec.value):
+    if spec.value not in (OLDEST, NEWEST) and not _VERSION.fullmatch(spec.value):
         raise UserError(
             f"'{spec.value}' is not a Debian package version or the start of one.",
-            "Write it like debian:6.12, debian:6.1.176-1 or debian:6.12,flavour=cloud.",
+            "Write it like debian:6.12, debian:6.1.176-1, debian:newest or"
+            " debian:6.12,flavour=cloud.",
         )
     flavour = spec.options.get("flavour")
     if flavour is not None and not _FLAVOUR.fullmatch(flavour):

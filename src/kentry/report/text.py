@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from kentry.arch import Arch
@@ -18,6 +19,9 @@ from kentry.recording import (
 
 # Rows of a function table before the rest is added up in one.
 FUNCTIONS_SHOWN = 10
+
+# Columns of running text; tables may be wider.
+_WIDTH = 79
 
 _FIRMWARE = "firmware_instructions"
 _USER = "user_instructions"
@@ -83,7 +87,16 @@ def _all_caveats(recording: Recording) -> list[Caveat]:
 
 
 def _caveat_lines(caveats: Iterable[Caveat]) -> list[str]:
-    return ["", *(f"note: {caveat['text']}" for caveat in caveats)]
+    lines = [""]
+    for caveat in caveats:
+        lines += textwrap.wrap(
+            f"note: {caveat['text']}",
+            width=_WIDTH,
+            subsequent_indent="      ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    return lines
 
 
 def comparison_text(comparison: Comparison, shown: int | None = FUNCTIONS_SHOWN) -> str:

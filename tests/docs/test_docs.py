@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The documentation says what is there, and its commands print what it shows.
+
+A page's output is of the kernels that Debian had when it was made.  While the archive has
+the same ones, the output must be the same to the byte: counts are exact.  When Debian has
+published newer ones, the commands must still work, and the page wants `make docs`.
+"""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kentry.arch import ARCHES
+from kentry.cases import catalogue
+from kentry.cli import COMMANDS, build_parser
+from kentry.kernels.spec import KINDS
+
+ROOT = Path(__file__).parents[2]
+
+
+def load(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+docs = load(ROOT / "scripts" / "docs.py")
+EXAMPLES = [command for page in docs.pages() for command in docs.commands(page)]
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def kernels_in(output: str) -> set[str]:
+    return set(re.findall(r"Linux (\S+?),", output))
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("command", EXAMPLES, ids=lambda c: f"{c.page.relative_to(ROOT)}:{c.line}")
+def test_the_commands_print_what_the_page_shows(command: Any) -> None:
+    done = docs.run(command)
+    assert done.returncode == 0, done.stderr
+    page_kernels = kernels_in(command.page.read_text(encoding="utf-8"))
+    if kernels_in(done.stdout) <= page_kernels:
+        assert done.stdout == command.output, "make docs writes the page anew"
+    else:
+        print(f"{command.page.name} was made on {page_kernels}; make docs renews it")
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 4
+
+
+def test_every_case_is_in_the_catalogues_page_and_no_other() -> None:
+    rows = set(re.findall(r"^\| `([^`]+)` \|", text_of("docs/cases.md"), re.MULTILINE))
+    native = {case.name for case in catalogue(ARCHES["arm64"])}
+    assert rows == native
+
+
+def test_every_option_of_a_command_is_on_its_page() -> None:
+    shared = text_of("docs/commands/record.md")
+    for command in COMMANDS:
+        page = text_of(f"docs/commands/{command.NAME}.md") + shared
+        help_text = next(
+            action.choices[command.NAME].format_help()
+            for action in build_parser()._actions
+            if isinstance(action.choices, dict)
+        )
+        for option in set(re.findall(r"(--[a-z-]+)", help_text)) - {
+            "--help",
+            "--verbose",
+            "--quiet",
+        }:
+            assert f"`{option}" in page or f" {option}" in page, f"{command.NAME} {option}"
+
+
+def test_every_kind_of_spec_is_on_the_page() -> None:
+    page = text_of("docs/specs.md")
+    for kind in KINDS.values():
+        assert f"`{kind.name}" in page
+
+
+@pytest.mark.parametrize("page", docs.pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", docs.pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_are_ascii_and_name_no_machine(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.isascii()
+    assert "/root/" not in text
+    assert "/tmp/" not in text
