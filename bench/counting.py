@@ -151,7 +151,7 @@ def make_machine(args: argparse.Namespace, folder: Path) -> Machine:
 
 def main() -> int:
     args = parse_arguments()
-    runs = {}
+    runs: dict[str, tuple[int, bool]] = {}
     if args.only != "counting":
         runs |= {"boot": (0, False), "boot+": (0, True)}
     if args.only != "boot":

@@ -27,7 +27,7 @@ def randomised() -> Caveat:
 def steady() -> Caveat:
     """The run turned off what distributions leave on."""
     return _caveat(
-        "steady", "KASLR and stack-offset randomisation were off (--randomise leaves them on)"
+        "steady", "KASLR and stack-offset randomisation were off (--randomise: on)"
     )
 
 
@@ -84,10 +84,14 @@ def only_in(what: str, name: str) -> Caveat:
     return _caveat("only-in", f"{name} was measured only in the {what} recording")
 
 
-def config_differs(changed: int, gone: int, new: int, named: str) -> Caveat:
-    """The two kernels were configured differently; options built in, modules left out."""
+def config_differs(changed: int, gone: int, new: int, named: list[str]) -> Caveat:
+    """The two kernels were configured differently; options built in, modules left out.
+
+    `named` are those that shape kernel entry, as NAME=old/new.
+    """
     text = f"config differs in {changed} built-in options: {gone} only old, {new} only new"
-    return _caveat("config-differs", f"{text}; such as {named}" if named else text)
+    entry = f"; of kernel entry: {', '.join(named)}" if named else ""
+    return _caveat("config-differs", text + entry)
 
 
 def config_unknown(whose: str) -> Caveat:

@@ -17,10 +17,8 @@ from kentry.stats import exact
 
 SCHEMA = "kentry/comparison/1"
 
-# How many config options a caveat names before it only counts them.
-_OPTIONS_NAMED = 6
-# Longer ones, such as the list of security modules, would drown the others.
-_OPTION_LENGTH = 40
+# How many of the config options that shape kernel entry a caveat names.
+_OPTIONS_NAMED = 8
 
 # Options that say how the kernel was named or built rather than what is in it.
 _NOT_CONFIG = (
@@ -199,23 +197,28 @@ def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
     ]
     if not changed:
         return []
-    # Options that shape kernel entry before the others.
-    changed.sort(key=lambda name: (not _ENTRY_OPTIONS.search(name), name))
-    named = [f"{name}={a.get(name, 'n')}/{b.get(name, 'n')}" for name in changed]
+    named = [
+        f"{name}={a.get(name, 'n')}/{b.get(name, 'n')}"
+        for name in changed
+        if _ENTRY_OPTIONS.match(name)
+    ]
     return [
         caveats.config_differs(
             len(changed),
             sum(name not in b for name in changed),
             sum(name not in a for name in changed),
-            ", ".join([text for text in named if len(text) <= _OPTION_LENGTH][:_OPTIONS_NAMED]),
+            named[:_OPTIONS_NAMED],
         )
     ]
 
 
+# What a system call's path is made of, by the start of the option's name.
 _ENTRY_OPTIONS = re.compile(
-    r"^(?!ARCH_|HAVE_).*(PREEMPT\b|PREEMPT_|\bHZ|GENERIC_ENTRY|\bAUDIT|\bSECCOMP|STACKPROTECTOR"
-    r"|CONTEXT_TRACKING|KSTACK|RETPOLINE|MITIGATION|\bTRACING\b|\bFTRACE\b|SHADOW|PTR_AUTH|_BTI"
-    r"|ARM64_SVE|ARM64_SME|RISCV_ISA|\bCFI|\bKASAN\b|\bUBSAN|\bLOCKDEP|DEBUG_ENTRY|IA32_EMUL)"
+    r"PREEMPT|HZ|NO_HZ|GENERIC_ENTRY|AUDIT|SECCOMP|STACKPROTECTOR|RANDOMIZE|CONTEXT_TRACKING"
+    r"|VIRT_CPU_ACCOUNTING|TRACING|FTRACE|FUNCTION_TRACER|SHADOW_CALL|CFI|KASAN|UBSAN|LOCKDEP"
+    r"|DEBUG_ENTRY|INIT_STACK|ZERO_CALL|LTO|KCOV|SPECULATION|MITIGATION|RETPOLINE|CALL_DEPTH"
+    r"|IA32_EMUL|X86_KERNEL_IBT|FUNCTION_PADDING|PAGE_TABLE_ISOLATION|ARM64_(PTR_AUTH|BTI|SVE|SME"
+    r"|E0PD|MTE|PAN|PSEUDO_NMI|ERRATUM\w*|SW_TTBR0)|UNMAP_KERNEL|RISCV_(ISA|ALTERNATIVE)"
 )
 
 

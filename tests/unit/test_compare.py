@@ -74,7 +74,7 @@ def test_a_spread_without_a_majority_is_undecided() -> None:
         ({}, {"emulator": "QEMU 10.0.2"}, "emulator differs: QEMU 7.2.22 / QEMU 10.0.2"),
         ({}, {"cpu": "neoverse-n1"}, "cpu model differs"),
         ({}, {"cmdline": "quiet"}, "kernel command line differs"),
-        ({"config": {"PREEMPT": "y", "HZ": "1000"}}, {}, "such as HZ=250/1000"),
+        ({"config": {"PREEMPT": "y", "HZ": "1000"}}, {}, "of kernel entry: HZ=250/1000"),
         ({"config": {"HZ": "250"}}, {}, "config differs in 1 built-in options: 1 only old"),
         ({"config": None}, {}, "one side's config is not known"),
     ],

@@ -33,8 +33,8 @@ def recording_table(recording: Recording) -> str:
     firmware = any(_firmware(case) for case in recording.cases)
     extra = f"{'firmware':>10}" if firmware else ""
     lines = [
-        _kernel_line(recording),
-        _target_line(recording),
+        *_kernel_lines(recording),
+        *_target_lines(recording),
         "",
         f"{'case':<{width}} {'instructions':>13}{extra} {'windows':>12}  other windows",
     ]
@@ -47,14 +47,19 @@ def recording_table(recording: Recording) -> str:
     return "\n".join([*lines, *_caveat_lines(_all_caveats(recording))]) + "\n"
 
 
-def _kernel_line(recording: Recording) -> str:
+def _kernel_lines(recording: Recording, label: str = "") -> list[str]:
+    """Which kernel, in two lines: one would be wider than a mail."""
     kernel = recording.kernel
-    return f"{kernel['spec']} ({kernel['arch']}): Linux {kernel['release']}, {kernel['compiler']}"
+    indent = " " * len(label)
+    return [
+        f"{label}{kernel['spec']} ({kernel['arch']}): Linux {kernel['release']}",
+        f"{indent}{kernel['compiler']}",
+    ]
 
 
-def _target_line(recording: Recording) -> str:
+def _target_lines(recording: Recording) -> list[str]:
     target = recording.target
-    return f"{target.get('emulator', target['kind'])}, -cpu {target.get('cpu', '?')}"
+    return [target["emulator"], f"-cpu {target.get('cpu', '?')}"]
 
 
 def _firmware(case: CaseResult) -> int:
@@ -72,6 +77,8 @@ def _others(case: CaseResult) -> str:
     metric = case.metrics[INSTRUCTIONS]
     reasons = {path.length: path.why for path in case.paths if path.why}
     found = []
+    if metric.value == 0:
+        found.append(f"{case.metrics[_USER].value} instructions in user space")
     for value, times in metric.samples:
         if value != metric.value:
             why = f" ({reasons[value]})" if value in reasons else ""
@@ -104,7 +111,11 @@ def comparison_text(comparison: Comparison, shown: int | None = FUNCTIONS_SHOWN)
 
     `shown` rows a function table, None for all of them.
     """
-    lines = [f"old: {_kernel_line(comparison.old)}", f"new: {_kernel_line(comparison.new)}", ""]
+    lines = [
+        *_kernel_lines(comparison.old, "old: "),
+        *_kernel_lines(comparison.new, "new: "),
+        "",
+    ]
     lines += verdict_lines(comparison.cases)
     for case in comparison.cases:
         if case.delta:
@@ -172,7 +183,8 @@ def annotation(recording: Recording, case: CaseResult, arch: Arch) -> str:
     assert path is not None
     recorded = sum(p.times for p in case.paths)
     lines = [
-        _kernel_line(recording),
+        *_kernel_lines(recording),
+        "",
         f"{case.name}: {path.length} kernel instructions,"
         f" the path of {path.times} of {recorded} recorded windows",
     ]
