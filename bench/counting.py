@@ -126,7 +126,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--emulator", default=INSTALLED)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--few", type=int, default=1000, help="windows a case (1000)")
-    parser.add_argument("--many", type=int, default=21000, help="windows a case (21000)")
+    parser.add_argument("--many", type=int, default=41000, help="windows a case (41000)")
     parser.add_argument("--case", default="", help="only these, with commas")
     parser.add_argument("--only", choices=("boot", "counting"), help="leave out the other")
     return parser.parse_args()
