@@ -141,6 +141,10 @@ void trace_close(uint64_t spoilt, int checked, uint64_t mismatches)
 	fprintf(out, "spoilt %" PRIu64 "\n", spoilt);
 	if (checked)
 		fprintf(out, "check %" PRIu64 " %" PRIu64 "\n", windows, mismatches);
-	fprintf(out, "end %" PRIu64 "\n", windows);
+	/* What could not be written shows: there is no end then. */
+	if (fflush(out) || ferror(out))
+		fprintf(stderr, "kentry plugin: the trace could not be written whole\n");
+	else
+		fprintf(out, "end %" PRIu64 "\n", windows);
 	fclose(out);
 }
