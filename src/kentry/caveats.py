@@ -26,9 +26,7 @@ def randomised() -> Caveat:
 
 def steady() -> Caveat:
     """The run turned off what distributions leave on."""
-    return _caveat(
-        "steady", "KASLR and stack-offset randomisation were off (--randomise: on)"
-    )
+    return _caveat("steady", "KASLR and stack-offset randomisation were off (--randomise: on)")
 
 
 def archive_incomplete(spec: str) -> Caveat:

@@ -250,15 +250,29 @@ def test_an_image_of_another_architecture_is_refused_before_it_is_booted() -> No
         resolve(f"image:{kernel.image}", find_arch("riscv64"), silent)
 
 
-def test_no_space_for_what_qemu_reads_is_one_sentence(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     kernel = fetched(KERNEL, "riscv64")
-    full = {**os.environ, "KENTRY_CACHE": "/dev/full/kentry"}
-    done = subprocess.run(
-        [sys.executable, "-m", "kentry", "record", f"image:{kernel.image}", "--arch", "riscv64"],
-        env=full,
-        capture_output=True,
-        text=True,
-        check=False,
+    script = (
+        f"mount -t tmpfs -o size=256k tmpfs {tmp_path} && KENTRY_CACHE={tmp_path} exec"
+        f" {sys.executable} -m kentry record image:{kernel.image} --arch riscv64 -q"
     )
+    # A mount namespace of its own: nobody else sees the small file system.
+    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+    if subprocess.run([*unshare, "true"], check=False).returncode:
+        skip("no mount namespace can be made here: run the tests as root")
+    done = subprocess.run(
+        [*unshare, "sh", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "No space is left" in done.stderr
+    assert "KENTRY_CACHE" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cache_that_cannot_be_is_one_sentence() -> None:
+    nowhere = {**os.environ, "KENTRY_CACHE": "/dev/null/kentry"}
+    words = [sys.executable, "-m", "kentry", "record", KERNEL, "--arch", "riscv64", "-q"]
+    done = subprocess.run(words, env=nowhere, capture_output=True, text=True, check=False)
     assert done.returncode == 2
+    assert "KENTRY_CACHE" in done.stderr
     assert "Traceback" not in done.stderr

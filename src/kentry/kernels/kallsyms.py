@@ -73,15 +73,21 @@ def link_address(payload: bytes) -> int:
 
 
 def main(image: str, out: str) -> int:
-    """Writes the table of `image` to `out`, a line "address letter name" each."""
+    """Writes the table of `image` to `out`, a line "address letter name" each.
+
+    Returns the errno where `out` could not be written: the reader knows what to say then.
+    """
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     payload = unpack(Path(image).read_bytes(), image).payload
     # Its own guess of the word's size fails on Debian's riscv64 images.
     finder = _Finder(payload, bit_size=64)
     rows = zip(finder.kernel_addresses, finder.symbol_names, strict=True)
-    with open(out, "w", encoding="utf-8") as file:
-        file.writelines(f"{address:016x} {name[0]} {name[1:]}\n" for address, name in rows)
+    try:
+        with open(out, "w", encoding="utf-8") as file:
+            file.writelines(f"{address:016x} {name[0]} {name[1:]}\n" for address, name in rows)
+    except OSError as err:
+        return err.errno or 1
     return 0
 
 

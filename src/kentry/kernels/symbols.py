@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import struct
@@ -58,6 +59,8 @@ def of_image(image: Path, table: Path, update: Update) -> None:
         try:
             run(argv, env={"PYTHONPATH": path})
         except subprocess.CalledProcessError as err:
+            if err.returncode == errno.ENOSPC:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from err
             raise KernelError(
                 f"{image} has no symbol table in it that can be read.",
                 "Give the vmlinux of the same build: image:FILE,symbols=vmlinux.",
