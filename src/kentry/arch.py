@@ -78,7 +78,7 @@ _X86_64 = Arch(
     assembly=re.compile(
         r"entry_\w+|asm_\w+|error_(entry|return)|swapgs_\w+|syscall_return_via_sysret"
         r"|common_interrupt_return|restore_\w+|\w*untrain_ret|srso_\w+|retbleed_\w+"
-        r"|clear_bhb_loop|native_irq_return_iret|__x86_\w+|\w*paranoid_\w+"
+        r"|clear_bhb_loop|native_irq_return_\w+|early_xen_iret_patch|native_iret|__x86_\w+|\w*paranoid_\w+"
     ),
     handlers=re.compile(r"(__do_sys|__se_sys|__(x64|ia32|ia32_compat)_(compat_)?sys)_\w+"),
     calls=re.compile(r"call"),

@@ -329,7 +329,7 @@ def _key(arch: Arch, variant: Variant, source: _Source) -> str:
     parts = {
         "version": _VERSION,
         "source": source.sha256,
-        "config": _fragment(arch),
+        "config": _wanted(arch),
         "patch": variant.patch,
         "builder": variant.builder,
         "compiler": _compiler(arch),
@@ -337,10 +337,11 @@ def _key(arch: Arch, variant: Variant, source: _Source) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _fragment(arch: Arch) -> str:
-    return "".join(
-        (_CONFIGS / f"{name}.config").read_text(encoding="utf-8") for name in ("common", arch.name)
-    )
+def _wanted(arch: Arch) -> list[str]:
+    """The options of both fragments, OPTION=VALUE, sorted: how they are written is no matter."""
+    files = [_CONFIGS / f"{name}.config" for name in ("common", arch.name)]
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return sorted(line for line in lines if line.startswith("CONFIG_"))
 
 
 def _compiler(arch: Arch) -> list[str]:
@@ -360,7 +361,7 @@ def _is_whole(folder: Path) -> bool:
 
 def _build_into(final: Path, arch: Arch, variant: Variant, source: _Source) -> None:
     kbuild = _KBUILD[arch.name]
-    config = hashlib.sha256(_fragment(arch).encode()).hexdigest()[:16]
+    config = hashlib.sha256("\n".join(_wanted(arch)).encode()).hexdigest()[:16]
     with no_space_is_an_error(source.work):
         tree = _Tree(source)
         tree.patch(variant.patch)
@@ -447,13 +448,12 @@ class _Make:
 
 def _configure(make: _Make, arch: Arch) -> None:
     """allnoconfig with the fragment's options; BuildError names those that Kconfig dropped."""
-    fragment = _fragment(arch)
+    wanted = _wanted(arch)
     file = make.objects / "fragment.config"
-    file.write_text(fragment, encoding="utf-8")
+    file.write_text("\n".join([*wanted, ""]), encoding="utf-8")
     config = make.objects / ".config"
     make(f"KCONFIG_ALLCONFIG={file}", "allnoconfig")
     got = config.read_text(encoding="utf-8").splitlines()
-    wanted = [line for line in fragment.splitlines() if line.startswith("CONFIG_")]
     dropped = [line for line in wanted if line not in got]
     if dropped:
         raise BuildError(

@@ -121,3 +121,23 @@ def test_an_empty_path_has_no_parts() -> None:
 
 def test_two_calls_are_told_apart() -> None:
     assert [list(call) for call in split_calls(ARM64 + ARM64)] == [ARM64, ARM64]
+
+
+@pytest.mark.parametrize(
+    ("arch", "functions"),
+    [
+        ("arm64", "vectors el0t_64_sync ret_to_user tramp_vectors"),
+        ("riscv64", "handle_exception ret_from_exception ret_from_syscall handle_syscall"),
+        (
+            "x86_64",
+            "entry_SYSCALL_64 entry_SYSCALL_64_after_hwframe asm_int80_emulation error_entry"
+            " error_return common_interrupt_return early_xen_iret_patch native_irq_return_iret"
+            " swapgs_restore_regs_and_return_to_usermode syscall_return_via_sysret",
+        ),
+    ],
+)
+def test_what_is_entry_assembly_and_what_is_not(arch: str, functions: str) -> None:
+    assembly = find_arch(arch).assembly
+    assert all(assembly.fullmatch(name) for name in functions.split())
+    for name in "el0_svc do_syscall_64 do_trap_ecall_u do_int80_emulation x64_sys_call".split():
+        assert not assembly.fullmatch(name)
