@@ -132,7 +132,8 @@ class QemuTarget:
             words.append("firmware={:x}-{:x}".format(*self.arch.firmware))
         if options.check:
             words.append("check=on")
-        return ",".join(words)
+        # QEMU splits options at commas; a doubled one stands for itself.
+        return ",".join(word.replace(",", ",,") for word in words)
 
     def _argv(
         self, emulator: Emulator, kernel: Kernel, options: Options, inputs: Path, trace: Path

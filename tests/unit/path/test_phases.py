@@ -139,5 +139,11 @@ def test_two_calls_are_told_apart() -> None:
 def test_what_is_entry_assembly_and_what_is_not(arch: str, functions: str) -> None:
     assembly = find_arch(arch).assembly
     assert all(assembly.fullmatch(name) for name in functions.split())
-    for name in "el0_svc do_syscall_64 do_trap_ecall_u do_int80_emulation x64_sys_call".split():
+    for name in [
+        "el0_svc",
+        "do_syscall_64",
+        "do_trap_ecall_u",
+        "do_int80_emulation",
+        "x64_sys_call",
+    ]:
         assert not assembly.fullmatch(name)
