@@ -118,7 +118,8 @@ class QemuTarget:
     def _kernel_words(self, options: Options) -> list[str]:
         # panic=-1: reboot at once, which -no-reboot turns into QEMU's end.
         steadiness = _RANDOM if options.randomise else _STEADY
-        return ["panic=-1", "quiet", f"console={self.arch.console}", *steadiness]
+        words = ["panic=-1", "quiet", f"console={self.arch.console}"]
+        return [*words, *self.arch.boot_words, *steadiness]
 
     def _cmdline(self, options: Options) -> str:
         """The kernel's words, then the probe's."""
