@@ -26,9 +26,10 @@ class Trap:
 class Arch:
     """One architecture: its names, its machine in QEMU, the shape of its kernel entry.
 
-    `boot_words` are for the kernel's command line.  `firmware` is the range of addresses, in the user half, where code below the kernel
-    runs.  `assembly` matches the symbols of the entry code written in assembly, `handlers`
-    those of system call handlers, `calls` the disassembly of instructions that call.
+    `boot_words` go on the guest kernel's command line.  `firmware` is the range of addresses,
+    in the user half, where code below the kernel runs.  `assembly` matches the symbols of the
+    entry code written in assembly, `handlers` those of system call handlers, `calls` the
+    disassembly of instructions that call.
     """
 
     name: str
