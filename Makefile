@@ -22,7 +22,7 @@ test-setup: setup
 	scripts/install-packages packages/test.txt
 
 test: test-setup
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest $(PYTEST)
 
 check: test-setup
 	.venv/bin/ruff check .

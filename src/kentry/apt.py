@@ -82,7 +82,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One version of a package that the lists have; `size` in bytes."""
+    """One version of a package that the lists have; `size` in bytes, `arch` may be "all"."""
 
     package: str
     version: str
@@ -90,6 +90,7 @@ class Candidate:
     sha256: str
     size: int
     suite: str
+    arch: str
 
 
 def find_mirror() -> Mirror:
@@ -214,7 +215,7 @@ class AptRoot:
         apt where it cannot be had or is not what the lists say.
         """
         name = candidate.package
-        file = self.folder / "archives" / deb_name(name, candidate.version, self.arch)
+        file = self.folder / "archives" / deb_name(name, candidate.version, candidate.arch)
         with self._ready(update):
             file.unlink(missing_ok=True)
             wanted = f"{name}={candidate.version}"
@@ -284,6 +285,7 @@ class AptRoot:
                 sha256=stanza["SHA256"],
                 size=int(stanza["Size"]),
                 suite=suites.get((stanza["Package"], stanza["Version"]), self.release.name),
+                arch=stanza["Architecture"],
             )
             for stanza in stanzas
         ]

@@ -135,11 +135,22 @@ def _by_base_name(case: CaseResult) -> Counter[str]:
 
 
 def _stream(case: CaseResult, recording: Recording) -> list[tuple[str, int, str]] | None:
-    """The modal path as executed, wherever it was linked: place and bytes."""
+    """The modal path as executed, wherever it was linked: place and instruction.
+
+    Not its bytes: those of a call change when the function called moves.  Targets in the
+    text are names (path/), other addresses are left out.
+    """
     path = case.modal_path
     if path is None:
         return None
-    return [(insn.function, insn.offset, insn.code) for insn in recording.instructions(path)]
+    return [
+        (insn.function, insn.offset, _ADDRESS.sub("", insn.text))
+        for insn in recording.instructions(path)
+    ]
+
+
+# An address of the kernel's half, or the distance to one that x86 adds to rip.
+_ADDRESS = re.compile(r"#?0xffff[0-9a-f]{12}|-?0x[0-9a-f]+(?=\(%rip\))")
 
 
 def _differences(old: Recording, new: Recording, names: list[str] | None) -> list[Caveat]:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.apt import RELEASES, AptRoot, Candidate, deb_name
+from kentry.apt import RELEASES, AptRoot, Candidate
 from kentry.arch import Arch, host_arch
 from kentry.cache import cache_dir, fresh_folder, no_space_is_an_error, sha256_of, write_atomically
 from kentry.errors import FetchError, KentryError, MissingToolError
@@ -210,7 +210,7 @@ def _fetch() -> _Source:
         )
     candidate = max(found, key=lambda one: Version(one.version))
     with timed(f"fetched and unpacked {_PACKAGE} {candidate.version}"), root.locked(_silent):
-        deb = _download(root, candidate)
+        deb = root.download(candidate, _silent)
         try:
             return _unpack(deb, candidate)
         finally:
@@ -219,21 +219,6 @@ def _fetch() -> _Source:
 
 def _silent(fraction: float | None, now: str) -> None:
     """Progress of a download goes nowhere in a test."""
-
-
-def _download(root: AptRoot, candidate: Candidate) -> Path:
-    """The verified .deb.
-
-    AptRoot.download() expects a file named after the root's own architecture, and this
-    package is for all of them.
-    """
-    deb = root.folder / "archives" / deb_name(candidate.package, candidate.version, "all")
-    try:
-        return root.download(candidate, _silent)
-    except FetchError:
-        if not deb.is_file() or sha256_of(deb) != candidate.sha256:
-            raise
-    return deb
 
 
 def _unpack(deb: Path, candidate: Candidate) -> _Source:

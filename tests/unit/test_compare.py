@@ -2,6 +2,7 @@
 """Comparisons: verdicts, and functions that add up whatever the paths."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from kentry.compare import compare, to_json
 from kentry.errors import UserError
+from kentry.recording import Recording
 from tests.builders import recording
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schema" / "comparison-1.schema.json").read_text())
@@ -38,6 +40,30 @@ def test_nothing_changed_is_the_same_and_an_identical_path(path: list[tuple[str,
 def test_as_many_instructions_need_not_be_the_same_ones() -> None:
     case = compare(recording({"x": [("a", 5)]}), recording({"x": [("b", 5)]})).cases[0]
     assert (case.verdict, case.identical_path) == ("same", False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "identical"),
+    [
+        ("bl <foo>", "bl <foo>", True),
+        ("bl <foo>", "bl <bar>", False),
+        ("adrp x0, 0xffff800008d00000", "adrp x0, 0xffff800008d10000", True),
+        ("movq %gs:0x7e205f85(%rip), %rsp", "movq %gs:0x7e235f85(%rip), %rsp", True),
+        ("mov w0, #1", "mov w0, #2", False),
+        ("ldr x0, [x1, #0x10]", "ldr x0, [x1, #0x18]", False),
+    ],
+)
+def test_an_identical_path_may_have_been_linked_elsewhere(
+    old: str, new: str, identical: bool
+) -> None:
+    def moved(text: str, by: int) -> Recording:
+        found = recording({"x": [("a", 1)]})
+        insn = found.code[0]
+        found.code[0] = replace(insn, address=insn.address + by, code=f"{by:08x}", text=text)
+        return found
+
+    case = compare(moved(old, 0), moved(new, 64)).cases[0]
+    assert (case.verdict, case.identical_path) == ("same", identical)
 
 
 def test_one_instruction_more_is_worse() -> None:

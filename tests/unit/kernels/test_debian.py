@@ -11,7 +11,7 @@ from tests.unit.kernels import fakes
 
 
 def candidate(package: str, version: str) -> Candidate:
-    return Candidate(package, version, f"pool/{package}.deb", "0" * 64, 1, "bookworm")
+    return Candidate(package, version, f"pool/{package}.deb", "0" * 64, 1, "bookworm", "arm64")
 
 
 CANDIDATES = [
