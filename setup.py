@@ -27,6 +27,9 @@ COMPILERS = {
 
 
 def make(folder: str, *words: str) -> None:
+    if not shutil.which("make"):
+        print(f"warning: make is not installed, so {folder}/ is not built", file=sys.stderr)
+        return
     command = ["make", "-s", "-C", str(ROOT / folder), f"OUT={NATIVE}", *words]
     if subprocess.run(command, check=False).returncode:
         print(f"warning: {folder}/ did not build: {' '.join(command)}", file=sys.stderr)

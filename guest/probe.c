@@ -520,7 +520,7 @@ static void power_off(void)
 
 static struct options parse_options(long argc, char **argv)
 {
-	struct options options = { .n = 1000, .paths = 256, .warmup = 16 };
+	struct options options = { .n = 1000, .paths = 128, .warmup = 16 };
 
 	for (long i = 1; i < argc; i++) {
 		if (starts_with(argv[i], "n="))

@@ -63,13 +63,21 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Writes the whole file or none of it: a reader never sees half of one."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Writes the whole file or none of it: a reader never sees half of one.
+
+    A symbolic link is followed; a device or pipe is written to, not replaced.
+    """
+    data = content.encode("utf-8") if isinstance(content, str) else content
     with no_space_is_an_error(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(name, 0o644)

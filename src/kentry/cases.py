@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kentry.arch import Arch
@@ -47,23 +47,27 @@ def catalogue(arch: Arch) -> list[Case]:
 
 
 def choose(arch: Arch, wanted: Iterable[str]) -> list[str]:
-    """The names that `wanted` (names, or patterns with * and ?) stands for, in catalogue order.
+    """The cases of an architecture's catalogue that `wanted` stands for; see match()."""
+    return match([case.name for case in catalogue(arch)], arch, wanted)
 
-    Nothing wanted means every case.  "getppid@svc" is "getppid" where svc is the native
-    instruction.  UserError for a name that stands for nothing.
+
+def match(known: Sequence[str], arch: Arch, wanted: Iterable[str]) -> list[str]:
+    """Those of `known` that `wanted` (names, or patterns with * and ?) stands for, in order.
+
+    Nothing wanted means every one.  "getppid@svc" is "getppid" where svc is the native
+    instruction.  UserError for a word that stands for nothing.
     """
-    names = [case.name for case in catalogue(arch)]
     chosen: set[str] = set()
     for word in wanted:
         name = word.removesuffix(f"@{arch.entries[0]}")
-        matches = fnmatch.filter(names, name)
+        matches = [one for one in known if fnmatch.fnmatchcase(one, name)]
         if not matches:
-            raise _unknown(word, arch, names)
+            raise _unknown(word, arch, known)
         chosen.update(matches)
-    return [name for name in names if not chosen or name in chosen]
+    return [name for name in known if not chosen or name in chosen]
 
 
-def _unknown(word: str, arch: Arch, names: list[str]) -> UserError:
+def _unknown(word: str, arch: Arch, names: Sequence[str]) -> UserError:
     close = difflib.get_close_matches(word, names, n=1)
     meant = f" Did you mean {close[0]}?" if close else ""
     return UserError(f"Unknown case '{word}' on {arch.name}.{meant}", f"Cases: {', '.join(names)}.")

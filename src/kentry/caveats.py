@@ -72,6 +72,31 @@ def unnamed(share: float) -> Caveat:
     return _caveat("unnamed", f"{share:.1%} of the instructions carry no function name")
 
 
+def of_side(side: str, caveat: Caveat) -> Caveat:
+    """A caveat of one of two recordings."""
+    return _caveat(caveat["kind"], f"{side}: {caveat['text']}")
+
+
+def interrupted_always(name: str) -> Caveat:
+    """No window was clean."""
+    return _caveat("case-failed", f"{name} was not measured: every window was interrupted")
+
+
+def not_run(name: str) -> Caveat:
+    """A case that was asked for is not in the trace."""
+    return _caveat("case-failed", f"{name} was not measured: the guest did not run it")
+
+
+def windows_lost(name: str, seen: int, wanted: int) -> Caveat:
+    """Fewer windows than asked for."""
+    return _caveat("windows-lost", f"{name} has {seen} windows of {wanted}")
+
+
+def self_checked(windows: int) -> Caveat:
+    """The run counted everything twice."""
+    return _caveat("self-checked", f"two ways of counting agreed in all {windows} windows")
+
+
 def differs(what: str, old: str, new: str) -> Caveat:
     """Something besides the thing compared is not the same on both sides."""
     return _caveat("differs", f"{what} differs: {old} / {new}")

@@ -13,7 +13,7 @@ from types import FrameType
 
 from kentry import __version__
 from kentry.commands import annotate, diff, doctor, record
-from kentry.errors import KentryError
+from kentry.errors import KentryError, UserError
 from kentry.progress import set_quiet
 
 COMMANDS = (record, diff, annotate, doctor)
@@ -49,8 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     _set_up_logging(args.verbose)
     set_quiet(args.quiet)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     try:
+        if sys.stdout is None:
+            raise UserError("There is no standard output.", "Open it, or send it to a file.")
         code: int = args.run(args)
         sys.stdout.flush()
         return code
@@ -63,6 +66,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (head, less) has gone; nothing is wrong, and nothing more to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except OSError as err:
+        what = err.filename or "The output"
+        return _report(UserError(f"{what} cannot be used: {err.strerror}."), args.verbose)
+    except Exception as err:
+        # A mistake of ours must not look like a verdict: 1 means a regression.
+        sentence = f"kentry failed: {type(err).__name__}: {err}."
+        error = KentryError(sentence, "Please report it; -v shows where it happened.")
+        error.__cause__ = err
+        return _report(error, args.verbose)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -75,14 +87,19 @@ def _set_up_logging(verbose: bool) -> None:
 
 
 def _report(err: KentryError, verbose: bool) -> int:
-    print(f"kentry: {err.sentence}", file=sys.stderr)
-    if err.remedy:
-        print(f"kentry: {err.remedy}", file=sys.stderr)
+    for text in (err.sentence, err.remedy):
+        if text:
+            print(f"kentry: {_printable(text)}", file=sys.stderr)
     if err.detail:
-        print(err.detail, file=sys.stderr)
+        print("\n".join(map(_printable, err.detail.splitlines())), file=sys.stderr)
     if verbose:
         log.info("", exc_info=err)
     return err.exit_code
+
+
+def _printable(text: str) -> str:
+    """Without what would move a terminal's cursor: it may come from a guest or a file."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def entry_point() -> None:

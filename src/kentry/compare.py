@@ -78,16 +78,26 @@ class CaseComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All cases that both recordings have, and what else differs between the two."""
+    """All cases that both recordings have, and what else differs between the two.
+
+    `lost` are the cases that only the old one has.
+    """
 
     old: Recording
     new: Recording
     cases: tuple[CaseComparison, ...]
     caveats: tuple[Caveat, ...] = field(default=())
+    lost: tuple[str, ...] = ()
 
 
 def compare(old: Recording, new: Recording, names: list[str] | None = None) -> Comparison:
     """Compares every case both have, or those named; UserError when there is none."""
+    if old.kernel["arch"] != new.kernel["arch"]:
+        raise UserError(
+            f"The recordings are of two architectures, {old.kernel['arch']} and"
+            f" {new.kernel['arch']}.",
+            "Compare two kernels of one.",
+        )
     wanted = names or [case.name for case in old.cases]
     pairs = [(old.case(name), new.case(name)) for name in wanted]
     cases = tuple(_compare_case(a, b, old, new) for a, b in pairs if a and b)
@@ -96,7 +106,8 @@ def compare(old: Recording, new: Recording, names: list[str] | None = None) -> C
             "The two recordings have no case in common.",
             f"The old one has {_names(old)}; the new one {_names(new)}.",
         )
-    return Comparison(old, new, cases, tuple(_differences(old, new, names)))
+    lost = tuple(name for name in wanted if old.case(name) and not new.case(name))
+    return Comparison(old, new, cases, tuple(_differences(old, new, names)), lost)
 
 
 def _names(recording: Recording) -> str:
@@ -107,14 +118,15 @@ def _compare_case(
     old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
 ) -> CaseComparison:
     a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
+    executed = _stream(old, old_recording)
     return CaseComparison(
         name=old.name,
         old=a.value,
         new=b.value,
         verdict=exact.verdict(dict(a.samples), dict(b.samples)),
         functions=_functions(old, new),
-        identical_path=_stream(old, old_recording) == _stream(new, new_recording),
-        caveats=old.caveats + new.caveats,
+        identical_path=executed is not None and executed == _stream(new, new_recording),
+        caveats=tuple(_of_both(list(old.caveats), list(new.caveats))),
     )
 
 
@@ -169,12 +181,17 @@ def _differences(old: Recording, new: Recording, names: list[str] | None) -> lis
         for case in mine.cases:
             if other.case(case.name) is None and (not names or case.name in names):
                 found.append(caveats.only_in(side, case.name))
-    seen = {(c["kind"], c["text"]) for c in found}
-    for caveat in old.caveats + new.caveats:
-        if (caveat["kind"], caveat["text"]) not in seen:
-            seen.add((caveat["kind"], caveat["text"]))
-            found.append(caveat)
-    return found
+    return found + _of_both(old.caveats, new.caveats)
+
+
+def _of_both(old: list[Caveat], new: list[Caveat]) -> list[Caveat]:
+    """The caveats of two sides: what both have once, the others with whose they are."""
+    common = [caveat for caveat in old if caveat in new]
+    return [
+        *common,
+        *(caveats.of_side("old", caveat) for caveat in old if caveat not in common),
+        *(caveats.of_side("new", caveat) for caveat in new if caveat not in common),
+    ]
 
 
 def _plain(value: Any) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from kentry import caveats
 from kentry.caveats import Caveat
-from kentry.errors import GuestError, KernelError
+from kentry.errors import GuestError, KernelError, TraceError
 from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
 from kentry.path.symbols import UNNAMED, SymbolMap
 from kentry.path.why import why
@@ -37,6 +37,9 @@ _UNNAMED_TOLERATED = 0.01
 
 _TEXT_KINDS = "TtWw"
 
+# KASLR moves a kernel by whole pages; bytes.
+_PAGE = 4096
+
 # What apt said when it could not see all of the archive; a caveat, not part of an origin.
 _NOTE = "note"
 
@@ -53,11 +56,13 @@ def measure(kernel: Kernel, target: Target, options: Options, update: Update) ->
     run = target.run(kernel, options, update)
     update(None, "reading the trace")
     slide = _slide(kernel, run.trace)
-    _check_identity(kernel, run)
+    _check_identity(kernel, run, options, slide)
+    _check_counts(run, options)
     executed = _code(run.trace, kernel, slide)
-    cases = [case for case in _cases(run.trace, executed) if case is not None]
+    lost: list[Caveat] = []
+    cases = list(_cases(run, options, executed, lost))
     if not cases:
-        raise _nothing_measured(run)
+        raise _nothing_measured(lost)
     cases, code = _only_code_of_paths(cases, executed)
     return Recording(
         kernel=_describe(kernel, run),
@@ -69,38 +74,60 @@ def measure(kernel: Kernel, target: Target, options: Options, update: Update) ->
         },
         code=code,
         cases=cases,
-        caveats=_caveats(kernel, run, options, code),
+        caveats=[*_caveats(kernel, run, options, code), *lost],
     )
 
 
-def _nothing_measured(run: GuestRun) -> GuestError:
-    reasons = [
-        f"{name}: {reason}" for name, reason in (run.probe.failed | run.probe.absent).items()
-    ]
+def _nothing_measured(lost: list[Caveat]) -> GuestError:
     return GuestError(
         "No case could be measured.",
         "Choose others with --case.",
-        "\n".join(f"  {reason}" for reason in reasons),
+        "\n".join(f"  {caveat['text']}" for caveat in lost),
     )
 
 
+def _check_counts(run: GuestRun, options: Options) -> None:
+    """The self-check, where it was asked for: both ways of counting must have agreed."""
+    if options.check and (run.trace.checked != run.trace.windows or run.trace.mismatches):
+        raise TraceError(
+            f"Two ways of counting differ: {run.trace.mismatches} times"
+            f" in {run.trace.windows} windows.",
+            "Please report it, with the output of kentry doctor; other numbers of this emulator"
+            " should not be believed.",
+        )
+
+
 def _slide(kernel: Kernel, trace: Trace) -> int:
-    """How far KASLR moved the kernel: bytes to take off an executed address."""
+    """How far KASLR moved the kernel: bytes to take off an executed address.
+
+    The guest says 0 where it hides addresses (kptr_restrict).
+    """
     linked = kernel.symbols.address_of(TEXT_START)
-    if trace.text_address is None or linked is None:
+    if not trace.text_address or linked is None:
         return 0
     return trace.text_address - linked
 
 
-def _check_identity(kernel: Kernel, run: GuestRun) -> None:
-    """The kernel that ran must be the one whose symbols we have."""
+def _check_identity(kernel: Kernel, run: GuestRun, options: Options, slide: int) -> None:
+    """The kernel that ran must be the one whose symbols we have: build, release and place."""
     booted = gnu_build_id(run.probe.notes)
-    if kernel.build_id and booted and kernel.build_id != booted:
-        raise KernelError(
-            "The symbols do not match the image:"
-            f" they are of build {kernel.build_id[:12]}, the booted kernel is {booted[:12]}.",
-            "Give the vmlinux of the same build with symbols=.",
-        )
+    said = [
+        (f"build {(kernel.build_id or '')[:12]}", f"{(booted or '')[:12]}"),
+        (f"release {kernel.release}", run.probe.release or ""),
+        ("a kernel at its link address", f"{slide:#x} bytes away"),
+    ]
+    differs = [
+        kernel.build_id is not None and booted is not None and kernel.build_id != booted,
+        bool(kernel.release and run.probe.release) and kernel.release != run.probe.release,
+        slide % _PAGE != 0 or (slide != 0 and not options.randomise),
+    ]
+    for (symbols, guest), wrong in zip(said, differs, strict=True):
+        if wrong:
+            raise KernelError(
+                "The symbols do not match the image:"
+                f" they are of {symbols}, the booted kernel is {guest}.",
+                "Give the vmlinux of the same build with symbols=.",
+            )
 
 
 def _code(trace: Trace, kernel: Kernel, slide: int) -> list[Instruction]:
@@ -112,16 +139,16 @@ def _code(trace: Trace, kernel: Kernel, slide: int) -> list[Instruction]:
     for insn in trace.insns:
         address = insn.address - slide
         place = symbols.find(address)
-        text = _TARGET.sub(lambda match: _named(int(match[1], 16) - slide, symbols), insn.text)
+        text = _TARGET.sub(lambda match: _named(match, slide, symbols), insn.text)
         code.append(Instruction(address, insn.code, text, place.function, place.offset))
     return code
 
 
-def _named(address: int, symbols: SymbolMap) -> str:
+def _named(match: re.Match[str], slide: int, symbols: SymbolMap) -> str:
     """A kernel address in an instruction's text as objdump shows it: <function+0x4>."""
-    place = symbols.find(address)
+    place = symbols.find(int(match[1], 16) - slide)
     if place.function == UNNAMED:
-        return f"{address:#x}"
+        return match[0]
     return f"<{place.function}+{place.offset:#x}>" if place.offset else f"<{place.function}>"
 
 
@@ -145,20 +172,41 @@ def _only_code_of_paths(
     return kept, [code[index] for index in used]
 
 
-def _cases(trace: Trace, code: list[Instruction]) -> Iterable[CaseResult | None]:
-    counted = [phase for phase in trace.phases if phase.name == "count"]
-    recorded = {phase.case: phase for phase in trace.phases if phase.name == "path"}
-    for phase in counted:
-        yield _case(phase, recorded.get(phase.case), trace, code)
+def _cases(
+    run: GuestRun, options: Options, code: list[Instruction], lost: list[Caveat]
+) -> Iterator[CaseResult]:
+    """The cases asked for; why one is not there is added to `lost`."""
+    counted = {phase.case: phase for phase in run.trace.phases if phase.name == "count"}
+    recorded = {phase.case: phase for phase in run.trace.phases if phase.name == "path"}
+    for name in options.cases:
+        if name in run.probe.failed:
+            lost.append(caveats.case_failed(name, run.probe.failed[name]))
+        elif name in run.probe.absent:
+            lost.append(caveats.case_absent(name, run.probe.absent[name]))
+        elif name not in counted:
+            lost.append(caveats.not_run(name))
+        else:
+            case = _case(counted[name], recorded.get(name), run.trace, options, code, lost)
+            if case:
+                yield case
 
 
 def _case(
-    counted: Phase, recorded: Phase | None, trace: Trace, code: list[Instruction]
+    counted: Phase,
+    recorded: Phase | None,
+    trace: Trace,
+    options: Options,
+    code: list[Instruction],
+    lost: list[Caveat],
 ) -> CaseResult | None:
     notes: list[Caveat] = []
+    seen = sum(window.times for window in counted.windows)
+    if seen != options.windows:
+        notes.append(caveats.windows_lost(counted.case, seen, options.windows))
     windows = _with_right_user_side(counted, notes)
     clean = [window for window in windows if not window.irqs]
     if not clean:
+        lost += notes or [caveats.interrupted_always(counted.case)]
         return None
     metrics = {
         INSTRUCTIONS: Metric.of(exact.histogram((w.kernel, w.times) for w in clean)),
@@ -169,9 +217,9 @@ def _case(
     samples = dict(metrics[INSTRUCTIONS].samples)
     if not exact.is_decided(samples):
         notes.append(caveats.no_majority(counted.case, samples[value] / sum(samples.values())))
-    paths = _paths(recorded, value, trace, code) if recorded else ()
+    paths = _paths(recorded, value, trace, code) if recorded else []
     modal = next((path for path in paths if path.role == MODAL), None)
-    if modal is None and recorded and recorded.windows and value:
+    if modal is None and value:
         notes.append(caveats.unrecorded_path(counted.case, value))
     return CaseResult(
         name=counted.case,
@@ -249,8 +297,8 @@ def _caveats(
 ) -> list[Caveat]:
     found = [caveats.not_time()]
     found.append(caveats.randomised() if options.randomise else caveats.steady())
-    found += [caveats.case_failed(*item) for item in run.probe.failed.items()]
-    found += [caveats.case_absent(*item) for item in run.probe.absent.items()]
+    if options.check:
+        found.append(caveats.self_checked(run.trace.checked or 0))
     if _NOTE in kernel.origin:
         found.append(caveats.archive_incomplete(kernel.spec))
     nameless = sum(insn.function == UNNAMED for insn in code)

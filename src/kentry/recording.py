@@ -8,6 +8,8 @@ module turns it into objects and back, and refuses what it does not understand.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,10 @@ EXACT = "exact"
 INSTRUCTIONS = "instructions"
 
 _DUMP_DEPTH = 3
+
+_AGAIN = "Make it again with kentry record."
+# Of what went wrong inside a file, so many characters are shown.
+_ERROR_LENGTH = 100
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,7 @@ def dump(document: dict[str, Any]) -> str:
 
 def _dump(value: Any, depth: int) -> str:
     if depth == _DUMP_DEPTH or not isinstance(value, dict | list) or not value:
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, allow_nan=False)
     indent = " " * (depth + 1)
     if isinstance(value, dict):
         rows = [f"{json.dumps(key)}: {_dump(item, depth + 1)}" for key, item in value.items()]
@@ -197,24 +203,30 @@ def read_recording(file: Path) -> Recording:
         return _from_json(document)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as err:
         raise RecordingError(
-            f"{file} is not a whole recording: {type(err).__name__} at {err}.",
-            "Make it again with kentry record.",
+            f"{file} is not a whole recording: {type(err).__name__}: {str(err)[:_ERROR_LENGTH]}.",
+            _AGAIN,
         ) from err
 
 
 def _read_document(file: Path) -> dict[str, Any]:
     try:
-        document = json.loads(file.read_bytes())
+        document = json.loads(file.read_bytes(), parse_constant=_refuse)
     except OSError as err:
-        raise RecordingError(f"{file} cannot be read: {err.strerror}.") from err
-    except ValueError as err:
         raise RecordingError(
-            f"{file} is not a recording, or is cut short: {err}.",
-            "Make it again with kentry record.",
+            f"{file} cannot be read: {err.strerror}.",
+            "Name a recording's file, or a kernel's spec.",
+        ) from err
+    except (ValueError, RecursionError) as err:
+        raise RecordingError(
+            f"{file} is not a recording, or is cut short: {str(err)[:_ERROR_LENGTH]}.", _AGAIN
         ) from err
     if not isinstance(document, dict):
-        raise RecordingError(f"{file} is JSON, but not a recording.")
+        raise RecordingError(f"{file} is JSON, but not a recording.", _AGAIN)
     return document
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number")
 
 
 def _check_schema(document: dict[str, Any], file: Path) -> None:
@@ -225,56 +237,136 @@ def _check_schema(document: dict[str, Any], file: Path) -> None:
             "kentry record SPEC -o FILE makes one.",
         )
     version = schema.removeprefix(KIND)
-    if not version.isdigit() or int(version) > VERSION:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", version) or int(version) > VERSION:
         raise RecordingError(
-            f"{file} has schema {schema}; this kentry reads up to {KIND}{VERSION}.",
+            f"{file} has schema {schema!r}; this kentry reads up to {KIND}{VERSION}.",
             "Use a newer kentry.",
         )
 
 
+# A recording may come from anyone: what is read below is what the schema says, or a
+# ValueError; and no text in it can move a terminal's cursor.
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{value!r} is not printable text")
+    return value
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r} is not an object")
+    return {_text(name): _text(text) for name, text in value.items()}
+
+
+def _pairs(value: Any) -> tuple[tuple[int, int], ...]:
+    return tuple((_count(first), _count(second)) for first, second in value)
+
+
+def _caveats(value: Any) -> list[dict[str, str]]:
+    return [{"kind": _text(one["kind"]), "text": _text(one["text"])} for one in value]
+
+
+def _config(value: Any) -> dict[str, str] | None:
+    return None if value is None else _texts(value)
+
+
+# In the order of the file.
+_KERNEL: dict[str, Callable[[Any], Any]] = {
+    "spec": _text,
+    "arch": _text,
+    "release": _text,
+    "build_id": _text_or_none,
+    "banner": _text,
+    "compiler": _text,
+    "config_sha256": _text_or_none,
+    "config": _config,
+    "image_sha256": _text,
+    "symbols_from": _text,
+    "origin": _texts,
+}
+
+
+def _kernel(value: Any) -> dict[str, Any]:
+    return {name: read(value[name]) for name, read in _KERNEL.items()}
+
+
+def _target(value: Any) -> dict[str, Any]:
+    for item in value.values():
+        if type(item) not in (int, bool):
+            _text(item)
+    _text(value["kind"]), _text(value["emulator"])
+    return dict(value)
+
+
 def _from_json(document: dict[str, Any]) -> Recording:
-    names = document["code"]["functions"]
+    names = [_text(name) for name in document["code"]["functions"]]
     code = [
-        Instruction(int(address, 16), insn, text, names[function], offset)
-        for address, insn, text, function, offset in document["code"]["instructions"]
+        Instruction(
+            int(_text(address), 16), _text(insn), _text(text), names[_count(place)], _count(offset)
+        )
+        for address, insn, text, place, offset in document["code"]["instructions"]
     ]
     cases = [_case_from_json(case) for case in document["cases"]]
+    if not cases or len({case.name for case in cases}) < len(cases):
+        raise ValueError("no cases, or two of one name")
     for case in cases:
-        for path in case.paths:
-            if any(first < 0 or first + count > len(code) for first, count in path.runs):
-                raise ValueError(f"a path of {case.name} beyond the code")
+        _check_case(case, len(code))
     return Recording(
-        kernel=dict(document["kernel"]),
-        target=dict(document["target"]),
-        options=dict(document["options"]),
+        kernel=_kernel(document["kernel"]),
+        target=_target(document["target"]),
+        options={_text(name): _count(value) for name, value in document["options"].items()},
         code=code,
         cases=cases,
-        caveats=list(document["caveats"]),
-        tool=dict(document["tool"]),
+        caveats=_caveats(document["caveats"]),
+        tool=_texts(document["tool"]),
     )
+
+
+def _check_case(case: CaseResult, instructions: int) -> None:
+    """A case must add up: runs inside the code, functions to the path, the mode to the value."""
+    for path in case.paths:
+        if any(first + count > instructions for first, count in path.runs):
+            raise ValueError(f"a path of {case.name} beyond the code")
+    for metric in case.metrics.values():
+        if metric.value != exact.mode(dict(metric.samples)):
+            raise ValueError(f"a value of {case.name} that is not its samples' commonest")
+    modal = case.modal_path
+    if sum(count for _, count in case.functions) != (modal.length if modal else 0):
+        raise ValueError(f"functions of {case.name} that do not add up to its path")
+    if INSTRUCTIONS not in case.metrics:
+        raise ValueError(f"{case.name} without {INSTRUCTIONS}")
 
 
 def _case_from_json(case: dict[str, Any]) -> CaseResult:
     return CaseResult(
-        name=case["name"],
+        name=_text(case["name"]),
         metrics={
-            name: Metric(
-                metric["value"],
-                tuple((value, times) for value, times in metric["samples"]),
-                metric["assume"],
+            _text(name): Metric(
+                _count(metric["value"]), _pairs(metric["samples"]), _text(metric["assume"])
             )
             for name, metric in case["metrics"].items()
         },
-        interrupted=tuple((value, times) for value, times in case["interrupted"]),
-        functions=tuple((row["name"], row["instructions"]) for row in case["functions"]),
+        interrupted=_pairs(case["interrupted"]),
+        functions=tuple(
+            (_text(row["name"]), _count(row["instructions"])) for row in case["functions"]
+        ),
         paths=tuple(
             KernelPath(
-                path["times"],
-                path["role"],
-                tuple((first, count) for first, count in path["runs"]),
-                path["why"],
+                _count(path["times"]), _text(path["role"]), _pairs(path["runs"]), _text(path["why"])
             )
             for path in case["paths"]
         ),
-        caveats=tuple(case["caveats"]),
+        caveats=tuple(_caveats(case["caveats"])),
     )

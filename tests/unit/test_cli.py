@@ -2,6 +2,8 @@
 """The command line as a user meets it: exit codes, sentences, streams."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -85,7 +87,7 @@ def test_an_unknown_case_in_recordings(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["diff", *files, "--case", "read"]) == 2
-    assert "They have getppid, invalid." in capsys.readouterr().err
+    assert "Unknown case 'read' on arm64." in capsys.readouterr().err
     assert main(["annotate", files[0], "--case", "read"]) == 2
 
 
@@ -112,4 +114,85 @@ def test_a_reader_that_goes_away_is_no_error(files: tuple[str, str]) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    process.wait(20)
+    assert process.wait(20) == 128 + signal.SIGPIPE
+
+
+def test_a_case_that_was_lost_is_not_a_pass(tmp_path: Path, files: tuple[str, str]) -> None:
+    less = recording({"invalid": [("a", 9)]})
+    write_recording(less, tmp_path / "less.json")
+    assert main(["diff", files[0], str(tmp_path / "less.json"), "--fail-on-regression"]) == 3
+
+
+def test_two_architectures_are_not_compared(tmp_path: Path, files: tuple[str, str]) -> None:
+    other = recording({"getppid": [("a", 9)]}, kernel={"arch": "riscv64"})
+    write_recording(other, tmp_path / "other.json")
+    assert main(["diff", files[0], str(tmp_path / "other.json")]) == 2
+
+
+@pytest.mark.parametrize("words", [["--case", "getppid@svc"], ["--case", "get*"]])
+def test_a_case_is_named_alike_everywhere(files: tuple[str, str], words: list[str]) -> None:
+    assert main(["diff", *files, *words]) == 0
+    assert main(["annotate", files[0], *words]) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["annotate", ""],
+        ["annotate", "x" * 300],
+        ["diff", "image:" + "x" * 5000, "b"],
+        ["record", "debian:6.12", "--timeout", "nan"],
+        ["record", "debian:6.12", "--timeout", "inf"],
+        ["record", "debian:6.12", "--memory", "1"],
+        ["record", "debian:6.12", "--case", ","],
+        ["record", "debian:6.12", "--console", "/nonexistent/console"],
+        ["record", "debian:6.12", "-o", "/proc/x.json"],
+    ],
+)
+def test_more_mistakes_with_a_sentence_and_a_remedy(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "-q"]) == 2
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    assert len([line for line in err.splitlines() if line.startswith("kentry: ")]) >= 2
+
+
+def test_a_full_output_is_one_sentence(files: tuple[str, str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kentry", "diff", *files],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_mistake_of_ours_is_not_a_verdict(
+    monkeypatch: pytest.MonkeyPatch, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*args: object) -> None:
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr("kentry.compare.compare", broken)
+    assert main(["diff", *files, "--fail-on-regression"]) == 2
+    assert "kentry failed: ZeroDivisionError: of all things" in capsys.readouterr().err
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
+    write_recording(OLD, pipe)
+    out, _ = reader.communicate(timeout=20)
+    assert json.loads(out)["schema"] == "kentry/recording/1"
+    assert pipe.is_fifo()
+    link, target = tmp_path / "link.json", tmp_path / "target.json"
+    link.symlink_to(target)
+    write_recording(OLD, link)
+    assert link.is_symlink()
+    assert target.is_file()

@@ -96,6 +96,65 @@ def test_a_path_beyond_the_code_is_refused(tmp_path: Path) -> None:
         read_recording(file)
 
 
+CONTROL = "gcc\x1b]0;owned\x07"
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("cases", 0, "metrics", "instructions", "value"), "54"),
+        (("cases", 0, "metrics", "instructions", "value"), 54.0),
+        (("cases", 0, "metrics", "instructions", "value"), 53),
+        (("cases", 0, "metrics", "instructions", "value"), True),
+        (("cases", 0, "metrics", "instructions", "samples"), [["a", "b"]]),
+        (("cases", 0, "metrics"), {}),
+        (("cases", 0, "name"), None),
+        (("cases", 0, "caveats"), [1]),
+        (("cases", 0, "functions", 0, "name"), 1),
+        (("cases", 0, "functions", 0, "instructions"), 41),
+        (("cases", 0, "paths", 0, "runs"), [[0, 1.5]]),
+        (("cases", 0, "paths", 0, "runs"), [[0, -54]]),
+        (("cases", 1, "name"), "getppid"),
+        (("cases",), []),
+        (("caveats",), ["x"]),
+        (("kernel",), {}),
+        (("kernel", "config"), "abc"),
+        (("kernel", "config"), [1]),
+        (("kernel", "compiler"), CONTROL),
+        (("kernel", "compiler"), "\ud800"),
+        (("target",), {}),
+        (("target", "emulator"), CONTROL),
+        (("code", "functions", 0), "el0_svc\n"),
+        (("code", "instructions", 0), ["0", "00", 7, 0, 0]),
+        (("code", "instructions", 0), ["0", "00", "nop", -1, 0]),
+    ],
+)
+def test_wrong_types_and_sums_deep_inside_are_refused(
+    tmp_path: Path, where: tuple[Any, ...], value: object
+) -> None:
+    document = copy.deepcopy(to_json(SAMPLE))
+    target: Any = document
+    for key in where[:-1]:
+        target = target[key]
+    target[where[-1]] = value
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(RecordingError, match="not a whole recording") as caught:
+        read_recording(file)
+    assert caught.value.remedy
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '{"schema": NaN}', '{"schema": "kentry/recording/²"}']
+)
+def test_json_that_is_not_quite_json(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(text)
+    with pytest.raises(RecordingError):
+        read_recording(file)
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="No such file"):
         read_recording(tmp_path / "none.json")

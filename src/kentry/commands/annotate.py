@@ -35,13 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Obtains the recording and prints the modal path of each case asked for."""
     from kentry.arch import find_arch
+    from kentry.cases import match
     from kentry.recording import dump
     from kentry.report.text import annotation
 
     args.case = args.case or [DEFAULT_CASE]
     recording = measuring.obtain(args.what, args)
     arch = find_arch(recording.kernel["arch"])
-    cases = [_case(recording, name) for name in measuring.chosen_cases(args)]
+    known = [case.name for case in recording.cases]
+    cases = [_case(recording, name) for name in match(known, arch, measuring.chosen_cases(args))]
     if args.json:
         document = {
             "schema": "kentry/annotation/1",
@@ -59,12 +61,10 @@ def _case(recording: Recording, name: str) -> CaseResult:
     from kentry.errors import UserError
 
     case = recording.case(name)
-    if case is None:
-        known = ", ".join(case.name for case in recording.cases)
-        raise UserError(f"The recording has no case '{name}'.", f"It has {known}.")
+    assert case is not None
     if case.modal_path is None or not case.modal_path.length:
         raise UserError(
-            f"No kernel path of {name} was recorded.", "Record it again with --paths 256 or more."
+            f"No kernel path of {name} was recorded.", "Record it again with --paths 128 or more."
         )
     return case
 

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on-regression",
         action="store_true",
-        help="exit with 1 if a case is worse, 3 if one is undecided",
+        help="exit with 1 if a case is worse, 3 if one is undecided or was lost",
     )
     parser.add_argument(
         "--fresh", action="store_true", help="measure again even what is in the cache"
@@ -39,13 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Obtains both sides, compares, prints."""
+    from kentry.arch import find_arch
+    from kentry.cases import match
     from kentry.compare import compare, to_json
     from kentry.recording import dump
     from kentry.report.text import FUNCTIONS_SHOWN, comparison_text
 
     old = measuring.obtain(args.old, args)
     new = measuring.obtain(args.new, args)
-    comparison = compare(old, new, _names(args, [case.name for case in old.cases + new.cases]))
+    known = [case.name for case in old.cases + new.cases]
+    wanted = measuring.chosen_cases(args)
+    names = match(list(dict.fromkeys(known)), find_arch(old.kernel["arch"]), wanted)
+    comparison = compare(old, new, names if wanted else None)
     if args.json:
         sys.stdout.write(dump(to_json(comparison)))
     else:
@@ -54,29 +59,11 @@ def run(args: argparse.Namespace) -> int:
     return _exit_code(comparison) if args.fail_on_regression else EXIT_DONE
 
 
-def _names(args: argparse.Namespace, known: list[str]) -> list[str] | None:
-    """The cases --case stands for among those recorded; None for all."""
-    import fnmatch
-
-    from kentry.errors import UserError
-
-    wanted = measuring.chosen_cases(args)
-    found: dict[str, None] = {}
-    for word in wanted:
-        matches = fnmatch.filter(known, word.partition("@svc")[0] if "@svc" in word else word)
-        if not matches:
-            raise UserError(
-                f"Neither recording has the case '{word}'.",
-                f"They have {', '.join(dict.fromkeys(known))}.",
-            )
-        found.update(dict.fromkeys(matches))
-    return list(found) or None
-
-
 def _exit_code(comparison: Comparison) -> int:
     from kentry.stats import exact
 
     verdicts = {case.verdict for case in comparison.cases}
     if exact.WORSE in verdicts:
         return EXIT_REGRESSION
-    return EXIT_UNDECIDED if exact.UNDECIDED in verdicts else EXIT_DONE
+    undecided = exact.UNDECIDED in verdicts or comparison.lost
+    return EXIT_UNDECIDED if undecided else EXIT_DONE

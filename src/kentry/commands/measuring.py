@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
+import os
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kentry.errors import UserError
+from kentry.errors import RecordingError, UserError
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 SPEC_HELP = "debian:6.12, deb:FILE, image:FILE[,symbols=vmlinux][,config=FILE] or running"
 MAX_WINDOWS = 1_000_000
+MAX_SECONDS = 1e6
 
 
 def add_case_argument(parser: argparse.ArgumentParser) -> None:
@@ -42,14 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--windows", type=_windows, default=1000, metavar="N", help="windows a case (1000)"
     )
     group.add_argument(
-        "--paths", type=_windows, default=256, metavar="N", help="windows recorded as paths (256)"
+        "--paths", type=_windows, default=128, metavar="N", help="windows recorded as paths (128)"
     )
     group.add_argument(
         "--randomise",
         action="store_true",
         help="leave KASLR and stack-offset randomisation on",
     )
-    group.add_argument("--seed", type=int, default=1, metavar="N", help="of the emulator (1)")
+    group.add_argument("--seed", type=_seed, default=1, metavar="N", help="of the emulator (1)")
     group.add_argument(
         "--emulator",
         default="installed",
@@ -78,9 +82,33 @@ def _windows(text: str) -> int:
     return value
 
 
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 1 << 64:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to 2**64 - 1")
+    return int(text)
+
+
+def check_writable(file: Path) -> None:
+    """Says now, not after the measurement, that a result could not be kept there."""
+    if not os.path.isdir(file.parent):
+        raise UserError(f"The folder of {file} does not exist.", f"Run: mkdir -p {file.parent}")
+    if os.path.isdir(file):
+        raise UserError(f"{file} is a folder.", "Name a file.")
+    try:
+        if os.path.exists(file) and not os.path.isfile(file):
+            file.open("ab").close()
+        else:
+            tempfile.TemporaryFile(dir=file.resolve().parent).close()
+    except OSError as err:
+        raise UserError(f"{file} cannot be written: {err.strerror}.", "Name another file.") from err
+
+
 def chosen_cases(args: argparse.Namespace) -> list[str]:
-    """The words of every --case, split at commas."""
-    return [word for group in args.case for word in group.split(",") if word]
+    """The words of every --case, split at commas; UserError where one has none."""
+    words = [[word for word in group.split(",") if word] for group in args.case]
+    if not all(words):
+        raise UserError("--case names no case.", "Leave it out for all of them.")
+    return [word for group in words for word in group]
 
 
 def arch_of(args: argparse.Namespace) -> Arch:
@@ -95,7 +123,7 @@ def is_spec(text: str) -> bool:
     from kentry.kernels.spec import KINDS
 
     kind = text.partition(":")[0].partition(",")[0]
-    return kind in KINDS and not Path(text).is_file()
+    return kind in KINDS and not os.path.isfile(text)
 
 
 def options_of(args: argparse.Namespace, arch: Arch) -> Options:
@@ -104,9 +132,15 @@ def options_of(args: argparse.Namespace, arch: Arch) -> Options:
     from kentry.targets.target import Options
 
     if not 64 <= args.memory <= 65536:
-        raise UserError(f"--memory {args.memory} is not between 64 and 65536 MiB.")
-    if args.timeout <= 0:
-        raise UserError(f"--timeout {args.timeout:g} is not a time in seconds.")
+        raise UserError(
+            f"--memory {args.memory} is not between 64 and 65536 MiB.", "Try --memory 512."
+        )
+    if args.console:
+        check_writable(args.console)
+    if not 0 < args.timeout < MAX_SECONDS:
+        raise UserError(
+            f"--timeout {args.timeout:g} is not a time in seconds.", "Try --timeout 600."
+        )
     return Options(
         cases=tuple(choose(arch, chosen_cases(args))),
         windows=args.windows,
@@ -136,7 +170,7 @@ def obtain(text: str, args: argparse.Namespace) -> Recording:
     from kentry.recording import read_recording
 
     if not is_spec(text):
-        if not Path(text).exists() and ":" in text:
+        if not os.path.exists(text) and (":" in text or not text):
             from kentry.kernels.spec import parse
 
             parse(text)
@@ -158,7 +192,8 @@ def _record(spec: str, args: argparse.Namespace, *, reuse: bool) -> tuple[Record
         kernel = resolve(spec, arch, update)
         kept = cache_dir("recordings") / f"{_content_key(kernel, arch, options, args)}.json"
         if reuse and kept.exists():
-            return read_recording(kept), True
+            with contextlib.suppress(RecordingError):
+                return read_recording(kept), True
         recording = measure(kernel, _target(arch, args), options, update)
         write_recording(recording, kept)
     return recording, False
@@ -175,7 +210,6 @@ def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Na
     from kentry import __version__
     from kentry.cache import sha256_of
     from kentry.native import plugin_file, probe_file
-    from kentry.targets.emulator import find_emulator
 
     measured_with = asdict(options)
     del measured_with["console_file"], measured_with["timeout"]
@@ -187,8 +221,21 @@ def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Na
         "symbols": kernel.symbols_from,
         "probe": sha256_of(probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
-        "target": str(args.fake) if args.fake else find_emulator(arch, options.emulator).version,
+        "target": _target_identity(arch, options, args),
         "machine": [arch.machine, arch.cpu],
         "options": measured_with,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _target_identity(arch: Arch, options: Options, args: argparse.Namespace) -> list[str]:
+    """What the numbers depend on: a saved run's files, or an emulator and its version."""
+    from kentry.cache import sha256_of
+    from kentry.targets.emulator import CHOICES, find_emulator
+
+    if args.fake:
+        return [sha256_of(args.fake / name) for name in ("console", "trace")]
+    version = find_emulator(arch, options.emulator).version
+    # A program named by its path may be anything that calls itself this version.
+    own = [] if options.emulator in CHOICES else [sha256_of(Path(options.emulator).expanduser())]
+    return [version, *own]

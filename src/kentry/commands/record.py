@@ -28,19 +28,9 @@ def run(args: argparse.Namespace) -> int:
     from kentry.report.text import recording_table
 
     if args.output:
-        _check_writable(args.output)
+        measuring.check_writable(args.output)
     recording = measuring.record(args.spec, args)
+    sys.stdout.write(dump(to_json(recording)) if args.json else recording_table(recording))
     if args.output:
         write_recording(recording, args.output)
-    sys.stdout.write(dump(to_json(recording)) if args.json else recording_table(recording))
     return EXIT_DONE
-
-
-def _check_writable(file: Path) -> None:
-    """Says now, not after the measurement, that the result could not be kept."""
-    from kentry.errors import UserError
-
-    if not file.parent.is_dir():
-        raise UserError(f"The folder of {file} does not exist.", f"Run: mkdir -p {file.parent}")
-    if file.is_dir():
-        raise UserError(f"{file} is a folder.", "Give -o the name of a file.")

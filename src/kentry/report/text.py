@@ -16,6 +16,7 @@ from kentry.recording import (
     Instruction,
     Recording,
 )
+from kentry.stats.exact import SAME
 
 # Rows of a function table before the rest is added up in one.
 FUNCTIONS_SHOWN = 10
@@ -75,7 +76,8 @@ def _share(case: CaseResult) -> str:
 def _others(case: CaseResult) -> str:
     """The windows that did not have the value, and why, where a path says it."""
     metric = case.metrics[INSTRUCTIONS]
-    reasons = {path.length: path.why for path in case.paths if path.why}
+    # The commonest path comes first: of two of one length it is the one named.
+    reasons = {path.length: path.why for path in reversed(case.paths) if path.why}
     found = []
     if metric.value == 0:
         found.append(f"{case.metrics[_USER].value} instructions in user space")
@@ -137,7 +139,8 @@ def verdict_lines(cases: Sequence[CaseComparison]) -> list[str]:
 
 def _change(case: CaseComparison) -> str:
     if case.delta == 0:
-        return f"{case.verdict}, identical path" if case.identical_path else case.verdict
+        identical = case.identical_path and case.verdict == SAME
+        return f"{case.verdict}, identical path" if identical else case.verdict
     percent = "" if case.percent is None else f", {case.percent:+.1f} %"
     return f"({case.delta:+d}{percent}) {case.verdict}"
 

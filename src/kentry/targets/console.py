@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a guest's console says: did the probe reach its end, and if not, what happened?
 
-Only lines that begin with "kentry-probe" are the probe's; everything else is for people.
+Only what follows "kentry-probe " in a line is the probe's (a line of the kernel's may have
+begun before it); everything else is for people.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def read_probe(console: str) -> ProbeReport:
         _, found, rest = line.partition(_PREFIX)
         if not found:
             continue
-        word, _, text = rest.strip().partition(" ")
+        word, _, text = _CONTROL.sub("", rest).strip().partition(" ")
         _take(report, word, text)
     return report
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.cache import cache_dir, no_space_is_an_error
-from kentry.errors import GuestError
+from kentry.cache import cache_dir, write_atomically
+from kentry.errors import GuestError, TraceError
 from kentry.kernels.kernel import TEXT_START, Kernel
 from kentry.native import plugin_file, probe_file
 from kentry.progress import Update
@@ -52,7 +52,7 @@ class QemuTarget:
             argv = self._argv(emulator, kernel, options, inputs, trace)
             ending = supervise(argv, emulator.env, options.timeout, update)
             if options.console_file:
-                options.console_file.write_text(ending.console)
+                write_atomically(options.console_file, ending.console)
             return self._result(ending, trace, emulator, kernel, options)
 
     def _inputs(self, kernel: Kernel) -> Path:
@@ -60,9 +60,8 @@ class QemuTarget:
         initramfs = build_initramfs(probe_file(self.arch))
         traps = self._traps(kernel)
         folder = cache_dir("boot", hashlib.sha256(initramfs + traps.encode()).hexdigest())
-        with no_space_is_an_error(folder):
-            (folder / "initramfs").write_bytes(initramfs)
-            (folder / "traps").write_text(traps)
+        write_atomically(folder / "initramfs", initramfs)
+        write_atomically(folder / "traps", traps)
         return folder
 
     def _result(
@@ -77,7 +76,14 @@ class QemuTarget:
             )
         if report.ended_cases is None:
             raise explain(ending.console, report, ending.clause)
-        trace = parse_trace(trace_file)
+        try:
+            trace = parse_trace(trace_file)
+        except TraceError as err:
+            raise TraceError(
+                err.sentence,
+                f"Is {trace_file.parent} full? TMPDIR names another folder.",
+                ending.trouble,
+            ) from err
         if trace.cases_ended != report.ended_cases:
             raise GuestError(
                 "The plugin and the console disagree about how many cases ended.",

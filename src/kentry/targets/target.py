@@ -25,7 +25,7 @@ class Options:
 
     cases: tuple[str, ...]
     windows: int = 1000
-    path_windows: int = 256
+    path_windows: int = 128
     warmup: int = 16
     randomise: bool = False
     seed: int = 1

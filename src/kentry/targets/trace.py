@@ -75,7 +75,9 @@ def parse_trace(file: Path) -> Trace:
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as err:
-        raise TraceError(f"The plugin wrote no trace: {err.strerror}.") from err
+        raise TraceError(
+            f"The plugin wrote no trace: {err.strerror}.", "kentry doctor shows what is missing."
+        ) from err
     if not lines or lines[0] != f"kentry-trace {TRACE_VERSION}":
         raise TraceError(
             f"The plugin's trace is not version {TRACE_VERSION}.",
@@ -87,9 +89,12 @@ def parse_trace(file: Path) -> Trace:
         try:
             _READERS[keyword](trace, rest)
         except (KeyError, ValueError, IndexError) as err:
-            raise TraceError(f"Line {number} of the plugin's trace is damaged: {line!r}.") from err
+            raise TraceError(
+                f"Line {number} of the plugin's trace is damaged: {line!r}.",
+                "Please report it, with the output of kentry doctor.",
+            ) from err
     if trace.windows is None:
-        raise TraceError("The plugin's trace was cut short.")
+        raise TraceError("The plugin's trace was cut short.", "Is the disk full?")
     return trace
 
 
@@ -122,6 +127,8 @@ def _read_path(trace: Trace, rest: str) -> None:
     if int(index) != len(trace.paths):
         raise ValueError("paths out of order")
     path = [(int(first), int(length)) for first, length in (run.split("+") for run in runs)]
+    if any(first < 0 or length < 1 or first + length > len(trace.insns) for first, length in path):
+        raise ValueError("a path beyond the instructions")
     if sum(length for _, length in path) != int(count):
         raise ValueError("a path's runs do not add up")
     trace.paths.append(path)
@@ -132,6 +139,8 @@ def _read_window(trace: Trace, rest: str) -> None:
     times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
     if not trace.phases:
         raise ValueError("a window before the first case")
+    if path != "-" and not 0 <= int(path) < len(trace.paths):
+        raise ValueError("a path that was not written")
     trace.phases[-1].windows.append(
         Window(
             times,
