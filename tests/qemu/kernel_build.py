@@ -20,10 +20,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.apt import RELEASES, AptRoot, Candidate
+from kentry.apt import AptRoot, Candidate
 from kentry.arch import Arch, host_arch
 from kentry.cache import cache_dir, fresh_folder, no_space_is_an_error, sha256_of, write_atomically
 from kentry.errors import FetchError, KentryError, MissingToolError
+from kentry.mirror import RELEASES
 from kentry.run import run
 
 from .conftest import tell, timed

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kentry import apt
+from kentry import apt, mirror
 from kentry.arch import Arch
 from kentry.errors import FetchError, MissingToolError, UserError
 from kentry.kernels.kernel import Kernel
@@ -91,8 +91,8 @@ def archive(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Arch
     made = Archive(tmp_path / "archive", keys)
     monkeypatch.delenv("KENTRY_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv(apt.MIRROR_VARIABLE, f"copy:{made.folder}")
-    monkeypatch.setenv(apt.KEYRING_VARIABLE, str(keys / "good.gpg"))
+    monkeypatch.setenv(mirror.MIRROR_VARIABLE, f"copy:{made.folder}")
+    monkeypatch.setenv(mirror.KEYRING_VARIABLE, str(keys / "good.gpg"))
     made.add("6.1.99-1")
     made.add("6.1.170-3")
     made.publish()
@@ -109,12 +109,12 @@ def load(version: str, said: Said, arch: Arch = fakes.ARM64) -> Kernel:
 
 
 def root(arch: str = "arm64") -> apt.AptRoot:
-    return apt.AptRoot(arch, apt.RELEASES[0])
+    return apt.AptRoot(arch, mirror.RELEASES[0])
 
 
 def expire_lists() -> None:
     """As if the lists were fetched an hour ago: old enough to be fetched again."""
-    for release in apt.RELEASES:
+    for release in mirror.RELEASES:
         path = apt.AptRoot("arm64", release).folder / "refreshed.json"
         if path.exists():
             stamp = json.loads(path.read_text())
@@ -199,7 +199,7 @@ def test_a_list_that_was_tampered_with_is_refused(archive: Archive, said: Said) 
 def test_another_key_is_refused(
     archive: Archive, keys: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(apt.KEYRING_VARIABLE, str(keys / "wrong.gpg"))
+    monkeypatch.setenv(mirror.KEYRING_VARIABLE, str(keys / "wrong.gpg"))
     with pytest.raises(FetchError) as raised:
         load("6.1", said)
     assert "NO_PUBKEY" in raised.value.sentence
@@ -255,7 +255,7 @@ def test_another_mirror_has_other_lists(
     other = Archive(tmp_path / "other", keys)
     other.add("6.1.50-1")
     other.publish()
-    monkeypatch.setenv(apt.MIRROR_VARIABLE, f"copy:{other.folder}")
+    monkeypatch.setenv(mirror.MIRROR_VARIABLE, f"copy:{other.folder}")
     assert load("6.1", said).origin["version"] == "6.1.50-1"
 
 
@@ -279,7 +279,7 @@ def test_a_closure_is_what_is_not_installed(archive: Archive, said: Said) -> Non
         "Package: there\nStatus: install ok installed\nVersion: 1\nArchitecture: arm64\n"
         "Maintainer: A Test <test@example.org>\nDescription: a test\n\n"
     )
-    files = apt.AptRoot("arm64", apt.RELEASES[0], status).download_closure(["top"], said)
+    files = apt.AptRoot("arm64", mirror.RELEASES[0], status).download_closure(["top"], said)
     assert sorted(path.name for path in files) == ["base_1%3a2+x~1_arm64.deb", "top_1_arm64.deb"]
     assert all(path.read_bytes().startswith(b"!<arch>") for path in files)
     with pytest.raises(FetchError, match="Unable to locate package absent"):
@@ -301,89 +301,6 @@ def test_two_at_once_do_not_meet(archive: Archive, said: Said) -> None:
     out = [process.communicate() for process in both]
     assert [process.returncode for process in both] == [0, 0], out
     assert out[0][0] == out[1][0]
-
-
-class TestMirror:
-    """Which mirror is used, from what apt-get indextargets says."""
-
-    @pytest.fixture(autouse=True)
-    def no_mirror_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.delenv(apt.MIRROR_VARIABLE, raising=False)
-        keyring = tmp_path / "keyring.gpg"
-        keyring.touch()
-        monkeypatch.setenv(apt.KEYRING_VARIABLE, str(keyring))
-
-    @pytest.fixture
-    def targets(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """What a fake apt-get prints."""
-        out = tmp_path / "targets"
-        out.touch()
-        program = tmp_path / "bin/apt-get"
-        program.parent.mkdir()
-        program.write_text(f"#!/bin/sh\n[ $1 = indextargets ] && cat {out}\n")
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-        return out
-
-    def test_debians_own_and_the_security_one(self, targets: Path) -> None:
-        targets.write_text(
-            "https://other.example/apt|Other|Other|stable|/etc/apt/sources.list:1\n"
-            "https://d.example/debian/|Debian|Debian|bookworm|/nonexistent.list:1\n"
-            "https://s.example/sec/|Debian|Debian-Security|bookworm-security|/nonexistent.list:2\n"
-        )
-        found = apt.find_mirror()
-        assert (found.base, found.security) == (
-            "https://d.example/debian/",
-            "https://s.example/sec/",
-        )
-
-    def test_before_apts_first_update_the_suite_tells(self, targets: Path) -> None:
-        targets.write_text("https://d.example/debian/|$(ORIGIN)|$(LABEL)|trixie|/nonexistent:1\n")
-        assert apt.find_mirror().base == "https://d.example/debian/"
-
-    def test_none_of_debian_is_an_error_that_names_the_variable(self, targets: Path) -> None:
-        targets.write_text("https://u.example/ubuntu/|Ubuntu|Ubuntu|noble|/nonexistent:1\n")
-        with pytest.raises(UserError) as raised:
-            apt.find_mirror()
-        assert raised.value.sentence == "This machine's apt uses no Debian mirror."
-        assert "KENTRY_MIRROR" in raised.value.remedy
-
-    def test_the_variable_names_one_or_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(apt.MIRROR_VARIABLE, "https://d.example/debian https://s.example/sec")
-        assert apt.find_mirror().security == "https://s.example/sec"
-        monkeypatch.setenv(apt.MIRROR_VARIABLE, "https://d.example/debian")
-        assert apt.find_mirror().security is None
-
-    @pytest.mark.parametrize(
-        ("name", "text"),
-        [
-            ("a.sources", "Types: deb\nURIs: https://d.example/debian\nSigned-By: {}\n"),
-            ("a.list", "deb [arch=arm64 signed-by={}] https://d.example/debian bookworm main\n"),
-        ],
-    )
-    def test_the_keyring_that_apt_uses(
-        self,
-        targets: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        name: str,
-        text: str,
-    ) -> None:
-        monkeypatch.delenv(apt.KEYRING_VARIABLE)
-        monkeypatch.setattr(apt, "_KEYRING", tmp_path / "absent")
-        keyring = tmp_path / "keyring.gpg"
-        (tmp_path / name).write_text(text.format(keyring))
-        targets.write_text(f"https://d.example/debian/|Debian|Debian|trixie|{tmp_path}/{name}:1\n")
-        assert apt.find_mirror().keyrings == (keyring,)
-        keyring.unlink()
-        with pytest.raises(MissingToolError, match="apt-get install debian-archive-keyring"):
-            apt.find_mirror()
-
-    def test_a_keyring_that_is_not_there_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(apt.MIRROR_VARIABLE, "https://d.example/debian")
-        monkeypatch.setenv(apt.KEYRING_VARIABLE, "/nonexistent.gpg")
-        with pytest.raises(UserError, match="which KENTRY_KEYRING names, is not there"):
-            apt.find_mirror()
 
 
 @pytest.mark.parametrize(

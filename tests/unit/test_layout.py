@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "kentry"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 # A package may import the ones to its right of the arrow and the modules of BASE.
-BASE = {"errors", "run", "cache", "progress", "arch", "native", "caveats", "cases", ""}
+BASE = {"errors", "run", "cache", "progress", "arch", "native", "caveats", "cases", "mirror", ""}
 ALLOWED = {
     "stats": set[str](),
     "kernels": BASE | {"kernels", "apt"},
@@ -21,6 +21,7 @@ ALLOWED = {
     "recording": BASE | {"stats"},
     "compare": BASE | {"recording", "stats", "path"},
     "apt": BASE,
+    "mirror": {"errors", "run"},
 }
 
 

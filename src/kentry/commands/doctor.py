@@ -86,7 +86,7 @@ def _program(program: str, package: str) -> Finding:
 
 
 def _mirror() -> str:
-    from kentry.apt import find_mirror
+    from kentry.mirror import find_mirror
 
     return find_mirror().base
 

@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kentry.apt import RELEASES, AptRoot, Release, host_root
+from kentry.apt import AptRoot, host_root
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.cache import cache_dir, fresh_folder
 from kentry.errors import KentryError, MissingToolError, UserError
+from kentry.mirror import RELEASES, Release
 from kentry.progress import Update
 from kentry.run import need, run
 
