@@ -118,14 +118,13 @@ def _compare_case(
     old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
 ) -> CaseComparison:
     a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
-    executed = _stream(old, old_recording)
     return CaseComparison(
         name=old.name,
         old=a.value,
         new=b.value,
         verdict=exact.verdict(dict(a.samples), dict(b.samples)),
         functions=_functions(old, new),
-        identical_path=executed is not None and executed == _stream(new, new_recording),
+        identical_path=a.value == b.value and _same_path(old, new, old_recording, new_recording),
         caveats=tuple(_of_both(list(old.caveats), list(new.caveats))),
     )
 
@@ -144,6 +143,13 @@ def _by_base_name(case: CaseResult) -> Counter[str]:
     for name, instructions in case.functions:
         counts[base_name(name)] += instructions
     return counts
+
+
+def _same_path(
+    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
+) -> bool:
+    executed = _stream(old, old_recording)
+    return executed is not None and executed == _stream(new, new_recording)
 
 
 def _stream(case: CaseResult, recording: Recording) -> list[tuple[str, int, str]] | None:
