@@ -64,9 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
     except BrokenPipeError:
         # The reader (head, less) has gone; nothing is wrong, and nothing more to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 128 + signal.SIGPIPE
     except OSError as err:
+        _discard_output()
         what = err.filename or "The output"
         return _report(UserError(f"{what} cannot be used: {err.strerror}."), args.verbose)
     except Exception as err:
@@ -75,6 +76,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         error = KentryError(sentence, "Please report it; -v shows where it happened.")
         error.__cause__ = err
         return _report(error, args.verbose)
+
+
+def _discard_output() -> None:
+    """What is still buffered could not be written: Python must not try again as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -259,7 +259,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     # A mount namespace of its own: nobody else sees the small file system.
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "-Urm"]
     if subprocess.run([*unshare, "true"], check=False).returncode:
-        skip("no mount namespace can be made here: run the tests as root")
+        pytest.skip("a small file system cannot be mounted in this chroot or container")
     done = subprocess.run(
         [*unshare, "sh", "-c", script], capture_output=True, text=True, check=False
     )
