@@ -2,7 +2,6 @@
 """Comparisons: verdicts, and functions that add up whatever the paths."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -59,7 +58,7 @@ def test_an_identical_path_may_have_been_linked_elsewhere(
     def moved(text: str, by: int) -> Recording:
         found = recording({"x": [("a", 1)]})
         insn = found.code[0]
-        found.code[0] = replace(insn, address=insn.address + by, code=f"{by:08x}", text=text)
+        found.code[0] = insn._replace(address=insn.address + by, code=f"{by:08x}", text=text)
         return found
 
     case = compare(moved(old, 0), moved(new, 64)).cases[0]
