@@ -196,3 +196,16 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     write_recording(OLD, link)
     assert link.is_symlink()
     assert target.is_file()
+
+
+SEEDS = sorted(Path(os.environ["KENTRY_SEEDS"]).iterdir()) if "KENTRY_SEEDS" in os.environ else []
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: seed.name)
+def test_a_mail_or_an_article_is_not_a_recording(
+    seed: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", files[0], str(seed)]) == 2
+    assert "is not a recording" in capsys.readouterr().err
+    assert main(["record", f"image:{seed}", "-q"]) == 2
+    assert "is not a kernel image" in capsys.readouterr().err
