@@ -121,10 +121,10 @@ def _examine(image: Path, digest: str, folder: Path, update: Update) -> _Examine
     config = facts.built_in_config(unpacked.payload)
     boot_sha256 = digest
     if wrapped:
-        symbols.write_bytes(folder / "Image", unpacked.boot)
+        write_atomically(folder / "Image", unpacked.boot)
         boot_sha256 = sha256_of(folder / "Image")
     if config:
-        symbols.write_bytes(folder / "config", config)
+        write_atomically(folder / "config", config)
     examined = _Examined(
         version=_CACHE_VERSION,
         format=unpacked.format,

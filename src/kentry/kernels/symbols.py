@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import kentry
 from kentry.arch import Arch
-from kentry.cache import no_space_is_an_error
+from kentry.cache import no_space_is_an_error, write_atomically
 from kentry.errors import KernelError, UserError
 from kentry.kernels import facts
 from kentry.kernels.kernel import Symbol, SymbolTable
@@ -110,20 +110,7 @@ def write_table(path: Path, table: SymbolTable) -> None:
         addresses.byteswap()
     header = b"%s %d\n" % (_TABLE_MAGIC, len(table))
     names = "\n".join(table.names).encode()
-    write_bytes(path, header + addresses.tobytes() + table.kinds.encode("ascii") + names)
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Writes the whole file or none of it."""
-    with no_space_is_an_error(path):
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        finally:
-            Path(name).unlink(missing_ok=True)
+    write_atomically(path, header + addresses.tobytes() + table.kinds.encode("ascii") + names)
 
 
 def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> SymbolTable:
