@@ -157,8 +157,7 @@ def options_of(args: argparse.Namespace, arch: Arch) -> Options:
 
 def record(spec: str, args: argparse.Namespace) -> Recording:
     """Resolves, boots and measures `spec`."""
-    recording, _ = _record(spec, args, reuse=False)
-    return recording
+    return _record(spec, args, reuse=False)
 
 
 def obtain(text: str, args: argparse.Namespace) -> Recording:
@@ -175,11 +174,10 @@ def obtain(text: str, args: argparse.Namespace) -> Recording:
 
             parse(text)
         return read_recording(Path(text))
-    recording, _ = _record(text, args, reuse=not args.fresh)
-    return recording
+    return _record(text, args, reuse=not args.fresh)
 
 
-def _record(spec: str, args: argparse.Namespace, *, reuse: bool) -> tuple[Recording, bool]:
+def _record(spec: str, args: argparse.Namespace, *, reuse: bool) -> Recording:
     from kentry.cache import cache_dir
     from kentry.kernels.resolve import resolve
     from kentry.measure import measure
@@ -193,10 +191,10 @@ def _record(spec: str, args: argparse.Namespace, *, reuse: bool) -> tuple[Record
         kept = cache_dir("recordings") / f"{_content_key(kernel, arch, options, args)}.json"
         if reuse and kept.exists():
             with contextlib.suppress(RecordingError):
-                return read_recording(kept), True
+                return read_recording(kept)
         recording = measure(kernel, _target(arch, args), options, update)
         write_recording(recording, kept)
-    return recording, False
+    return recording
 
 
 def _target(arch: Arch, args: argparse.Namespace) -> Target:
@@ -222,7 +220,7 @@ def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Na
         "probe": sha256_of(probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "target": _target_identity(arch, options, args),
-        "machine": [arch.machine, arch.cpu],
+        "machine": [arch.machine, arch.cpu, *arch.boot_words],
         "options": measured_with,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
