@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kentry.errors import UserError
 
@@ -23,13 +23,35 @@ class Trap:
 
 
 @dataclass(frozen=True)
+class Linking:
+    """How the disassembly spells what the linker chose; path/stream.py puts placeholders there.
+
+    `rewrites` are applied to a path's text, a line an instruction.  `high` is an instruction that
+    puts the upper part of an address into a register, `low` those that add the rest to their
+    `base`: what to find and what to write.  `register` finds the registers of a line; its group
+    is the same for all names of one.  `preserved` are those that a function leaves as they were,
+    `global_pointer` the one that points into the middle of the data.
+    """
+
+    rewrites: tuple[tuple[re.Pattern[str], str], ...]
+    high: re.Pattern[str] | None = None
+    low: tuple[tuple[re.Pattern[str], str], ...] = ()
+    register: re.Pattern[str] | None = None
+    preserved: re.Pattern[str] | None = None
+    global_pointer: str = ""
+
+
+@dataclass(frozen=True)
 class Arch:
     """One architecture: its names, its machine in QEMU, the shape of its kernel entry.
 
     `boot_words` go on the guest kernel's command line.  `firmware` is the range of addresses,
     in the user half, where code below the kernel runs.  `assembly` matches the symbols of the
     entry code written in assembly, `handlers` those of system call handlers, `calls` the
-    disassembly of instructions that call.
+    disassembly of instructions that call, `linking` that of what was linked.  `kbuild` is ARCH=
+    of the kernel's makefiles, `source_folder` the folder below arch/, `boot_target` what make
+    makes for -kernel, and `build_headers` maps headers that programs of its build include to
+    Debian's packages.
     """
 
     name: str
@@ -52,8 +74,13 @@ class Arch:
     assembly: re.Pattern[str]
     handlers: re.Pattern[str]
     calls: re.Pattern[str]
+    linking: Linking
     image_format: str
     image_magic: tuple[int, bytes]
+    kbuild: str
+    source_folder: str
+    boot_target: str
+    build_headers: dict[str, str] = field(default_factory=dict)
 
 
 _X86_64 = Arch(
@@ -87,8 +114,46 @@ _X86_64 = Arch(
     ),
     handlers=re.compile(r"(__do_sys|__se_sys|__(x64|ia32|ia32_compat)_(compat_)?sys)_\w+"),
     calls=re.compile(r"call"),
+    linking=Linking(
+        rewrites=(
+            (re.compile(r"(?:-?\w+)?\(%rip\)"), "%addr(%rip)"),
+            # Per-cpu variables, as in 6.1; 0x28 is the stack protector's canary, by the ABI.
+            (re.compile(r"(%gs:)(?!0x28\b)0x[0-9a-f]+\b(?!\()"), r"\1%addr"),
+            # The image is linked at 0xffffffff81000000, -0x7f000000 in 32 bits, and is less than
+            # 512 MiB.  Constants that and, or, test take are masks.
+            (
+                re.compile(
+                    r"^((?:mov|add|sub|cmp|push)q \$)"
+                    r"(?:-0x(?:7[0-9a-e]|6[0-9a-f])[0-9a-f]{6}|-0x7f000000|0xffffffff[89][0-9a-f]{7})\b",
+                    re.MULTILINE,
+                ),
+                r"\1%addr",
+            ),
+            (
+                re.compile(
+                    r"(?:-0x(?:7[0-9a-e]|6[0-9a-f])[0-9a-f]{6}|-0x7f000000)(?=\()"
+                    r"|(?<![$\w])0xffff[89a-f][0-9a-f]{11}\b"
+                ),
+                "%addr",
+            ),
+            # What the kernel allocated and wrote into its code when it booted (runtime-const.h):
+            # the direct map and above, Documentation/arch/x86/x86_64/mm.rst.
+            (
+                re.compile(
+                    r"^(movabsq \$)0x(?!\w+0{7}\b)"
+                    r"(?:ffff[89a-e][0-9a-f]{11}|ff[1-9a-d][0-9a-f]{13})\b",
+                    re.MULTILINE,
+                ),
+                r"\1%addr",
+            ),
+        )
+    ),
     image_format="bzImage",
     image_magic=(0x202, b"HdrS"),  # Documentation/arch/x86/boot.rst
+    kbuild="x86_64",
+    source_folder="x86",
+    boot_target="bzImage",
+    build_headers={"gelf.h": "libelf-dev"},  # objtool
 )
 
 _ARM64 = Arch(
@@ -124,8 +189,53 @@ _ARM64 = Arch(
     ),
     handlers=re.compile(r"(__do_sys|__se_sys|__arm64_(compat_)?sys)_\w+"),
     calls=re.compile(r"blr?\b|blra\w*"),
+    linking=Linking(
+        rewrites=(
+            (re.compile(r"^(adrp x\d+, ).*$", re.MULTILINE), r"\1%hi"),
+            # One version of kentry left the # off.
+            (re.compile(r"#(?=0xffff[0-9a-f]{12}\b)"), ""),
+            # Near addresses without a name: of branches, adr and literals.
+            (
+                re.compile(
+                    r"^((?:adr|bl?|b\.\w+|cbn?z|tbn?z|ldr|ldrsw) [^\[\n]*)0xffff[0-9a-f]{12}$",
+                    re.MULTILINE,
+                ),
+                r"\1%addr",
+            ),
+            # What the kernel allocated and wrote into its code when it booted (runtime-const.h);
+            # a compiler makes no constant like it of all four parts.
+            (
+                re.compile(
+                    r"^(movz (x\d+), )#\w+\n(movk \2, )#\w+(, lsl #16\nmovk \2, )#\w+"
+                    r"(, lsl #32\nmovk \2, )#0xfff[0f](, lsl #48)$",
+                    re.MULTILINE,
+                ),
+                r"\1%addr\n\3%addr\4%addr\5%addr\6",
+            ),
+        ),
+        high=re.compile(r"adrp x(\d+), %hi"),
+        # 12 bits.
+        low=(
+            (
+                re.compile(r"(add x\d+, x(?P<base>\d+), )#(?P<low>0x[0-9a-f]{1,3}|\d)$"),
+                r"\1%lo",
+            ),
+            (
+                re.compile(
+                    r"((?:ld|st|prf)\w+ [^\[]+\[x(?P<base>\d+))"
+                    r"(?:, #(?P<low>0x[0-9a-f]{1,3}|\d))?\]$"
+                ),
+                r"\1, %lo]",
+            ),
+        ),
+        register=re.compile(r"\b[xw](\d+)\b"),
+        preserved=re.compile(r"19|2\d"),  # AAPCS64
+    ),
     image_format="Image",
     image_magic=(0x38, b"ARMd"),  # Documentation/arch/arm64/booting.rst
+    kbuild="arm64",
+    source_folder="arm64",
+    boot_target="Image",
 )
 
 _RISCV64 = Arch(
@@ -159,8 +269,34 @@ _RISCV64 = Arch(
     ),
     handlers=re.compile(r"(__do_sys|__se_sys|__riscv_(compat_)?sys|sys)_\w+"),
     calls=re.compile(r"(c\.)?jalr?\s+ra,|c\.jalr|call"),
+    linking=Linking(
+        # lui is left as it is: the kernel's code model is medany, where symbols are found from
+        # the program counter, and lui makes constants.
+        rewrites=(
+            (re.compile(r"^(auipc \w+,).*$", re.MULTILINE), r"\1%hi"),
+            # Numbers are decimal: these are the targets that have no name.
+            (re.compile(r"(?:-?\w+ # )?0xffff[0-9a-f]{12}$", re.MULTILINE), "%addr"),
+        ),
+        high=re.compile(r"auipc (\w+),%hi"),
+        # Where the number is 0, addi is shown as mv, and jalr as jr.
+        low=(
+            (
+                re.compile(r"(?:addi|mv) (\w+),(?P<base>\w+)(?:,(?P<low>-?\d+))?$"),
+                r"addi \1,\2,%lo",
+            ),
+            (re.compile(r"(jalr \w+,(?P<base>\w+),)(?P<low>-?\d+)$"), r"\1%lo"),
+            (re.compile(r"jr (?P<base>\w+)(?P<low>)$"), r"jalr zero,\1,%lo"),
+            (re.compile(r"(f?[ls]\w+ \w+,)(?P<low>-?\d+)\((?P<base>\w+)\)$"), r"\1%lo(\3)"),
+        ),
+        register=re.compile(r"\b(ra|gp|tp|t[0-6]|s\d+|a[0-7])\b"),
+        preserved=re.compile(r"gp|s\d+"),  # the RISC-V calling convention
+        global_pointer="gp",
+    ),
     image_format="Image",
     image_magic=(0x38, b"RSC\x05"),  # Documentation/arch/riscv/boot-image-header.rst
+    kbuild="riscv",
+    source_folder="riscv",
+    boot_target="Image",
 )
 
 ARCHES: dict[str, Arch] = {arch.name: arch for arch in (_ARM64, _RISCV64, _X86_64)}

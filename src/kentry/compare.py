@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kentry import caveats
+from kentry.arch import find_arch
 from kentry.caveats import Caveat
 from kentry.errors import UserError
+from kentry.path.stream import stream
 from kentry.path.symbols import base_name
 from kentry.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.stats import exact
@@ -152,23 +154,12 @@ def _same_path(
     return executed is not None and executed == _stream(new, new_recording)
 
 
-def _stream(case: CaseResult, recording: Recording) -> list[tuple[str, int, str]] | None:
-    """The modal path as executed, wherever it was linked: place and instruction.
-
-    Not its bytes: those of a call change when the function called moves.  Targets in the
-    text are names (path/), other addresses are left out.
-    """
+def _stream(case: CaseResult, recording: Recording) -> tuple[tuple[str, str], ...] | None:
+    """The modal path as executed, wherever it was linked."""
     path = case.modal_path
     if path is None:
         return None
-    return [
-        (insn.function, insn.offset, _ADDRESS.sub("", insn.text))
-        for insn in recording.instructions(path)
-    ]
-
-
-# An address of the kernel's half, or the distance to one that x86 adds to rip.
-_ADDRESS = re.compile(r"#?0xffff[0-9a-f]{12}|-?0x[0-9a-f]+(?=\(%rip\))")
+    return stream(recording.instructions(path), find_arch(recording.kernel["arch"]))
 
 
 def _differences(old: Recording, new: Recording, names: list[str] | None) -> list[Caveat]:

@@ -42,23 +42,27 @@ def test_as_many_instructions_need_not_be_the_same_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "identical"),
+    ("arch", "old", "new", "identical"),
     [
-        ("bl <foo>", "bl <foo>", True),
-        ("bl <foo>", "bl <bar>", False),
-        ("adrp x0, 0xffff800008d00000", "adrp x0, 0xffff800008d10000", True),
-        ("movq %gs:0x7e205f85(%rip), %rsp", "movq %gs:0x7e235f85(%rip), %rsp", True),
-        ("mov w0, #1", "mov w0, #2", False),
-        ("ldr x0, [x1, #0x10]", "ldr x0, [x1, #0x18]", False),
+        ("arm64", "bl <foo>", "bl <foo>", True),
+        ("arm64", "bl <foo>", "bl <bar>", False),
+        ("arm64", "b.eq <a+0x40>", "b.eq <a+0x48>", True),
+        ("arm64", "adrp x0, 0xffff800008d00000", "adrp x0, 0xffff800008d10000", True),
+        ("arm64", "mov w0, #1", "mov w0, #2", False),
+        ("arm64", "ldr x0, [x1, #0x10]", "ldr x0, [x1, #0x18]", False),
+        ("x86_64", "movq %gs:0x7e205f85(%rip), %rsp", "movq %gs:0x7e235f85(%rip), %rsp", True),
+        ("x86_64", "movq 0x10(%rdi), %rsp", "movq 0x18(%rdi), %rsp", False),
     ],
 )
 def test_an_identical_path_may_have_been_linked_elsewhere(
-    old: str, new: str, identical: bool
+    arch: str, old: str, new: str, identical: bool
 ) -> None:
     def moved(text: str, by: int) -> Recording:
-        found = recording({"x": [("a", 1)]})
+        found = recording({"x": [("a", 1)]}, kernel={"arch": arch})
         insn = found.code[0]
-        found.code[0] = insn._replace(address=insn.address + by, code=f"{by:08x}", text=text)
+        found.code[0] = insn._replace(
+            address=insn.address + by, code=f"{by:08x}", text=text, offset=insn.offset + by // 2
+        )
         return found
 
     case = compare(moved(old, 0), moved(new, 64)).cases[0]

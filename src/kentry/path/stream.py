@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A path as executed, wherever its code and data were linked.
+
+Two kernels took the same path when they executed the same instructions in the same functions,
+though a patch elsewhere moved all of them.  What the linker chose is replaced by placeholders:
+
+- %addr: an address as such, or its distance from the program counter;
+- %hi, %lo: the parts of an address that two instructions make.  A number is only taken for %lo
+  where the register it is added to was last written by one that makes a %hi; an offset from a
+  whole address is a struct's field, and stays.  What a later %lo of one %hi has more than its
+  first is a field's offset too, and stays: %lo+8;
+- <name>: an address in code, without its offset.  Where it was jumped to within the function,
+  the instruction is marked.
+
+What remains in doubt remains in the text, so that paths rather differ than seem the same.
+What cannot be seen: a recording has no names of data, so an instruction that now refers to
+another variable, or takes another function's address, looks the same.  No count and no
+function's share depends on any of this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from kentry.arch import Arch, Linking
+from kentry.path.symbols import base_name
+from kentry.recording import Instruction
+
+_NAMED = re.compile(r"<([^<>\n]+?)(?:\+0x[0-9a-f]+)?>")
+
+# What the disassembler did not know may have written any register.
+_UNKNOWN = re.compile(r"\.|illegal|\(bad\)")
+
+_LOW = "%lo"
+
+
+def stream(path: Sequence[Instruction], arch: Arch) -> tuple[tuple[str, str], ...]:
+    """Each instruction's function, a compiler's clone by its own name, and its text."""
+    if not path:
+        return ()
+    text = "\n".join(insn.text for insn in path)
+    for pattern, placeholder in arch.linking.rewrites:
+        text = pattern.sub(placeholder, text)
+    text = _NAMED.sub(lambda match: f"<{base_name(match[1])}>", text)
+    jumps = list(_jumps(path))
+    lines = text.split("\n")
+    if arch.linking.high:
+        lines = list(_without_parts(path, lines, jumps, arch))
+    functions = [base_name(insn.function) for insn in path]
+    return tuple(
+        (
+            function,
+            f"{line} (taken)" if jumped and line.endswith(">") and function == next_ else line,
+        )
+        for function, next_, line, jumped in zip(
+            functions, [*functions[1:], ""], lines, jumps, strict=True
+        )
+    )
+
+
+def _jumps(path: Sequence[Instruction]) -> Iterator[bool]:
+    """Of each instruction, whether the next executed is another than the one behind it."""
+    for insn, following in pairwise(path):
+        yield following.address != _behind(insn)
+    yield True
+
+
+def _behind(insn: Instruction) -> int:
+    return insn.address + len(insn.code) // 2
+
+
+def _without_parts(
+    path: Sequence[Instruction], lines: Sequence[str], jumps: Sequence[bool], arch: Arch
+) -> Iterator[str]:
+    """The lines with %lo for what completes an address."""
+    parts = _Parts(arch.linking)
+    jumped = False
+    for insn, line, jumps_on in zip(path, lines, jumps, strict=True):
+        if jumped:
+            parts.returned(insn.address)
+        yield parts.follow(line)
+        if arch.calls.match(line):
+            parts.called(_behind(insn))
+        jumped = jumps_on
+
+
+class _Parts:
+    """Which registers hold the upper part of an address, as instructions are executed.
+
+    Any instruction that names such a register and is not one that adds the lower part makes it
+    an ordinary one: whatever it writes is among what it names.
+    """
+
+    def __init__(self, linking: Linking) -> None:
+        self._linking = linking
+        # Register -> the first number added to its part, None before that.
+        self._held: dict[str, int | None] = {}
+        self._calls: list[tuple[int, dict[str, int | None]]] = []
+
+    def called(self, back: int) -> None:
+        """A call, that returns to the address `back`."""
+        preserved = self._linking.preserved
+        assert preserved
+        self._calls.append(
+            (back, {name: low for name, low in self._held.items() if preserved.fullmatch(name)})
+        )
+
+    def returned(self, address: int) -> None:
+        """A jump to `address`; where a call returns to it, functions called restored registers."""
+        for i in range(len(self._calls) - 1, -1, -1):
+            if self._calls[i][0] == address:
+                self._held = self._calls[i][1]
+                del self._calls[i:]
+                return
+
+    def follow(self, line: str) -> str:
+        """The line as it is compared; what it does to registers is noted."""
+        assert self._linking.high
+        if match := self._linking.high.match(line):
+            self._held[match[1]] = None
+        elif _UNKNOWN.match(line):
+            self._held.clear()
+        elif self._held and not self._held.keys().isdisjoint(self._names(line)):
+            return self._completed(line)
+        return line
+
+    def _completed(self, line: str) -> str:
+        for pattern, placeholder in self._linking.low:
+            match = pattern.match(line)
+            if match and match["base"] in self._held:
+                # What is written is named before the base.
+                text = match.expand(placeholder).replace(_LOW, self._low(match))
+                self._forget(line[: match.start("base")])
+                if match["base"] == self._linking.global_pointer:
+                    self._held[match["base"]] = None
+                return text
+        self._forget(line)
+        return line
+
+    def _low(self, match: re.Match[str]) -> str:
+        """What stands for the number that `match` found."""
+        low = int(match["low"] or "0", 0)
+        first = self._held[match["base"]]
+        if first is None:
+            self._held[match["base"]] = first = low
+        return f"{_LOW}{low - first:+d}" if low != first else _LOW
+
+    def _forget(self, text: str) -> None:
+        for name in self._names(text):
+            self._held.pop(name, None)
+
+    def _names(self, text: str) -> list[str]:
+        assert self._linking.register
+        return self._linking.register.findall(text)
