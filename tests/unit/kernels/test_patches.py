@@ -1,0 +1,754 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Patches as people have them, read and then really applied by git am."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Sequence
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from kentry.errors import UserError
+from kentry.kernels.patches import PatchSeries, explain_rejection, read_patches
+
+ENTRY = "arch/arm64/kernel/entry.c"
+BASE = "1f318b96cc84d7c2ab792fcc0bfd42a7ca890681"
+TEXT = "".join(f"\tline {number};\n" for number in range(1, 41))
+
+# Each commit: its message, and the lines it changes in ENTRY.
+COMMITS = (
+    ("entry: do less\n\nBecause.", {5: "\tless = &current;\n"}),
+    ("entry: do nothing", {20: "\tnothing;\n", 35: "\tat all;\n"}),
+    ("entry: undo\n\n>From here on it is as it was.", {5: "\tline 5;\n"}),
+)
+
+
+class Tree:
+    """A repository with a kernel of two files, and what was done to it."""
+
+    def __init__(self, folder: Path, like: Tree | None = None) -> None:
+        self.folder = folder
+        if like:
+            shutil.copytree(like.folder, folder)
+            return
+        folder.mkdir()
+        self.git("init", "-q")
+        self.write("init/main.c", "int main;\n")
+        self.write(ENTRY, TEXT)
+        self.commit("base", "Base <base@kernel.org>")
+
+    def git(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        env = {
+            "PATH": os.environ["PATH"],
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_COMMITTER_NAME": "kentry",
+            "GIT_COMMITTER_EMAIL": "kentry@localhost",
+            "GIT_AUTHOR_DATE": "Fri, 3 Sep 2021 05:19:50 -0700",
+            "GIT_COMMITTER_DATE": "@0 +0000",
+        }
+        return subprocess.run(
+            ["git", *words], cwd=self.folder, env=env, check=check, capture_output=True, text=True
+        )
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / name).write_text(text)
+
+    def commit(self, message: str, author: str = "Zhen Lei <lei@kernel.org>") -> None:
+        self.git("add", "-A")
+        self.git("commit", "-qm", message, "--author", author)
+
+    def am(self, message: bytes) -> subprocess.CompletedProcess[str]:
+        file = self.folder.parent / "message"
+        file.write_bytes(message)
+        options = ("--quiet", "--no-3way", "--committer-date-is-author-date")
+        return self.git("am", *options, str(file), check=False)
+
+    def apply(self, series: PatchSeries) -> None:
+        for patch in series.patches:
+            done = self.am(patch.message)
+            assert done.returncode == 0, done.stderr
+
+    def show(self, what: str = "%T", revision: str = "HEAD") -> str:
+        return self.git("log", "-1", f"--format={what}", revision).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    return Tree(tmp_path_factory.mktemp("plain") / "tree")
+
+
+@pytest.fixture
+def tree(tmp_path: Path, plain: Tree) -> Tree:
+    """What patches are applied to."""
+    return Tree(tmp_path / "tree", plain)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, plain: Tree) -> Tree:
+    """The same with COMMITS, to look at only."""
+    made = Tree(tmp_path_factory.mktemp("made") / "tree", plain)
+    lines = TEXT.splitlines(keepends=True)
+    for message, changes in COMMITS:
+        for number, line in changes.items():
+            lines[number - 1] = line
+        made.write(ENTRY, "".join(lines))
+        made.commit(message)
+    return made
+
+
+Export = Callable[..., list[Path]]
+
+
+@pytest.fixture
+def export(made: Tree, tmp_path: Path) -> Export:
+    """Runs git format-patch; its files in their order."""
+
+    def run(*words: str, count: int = len(COMMITS), to: str = "out") -> list[Path]:
+        folder = tmp_path / to
+        args = ("-q", f"-{count}", "-o", str(folder), *words, f"HEAD~{len(COMMITS) - count}")
+        made.git("format-patch", *args)
+        return sorted(folder.iterdir())
+
+    return run
+
+
+def subjects(series: PatchSeries) -> list[str]:
+    assert [patch.number for patch in series.patches] == [*range(1, len(series.patches) + 1)]
+    return [patch.subject for patch in series.patches]
+
+
+def write(file: Path, data: str | bytes) -> Path:
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(data.encode() if isinstance(data, str) else data)
+    return file
+
+
+def concatenated(files: Sequence[Path], file: Path) -> Path:
+    return write(file, b"".join(one.read_bytes() for one in files))
+
+
+def error(*files: Path) -> UserError:
+    with pytest.raises(UserError) as raised:
+        read_patches(files)
+    assert raised.value.remedy
+    assert "\n" not in str(raised.value)
+    return raised.value
+
+
+def diff_of(file: Path) -> str:
+    text = file.read_text()
+    return text[text.index("diff --git") :]
+
+
+ALL = ["entry: do less", "entry: do nothing", "entry: undo"]
+
+
+# What patches come in.
+
+
+@pytest.mark.parametrize("kind", ["files", "mbox", "folder", "folder, not numbered", "CRLF"])
+def test_what_git_format_patch_writes(
+    kind: str, export: Export, tree: Tree, made: Tree, tmp_path: Path
+) -> None:
+    files = export(*(["-N"] if "not numbered" in kind else []))
+    named = {"files": files, "mbox": [concatenated(files, tmp_path / "all.mbox")]}.get(
+        kind, [tmp_path / "out"]
+    )
+    if kind == "CRLF":
+        for file in files:
+            file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    series = read_patches(named)
+    assert subjects(series) == ALL
+    assert series.notes == ()
+    assert all(patch.message.startswith(b"From: Zhen Lei <lei@") for patch in series.patches)
+    assert not any(b"\r" in patch.message for patch in series.patches)
+    tree.apply(series)
+    assert tree.show() == made.show()
+    assert tree.show("%an %ae %aD%n%B") == made.show("%an %ae %aD%n%B")
+    if kind == "mbox":
+        assert series.patches[1].source == f"{named[0]}, message 2"
+
+
+def test_the_commit_is_the_same_everywhere(export: Export, tree: Tree, tmp_path: Path) -> None:
+    series = read_patches(export())
+    other = Tree(tmp_path / "other")
+    tree.apply(series)
+    other.apply(series)
+    assert tree.show("%H") == other.show("%H")
+
+
+def test_a_thread_of_lore(export: Export, tree: Tree, made: Tree, tmp_path: Path) -> None:
+    """mboxrd, cover letter, replies with and without a diff, another order."""
+    cover, one, two, three = (
+        file.read_bytes() for file in export("--cover-letter", f"--base={made.show('%H')}~3", "-v8")
+    )
+    head = b"From mboxrd@z Thu Jan  1 00:00:00 1970\n"
+    mails = [head + mail.partition(b"\n")[2] for mail in (cover, two, three, one)]
+    mails[0] += b"change-id: 20230807-arm64-sve-trap-2e7e2663c849\n"
+    # In mboxrd each line that begins ">From " or "From " has one more ">".
+    mails[2] = mails[2].replace(b"\n>From here", b"\n>>From here")
+    reply = head + b"From: Will <will@kernel.org>\nSubject: Re: [PATCH v8 1/3] entry: do less\n\n"
+    quoted = b"".join(b"> " + line for line in one.splitlines(keepends=True))
+    mails += [reply + b"No.\n" + quoted, reply + one.partition(b"\n\n")[2]]
+    mails += [reply.replace(b"Re:", b"AW:") + f"base-commit: {'0' * 40}\n".encode()]
+    series = read_patches([write(tmp_path / "t.mbox", b"\n".join(mails))])
+    assert subjects(series) == ALL
+    assert series.base_commit == made.show("%H", "HEAD~3")
+    assert series.change_id == "20230807-arm64-sve-trap-2e7e2663c849"
+    assert series.notes == (
+        "skipped 3 replies",
+        "skipped cover letter '[PATCH v8 0/3] *** SUBJECT HERE ***'",
+        "patches were out of order: sorted by their [PATCH n/m]",
+    )
+    tree.apply(series)
+    assert tree.show() == made.show()
+    assert ">From here on" in tree.show("%B")
+
+
+def test_the_latest_version_of_a_thread_is_taken(
+    export: Export, made: Tree, tree: Tree, tmp_path: Path
+) -> None:
+    old = export("-v7", "--cover-letter", count=2, to="old")
+    old[0].write_text(f"{old[0].read_text()}base-commit: {'0' * 40}\n")
+    new = export("-v8", "--cover-letter", f"--base={made.show('%H')}~3", to="new")
+    series = read_patches([concatenated([*old, *new], tmp_path / "t.mbox")])
+    assert subjects(series) == ALL
+    assert series.notes[0] == "took v8, left out v7"
+    assert series.base_commit == made.show("%H", "HEAD~3")
+    tree.apply(series)
+
+
+def test_the_latest_version_of_one_patch_is_taken(export: Export, tmp_path: Path) -> None:
+    old, new = export(count=1, to="old"), export("-v2", count=1, to="new")
+    series = read_patches([concatenated([*old, *new], tmp_path / "t.mbox")])
+    assert len(series.patches) == 1
+    assert series.notes == ("took v2, left out v1",)
+    assert series.patches[0].source.endswith("message 2")
+
+
+@pytest.mark.parametrize("name", ["patches", "patches/series", "patches/my.series"])
+def test_a_quilt_series(name: str, export: Export, tree: Tree, made: Tree, tmp_path: Path) -> None:
+    one, two, three = export()
+    folder = tmp_path / "patches"
+    write(folder / "one.patch", diff_of(one))
+    (folder / "more").mkdir()
+    write(folder / "more/two.diff", "Description: do nothing\nOrigin: me\n\n" + diff_of(two))
+    write(folder / "three", three.read_text())
+    write(
+        folder / Path(name if "/" in name else "series").name,
+        "# a series\n\none.patch -p1\nmore/two.diff # second\nthree\n",
+    )
+    # That the last is [PATCH 3/3] says nothing about its place here.
+    series = read_patches([tmp_path / name])
+    assert subjects(series) == ["one", "do nothing", "entry: undo"]
+    tree.apply(series)
+    assert tree.show() == made.show()
+
+
+def test_a_bare_diff(export: Export, tree: Tree, tmp_path: Path) -> None:
+    diff = diff_of(export()[0]).replace("\n", "\r\n")
+    file = write(tmp_path / "less.diff", diff)
+    series = read_patches([file])
+    assert subjects(series) == ["less"]
+    tree.apply(series)
+    assert tree.show("%an <%ae> %ad") == (
+        "unknown <unknown@localhost> Thu Jan 1 00:00:00 1970 +0000"
+    )
+    assert "less = &current" in (tree.folder / ENTRY).read_text()
+    assert "\r" not in (tree.folder / ENTRY).read_text()
+
+
+def test_what_gnu_diff_writes(tree: Tree, tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "gnu.patch",
+        "Only in b: x\ndiff -ru a/init/main.c b/init/main.c\n"
+        "--- a/init/main.c\t2021-09-03 05:19:50.000000000 +0000\n"
+        "+++ b/init/main.c\t2021-09-03 05:19:51.000000000 +0000\n"
+        "@@ -1 +1 @@\n-int main;\n+int other;\n\\ No newline at end of file\n",
+    )
+    tree.apply(read_patches([file]))
+    assert (tree.folder / "init/main.c").read_text() == "int other;"
+
+
+@pytest.mark.parametrize(
+    ("head", "subject", "author"),
+    [
+        ("Subject: [PATCH] do less\n\n", "do less", "unknown"),
+        ("Description: do less\n of it\nForwarded: no\n\n", "do less", "unknown"),
+        ("Description: do less\nAuthor: A B <a@b.org>\n---\n", "do less", "A B"),
+        ("From: A B <a@b.org>\nDescription: do less\n\n", "do less", "A B"),
+        ("commit " + "a" * 40 + "\nAuthor: A B <a@b.org>\n\n    text\n\n", "x", "A B"),
+        ("Some words.\n\nFrom: nowhere\n\n", "x", "unknown"),
+        ("\n\n\n", "x", "unknown"),
+    ],
+)
+def test_a_diff_with_words_above_it(
+    head: str, subject: str, author: str, export: Export, tree: Tree, tmp_path: Path
+) -> None:
+    series = read_patches([write(tmp_path / "x.patch", head + diff_of(export()[0]))])
+    assert subjects(series) == [subject]
+    tree.apply(series)
+    assert tree.show("%an") == author
+
+
+def test_a_page_of_a_list_archive(export: Export, tree: Tree, tmp_path: Path) -> None:
+    page = (
+        "[PATCH] entry: do less\n\nZhen Lei thunder.leizhen at huawei.com\n"
+        "Fri Sep  3 05:19:50 PDT 2021\n\n\nBecause.\n\n"
+        "Signed-off-by: Zhen Lei <thunder.leizhen at huawei.com>\n---\n x | 2 +-\n\n"
+        f"{diff_of(export()[0])}\n\n\nMore information about the linux-arm-kernel mailing list"
+    )
+    series = read_patches([write(tmp_path / "page.txt", page)])
+    assert subjects(series) == ["entry: do less"]
+    tree.apply(series)
+    assert tree.show("%an <%ae> %aD%n%B").splitlines() == [
+        "Zhen Lei <thunder.leizhen@huawei.com> Fri, 3 Sep 2021 05:19:50 -0700",
+        "entry: do less",
+        "",
+        "Because.",
+        "",
+        "Signed-off-by: Zhen Lei <thunder.leizhen@huawei.com>",
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["quoted-printable", "base64", "8bit"])
+def test_an_encoded_mail(encoding: str, export: Export, tree: Tree, tmp_path: Path) -> None:
+    mail = EmailMessage()
+    mail["From"] = "Jörg Müller <jm@kernel.org>"
+    mail["Date"] = "Fri, 3 Sep 2021 05:19:50 +0200"
+    mail["Subject"] = "[PATCH] entry: für \u202eall\x1b[31m"
+    mail["Content-Type"] = "text/plain; charset=utf-8"
+    mail["Content-Transfer-Encoding"] = encoding
+    body = f"Grüße\n---\n{diff_of(export()[0])}".replace("\n", "\r\n").encode()
+    if encoding == "base64":
+        body = base64.encodebytes(body)
+    elif encoding == "quoted-printable":
+        body = body.replace(b"=", b"=3D").replace(b"\r\n", b"=0D\r\n")
+    series = read_patches([write(tmp_path / "x.eml", mail.as_bytes().rstrip() + b"\n\n" + body)])
+    # git itself takes [31m out, as it does any brackets at the head of a subject.
+    assert subjects(series)[0].startswith("entry: für all")
+    assert subjects(series)[0].isprintable()
+    tree.apply(series)
+    assert tree.show("%an %b") == "Jörg Müller Grüße"
+    assert "\r" not in (tree.folder / ENTRY).read_bytes().decode()
+
+
+def test_a_mail_without_a_date_or_an_address(export: Export, tree: Tree, tmp_path: Path) -> None:
+    head = "From: lei at kernel.org (Zhen Lei)\nSubject: [PATCH] x\n\n"
+    tree.apply(read_patches([write(tmp_path / "x.eml", head + diff_of(export()[0]))]))
+    assert tree.show("%an %ae %at") == "Zhen Lei lei@kernel.org 0"
+
+
+@pytest.mark.parametrize("date", ["soon", "Fri, 3 Sep 3021 05:19:50 +0000", "32 Foo 2021"])
+def test_a_date_git_would_refuse(date: str, export: Export, tree: Tree, tmp_path: Path) -> None:
+    head = f"From: A <a@b.org>\nDate: {date}\nSubject: [PATCH] x\n\n"
+    tree.apply(read_patches([write(tmp_path / "x.eml", head + diff_of(export()[0]))]))
+    assert tree.show("%at") == "0"
+
+
+def test_a_mail_that_is_not_in_utf_8(export: Export, tree: Tree, tmp_path: Path) -> None:
+    head = (
+        b"From: =?iso-8859-1?q?J=F6rg?= <a@b.org>\nSubject: =?iso-8859-2?q?h=B1?=\n"
+        b"Content-Type: text/plain; charset=iso-8859-2\n\nB\xb1h.\n---\n"
+    )
+    series = read_patches([write(tmp_path / "x.eml", head + diff_of(export()[0]).encode())])
+    assert subjects(series) == ["h\u0105"]
+    tree.apply(series)
+    assert tree.show("%an %b") == "J\u00f6rg B\u0105h."
+
+
+def test_a_mail_in_an_encoding_nobody_knows(export: Export, tree: Tree, tmp_path: Path) -> None:
+    head = (
+        b"From: A <a@b.org>\nSubject: =?none?q?h=E4?=\nDate: Fri, 3 Sep 2021 05:19:50 +0000\n"
+        b"Content-Type: text/plain; charset=none\n\nB\xe4h.\n---\n"
+    )
+    series = read_patches([write(tmp_path / "x.eml", head + diff_of(export()[0]).encode())])
+    assert subjects(series) == ["h\ufffd"]
+    tree.apply(series)
+    assert tree.show("%b") == "B\ufffdh."
+
+
+def test_a_mail_with_a_second_from_in_its_text(export: Export, tree: Tree, tmp_path: Path) -> None:
+    text = export("-N")[0].read_text()
+    body = text.partition("\n")[2].replace("Because.", "From me Mon Sep 17 00:00:00 2001\nx")
+    series = read_patches([write(tmp_path / "x.eml", body)])
+    tree.apply(series)
+    assert "From me Mon" in tree.show("%b")
+
+
+def test_patches_without_a_number_stay_where_they_are(export: Export, tmp_path: Path) -> None:
+    one, two, _ = export()
+    fix = write(tmp_path / "fix.patch", diff_of(two))
+    two.write_text(two.read_text().replace("2/3", "2/2"))
+    one.write_text(one.read_text().replace("1/3", "1/2"))
+    series = read_patches([two, fix, one])
+    assert subjects(series) == ["entry: do less", "fix", "entry: do nothing"]
+
+
+def test_a_new_link_inside_the_tree_and_binary_files_are_fine(tree: Tree, tmp_path: Path) -> None:
+    made = Tree(tmp_path / "made")
+    (made.folder / "arch/link").symlink_to("../init/main.c")
+    (made.folder / "logo").write_bytes(bytes(range(256)))
+    made.git("mv", "init/main.c", "init/other file.c")
+    made.commit("link\n\nfrom ../../etc")
+    made.git("format-patch", "-1", "-o", str(tmp_path / "out"))
+    tree.apply(read_patches([tmp_path / "out"]))
+    assert tree.show() == made.show()
+
+
+@pytest.mark.parametrize(
+    ("subject", "version"),
+    [
+        ("[PATCHv3 1/1] x", 3),
+        ("[RFC PATCH v3 1/1] x", 3),
+        ("[PATCH net-next V3 01/01] x", 3),
+        ("[PATCH RESEND v3 1/1] x", 3),
+        ("[PATCH 1/1 v3] x", 3),
+        ("[PATCH v6.6.y 1/1] x", 1),
+        ("[PATCH rv64 1/1] x v3 [v3]", 1),
+    ],
+)
+def test_where_a_version_is_written(
+    subject: str, version: int, export: Export, tmp_path: Path
+) -> None:
+    head, diff = "From: A <a@b.org>\nSubject: ", diff_of(export()[0])
+    one = write(tmp_path / "1.eml", f"{head}{subject}\n\n{diff}")
+    two = write(tmp_path / "2.eml", f"{head}[PATCH v2 1/1] x\n\n{diff}")
+    assert read_patches([one, two]).notes == (
+        f"took v{max(version, 2)}, left out v{min(version, 2)}",
+    )
+
+
+# What is wrong with them.
+
+
+def numbers(text: str) -> str:
+    """A diff whose tabs are gone, as a page rendered as text has it."""
+    return "\n".join(line.lstrip(" \t") for line in text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        numbers,
+        lambda text: text.replace("\n \t", "\n"),
+        lambda text: text.replace(" \tline 4;\n", ""),
+        lambda text: text.replace(" \tline 4;\n", " \tline\n4;\n"),
+        lambda text: text.replace("+\tless = &current;\n", "+\tless =\n +\t&current;\n"),
+        lambda text: text.replace("-2,7 +2,7", "-2,6 +2,6"),
+        lambda text: text.replace("-2,7 +2,7", "-2,6 +2,8"),
+        lambda text: text.replace("-2,7 +2,7 @@", "-2,7\n+2,7 @@"),
+        lambda text: text[: text.index(" \tline 8;")],
+    ],
+)
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_damaged_hunk_is_named(
+    damage: Callable[[str], str], bare: bool, export: Export, tmp_path: Path
+) -> None:
+    text = export("-N")[0].read_text()
+    head, diff = text[: text.index("diff --git")], text[text.index("diff --git") :]
+    file = write(tmp_path / "x.patch", ("" if bare else head) + damage(diff))
+    line = 1 + file.read_text().split("\n").index(
+        next(line for line in file.read_text().split("\n") if line.startswith("@@"))
+    )
+    raised = error(file)
+    subject = "x" if bare else "entry: do less"
+    assert raised.sentence == (
+        f"Patch 1 ({subject}) is damaged: the hunk at line {line} of {file} for {ENTRY}"
+        " does not have the lines its header promises."
+    )
+    assert "b4 am" in raised.remedy
+
+
+def test_the_line_of_a_damaged_hunk_is_that_of_the_mbox(export: Export, tmp_path: Path) -> None:
+    one, two, three = export()
+    two.write_text(two.read_text().replace(" \tline 36;\n", "line 36;\n"))
+    file = concatenated([one, two, three], tmp_path / "all.mbox")
+    second = one.read_text().count("\n") + two.read_text()[: two.read_text().rindex("@@ -")].count(
+        "\n"
+    )
+    assert f"hunk at line {second + 1} of {file} for" in error(file).sentence
+
+
+def test_the_line_of_an_encoded_mail_is_that_of_its_diff(export: Export, tmp_path: Path) -> None:
+    diff = diff_of(export()[0]).replace(" \tline 4;\n", "")
+    head = "From: A <a@b.org>\nSubject: x\nContent-Transfer-Encoding: base64\n\n"
+    file = write(tmp_path / "x.eml", head + base64.encodebytes(diff.encode()).decode())
+    assert f"hunk at line 5 of the diff in {file} for" in error(file).sentence
+
+
+def test_what_a_web_page_makes_of_current(export: Export, tmp_path: Path) -> None:
+    file = export(count=1)[0]
+    file.write_text(file.read_text().replace("&current", "¤t"))
+    raised = error(file)
+    assert f"of {file} has ¤t where &current must have been" in raised.sentence
+    assert "b4 am" in raised.remedy
+
+
+def test_a_hunk_without_a_file(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.patch", "diff -u a b\n@@ -1 +1 @@\n-a\n+b\n")
+    assert f"the hunk at line 2 of {file} does not" in error(file).sentence
+
+
+def test_messages_pasted_together(export: Export, tmp_path: Path) -> None:
+    one, two, _ = (diff_of(file) for file in export())
+    marks = (f"commit {'a' * 40}\n", f"commit {'b' * 40}\n")
+    log = write(tmp_path / "log.patch", f"{marks[0]}\n{one}\n{marks[1]}\n{two}")
+    assert "pasted together" in error(log).sentence
+    page = write(tmp_path / "page.txt", f"* [PATCH] x\n{one}\n^ permalink raw reply\t[flat]\n")
+    assert "pasted together" in error(page).sentence
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "is empty"),
+        (b" \n\n", "is empty"),
+        (b"\0\1\2", "is a binary file"),
+        ("diff --git a/x b/x\n".encode("utf-16"), "is a binary file"),
+        (gzip.compress(b"diff"), "compressed or an archive"),
+        (b"hello\nworld\n", "has no patch in it"),
+        (b"<!DOCTYPE html>\n<pre>diff --git a/x b/x\n", "is a web page"),
+        (b"From: A <a@b>\nSubject: Re: x\n\ndiff --git a/x b/x\n", "(skipped 1 reply)"),
+        (b"From: A <a@b>\nSubject: [PATCH 0/2] x\n\ntext\n", "skipped cover letter '[PATCH 0/2]"),
+        (b"From: A <a@b>\nSubject: x\n\ntext\n", "skipped 'x': it has no diff"),
+        (b"diff --git a/x b/x\n--- a/x\n+++ b/x\n", "the hunk at line 4 of"),
+        (
+            b"--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n",
+            "git apply cannot read it",
+        ),
+    ],
+)
+def test_a_file_without_a_patch(data: bytes, words: str, tmp_path: Path) -> None:
+    assert words in error(write(tmp_path / "x", data)).sentence
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    assert error(tmp_path / "x.mbox").sentence == f"{tmp_path / 'x.mbox'} does not exist."
+    (tmp_path / "empty").mkdir()
+    assert "has no *.patch" in error(tmp_path / "empty").sentence
+    assert "has no patch in it" in error().sentence
+
+
+def test_a_tar_file(export: Export, tmp_path: Path) -> None:
+    export()
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        tar.add(tmp_path / "out", "out")
+    raised = error(tmp_path / "x.tar")
+    assert "archive" in raised.sentence
+    assert raised.remedy.startswith("Unpack it.")
+
+
+def test_a_patch_that_is_missing(export: Export) -> None:
+    one, _, three = export()
+    assert error(three, one).sentence == "Patch 2 of 3 is missing."
+    assert error(one).sentence == "Patch 2 of 3 is missing."
+
+
+def test_a_patch_that_is_there_twice(export: Export) -> None:
+    one, two, three = export()
+    assert error(one, two, three, one).sentence == f"Patch 1 is there twice: {one} and {one}."
+
+
+def test_two_bases(export: Export) -> None:
+    one, two = export()[:2]
+    for number, file in enumerate((one, two), 1):
+        text = file.read_text().replace(f"{number}/3", f"{number}/2")
+        file.write_text(f"{text}\nbase-commit: {str(number) * 40}\n")
+    series = read_patches([one, two])
+    assert series.base_commit == "1" * 40
+    assert series.notes == (f"the messages name {'1' * 40}, {'2' * 40}: took the first",)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("one.patch -p0", "'-p0'; only -p1"),
+        ("one.patch -R", "'-R'; only -p1"),
+        ("two.patch", "not a file there"),
+        ("/etc/passwd", "outside its folder"),
+        ("../out.patch", "outside its folder"),
+        ("sub/../one.patch", "outside its folder"),
+        ("loop.patch", "not a file there"),
+        ("x" * 5000, "not a file there"),
+        ("link.patch", "outside its folder"),
+        ("# nothing", "names no patch"),
+    ],
+)
+def test_a_quilt_series_kentry_does_not_take(line: str, words: str, tmp_path: Path) -> None:
+    write(tmp_path / "out.patch", "x")
+    write(tmp_path / "q/one.patch", "x")
+    (tmp_path / "q/sub").mkdir()
+    (tmp_path / "q/link.patch").symlink_to("../out.patch")
+    (tmp_path / "q/loop.patch").symlink_to("loop.patch")
+    write(tmp_path / "q/series", f"# first\n{line}\n")
+    raised = error(tmp_path / "q")
+    assert words in raised.sentence
+    if "names no patch" not in words:
+        assert f"Line 2 of {tmp_path / 'q/series'}" in raised.sentence
+
+
+HUNK = "@@ -0,0 +1 @@\n+x\n"
+NEW = "new file mode 100644\n--- /dev/null\n"
+
+
+@pytest.mark.parametrize(
+    ("diff", "path"),
+    [
+        (f"diff --git a/../x b/../x\n{NEW}+++ b/../x\n{HUNK}", "../x"),
+        (f"diff --git a/x b/x\n{NEW}+++ b/arch/../../x\n{HUNK}", "arch/../../x"),
+        (f'diff --git a/x b/x\n{NEW}+++ "b/\\056\\056/x"\n{HUNK}', "../x"),
+        (f"diff --git a/.git/config b/.git/config\n{NEW}+++ b/.git/config\n{HUNK}", ".git/config"),
+        (f"--- /dev/null\n+++ /etc/passwd\n{HUNK}", "/etc/passwd"),
+        (f"--- /dev/null\n+++ b//etc/passwd\n{HUNK}", "/etc/passwd"),
+        ("diff --git a/x b/x\nrename from x\nrename to ../y\n", "../y"),
+        ("diff --git a/x b/x\ncopy from /etc/passwd\ncopy to y\n", "/etc/passwd"),
+    ],
+)
+def test_a_patch_that_leaves_the_tree(diff: str, path: str, tmp_path: Path) -> None:
+    raised = error(write(tmp_path / "evil.patch", diff))
+    assert raised.sentence == f"Patch 1 (evil) changes {path}, which is outside the kernel tree."
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "fine"),
+    [
+        ("a/link", "../x", True),
+        ("a/link", "b/../../x", True),
+        ("a/link", "../../x", False),
+        ("link", "/etc/passwd", False),
+        ("link", "..", False),
+        ("link", "a/../../x", False),
+    ],
+)
+def test_a_link_that_leads_out_of_the_tree(
+    name: str, target: str, fine: bool, tree: Tree, tmp_path: Path
+) -> None:
+    made = Tree(tmp_path / "made")
+    (made.folder / name).parent.mkdir(exist_ok=True)
+    (made.folder / name).symlink_to(target)
+    made.commit("evil")
+    made.git("format-patch", "-1", "-o", str(tmp_path / "out"))
+    if fine:
+        tree.apply(read_patches([tmp_path / "out"]))
+        assert os.readlink(tree.folder / name) == target
+        return
+    assert error(tmp_path / "out").sentence == (
+        f"Patch 1 (evil) makes {name} a symbolic link to '{target}',"
+        " which is outside the kernel tree."
+    )
+
+
+def test_a_link_whose_target_cannot_be_read(tmp_path: Path) -> None:
+    diff = "diff --git a/x b/x\nnew file mode 120000\nindex 0000000..1234567\nGIT binary patch\n"
+    assert "makes x a symbolic link" in error(write(tmp_path / "x", diff)).sentence
+
+
+def test_a_removed_line_that_looks_like_a_name(tree: Tree, tmp_path: Path) -> None:
+    tree.write("x.sql", "-- ../../x\n")
+    tree.commit("sql")
+    diff = "--- a/x.sql\n+++ b/x.sql\n@@ -1 +1 @@\n--- ../../x\n+++ ../../y\n"
+    tree.apply(read_patches([write(tmp_path / "x.patch", diff)]))
+    assert (tree.folder / "x.sql").read_text() == "++ ../../y\n"
+
+
+# Why git am refused one.
+
+
+def refusal(tree: Tree, series: PatchSeries, place: int = 0) -> str:
+    message = series.patches[place].message
+    done = tree.am(message)
+    assert done.returncode != 0
+    return explain_rejection(done.stderr + done.stdout, message)
+
+
+def test_the_hunk_that_does_not_match(export: Export, tree: Tree) -> None:
+    tree.write(ENTRY, TEXT.replace("line 35;", "other;"))
+    tree.commit("other")
+    assert refusal(tree, read_patches(export()), 1) == (
+        f"hunk 2 of 2 for {ENTRY} (at line 32) does not match the file"
+    )
+
+
+def test_a_file_that_is_not_there(export: Export, tree: Tree) -> None:
+    tree.git("rm", "-q", ENTRY)
+    tree.commit("gone")
+    assert refusal(tree, read_patches(export())) == f"{ENTRY} does not exist in the tree"
+
+
+def test_a_file_that_is_there_already(tree: Tree, tmp_path: Path) -> None:
+    diff = f"diff --git a/init/main.c b/init/main.c\n{NEW}+++ b/init/main.c\n{HUNK}"
+    series = read_patches([write(tmp_path / "x", diff)])
+    assert refusal(tree, series) == "init/main.c is already there"
+
+
+@pytest.mark.parametrize(
+    ("stderr", "clause"),
+    [
+        ("error: corrupt patch at line 12\n", "its diff is damaged at line 12"),
+        ("error: corrupt patch at .git/rebase-apply/patch:9\n", "its diff is damaged at line 9"),
+        ("error: a b.c: patch does not apply\n", "the change to a b.c does not match the file"),
+        ("error: invalid path '../x'\n", "it changes ../x, which is outside the tree"),
+        ("error: patch failed: x.c:3\n", "the hunk for x.c at line 3 does not match the file"),
+        ("Applying: x\nerror: something new.\nerror: more\n", "something new"),
+        ("Applying: x\nfatal: disk is full\n", "disk is full"),
+        ("Patch is empty.\n", "Patch is empty"),
+        ("", "git am gave no reason"),
+    ],
+)
+def test_other_words_of_git(stderr: str, clause: str) -> None:
+    assert explain_rejection(stderr, b"@@ -damaged") == clause
+
+
+# Documents that are no patch, one that is, and one that was.
+
+SEEDS = Path(os.environ.get("KENTRY_SEEDS", "/nonexistent"))
+needs_seeds = pytest.mark.skipif(
+    "KENTRY_SEEDS" not in os.environ, reason="KENTRY_SEEDS does not name a folder of documents"
+)
+
+
+@needs_seeds
+def test_the_archive_page_among_the_seeds(tmp_path: Path) -> None:
+    series = read_patches([SEEDS / "arm64-el0-svc-likely.patch.txt"])
+    assert subjects(series) == ["arm64: entry: Improve the performance of system calls"]
+    tree = Tree(tmp_path / "tree")
+    # What its two hunks are about, at their lines; nothing else of that file is needed.
+    lines = ["\n"] * 800
+    for hunk in series.patches[0].message.decode().split("\n@@ -")[1:]:
+        at = int(hunk.split(",")[0]) - 1
+        for line in hunk.partition("\n-- \n")[0].split("\n")[1:]:
+            if line[:1] != "+":
+                lines[at] = f"{line[1:]}\n"
+                at += 1
+    tree.write("arch/arm64/kernel/entry-common.c", "".join(lines))
+    tree.commit("entry-common.c")
+    tree.apply(series)
+    assert tree.show("%an <%ae> %aD") == (
+        "Zhen Lei <thunder.leizhen@huawei.com> Fri, 3 Sep 2021 05:19:50 -0700"
+    )
+    text = (tree.folder / "arch/arm64/kernel/entry-common.c").read_text()
+    assert text.count("if (likely(ec == ESR_ELx_EC_SVC") == 2
+
+
+@needs_seeds
+def test_the_stripped_page_among_the_seeds() -> None:
+    raised = error(SEEDS / "arm64-sve-trap-timeout-series.txt")
+    assert "is damaged: the hunk at line 160 of " in raised.sentence
+    assert "arch/arm64/include/asm/fpsimd.h" in raised.sentence
+
+
+@needs_seeds
+def test_the_other_seeds_have_no_patch() -> None:
+    for seed in SEEDS.iterdir():
+        if not seed.name.startswith("arm64-"):
+            assert "has no patch in it" in error(seed).sentence
