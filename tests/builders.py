@@ -11,6 +11,7 @@ from kentry.recording import (
     Metric,
     Recording,
 )
+from kentry.series import Outcome, Problem
 
 KERNEL = {
     "spec": "debian:6.12",
@@ -87,4 +88,35 @@ def recording(
         options=dict(OPTIONS),
         code=code,
         cases=results,
+    )
+
+
+SOURCE = {
+    "kind": "source",
+    "package": "linux-source-6.12",
+    "version": "6.12.95-1",
+    "config": "tiny",
+    "config_set": "CONFIG_AUDIT=y CONFIG_SECCOMP=n",
+    "linker": "GNU ld (GNU Binutils for Debian) 2.40",
+}
+
+
+def built(
+    cases: Mapping[str, Functions],
+    samples: Mapping[str, Mapping[int, int]] | None = None,
+    **kernel: object,
+) -> Recording:
+    """A recording of a kernel that was built from Debian's source, as series are."""
+    facts = {"spec": "source:6.12", "release": "6.12.95", "origin": SOURCE}
+    return recording(cases, samples, {**facts, **kernel})
+
+
+def outcome(patch: int, subject: str, *found: Recording | tuple[str, Problem]) -> Outcome:
+    """A row of a series: what was measured, or an architecture's name and why it was not."""
+    return Outcome(
+        patch,
+        subject,
+        f"{patch:040x}",
+        {one.kernel["arch"]: one for one in found if isinstance(one, Recording)},
+        dict(one for one in found if not isinstance(one, Recording)),
     )

@@ -26,7 +26,7 @@ def cache_dir(*parts: str) -> Path:
     if not base:
         xdg = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         base = os.path.join(xdg, "kentry")
-    folder = Path(base, *parts)
+    folder = Path(base, *parts).absolute()
     with no_space_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -120,3 +120,19 @@ def config_differs(changed: int, gone: int, new: int, named: list[str]) -> Cavea
 def config_unknown(whose: str) -> Caveat:
     """A config that might differ is not known."""
     return _caveat("config-unknown", f"{whose} config is not known, so it may differ")
+
+
+def series_note(text: str) -> Caveat:
+    """How the patches of a series were read."""
+    return _caveat("series", text)
+
+
+def other_base(wanted: str, base: str) -> Caveat:
+    """The patches were made for another source than they are measured on."""
+    return _caveat("other-base", f"the patches name base-commit {wanted[:12]}; measured on {base}")
+
+
+def left_out(numbers: list[int]) -> Caveat:
+    """Patches that later ones are measured without."""
+    named = ", ".join(map(str, numbers))
+    return _caveat("left-out", f"what follows is measured without patch {named}: not applied")

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from types import FrameType
 
 from kentry import __version__
-from kentry.commands import annotate, diff, doctor, record
+from kentry.commands import ablate, annotate, diff, doctor, record, series
 from kentry.errors import KentryError, UserError
 from kentry.progress import set_quiet
 
-COMMANDS = (record, diff, annotate, doctor)
+COMMANDS = (record, diff, series, ablate, annotate, doctor)
 
 log = logging.getLogger("kentry")
 

@@ -46,6 +46,14 @@ class KernelError(KentryError):
     """A kernel image, or its symbols, cannot be used."""
 
 
+class BuildError(KentryError):
+    """A kernel could not be built from its source."""
+
+
+class PatchError(KentryError):
+    """A patch does not apply."""
+
+
 class GuestError(KentryError):
     """The guest did not get to its end mark: nothing was measured."""
 

@@ -12,8 +12,13 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import main
+from kentry.compare import compare
 from kentry.recording import read_recording
+from kentry.report.changelog import comparison_changelog, series_changelog
+from kentry.report.series import series_text
 from kentry.report.text import recording_table
+from kentry.series import NO_BUILD, Problem, Series, tabulate
+from tests.builders import outcome
 
 HERE = Path(__file__).parent
 OLD, NEW = "arm64-6.1.json", "arm64-6.12.json"
@@ -54,3 +59,39 @@ def test_output(
 
 def test_the_table_of_a_recording() -> None:
     check("record.txt", recording_table(read_recording(HERE / NEW)))
+
+
+def a_series() -> Series:
+    """Real recordings as rows: a change, a cosmetic patch, one that fails, a way back."""
+    old, new = (read_recording(HERE / name) for name in (OLD, NEW))
+    failed = Problem(
+        NO_BUILD,
+        "does not build: arch/arm64/kernel/syscall.c:52:9: error: implicit declaration of"
+        " function 'el0_svc_uncommon' [-Werror=implicit-function-declaration]",
+        "arch/arm64/kernel/syscall.c: In function 'do_el0_svc':\n"
+        "arch/arm64/kernel/syscall.c:52:9: error: implicit declaration",
+    )
+    rows = [
+        outcome(0, "baseline", old),
+        outcome(1, "arm64: entry: convert to generic entry", new),
+        outcome(2, "arm64: entry: rename what nobody will ever call by its old name again", new),
+        outcome(3, "arm64: syscall: call el0_svc_uncommon()", ("arm64", failed)),
+        outcome(4, 'Revert "arm64: entry: convert to generic entry"', old),
+        outcome(5, "arm64: entry: convert to generic entry, again", new),
+    ]
+    return tabulate(
+        rows, {"base": "debian:6.1", "change-id": "20260101-generic-entry-0a1b2c3d4e5f"}
+    )
+
+
+def test_the_table_of_a_series() -> None:
+    check("series.txt", series_text(a_series(), functions=True))
+
+
+def test_the_changelog_of_a_series() -> None:
+    check("series-changelog.txt", series_changelog(a_series()))
+
+
+def test_the_changelog_of_a_comparison() -> None:
+    old, new = (read_recording(HERE / name) for name in (OLD, NEW))
+    check("diff-changelog.txt", comparison_changelog(compare(old, new)))

@@ -24,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("new", metavar="NEW", help="likewise")
     parser.add_argument("--json", action="store_true", help="print kentry/comparison/1")
     parser.add_argument(
+        "--changelog",
+        action="store_true",
+        help="print text for a commit message, at most 75 columns",
+    )
+    parser.add_argument(
         "--functions", choices=("some", "all"), default="some", help="how many rows a table"
     )
     parser.add_argument(
@@ -43,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from kentry.cases import match
     from kentry.compare import compare, to_json
     from kentry.recording import dump
+    from kentry.report.changelog import comparison_changelog
     from kentry.report.text import FUNCTIONS_SHOWN, comparison_text
 
     old = measuring.obtain(args.old, args)
@@ -53,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     comparison = compare(old, new, names if wanted else None)
     if args.json:
         sys.stdout.write(dump(to_json(comparison)))
+    elif args.changelog:
+        sys.stdout.write(comparison_changelog(comparison))
     else:
         shown = FUNCTIONS_SHOWN if args.functions == "some" else None
         sys.stdout.write(comparison_text(comparison, shown))

@@ -9,14 +9,18 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError
+
+if TYPE_CHECKING:
+    from kentry.arch import Arch
 
 NAME = "doctor"
 HELP = "say what is missing here, and the command that installs it"
 
-# A distribution's kernel package with what is unpacked of it, and its recordings.
-_SPACE_WANTED_MIB = 1024
+# A kernel's source with what is built of it; a distribution's package takes a tenth.
+_SPACE_WANTED_MIB = 4096
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,16 @@ def _look() -> Iterator[Finding]:
             f"{arch.name}: emulator",
             lambda arch=arch: f"QEMU {find_emulator(arch, 'installed').version}",  # type: ignore[misc]
         )
+        yield _try(f"{arch.name}: kernel builds", lambda arch=arch: _builds(arch))  # type: ignore[misc]
     for program, package in (
         ("apt-get", "apt"),
         ("dpkg-deb", "dpkg"),
+        ("git", "git"),
         ("setpriv", "util-linux"),
         ("prlimit", "util-linux"),
     ):
         yield _program(program, package)
+    yield Finding("builds confined", _confined())
     yield _try("Debian mirror", _mirror)
     yield _try("cache", _cache)
 
@@ -83,6 +90,19 @@ def _program(program: str, package: str) -> Finding:
     from kentry.run import need
 
     return _try(program, lambda: need(program, package))
+
+
+def _builds(arch: Arch) -> str:
+    from kentry.kernels import toolchain
+
+    toolchain.check_tools(arch)
+    return toolchain.find(arch, "gcc").identity[0]
+
+
+def _confined() -> str:
+    from kentry.kernels import sandbox
+
+    return "by bubblewrap" if sandbox.works() else "no: bubblewrap is missing or not allowed here"
 
 
 def _mirror() -> str:

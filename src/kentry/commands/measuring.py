@@ -17,11 +17,16 @@ from kentry.errors import RecordingError, UserError
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
+    from kentry.kernels.config import Request
     from kentry.kernels.kernel import Kernel
+    from kentry.progress import Update
     from kentry.recording import Recording
     from kentry.targets.target import Options, Target
 
-SPEC_HELP = "debian:6.12, deb:FILE, image:FILE[,symbols=vmlinux][,config=FILE] or running"
+SPEC_HELP = (
+    "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
+    " image:FILE[,symbols=vmlinux][,config=FILE] or running"
+)
 MAX_WINDOWS = 1_000_000
 MAX_SECONDS = 1e6
 
@@ -37,11 +42,15 @@ def add_case_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, *, many_arches: bool = False) -> None:
     """How to measure."""
     group = parser.add_argument_group("measuring")
-    group.add_argument("--arch", metavar="A", help="x86_64, arm64 or riscv64; this machine's own")
+    several = "; several with commas" if many_arches else ""
+    group.add_argument(
+        "--arch", metavar="A", help=f"x86_64, arm64 or riscv64; this machine's own{several}"
+    )
     add_case_argument(parser)
+    add_build_arguments(parser)
     group.add_argument(
         "--windows", type=_windows, default=1000, metavar="N", help="windows a case (1000)"
     )
@@ -73,6 +82,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="count every instruction a second way and compare (slow)",
     )
     group.add_argument("--fake", type=Path, metavar="DIR", help=argparse.SUPPRESS)
+
+
+def add_build_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to build what is named by its source (source:, tree:)."""
+    group = parser.add_argument_group("building (source: and tree:)")
+    group.add_argument(
+        "--config",
+        default="tiny",
+        metavar="tiny|distro|FILE",
+        help="the kernel's config: kentry's smallest, Debian's own trimmed, or a .config (tiny)",
+    )
+    group.add_argument(
+        "--set",
+        dest="sets",
+        metavar="CONFIG_X=y",
+        action="append",
+        default=[],
+        help="a config option on top of it: y, n, m or a value; may be given again",
+    )
+    group.add_argument(
+        "--compiler", default="gcc", metavar="NAME", help="gcc, gcc-12, clang, clang-19 (gcc)"
+    )
+
+
+def request_of(args: argparse.Namespace) -> Request:
+    """The building arguments as a Request; UserError where one is badly written."""
+    from kentry.kernels.config import Request, parse_set
+
+    for text in args.sets:
+        parse_set(text)
+    return Request(args.config, tuple(args.sets), args.compiler)
 
 
 def _windows(text: str) -> int:
@@ -116,6 +156,16 @@ def arch_of(args: argparse.Namespace) -> Arch:
     from kentry.arch import find_arch, host_arch
 
     return find_arch(args.arch) if args.arch else host_arch()
+
+
+def arches_of(args: argparse.Namespace) -> list[Arch]:
+    """Every one of --arch A,B, once each, or this machine's own."""
+    from kentry.arch import find_arch, host_arch
+
+    if not args.arch:
+        return [host_arch()]
+    found = [find_arch(name) for name in args.arch.split(",")]
+    return list({arch.name: arch for arch in found}.values())
 
 
 def is_spec(text: str) -> bool:
@@ -178,22 +228,36 @@ def obtain(text: str, args: argparse.Namespace) -> Recording:
 
 
 def _record(spec: str, args: argparse.Namespace, *, reuse: bool) -> Recording:
-    from kentry.cache import cache_dir
     from kentry.kernels.resolve import resolve
-    from kentry.measure import measure
     from kentry.progress import progress
-    from kentry.recording import read_recording, write_recording
 
     arch = arch_of(args)
     options = options_of(args, arch)
     with progress(f"{spec} ({arch.name})") as update:
-        kernel = resolve(spec, arch, update)
-        kept = cache_dir("recordings") / f"{_content_key(kernel, arch, options, args)}.json"
-        if reuse and kept.exists():
-            with contextlib.suppress(RecordingError):
-                return read_recording(kept)
-        recording = measure(kernel, _target(arch, args), options, update)
-        write_recording(recording, kept)
+        kernel = resolve(spec, arch, update, request_of(args))
+        return measured(kernel, arch, options, args, update, reuse=reuse)
+
+
+def measured(
+    kernel: Kernel,
+    arch: Arch,
+    options: Options,
+    args: argparse.Namespace,
+    update: Update,
+    *,
+    reuse: bool,
+) -> Recording:
+    """Measures a kernel, or takes from the cache what that gave before."""
+    from kentry.cache import cache_dir
+    from kentry.measure import measure
+    from kentry.recording import read_recording, write_recording
+
+    kept = cache_dir("recordings") / f"{_content_key(kernel, arch, options, args)}.json"
+    if reuse and kept.exists():
+        with contextlib.suppress(RecordingError):
+            return read_recording(kept)
+    recording = measure(kernel, _target(arch, args), options, update)
+    write_recording(recording, kept)
     return recording
 
 

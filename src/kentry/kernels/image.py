@@ -28,7 +28,8 @@ _CACHE_VERSION = 1
 class Source:
     """An image and what came with it: the spec, files beside the image, where it is from.
 
-    `image_sha256` is given where it has just been computed.
+    `image_sha256` is given where it has just been computed, `vmlinux_name` where the path
+    is a place in the cache, which says nothing.
     """
 
     spec: str
@@ -36,6 +37,7 @@ class Source:
     image_sha256: str | None = None
     config: Path | None = None
     vmlinux: Path | None = None
+    vmlinux_name: str = ""
     system_map: Path | None = None
     origin: dict[str, str] = field(default_factory=dict)
 
@@ -160,7 +162,7 @@ def _symbols(
     if source.vmlinux:
         update(None, f"reading the symbols of {source.vmlinux.name}")
         found = symbols.of_vmlinux(source.vmlinux, arch, examined.banner, examined.build_id)
-        return found, f"vmlinux {source.vmlinux}"
+        return found, f"vmlinux {source.vmlinux_name or source.vmlinux}"
     table = folder / f"symbols-{_CACHE_VERSION}"
     try:
         return _cached_table(table), "kallsyms"

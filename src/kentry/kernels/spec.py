@@ -27,11 +27,10 @@ KINDS = {
         Kind("deb", "deb:linux-image.deb"),
         Kind("image", "image:Image,symbols=vmlinux", options=("symbols", "config")),
         Kind("running", "running", takes_value=False),
+        Kind("source", "source:6.12", options=("config", "compiler")),
+        Kind("tree", "tree:~/linux@HEAD", options=("config", "compiler")),
     )
 }
-
-# Kinds that the design has and this version does not.
-_LATER = ("tree", "source")
 
 # debian: also takes the ends of what there is for an architecture.
 OLDEST, NEWEST = "oldest", "newest"
@@ -73,16 +72,11 @@ def parse(text: str) -> Spec:
 
 
 def _kind(name: str, text: str) -> Kind:
-    if name in _LATER:
-        raise UserError(
-            f"'{text}' cannot be used: kernels built from source are not supported by this"
-            " version of kentry yet.",
-            f"Build it, then use image: as in {KINDS['image'].example}.",
-        )
     if name in KINDS:
         return KINDS[name]
     examples = ", ".join(kind.example for kind in KINDS.values())
     hint = f"For the file itself write image:{text}. " if Path(text).is_file() else ""
+    hint = f"For the source tree write tree:{text}. " if Path(text).is_dir() else hint
     raise UserError(f"Unknown kernel spec '{text}'.", f"{hint}Use one like: {examples}.")
 
 

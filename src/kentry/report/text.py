@@ -34,8 +34,8 @@ def recording_table(recording: Recording) -> str:
     firmware = any(_firmware(case) for case in recording.cases)
     extra = f"{'firmware':>10}" if firmware else ""
     lines = [
-        *_kernel_lines(recording),
-        *_target_lines(recording),
+        *kernel_lines(recording),
+        *target_lines(recording),
         "",
         f"{'case':<{width}} {'instructions':>13}{extra} {'windows':>12}  other windows",
     ]
@@ -45,10 +45,10 @@ def recording_table(recording: Recording) -> str:
             f"{case.name:<{width}} {case.metrics[INSTRUCTIONS].value:>13}{more}"
             f" {_share(case):>12}  {_others(case)}".rstrip()
         )
-    return "\n".join([*lines, *_caveat_lines(_all_caveats(recording))]) + "\n"
+    return "\n".join([*lines, *caveat_lines(_all_caveats(recording))]) + "\n"
 
 
-def _kernel_lines(recording: Recording, label: str = "") -> list[str]:
+def kernel_lines(recording: Recording, label: str = "") -> list[str]:
     """Which kernel, in two lines: one would be wider than a mail."""
     kernel = recording.kernel
     indent = " " * len(label)
@@ -58,7 +58,8 @@ def _kernel_lines(recording: Recording, label: str = "") -> list[str]:
     ]
 
 
-def _target_lines(recording: Recording) -> list[str]:
+def target_lines(recording: Recording) -> list[str]:
+    """The emulator and its cpu model: they belong to the numbers."""
     target = recording.target
     return [target["emulator"], f"-cpu {target.get('cpu', '?')}"]
 
@@ -95,7 +96,8 @@ def _all_caveats(recording: Recording) -> list[Caveat]:
     return recording.caveats + [caveat for case in recording.cases for caveat in case.caveats]
 
 
-def _caveat_lines(caveats: Iterable[Caveat]) -> list[str]:
+def caveat_lines(caveats: Iterable[Caveat]) -> list[str]:
+    """An empty line and the caveats, as they stand under every result."""
     lines = [""]
     for caveat in caveats:
         lines += textwrap.wrap(
@@ -114,8 +116,8 @@ def comparison_text(comparison: Comparison, shown: int | None = FUNCTIONS_SHOWN)
     `shown` rows a function table, None for all of them.
     """
     lines = [
-        *_kernel_lines(comparison.old, "old: "),
-        *_kernel_lines(comparison.new, "new: "),
+        *kernel_lines(comparison.old, "old: "),
+        *kernel_lines(comparison.new, "new: "),
         "",
     ]
     lines += verdict_lines(comparison.cases)
@@ -123,7 +125,7 @@ def comparison_text(comparison: Comparison, shown: int | None = FUNCTIONS_SHOWN)
         if case.delta:
             lines += ["", f"{case.name} ({case.delta:+d})", *function_lines(case, shown)]
     own = [caveat for case in comparison.cases for caveat in case.caveats]
-    return "\n".join([*lines, *_caveat_lines([*comparison.caveats, *own])]) + "\n"
+    return "\n".join([*lines, *caveat_lines([*comparison.caveats, *own])]) + "\n"
 
 
 def verdict_lines(cases: Sequence[CaseComparison]) -> list[str]:
@@ -147,23 +149,29 @@ def _change(case: CaseComparison) -> str:
 
 def function_lines(case: CaseComparison, shown: int | None) -> list[str]:
     """The functions that changed, in scripts/bloat-o-meter's form, adding up to the delta."""
-    rows = [row for row in case.functions if row.delta]
     if not case.functions:
         return ["  no path was recorded on one side, so functions cannot be told"]
-    lines = [_bloat_header(rows), f"{'Function':<40} {'old':>7} {'new':>7} {'delta':>7}"]
+    lines = bloat_lines([row for row in case.functions if row.delta], shown)
+    same = [row for row in case.functions if not row.delta]
+    if same:
+        lines.append(function_row(f"{len(same)} unchanged", *2 * [sum(row.old for row in same)]))
+    return [*lines, function_row("Total", case.old, case.new)]
+
+
+def bloat_lines(rows: Sequence[FunctionDelta], shown: int | None = FUNCTIONS_SHOWN) -> list[str]:
+    """bloat-o-meter's header and rows; those beyond `shown` added up in one."""
+    lines = [bloat_header(rows), f"{'Function':<40} {'old':>7} {'new':>7} {'delta':>7}"]
     cut = len(rows) if shown is None or len(rows) <= shown + 1 else shown
-    lines += [_row(row.name, row.old, row.new) for row in rows[:cut]]
+    lines += [function_row(row.name, row.old, row.new) for row in rows[:cut]]
     rest = rows[cut:]
     if rest:
         label = f"{len(rest)} other functions"
-        lines.append(_row(label, sum(r.old for r in rest), sum(r.new for r in rest)))
-    same = [row for row in case.functions if not row.delta]
-    if same:
-        lines.append(_row(f"{len(same)} unchanged", *2 * [sum(row.old for row in same)]))
-    return [*lines, _row("Total", case.old, case.new)]
+        lines.append(function_row(label, sum(r.old for r in rest), sum(r.new for r in rest)))
+    return lines
 
 
-def _bloat_header(rows: Sequence[FunctionDelta]) -> str:
+def bloat_header(rows: Sequence[FunctionDelta]) -> str:
+    """How many functions came and went, grew and shrank, and by how much."""
     up = sum(row.delta for row in rows if row.delta > 0)
     down = sum(row.delta for row in rows if row.delta < 0)
     return (
@@ -174,7 +182,8 @@ def _bloat_header(rows: Sequence[FunctionDelta]) -> str:
     )
 
 
-def _row(name: str, old: int, new: int) -> str:
+def function_row(name: str, old: int, new: int) -> str:
+    """One row of a function table; "-" stands for none."""
     change = f"{new - old:+d}" if new != old else "-"
     before, after = str(old) if old else "-", str(new) if new else "-"
     return f"{name:<40} {before:>7} {after:>7} {change:>7}"
@@ -186,7 +195,7 @@ def annotation(recording: Recording, case: CaseResult, arch: Arch) -> str:
     assert path is not None
     recorded = sum(p.times for p in case.paths)
     lines = [
-        *_kernel_lines(recording),
+        *kernel_lines(recording),
         "",
         f"{case.name}: {path.length} kernel instructions,"
         f" the path of {path.times} of {recorded} recorded windows",
@@ -197,7 +206,7 @@ def annotation(recording: Recording, case: CaseResult, arch: Arch) -> str:
         lines += ["", _sum_line(found, number if len(calls) > 1 else None, len(call))]
         for part in found:
             lines += ["", f"{part.name} ({len(part.instructions)})", *_part_lines(part)]
-    return "\n".join([*lines, *_caveat_lines([*recording.caveats, *case.caveats])]) + "\n"
+    return "\n".join([*lines, *caveat_lines([*recording.caveats, *case.caveats])]) + "\n"
 
 
 def _sum_line(found: Sequence[Part], number: int | None, length: int) -> str:

@@ -25,6 +25,8 @@ from kentry.kernels.spec import KINDS, Spec, parse
             {"config": "c", "symbols": "vmlinux"},
         ),
         ("image:a,b/Image", "image", "a,b/Image", {}),
+        ("tree:~/linux@v6.12", "tree", "~/linux@v6.12", {}),
+        ("source:6.12,compiler=clang-19", "source", "6.12", {"compiler": "clang-19"}),
         ("running", "running", "", {}),
         (" running ", "running", "", {}),
     ],
@@ -57,8 +59,8 @@ def test_every_example_is_a_spec() -> None:
         ("deb:a.deb,symbols=b", "has no option 'symbols='"),
         ("running:now", "takes nothing"),
         ("running,config=a", "has no option"),
-        ("tree:~/linux@HEAD", "not supported by this version of kentry yet"),
-        ("source:6.12", "not supported by this version of kentry yet"),
+        ("tree:", "names no kernel"),
+        ("source:6.12,symbols=a", "has no option 'symbols='"),
     ],
 )
 def test_a_bad_spec_is_one_sentence_and_a_remedy(text: str, words: str) -> None:

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry series: a row a patch."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from kentry.commands import measuring
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError
+
+if TYPE_CHECKING:
+    from kentry.arch import Arch
+    from kentry.caveats import Caveat
+    from kentry.kernels.lineup import Lineup, Step
+    from kentry.kernels.repository import Revision
+    from kentry.progress import Update
+    from kentry.recording import Recording
+    from kentry.series import Outcome, Problem
+
+NAME = "series"
+HELP = "build and measure a series of patches, a row a patch"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "base", metavar="BASE", help="the source they are for: source:6.12 or tree:DIR[@REV]"
+    )
+    parser.add_argument(
+        "patches",
+        metavar="PATCHES",
+        nargs="*",
+        help="mbox files, a git format-patch folder, a quilt series file; or commits, A..B",
+    )
+    parser.add_argument("--json", action="store_true", help="print kentry/series/1")
+    parser.add_argument(
+        "--changelog",
+        action="store_true",
+        help="print text for a cover letter or commit message, at most 75 columns",
+    )
+    parser.add_argument(
+        "--functions",
+        action="store_true",
+        help="print each patch's function deltas below the table; -v does, too",
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="measure again even what is in the cache"
+    )
+    measuring.add_arguments(parser, many_arches=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Applies, builds, measures, prints; exits with 2 where a patch does not apply."""
+    from kentry.kernels.lineup import line_up
+    from kentry.progress import progress
+    from kentry.recording import dump
+    from kentry.report.changelog import series_changelog
+    from kentry.report.series import series_text
+    from kentry.series import NO_APPLY, tabulate, to_json
+
+    arches = measuring.arches_of(args)
+    for arch in arches:
+        measuring.options_of(args, arch)
+    with progress(f"{args.base}, {len(args.patches)} files") as update:
+        lineup = line_up(args.base, args.patches, update)
+    outcomes = _measure(lineup, arches, args)
+    series = tabulate(outcomes, _origin(lineup), caveats=_caveats(lineup))
+    if args.json:
+        sys.stdout.write(dump(to_json(series)))
+    elif args.changelog:
+        sys.stdout.write(series_changelog(series))
+    else:
+        sys.stdout.write(series_text(series, functions=args.functions or args.verbose))
+    refused = any(row.status == NO_APPLY for row in series.rows)
+    return EXIT_MISTAKE if refused else EXIT_DONE
+
+
+def _measure(lineup: Lineup, arches: list[Arch], args: argparse.Namespace) -> list[Outcome]:
+    from kentry.progress import progress
+    from kentry.series import NO_APPLY, Outcome, Problem
+
+    recordings: dict[int, dict[str, Recording]] = {n: {} for n in range(len(lineup.steps) + 1)}
+    problems: dict[int, dict[str, Problem]] = {n: {} for n in range(len(lineup.steps) + 1)}
+    for arch in arches:
+        with progress(f"baseline ({arch.name})") as update:
+            base = _record(lineup, 0, lineup.base, arch, args, update)
+        recordings[0][arch.name] = base
+        for place, step in enumerate(lineup.steps, start=1):
+            if step.revision is None:
+                problems[place][arch.name] = Problem(NO_APPLY, step.problem)
+                continue
+            label = f"patch {step.number} of {len(lineup.steps)} ({arch.name})"
+            with progress(label) as update:
+                got = _try(lineup, step, arch, args, update)
+            if isinstance(got, Problem):
+                problems[place][arch.name] = got
+            else:
+                recordings[place][arch.name] = got
+    return [
+        Outcome(0, "baseline", lineup.base.commit, recordings[0]),
+        *(
+            Outcome(
+                step.number,
+                step.subject,
+                step.revision.commit if step.revision else "",
+                recordings[place],
+                problems[place],
+            )
+            for place, step in enumerate(lineup.steps, start=1)
+        ),
+    ]
+
+
+def _try(
+    lineup: Lineup, step: Step, arch: Arch, args: argparse.Namespace, update: Update
+) -> Recording | Problem:
+    from kentry.series import NO_BOOT, NO_BUILD, Problem
+
+    assert step.revision
+    try:
+        return _record(lineup, step.number, step.revision, arch, args, update)
+    except BuildError as err:
+        return Problem(NO_BUILD, err.sentence, err.detail)
+    except GuestError as err:
+        return Problem(NO_BOOT, err.sentence, err.detail)
+
+
+def _record(
+    lineup: Lineup,
+    number: int,
+    revision: Revision,
+    arch: Arch,
+    args: argparse.Namespace,
+    update: Update,
+) -> Recording:
+    from kentry.kernels import build
+
+    spec = f"{lineup.base_spec} + patch {number}" if number else lineup.base_spec
+    request = measuring.request_of(args).chosen(lineup.options)
+    kernel = build.kernel(spec, revision, arch, request, update)
+    options = measuring.options_of(args, arch)
+    return measuring.measured(kernel, arch, options, args, update, reuse=not args.fresh)
+
+
+def _origin(lineup: Lineup) -> dict[str, str]:
+    trailers = {"base-commit": lineup.base_commit, "change-id": lineup.change_id}
+    found = {name: value for name, value in trailers.items() if value}
+    return {"base": lineup.base_spec, "commit": lineup.base.commit, **found}
+
+
+def _caveats(lineup: Lineup) -> list[Caveat]:
+    from kentry import caveats
+
+    found = [caveats.series_note(note) for note in lineup.notes]
+    if lineup.base_commit and lineup.base_commit != lineup.base.commit:
+        found.append(caveats.other_base(lineup.base_commit, lineup.base_spec))
+    refused = [step.number for step in lineup.steps if step.revision is None]
+    if refused and refused[-1] != lineup.steps[-1].number:
+        found.append(caveats.left_out(refused))
+    return found

@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Source, config and compiler -> a built Kernel, never built twice.
+
+tuxmake runs the builds, out of tree, with ccache.  Three things are done around it:
+tuxmake takes a versioned compiler only in a container, so one is put first in PATH under
+its plain name; it does not say which options Kconfig dropped, so that is looked at between
+its config and its build; and it makes "all" unless told what, so it is told the image.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kentry.arch import Arch
+from kentry.cache import cache_dir, fresh_folder, no_space_is_an_error, sha256_of, write_atomically
+from kentry.errors import BuildError
+from kentry.kernels import config, image, toolchain
+from kentry.kernels.config import Request, Wanted
+from kentry.kernels.distro import distro_config
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.repository import Revision
+from kentry.kernels.sandbox import confined
+from kentry.kernels.toolchain import Toolchain
+from kentry.progress import Update
+from kentry.run import command_line, log, run
+
+# Raised whenever the same source, config and compiler would make another kernel.
+_VERSION = 1
+
+_MANIFEST = "manifest.json"
+_LOG_LINES_SHOWN = 8
+# A compiler's peak is near 0.5 GB, the link's 1 GB; bytes.
+_MEMORY_PER_JOB = 1 << 30
+
+# "  CC      kernel/fork.o": what kbuild says it is making.
+_STEP = re.compile(r"^  ([A-Z][A-Z0-9_\[\] ]{0,7}) +(\S+)$")
+_ERROR = re.compile(
+    r"(fatal error|\berror): |undefined reference|^ERROR: |^FAILED|: multiple definition|\*\*\* "
+)
+
+# What make and tuxmake add once something has failed.
+_MAKE = re.compile(r"make(\[\d+\])?: |[A-Z]: ")
+
+# Nothing of who builds, where or when gets into a kernel.
+_BUILDER = {
+    "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
+    "KBUILD_BUILD_USER": "kentry",
+    "KBUILD_BUILD_HOST": "kentry",
+    "KBUILD_BUILD_VERSION": "1",
+    "LOCALVERSION": "",
+    "KCFLAGS": "",
+}
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One build: of what, how, and the compiler found for it."""
+
+    revision: Revision
+    arch: Arch
+    wanted: Wanted
+    toolchain: Toolchain
+
+    def key(self) -> str:
+        """The SHA-256 of everything that decides what the kernel will be."""
+        parts = {
+            "version": _VERSION,
+            "tree": self.revision.tree,
+            "arch": self.arch.name,
+            "config": self.wanted.text(),
+            "whole": self.wanted.whole,
+            "compiler": self.toolchain.identity,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def objects(self) -> Path:
+        """Where it is compiled: one folder for all configs that begin the same way.
+
+        make knows which files an option touches, and compiles only those again.
+        """
+        begins = "file" if self.wanted.whole else "tiny"
+        name = f"{self.arch.name}-{begins}-{self.toolchain.name}"
+        return self.revision.repository.folder / name
+
+
+def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: Update) -> Kernel:
+    """The kernel of a source, from the cache or built now.
+
+    Raises MissingToolError, UserError (the request), BuildError (an option was dropped, or
+    the first error of the compiler).
+    """
+    job = _job(revision, arch, request, update)
+    folder = cache_dir("built") / job.key()
+    if not _is_whole(folder):
+        toolchain.check_tools(arch)
+        with _slot(update), no_space_is_an_error(folder), revision.repository.locked(update):
+            if not _is_whole(folder):
+                _build(job, folder, update)
+    manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+    origin = {
+        **revision.origin,
+        "tree": revision.tree,
+        "config": _config_name(request),
+        "config_set": config.difference(request.sets),
+        "linker": job.toolchain.identity[1],
+    }
+    found = image.Source(
+        spec,
+        folder / "image",
+        config=folder / "config",
+        vmlinux=folder / "vmlinux",
+        image_sha256=manifest["sha256"]["image"],
+        vmlinux_name="of the same build",
+        origin=origin,
+    )
+    return image.load(found, arch, update)
+
+
+def _config_name(request: Request) -> str:
+    known = (config.TINY, config.DISTRO)
+    return request.config if request.config in known else Path(request.config).name
+
+
+def _job(revision: Revision, arch: Arch, request: Request, update: Update) -> _Job:
+    if request.config == config.TINY:
+        wanted = config.tiny(arch)
+    elif request.config == config.DISTRO:
+        wanted = config.distro(distro_config(revision.version(), arch, update), arch)
+    else:
+        wanted = config.of_file(Path(request.config).expanduser())
+    wanted = config.with_sets(wanted, request.sets)
+    return _Job(revision, arch, wanted, toolchain.find(arch, request.compiler))
+
+
+@contextlib.contextmanager
+def _slot(update: Update) -> Iterator[None]:
+    """One build at a time for all that share the cache: each already uses every core."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(cache_dir("built") / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        update(None, "waiting for another kernel to be built")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _jobs() -> int:
+    """As many compilers as there are cores for, and memory."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        free = int(text.partition("MemAvailable:")[2].split()[0]) << 10
+    return max(1, min(len(os.sched_getaffinity(0)), free // _MEMORY_PER_JOB))
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether the cache has this kernel and it is undamaged."""
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        return all(sha256_of(folder / name) == sha for name, sha in manifest["sha256"].items())
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False
+
+
+def _build(job: _Job, final: Path, update: Update) -> None:
+    job.revision.repository.check_out(job.revision.commit, update)
+    objects = job.objects()
+    with _clean_after_a_crash(objects) as inherited:
+        tuxmake = _Tuxmake(job, objects, update, inherited)
+        _configure(job, tuxmake)
+        tuxmake.run("--make-target", job.arch.boot_target)
+        made = {
+            "image": objects / "arch" / job.arch.source_folder / "boot" / job.arch.boot_target,
+            "vmlinux": objects / "vmlinux",
+            "config": objects / ".config",
+        }
+        with fresh_folder(final) as folder:
+            for name, path in made.items():
+                shutil.copyfile(path, folder / name)
+            manifest = {
+                "origin": job.revision.origin,
+                "tree": job.revision.tree,
+                "compiler": job.toolchain.identity,
+                "sha256": {name: sha256_of(folder / name) for name in made},
+            }
+            write_atomically(folder / _MANIFEST, json.dumps(manifest, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def _clean_after_a_crash(objects: Path) -> Iterator[int]:
+    """Begins with an empty folder where a build was killed: half an object file looks whole.
+
+    What was compiled until then comes out of ccache.  make itself takes away what it was
+    making when a command fails; then the build goes on where it was.
+
+    Yields a locked file that the build's programs inherit: a next run waits here until the
+    last compiler of one that was killed has ended.
+    """
+    mark = objects.with_name(f"{objects.name}.unfinished")
+    killed = mark.exists()
+    with mark.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if killed:
+            shutil.rmtree(objects, ignore_errors=True)
+        objects.mkdir(exist_ok=True)
+        try:
+            yield file.fileno()
+        except BuildError:
+            mark.unlink()
+            raise
+        mark.unlink()
+
+
+class _Tuxmake:
+    """tuxmake on one tree, with an environment that is always the same."""
+
+    def __init__(self, job: _Job, objects: Path, update: Update, inherited: int) -> None:
+        self.objects = objects
+        self._inherited = inherited
+        self._update = update
+        self._output = objects.with_name(f"{objects.name}.log")
+        self._output.mkdir(exist_ok=True)
+        trees = job.revision.repository.folder
+        self._writable = [objects, self._output, cache_dir("ccache")]
+        self._argv = [
+            *(sys.executable, "-m", "tuxmake", "--verbose", "--fail-fast"),
+            *("--directory", str(job.revision.repository.work), "--build-dir", str(objects)),
+            *("--output-dir", str(self._output), "--runtime", "null", "--wrapper", "ccache"),
+            *("--target-arch", job.arch.kbuild, "--toolchain", job.toolchain.family),
+            *("--jobs", str(_jobs())),
+        ]
+        self._variables = [f"CROSS_COMPILE={job.arch.cross}", *job.toolchain.variables]
+        for name, value in _BUILDER.items():
+            self._argv += ["--environment", f"{name}={value}"]
+        self._env = {
+            "PATH": job.toolchain.path(),
+            "HOME": os.environ.get("HOME", "/"),
+            # A user's own defaults for tuxmake are not for these builds.
+            "XDG_CONFIG_HOME": str(self._output),
+            "TMPDIR": str(self._output),
+            "LC_ALL": "C",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            # What is being made is read as it is printed.
+            "PYTHONUNBUFFERED": "1",
+            "CCACHE_DIR": str(cache_dir("ccache")),
+            # The same object file wherever the cache and the tree in it are.
+            "CCACHE_BASEDIR": str(trees),
+            "CCACHE_NOHASHDIR": "1",
+            # Dependencies are what the compiler says they are: no second preprocessing.
+            "CCACHE_DEPEND": "1",
+        }
+
+    def run(self, *words: str) -> None:
+        """tuxmake WORDS; BuildError with the first error that it printed."""
+        argv = confined([*self._argv, *words, *self._variables, "config"], self._writable)
+        log.info("$ %s", command_line(argv, self._env))
+        lines: deque[str] = deque(maxlen=4000)
+        errors: list[str] = []
+        made = 0
+        process = subprocess.Popen(
+            argv,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            pass_fds=[self._inherited],
+        )
+        with _stopped(process):
+            assert process.stdout is not None
+            for line in process.stdout:
+                step = _STEP.match(line.rstrip("\n"))
+                if step:
+                    made += 1
+                    self._update(None, f"building: {step[2]} ({made})")
+                    continue
+                lines.append(line.rstrip("\n"))
+                if _ERROR.search(line):
+                    errors.append(line.strip())
+        if process.wait():
+            raise self._error(errors, list(lines))
+
+    def _error(self, errors: list[str], lines: list[str]) -> BuildError:
+        """The first error, and below it what the compiler went on to say of it."""
+        first = errors[0] if errors else next((line for line in reversed(lines) if line), "")
+        at = next((i for i, line in enumerate(lines) if line.strip() == first), 0)
+        shown = [line for line in lines[at:] if not _MAKE.match(line)][:_LOG_LINES_SHOWN]
+        return BuildError(
+            f"does not build: {self._plain(first) or 'the build said nothing'}",
+            f"The whole log is {self._output / 'build.log'}.",
+            "\n".join(map(self._plain, shown)),
+        )
+
+    def _plain(self, text: str) -> str:
+        """Without the folders of the cache in it."""
+        return text.replace(f"{self.objects}/", "").replace(f"{self.objects.parent}/linux/", "")
+
+
+@contextlib.contextmanager
+def _stopped(process: subprocess.Popen[str]) -> Iterator[None]:
+    """No compiler is left running when the block is left early."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        raise
+
+
+def _configure(job: _Job, tuxmake: _Tuxmake) -> None:
+    """Makes .config; BuildError names the options that Kconfig dropped, and why."""
+    fragment = tuxmake.objects / "kentry.config"
+    fragment.write_text(job.wanted.text(), encoding="utf-8")
+    dot_config = tuxmake.objects / ".config"
+    # tuxmake leaves a config alone that is there.
+    dot_config.unlink(missing_ok=True)
+    if job.wanted.whole:
+        tuxmake.run("--kconfig", str(fragment))
+    else:
+        allconfig = f"KCONFIG_ALLCONFIG={fragment}"
+        tuxmake.run("--kconfig", "allnoconfig", "--environment", allconfig)
+    names = config.dropped(job.wanted, config.read(dot_config.read_text(encoding="utf-8")))
+    names = [
+        name
+        for name in names
+        if name in job.wanted.named or knows_option(job.revision, name, job.arch)
+    ]
+    if names:
+        raise config.dropped_error(names, job.wanted, _reasons(job, dot_config, names))
+
+
+def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
+    """Whether the source has an option of that name for the architecture or for all."""
+    pattern = f"^\\s*(menu)?config {name.removeprefix('CONFIG_')}$"
+    grep = ("grep", "--quiet", "-E", pattern, revision.commit, "--")
+    places = (
+        (":(glob)**/Kconfig*", ":(exclude,glob)arch/*/**"),
+        (f":(glob)arch/{arch.source_folder}/**/Kconfig*",),
+    )
+    git = revision.repository.git
+    return any(not git(*grep, *place, check=False).returncode for place in places)
+
+
+def _reasons(job: _Job, dot_config: Path, names: list[str]) -> dict[str, str]:
+    tree = job.revision.repository.work
+    env = {
+        "srctree": str(tree),
+        "ARCH": job.arch.kbuild,
+        "SRCARCH": job.arch.source_folder,
+        "KERNELVERSION": ".".join(map(str, job.revision.version())),
+        "PATH": job.toolchain.path(),
+        "PYTHONWARNINGS": "ignore",
+        **job.toolchain.kconfig_environment(job.arch),
+    }
+    wanted = [f"{name}={job.wanted.options[name]}" for name in names]
+    argv = [sys.executable, "-m", "kentry.kernels.kconfig", str(tree), str(dot_config), *wanted]
+    done = run(argv, env=env, check=False)
+    try:
+        reasons = json.loads(done.stdout)
+    except ValueError:
+        reasons = {}
+    return {
+        name: reasons.get(name, "this tree's Kconfig files could not be read") for name in names
+    }

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernel configs: what is asked for, and what Kconfig made of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kentry.arch import Arch
+from kentry.errors import BuildError, UserError
+
+TINY, DISTRO = "tiny", "distro"
+
+_FOLDER = Path(__file__).parent / "configs"
+_OPTION = re.compile(r"CONFIG_\w+", re.ASCII)
+_VALUE = re.compile(r'[ynm]|-?\d+|0x[0-9a-fA-F]+|"[^"\\\n]*"|[\w./+-]+')
+_OFF = re.compile(r"# (CONFIG_\w+) is not set")
+_NAMED = 5
+
+# What Kconfig writes by itself: facts about the compiler, not choices.
+_FACTS = re.compile(r"CONFIG_(CC|GCC|LD|AS|CLANG|RUSTC|PAHOLE|BINDGEN|HAVE|TOOLS|ARCH)_")
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a user wants a kernel built.
+
+    `config` is tiny, distro or a file; `sets` are OPTION=VALUE on top of it; `compiler` is
+    gcc or clang, or one of them with a version: clang-19.
+    """
+
+    config: str = TINY
+    sets: tuple[str, ...] = ()
+    compiler: str = "gcc"
+
+    def chosen(self, options: Mapping[str, str]) -> Request:
+        """The request with what a spec's own options say instead."""
+        return Request(
+            options.get("config", self.config),
+            self.sets,
+            options.get("compiler", self.compiler),
+        )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Options to begin with, by full name; off is "n".
+
+    `whole`: they are a .config, and what they do not name is Kconfig's default; otherwise
+    it is off (allnoconfig).  Of `strict` each must come out as it was asked for where the
+    tree knows it, and of `named` even where it does not.
+    """
+
+    options: Mapping[str, str]
+    whole: bool
+    strict: frozenset[str] = field(default=frozenset())
+    named: frozenset[str] = field(default=frozenset())
+
+    def text(self) -> str:
+        """As Kconfig reads it, sorted: how it was written makes no other kernel."""
+        return "".join(
+            f"# {name} is not set\n" if value == "n" else f"{name}={value}\n"
+            for name, value in sorted(self.options.items())
+        )
+
+
+def parse_set(text: str) -> tuple[str, str]:
+    """CONFIG_X=y in its parts; UserError shows how to write it."""
+    name, found, value = text.partition("=")
+    if not found or not _OPTION.fullmatch(name) or not _VALUE.fullmatch(value):
+        raise UserError(
+            f"'{text}' sets no config option.", "Write it like --set CONFIG_SECCOMP=y, n or m."
+        )
+    return name, value
+
+
+def read(text: str) -> dict[str, str]:
+    """The options that a .config or a part of one sets, off ones as n."""
+    options = {}
+    for line in text.splitlines():
+        name, found, value = line.strip().partition("=")
+        off = _OFF.fullmatch(line.strip())
+        if off:
+            options[off[1]] = "n"
+        elif found and _OPTION.fullmatch(name):
+            options[name] = value
+    return options
+
+
+def tiny(arch: Arch) -> Wanted:
+    """allnoconfig and what kentry's fragments name: boots in a second, all cases work."""
+    options: dict[str, str] = {}
+    optional: set[str] = set()
+    for name in ("boot", f"boot-{arch.name}", "tiny", f"tiny-{arch.name}"):
+        text = (_FOLDER / f"{name}.config").read_text(encoding="utf-8")
+        options |= read(text)
+        optional |= set(re.findall(r"^# optional:.*\n(CONFIG_\w+)=", text, re.MULTILINE))
+    return Wanted(options, whole=False, strict=frozenset(options) - optional)
+
+
+def distro(text: str, arch: Arch) -> Wanted:
+    """A distribution's own config without what a guest of kentry's never runs.
+
+    Modules are left out, for none is loaded, and drivers; then what the guest boots with
+    is built in.
+    """
+    own = read(text)
+    kept = {name: value for name, value in own.items() if value != "m"}
+    for name in read((_FOLDER / "distro-off.config").read_text(encoding="utf-8")):
+        kept[name] = "n"
+    boot = [read((_FOLDER / f"{n}.config").read_text(encoding="utf-8")) for n in _boot(arch)]
+    for options in boot:
+        kept |= options
+    # EXPERT would show options that the distribution never chose.
+    kept["CONFIG_EXPERT"] = own.get("CONFIG_EXPERT", "n")
+    needed = frozenset(name for options in boot for name in options) - {"CONFIG_EXPERT"}
+    return Wanted(kept, whole=True, strict=needed)
+
+
+def _boot(arch: Arch) -> tuple[str, str]:
+    return "boot", f"boot-{arch.name}"
+
+
+def of_file(file: Path) -> Wanted:
+    """A user's .config: all that it sets must be what the kernel gets."""
+    try:
+        options = read(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as err:
+        reason = err.strerror if isinstance(err, OSError) else "it is not text"
+        raise UserError(
+            f"The config {file} cannot be read: {reason}.",
+            "Use --config tiny, --config distro or a kernel's .config.",
+        ) from err
+    if not options:
+        raise UserError(
+            f"{file} sets no option.", "Use --config tiny, --config distro or a kernel's .config."
+        )
+    strict = {name for name, value in options.items() if value != "n" and not _FACTS.match(name)}
+    return Wanted(options, whole=True, strict=frozenset(strict))
+
+
+def with_sets(wanted: Wanted, sets: Sequence[str]) -> Wanted:
+    """`wanted` with --set options on top, which nothing may drop."""
+    chosen = dict(parse_set(text) for text in sets)
+    # A choice has one option on: naming another turns the first one off.
+    return Wanted(
+        {**wanted.options, **chosen},
+        wanted.whole,
+        wanted.strict - chosen.keys(),
+        wanted.named | chosen.keys(),
+    )
+
+
+def dropped(wanted: Wanted, got: Mapping[str, str]) -> list[str]:
+    """The options, sorted, that must be as asked for and are not."""
+    return sorted(
+        name for name in wanted.strict | wanted.named if got.get(name, "n") != wanted.options[name]
+    )
+
+
+def dropped_error(names: Sequence[str], wanted: Wanted, why: Mapping[str, str]) -> BuildError:
+    """Names each option and what it wants; `why` is a clause for each."""
+    clauses = [f"{name}={wanted.options[name]} ({why[name]})" for name in names[:_NAMED]]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return BuildError(
+        f"Kconfig dropped {', '.join(clauses)}{more}.",
+        "Set what is missing as well, with --set or in the config, or leave the option out.",
+    )
+
+
+def difference(options: Iterable[str]) -> str:
+    """--set options for people: "CONFIG_A=y CONFIG_B=n", or "" where there are none."""
+    return " ".join(sorted(options))

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Why Kconfig did not take an option: run as a program of its own on a configured tree.
+
+    python -m kentry.kernels.kconfig TREE DOT_CONFIG OPTION=VALUE...
+
+with the environment that the kernel's makefiles give to Kconfig (srctree, ARCH, SRCARCH,
+CC, ...).  Prints a JSON object: option -> why.  Apart, because kconfiglib reads the
+environment and runs the tree's own scripts.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from typing import IO, Any
+
+import kconfiglib
+
+# Expressions longer than this are cut: some are half a page.
+_LENGTH = 160
+
+
+class Tree(kconfiglib.Kconfig):  # type: ignore[misc]
+    """A kernel's Kconfig files, also those newer than kconfiglib 14.1."""
+
+    def _open(self, filename: str, mode: str) -> IO[str]:
+        file: IO[str] = super()._open(filename, mode)
+        if mode != "r" or "Kconfig" not in filename:
+            return file
+        with file:
+            text = file.read()
+        # Linux 6.6 writes "modules" for "option modules" (commit 6dd85ff178cd) and 6.18
+        # knows "transitional" symbols, which only rename old configs' options.
+        text = re.sub(r"(?m)^(\s+)modules$", r"\1option modules", text)
+        return io.StringIO(re.sub(r"(?m)^\s+transitional$", "", text))
+
+
+def why(tree: Tree, name: str, value: str) -> str:
+    """A clause that says what keeps the option from being `value`."""
+    symbol = tree.syms.get(name)
+    if symbol is None or not symbol.nodes:
+        return "this tree has no such option"
+    if value == "n":
+        return f"selected by {_selectors(symbol)}"
+    missing = [
+        _short(term)
+        for term in kconfiglib.split_expr(symbol.direct_dep, kconfiglib.AND)
+        if kconfiglib.expr_value(term) == 0
+    ]
+    if missing:
+        return f"needs {' and '.join(missing)}"
+    if value == "m":
+        return "needs MODULES, and to be an option that can be a module"
+    if symbol.choice:
+        return f"another option of its choice is on: {_chosen(symbol)}"
+    if not any(node.prompt for node in symbol.nodes):
+        return "cannot be set by hand: other options select it"
+    return f"became {symbol.str_value}"
+
+
+def _short(term: Any) -> str:
+    text = kconfiglib.expr_str(term)
+    return str(text) if len(text) <= _LENGTH else f"{text[:_LENGTH]}..."
+
+
+def _selectors(symbol: Any) -> str:
+    on = [
+        term
+        for term in kconfiglib.split_expr(symbol.rev_dep, kconfiglib.OR)
+        if kconfiglib.expr_value(term)
+    ]
+    names = [_short(kconfiglib.split_expr(term, kconfiglib.AND)[0]) for term in on]
+    return ", ".join(names) or "its default: it cannot be set by hand"
+
+
+def _chosen(symbol: Any) -> str:
+    selection = symbol.choice.selection
+    return str(selection.name) if selection else "none"
+
+
+def main(argv: list[str]) -> int:
+    """Prints the reasons for each OPTION=VALUE."""
+    top, config, *wanted = argv
+    tree = Tree(f"{top}/Kconfig", warn=False)
+    tree.load_config(config)
+    reasons = {}
+    for text in wanted:
+        name, _, value = text.partition("=")
+        reasons[name] = why(tree, name.removeprefix("CONFIG_"), value)
+    sys.stdout.write(json.dumps(reasons))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

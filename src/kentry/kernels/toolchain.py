@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The compiler a kernel is built with: found, identified, and put first in PATH."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from kentry.arch import Arch
+from kentry.cache import cache_dir
+from kentry.errors import MissingToolError, UserError
+from kentry.run import run
+
+_NAME = re.compile(r"(gcc|clang)(-\d+)?")
+
+# Programs that LLVM=1 makes the kernel's makefiles call, beside clang.
+_LLVM = (
+    "ld.lld",
+    *(f"llvm-{name}" for name in ("ar", "nm", "objcopy", "objdump", "readelf", "strip")),
+)
+
+# Each program a build runs, and the Debian package it is in.
+_PROGRAMS = {
+    "bc": "bc",
+    "bison": "bison",
+    "ccache": "ccache",
+    "flex": "flex",
+    "gcc": "gcc",
+    "git": "git",
+    "make": "make",
+    "perl": "perl",
+}
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler with its linker.
+
+    `links` are programs by the plain names that makefiles call; `identity` the first lines
+    that compiler and linker say about themselves; `variables` go on make's command line.
+    """
+
+    name: str
+    family: str
+    links: tuple[tuple[str, str], ...]
+    identity: tuple[str, ...]
+    variables: tuple[str, ...] = ()
+
+    def path(self) -> str:
+        """PATH with a folder in front in which the plain names are this compiler's programs."""
+        own = [os.environ.get("PATH", os.defpath)]
+        renamed = [(name, target) for name, target in self.links if Path(target).name != name]
+        if renamed:
+            digest = hashlib.sha256(repr(renamed).encode()).hexdigest()[:16]
+            folder = cache_dir("toolchains", digest)
+            for name, target in renamed:
+                if not (folder / name).is_symlink():
+                    (folder / name).symlink_to(target)
+            own.insert(0, str(folder))
+        return os.pathsep.join(own)
+
+    def kconfig_environment(self, arch: Arch) -> dict[str, str]:
+        """What the makefiles tell Kconfig about the compiler."""
+        if self.family == "clang":
+            tools = {"CC": "clang", "LD": "ld.lld", "NM": "llvm-nm", "OBJCOPY": "llvm-objcopy"}
+            triple = f"--target={arch.cross.removesuffix('-')}"
+            return {**tools, "AR": "llvm-ar", "HOSTCC": "gcc", "CLANG_FLAGS": triple, **_NO_RUST}
+        names = {"CC": "gcc", "LD": "ld", "NM": "nm", "OBJCOPY": "objcopy", "AR": "ar"}
+        tools = {variable: arch.cross + name for variable, name in names.items()}
+        return {**tools, "HOSTCC": "gcc", "CLANG_FLAGS": "", **_NO_RUST}
+
+
+_NO_RUST = {"RUSTC": "false", "BINDGEN": "false", "RUSTC_OR_CLIPPY": "false", "PAHOLE": "false"}
+
+
+def find(arch: Arch, name: str) -> Toolchain:
+    """gcc, gcc-12, clang or clang-19 for `arch`; MissingToolError names its packages."""
+    match = _NAME.fullmatch(name)
+    if not match:
+        raise UserError(
+            f"'{name}' is not a compiler that kentry knows.",
+            "Write it like gcc, gcc-12 or clang-19.",
+        )
+    family, version = match[1], match[2] or ""
+    if family == "gcc":
+        wanted = {
+            f"{arch.cross}gcc": f"{arch.cross}gcc{version}",
+            f"{arch.cross}ld": f"{arch.cross}ld",
+        }
+        package = f"{arch.compiler_package.replace('gcc-', f'gcc{version}-', 1)}"
+        packages = package
+        variables: tuple[str, ...] = ()
+    else:
+        wanted = {program: f"{program}{version}" for program in ("clang", *_LLVM)}
+        packages = f"clang{version} lld{version} llvm{version}"
+        variables = ("LLVM=1",)
+    found = {plain: shutil.which(program) for plain, program in wanted.items()}
+    if not all(found.values()):
+        raise MissingToolError(
+            f"There is no {name} here that compiles for {arch.name}.",
+            f"Run: apt-get install {packages}.",
+        )
+    links = tuple((plain, str(path)) for plain, path in found.items())
+    identity = tuple(_first_line(str(found[plain])) for plain in list(wanted)[:2])
+    return Toolchain(name, family, links, identity, variables)
+
+
+def _first_line(program: str) -> str:
+    lines = run([program, "--version"], env={"LC_ALL": "C"}, check=False).stdout.splitlines()
+    return lines[0] if lines else ""
+
+
+def check_tools(arch: Arch) -> None:
+    """MissingToolError names the Debian packages that a build for `arch` lacks."""
+    missing = [package for program, package in _PROGRAMS.items() if not shutil.which(program)]
+    if not missing:
+        headers = arch.build_headers
+        missing = [package for header, package in headers.items() if not _has_header(header)]
+    if missing:
+        names = " ".join(missing)
+        raise MissingToolError(
+            f"A kernel for {arch.name} cannot be built without {names}.",
+            f"Run: apt-get install {names}  (kentry doctor lists everything missing).",
+        )
+
+
+def _has_header(name: str) -> bool:
+    return not run(["gcc", "-E", "-include", name, "-x", "c", "/dev/null"], check=False).returncode

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tree:DIR[@REV]: a git checkout, or an unpacked tree; neither is ever written to."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from kentry.arch import Arch
+from kentry.errors import UserError
+from kentry.kernels import build
+from kentry.kernels.config import Request
+from kentry.kernels.git import in_folder
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.repository import Repository, Revision
+from kentry.kernels.spec import Spec
+from kentry.progress import Update
+
+# What the top folder of the kernel's source has.
+_TOP_FILES = ("Makefile", "Kconfig", "Kbuild")
+_CHANGED_NAMED = 3
+_ABBREVIATED = 12
+
+
+def resolve(spec: Spec, arch: Arch, update: Update, request: Request) -> Kernel:
+    """Builds the tree's kernel unless the cache has it; UserError, BuildError."""
+    return build.kernel(spec.text, revision(spec, update), arch, request, update)
+
+
+def revision(spec: Spec, update: Update) -> Revision:
+    """The source that the spec names; UserError says what is wrong with it."""
+    folder, commit_name = split(spec.value)
+    if not folder.is_dir():
+        raise UserError(
+            f"There is no folder {folder}.",
+            "Name a kernel's source tree: tree:DIR or tree:DIR@REV.",
+        )
+    if is_repository(folder, commit_name):
+        if commit_name is None:
+            _check_unchanged(folder)
+        return of_commit(folder, commit_name or "HEAD")
+    if commit_name is not None:
+        raise UserError(
+            f"{folder} is not a git repository, so it has no {commit_name}.",
+            f"Leave @{commit_name} out to measure the tree as it is.",
+        )
+    return _of_unpacked(folder, update)
+
+
+def split(value: str) -> tuple[Path, str | None]:
+    """DIR@REV in its parts; a folder may itself have an @ in its name, and so may a REV."""
+    whole = Path(value).expanduser()
+    if whole.is_dir():
+        return whole, None
+    places = [place for place, char in enumerate(value) if char == "@" and place]
+    found = [(Path(value[:at]).expanduser(), value[at + 1 :]) for at in reversed(places)]
+    known = [pair for pair in found if pair[0].is_dir()]
+    return next(iter(known or found), (whole, None))
+
+
+def is_repository(folder: Path, commit_name: str | None = None) -> bool:
+    """Whether `folder` is the top of a git checkout, or a repository without one.
+
+    An unpacked tree somewhere inside another project's checkout is neither.
+    """
+    top = in_folder(folder, "rev-parse", "--show-toplevel")
+    if not top.returncode:
+        return Path(top.stdout.strip()) == folder.resolve()
+    if "dubious ownership" in top.stderr and _has_repository(folder):
+        raise UserError(
+            f"git does not read {folder}: it belongs to another user.",
+            f"Run: git config --global --add safe.directory {folder.resolve()}",
+        )
+    bare = in_folder(folder, "rev-parse", "--is-bare-repository").stdout.strip() == "true"
+    if bare and commit_name is None and _has_repository(folder):
+        raise UserError(
+            f"{folder} is a repository without a checkout.",
+            f"Name the commit to measure: tree:{folder}@HEAD.",
+        )
+    return bare and commit_name is not None
+
+
+def _has_repository(folder: Path) -> bool:
+    return (folder / ".git").exists() or (folder / "HEAD").exists()
+
+
+def _check_unchanged(folder: Path) -> None:
+    status = in_folder(folder, "status", "--porcelain", "--untracked-files=no")
+    if status.returncode:
+        raise UserError(
+            f"git cannot tell whether {folder} has local changes: {status.stderr.strip()}",
+            f"Look at git -C {folder} status.",
+        )
+    changed = [line[3:] for line in status.stdout.splitlines()]
+    if changed:
+        more = ", ..." if len(changed) > _CHANGED_NAMED else ""
+        raise UserError(
+            f"{folder} has local changes: {', '.join(changed[:_CHANGED_NAMED])}{more}.",
+            f"Commit or stash them, or name the commit to measure: tree:{folder}@HEAD.",
+        )
+
+
+def of_commit(folder: Path, name: str) -> Revision:
+    """A commit of the user's repository, by any name git knows it by."""
+    commit = full_name(folder, name)
+    _check_is_kernel(folder, commit)
+    paths = [
+        Path(
+            in_folder(folder, "rev-parse", "--path-format=absolute", "--git-path", what).stdout[:-1]
+        )
+        for what in ("objects", "shallow")
+    ]
+    repository = Repository(f"git {paths[0].resolve()}")
+    repository.borrow_objects(paths[0].resolve(), paths[1])
+    tree = in_folder(folder, "rev-parse", f"{commit}^{{tree}}").stdout.strip()
+    return Revision(repository, commit, tree, {"kind": "tree", **describe(folder, commit)})
+
+
+def describe(folder: Path, commit: str) -> dict[str, str]:
+    """A commit as people name one."""
+    words = ("log", "-1", "--no-show-signature", "--format=%s", commit)
+    subject = in_folder(folder, *words).stdout.strip()
+    return {"commit": commit, "subject": _printable(subject)}
+
+
+def full_name(folder: Path, name: str) -> str:
+    """The 40 digits of the commit called `name`; UserError where there is none."""
+    found = in_folder(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    if name.startswith("-") or found.returncode:
+        shallow = in_folder(folder, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
+        raise UserError(
+            f"{folder} has no commit called '{name}'"
+            + (": it is a shallow clone." if shallow else "."),
+            f"Run: git -C {folder} fetch --unshallow"
+            if shallow
+            else "Name one that git log shows.",
+        )
+    return found.stdout.strip()
+
+
+def _check_is_kernel(folder: Path, commit: str) -> None:
+    names = in_folder(folder, "ls-tree", "--name-only", commit).stdout.splitlines()
+    if not set(_TOP_FILES) <= set(names):
+        raise _not_a_kernel(f"{folder} at {commit[:_ABBREVIATED]}")
+
+
+def _not_a_kernel(what: str) -> UserError:
+    return UserError(
+        f"{what} is not the source of a Linux kernel.", "Name the top folder of its source tree."
+    )
+
+
+def _of_unpacked(folder: Path, update: Update) -> Revision:
+    """The files of an unpacked tree, read into a repository of kentry's own.
+
+    git keeps the times of what it has read, so that only changed files are read again.
+    """
+    if not all((folder / name).is_file() for name in _TOP_FILES):
+        raise _not_a_kernel(str(folder))
+    top = folder.resolve()
+    repository = Repository(f"unpacked {top}")
+    with repository.locked(update):
+        repository.git.init()
+        tree = take_files(repository, top, update)
+        commit = repository.git.commit_tree(tree, f"unpacked tree {folder.name}")
+    digest = hashlib.sha256(str(top).encode()).hexdigest()[:_ABBREVIATED]
+    return Revision(
+        repository, commit, tree, {"kind": "tree", "unpacked": f"{folder.name} ({digest})"}
+    )
+
+
+def take_files(repository: Repository, top: Path, update: Update) -> str:
+    """Reads every file below `top` into the repository; the id of the tree they are.
+
+    What the kernel's own .gitignore calls products of a build is left out.
+    """
+    index = repository.git.folder / "import-index"
+    (index.with_suffix(".lock")).unlink(missing_ok=True)
+    git = repository.git.with_index(index, top)
+    update(None, f"reading the source in {top.name}")
+    # Debian's packages have the .gitignore of its packaging, which ignores everything.
+    everything = not git(
+        "check-ignore", "--quiet", "--no-index", "Makefile", check=False
+    ).returncode
+    if everything and (top / "include/config").exists():
+        raise UserError(
+            f"{top} has been built in, and its .gitignore does not tell source from products.",
+            "Run make mrproper in it, or unpack it anew.",
+        )
+    git("add", "--all", *(["--force"] if everything else []), ".")
+    return git.line("write-tree")
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What kentry ablate prints: a row an option, in plain text."""
+
+from __future__ import annotations
+
+import textwrap
+
+from kentry.ablation import Ablation, Added, Row
+from kentry.report.text import bloat_lines, caveat_lines, kernel_lines, target_lines
+
+_WIDTH = 79
+_CASES_SHOWN = 4
+
+
+def ablation_text(ablation: Ablation, *, functions: bool) -> str:
+    """The table, then with `functions` where each option's instructions are, then caveats."""
+    base = ablation.base
+    origin = base.kernel["origin"]
+    sets = f", {origin['config_set']}" if origin.get("config_set") else ""
+    lines = [
+        *kernel_lines(base),
+        f"config {origin.get('config', '?')}{sets}",
+        *target_lines(base),
+        "",
+        *_table(ablation),
+        *_problems(ablation),
+    ]
+    if any(row.needs for row in ablation.rows if row.cases):
+        lines += ["", 'Options after "with" are on in both kernels of that row.']
+    if any(row.on_in_base for row in ablation.rows):
+        lines += ["* on in the base: it is what turning it off takes away."]
+    if ablation.passed_over:
+        text = f"Not options of this source: {', '.join(ablation.passed_over)}."
+        lines += ["", *_wrapped(text, "")]
+    if functions:
+        lines += _functions(ablation)
+    return "\n".join([*lines, *caveat_lines(base.caveats)]) + "\n"
+
+
+def _table(ablation: Ablation) -> list[str]:
+    shown = _shown(ablation)
+    rows = [row for row in ablation.rows if row.cases]
+    width = max([len(_label(row)) for row in rows], default=6)
+    cells = {name: max(len(name), 16) for name in shown}
+    title = "".join(f"  {name:>{cells[name]}}" for name in shown)
+    header = "".join(f"  {'off -> on  adds':>{cells[name]}}" for name in shown)
+    lines = [f"{'':<{width}}{title}", f"{'option':<{width}}{header}"]
+    for row in rows:
+        values = "".join(f"  {_cell(row.cases.get(name)):>{cells[name]}}" for name in shown)
+        lines.append(f"{_label(row):<{width}}{values}")
+        if row.needs:
+            lines += _wrapped(f"with {' '.join(row.needs)}", "    ")
+    return lines
+
+
+def _shown(ablation: Ablation) -> tuple[str, ...]:
+    """The first case, and those for which some option adds something else than for it."""
+    first = ablation.cases[0]
+
+    def steps(name: str) -> list[int | None]:
+        return [row.cases[name].delta if name in row.cases else None for row in ablation.rows]
+
+    names: list[str] = []
+    for name in ablation.cases:
+        if name == first or all(steps(name) != steps(other) for other in names):
+            names.append(name)
+    return tuple(names[:_CASES_SHOWN])
+
+
+def _label(row: Row) -> str:
+    return f"{row.option}{' *' if row.on_in_base else ''}"
+
+
+def _cell(added: Added | None) -> str:
+    if added is None:
+        return "-"
+    change = f"{added.delta:+d}" if added.delta else "same" if added.identical_path else "0"
+    return f"{added.off} -> {added.on} {change:>5}"
+
+
+def _problems(ablation: Ablation) -> list[str]:
+    lines: list[str] = []
+    for row in ablation.rows:
+        if row.problem:
+            lines += _wrapped(f"{row.option}: {row.problem}", "    ")
+    return ["", *lines] if lines else []
+
+
+def _functions(ablation: Ablation) -> list[str]:
+    name = ablation.cases[0]
+    lines: list[str] = []
+    for row in ablation.rows:
+        added = row.cases.get(name)
+        if added and added.functions:
+            lines += ["", f"{row.option}, {name} ({added.delta:+d})", *bloat_lines(added.functions)]
+    return lines
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width=_WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry series on a real kernel: what each kind of patch gets for a row, and no work twice.
+
+The series: a comment, three no-ops in one function, one that does not build, one that builds
+again and panics.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kentry.errors import FetchError, MissingToolError
+from kentry.kernels import toolchain
+from kentry.kernels.resolve import resolve_source
+
+from .conftest import skip, timed
+from .test_exactly_n import ARCH, BASE_SPEC, PATCHES
+
+pytestmark = pytest.mark.qemu
+
+CASES = "getppid,read,pipe"
+NO_OPS = 3
+ROWS = ["comment", "invoke_syscall", "broken", "panic"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The series as git format-patch would have written it."""
+    try:
+        toolchain.check_tools(ARCH)
+        resolve_source(BASE_SPEC, lambda fraction, now: None)
+    except (FetchError, MissingToolError) as err:
+        skip(f"no source to build: {err}")
+    out = tmp_path_factory.mktemp("series")
+    for number, name in enumerate(ROWS, start=1):
+        text = (PATCHES / f"{name}.patch").read_text(encoding="utf-8")
+        text = text.replace("@N@", str(NO_OPS))
+        (out / f"{number:04}-{name}.patch").write_text(text, encoding="utf-8")
+    return out
+
+
+def argv(folder: Path, *words: str) -> list[str]:
+    base = [sys.executable, "-m", "kentry", "series", BASE_SPEC, str(folder)]
+    return [*base, "--arch", ARCH.name, "--case", CASES, "--timeout", "60", *words]
+
+
+def run(folder: Path, *words: str) -> str:
+    with timed(f"kentry series of {len(ROWS)} patches on {BASE_SPEC} for {ARCH.name}"):
+        done = subprocess.run(argv(folder, *words), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def document(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(folder, "--json"))
+    return found
+
+
+def test_every_patch_has_the_row_it_deserves(document: dict[str, Any]) -> None:
+    base, comment, no_ops, broken, panic = document["rows"]
+    assert [row["patch"] for row in document["rows"]] == [0, 1, 2, 3, 4]
+    assert comment["subject"] == "arm64: syscall: say what invoke_syscall() does"
+    assert comment["identical_path"]
+    assert {case["delta"] for case in comment["cases"].values()} == {0}
+    assert not no_ops["identical_path"]
+    assert broken["status"] == "build-failed"
+    assert "undeclared_by_anyone" in broken["problems"][ARCH.name]["sentence"]
+    assert panic["status"] == "boot-failed"
+    assert "the patch that panics" in panic["problems"][ARCH.name]["detail"]
+    for name in CASES.split(","):
+        calls = 2 if name == "pipe" else 1
+        before, after = base["cases"][name], no_ops["cases"][name]
+        assert after["delta"] == after["cumulative"] == NO_OPS * calls
+        assert after["instructions"] == before["instructions"] + NO_OPS * calls
+        [function] = after["functions"]
+        assert (function["name"], function["delta"]) == ("invoke_syscall", NO_OPS * calls)
+
+
+def test_the_text_says_it_too(folder: Path, document: dict[str, Any]) -> None:
+    text = run(folder, "--functions")
+    assert "identical path" in text
+    assert "undeclared_by_anyone" in text
+    assert "the patch that panics" in text
+    assert "invoke_syscall" in text
+    assert str(document["rows"][2]["cases"]["getppid"]["instructions"]) in text
+
+
+@pytest.mark.parametrize("seconds", [0.7, 3.0])
+def test_a_killed_run_is_taken_up_again(
+    folder: Path, document: dict[str, Any], tmp_path: Path, seconds: float
+) -> None:
+    """Killed with its kernels still to be built; what comes out is what it was before."""
+    text = (folder / "0002-invoke_syscall.patch").read_text(encoding="utf-8")
+    other = text.replace(f".rept {NO_OPS}", f".rept {NO_OPS + int(10 * seconds)}")
+    (tmp_path / "0001-other.patch").write_text(other, encoding="utf-8")
+    process = subprocess.Popen(
+        argv(tmp_path, "--json"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    time.sleep(seconds)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    row = json.loads(run(tmp_path, "--json"))["rows"][1]
+    assert row["cases"]["getppid"]["delta"] == NO_OPS + int(10 * seconds)
+    again = json.loads(run(folder, "--json", "--fresh"))
+    assert again == document
