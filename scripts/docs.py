@@ -2,8 +2,10 @@
 """Runs the commands in the documentation and writes their output below them.
 
 A block that begins with ```console holds commands, each on a line "$ COMMAND", and the
-output of each.  Commands are run by bash, in an empty folder, with this tree's kentry first
-on the PATH.  Usage: python scripts/docs.py [FILE...]
+output of each; one that begins with ```console slow holds those that build kernels for many
+minutes, which the tests leave to `make docs`.  Commands are run by bash, in a folder with
+examples/ and, where KENTRY_SEEDS names a folder, the documents in it, with this tree's kentry
+first on the PATH.  Usage: python scripts/docs.py [FILE...]
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-OPENING, CLOSING = "```console", "```"
+OPENING, SLOW, CLOSING = "```console", "```console slow", "```"
+SEEDS = "KENTRY_SEEDS"
 
 
 @dataclass(frozen=True)
@@ -27,27 +30,40 @@ class Command:
     line: int
     text: str
     output: str
+    slow: bool = False
+
+    @property
+    def document(self) -> str | None:
+        """The name of the document that it reads and that is not in this repository."""
+        return next((word for word in self.text.split() if word.endswith(".txt")), None)
 
 
 def pages() -> list[Path]:
-    """README.md and everything in docs/."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """README.md and everything in docs/ and examples/."""
+    below = [page for name in ("docs", "examples") for page in (ROOT / name).rglob("*.md")]
+    return [ROOT / "README.md", *sorted(below)]
+
+
+def has_document(command: Command) -> bool:
+    """Whether the document that it reads, if any, is there."""
+    return (
+        command.document is None or (Path(os.environ.get(SEEDS, "")) / command.document).is_file()
+    )
 
 
 def commands(page: Path) -> list[Command]:
     """Every command of a page, in order."""
     found: list[Command] = []
-    inside = False
+    inside = slow = False
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
-        if line == OPENING:
-            inside = True
+        if line in (OPENING, SLOW):
+            inside, slow = True, line == SLOW
         elif line == CLOSING:
             inside = False
         elif inside and line.startswith("$ "):
-            found.append(Command(page, number, line[2:], ""))
+            found.append(Command(page, number, line[2:], "", slow))
         elif inside and found:
-            last = found.pop()
-            found.append(Command(page, last.line, last.text, f"{last.output}{line}\n"))
+            found[-1] = replace(found[-1], output=f"{found[-1].output}{line}\n")
     return found
 
 
@@ -55,6 +71,9 @@ def run(command: Command) -> subprocess.CompletedProcess[str]:
     """Runs one command; its output is what the page should show."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:
+        seeds = Path(os.environ[SEEDS]).iterdir() if os.environ.get(SEEDS) else ()
+        for target in (ROOT / "examples", *seeds):
+            (Path(folder) / target.name).symlink_to(target)
         return subprocess.run(
             ["/bin/bash", "-o", "pipefail", "-c", command.text],
             cwd=folder,
@@ -69,6 +88,10 @@ def renew(page: Path) -> None:
     """Writes the page anew, with each command's output as it is now."""
     outputs = {}
     for command in commands(page):
+        if not has_document(command):
+            print(f"{page.relative_to(ROOT)}:{command.line}: left, without {command.document}")
+            outputs[command.line] = command.output
+            continue
         print(f"{page.relative_to(ROOT)}:{command.line}: {command.text}", flush=True)
         done = run(command)
         if done.returncode:
@@ -77,8 +100,8 @@ def renew(page: Path) -> None:
     lines: list[str] = []
     inside = False
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
-        if line in (OPENING, CLOSING):
-            inside = line == OPENING
+        if line in (OPENING, SLOW, CLOSING):
+            inside = line != CLOSING
         elif inside and not line.startswith("$ "):
             continue
         lines.append(line)

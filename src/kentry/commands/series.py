@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kentry.commands import measuring
-from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, UserError
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
@@ -33,6 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATCHES",
         nargs="*",
         help="mbox files, a git format-patch folder, a quilt series file; or commits, A..B",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="write each row's recording there: 0000-arm64.json is the baseline's",
     )
     parser.add_argument("--json", action="store_true", help="print kentry/series/1")
     parser.add_argument(
@@ -63,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
     arches = measuring.arches_of(args)
     for arch in arches:
         measuring.options_of(args, arch)
-    with progress(f"{args.base}, {len(args.patches)} files") as update:
+    if args.output:
+        _check_folder(args.output)
+    with progress(f"{args.base}: reading the patches") as update:
         lineup = line_up(args.base, args.patches, update)
     outcomes = _measure(lineup, arches, args)
     series = tabulate(outcomes, _origin(lineup), caveats=_caveats(lineup))
@@ -136,12 +147,26 @@ def _record(
     update: Update,
 ) -> Recording:
     from kentry.kernels import build
+    from kentry.recording import write_recording
 
     spec = f"{lineup.base_spec} + patch {number}" if number else lineup.base_spec
     request = measuring.request_of(args).chosen(lineup.options)
     kernel = build.kernel(spec, revision, arch, request, update)
     options = measuring.options_of(args, arch)
-    return measuring.measured(kernel, arch, options, args, update, reuse=not args.fresh)
+    recording = measuring.measured(kernel, arch, options, args, update, reuse=not args.fresh)
+    if args.output:
+        write_recording(recording, args.output / f"{number:04}-{arch.name}.json")
+    return recording
+
+
+def _check_folder(folder: Path) -> None:
+    """Says now, not after the first build, that nothing could be kept there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise UserError(f"{folder} cannot be a folder: {err.strerror}.", "Name another.") from err
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"{folder} cannot be written to.", "Name another folder.")
 
 
 def _origin(lineup: Lineup) -> dict[str, str]:

@@ -211,8 +211,8 @@ def _clean_after_a_crash(objects: Path) -> Iterator[int]:
     What was compiled until then comes out of ccache.  make itself takes away what it was
     making when a command fails; then the build goes on where it was.
 
-    Yields a locked file that the build's programs inherit: a next run waits here until the
-    last compiler of one that was killed has ended.
+    Yields a locked file that tuxmake inherits: a next run waits here until that of one that
+    was killed has ended, and under bubblewrap every compiler with it.
     """
     mark = objects.with_name(f"{objects.name}.unfinished")
     killed = mark.exists()
@@ -326,6 +326,9 @@ def _stopped(process: subprocess.Popen[str]) -> Iterator[None]:
             os.killpg(process.pid, signal.SIGTERM)
         process.wait()
         raise
+    finally:
+        if process.stdout:
+            process.stdout.close()
 
 
 def _configure(job: _Job, tuxmake: _Tuxmake) -> None:
@@ -336,7 +339,9 @@ def _configure(job: _Job, tuxmake: _Tuxmake) -> None:
     # tuxmake leaves a config alone that is there.
     dot_config.unlink(missing_ok=True)
     if job.wanted.whole:
-        tuxmake.run("--kconfig", str(fragment))
+        # Given a file and nothing to add, tuxmake 1.45 would not run olddefconfig on it.
+        shutil.copyfile(fragment, dot_config)
+        tuxmake.run("--make-target", "olddefconfig")
     else:
         allconfig = f"KCONFIG_ALLCONFIG={fragment}"
         tuxmake.run("--kconfig", "allnoconfig", "--environment", allconfig)
@@ -352,7 +357,7 @@ def _configure(job: _Job, tuxmake: _Tuxmake) -> None:
 
 def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
     """Whether the source has an option of that name for the architecture or for all."""
-    pattern = f"^\\s*(menu)?config {name.removeprefix('CONFIG_')}$"
+    pattern = f"^\\s*(menu)?config\\s+{name.removeprefix('CONFIG_')}\\s*(#.*)?$"
     grep = ("grep", "--quiet", "-E", pattern, revision.commit, "--")
     places = (
         (":(glob)**/Kconfig*", ":(exclude,glob)arch/*/**"),

@@ -19,6 +19,10 @@ _VALUE = re.compile(r'[ynm]|-?\d+|0x[0-9a-fA-F]+|"[^"\\\n]*"|[\w./+-]+')
 _OFF = re.compile(r"# (CONFIG_\w+) is not set")
 _NAMED = 5
 
+# Families of boards (ARCH_SUNXI, SOC_SIFIVE): their drivers are half of an arm64 kernel.
+# Others of these names are no choices, and Kconfig sets them whatever is asked for.
+_SOC = re.compile(r"CONFIG_(ARCH|SOC)_\w+")
+
 # What Kconfig writes by itself: facts about the compiler, not choices.
 _FACTS = re.compile(r"CONFIG_(CC|GCC|LD|AS|CLANG|RUSTC|PAHOLE|BINDGEN|HAVE|TOOLS|ARCH)_")
 
@@ -107,9 +111,12 @@ def distro(text: str, arch: Arch) -> Wanted:
     is built in.
     """
     own = read(text)
-    kept = {name: value for name, value in own.items() if value != "m"}
-    for name in read((_FOLDER / "distro-off.config").read_text(encoding="utf-8")):
-        kept[name] = "n"
+    kept = {
+        name: "n" if _SOC.match(name) and value == "y" else value
+        for name, value in own.items()
+        if value != "m"
+    }
+    kept |= read((_FOLDER / "distro-off.config").read_text(encoding="utf-8"))
     boot = [read((_FOLDER / f"{n}.config").read_text(encoding="utf-8")) for n in _boot(arch)]
     for options in boot:
         kept |= options

@@ -43,7 +43,7 @@ def why(tree: Tree, name: str, value: str) -> str:
     if symbol is None or not symbol.nodes:
         return "this tree has no such option"
     if value == "n":
-        return f"selected by {_selectors(symbol)}"
+        return _why_on(symbol)
     missing = [
         _short(term)
         for term in kconfiglib.split_expr(symbol.direct_dep, kconfiglib.AND)
@@ -65,14 +65,18 @@ def _short(term: Any) -> str:
     return str(text) if len(text) <= _LENGTH else f"{text[:_LENGTH]}..."
 
 
-def _selectors(symbol: Any) -> str:
+def _why_on(symbol: Any) -> str:
     on = [
         term
         for term in kconfiglib.split_expr(symbol.rev_dep, kconfiglib.OR)
         if kconfiglib.expr_value(term)
     ]
     names = [_short(kconfiglib.split_expr(term, kconfiglib.AND)[0]) for term in on]
-    return ", ".join(names) or "its default: it cannot be set by hand"
+    if names:
+        return f"selected by {', '.join(names)}"
+    if symbol.choice:
+        return "one option of its choice must be on: set another"
+    return "on by default, and cannot be set by hand"
 
 
 def _chosen(symbol: Any) -> str:

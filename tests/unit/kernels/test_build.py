@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From source to a built kernel with tuxmake and make, on a tree that compiles nothing.
+
+What is built ends in the cache whole or not at all, and is not built twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import Arch
+from kentry.cache import cache_dir
+from kentry.errors import BuildError, MissingToolError, UserError
+from kentry.kernels import build, sandbox, tree
+from kentry.kernels.config import Request
+from kentry.kernels.repository import Revision
+from kentry.kernels.spec import parse
+from tests.unit.kernels import fakes, sources
+from tests.unit.kernels.conftest import Said
+from tests.unit.kernels.sources import commit
+
+ARM64 = fakes.ARM64
+PREBUILT: Mapping[str, str | bytes] = {
+    "prebuilt/Image": fakes.image(),
+    "prebuilt/vmlinux": fakes.vmlinux(),
+}
+# A kentry of its own, to be killed or to come at the same time.
+KENTRY = """
+import sys
+from kentry.kernels.config import Request
+from kentry.kernels.resolve import resolve
+from kentry.arch import find_arch
+say = lambda fraction, now: print(now, flush=True)
+kernel = resolve(sys.argv[1], find_arch("arm64"), say, Request(sets=tuple(sys.argv[2:])))
+print("kernel", kernel.image_sha256)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    sources.pretend_tools(tmp_path / "bin", monkeypatch)
+    sandbox.works.cache_clear()
+    yield
+    sandbox.works.cache_clear()
+
+
+def revision(spec: str | Path) -> Revision:
+    return tree.revision(parse(f"tree:{spec}"), Said())
+
+
+def made(
+    revision: Revision, *sets: str, request: Request | None = None, arch: Arch = ARM64
+) -> tuple[Path, Said]:
+    """The folder of the built kernel, and what was said: as build.kernel() without the end."""
+    said = Said()
+    job = build._job(revision, arch, request or Request(sets=sets), said)
+    folder = cache_dir("built") / job.key()
+    if not build._is_whole(folder):
+        with revision.repository.locked(said):
+            build._build(job, folder, said)
+    assert build._is_whole(folder)
+    return folder, said
+
+
+def steps(said: Said) -> list[str]:
+    return sorted(text.split()[1] for text in said if text.startswith("building: "))
+
+
+def failed(revision: Revision, *sets: str, request: Request | None = None) -> BuildError:
+    with pytest.raises(BuildError) as raised:
+        made(revision, *sets, request=request)
+    return raised.value
+
+
+ALL = ["Image", "arch/arm64/kernel/entry.o", "init/main.o", "kernel/fork.o", "vmlinux"]
+
+
+def test_a_kernel_from_its_source_and_not_built_twice(tmp_path: Path) -> None:
+    linux = sources.repository(tmp_path / "linux", PREBUILT)
+    before = sources.listing(linux)
+    said, again = Said(), Said()
+    found, request = revision(linux), Request(sets=("CONFIG_NET=y",))
+    kernel = build.kernel("tree:linux", found, ARM64, request, said)
+    assert sources.listing(linux) == before
+    assert steps(said) == ALL
+    assert kernel.image.read_bytes() == PREBUILT["prebuilt/Image"]
+    assert kernel.symbols.address_of("local_function")
+    assert kernel.symbols_from == "vmlinux of the same build"
+    assert kernel.config
+    assert "CONFIG_NET=y" in kernel.config.read_text().splitlines()
+    assert kernel.spec == "tree:linux"
+    wanted = {
+        "kind": "tree",
+        "commit": found.commit,
+        "subject": "Linux 6.12",
+        "tree": found.tree,
+        "config": "tiny",
+        "config_set": "CONFIG_NET=y",
+        "linker": "GNU ld (Test) 2.40",
+    }
+    assert wanted.items() <= kernel.origin.items()
+    assert str(tmp_path) not in json.dumps(kernel.origin)
+    (tmp_path / "bin/make").write_text("#!/bin/sh\nexit 1\n")
+    assert build.kernel("tree:linux", revision(linux), ARM64, request, again) == kernel
+    assert steps(again) == []
+
+
+def test_only_what_a_change_touches_is_made_again(tmp_path: Path) -> None:
+    linux = sources.repository(tmp_path / "linux")
+    first, said = made(revision(linux))
+    assert steps(said) == ALL
+    commit(linux, "second", {"kernel/fork.c": sources.fork_c(first=10)})
+    second, said = made(revision(linux))
+    assert steps(said) == ["Image", "kernel/fork.o", "vmlinux"]
+    assert b"return 10;" in (second / "image").read_bytes()
+    assert b"return 10;" not in (first / "image").read_bytes()
+    # Back at the first, which the cache has.
+    third, said = made(revision(f"{linux}@v6.12"))
+    assert (third, steps(said)) == (first, [])
+    # A file that is not compiled makes another tree, and no file again.
+    commit(linux, "third", {"README": "text\n"})
+    third, said = made(revision(linux))
+    assert third != second
+    assert steps(said) == []
+    assert (third / "image").read_bytes() == (second / "image").read_bytes()
+
+
+def test_the_same_source_from_elsewhere_is_the_same_kernel(tmp_path: Path) -> None:
+    first, _ = made(revision(sources.repository(tmp_path / "linux")))
+    plain = sources.unpacked(tmp_path / "plain")
+    assert made(revision(plain))[0] == first
+
+
+def test_what_makes_another_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, said = revision(sources.repository(tmp_path / "linux")), Said()
+
+    def key(request: Request) -> str:
+        return build._job(found, ARM64, request, said).key()
+
+    plain = key(Request())
+    assert key(Request(sets=("CONFIG_SMP=y",))) == plain
+    one, other = "CONFIG_NET=y", "CONFIG_AUDIT=y"
+    assert key(Request(sets=(one, other))) == key(Request(sets=(other, one))) != plain
+    sources.program(tmp_path / "bin", "aarch64-linux-gnu-gcc", "gcc (Test) 12.3.0")
+    assert key(Request()) != plain
+
+
+def test_the_first_error_is_the_sentence(tmp_path: Path) -> None:
+    linux = sources.repository(tmp_path / "linux")
+    made(revision(linux))
+    bad = sources.fork_c(first=10) + "#error this does not compile\n"
+    commit(linux, "broken", {"kernel/fork.c": bad})
+    error = failed(revision(linux))
+    lines = len(bad.splitlines())
+    assert error.sentence == (
+        f"does not build: kernel/fork.c:{lines}:2: error: #error this does not compile"
+    )
+    assert "and another one" in error.detail
+    log = error.remedy.removeprefix("The whole log is ").removesuffix(".")
+    assert "another one" in Path(log).read_text()
+    assert error.exit_code == 2
+    # Nothing of it is in the cache, and the next one is built from where it was.
+    assert failed(revision(linux)).sentence == error.sentence
+    commit(linux, "fixed", {"kernel/fork.c": sources.fork_c(first=10)})
+    folder, said = made(revision(linux))
+    assert steps(said) == ["Image", "kernel/fork.o", "vmlinux"]
+    assert b"return 10;" in (folder / "image").read_bytes()
+
+
+def test_an_option_that_kconfig_drops_is_named_with_what_it_wants(tmp_path: Path) -> None:
+    found = revision(sources.repository(tmp_path / "linux"))
+    error = failed(found, "CONFIG_AUDIT=y", "CONFIG_NOTHING=y", "CONFIG_HASH=n", "CONFIG_DRIVER=y")
+    assert error.sentence == (
+        "Kconfig dropped CONFIG_AUDIT=y (needs NET), CONFIG_HASH=n (selected by DRIVER),"
+        " CONFIG_NOTHING=y (this tree has no such option)."
+    )
+    assert "--set" in error.remedy
+    folder, _ = made(found, "CONFIG_AUDIT=y", "CONFIG_NET=y", "CONFIG_HASH=n")
+    config = (folder / "config").read_text().splitlines()
+    assert {"CONFIG_AUDIT=y", "CONFIG_PRINTK=y", "# CONFIG_HASH is not set"} <= set(config)
+
+
+def test_a_users_own_config(tmp_path: Path) -> None:
+    found = revision(sources.repository(tmp_path / "linux"))
+    file = tmp_path / "dot-config"
+    file.write_text("CONFIG_NET=y\n# CONFIG_FUTEX is not set\n")
+    request = Request(str(file))
+    folder, _ = made(found, request=request)
+    config = (folder / "config").read_text().splitlines()
+    # PRINTK is on by default where the whole config is a user's.
+    assert {"CONFIG_NET=y", "CONFIG_PRINTK=y", "# CONFIG_FUTEX is not set"} <= set(config)
+    assert build._config_name(request) == "dot-config"
+    file.write_text("CONFIG_AUDIT=y\n")
+    assert "CONFIG_AUDIT=y (needs NET)" in failed(found, request=request).sentence
+    file.unlink()
+    with pytest.raises(UserError, match="cannot be read"):
+        made(found, request=request)
+
+
+def test_a_distributions_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def distro(version: tuple[int, int], arch: Arch, update: object) -> str:
+        asked.append((version, arch))
+        return "CONFIG_NET=y\nCONFIG_AUDIT=y\nCONFIG_DRIVER=m\n"
+
+    monkeypatch.setattr(build, "distro_config", distro)
+    found = revision(sources.repository(tmp_path / "linux"))
+    folder, _ = made(found, request=Request("distro"))
+    config = (folder / "config").read_text().splitlines()
+    assert {"CONFIG_NET=y", "CONFIG_AUDIT=y", "# CONFIG_DRIVER is not set"} <= set(config)
+    assert asked == [((6, 12), ARM64)]
+
+
+def test_which_options_a_tree_has(tmp_path: Path) -> None:
+    files = {"mm/Kconfig.debug": "menuconfig  DEEP\n\tbool\n", "arch/Kconfig": "config COMMON\n"}
+    found = revision(sources.repository(tmp_path / "linux", files))
+    for name in ("NET", "DEEP", "COMMON", "ARM64_ONLY"):
+        assert build.knows_option(found, f"CONFIG_{name}", ARM64)
+    for name in ("X86_ONLY", "NE", "NETWORK"):
+        assert not build.knows_option(found, f"CONFIG_{name}", ARM64)
+    assert build.knows_option(found, "CONFIG_X86_ONLY", fakes.X86_64)
+
+
+def test_a_damaged_kernel_is_built_again(tmp_path: Path) -> None:
+    found = revision(sources.repository(tmp_path / "linux"))
+    folder, _ = made(found)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert before.keys() == {"image", "vmlinux", "config", "manifest.json"}
+    for name, content in before.items():
+        for damaged in (content[:-9] + b"damaged", b"", None):
+            (folder / name).unlink()
+            if damaged is not None:
+                (folder / name).write_bytes(damaged)
+            assert not build._is_whole(folder)
+            (folder / name).write_bytes(content)
+        assert build._is_whole(folder)
+    (folder / "image").write_bytes(b"")
+    assert made(found)[0] == folder
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_tree_that_cannot_be_made_says_what_make_says(tmp_path: Path) -> None:
+    found = revision(sources.repository(tmp_path / "linux", {"Makefile": "VERSION = 6\n\tx\n"}))
+    assert "Makefile:2: ***" in failed(found).sentence
+
+
+def test_a_users_defaults_for_tuxmake_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources.write(tmp_path / "home", {".config/tuxmake/default": "--no-such-option\n"})
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("TUXMAKE", "--no-such-option")
+    monkeypatch.setenv("MAKEFLAGS", "--no-such-option")
+    made(revision(sources.repository(tmp_path / "linux")))
+
+
+def test_a_build_writes_nothing_into_its_source(tmp_path: Path) -> None:
+    files = {"Makefile": (sources.FAKE / "Makefile").read_text() + "$(shell touch touched)\n"}
+    found = revision(sources.repository(tmp_path / "linux", files))
+    made(found)
+    assert (found.repository.work / "touched").exists() != sandbox.works()
+
+
+def test_what_a_build_lacks_is_said_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = revision(sources.repository(tmp_path / "linux"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(MissingToolError, match="make"):
+        build.kernel("tree:linux", found, ARM64, Request(), Said())
+
+
+# More than one kentry.
+
+
+def kentry(linux: Path, *sets: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", KENTRY, f"tree:{linux}", *sets]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(process: subprocess.Popen[str], word: str) -> None:
+    assert process.stdout
+    for line in process.stdout:
+        if word in line:
+            return
+    raise AssertionError(f"never said {word}")
+
+
+def test_two_at_once_build_it_once(tmp_path: Path) -> None:
+    linux = sources.repository(tmp_path / "linux", PREBUILT)
+    with build._slot(Said()):
+        both = [kentry(linux), kentry(linux)]
+        for process in both:
+            wait_for(process, "waiting for another kernel")
+    texts = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted("checking out" in text for text in texts) == [False, True]
+    assert texts[0].splitlines()[-1] == texts[1].splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("when", "confined"), [("checking out", True), ("building: ", True), ("building: ", False)]
+)
+def test_a_killed_build_is_taken_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, confined: bool
+) -> None:
+    linux = sources.repository(tmp_path / "linux", {"SLOW": "0.3\n"})
+    if not confined:
+        sources.program(tmp_path / "bin", "bwrap", "").write_text("#!/bin/sh\nexit 1\n")
+    with kentry(linux) as process:
+        wait_for(process, when)
+        time.sleep(random.random() / 2)
+        os.kill(process.pid, signal.SIGKILL)
+    folder, _ = made(revision(linux))
+    image = (folder / "image").read_bytes()
+    for name in ("kernel/fork.c", "init/main.c", "arch/arm64/kernel/entry.c"):
+        assert b"first half of " + name.encode() in image
+        assert (linux / name).read_bytes() in image
+    time.sleep(0.4)
+    assert build._is_whole(folder)
+    assert (folder / "image").read_bytes() == image
+
+
+def test_an_interrupted_build_ends_its_compilers(tmp_path: Path) -> None:
+    linux = sources.repository(tmp_path / "linux", {"SLOW": "0.3\n"})
+    found = revision(linux)
+    said = Said()
+    job = build._job(found, ARM64, Request(), said)
+
+    def interrupt(fraction: float | None, now: str) -> None:
+        if now.startswith("building: "):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build._build(job, tmp_path / "built", interrupt)
+    assert not (tmp_path / "built").exists()
+    build._build(job, tmp_path / "built", said)
+    assert (linux / "kernel/fork.c").read_bytes() in (tmp_path / "built/image").read_bytes()

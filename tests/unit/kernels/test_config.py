@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is asked of Kconfig, and what it dropped."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import ARCHES, Arch
+from kentry.errors import UserError
+from kentry.kernels import config
+from kentry.kernels.config import Request, Wanted
+from tests.unit.kernels.fakes import ARM64, RISCV64, X86_64
+
+FOLDER = Path(config.__file__).parent / "configs"
+FILES = sorted(FOLDER.glob("*.config"))
+
+
+@pytest.fixture(params=ARCHES.values(), ids=lambda arch: arch.name)
+def arch(request: pytest.FixtureRequest) -> Arch:
+    found: Arch = request.param
+    return found
+
+
+def test_a_config_is_read_as_kconfig_writes_it() -> None:
+    text = (
+        "#\n# Automatically generated file; DO NOT EDIT.\n#\n"
+        'CONFIG_A=y\nCONFIG_B=m\r\n# CONFIG_C is not set\n  CONFIG_D="a b=c"  \nCONFIG_E=0x1f\n'
+        "#CONFIG_F=y\n# CONFIG_G=y\nCONFIG_H\n# CONFIG_A is not set at all\nA=y\nCONFIG_\n"
+        "CONFIG_I=y\n# CONFIG_I is not set\n"
+    )
+    expected = {"A": "y", "B": "m", "C": "n", "D": '"a b=c"', "E": "0x1f", "I": "n"}
+    assert config.read(text) == {f"CONFIG_{name}": value for name, value in expected.items()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("CONFIG_A=y", "CONFIG_A=n", "CONFIG_A=m", "CONFIG_HZ=250", "CONFIG_N=-1"),
+        *("CONFIG_ADDRESS=0xffff", 'CONFIG_S=""', 'CONFIG_S="a b"', "CONFIG_S=a/b-c.d+e"),
+    ],
+)
+def test_set_options(text: str) -> None:
+    name, _, value = text.partition("=")
+    assert config.parse_set(text) == (name, value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "A=y", "CONFIG_A", "CONFIG_A=", "CONFIG_=y", "CONFIG_A=y ", " CONFIG_A=y"),
+        *("CONFIG_A=y\n", "CONFIG_A=y\nCONFIG_B=y", 'CONFIG_A="a"b"', 'CONFIG_A="a\nb"'),
+        *("config_a=y", "CONFIG_A=a b", "CONFIG_A=$(x)", "CONFIG_A=`x`", "CONFIG_Ä=y"),
+        *("CONFIG_A;=y", 'CONFIG_A="a\\"', "CONFIG_A=y#", "-CONFIG_A=y"),
+    ],
+)
+def test_what_sets_no_option(text: str) -> None:
+    with pytest.raises(UserError) as raised:
+        config.parse_set(text)
+    assert "--set CONFIG_SECCOMP=y" in raised.value.remedy
+
+
+def test_how_a_config_is_written_makes_no_other_kernel() -> None:
+    one = config.read("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=1\n")
+    other = config.read("CONFIG_C=1\n\n# a comment\nCONFIG_A=n\nCONFIG_B=n\nCONFIG_A=y\n")
+    assert Wanted(one, whole=True).text() == Wanted(other, whole=True).text()
+    text = Wanted(one, whole=True).text()
+    assert text == "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=1\n"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_every_line_of_ours_is_an_option_or_a_comment(file: Path) -> None:
+    lines = file.read_text().splitlines()
+    options = [line for line in lines if line and not line.startswith("#")]
+    assert options
+    for line in options:
+        assert config.parse_set(line)
+    assert len(options) == len(config.read(file.read_text())), "an option twice"
+
+
+def test_every_optional_is_right_above_its_option(arch: Arch) -> None:
+    marked: set[str] = set()
+    for file in FILES:
+        lines = file.read_text().splitlines()
+        for number, line in enumerate(lines):
+            if line.lstrip("# ").lower().startswith("optional"):
+                assert re.fullmatch(r"# optional: .+", line)
+                assert re.match(r"CONFIG_\w+=", lines[number + 1])
+                marked.add(lines[number + 1].partition("=")[0])
+    assert marked
+    assert not config.tiny(arch).strict & marked
+
+
+def test_the_tiny_config_is_all_our_fragments_for_one_architecture(arch: Arch) -> None:
+    wanted = config.tiny(arch)
+    assert not wanted.whole
+    assert wanted.options["CONFIG_EXPERT"] == wanted.options["CONFIG_SMP"] == "y"
+    assert wanted.strict <= wanted.options.keys()
+    assert not wanted.named
+
+
+def test_one_architectures_options_are_not_anothers() -> None:
+    assert "CONFIG_IA32_EMULATION" in config.tiny(X86_64).strict
+    assert "CONFIG_IA32_EMULATION" not in config.tiny(ARM64).options
+    assert "CONFIG_RISCV_ISA_V" in config.tiny(RISCV64).strict
+
+
+def test_a_distributions_config_without_modules_and_drivers(arch: Arch) -> None:
+    text = (
+        "CONFIG_AUDIT=y\nCONFIG_EXT4_FS=m\nCONFIG_USB_SUPPORT=y\nCONFIG_MODULES=y\nCONFIG_HZ=250\n"
+        "# CONFIG_KALLSYMS is not set\nCONFIG_DEVTMPFS=m\n# CONFIG_PREEMPT is not set\n"
+    )
+    wanted = config.distro(text, arch)
+    assert wanted.whole
+    off = dict.fromkeys(("EXT4_FS", "USB_SUPPORT", "MODULES", "EXPERT", "PREEMPT"), "n")
+    expected = {"AUDIT": "y", "HZ": "250", "KALLSYMS": "y", "DEVTMPFS": "y", **off}
+    for name, value in expected.items():
+        assert wanted.options[f"CONFIG_{name}"] == value
+    assert "m" not in wanted.options.values()
+    assert "CONFIG_KALLSYMS" in wanted.strict
+    assert not {"CONFIG_EXPERT", "CONFIG_AUDIT", "CONFIG_EXT4_FS"} & wanted.strict
+    assert config.distro("CONFIG_EXPERT=y\n", arch).options["CONFIG_EXPERT"] == "y"
+
+
+def test_a_users_config_must_come_out_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "dot-config"
+    file.write_text('CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_CC_VERSION_TEXT="x"\nCONFIG_M=m\n')
+    wanted = config.of_file(file)
+    assert wanted.whole
+    assert wanted.options["CONFIG_CC_VERSION_TEXT"] == '"x"'
+    assert wanted.strict == {"CONFIG_A", "CONFIG_M"}
+    # What Kconfig turns on by default is not the user's mistake.
+    got = {"CONFIG_A": "y", "CONFIG_B": "y", "CONFIG_CC_VERSION_TEXT": '"z"', "CONFIG_M": "m"}
+    assert config.dropped(wanted, got) == []
+    assert config.dropped(wanted, {**got, "CONFIG_M": "y"}) == ["CONFIG_M"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\0", b"no option\n"])
+def test_a_config_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "config"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UserError) as raised:
+        config.of_file(file)
+    assert str(file) in raised.value.sentence
+    assert "--config tiny" in raised.value.remedy
+    with pytest.raises(UserError, match="cannot be read"):
+        config.of_file(tmp_path)
+
+
+def test_what_a_user_sets_goes_on_top_and_nothing_may_drop_it() -> None:
+    base = Wanted({"CONFIG_A": "y", "CONFIG_B": "y"}, False, frozenset({"CONFIG_A", "CONFIG_B"}))
+    wanted = config.with_sets(base, ["CONFIG_B=n", "CONFIG_C=1", "CONFIG_C=2"])
+    assert wanted.options == {"CONFIG_A": "y", "CONFIG_B": "n", "CONFIG_C": "2"}
+    assert wanted.named == {"CONFIG_B", "CONFIG_C"}
+    assert wanted.strict == {"CONFIG_A"}
+    assert config.dropped(wanted, {}) == ["CONFIG_A", "CONFIG_C"]
+    assert config.dropped(wanted, wanted.options) == []
+    assert config.dropped(wanted, {"CONFIG_A": "y", "CONFIG_B": "y"}) == ["CONFIG_B", "CONFIG_C"]
+    assert config.with_sets(base, []) == base
+    with pytest.raises(UserError):
+        config.with_sets(base, ["CONFIG_B"])
+
+
+def test_a_few_dropped_options_are_named_and_the_rest_counted() -> None:
+    names = [f"CONFIG_{letter}" for letter in "ABCDEFG"]
+    wanted = Wanted(dict.fromkeys(names, "y"), whole=False)
+    error = config.dropped_error(names, wanted, dict.fromkeys(names, "needs X"))
+    assert "CONFIG_A=y (needs X), CONFIG_B=y" in error.sentence
+    assert error.sentence.endswith("CONFIG_E=y (needs X) and 2 more.")
+    assert "--set" in error.remedy
+
+
+def test_a_specs_own_options_win() -> None:
+    request = Request("distro", ("CONFIG_A=y",), "gcc-12")
+    assert request.chosen({}) == request
+    assert request.chosen({"config": "tiny"}) == Request("tiny", ("CONFIG_A=y",), "gcc-12")
+    assert request.chosen({"compiler": "clang"}) == Request("distro", ("CONFIG_A=y",), "clang")
+
+
+def test_sets_for_people() -> None:
+    assert config.difference(["CONFIG_B=n", "CONFIG_A=y"]) == "CONFIG_A=y CONFIG_B=n"
+    assert config.difference([]) == ""

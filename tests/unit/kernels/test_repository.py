@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The work tree that kernels are built from: right whatever was left in it, and left alone."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kentry.errors import KernelError, PatchError
+from kentry.kernels import tree
+from kentry.kernels.repository import Repository, Revision
+from kentry.kernels.spec import parse
+from tests.unit.kernels import sources
+from tests.unit.kernels.conftest import Said
+from tests.unit.kernels.sources import commit, git
+
+
+@pytest.fixture
+def linux(tmp_path: Path) -> Path:
+    folder = sources.repository(tmp_path / "linux")
+    commit(folder, "second", {"kernel/fork.c": sources.fork_c(first=10), "kernel/new.c": "new\n"})
+    return folder
+
+
+def revision(spec: str | Path) -> Revision:
+    return tree.revision(parse(f"tree:{spec}"), Said())
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    rows = sources.listing(folder)
+    return {name: row[2] for name, row in rows.items() if not name.startswith(".git/")}
+
+
+def check_out(found: Revision) -> dict[str, bytes]:
+    found.repository.check_out(found.commit, Said())
+    return content(found.repository.work)
+
+
+def patch(linux: Path, commit: str = "HEAD") -> bytes:
+    return git(linux, "format-patch", "-1", "--stdout", commit).encode() + b"\n"
+
+
+def test_only_files_that_differ_are_written(linux: Path) -> None:
+    new, old = revision(linux), revision(f"{linux}@v6.12")
+    check_out(old)
+    before = sources.times(old.repository.work)
+    assert check_out(new)["kernel/new.c"] == b"new\n"
+    after = sources.times(old.repository.work)
+    changed = {name for name in before if after[name] != before[name]}
+    assert changed == {"kernel/fork.c"}
+    check_out(old)
+    assert sources.times(old.repository.work).keys() == before.keys()
+
+
+def left_locks(found: Revision) -> None:
+    for name in ("index", "HEAD", "ORIG_HEAD", "refs/heads/master", "shallow", "config"):
+        (found.repository.git.folder / f"{name}.lock").touch()
+
+
+def half_written(found: Revision) -> None:
+    work = found.repository.work
+    (work / "kernel/fork.c").write_text("int first(vo")
+    (work / "init/main.c").unlink()
+    sources.write(work, {"kernel/fork.o": "a product", "left/over": "of another commit"})
+
+
+def another_commit_half_checked_out(found: Revision) -> None:
+    """Its files are there, the index does not know them yet."""
+    new = found.repository.git("show", "master:kernel/new.c", check=False)
+    sources.write(found.repository.work, {"kernel/new.c": new.stdout or "new\n"})
+    sources.write(found.repository.work, {"kernel/fork.c": sources.fork_c(first=10)})
+
+
+def in_the_middle_of_a_patch(found: Revision) -> None:
+    sources.write(found.repository.git.folder, {"rebase-apply/next": "1", "rebase-apply/last": "3"})
+
+
+def no_index(found: Revision) -> None:
+    (found.repository.git.folder / "index").write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    "interrupt",
+    [
+        left_locks,
+        half_written,
+        another_commit_half_checked_out,
+        in_the_middle_of_a_patch,
+        no_index,
+    ],
+)
+def test_what_a_killed_run_left_is_cleared_away(
+    linux: Path, interrupt: Callable[[Revision], None]
+) -> None:
+    old = revision(f"{linux}@v6.12")
+    wanted = check_out(old)
+    interrupt(old)
+    assert check_out(old) == wanted
+    # And another commit, and a patch on it.
+    new = revision(linux)
+    wanted = check_out(new)
+    interrupt(old)
+    message = patch(linux)
+    check_out(old)
+    interrupt(old)
+    check_out(old)
+    assert new.repository.tree_of(new.repository.apply(message, Said())) == new.tree
+    assert content(new.repository.work) == wanted
+
+
+def test_a_patch_makes_the_same_commit_in_every_cache(
+    linux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for name in ("one", "two"):
+        monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / name))
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"@{1000 * len(name)} +0100")
+        old = revision(f"{linux}@v6.12")
+        check_out(old)
+        found.append(old.repository.apply(patch(linux), Said()))
+        assert old.repository.tree_of(found[-1]) == git(linux, "rev-parse", "HEAD^{tree}")
+        monkeypatch.setenv("GIT_AUTHOR_NAME", "Someone Else")
+    assert found[0] == found[1]
+
+
+def test_a_patch_that_does_not_apply_changes_nothing(linux: Path) -> None:
+    words = {"kernel/fork.c": sources.fork_c(first=20), "init/main.c": "other\n"}
+    commit(linux, "third", words)
+    message = patch(linux)
+    old = revision(f"{linux}@v6.12")
+    before = check_out(old)
+    head = old.repository.git.line("rev-parse", "HEAD")
+    with pytest.raises(PatchError) as raised:
+        old.repository.apply(message, Said())
+    assert "kernel/fork.c" in raised.value.sentence
+    assert content(old.repository.work) == before
+    assert old.repository.git.line("rev-parse", "HEAD") == head
+    assert not (old.repository.git.folder / "rebase-apply").exists()
+    # The next one is tried on the same.
+    old.repository.apply(patch(linux, "HEAD~1"), Said())
+
+
+def test_a_commit_whose_objects_are_gone_is_said(linux: Path) -> None:
+    found = revision(linux)
+    blob = git(linux, "rev-parse", "HEAD:kernel/new.c")
+    (linux / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(KernelError, match="not whole") as raised:
+        check_out(found)
+    assert raised.value.remedy
+
+
+def test_its_version_is_its_makefiles(tmp_path: Path) -> None:
+    text = "# SPDX-License-Identifier: GPL-2.0\nVERSION = 7\nPATCHLEVEL = 1\nSUBLEVEL = 0\n"
+    assert revision(sources.repository(tmp_path / "a", {"Makefile": text})).version() == (7, 1)
+    for bad in ("", "VERSION = seven\nPATCHLEVEL = 1\n", "VERSION = 6\n"):
+        found = revision(sources.repository(tmp_path / f"b{len(bad)}", {"Makefile": bad}))
+        with pytest.raises(KernelError, match="which kernel"):
+            found.version()
+
+
+def test_looking_at_a_repository_again_writes_nothing(linux: Path) -> None:
+    found = revision(linux)
+    before = sources.listing(found.repository.folder)
+    revision(f"{linux}@v6.12")
+    assert sources.listing(found.repository.folder) == before
+
+
+def test_one_at_a_time_and_the_other_says_that_it_waits() -> None:
+    first, second, said = Repository("key"), Repository("key"), Said()
+    order: list[str] = []
+
+    def wait() -> None:
+        with second.locked(said):
+            order.append("second")
+
+    with first.locked(said), first.locked(said):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while not said:
+            os.sched_yield()
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+    assert "waiting for another kentry" in said[0]

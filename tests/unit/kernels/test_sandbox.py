@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a build can reach, where bubblewrap works, and that it runs where it does not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kentry.kernels import sandbox
+from kentry.kernels.sandbox import confined
+from kentry.run import run
+from tests.unit.kernels.sources import program
+
+LOOK = """
+import os, socket, sys
+found = []
+for path in sys.argv[1:]:
+    try:
+        open(os.path.join(path, "file"), "w").close()
+        found.append("written")
+    except OSError:
+        found.append("refused")
+found.append(",".join(name for _, name in socket.if_nameindex()))
+found.append(str(os.getpid() < 10))
+print(" ".join(found))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _anew() -> Iterator[None]:
+    sandbox.works.cache_clear()
+    yield
+    sandbox.works.cache_clear()
+
+
+def test_a_build_writes_only_its_folders_and_has_no_network(tmp_path: Path) -> None:
+    """Says nothing where the system does not let bubblewrap work, as in many containers."""
+    own, other, deeper = (tmp_path / name for name in ("own", "other", "other/deeper"))
+    for folder in (own, other, deeper):
+        folder.mkdir()
+    argv = [sys.executable, "-c", LOOK, str(own), str(other), str(deeper), os.path.expanduser("~")]
+    argv = confined(argv, [own, deeper])
+    if not sandbox.works():
+        assert argv[0] == sys.executable
+        return
+    done = run(argv)
+    assert done.stdout.split() == ["written", "refused", "written", "refused", "lo", "True"]
+    assert (own / "file").exists()
+    assert not (other / "file").exists()
+
+
+def test_its_status_and_words_come_through(tmp_path: Path) -> None:
+    done = run(confined(["sh", "-c", "echo said; echo aside >&2; exit 3"], [tmp_path]), check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "said\n", "aside\n")
+
+
+@pytest.mark.parametrize("kind", ["not installed", "not allowed"])
+def test_without_bubblewrap_it_runs_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    if kind == "not allowed":
+        file = program(tmp_path / "bin", "bwrap", "")
+        file.write_text("#!/bin/sh\necho 'bwrap: No permissions' >&2\nexit 1\n")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with caplog.at_level("INFO", logger="kentry"):
+        assert confined(["make", "all"], [tmp_path]) == ["make", "all"]
+    assert "not confined" in caplog.text
+
+
+def test_with_bubblewrap_each_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "bin", "bwrap", "")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    argv = confined(["make", "all"], [tmp_path / "a", tmp_path / "b"])
+    assert argv[0] == "bwrap"
+    bound = [argv[at + 1 : at + 3] for at, word in enumerate(argv) if word == "--bind"]
+    assert bound == [[str(tmp_path / name)] * 2 for name in ("a", "b")]
+    assert argv[-3:] == ["--", "make", "all"]
+    assert "--unshare-net" in argv

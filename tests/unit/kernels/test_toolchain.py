@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which compiler a name means, and that makefiles find it under its plain name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import ARCHES
+from kentry.errors import MissingToolError, UserError
+from kentry.kernels import toolchain
+from kentry.run import run
+from tests.unit.kernels.fakes import ARM64, X86_64
+from tests.unit.kernels.sources import program
+
+LLVM = ("ar", "nm", "objcopy", "objdump", "readelf", "strip")
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder in PATH, with /bin/sh's own."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def gcc(folder: Path, version: str = "", cross: str = ARM64.cross) -> None:
+    program(folder, f"{cross}gcc{version}", f"gcc{version or '-14'} (Test)")
+    program(folder, f"{cross}ld", "GNU ld (Test) 2.40")
+
+
+def clang(folder: Path, version: str = "") -> None:
+    for name in ("clang", "ld.lld", *(f"llvm-{name}" for name in LLVM)):
+        program(folder, f"{name}{version}", f"{name} (Test) {version or '-21'}")
+
+
+def test_gcc_by_its_own_name_needs_nothing_in_path(programs: Path) -> None:
+    gcc(programs)
+    found = toolchain.find(ARM64, "gcc")
+    assert (found.name, found.family, found.variables) == ("gcc", "gcc", ())
+    assert found.identity == ("gcc-14 (Test)", "GNU ld (Test) 2.40")
+    assert found.path() == str(programs)
+
+
+def test_a_versioned_gcc_is_first_in_path(programs: Path, cache: Path) -> None:
+    gcc(programs)
+    gcc(programs, "-12")
+    found = toolchain.find(ARM64, "gcc-12")
+    assert found.identity == ("gcc-12 (Test)", "GNU ld (Test) 2.40")
+    name = f"{ARM64.cross}gcc"
+    shim = shutil.which(name, path=found.path())
+    assert shim and Path(shim).is_relative_to(cache)
+    assert run([shim]).stdout == "gcc-12 (Test)\n"
+    assert shutil.which(f"{ARM64.cross}ld", path=found.path()) == str(programs / f"{ARM64.cross}ld")
+    # Again, and another one beside it.
+    assert toolchain.find(ARM64, "gcc-12").path() == found.path()
+    gcc(programs, "-13")
+    assert toolchain.find(ARM64, "gcc-13").path() != found.path()
+
+
+def test_clang_brings_its_own_tools(programs: Path) -> None:
+    clang(programs)
+    clang(programs, "-19")
+    found = toolchain.find(X86_64, "clang-19")
+    assert (found.family, found.variables) == ("clang", ("LLVM=1",))
+    assert found.identity == ("clang (Test) -19", "ld.lld (Test) -19")
+    for name in ("clang", "ld.lld", "llvm-objcopy"):
+        shim = shutil.which(name, path=found.path())
+        assert shim
+        assert run([shim]).stdout == f"{name} (Test) -19\n"
+    assert toolchain.find(X86_64, "clang").path() == str(programs)
+    assert found.kconfig_environment(ARM64)["CLANG_FLAGS"] == "--target=aarch64-linux-gnu"
+
+
+def test_kconfig_is_told_the_cross_compiler(programs: Path) -> None:
+    gcc(programs)
+    env = toolchain.find(ARM64, "gcc").kconfig_environment(ARM64)
+    assert (env["CC"], env["LD"]) == (f"{ARM64.cross}gcc", f"{ARM64.cross}ld")
+    assert env["RUSTC"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("name", "packages"),
+    [
+        ("gcc", "gcc-aarch64-linux-gnu"),
+        ("gcc-12", "gcc-12-aarch64-linux-gnu"),
+        ("clang", "clang lld llvm"),
+        ("clang-19", "clang-19 lld-19 llvm-19"),
+    ],
+)
+def test_a_missing_compiler_names_its_packages(programs: Path, name: str, packages: str) -> None:
+    gcc(programs, "-13")
+    clang(programs, "-18")
+    with pytest.raises(MissingToolError) as raised:
+        toolchain.find(ARM64, name)
+    assert raised.value.remedy == f"Run: apt-get install {packages}."
+    assert "arm64" in raised.value.sentence
+
+
+def test_a_part_of_llvm_is_not_enough(programs: Path) -> None:
+    clang(programs)
+    (programs / "llvm-nm").unlink()
+    with pytest.raises(MissingToolError):
+        toolchain.find(ARM64, "clang")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "icc", "gcc;rm", "gcc-", "gcc-12 ", "gcc-12.2", "/usr/bin/gcc", "../gcc", "GCC", "gcc\n"],
+)
+def test_what_is_no_compiler(name: str) -> None:
+    with pytest.raises(UserError, match="clang-19"):
+        toolchain.find(ARM64, name)
+
+
+def test_every_program_that_a_build_lacks_is_named(programs: Path) -> None:
+    for name in ("bc", "ccache", "gcc", "git", "make", "perl"):
+        program(programs, name, "")
+    with pytest.raises(MissingToolError) as raised:
+        toolchain.check_tools(ARM64)
+    assert "apt-get install bison flex " in raised.value.remedy
+
+
+def test_headers_are_looked_for_by_the_compiler(programs: Path) -> None:
+    for name in ("bc", "bison", "ccache", "flex", "git", "make", "perl"):
+        program(programs, name, "")
+    program(programs, "gcc", "").write_text("#!/bin/sh\nexit 1\n")
+    for arch in ARCHES.values():
+        if not arch.build_headers:
+            toolchain.check_tools(arch)
+            continue
+        with pytest.raises(MissingToolError) as raised:
+            toolchain.check_tools(arch)
+        for package in arch.build_headers.values():
+            assert package in raised.value.remedy
+    program(programs, "gcc", "found")
+    toolchain.check_tools(X86_64)
+
+
+def test_a_compiler_that_says_nothing_is_still_one(programs: Path) -> None:
+    program(programs, f"{ARM64.cross}gcc", "")
+    program(programs, f"{ARM64.cross}ld", "")
+    assert toolchain.find(ARM64, "gcc").identity == ("", "")
+    assert os.environ["PATH"] == str(programs)

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tree:DIR[@REV]: which commit it is, what is refused, and that a user's tree is only read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kentry.errors import KernelError, UserError
+from kentry.kernels import tree
+from kentry.kernels.repository import Revision
+from kentry.kernels.spec import parse
+from tests.unit.kernels import sources
+from tests.unit.kernels.conftest import Said
+from tests.unit.kernels.sources import commit, git
+
+
+@pytest.fixture
+def linux(tmp_path: Path) -> Path:
+    return sources.repository(tmp_path / "linux")
+
+
+def revision(spec: str | Path) -> Revision:
+    return tree.revision(parse(f"tree:{spec}"), Said())
+
+
+@contextmanager
+def only_read(folder: Path) -> Iterator[None]:
+    """No file or folder below may be made, changed or taken away, and root may be anyone."""
+    before = sources.listing(folder)
+    below = [path for path in (folder, *folder.rglob("*")) if not path.is_symlink()]
+    modes = {path: path.stat().st_mode for path in below}
+    for path in below:
+        path.chmod(modes[path] & 0o555)
+    try:
+        yield
+        for path in below:
+            path.chmod(modes[path])
+        assert sources.listing(folder) == before
+    finally:
+        for path in below:
+            if path.exists():
+                path.chmod(modes[path])
+
+
+def refused(spec: str | Path) -> UserError:
+    with pytest.raises(UserError) as raised:
+        revision(spec)
+    assert raised.value.remedy
+    return raised.value
+
+
+def test_a_clean_checkout_is_its_commit(linux: Path) -> None:
+    with only_read(linux):
+        found = revision(linux)
+        found.repository.check_out(found.commit, Said())
+    assert found.commit == git(linux, "rev-parse", "HEAD")
+    assert found.tree == git(linux, "rev-parse", "HEAD^{tree}")
+    assert found.origin == {"kind": "tree", "commit": found.commit, "subject": "Linux 6.12"}
+    assert found.version() == (6, 12)
+    work = found.repository.work
+    assert (work / "kernel/fork.c").read_bytes() == (linux / "kernel/fork.c").read_bytes()
+
+
+def test_a_commit_by_any_name_git_knows_it_by(linux: Path) -> None:
+    first = git(linux, "rev-parse", "HEAD")
+    second = commit(linux, "second", {"kernel/fork.c": sources.fork_c(first=10)})
+    git(linux, "branch", "me@work/topic")
+    commit(linux, "third", {"kernel/fork.c": sources.fork_c(first=20)})
+    for name, wanted in {
+        "v6.12": first,
+        first[:12]: first,
+        "HEAD~1": second,
+        "me@work/topic": second,
+        "HEAD@{1}": second,
+    }.items():
+        assert revision(f"{linux}@{name}").commit == wanted
+
+
+def test_a_named_commit_is_measured_whatever_the_files_are(linux: Path) -> None:
+    (linux / "kernel/fork.c").write_text("changed\n")
+    with only_read(linux):
+        assert revision(f"{linux}@HEAD").commit == git(linux, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("name", ["linux@home", "a@b@c", "@", "me@HEAD"])
+def test_a_folder_may_have_an_at_in_its_name(tmp_path: Path, name: str) -> None:
+    folder = sources.repository(tmp_path / name)
+    head = git(folder, "rev-parse", "HEAD")
+    assert revision(folder).commit == head
+    assert revision(f"{folder}@v6.12").commit == head
+
+
+def test_home_is_expanded(linux: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(linux.parent))
+    assert revision("~/linux@v6.12").commit == revision("~/linux").commit
+
+
+def test_local_changes_are_named_with_what_to_do(linux: Path) -> None:
+    (linux / "kernel/fork.c").write_text("changed\n")
+    with only_read(linux):
+        error = refused(linux)
+    assert "kernel/fork.c" in error.sentence
+    assert f"tree:{linux}@HEAD" in error.remedy
+
+
+def test_so_are_staged_and_deleted_files_and_only_a_few(linux: Path) -> None:
+    names = ["Kbuild", "Kconfig", "init/main.c"]
+    for name in names:
+        git(linux, "rm", "--quiet", name)
+    (linux / "kernel/fork.c").unlink()
+    assert f"{', '.join(names)}, ..." in refused(linux).sentence
+
+
+def test_files_git_does_not_track_are_no_changes(linux: Path) -> None:
+    sources.write(linux, {"notes": "untracked", "kernel/fork.o": "ignored"})
+    assert revision(linux).commit == git(linux, "rev-parse", "HEAD")
+
+
+def test_an_index_that_git_cannot_read_is_not_taken_for_no_changes(linux: Path) -> None:
+    (linux / ".git/index").write_bytes(b"damaged")
+    assert "cannot tell" in refused(linux).sentence
+
+
+@pytest.mark.parametrize("name", ["v9.9", "-h", "--git-path", "HEAD:Makefile"])
+def test_no_such_commit(linux: Path, name: str) -> None:
+    assert name in refused(f"{linux}@{name}").sentence
+
+
+def test_a_shallow_clone_has_its_newest_commit(linux: Path, tmp_path: Path) -> None:
+    commit(linux, "second", {"kernel/fork.c": sources.fork_c(first=10)})
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{linux}", str(clone))
+    with only_read(clone):
+        found = revision(clone)
+        found.repository.check_out(found.commit, Said())
+        error = refused(f"{clone}@HEAD~1")
+    assert "shallow" in error.sentence
+    assert "--unshallow" in error.remedy
+    git(clone, "fetch", "--quiet", "--unshallow")
+    whole = revision(f"{clone}@HEAD~1")
+    whole.repository.check_out(whole.commit, Said())
+    assert "return 1;" in (whole.repository.work / "kernel/fork.c").read_text()
+
+
+def test_a_clone_without_its_files_is_said(linux: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    git(linux, "config", "uploadpack.allowFilter", "true")
+    words = ("--quiet", "--no-checkout", "--filter=blob:none", f"file://{linux}", str(clone))
+    git(tmp_path, "clone", *words)
+    found = revision(f"{clone}@HEAD")
+    with pytest.raises(KernelError, match="not whole"):
+        found.repository.check_out(found.commit, Said())
+
+
+def test_a_bare_repository_needs_a_commit(linux: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "linux.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(linux), str(bare))
+    with only_read(bare):
+        assert revision(f"{bare}@master").commit == git(linux, "rev-parse", "HEAD")
+        assert "@" in refused(bare).remedy
+
+
+def test_a_worktree_shares_its_repository(linux: Path, tmp_path: Path) -> None:
+    other = tmp_path / "worktree"
+    git(linux, "worktree", "add", "--quiet", "-b", "topic", str(other))
+    head = commit(other, "second", {"kernel/fork.c": sources.fork_c(first=10)})
+    with only_read(other), only_read(linux):
+        found, main = revision(other), revision(linux)
+        found.repository.check_out(found.commit, Said())
+    assert (found.commit, found.repository.work) == (head, main.repository.work)
+    assert main.commit != head
+
+
+def test_a_clone_that_borrows_its_objects(linux: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--shared", str(linux), str(clone))
+    found = revision(clone)
+    found.repository.check_out(found.commit, Said())
+
+
+@pytest.mark.parametrize("make", [sources.repository, sources.unpacked])
+@pytest.mark.parametrize("name", ["Makefile", "Kconfig", "Kbuild"])
+def test_what_is_not_a_kernel(tmp_path: Path, name: str, make: object) -> None:
+    assert callable(make)
+    folder = make(tmp_path / "other")
+    (folder / name).unlink()
+    if make is sources.repository:
+        commit(folder, "no kernel any more", {})
+    assert "not the source of a Linux kernel" in refused(folder).sentence
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    for spec in (tmp_path / "no", f"{tmp_path}/no@HEAD", f"{tmp_path}/no@HEAD@{{1}}"):
+        assert "no folder" in refused(spec).sentence
+    (tmp_path / "file").touch()
+    assert "no folder" in refused(tmp_path / "file").sentence
+
+
+def test_a_folder_of_a_checkout_is_not_its_top(linux: Path) -> None:
+    assert "not the source of a Linux kernel" in refused(linux / "kernel").sentence
+    assert "not a git repository" in refused(f"{linux / 'kernel'}@HEAD").sentence
+
+
+def test_another_users_repository_is_said(linux: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    assert f"safe.directory {linux}" in refused(linux).remedy
+
+
+def test_what_a_hook_sets_names_no_other_repository(
+    linux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sources.repository(tmp_path / "other", {"kernel/fork.c": sources.fork_c(first=99)})
+    plain = sources.unpacked(tmp_path / "plain")
+    head = git(linux, "rev-parse", "HEAD")
+    for name, value in {
+        "GIT_DIR": ".git",
+        "GIT_WORK_TREE": ".",
+        "GIT_INDEX_FILE": ".git/index",
+        "GIT_OBJECT_DIRECTORY": ".git/objects",
+        "GIT_COMMON_DIR": ".git",
+        "GIT_PREFIX": "kernel/",
+        "GIT_CONFIG_PARAMETERS": "'core.autocrlf=true'",
+    }.items():
+        monkeypatch.setenv(name, value.replace(".git", str(other / ".git")))
+    monkeypatch.chdir(other)
+    with only_read(other), only_read(plain), only_read(linux):
+        found, read = revision(linux), revision(plain)
+        found.repository.check_out(found.commit, Said())
+        read.repository.check_out(read.commit, Said())
+    assert found.commit == head
+    assert found.tree == read.tree
+
+
+# Trees out of a tarball.
+
+
+def test_an_unpacked_tree_is_what_its_files_are(linux: Path, tmp_path: Path) -> None:
+    folder = sources.unpacked(tmp_path / "linux-6.12")
+    with only_read(folder):
+        found = revision(folder)
+        found.repository.check_out(found.commit, Said())
+    assert found.tree == git(linux, "rev-parse", "HEAD^{tree}")
+    assert found.version() == (6, 12)
+    assert found.origin["unpacked"].startswith("linux-6.12 (")
+    assert str(tmp_path) not in str(found.origin)
+    work = found.repository.work
+    assert (work / "kernel/fork.c").read_bytes() == (folder / "kernel/fork.c").read_bytes()
+
+
+def test_a_changed_file_is_another_tree_and_restored_the_same(tmp_path: Path) -> None:
+    folder = sources.unpacked(tmp_path / "linux")
+    first = revision(folder)
+    # As long as before, and as fast as a computer can.
+    sources.write(folder, {"kernel/fork.c": sources.fork_c(first=9)})
+    second = revision(folder)
+    sources.write(folder, {"kernel/fork.c": sources.fork_c(), "kernel/new.c": "int new;\n"})
+    third = revision(folder)
+    (folder / "kernel/new.c").unlink()
+    assert len({first.tree, second.tree, third.tree}) == 3
+    assert (revision(folder).tree, revision(folder).commit) == (first.tree, first.commit)
+
+
+def test_an_unpacked_tree_has_no_commits(tmp_path: Path) -> None:
+    folder = sources.unpacked(tmp_path / "linux")
+    error = refused(f"{folder}@v6.12")
+    assert "not a git repository" in error.sentence
+    assert "@v6.12" in error.remedy
+
+
+def test_an_unpacked_tree_in_another_projects_checkout(
+    linux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    folder = sources.unpacked(project / "sources/linux")
+    git(project, "init", "--quiet")
+    sources.write(project, {".gitignore": "sources/\n*.c\n", ".gitattributes": "* eol=crlf\n"})
+    commit(project, "a project", {})
+    with only_read(project):
+        found = revision(folder)
+        monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+        assert revision(folder).tree == found.tree
+    assert found.tree == git(linux, "rev-parse", "HEAD^{tree}")
+
+
+def test_a_users_own_ignored_files_and_attributes_change_nothing(
+    linux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    settings = {"ignore": "*.c\n", "attributes": "* text eol=crlf ident\n"}
+    sources.write(home / ".config/git", dict(settings))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    plain = sources.unpacked(tmp_path / "plain")
+    found = revision(plain)
+    found.repository.check_out(found.commit, Said())
+    assert found.tree == git(linux, "rev-parse", "HEAD^{tree}")
+    work = found.repository.work
+    assert (work / "kernel/fork.c").read_bytes() == (plain / "kernel/fork.c").read_bytes()
+
+
+def test_a_worktree_whose_repository_is_gone_is_an_unpacked_tree(
+    linux: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "worktree"
+    git(linux, "worktree", "add", "--quiet", str(other))
+    wanted = git(linux, "rev-parse", "HEAD^{tree}")
+    shutil.rmtree(linux)
+    assert revision(other).tree == wanted
+
+
+def test_a_tree_that_was_built_in_is_its_source(linux: Path, tmp_path: Path) -> None:
+    folder = sources.unpacked(tmp_path / "plain")
+    products = ("kernel/fork.o", "vmlinux", ".config", "include/config/auto.conf")
+    sources.write(folder, dict.fromkeys(products, "made"))
+    assert revision(folder).tree == git(linux, "rev-parse", "HEAD^{tree}")
+
+
+def test_debians_own_gitignore_ignores_everything(tmp_path: Path) -> None:
+    folder = sources.unpacked(tmp_path / "plain", {".gitignore": "/*\n!/debian/\n"})
+    found = revision(folder)
+    found.repository.check_out(found.commit, Said())
+    assert (found.repository.work / "kernel/fork.c").exists()
+    sources.write(folder, {"include/config/auto.conf": "made"})
+    assert "make mrproper" in refused(folder).remedy
+
+
+def test_a_lock_that_a_killed_run_left_is_no_obstacle(tmp_path: Path) -> None:
+    folder = sources.unpacked(tmp_path / "plain")
+    found = revision(folder)
+    (found.repository.git.folder / "import-index.lock").touch()
+    assert revision(folder).tree == found.tree
+
+
+def test_a_cache_may_be_named_from_here(
+    linux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KENTRY_CACHE", "here")
+    monkeypatch.chdir(tmp_path)
+    found = revision(linux)
+    os.chdir("/")
+    found.repository.check_out(found.commit, Said())
+    assert (tmp_path / "here/trees").is_dir()
