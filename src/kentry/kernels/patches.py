@@ -220,9 +220,12 @@ def _in_order(mails: list[Mail], notes: list[str]) -> list[Mail]:
             twice = f"{other.source} and {mail.source}"
             raise UserError(f"Patch {number} is there twice: {twice}.", _WHOLE_SERIES)
     total = max([_tags(mail).total for mail in numbered] + list(by_number), default=0)
-    missing = next((number for number in range(1, total + 1) if number not in by_number), None)
+    last = max(by_number, default=0)
+    missing = next((number for number in range(1, last) if number not in by_number), None)
     if missing:
         raise UserError(f"Patch {missing} of {total} is missing.", _WHOLE_SERIES)
+    if last < total:
+        notes.append(f"of {total} patches only 1 to {last} are given")
     ordered = list(mails)
     for place, number in zip(places, sorted(by_number), strict=True):
         ordered[place] = by_number[number]

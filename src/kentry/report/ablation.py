@@ -23,6 +23,7 @@ def ablation_text(ablation: Ablation, *, functions: bool) -> str:
         *target_lines(base),
         "",
         *_table(ablation),
+        *_others(ablation),
         *_problems(ablation),
     ]
     if any(row.needs for row in ablation.rows if row.cases):
@@ -38,7 +39,7 @@ def ablation_text(ablation: Ablation, *, functions: bool) -> str:
 
 
 def _table(ablation: Ablation) -> list[str]:
-    shown = _shown(ablation)
+    shown = list(_groups(ablation))[:_CASES_SHOWN]
     rows = [row for row in ablation.rows if row.cases]
     width = max([len(_label(row)) for row in rows], default=6)
     cells = {name: max(len(name), 16) for name in shown}
@@ -53,18 +54,28 @@ def _table(ablation: Ablation) -> list[str]:
     return lines
 
 
-def _shown(ablation: Ablation) -> tuple[str, ...]:
-    """The first case, and those for which some option adds something else than for it."""
-    first = ablation.cases[0]
-
-    def steps(name: str) -> list[int | None]:
-        return [row.cases[name].delta if name in row.cases else None for row in ablation.rows]
-
-    names: list[str] = []
+def _groups(ablation: Ablation) -> dict[str, list[str]]:
+    """Cases to which every option adds the same, by the first of them."""
+    groups: dict[tuple[int | None, ...], list[str]] = {}
     for name in ablation.cases:
-        if name == first or all(steps(name) != steps(other) for other in names):
-            names.append(name)
-    return tuple(names[:_CASES_SHOWN])
+        adds = [row.cases[name].delta if name in row.cases else None for row in ablation.rows]
+        groups.setdefault(tuple(adds), []).append(name)
+    return {names[0]: names[1:] for names in groups.values()}
+
+
+def _others(ablation: Ablation) -> list[str]:
+    """Which cases have no column, and why."""
+    groups = _groups(ablation)
+    shown = list(groups)[:_CASES_SHOWN]
+    lines = []
+    for name in shown:
+        if groups[name]:
+            text = f"The same is added to {', '.join(groups[name])} as to {name}."
+            lines += _wrapped(text, "")
+    left = [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]
+    if left:
+        lines += _wrapped(f"Not shown (--case shows them): {', '.join(left)}.", "")
+    return ["", *lines] if lines else []
 
 
 def _label(row: Row) -> str:

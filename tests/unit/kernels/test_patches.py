@@ -551,7 +551,13 @@ def test_a_tar_file(export: Export, tmp_path: Path) -> None:
 def test_a_patch_that_is_missing(export: Export) -> None:
     one, _, three = export()
     assert error(three, one).sentence == "Patch 2 of 3 is missing."
-    assert error(one).sentence == "Patch 2 of 3 is missing."
+
+
+def test_the_beginning_of_a_series_is_one(export: Export) -> None:
+    one, two, _three = export()
+    series = read_patches([one, two])
+    assert [patch.number for patch in series.patches] == [1, 2]
+    assert series.notes == ("of 3 patches only 1 to 2 are given",)
 
 
 def test_a_patch_that_is_there_twice(export: Export) -> None:

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The series in examples/ do what their pages say, and what kentry writes of them can be posted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kentry.errors import FetchError, MissingToolError
+from kentry.kernels import toolchain
+from kentry.kernels.repository import Revision
+from kentry.kernels.resolve import resolve_source
+
+from .conftest import ROOT, skip, timed
+
+pytestmark = pytest.mark.qemu
+
+EXAMPLES = ROOT / "examples"
+ARCHES_OF = {"riscv-entry": "riscv64", "arm64-svc-first": "arm64"}
+# The first patches of riscv-entry compile a few files each; later ones touch headers that all
+# include, which is a quarter of an hour: make docs measures those for the page.
+SLOW = "KENTRY_TEST_SLOW"
+FEW = 6
+SEED = "arm64-el0-svc-likely.patch.txt"
+BASE_SPEC = "source:6.12"
+
+
+def kentry_series(base: str, patches: list[Path], arch: str, *words: str) -> str:
+    files = [str(patch) for patch in patches]
+    argv = [sys.executable, "-m", "kentry", "series", base, *files, "--arch", arch, *words]
+    with timed(f"kentry series {base}, {len(files)} patches, for {arch}"):
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def source(spec: str) -> Revision:
+    from kentry.arch import ARCHES
+
+    try:
+        for arch in ARCHES.values():
+            toolchain.check_tools(arch)
+        return resolve_source(spec, lambda fraction, now: None)
+    except (FetchError, MissingToolError) as err:
+        skip(f"no source to build: {err}")
+        raise
+
+
+def patches_of(example: str) -> list[Path]:
+    found = sorted((EXAMPLES / example).glob("*.patch"))
+    return found if os.environ.get(SLOW) == "1" else found[:FEW]
+
+
+@pytest.fixture(scope="module", params=ARCHES_OF)
+def example(request: pytest.FixtureRequest) -> str:
+    source(BASE_SPEC)
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def document(example: str) -> dict[str, Any]:
+    text = kentry_series(BASE_SPEC, patches_of(example), ARCHES_OF[example], "--json")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_every_patch_is_measured_and_none_costs_anything(document: dict[str, Any]) -> None:
+    rows = document["rows"]
+    assert {row["status"] for row in rows} == {"measured"}
+    for name, case in rows[-1]["cases"].items():
+        assert case["cumulative"] <= 0, name
+        steps = [row["cases"][name]["delta"] for row in rows]
+        assert sum(steps) == case["cumulative"] == document["totals"][name]
+        for before, after in pairwise(rows):
+            got = after["cases"][name]
+            assert got["instructions"] == before["cases"][name]["instructions"] + got["delta"]
+            assert sum(one["delta"] for one in got["functions"]) == got["delta"]
+    assert rows[-1]["cases"]["getppid"]["cumulative"] < 0
+
+
+def test_riscv_entry_is_six_or_more_patches() -> None:
+    assert len(list((EXAMPLES / "riscv-entry").glob("*.patch"))) >= 6
+
+
+def test_checkpatch_has_nothing_to_say(example: str, tmp_path: Path) -> None:
+    """Of the patches, and of one that has the changelog as its commit message."""
+    patches = sorted((EXAMPLES / example).glob("*.patch"))
+    measured, arch = patches_of(example), ARCHES_OF[example]
+    changelog = kentry_series(BASE_SPEC, measured, arch, "--changelog")
+    assert max(map(len, changelog.splitlines())) <= 75
+    head, _, rest = patches[0].read_text(encoding="utf-8").partition("\n\n")
+    _, cut, diff = rest.partition("\nSigned-off-by: ")
+    with_changelog = f"{head}\n\nWhat the whole series saves:\n\n{changelog}{cut}{diff}"
+    (tmp_path / "with-changelog.patch").write_text(with_changelog, encoding="utf-8")
+    script = tmp_path / "checkpatch.pl"
+    script.write_text(read_source("scripts/checkpatch.pl"), encoding="utf-8")
+    for name in ("spelling.txt", "const_structs.checkpatch"):
+        (tmp_path / name).write_text(read_source(f"scripts/{name}"), encoding="utf-8")
+    words = ["perl", str(script), "--no-tree", "--terse", "--no-summary", "--ignore"]
+    for patch in (*patches, tmp_path / "with-changelog.patch"):
+        argv = [*words, "FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID", str(patch)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.returncode) == ("", 0)
+
+
+def read_source(name: str) -> str:
+    revision = source(BASE_SPEC)
+    return revision.repository.git("show", f"{revision.commit}:{name}").stdout
+
+
+def test_the_mailing_lists_patch_of_2021() -> None:
+    """The patch as the list's archive shows it, on the kernel series it was posted for."""
+    seeds = os.environ.get("KENTRY_SEEDS")
+    if not seeds:
+        pytest.skip("KENTRY_SEEDS does not name a folder of documents")
+    source("source:6.1")
+    document = json.loads(kentry_series("source:6.1", [Path(seeds) / SEED], "arm64", "--json"))
+    [base, patch] = document["rows"]
+    assert patch["subject"] == "arm64: entry: Improve the performance of system calls"
+    for name in ("getppid", "getpid", "read", "invalid"):
+        case = patch["cases"][name]
+        assert case["delta"] == case["instructions"] - base["cases"][name]["instructions"] < 0
+        assert [one["name"] for one in case["functions"]] == ["el0t_64_sync_handler"]
