@@ -351,8 +351,10 @@ def _configure(job: _Job, tuxmake: _Tuxmake) -> None:
         for name in names
         if name in job.wanted.named or knows_option(job.revision, name, job.arch)
     ]
+    reasons = _reasons(job, dot_config, names) if names else {}
+    names = [name for name in names if not config.given_up(name, job.wanted, reasons[name])]
     if names:
-        raise config.dropped_error(names, job.wanted, _reasons(job, dot_config, names))
+        raise config.dropped_error(names, job.wanted, reasons)
 
 
 def knows_option(revision: Revision, name: str, arch: Arch) -> bool:

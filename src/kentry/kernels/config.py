@@ -167,6 +167,12 @@ def dropped(wanted: Wanted, got: Mapping[str, str]) -> list[str]:
     )
 
 
+def given_up(name: str, wanted: Wanted, reason: str) -> bool:
+    """Whether an option of a config is missing because the user turned off what it needs."""
+    off = {one.removeprefix("CONFIG_") for one in wanted.named if wanted.options[one] == "n"}
+    return name not in wanted.named and not off.isdisjoint(re.findall(r"\w+", reason))
+
+
 def dropped_error(names: Sequence[str], wanted: Wanted, why: Mapping[str, str]) -> BuildError:
     """Names each option and what it wants; `why` is a clause for each."""
     clauses = [f"{name}={wanted.options[name]} ({why[name]})" for name in names[:_NAMED]]

@@ -114,6 +114,9 @@ def grouped(series: Series) -> tuple[list[Group], list[Column]]:
     for columns in found.values():
         shown = _first(columns)
         groups.append(Group(shown, tuple(one for one in columns if one != shown)))
+    # What most readers look for comes first, beside the subjects.
+    arches = list(dict.fromkeys(group.shown.arch for group in groups))
+    groups.sort(key=lambda one: (arches.index(one.shown.arch), one.shown.case != PREFERRED))
     return groups, unchanged
 
 

@@ -183,3 +183,11 @@ def test_a_specs_own_options_win() -> None:
 def test_sets_for_people() -> None:
     assert config.difference(["CONFIG_B=n", "CONFIG_A=y"]) == "CONFIG_A=y CONFIG_B=n"
     assert config.difference([]) == ""
+
+
+def test_what_needs_an_option_that_was_turned_off_is_given_up() -> None:
+    wanted = Wanted({"CONFIG_A": "n", "CONFIG_B": "y", "CONFIG_C": "y"}, whole=False)
+    wanted = config.with_sets(wanted, ["CONFIG_A=n", "CONFIG_C=y"])
+    assert config.given_up("CONFIG_B", wanted, "needs A")
+    assert not config.given_up("CONFIG_B", wanted, "needs AB")
+    assert not config.given_up("CONFIG_C", wanted, "needs A")

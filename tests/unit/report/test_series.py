@@ -243,7 +243,7 @@ def test_what_does_not_fit_beside_goes_below() -> None:
     rows = changed(getpid=[("entry", 1)], getppid=[("entry", 2)], getuid=[("entry", 3)])
     series = table(rows, subjects=["a subject that is as long as subjects of patches often are"])
     text = series_text(series, functions=False)
-    assert list(read_table(text)) == ["getpid", "getppid", "getuid"]
+    assert list(read_table(text)) == ["getppid", "getpid", "getuid"]
     assert text.count("count  step total") == 3
     assert "\n0     60\n1      3   -57   -57\n" in text
 
