@@ -116,13 +116,17 @@ def read_source(name: str) -> str:
     return revision.repository.git("show", f"{revision.commit}:{name}").stdout
 
 
-def test_the_mailing_lists_patch_of_2021() -> None:
-    """The patch as the list's archive shows it, on the kernel series it was posted for."""
+# It was posted for 5.14; what 6.1 makes of it is on a page that make docs writes.
+@pytest.mark.parametrize("spec", [BASE_SPEC, "source:6.1"])
+def test_the_mailing_lists_patch_of_2021(spec: str) -> None:
+    """The patch as the list's archive shows it."""
+    if spec != BASE_SPEC and os.environ.get(SLOW) != "1":
+        pytest.skip(f"builds another kernel, 5 minutes; {SLOW}=1 does it")
     seeds = os.environ.get("KENTRY_SEEDS")
     if not seeds:
         pytest.skip("KENTRY_SEEDS does not name a folder of documents")
-    source("source:6.1")
-    document = json.loads(kentry_series("source:6.1", [Path(seeds) / SEED], "arm64", "--json"))
+    source(spec)
+    document = json.loads(kentry_series(spec, [Path(seeds) / SEED], "arm64", "--json"))
     [base, patch] = document["rows"]
     assert patch["subject"] == "arm64: entry: Improve the performance of system calls"
     for name in ("getppid", "getpid", "read", "invalid"):

@@ -26,10 +26,12 @@ def ablation_text(ablation: Ablation, *, functions: bool) -> str:
         *_others(ablation),
         *_problems(ablation),
     ]
-    if any(row.needs for row in ablation.rows if row.cases):
-        lines += ["", 'Options after "with" are on in both kernels of that row.']
+    marks = []
     if any(row.on_in_base for row in ablation.rows):
-        lines += ["* on in the base: it is what turning it off takes away."]
+        marks.append("* on in the base: it is what turning it off takes away.")
+    if any(row.needs for row in ablation.rows if row.cases):
+        marks.append('Options after "with" are on in both kernels of that row.')
+    lines += ["", *marks] if marks else []
     if ablation.passed_over:
         text = f"Not options of this source: {', '.join(ablation.passed_over)}."
         lines += ["", *_wrapped(text, "")]
