@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from kentry.ablation import Ablation, Added, Row
+from kentry.report.plain import wrapped
 from kentry.report.text import bloat_lines, caveat_lines, kernel_lines, target_lines
 
 _WIDTH = 79
@@ -34,7 +33,7 @@ def ablation_text(ablation: Ablation, *, functions: bool) -> str:
     lines += ["", *marks] if marks else []
     if ablation.passed_over:
         text = f"Not options of this source: {', '.join(ablation.passed_over)}."
-        lines += ["", *_wrapped(text, "")]
+        lines += ["", *wrapped(text, _WIDTH)]
     if functions:
         lines += _functions(ablation)
     return "\n".join([*lines, *caveat_lines(base.caveats)]) + "\n"
@@ -52,7 +51,7 @@ def _table(ablation: Ablation) -> list[str]:
         values = "".join(f"  {_cell(row.cases.get(name)):>{cells[name]}}" for name in shown)
         lines.append(f"{_label(row):<{width}}{values}")
         if row.needs:
-            lines += _wrapped(f"with {' '.join(row.needs)}", "    ")
+            lines += wrapped(f"with {' '.join(row.needs)}", _WIDTH, "    ", "      ")
     return lines
 
 
@@ -73,10 +72,10 @@ def _others(ablation: Ablation) -> list[str]:
     for name in shown:
         if groups[name]:
             text = f"The same is added to {', '.join(groups[name])} as to {name}."
-            lines += _wrapped(text, "")
+            lines += wrapped(text, _WIDTH)
     left = [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]
     if left:
-        lines += _wrapped(f"Not shown (--case shows them): {', '.join(left)}.", "")
+        lines += wrapped(f"Not shown (--case shows them): {', '.join(left)}.", _WIDTH)
     return ["", *lines] if lines else []
 
 
@@ -95,7 +94,7 @@ def _problems(ablation: Ablation) -> list[str]:
     lines: list[str] = []
     for row in ablation.rows:
         if row.problem:
-            lines += _wrapped(f"{row.option}: {row.problem}", "    ")
+            lines += wrapped(f"{row.option}: {row.problem}", _WIDTH, "    ", "      ")
     return ["", *lines] if lines else []
 
 
@@ -107,14 +106,3 @@ def _functions(ablation: Ablation) -> list[str]:
         if added and added.functions:
             lines += ["", f"{row.option}, {name} ({added.delta:+d})", *bloat_lines(added.functions)]
     return lines
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width=_WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_on_hyphens=False,
-        break_long_words=False,
-    )

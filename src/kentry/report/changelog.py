@@ -16,19 +16,8 @@ from kentry.arch import ARCHES
 from kentry.caveats import Caveat
 from kentry.compare import CaseComparison, Comparison, compare
 from kentry.recording import INSTRUCTIONS, Recording
-from kentry.report.series import (
-    PREFERRED,
-    ascii_lines,
-    grouped,
-    notes,
-    percent,
-    plain,
-    shortened,
-    signed,
-    summary_lines,
-    table_lines,
-    wrapped,
-)
+from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
+from kentry.report.series import PREFERRED, grouped, notes, summary_lines, table_lines
 from kentry.report.text import FUNCTIONS_SHOWN, bloat_lines
 from kentry.series import DIFFERENCES, Column, Problem, Series
 from kentry.stats.exact import UNDECIDED

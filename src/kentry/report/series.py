@@ -6,13 +6,12 @@ Columns that take the same steps in every row are shown once, by their group's f
 
 from __future__ import annotations
 
-import textwrap
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kentry import caveats
 from kentry.caveats import Caveat
+from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
 from kentry.report.text import bloat_lines, caveat_lines, function_row, kernel_lines
 from kentry.series import NO_APPLY, NO_BOOT, NO_BUILD, Cell, Column, Row, Series
 
@@ -35,8 +34,6 @@ _TITLE = 40
 # Cells named of which not all windows agree; the others are counted.
 _SPREAD_NAMED = 6
 
-_PLAIN = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u00d7", "''\"\"----x")
-
 
 @dataclass(frozen=True)
 class Group:
@@ -58,41 +55,6 @@ def series_text(series: Series, functions: bool) -> str:
         lines += _functions(series)
     lines += caveat_lines([caveats.not_time(), *notes(series)])
     return ascii_lines(lines)
-
-
-def ascii_lines(lines: Iterable[str]) -> str:
-    """The lines as one text without anything that a mail would change."""
-    text = "\n".join(line.rstrip() for line in lines) + "\n"
-    return text.encode("ascii", "replace").decode()
-
-
-def plain(text: str) -> str:
-    """`text` in ASCII on one line: accents left off, what has no ASCII for it as "?"."""
-    text = unicodedata.normalize("NFKD", text.translate(_PLAIN))
-    text = "".join(char for char in text if not unicodedata.combining(char))
-    printable = "".join(char if char.isprintable() else " " for char in text)
-    return " ".join(printable.encode("ascii", "replace").decode().split())
-
-
-def shortened(text: str, width: int) -> str:
-    """`text`, its end replaced by "..." where it has no room."""
-    return text if len(text) <= width else text[: width - 3].rstrip() + "..."
-
-
-def wrapped(text: str, width: int, first: str = "", then: str = "  ") -> list[str]:
-    """The lines of a sentence; hyphens are part of words."""
-    return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False
-    )
-
-
-def percent(delta: int, old: int, digits: int = 1) -> str:
-    """`delta` in per cent of `old`, with as many digits as it takes not to be a zero."""
-    while True:
-        text = f"{100 * delta / old:+.{digits}f}"
-        if not delta or float(text):
-            return text
-        digits += 1
 
 
 def grouped(series: Series) -> tuple[list[Group], list[Column]]:
@@ -217,11 +179,6 @@ class _Block:
     def _line(self, count: str, step: str, total: str) -> str:
         text = f"{count:>{self._count}} {step:>{self._step}} {total:>{self._total}}"
         return f"{text:>{self.width}}"
-
-
-def signed(value: int) -> str:
-    """A step as it is printed: with its sign, unless it is none."""
-    return f"{value:+d}" if value else "0"
 
 
 def _reasons(series: Series, row: Row) -> list[str]:

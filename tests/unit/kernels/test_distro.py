@@ -91,7 +91,7 @@ def test_it_is_fetched_once(root: type[Root]) -> None:
 
 
 def test_none_at_all_is_said_with_why(root: type[Root]) -> None:
-    root.problems = ("E: Failed to fetch http://deb.debian.org: no route",)
+    root.problems = ("E: Failed to fetch http://mirror.example.org: no route",)
     with pytest.raises(FetchError, match="arm64") as raised:
         distro.distro_config((6, 12), ARM64, Said())
     assert "--config tiny" in raised.value.remedy

@@ -101,7 +101,7 @@ def test_what_there_is_otherwise(wanted: str) -> None:
 
 def test_lists_that_cannot_be_had(root: type[Root], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(root, "versions", {})
-    monkeypatch.setattr(root, "problems", ("E: Could not resolve 'deb.debian.org'",))
+    monkeypatch.setattr(root, "problems", ("E: Could not resolve 'mirror.example.org'",))
     with pytest.raises(FetchError) as raised:
         source._find("6.12", Said())
     assert "KENTRY_MIRROR" in raised.value.remedy

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.recording import Recording
-from kentry.report.series import plain, series_text, shortened
+from kentry.report.plain import plain, shortened
+from kentry.report.series import series_text
 from kentry.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series, tabulate
 from tests.builders import Functions, built, outcome
 
