@@ -26,7 +26,8 @@ def cache_dir(*parts: str) -> Path:
     if not base:
         xdg = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         base = os.path.join(xdg, "kentry")
-    folder = Path(base, *parts).absolute()
+    # Resolved: a build finds it by the same name in its sandbox.
+    folder = Path(base, *parts).resolve()
     with no_space_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
     return folder

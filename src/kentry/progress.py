@@ -26,6 +26,7 @@ def set_quiet(quiet: bool) -> None:
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Update]:
     """Shows that `what` is going on while the block runs."""
+    what = _printable(what)
     if _quiet:
         yield lambda fraction, now: None
     elif sys.stderr.isatty():
@@ -33,6 +34,11 @@ def progress(what: str) -> Iterator[Update]:
             yield update
     else:
         yield _plain_lines(what)
+
+
+def _printable(text: str) -> str:
+    """Without what would move a terminal's cursor: it may be a makefile's words."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _plain_lines(what: str) -> Update:
@@ -45,7 +51,7 @@ def _plain_lines(what: str) -> Update:
             return
         last = time.monotonic()
         done = "" if fraction is None else f" {fraction:.0%}"
-        print(f"kentry: {what}:{done} {now}".rstrip(), file=sys.stderr, flush=True)
+        print(f"kentry: {what}:{done} {_printable(now)}".rstrip(), file=sys.stderr, flush=True)
 
     return update
 
@@ -57,16 +63,16 @@ def _bar(what: str) -> Iterator[Update]:
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[now]}"),
+        TextColumn("{task.fields[now]}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task(what, total=None, now="")
 
         def update(fraction: float | None, now: str) -> None:
             total = None if fraction is None else 1.0
-            shown.update(task, total=total, completed=fraction or 0.0, now=now)
+            shown.update(task, total=total, completed=fraction or 0.0, now=_printable(now))
 
         yield update

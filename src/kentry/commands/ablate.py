@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kentry.commands import measuring
-from kentry.errors import EXIT_DONE, BuildError, GuestError, UserError
+from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError, UserError
 
 if TYPE_CHECKING:
     from kentry.ablation import Trial
@@ -113,7 +113,7 @@ class _Bench:
         try:
             on = self.record(option.on(), update)
             off = self._without(option, update)
-        except (BuildError, GuestError, UserError) as err:
+        except (BuildError, GuestError, KernelError, UserError) as err:
             return Trial(option.name, on_in_base, option.needs, problem=err.sentence)
         return Trial(option.name, on_in_base, option.needs, off, on)
 

@@ -280,6 +280,8 @@ def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Na
         "spec": kernel.spec,
         "image": kernel.image_sha256,
         "config": kernel.config_sha256,
+        # The same image from elsewhere is another recording: it says where it is from.
+        "origin": kernel.origin,
         "symbols": kernel.symbols_from,
         "probe": sha256_of(probe_file(arch)),
         "plugin": sha256_of(plugin_file()),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kentry.commands import measuring
-from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, UserError
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, KernelError, UserError
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
@@ -76,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
         _check_folder(args.output)
     with progress(f"{args.base}: reading the patches") as update:
         lineup = line_up(args.base, args.patches, update)
+    if args.output:
+        _remove_old(args.output, len(lineup.steps), arches)
     outcomes = _measure(lineup, arches, args)
     series = tabulate(outcomes, _origin(lineup), caveats=_caveats(lineup))
     if args.json:
@@ -133,8 +135,8 @@ def _try(
     try:
         return _record(lineup, step.number, step.revision, arch, args, update)
     except BuildError as err:
-        return Problem(NO_BUILD, err.sentence, err.detail)
-    except GuestError as err:
+        return Problem(NO_BUILD, err.sentence, f"{err.detail}\n{err.remedy}".strip())
+    except (GuestError, KernelError) as err:
         return Problem(NO_BOOT, err.sentence, err.detail)
 
 
@@ -155,8 +157,19 @@ def _record(
     options = measuring.options_of(args, arch)
     recording = measuring.measured(kernel, arch, options, args, update, reuse=not args.fresh)
     if args.output:
-        write_recording(recording, args.output / f"{number:04}-{arch.name}.json")
+        write_recording(recording, _row_file(args.output, number, arch))
     return recording
+
+
+def _row_file(folder: Path, number: int, arch: Arch) -> Path:
+    return folder / f"{number:04}-{arch.name}.json"
+
+
+def _remove_old(folder: Path, patches: int, arches: list[Arch]) -> None:
+    """Of an earlier run's rows: one that now fails must not leave its old recording."""
+    for number in range(patches + 1):
+        for arch in arches:
+            _row_file(folder, number, arch).unlink(missing_ok=True)
 
 
 def _check_folder(folder: Path) -> None:

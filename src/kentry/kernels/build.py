@@ -140,7 +140,7 @@ def _job(revision: Revision, arch: Arch, request: Request, update: Update) -> _J
     elif request.config == config.DISTRO:
         wanted = config.distro(distro_config(revision.version(), arch, update), arch)
     else:
-        wanted = config.of_file(Path(request.config).expanduser())
+        wanted = config.of_file(Path(os.path.expanduser(request.config)))
     wanted = config.with_sets(wanted, request.sets)
     return _Job(revision, arch, wanted, toolchain.find(arch, request.compiler))
 
@@ -264,13 +264,15 @@ class _Tuxmake:
             # The same object file wherever the cache and the tree in it are.
             "CCACHE_BASEDIR": str(trees),
             "CCACHE_NOHASHDIR": "1",
-            # Dependencies are what the compiler says they are: no second preprocessing.
-            "CCACHE_DEPEND": "1",
+            # Not by dependencies alone: only preprocessing shows what .incbin takes in (vdso).
+            "CCACHE_NODEPEND": "1",
         }
 
     def run(self, *words: str) -> None:
         """tuxmake WORDS; BuildError with the first error that it printed."""
-        argv = confined([*self._argv, *words, *self._variables, "config"], self._writable)
+        argv = confined(
+            [*self._argv, *words, *self._variables, "config"], self._writable, [cache_dir()]
+        )
         log.info("$ %s", command_line(argv, self._env))
         lines: deque[str] = deque(maxlen=4000)
         errors: list[str] = []
@@ -382,7 +384,8 @@ def _reasons(job: _Job, dot_config: Path, names: list[str]) -> dict[str, str]:
     }
     wanted = [f"{name}={job.wanted.options[name]}" for name in names]
     argv = [sys.executable, "-m", "kentry.kernels.kconfig", str(tree), str(dot_config), *wanted]
-    done = run(argv, env=env, check=False)
+    # Kconfig files run commands, too.
+    done = run(confined(argv, [], [cache_dir()]), env=env, check=False)
     try:
         reasons = json.loads(done.stdout)
     except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
         raise UserError(
             "There are no patches.", "Name files after the base, or commits: tree:DIR A..B."
         )
-    series = read_patches([Path(name).expanduser() for name in patches])
+    series = read_patches([Path(os.path.expanduser(name)) for name in patches])
     revision = resolve_source(base, update)
     return Lineup(
         base,
@@ -81,7 +82,7 @@ def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | No
     # No name of a commit begins with a slash: ../a.patch is a file that is not there.
     if len(patches) != 1 or not re.search(r"\.\.(?!/)", patches[0]):
         return None
-    if Path(patches[0]).expanduser().exists():
+    if Path(os.path.expanduser(patches[0])).exists():
         return None
     spec = parse(base)
     if "/" in patches[0].partition("..")[0] and spec.kind != "tree":
@@ -95,12 +96,14 @@ def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | No
     first, _, last = patches[0].partition("..")
     if last.startswith("."):
         raise UserError(f"{patches[0]} has three dots.", "Write A..B.")
+    if name and first and last:
+        raise UserError(f"{base} and {patches[0]} both name a commit.", "Write tree:DIR A..B.")
     start = first or name
     if not start:
         raise UserError(f"{patches[0]} does not say where to begin.", "Write A..B.")
     if not folder.is_dir() or not tree.is_repository(folder, start):
         raise UserError(f"{folder} is not a git repository.", "Name one: tree:DIR.")
-    return base, folder, start, last or "HEAD"
+    return base, folder, start, last or (name if first and name else "HEAD")
 
 
 def _of_range(spec: str, folder: Path, first: str, last: str) -> Lineup:

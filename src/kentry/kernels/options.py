@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ def parse_options(text: str) -> list[Option]:
     """CONFIG_A,CONFIG_B, or a file with an option a line; UserError shows how to write one."""
     if text.startswith("CONFIG_"):
         return [_option(word, text) for word in text.split(",")]
-    file = Path(text).expanduser()
+    file = Path(os.path.expanduser(text))
     try:
         found = _lines(file.read_text(encoding="utf-8"), str(file))
     except (OSError, UnicodeDecodeError) as err:

@@ -290,12 +290,19 @@ def _check_inside(name: str, change: _Change) -> None:
         # A link in a binary patch has no target that can be read here.
         target = b"\n".join(change.added).decode(errors="replace")
         leads = posixpath.normpath(posixpath.join(posixpath.dirname(change.new), target))
-        if not target or _outside(leads):
+        if not target or _climbs(target) or _outside(leads):
             raise UserError(
                 f"{name} makes {change.path} a symbolic link to"
                 f" '{printable(target)}', which is outside the kernel tree.",
                 remedy,
             )
+
+
+def _climbs(target: str) -> bool:
+    """Whether a link goes up after it went down: where that leads is for other links to say."""
+    parts = [part for part in target.split("/") if part not in (".", "")]
+    down = next((at for at, part in enumerate(parts) if part != ".."), len(parts))
+    return ".." in parts[down:]
 
 
 def _outside(path: str) -> bool:

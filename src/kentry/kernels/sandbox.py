@@ -10,24 +10,36 @@ from __future__ import annotations
 
 import functools
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import kentry
 from kentry.run import log, run
 
 _PROGRAM = "bwrap"
 _KEPT_IN = (
     *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+    # Sockets there lead to what is outside: a session's bus, an agent, a container's daemon.
+    *("--tmpfs", "/run", "--tmpfs", "/tmp"),  # noqa: S108
     *("--unshare-net", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--new-session"),
 )
 
 
-def confined(argv: Sequence[str], writable: Sequence[Path]) -> list[str]:
-    """`argv` run so that it can write below `writable` and nowhere else, if that can be had."""
+def confined(
+    argv: Sequence[str], writable: Sequence[Path], readable: Sequence[Path] = ()
+) -> list[str]:
+    """`argv` run so that it can write below `writable` and nowhere else, if that can be had.
+
+    `readable` folders and kentry's own are there also where they lie below a hidden one.
+    """
     if not works():
         return list(argv)
-    folders = [word for path in writable for word in ("--bind", str(path), str(path))]
-    return [_PROGRAM, *_KEPT_IN, *folders, "--", *argv]
+    own = (Path(sys.prefix), Path(kentry.__file__).parents[1])
+    folders = [("--ro-bind", path) for path in (*own, *readable)]
+    folders += [("--bind", path) for path in writable]
+    words = [word for how, path in folders for word in (how, str(path), str(path))]
+    return [_PROGRAM, *_KEPT_IN, *words, "--", *argv]
 
 
 @functools.cache

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 from kentry.apt import AptRoot, Candidate, first_problem
@@ -103,6 +104,11 @@ def _fetch(
             update(None, f"unpacking {candidate.package}")
             with fresh_folder(repository.work) as folder:
                 _unpack(deb, candidate, folder)
+        except subprocess.CalledProcessError as err:
+            raise FetchError(
+                f"{candidate.package} could not be unpacked: {err.stderr.strip()[-200:]}.",
+                "Free some space (2.5 GB), or name another folder in KENTRY_CACHE.",
+            ) from err
         finally:
             deb.unlink(missing_ok=True)
     git = repository.git

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from kentry.arch import Arch
@@ -49,11 +50,11 @@ def revision(spec: Spec, update: Update) -> Revision:
 
 def split(value: str) -> tuple[Path, str | None]:
     """DIR@REV in its parts; a folder may itself have an @ in its name, and so may a REV."""
-    whole = Path(value).expanduser()
+    whole = Path(os.path.expanduser(value))
     if whole.is_dir():
         return whole, None
     places = [place for place, char in enumerate(value) if char == "@" and place]
-    found = [(Path(value[:at]).expanduser(), value[at + 1 :]) for at in reversed(places)]
+    found = [(Path(os.path.expanduser(value[:at])), value[at + 1 :]) for at in reversed(places)]
     known = [pair for pair in found if pair[0].is_dir()]
     return next(iter(known or found), (whole, None))
 
@@ -187,8 +188,18 @@ def take_files(repository: Repository, top: Path, update: Update) -> str:
             f"{top} has been built in, and its .gitignore does not tell source from products.",
             "Run make mrproper in it, or unpack it anew.",
         )
-    git("add", "--all", *(["--force"] if everything else []), ".")
+    done = git("add", "--all", *(["--force"] if everything else []), ".", check=False)
+    if done.returncode:
+        raise UserError(
+            f"The source in {top} could not be read: {_first_line(done.stderr)}",
+            "Make every file readable, free some space, or unpack the tree anew.",
+            done.stderr,
+        )
     return git.line("write-tree")
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip()), "git gave no reason.")
 
 
 def _printable(text: str) -> str:

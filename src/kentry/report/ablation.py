@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kentry.ablation import Ablation, Added, Row
-from kentry.report.plain import wrapped
+from kentry.report.plain import plain, wrapped
 from kentry.report.text import bloat_lines, caveat_lines, kernel_lines, target_lines
 
 _WIDTH = 79
@@ -94,7 +94,7 @@ def _problems(ablation: Ablation) -> list[str]:
     lines: list[str] = []
     for row in ablation.rows:
         if row.problem:
-            lines += wrapped(f"{row.option}: {row.problem}", _WIDTH, "    ", "      ")
+            lines += wrapped(f"{row.option}: {plain(row.problem)}", _WIDTH, "    ", "      ")
     return ["", *lines] if lines else []
 
 

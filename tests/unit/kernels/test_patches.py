@@ -629,7 +629,8 @@ def test_a_patch_that_leaves_the_tree(diff: str, path: str, tmp_path: Path) -> N
     ("name", "target", "fine"),
     [
         ("a/link", "../x", True),
-        ("a/link", "b/../../x", True),
+        # Inside by its words, but b may itself be a link, which an earlier patch made.
+        ("a/link", "b/../../x", False),
         ("a/link", "../../x", False),
         ("link", "/etc/passwd", False),
         ("link", "..", False),

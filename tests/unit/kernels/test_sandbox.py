@@ -43,7 +43,7 @@ def test_a_build_writes_only_its_folders_and_has_no_network(tmp_path: Path) -> N
     for folder in (own, other, deeper):
         folder.mkdir()
     argv = [sys.executable, "-c", LOOK, str(own), str(other), str(deeper), os.path.expanduser("~")]
-    argv = confined(argv, [own, deeper])
+    argv = confined(argv, [own, deeper], [tmp_path])
     if not sandbox.works():
         assert argv[0] == sys.executable
         return
@@ -82,3 +82,11 @@ def test_with_bubblewrap_each_folder_is_named(
     assert bound == [[str(tmp_path / name)] * 2 for name in ("a", "b")]
     assert argv[-3:] == ["--", "make", "all"]
     assert "--unshare-net" in argv
+
+
+def test_sockets_of_the_outside_are_hidden(tmp_path: Path) -> None:
+    """tmp_path is where a session's sockets may be, too: below /tmp."""
+    (tmp_path / "socket").touch()
+    argv = confined(["test", "-e", str(tmp_path / "socket")], [])
+    if sandbox.works() and tmp_path.is_relative_to("/tmp"):
+        assert run(argv, check=False).returncode == 1
