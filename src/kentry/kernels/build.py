@@ -38,7 +38,7 @@ from kentry.progress import Update
 from kentry.run import command_line, log, run
 
 # Raised whenever the same source, config and compiler would make another kernel.
-_VERSION = 1
+_VERSION = 2
 
 _MANIFEST = "manifest.json"
 _LOG_LINES_SHOWN = 8
@@ -50,6 +50,10 @@ _STEP = re.compile(r"^  ([A-Z][A-Z0-9_\[\] ]{0,7}) +(\S+)$")
 _ERROR = re.compile(
     r"(fatal error|\berror): |undefined reference|^ERROR: |^FAILED|: multiple definition|\*\*\* "
 )
+
+# Programs that kernels here are built without, and that Kconfig would write into the config
+# where a machine has them.
+_NOT_USED = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
 
 # What make and tuxmake add once something has failed.
 _MAKE = re.compile(r"make(\[\d+\])?: |[A-Z]: ")
@@ -238,7 +242,6 @@ class _Tuxmake:
         self._update = update
         self._output = objects.with_name(f"{objects.name}.log")
         self._output.mkdir(exist_ok=True)
-        trees = job.revision.repository.folder
         self._writable = [objects, self._output, cache_dir("ccache")]
         self._argv = [
             *(sys.executable, "-m", "tuxmake", "--verbose", "--fail-fast"),
@@ -247,7 +250,7 @@ class _Tuxmake:
             *("--target-arch", job.arch.kbuild, "--toolchain", job.toolchain.family),
             *("--jobs", str(_jobs())),
         ]
-        self._variables = [f"CROSS_COMPILE={job.arch.cross}", *job.toolchain.variables]
+        self._variables = [f"CROSS_COMPILE={job.arch.cross}", *_NOT_USED, *job.toolchain.variables]
         for name, value in _BUILDER.items():
             self._argv += ["--environment", f"{name}={value}"]
         self._env = {
@@ -261,8 +264,8 @@ class _Tuxmake:
             # What is being made is read as it is printed.
             "PYTHONUNBUFFERED": "1",
             "CCACHE_DIR": str(cache_dir("ccache")),
-            # The same object file wherever the cache and the tree in it are.
-            "CCACHE_BASEDIR": str(trees),
+            # No base_dir: __FILE__ would be what ccache makes of a path, not what the kernel's
+            # -fmacro-prefix-map does, and so differ by what had been compiled before.
             "CCACHE_NOHASHDIR": "1",
             # Not by dependencies alone: only preprocessing shows what .incbin takes in (vdso).
             "CCACHE_NODEPEND": "1",
