@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kentry.compare import CaseComparison, FunctionDelta, compare
+from kentry.compare import CaseComparison, FunctionDelta, compare, side_to_json
 from kentry.recording import Recording
 
 SCHEMA = "kentry/ablation/1"
@@ -91,11 +91,10 @@ def _of(case: CaseComparison) -> Added:
 
 def to_json(ablation: Ablation) -> dict[str, Any]:
     """The table as kentry/ablation/1."""
-    kernel = {name: value for name, value in ablation.base.kernel.items() if name != "config"}
     return {
         "schema": SCHEMA,
         "tool": ablation.base.tool,
-        "base": {"kernel": kernel, "target": ablation.base.target},
+        "base": side_to_json(ablation.base),
         "rows": [
             {
                 "option": row.option,
@@ -108,10 +107,7 @@ def to_json(ablation: Ablation) -> dict[str, Any]:
                         "on": one.on,
                         "delta": one.delta,
                         "identical_path": one.identical_path,
-                        "functions": [
-                            {"name": f.name, "old": f.old, "new": f.new, "delta": f.delta}
-                            for f in one.functions
-                        ],
+                        "functions": [f.to_json() for f in one.functions],
                     }
                     for name, one in row.cases.items()
                 },

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kentry.cache import cache_dir, sha256_of, write_atomically
+from kentry.cache import cache_dir, held, sha256_of, write_atomically
 from kentry.errors import FetchError, UserError
 from kentry.mirror import KEYRING_VARIABLE, MIRROR_VARIABLE, Mirror, Release, find_mirror
 from kentry.progress import Update
@@ -176,17 +176,8 @@ class AptRoot:
     @contextmanager
     def locked(self, update: Update) -> Iterator[None]:
         """Keeps every other kentry out of this root while the block runs; may be nested."""
-        from filelock import Timeout
-
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            update(None, f"waiting for another kentry that uses {self.folder}")
-            self._lock.acquire()
-        try:
+        with held(self._lock, update, f"another kentry that uses {self.folder}"):
             yield
-        finally:
-            self._lock.release()
 
     @contextmanager
     def _ready(self, update: Update) -> Iterator[None]:

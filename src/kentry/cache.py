@@ -11,8 +11,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kentry.errors import UserError
+from kentry.progress import Update
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 _HASH_CHUNK = 1 << 20
 
@@ -103,3 +108,19 @@ def fresh_folder(final: Path) -> Iterator[Path]:
             os.replace(work, final)
         finally:
             shutil.rmtree(work, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def held(lock: BaseFileLock, update: Update, other: str) -> Iterator[None]:
+    """Has the lock while the block runs, and says so where it first waits for `other`."""
+    from filelock import Timeout
+
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        update(None, f"waiting for {other}")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

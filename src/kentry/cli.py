@@ -14,7 +14,7 @@ from types import FrameType
 from kentry import __version__
 from kentry.commands import ablate, annotate, diff, doctor, record, series
 from kentry.errors import KentryError, UserError
-from kentry.progress import set_quiet
+from kentry.progress import printable, set_quiet
 
 COMMANDS = (record, diff, series, ablate, annotate, doctor)
 
@@ -95,17 +95,12 @@ def _set_up_logging(verbose: bool) -> None:
 def _report(err: KentryError, verbose: bool) -> int:
     for text in (err.sentence, err.remedy):
         if text:
-            print(f"kentry: {_printable(text)}", file=sys.stderr)
+            print(f"kentry: {printable(text)}", file=sys.stderr)
     if err.detail:
-        print("\n".join(map(_printable, err.detail.splitlines())), file=sys.stderr)
+        print("\n".join(map(printable, err.detail.splitlines())), file=sys.stderr)
     if verbose:
         log.info("", exc_info=err)
     return err.exit_code
-
-
-def _printable(text: str) -> str:
-    """Without what would move a terminal's cursor: it may come from a guest or a file."""
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def entry_point() -> None:

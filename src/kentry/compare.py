@@ -49,6 +49,10 @@ class FunctionDelta:
         """New less old."""
         return self.new - self.old
 
+    def to_json(self) -> dict[str, Any]:
+        """As every format has it."""
+        return {"name": self.name, "old": self.old, "new": self.new, "delta": self.delta}
+
 
 @dataclass(frozen=True)
 class CaseComparison:
@@ -252,8 +256,8 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "tool": comparison.new.tool,
-        "old": _side(comparison.old),
-        "new": _side(comparison.new),
+        "old": side_to_json(comparison.old),
+        "new": side_to_json(comparison.new),
         "cases": [
             {
                 "name": case.name,
@@ -264,10 +268,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                 "percent_of_old": case.percent,
                 "verdict": case.verdict,
                 "identical_path": case.identical_path,
-                "functions": [
-                    {"name": row.name, "old": row.old, "new": row.new, "delta": row.delta}
-                    for row in case.functions
-                ],
+                "functions": [row.to_json() for row in case.functions],
                 "caveats": list(case.caveats),
             }
             for case in comparison.cases
@@ -276,6 +277,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _side(recording: Recording) -> dict[str, Any]:
+def side_to_json(recording: Recording) -> dict[str, Any]:
+    """What was measured on what, without the kernel's whole config."""
     kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
     return {"kernel": kernel, "target": recording.target}

@@ -26,7 +26,7 @@ def set_quiet(quiet: bool) -> None:
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Update]:
     """Shows that `what` is going on while the block runs."""
-    what = _printable(what)
+    what = printable(what)
     if _quiet:
         yield lambda fraction, now: None
     elif sys.stderr.isatty():
@@ -36,7 +36,7 @@ def progress(what: str) -> Iterator[Update]:
         yield _plain_lines(what)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Without what would move a terminal's cursor: it may be a makefile's words."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
@@ -51,7 +51,7 @@ def _plain_lines(what: str) -> Update:
             return
         last = time.monotonic()
         done = "" if fraction is None else f" {fraction:.0%}"
-        print(f"kentry: {what}:{done} {_printable(now)}".rstrip(), file=sys.stderr, flush=True)
+        print(f"kentry: {what}:{done} {printable(now)}".rstrip(), file=sys.stderr, flush=True)
 
     return update
 
@@ -73,6 +73,6 @@ def _bar(what: str) -> Iterator[Update]:
 
         def update(fraction: float | None, now: str) -> None:
             total = None if fraction is None else 1.0
-            shown.update(task, total=total, completed=fraction or 0.0, now=_printable(now))
+            shown.update(task, total=total, completed=fraction or 0.0, now=printable(now))
 
         yield update

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kentry.caveats import Caveat, of_side
-from kentry.compare import CaseComparison, FunctionDelta, compare
+from kentry.compare import CaseComparison, FunctionDelta, compare, side_to_json
 from kentry.recording import INSTRUCTIONS, Recording
 
 SCHEMA = "kentry/series/1"
@@ -219,7 +219,7 @@ def to_json(series: Series) -> dict[str, Any]:
         "schema": SCHEMA,
         "tool": next(iter(series.first.values())).tool,
         "origin": dict(series.origin),
-        "base": {arch: _side(recording) for arch, recording in series.first.items()},
+        "base": {arch: side_to_json(recording) for arch, recording in series.first.items()},
         "columns": [
             {"name": series.name(column), "case": column.case, "arch": column.arch}
             for column in series.columns
@@ -233,11 +233,6 @@ def to_json(series: Series) -> dict[str, Any]:
         },
         "caveats": list(series.caveats),
     }
-
-
-def _side(recording: Recording) -> dict[str, Any]:
-    kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
-    return {"kernel": kernel, "target": recording.target}
 
 
 def _row_to_json(series: Series, row: Row) -> dict[str, Any]:
@@ -255,10 +250,7 @@ def _row_to_json(series: Series, row: Row) -> dict[str, Any]:
                 "identical_path": cell.identical_path,
                 "windows": cell.windows,
                 "agreeing": cell.agreeing,
-                "functions": [
-                    {"name": one.name, "old": one.old, "new": one.new, "delta": one.delta}
-                    for one in cell.functions
-                ],
+                "functions": [one.to_json() for one in cell.functions],
             }
             for column, cell in row.cells.items()
         },

@@ -25,7 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.cache import cache_dir, fresh_folder, no_space_is_an_error, sha256_of, write_atomically
+from kentry.cache import (
+    cache_dir,
+    fresh_folder,
+    held,
+    no_space_is_an_error,
+    sha256_of,
+    write_atomically,
+)
 from kentry.errors import BuildError
 from kentry.kernels import config, image, toolchain
 from kentry.kernels.config import Request, Wanted
@@ -152,18 +159,10 @@ def _job(revision: Revision, arch: Arch, request: Request, update: Update) -> _J
 @contextlib.contextmanager
 def _slot(update: Update) -> Iterator[None]:
     """One build at a time for all that share the cache: each already uses every core."""
-    from filelock import FileLock, Timeout
+    from filelock import FileLock
 
-    lock = FileLock(cache_dir("built") / "lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        update(None, "waiting for another kernel to be built")
-        lock.acquire()
-    try:
+    with held(FileLock(cache_dir("built") / "lock"), update, "another kernel to be built"):
         yield
-    finally:
-        lock.release()
 
 
 def _jobs() -> int:

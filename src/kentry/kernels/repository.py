@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kentry.cache import cache_dir, write_atomically
+from kentry.cache import cache_dir, held, write_atomically
 from kentry.errors import KernelError, PatchError
 from kentry.kernels.git import Git
 from kentry.kernels.patches import explain_rejection
@@ -37,17 +37,8 @@ class Repository:
     @contextlib.contextmanager
     def locked(self, update: Update) -> Iterator[None]:
         """Keeps every other kentry out while the block runs; may be nested."""
-        from filelock import Timeout
-
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            update(None, f"waiting for another kentry that uses {self.folder}")
-            self._lock.acquire()
-        try:
+        with held(self._lock, update, f"another kentry that uses {self.folder}"):
             yield
-        finally:
-            self._lock.release()
 
     def borrow_objects(self, objects: Path, shallow: Path) -> None:
         """Makes the commits of a user's repository known to this one; nothing is copied."""

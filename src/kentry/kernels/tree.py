@@ -15,7 +15,7 @@ from kentry.kernels.git import in_folder
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Repository, Revision
 from kentry.kernels.spec import Spec
-from kentry.progress import Update
+from kentry.progress import Update, printable
 
 # What the top folder of the kernel's source has.
 _TOP_FILES = ("Makefile", "Kconfig", "Kbuild")
@@ -121,7 +121,7 @@ def describe(folder: Path, commit: str) -> dict[str, str]:
     """A commit as people name one."""
     words = ("log", "-1", "--no-show-signature", "--format=%s", commit)
     subject = in_folder(folder, *words).stdout.strip()
-    return {"commit": commit, "subject": _printable(subject)}
+    return {"commit": commit, "subject": printable(subject)}
 
 
 def full_name(folder: Path, name: str) -> str:
@@ -200,7 +200,3 @@ def take_files(repository: Repository, top: Path, update: Update) -> str:
 
 def _first_line(text: str) -> str:
     return next((line for line in text.splitlines() if line.strip()), "git gave no reason.")
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text)
