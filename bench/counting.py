@@ -69,7 +69,7 @@ class Machine:
         words = f"nokaslr randomize_kstack_offset=off panic=-1 quiet console={self.arch.console}"
         argv = [
             *("timeout", str(TIMEOUT_SECONDS), *self.emulator.argv),
-            *("-machine", self.arch.machine, "-cpu", self.arch.cpu),
+            *("-machine", self.arch.machine, "-cpu", self.arch.cpu_with()),
             *("-accel", "tcg,thread=single", "-smp", "1", "-m", "512M"),
             *("-icount", "shift=0,sleep=off", "-seed", "1"),
             *("-rtc", "base=2020-01-01T00:00:00,clock=vm"),
@@ -137,7 +137,7 @@ def make_machine(args: argparse.Namespace, folder: Path) -> Machine:
     initramfs = args.initramfs
     if not initramfs:
         initramfs = folder / "initramfs"
-        initramfs.write_bytes(build_initramfs(probe_file(arch)))
+        initramfs.write_bytes(build_initramfs(probe_file(arch), []))
     return Machine(
         arch=arch,
         emulator=find_emulator(arch, args.emulator),

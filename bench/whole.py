@@ -4,12 +4,15 @@
 
 record    `kentry record SPEC`, everything measured / the same with 1 window a case; the
           difference is the counting part
+matrix    `kentry record SPEC --matrix vector`, all cells in one boot / one cell in a boot of its
+          own, times the cells: what measuring them one by one takes
 prompt    `kentry --help` and `kentry diff` of two recordings / `python -c pass`
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -17,7 +20,9 @@ import time
 from pathlib import Path
 from statistics import median
 
-RECORD_BAR, COUNTING_BAR, PROMPT_BAR = 15.0, 2.0, 0.3  # seconds, on two cores
+# Seconds, on two cores.
+RECORD_BAR, COUNTING_BAR, PROMPT_BAR = 15.0, 2.0, 0.3
+MATRIX_BAR, CELL_BAR = 60.0, 10.0
 ROUNDS = 3
 
 
@@ -51,6 +56,18 @@ def record(spec: str, arch: str, folder: Path) -> None:
     line("  its counting part", counting, COUNTING_BAR, counting / boot, "boot alone")
 
 
+def matrix(spec: str, arch: str, folder: Path) -> None:
+    """The whole vector matrix, and a cell of it alone from a kernel that is in the cache."""
+    file = folder / f"matrix-{arch}.json"
+    base = kentry("record", spec, "--arch", arch, "-q")
+    cell = median(wall(*base, "--case", "getppid+vec=once") for _ in range(ROUNDS))
+    whole = wall(*base, "--matrix", "vector", "-o", str(file))
+    cells = len(json.loads(file.read_text())["cases"])
+    one_by_one = f"{cells} boots of a cell"
+    line(f"matrix {spec} {arch}", whole, MATRIX_BAR, whole / (cells * cell), one_by_one)
+    line("  one cell", cell, CELL_BAR, cell / whole, "the matrix")
+
+
 def prompt(folder: Path, arch: str) -> None:
     file = str(folder / f"{arch}.json")
     runs = {
@@ -76,6 +93,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         for arch in args.arch:
             record(args.spec, arch, Path(name))
+            matrix(args.spec, arch, Path(name))
         prompt(Path(name), args.arch[0])
 
 

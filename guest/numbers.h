@@ -7,30 +7,37 @@
 #ifndef KENTRY_NUMBERS_H
 #define KENTRY_NUMBERS_H
 
-#define FOR_EACH_NUMBER(X)                \
-	/* name, generic, x86-64, i386 */ \
-	X(clock_gettime, 113, 228, 403)   \
-	X(clone, 220, 56, 120)            \
-	X(close, 57, 3, 6)                \
-	X(dup3, 24, 292, 330)             \
-	X(exit, 93, 60, 1)                \
-	X(fstat, 80, 5, 197)              \
-	X(getpid, 172, 39, 20)            \
-	X(getppid, 173, 110, 64)          \
-	X(gettid, 178, 186, 224)          \
-	X(getuid, 174, 102, 199)          \
-	X(invalid, 4095, 4095, 4095)      \
-	X(mkdirat, 34, 258, 296)          \
-	X(mount, 40, 165, 21)             \
-	X(nanosleep, 101, 35, 162)        \
-	X(newfstatat, 79, 262, 300)       \
-	X(openat, 56, 257, 295)           \
-	X(pipe2, 59, 293, 331)            \
-	X(read, 63, 0, 3)                 \
-	X(reboot, 142, 169, 88)           \
-	X(sched_yield, 124, 24, 158)      \
-	X(uname, 160, 63, 122)            \
-	X(wait4, 260, 61, 114)            \
+#define FOR_EACH_NUMBER(X)                   \
+	/* name, generic, x86-64, i386 */    \
+	X(clock_gettime, 113, 228, 403)      \
+	X(clone, 220, 56, 120)               \
+	X(close, 57, 3, 6)                   \
+	X(dup3, 24, 292, 330)                \
+	X(exit, 93, 60, 1)                   \
+	X(fstat, 80, 5, 197)                 \
+	X(getpid, 172, 39, 20)               \
+	X(getppid, 173, 110, 64)             \
+	X(gettid, 178, 186, 224)             \
+	X(getuid, 174, 102, 199)             \
+	X(invalid, 4095, 4095, 4095)         \
+	X(kill, 129, 62, 37)                 \
+	X(memfd_create, 279, 319, 356)       \
+	X(mkdirat, 34, 258, 296)             \
+	X(mount, 40, 165, 21)                \
+	X(nanosleep, 101, 35, 162)           \
+	X(newfstatat, 79, 262, 300)          \
+	X(openat, 56, 257, 295)              \
+	X(pipe2, 59, 293, 331)               \
+	X(prctl, 167, 157, 172)              \
+	X(pread64, 67, 17, 180)              \
+	X(pwrite64, 68, 18, 181)             \
+	X(read, 63, 0, 3)                    \
+	X(reboot, 142, 169, 88)              \
+	X(rt_sigaction, 134, 13, 174)        \
+	X(sched_setscheduler, 119, 144, 156) \
+	X(sched_yield, 124, 24, 158)         \
+	X(uname, 160, 63, 122)               \
+	X(wait4, 260, 61, 114)               \
 	X(write, 64, 1, 4)
 
 #define NUMBER_NATIVE(name, generic, x86, i386) NR_##name = NR_OF(name, generic, x86, i386),

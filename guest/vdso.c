@@ -4,8 +4,8 @@
  * process: an ELF image whose dynamic section names its symbols.
  */
 #include "probe.h"
+#include "text.h"
 
-#define AT_SYSINFO_EHDR 33
 #define PT_LOAD 1
 #define PT_DYNAMIC 2
 #define DT_HASH 4
@@ -38,23 +38,6 @@ struct vdso {
 	unsigned long bias;
 	const unsigned long *dynamic;
 };
-
-static int same(const char *a, const char *b)
-{
-	while (*a && *a == *b) {
-		a++;
-		b++;
-	}
-	return *a == *b;
-}
-
-static unsigned long find_image(const unsigned long *auxv)
-{
-	for (; auxv[0]; auxv += 2)
-		if (auxv[0] == AT_SYSINFO_EHDR)
-			return auxv[1];
-	return 0;
-}
 
 static struct vdso load(unsigned long image)
 {
@@ -96,7 +79,7 @@ static unsigned long count_symbols(const struct vdso *vdso)
 
 clock_gettime_fn vdso_clock_gettime(const unsigned long *auxv)
 {
-	unsigned long image = find_image(auxv);
+	unsigned long image = auxv_value(auxv, AT_SYSINFO_EHDR);
 	struct vdso vdso;
 	const struct elf_symbol *symbols;
 	const char *strings;

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, field
 
 from kentry.errors import UserError
+from kentry.vector import unit
+from kentry.vector.unit import VectorSide
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ class Linking:
 class Arch:
     """One architecture: its names, its machine in QEMU, the shape of its kernel entry.
 
-    `boot_words` go on the guest kernel's command line.  `firmware` is the range of addresses,
-    in the user half, where code below the kernel runs.  `assembly` matches the symbols of the
-    entry code written in assembly, `handlers` those of system call handlers, `calls` the
+    `cpu` is QEMU's model, {vl} and {vq} its vector length in bits and in units of 128 bits; see
+    cpu_with().  `boot_words` go on the guest kernel's command line.  `firmware` is the range of
+    addresses, in the user half, where code below the kernel runs.  `assembly` matches the symbols
+    of the entry code written in assembly, `handlers` those of system call handlers, `calls` the
     disassembly of instructions that call, `linking` that of what was linked.  `kbuild` is ARCH=
     of the kernel's makefiles, `source_folder` the folder below arch/, `boot_target` what make
     makes for -kernel, and `build_headers` maps headers that programs of its build include to
@@ -80,7 +83,13 @@ class Arch:
     kbuild: str
     source_folder: str
     boot_target: str
+    vector: VectorSide
     build_headers: dict[str, str] = field(default_factory=dict)
+
+    def cpu_with(self, length: int | None = None) -> str:
+        """QEMU's cpu model with vectors of `length` bits, or of its own length."""
+        bits = length or self.vector.units[0].lengths[0]
+        return self.cpu.format(vl=bits, vq=bits // 128)
 
 
 _X86_64 = Arch(
@@ -153,6 +162,7 @@ _X86_64 = Arch(
     kbuild="x86_64",
     source_folder="x86",
     boot_target="bzImage",
+    vector=unit.X86_64,
     build_headers={"gelf.h": "libelf-dev"},  # objtool
 )
 
@@ -169,8 +179,8 @@ _ARM64 = Arch(
     qemu_split_package="qemu-system-arm",
     machine="virt",
     # pauth-impdef=on: the architected hash makes emulation twice as slow and is not
-    # visible in instruction counts.  sve-max-vq=1: 128 bits; the default is 2048.
-    cpu="max,pauth-impdef=on,sve-max-vq=1",
+    # visible in instruction counts.  sve-max-vq: the default is 2048 bits.
+    cpu="max,pauth-impdef=on,sve-max-vq={vq}",
     console="ttyAMA0",
     boot_words=(),
     entries=("svc",),
@@ -236,6 +246,7 @@ _ARM64 = Arch(
     kbuild="arm64",
     source_folder="arm64",
     boot_target="Image",
+    vector=unit.ARM64,
 )
 
 _RISCV64 = Arch(
@@ -250,7 +261,7 @@ _RISCV64 = Arch(
     qemu_package="qemu-system-misc",
     qemu_split_package="qemu-system-riscv",
     machine="virt",
-    cpu="rv64,v=true,vlen=128,vext_spec=v1.0",
+    cpu="rv64,v=true,vlen={vl},vext_spec=v1.0",
     console="ttyS0",
     boot_words=(),
     entries=("ecall",),
@@ -297,6 +308,7 @@ _RISCV64 = Arch(
     kbuild="riscv",
     source_folder="riscv",
     boot_target="Image",
+    vector=unit.RISCV64,
 )
 
 ARCHES: dict[str, Arch] = {arch.name: arch for arch in (_ARM64, _RISCV64, _X86_64)}

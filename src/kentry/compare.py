@@ -55,8 +55,37 @@ class FunctionDelta:
 
 
 @dataclass(frozen=True)
+class EventDelta:
+    """How often a vector event happened in a window on each side, and in which functions.
+
+    None: that kernel has no marker of it, so nothing is known.
+    """
+
+    name: str
+    cause: str
+    old: int | None
+    new: int | None
+    functions: tuple[str, ...]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether both sides are known and differ."""
+        return self.old is not None and self.new is not None and self.old != self.new
+
+    def to_json(self) -> dict[str, Any]:
+        """As every format has it."""
+        return {
+            "name": self.name,
+            "cause": self.cause,
+            "old": self.old,
+            "new": self.new,
+            "functions": list(self.functions),
+        }
+
+
+@dataclass(frozen=True)
 class CaseComparison:
-    """One case on two kernels.
+    """One case on two kernels; of one with a vector state, `events` of the modal paths.
 
     `functions` sum to `old` and `new` exactly, changed ones first; they are empty where a
     path is missing, which a caveat then says.
@@ -69,6 +98,7 @@ class CaseComparison:
     functions: tuple[FunctionDelta, ...]
     identical_path: bool
     caveats: tuple[Caveat, ...]
+    events: tuple[EventDelta, ...] = ()
     metric: str = INSTRUCTIONS
 
     @property
@@ -106,7 +136,7 @@ def compare(old: Recording, new: Recording, names: list[str] | None = None) -> C
         )
     wanted = names or [case.name for case in old.cases]
     pairs = [(old.case(name), new.case(name)) for name in wanted]
-    cases = tuple(_compare_case(a, b, old, new) for a, b in pairs if a and b)
+    cases = tuple(compare_case(a, b, old, new) for a, b in pairs if a and b)
     if not cases:
         raise UserError(
             "The two recordings have no case in common.",
@@ -120,9 +150,10 @@ def _names(recording: Recording) -> str:
     return ", ".join(case.name for case in recording.cases)
 
 
-def _compare_case(
+def compare_case(
     old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
 ) -> CaseComparison:
+    """One case on each side; they may be two states of a case in one recording."""
     a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
     return CaseComparison(
         name=old.name,
@@ -132,7 +163,27 @@ def _compare_case(
         functions=_functions(old, new),
         identical_path=a.value == b.value and _same_path(old, new, old_recording, new_recording),
         caveats=tuple(_of_both(list(old.caveats), list(new.caveats))),
+        events=_events(old, new, old_recording, new_recording),
     )
+
+
+def _events(
+    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
+) -> tuple[EventDelta, ...]:
+    """The events of either side, those that changed most first."""
+    if old.events is None or new.events is None:
+        return ()
+    sides = (old.events, new.events)
+    deltas = []
+    for name, cause in {(event.name, event.cause): None for side in sides for event in side}:
+        mine = [[one for one in side if (one.name, one.cause) == (name, cause)] for side in sides]
+        before, after = (
+            sum(one.times for one in events) if name in (recording.markers or {}) else None
+            for events, recording in zip(mine, (old_recording, new_recording), strict=True)
+        )
+        functions = dict.fromkeys(one.function for events in reversed(mine) for one in events)
+        deltas.append(EventDelta(name, cause, before, after, tuple(functions)))
+    return tuple(sorted(deltas, key=lambda one: -abs((one.new or 0) - (one.old or 0))))
 
 
 def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
@@ -269,6 +320,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                 "verdict": case.verdict,
                 "identical_path": case.identical_path,
                 "functions": [row.to_json() for row in case.functions],
+                **({"events": [one.to_json() for one in case.events]} if case.events else {}),
                 "caveats": list(case.caveats),
             }
             for case in comparison.cases

@@ -13,6 +13,7 @@ from kentry import caveats
 from kentry.caveats import Caveat
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
+from kentry.measure_vector import check_units, with_events
 from kentry.path.symbols import UNNAMED, SymbolMap
 from kentry.path.why import why
 from kentry.progress import Update
@@ -30,6 +31,7 @@ from kentry.stats import exact
 from kentry.targets.console import gnu_build_id
 from kentry.targets.target import GuestRun, Options, Target
 from kentry.targets.trace import Phase, Trace, Window
+from kentry.vector.state import state_of
 
 # Distinct paths kept of one case; the rest are counted in `samples` all the same.
 _PATHS_KEPT = 16
@@ -58,12 +60,17 @@ def measure(kernel: Kernel, target: Target, options: Options, update: Update) ->
     slide = _slide(kernel, run.trace)
     _check_identity(kernel, run, options, slide)
     _check_counts(run, options)
+    check_units(kernel, run, options)
     executed = _code(run.trace, kernel, slide)
     lost: list[Caveat] = []
     cases = list(_cases(run, options, executed, lost))
     if not cases:
         raise _nothing_measured(lost)
     cases, code = _only_code_of_paths(cases, executed)
+    markers = None
+    if any(map(state_of, options.cases)):
+        update(None, "looking for vector events")
+        cases, markers = with_events(cases, code, kernel)
     return Recording(
         kernel=_describe(kernel, run),
         target=run.target,
@@ -75,6 +82,7 @@ def measure(kernel: Kernel, target: Target, options: Options, update: Update) ->
         code=code,
         cases=cases,
         caveats=[*_caveats(kernel, run, options, code), *lost],
+        markers=markers,
     )
 
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kentry import __version__
+from kentry.arch import find_arch
 from kentry.cache import write_atomically
 from kentry.errors import RecordingError
 from kentry.stats import exact
+from kentry.vector.state import calls_of, state_of
+from kentry.vector.unit import VectorSide
 
 KIND = "kentry/recording/"
 VERSION = 1
@@ -49,14 +52,27 @@ class Instruction(NamedTuple):
     offset: int
 
 
+class Event(NamedTuple):
+    """Something done to vector state `times` times in a window: what, why, in which function."""
+
+    name: str
+    cause: str
+    function: str
+    times: int
+
+
 @dataclass(frozen=True)
 class KernelPath:
-    """A distinct path: `times` windows took it; `runs` are (first, count) into the code."""
+    """A distinct path: `times` windows took it; `runs` are (first, count) into the code.
+
+    `events` is empty where none were looked for, too: Recording.markers says which were.
+    """
 
     times: int
     role: str
     runs: tuple[tuple[int, int], ...]
     why: str = ""
+    events: tuple[Event, ...] = ()
 
     @property
     def length(self) -> int:
@@ -99,10 +115,28 @@ class CaseResult:
         """The commonest clean path; None where none was recorded."""
         return next((path for path in self.paths if path.role == MODAL), None)
 
+    @property
+    def events(self) -> tuple[Event, ...] | None:
+        """Those of the modal path, or, without one, of every path if they agree; else None."""
+        if self.modal_path:
+            return self.modal_path.events
+        if len({frozenset(path.events) for path in self.paths}) == 1:
+            return self.paths[0].events
+        return None
+
+    @property
+    def calls(self) -> int:
+        """How many calls a window is."""
+        return calls_of(self.name)
+
 
 @dataclass
 class Recording:
-    """A recording; `kernel`, `target` and `options` are as in the file."""
+    """A recording; `kernel`, `target` and `options` are as in the file.
+
+    `markers` are, by event, how the kernel's vector events were known; None where they were not
+    looked for, which only cases with a vector state need.
+    """
 
     kernel: dict[str, Any]
     target: dict[str, Any]
@@ -110,6 +144,7 @@ class Recording:
     code: list[Instruction]
     cases: list[CaseResult]
     caveats: list[dict[str, str]] = field(default_factory=list)
+    markers: dict[str, str] | None = None
     tool: dict[str, str] = field(default_factory=lambda: {"name": "kentry", "version": __version__})
 
     def case(self, name: str) -> CaseResult | None:
@@ -121,8 +156,54 @@ class Recording:
         return [self.code[i] for first, count in path.runs for i in range(first, first + count)]
 
 
+def joined(recordings: Sequence[Recording]) -> Recording:
+    """Boots of one kernel that differ in the cpu model's vector length, as one recording."""
+    first, *others = recordings
+    if not others:
+        return first
+    code = list(first.code)
+    places = {insn: index for index, insn in enumerate(code)}
+    cases = list(first.cases)
+    for other in others:
+        indexes = []
+        for insn in other.code:
+            if insn not in places:
+                places[insn] = len(code)
+                code.append(insn)
+            indexes.append(places[insn])
+        cases += [_reindexed(case, indexes) for case in other.cases]
+    cpus = dict.fromkeys(one.target["cpu"] for one in recordings if "cpu" in one.target)
+    cpu = {"cpu": " / ".join(cpus)} if cpus else {}
+    known = [caveat for one in recordings for caveat in one.caveats]
+    return replace(
+        first,
+        target={**first.target, **cpu},
+        code=code,
+        cases=cases,
+        caveats=[caveat for i, caveat in enumerate(known) if caveat not in known[:i]],
+        markers=next((one.markers for one in recordings if one.markers is not None), None),
+    )
+
+
+def _reindexed(case: CaseResult, indexes: Sequence[int]) -> CaseResult:
+    paths = tuple(replace(path, runs=_runs(path, indexes)) for path in case.paths)
+    return replace(case, paths=paths)
+
+
+def _runs(path: KernelPath, indexes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    runs: list[tuple[int, int]] = []
+    for first, count in path.runs:
+        for index in indexes[first : first + count]:
+            if runs and sum(runs[-1]) == index:
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((index, 1))
+    return tuple(runs)
+
+
 def to_json(recording: Recording) -> dict[str, Any]:
     """The recording as the file has it."""
+    side = find_arch(recording.kernel["arch"]).vector
     functions: dict[str, int] = {}
     rows = [
         [
@@ -141,12 +222,13 @@ def to_json(recording: Recording) -> dict[str, Any]:
         "target": recording.target,
         "options": recording.options,
         "caveats": recording.caveats,
-        "cases": [_case_to_json(case) for case in recording.cases],
+        **({} if recording.markers is None else {"markers": recording.markers}),
+        "cases": [_case_to_json(case, side) for case in recording.cases],
         "code": {"functions": list(functions), "instructions": rows},
     }
 
 
-def _case_to_json(case: CaseResult) -> dict[str, Any]:
+def _case_to_json(case: CaseResult, side: VectorSide) -> dict[str, Any]:
     return {
         "name": case.name,
         "metrics": {
@@ -159,6 +241,7 @@ def _case_to_json(case: CaseResult) -> dict[str, Any]:
         },
         "interrupted": [list(sample) for sample in case.interrupted],
         "functions": [{"name": name, "instructions": count} for name, count in case.functions],
+        **_vector_to_json(case, side),
         "paths": [
             {
                 "role": path.role,
@@ -166,11 +249,30 @@ def _case_to_json(case: CaseResult) -> dict[str, Any]:
                 "instructions": path.length,
                 "why": path.why,
                 "runs": [list(run) for run in path.runs],
+                **({"events": [event._asdict() for event in path.events]} if path.events else {}),
             }
             for path in case.paths
         ],
         "caveats": list(case.caveats),
     }
+
+
+def _vector_to_json(case: CaseResult, side: VectorSide) -> dict[str, Any]:
+    """What a reader would else have to take out of the name and the modal path."""
+    state = state_of(case.name)
+    if state is None:
+        return {}
+    found: dict[str, Any] = {
+        "vector": {
+            "unit": state.unit,
+            "use": state.use,
+            "vl": side.bits(state),
+            "calls": state.calls,
+        }
+    }
+    if case.events is not None:
+        found["events"] = [event._asdict() for event in case.events]
+    return found
 
 
 def write_recording(recording: Recording, file: Path) -> None:
@@ -280,6 +382,15 @@ def _caveats(value: Any) -> list[dict[str, str]]:
     return [{"kind": _text(one["kind"]), "text": _text(one["text"])} for one in value]
 
 
+def _event(value: Any) -> Event:
+    return Event(
+        _text(value["name"]),
+        _text(value["cause"]),
+        _text(value["function"]),
+        _count(value["times"]),
+    )
+
+
 def _config(value: Any) -> dict[str, str] | None:
     return None if value is None else _texts(value)
 
@@ -332,6 +443,7 @@ def _from_json(document: dict[str, Any]) -> Recording:
         code=code,
         cases=cases,
         caveats=_caveats(document["caveats"]),
+        markers=_texts(document["markers"]) if "markers" in document else None,
         tool=_texts(document["tool"]),
     )
 
@@ -366,7 +478,11 @@ def _case_from_json(case: dict[str, Any]) -> CaseResult:
         ),
         paths=tuple(
             KernelPath(
-                _count(path["times"]), _text(path["role"]), _pairs(path["runs"]), _text(path["why"])
+                _count(path["times"]),
+                _text(path["role"]),
+                _pairs(path["runs"]),
+                _text(path["why"]),
+                tuple(_event(event) for event in path.get("events", ())),
             )
             for path in case["paths"]
         ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kentry.caveats import Caveat, of_side
-from kentry.compare import CaseComparison, FunctionDelta, compare, side_to_json
+from kentry.compare import CaseComparison, EventDelta, FunctionDelta, compare, side_to_json
 from kentry.recording import INSTRUCTIONS, Recording
 
 SCHEMA = "kentry/series/1"
@@ -53,7 +53,8 @@ class Column:
 class Cell:
     """One count: `step` against the last row that has one, `total` against the baseline.
 
-    `functions` are those whose count changed in the step; they sum to it.  `agreeing` of
+    `functions` are those whose count changed in the step; they sum to it.  `events` are the
+    vector events whose number did.  `agreeing` of
     `windows` clean windows have the count; without `path_known` nothing is known of which
     instructions they were, here or in the row before.
     """
@@ -66,6 +67,7 @@ class Cell:
     agreeing: int = 0
     windows: int = 0
     path_known: bool = True
+    events: tuple[EventDelta, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,13 @@ def _cells(
             total = step.new - first.metrics[INSTRUCTIONS].value
             known = step.identical_path or bool(step.functions)
             cell = Cell(
-                step.new, step.delta, total, step.identical_path, _changed(step), path_known=known
+                step.new,
+                step.delta,
+                total,
+                step.identical_path,
+                _changed(step),
+                path_known=known,
+                events=tuple(event for event in step.events if event.is_change),
             )
         samples = dict(case.metrics[INSTRUCTIONS].samples)
         cells[column] = replace(
@@ -251,6 +259,7 @@ def _row_to_json(series: Series, row: Row) -> dict[str, Any]:
                 "windows": cell.windows,
                 "agreeing": cell.agreeing,
                 "functions": [one.to_json() for one in cell.functions],
+                **({"events": [one.to_json() for one in cell.events]} if cell.events else {}),
             }
             for column, cell in row.cells.items()
         },

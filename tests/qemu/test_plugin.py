@@ -93,7 +93,7 @@ def run_program(
     (folder / "traps").write_text(f"exception {address:x}\n")
     plugin = [f"{native}/kentry.so", f"out={folder}/trace", f"traps={folder}/traps", "check=on"]
     plugin += [FIRMWARE[arch.name]] if arch.name in FIRMWARE else []
-    argv = [*emulator.argv, "-machine", arch.machine, "-cpu", arch.cpu, *BOOT]
+    argv = [*emulator.argv, "-machine", arch.machine, "-cpu", arch.cpu_with(), *BOOT]
     argv += [LOAD_OPTION[arch.name], str(program), "-plugin", ",".join(plugin)]
     with timed(f"{program.name} under QEMU {emulator.version}"):
         subprocess.run(argv, env=emulator.env, check=True, timeout=60)

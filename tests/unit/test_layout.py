@@ -17,11 +17,13 @@ ALLOWED = {
     "kernels": BASE | {"kernels", "apt"},
     "targets": BASE | {"targets", "kernels", "apt"},
     "path": BASE | {"path", "recording", "stats"},
-    "report": BASE | {"report", "series", "ablation", "compare", "path", "recording", "stats"},
+    "report": BASE
+    | {"report", "series", "ablation", "compare", "path", "recording", "stats", "vector"},
     "series": BASE | {"compare", "recording"},
     "ablation": BASE | {"compare", "recording"},
-    "recording": BASE | {"stats"},
+    "recording": BASE | {"stats", "vector"},
     "compare": BASE | {"recording", "stats", "path"},
+    "vector": {"errors", "path", "recording", "vector"},
     "apt": BASE,
     "mirror": {"errors", "run"},
 }

@@ -3,15 +3,34 @@
 
 import copy
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kentry.errors import RecordingError
-from kentry.recording import dump, read_recording, to_json, write_recording
+from kentry.recording import (
+    MODAL,
+    OTHER,
+    CaseResult,
+    Event,
+    Instruction,
+    KernelPath,
+    Metric,
+    Recording,
+    dump,
+    joined,
+    read_recording,
+    to_json,
+    write_recording,
+)
 from tests.builders import recording
+from tests.unit.vector.builders import MARKERS, with_events
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schema" / "recording-1.schema.json").read_text())
 SAMPLE = recording(
@@ -158,3 +177,290 @@ def test_json_that_is_not_quite_json(tmp_path: Path, text: str) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="No such file"):
         read_recording(tmp_path / "none.json")
+
+
+# --- vector states -------------------------------------------------------
+
+EVENTS = (
+    Event("discard", "syscall", "do_trap_ecall_u", 10),
+    Event("save", "user copy", "kernel_vector_begin", 1),
+)
+STATES = with_events(
+    recording(
+        {
+            "getppid": [("do_trap_ecall_u", 3)],
+            "getppid+vec=none": [("do_trap_ecall_u", 3)],
+            "getppid+vec=once+vl=256": [("do_trap_ecall_u", 4)],
+            "getppid+vec=1/10": [("do_trap_ecall_u", 40), ("kernel_vector_begin", 2)],
+        },
+        kernel={"arch": "riscv64"},
+    ),
+    {"getppid+vec=1/10": EVENTS},
+)
+
+
+def test_vector_states_are_as_the_schema_says() -> None:
+    jsonschema.validate(to_json(STATES), SCHEMA)
+    jsonschema.validate(to_json(replace(STATES, markers={})), SCHEMA)
+
+
+def test_vector_states_are_read_as_they_were_written(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    write_recording(STATES, file)
+    found = read_recording(file)
+    assert found == STATES
+    case = found.case("getppid+vec=1/10")
+    assert case and case.modal_path
+    assert case.modal_path.events == EVENTS
+    assert case.calls == 10
+    assert found.markers == MARKERS
+
+
+def test_a_reader_need_not_take_a_name_apart() -> None:
+    document = to_json(STATES)
+    plain, *cases = document["cases"]
+    assert not {"vector", "events"} & set(plain)
+    assert [case["vector"] for case in cases] == [
+        {"unit": "vec", "use": "none", "vl": 128, "calls": 1},
+        {"unit": "vec", "use": "once", "vl": 256, "calls": 1},
+        {"unit": "vec", "use": "1/10", "vl": 128, "calls": 10},
+    ]
+    assert [case["events"] for case in cases] == [[], [], [one._asdict() for one in EVENTS]]
+    assert cases[2]["events"] == cases[2]["paths"][0]["events"]
+    assert document["markers"] == MARKERS
+
+
+def test_events_are_not_known_where_no_path_was_recorded() -> None:
+    lost = [replace(case, paths=(), functions=()) for case in STATES.cases]
+    document = to_json(replace(STATES, cases=lost))
+    assert not [case for case in document["cases"] if "events" in case]
+    assert [case["vector"]["calls"] for case in document["cases"] if "vector" in case] == [1, 1, 10]
+    jsonschema.validate(document, SCHEMA)
+
+
+def without_modal(*events: Sequence[Event]) -> CaseResult:
+    paths = tuple(KernelPath(1, OTHER, ((0, 1),), "", tuple(one)) for one in events)
+    return replace(STATES.cases[3], paths=paths, functions=())
+
+
+def test_events_are_the_modal_paths_or_those_that_all_paths_have() -> None:
+    assert STATES.cases[3].events == EVENTS
+    other = KernelPath(1, OTHER, ((0, 1),))
+    assert replace(STATES.cases[3], paths=(*STATES.cases[3].paths, other)).events == EVENTS
+    assert without_modal(EVENTS, EVENTS[::-1]).events == EVENTS
+    assert without_modal((), ()).events == ()
+    assert without_modal(EVENTS, EVENTS[:1]).events is None
+    assert without_modal().events is None
+
+
+def test_events_on_which_paths_differ_are_not_written() -> None:
+    for case, known in ((without_modal(EVENTS), True), (without_modal(EVENTS, ()), False)):
+        document = to_json(replace(STATES, cases=[case]))
+        assert ("events" in document["cases"][0]) == known
+        jsonschema.validate(document, SCHEMA)
+
+
+def test_a_recording_without_vector_states_has_nothing_of_them(tmp_path: Path) -> None:
+    text = dump(to_json(SAMPLE))
+    assert not any(f'"{key}"' in text for key in ("vector", "events", "markers"))
+    file = tmp_path / "old.json"
+    file.write_text(text)
+    found = read_recording(file)
+    assert found.markers is None
+    assert [path.events for case in found.cases for path in case.paths] == [(), ()]
+
+
+def test_a_recording_from_before_there_were_vector_states_is_read() -> None:
+    found = read_recording(Path(__file__).parents[1] / "golden" / "arm64-6.12.json")
+    assert found.markers is None
+    assert not any(path.events for case in found.cases for path in case.paths)
+
+
+def test_a_state_of_a_unit_that_is_not_known_can_be_written() -> None:
+    jsonschema.validate(to_json(recording({"getppid+x9=once": [("f", 1)]})), SCHEMA)
+
+
+CASE = ("cases", 3)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("markers",), []),
+        (("markers",), None),
+        (("markers", "trap"), 1),
+        ((*CASE, "paths", 0, "events"), None),
+        ((*CASE, "paths", 0, "events", 0, "times"), "10"),
+        ((*CASE, "paths", 0, "events", 0, "times"), -1),
+        ((*CASE, "paths", 0, "events", 0, "cause"), None),
+        ((*CASE, "paths", 0, "events", 0), ["discard", "syscall", "f", 1]),
+    ],
+)
+def test_wrong_events_are_refused_by_the_schema_and_by_the_reader(
+    tmp_path: Path, where: tuple[Any, ...], value: object
+) -> None:
+    document = copy.deepcopy(to_json(STATES))
+    target: Any = document
+    for key in where[:-1]:
+        target = target[key]
+    target[where[-1]] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, SCHEMA)
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(RecordingError, match="not a whole recording"):
+        read_recording(file)
+
+
+@pytest.mark.parametrize(
+    "where", [("markers", "trap"), (*CASE, "paths", 0, "events", 0, "function")]
+)
+def test_no_event_moves_a_cursor(tmp_path: Path, where: tuple[Any, ...]) -> None:
+    document = copy.deepcopy(to_json(STATES))
+    target: Any = document
+    for key in where[:-1]:
+        target = target[key]
+    target[where[-1]] = CONTROL
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(RecordingError, match="not a whole recording"):
+        read_recording(file)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ((*CASE, "events", 0, "times"), 0),
+        ((*CASE, "events", 0, "windows"), 1),
+        ((*CASE, "vector", "vl"), 0),
+        ((*CASE, "vector", "calls"), 0),
+        ((*CASE, "vector", "length"), 128),
+    ],
+)
+def test_the_schema_refuses_what_is_no_vector_state(where: tuple[Any, ...], value: object) -> None:
+    document = copy.deepcopy(to_json(STATES))
+    target: Any = document
+    for key in where[:-1]:
+        target = target[key]
+    target[where[-1]] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, SCHEMA)
+
+
+# --- several boots -------------------------------------------------------
+
+INSNS = [Instruction(4 * index, f"{index:08x}", "nop", "f", 4 * index) for index in range(12)]
+
+
+def boot(
+    code: Sequence[int], paths: Mapping[str, Sequence[tuple[int, int]]], cpu: str = "max"
+) -> Recording:
+    """A recording with these of INSNS, whose cases took these runs of them."""
+    cases = []
+    for name, runs in paths.items():
+        modal = KernelPath(8, MODAL, tuple(runs))
+        other = KernelPath(1, OTHER, tuple(runs[:1]), "less")
+        length = modal.length
+        metrics = {
+            "instructions": Metric.of({length: 10}),
+            "user_instructions": Metric.of({1: 10}),
+            "firmware_instructions": Metric.of({0: 10}),
+        }
+        cases.append(CaseResult(name, metrics, (), (("f", length),), (modal, other)))
+    found = recording({}, target={"cpu": cpu}, kernel={"arch": "riscv64"})
+    return replace(found, code=[INSNS[index] for index in code], cases=cases)
+
+
+def test_one_boot_is_as_it_was() -> None:
+    assert joined([STATES]) is STATES
+
+
+def test_two_boots_share_their_code() -> None:
+    first = boot([0, 1, 2, 3], {"x+vec=once": [(0, 4)]}, "max,vlen=128")
+    second = boot(
+        [0, 1, 5, 6, 2, 3], {"x+vec=once+vl=256": [(0, 6), (0, 2), (4, 2)]}, "max,vlen=256"
+    )
+    both = joined([replace(first, markers=MARKERS), replace(second, markers=MARKERS)])
+    assert [insn.offset // 4 for insn in both.code] == [0, 1, 2, 3, 5, 6]
+    assert [case.name for case in both.cases] == ["x+vec=once", "x+vec=once+vl=256"]
+    assert both.cases[0] == first.cases[0]
+    modal, other = both.cases[1].paths
+    # 0 1 5 6 2 3, 0 1, 2 3: the last two are one run again.
+    assert modal.runs == ((0, 2), (4, 2), (2, 2), (0, 4))
+    assert (other.role, other.times, other.why) == (OTHER, 1, "less")
+    assert both.target["cpu"] == "max,vlen=128 / max,vlen=256"
+    assert both.markers == MARKERS
+    jsonschema.validate(to_json(both), SCHEMA)
+
+
+def test_boots_with_the_same_code_stay_as_long() -> None:
+    first = boot(range(6), {"x": [(0, 6)]})
+    both = joined([first, boot(range(6), {"y": [(0, 6)]}), boot(range(6), {"z": [(2, 3)]})])
+    assert both.code == first.code
+    assert [case.paths[0].runs for case in both.cases] == [((0, 6),), ((0, 6),), ((2, 3),)]
+    assert both.target == first.target
+
+
+def test_markers_are_those_of_the_boots_that_looked_for_them() -> None:
+    first, second = boot([0], {"x": [(0, 1)]}), boot([0], {"x+vec=once": [(0, 1)]})
+    assert joined([first, second]).markers is None
+    assert joined([first, replace(second, markers=MARKERS)]).markers == MARKERS
+
+
+def test_events_stay_with_their_paths() -> None:
+    second = with_events(boot([3], {"x+vec=once": [(0, 1)]}), {"x+vec=once": EVENTS})
+    both = joined([boot([0], {"x": [(0, 1)]}), second])
+    assert [case.paths[0].events for case in both.cases] == [(), EVENTS]
+
+
+def test_a_caveat_of_both_boots_is_said_once() -> None:
+    same, own = {"kind": "a", "text": "both"}, {"kind": "b", "text": "second"}
+    first = replace(boot([0], {"x": [(0, 1)]}), caveats=[same])
+    second = replace(boot([0], {"y": [(0, 1)]}), caveats=[own, same])
+    assert joined([first, second]).caveats == [same, own]
+
+
+CODES = st.lists(st.integers(0, len(INSNS) - 1), min_size=1, max_size=12, unique=True)
+
+
+@st.composite
+def boots(draw: st.DrawFn) -> list[Recording]:
+    found = []
+    for number in range(draw(st.integers(1, 4))):
+        code = draw(CODES)
+        places = st.integers(0, len(code) - 1)
+        runs = [
+            (first, draw(st.integers(1, len(code) - first)))
+            for first in draw(st.lists(places, min_size=1, max_size=6))
+        ]
+        found.append(boot(code, {f"x{number}": runs}))
+    return found
+
+
+@given(boots())
+def test_every_path_keeps_its_instructions(recordings: list[Recording]) -> None:
+    both = joined(recordings)
+    assert len(set(both.code)) == len(both.code)
+    for one in recordings:
+        for case in one.cases:
+            found = both.case(case.name)
+            assert found
+            assert replace(found, paths=()) == replace(case, paths=())
+            for old, new in zip(case.paths, found.paths, strict=True):
+                assert both.instructions(new) == one.instructions(old)
+                assert replace(new, runs=()) == replace(old, runs=())
+                # Runs that touch are one; the first boot's are as they were.
+                if one is not recordings[0]:
+                    assert all(sum(a) != b[0] for a, b in zip(new.runs, new.runs[1:], strict=False))
+
+
+def test_that_no_marker_was_found_is_known_of_both_boots() -> None:
+    both = [replace(boot([0], {f"x{i}+vec=once": [(0, 1)]}), markers={}) for i in range(2)]
+    assert joined(both).markers == {}
+
+
+def test_a_target_without_a_cpu_model_gets_none() -> None:
+    both = [boot([0], {f"x{i}": [(0, 1)]}) for i in range(2)]
+    for one in both:
+        del one.target["cpu"]
+    assert "cpu" not in joined(both).target

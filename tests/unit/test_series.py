@@ -7,8 +7,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from kentry.recording import Event, Recording
 from kentry.series import MEASURED, NO_APPLY, NO_BOOT, NO_BUILD, Column, Problem, tabulate, to_json
 from tests.builders import built, outcome
+from tests.unit.vector.builders import with_events
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schema" / "series-1.schema.json").read_text())
 ORIGIN = {"base": "source:6.12", "base-commit": "a" * 40}
@@ -128,3 +130,55 @@ def test_the_schema_refuses_what_is_no_row(key: str, value: object) -> None:
     document["rows"][0][key] = value
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
+
+
+# --- vector events -------------------------------------------------------
+
+STATE = Column("getppid+vec=once", "riscv64")
+DISCARD = Event("discard", "syscall", "do_trap_ecall_u", 1)
+SAVE = Event("save", "syscall", "do_trap_ecall_u", 2)
+
+
+def with_state(*events: Event, markers: dict[str, str] | None = None) -> Recording:
+    found = built({STATE.case: [("do_trap_ecall_u", 9)]}, arch="riscv64")
+    return with_events(found, {STATE.case: events}, markers)
+
+
+def test_a_step_has_the_events_that_changed_in_it() -> None:
+    series = tabulate(
+        [
+            outcome(0, "baseline", with_state(DISCARD)),
+            outcome(1, "one", with_state(DISCARD, SAVE)),
+            outcome(2, "two", ("riscv64", Problem(NO_BUILD, "no"))),
+            outcome(3, "three", with_state(SAVE)),
+            outcome(4, "four", with_state(SAVE)),
+        ],
+        ORIGIN,
+    )
+    events = [
+        [(one.name, one.old, one.new) for one in row.cells[STATE].events]
+        for row in series.rows
+        if STATE in row.cells
+    ]
+    assert events == [[], [("save", 0, 2)], [("discard", 1, 0)], []]
+    document = to_json(series)
+    jsonschema.validate(document, SCHEMA)
+    cells = [row["cases"].get(STATE.case, {}) for row in document["rows"]]
+    assert ["events" in cell for cell in cells] == [False, True, False, True, False]
+    assert cells[1]["events"] == [
+        {
+            "name": "save",
+            "cause": "syscall",
+            "old": 0,
+            "new": 2,
+            "functions": ["do_trap_ecall_u"],
+        }
+    ]
+
+
+def test_an_event_without_a_marker_on_a_side_is_no_change_in_a_step() -> None:
+    unknown = with_state(markers={"save": "vse8.v v24,(rs)"})
+    series = tabulate(
+        [outcome(0, "baseline", with_state(DISCARD)), outcome(1, "one", unknown)], ORIGIN
+    )
+    assert series.rows[1].cells[STATE].events == ()

@@ -6,21 +6,30 @@
 #ifndef KENTRY_WINDOWS_H
 #define KENTRY_WINDOWS_H
 
-/* One window of one call: user side 1 instruction, the svc. */
-static void window_one(struct work *w)
-{
-	register long x8 __asm__("x8") = w->first.nr;
-	register long x0 __asm__("x0") = w->first.args[0];
-	register long x1 __asm__("x1") = w->first.args[1];
-	register long x2 __asm__("x2") = w->first.args[2];
-	register long x3 __asm__("x3") = w->first.args[3];
-
-	__asm__ volatile(MARK_ASM(MARK_BEGIN) "svc #0\n\t" MARK_ASM(MARK_END)
-			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3)
-			 : "memory", "cc");
-	w->first.ret = x0;
-}
+/*
+ * Every window is there twice: between marks, and bare, for one that has more in it.
+ *
+ * One window of one call: user side 1 instruction, the svc.
+ */
+/* clang-format off */
+#define WINDOW_ONE(name, begin, end)								\
+	static void name(struct work *w)							\
+	{											\
+		register long x8 __asm__("x8") = w->first.nr;					\
+		register long x0 __asm__("x0") = w->first.args[0];				\
+		register long x1 __asm__("x1") = w->first.args[1];				\
+		register long x2 __asm__("x2") = w->first.args[2];				\
+		register long x3 __asm__("x3") = w->first.args[3];				\
+												\
+		__asm__ volatile(begin "svc #0\n\t" end						\
+			: "+r"(x0)								\
+			: "r"(x8), "r"(x1), "r"(x2), "r"(x3)					\
+			: "memory", "cc");							\
+		w->first.ret = x0;								\
+	}
+/* clang-format on */
+WINDOW_ONE(window_one, MARK_ASM(MARK_BEGIN), MARK_ASM(MARK_END))
+WINDOW_ONE(bare_one, "", "")
 
 /*
  * One window of two calls.  User side: svc, then one move for each of the second
@@ -28,7 +37,7 @@ static void window_one(struct work *w)
  * result in place as the second's first argument (openat, close): one move less.
  */
 /* clang-format off */
-#define WINDOW_TWO(name, move_first)								\
+#define WINDOW_TWO(name, begin, move_first, end)						\
 	static void name(struct work *w)							\
 	{											\
 		register long x8 __asm__("x8") = w->first.nr;					\
@@ -43,7 +52,7 @@ static void window_one(struct work *w)
 		long first;									\
 												\
 		__asm__ volatile(								\
-			MARK_ASM(MARK_BEGIN)							\
+			begin									\
 			"svc #0\n\t"								\
 			"mov %[first], x0\n\t"							\
 			move_first								\
@@ -51,7 +60,7 @@ static void window_one(struct work *w)
 			"mov x2, x11\n\t"							\
 			"mov x8, x12\n\t"							\
 			"svc #0\n\t"								\
-			MARK_ASM(MARK_END)							\
+			end									\
 			: "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x8), [first] "=&r"(first)		\
 			: "r"(x3), "r"(x9), "r"(x10), "r"(x11), "r"(x12)			\
 			: "memory", "cc");							\
@@ -59,25 +68,27 @@ static void window_one(struct work *w)
 		w->second.ret = x0;								\
 	}
 /* clang-format on */
-WINDOW_TWO(window_two, "mov x0, x9\n\t")
-WINDOW_TWO(window_chain, "")
+WINDOW_TWO(window_two, MARK_ASM(MARK_BEGIN), "mov x0, x9\n\t", MARK_ASM(MARK_END))
+WINDOW_TWO(window_chain, MARK_ASM(MARK_BEGIN), "", MARK_ASM(MARK_END))
+WINDOW_TWO(bare_two, "", "mov x0, x9\n\t", "")
+WINDOW_TWO(bare_chain, "", "", "")
 
 static const struct entry entries[] = {
-	{ "svc", 0, window_one, window_two, window_chain },
+	{ .name = "svc",
+	  .bodies = { [SHAPE_ONE] = { window_one, bare_one, 1 },
+		      [SHAPE_TWO] = { window_two, bare_two, 7 },
+		      [SHAPE_CHAIN] = { window_chain, bare_chain, 6 } } },
 };
 
-#define USER_ONE 1
-#define USER_TWO 7
-#define USER_CHAIN 6
-
-/* The kernel hands PID 1 its stack with argc at the top. */
+/* The kernel hands over a stack with argc at the top; the probe goes on with its own. */
 __asm__(".globl _start\n"
 	"_start:\n\t"
 	"mov x29, #0\n\t"
 	"mov x30, #0\n\t"
 	"mov x0, sp\n\t"
-	"and sp, x0, #-16\n\t"
-	"bl probe_start\n\t"
-	"brk #0\n");
+	"adrp x1, probe_stack + " STR(PROBE_STACK) "\n\t"
+						   "mov sp, x1\n\t"
+						   "bl probe_start\n\t"
+						   "brk #0\n");
 
 #endif

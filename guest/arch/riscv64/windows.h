@@ -6,25 +6,30 @@
 #ifndef KENTRY_WINDOWS_H
 #define KENTRY_WINDOWS_H
 
-/* One window of one call: user side 1 instruction, the ecall. */
-static void window_one(struct work *w)
-{
-	register long a7 __asm__("a7") = w->first.nr;
-	register long a0 __asm__("a0") = w->first.args[0];
-	register long a1 __asm__("a1") = w->first.args[1];
-	register long a2 __asm__("a2") = w->first.args[2];
-	register long a3 __asm__("a3") = w->first.args[3];
-
-	__asm__ volatile(MARK_ASM(MARK_BEGIN) "ecall\n\t" MARK_ASM(MARK_END)
-			 : "+r"(a0)
-			 : "r"(a7), "r"(a1), "r"(a2), "r"(a3)
-			 : "memory");
-	w->first.ret = a0;
-}
+/* One window of one call: user side 1 instruction, the ecall.  Marked and bare, as on arm64. */
+/* clang-format off */
+#define WINDOW_ONE(name, begin, end)								\
+	static void name(struct work *w)							\
+	{											\
+		register long a7 __asm__("a7") = w->first.nr;					\
+		register long a0 __asm__("a0") = w->first.args[0];				\
+		register long a1 __asm__("a1") = w->first.args[1];				\
+		register long a2 __asm__("a2") = w->first.args[2];				\
+		register long a3 __asm__("a3") = w->first.args[3];				\
+												\
+		__asm__ volatile(begin "ecall\n\t" end						\
+			: "+r"(a0)								\
+			: "r"(a7), "r"(a1), "r"(a2), "r"(a3)					\
+			: "memory");								\
+		w->first.ret = a0;								\
+	}
+/* clang-format on */
+WINDOW_ONE(window_one, MARK_ASM(MARK_BEGIN), MARK_ASM(MARK_END))
+WINDOW_ONE(bare_one, "", "")
 
 /* Two calls, as on arm64: ecall, keep the result, the moves, ecall. */
 /* clang-format off */
-#define WINDOW_TWO(name, move_first)								\
+#define WINDOW_TWO(name, begin, move_first, end)						\
 	static void name(struct work *w)							\
 	{											\
 		register long a7 __asm__("a7") = w->first.nr;					\
@@ -39,7 +44,7 @@ static void window_one(struct work *w)
 		long first;									\
 												\
 		__asm__ volatile(								\
-			MARK_ASM(MARK_BEGIN)							\
+			begin									\
 			"ecall\n\t"								\
 			"mv %[first], a0\n\t"							\
 			move_first								\
@@ -47,7 +52,7 @@ static void window_one(struct work *w)
 			"mv a2, t2\n\t"								\
 			"mv a7, t3\n\t"								\
 			"ecall\n\t"								\
-			MARK_ASM(MARK_END)							\
+			end									\
 			: "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a7), [first] "=&r"(first)		\
 			: "r"(a3), "r"(t0), "r"(t1), "r"(t2), "r"(t3)				\
 			: "memory");								\
@@ -55,18 +60,19 @@ static void window_one(struct work *w)
 		w->second.ret = a0;								\
 	}
 /* clang-format on */
-WINDOW_TWO(window_two, "mv a0, t0\n\t")
-WINDOW_TWO(window_chain, "")
+WINDOW_TWO(window_two, MARK_ASM(MARK_BEGIN), "mv a0, t0\n\t", MARK_ASM(MARK_END))
+WINDOW_TWO(window_chain, MARK_ASM(MARK_BEGIN), "", MARK_ASM(MARK_END))
+WINDOW_TWO(bare_two, "", "mv a0, t0\n\t", "")
+WINDOW_TWO(bare_chain, "", "", "")
 
 static const struct entry entries[] = {
-	{ "ecall", 0, window_one, window_two, window_chain },
+	{ .name = "ecall",
+	  .bodies = { [SHAPE_ONE] = { window_one, bare_one, 1 },
+		      [SHAPE_TWO] = { window_two, bare_two, 7 },
+		      [SHAPE_CHAIN] = { window_chain, bare_chain, 6 } } },
 };
 
-#define USER_ONE 1
-#define USER_TWO 7
-#define USER_CHAIN 6
-
-/* The kernel hands PID 1 its stack with argc at the top. */
+/* The kernel hands over a stack with argc at the top; the probe goes on with its own. */
 __asm__(".globl _start\n"
 	"_start:\n\t"
 	".option push\n\t"
@@ -75,8 +81,8 @@ __asm__(".globl _start\n"
 	".option pop\n\t"
 	"li ra, 0\n\t"
 	"mv a0, sp\n\t"
-	"andi sp, sp, -16\n\t"
-	"call probe_start\n\t"
-	"ebreak\n");
+	"la sp, probe_stack + " STR(PROBE_STACK) "\n\t"
+						 "call probe_start\n\t"
+						 "ebreak\n");
 
 #endif

@@ -16,6 +16,10 @@
 
 #define MARK_ASM(n) ".byte 0x0f, 0x1f, 0x84, 0x00, " STR(n) ", 0xbc, 0xab, 0x5a\n\t"
 
+/* Only here does a signal handler need the program's help to return. */
+#define ARCH_SA_RESTORER 0x04000000
+#define ARCH_SIGNAL_RETURN "mov $15, %eax\n\tsyscall\n" /* rt_sigreturn */
+
 static inline long syscall6(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;

@@ -6,23 +6,28 @@
 #ifndef KENTRY_WINDOWS_H
 #define KENTRY_WINDOWS_H
 
-/* One window of one call: user side 1 instruction, the syscall. */
-static void window_one(struct work *w)
-{
-	register long r10 __asm__("r10") = w->first.args[3];
-	long rax = w->first.nr;
-
-	__asm__ volatile(MARK_ASM(MARK_BEGIN) "syscall\n\t" MARK_ASM(MARK_END)
-			 : "+a"(rax)
-			 : "D"(w->first.args[0]), "S"(w->first.args[1]), "d"(w->first.args[2]),
-			   "r"(r10)
-			 : "rcx", "r11", "memory", "cc");
-	w->first.ret = rax;
-}
+/* One window of one call: user side 1 instruction, the syscall.  Marked and bare, as on arm64. */
+/* clang-format off */
+#define WINDOW_ONE(name, begin, end)								\
+	static void name(struct work *w)							\
+	{											\
+		register long r10 __asm__("r10") = w->first.args[3];				\
+		long rax = w->first.nr;								\
+												\
+		__asm__ volatile(begin "syscall\n\t" end					\
+			: "+a"(rax)								\
+			: "D"(w->first.args[0]), "S"(w->first.args[1]),				\
+			  "d"(w->first.args[2]), "r"(r10)					\
+			: "rcx", "r11", "memory", "cc");					\
+		w->first.ret = rax;								\
+	}
+/* clang-format on */
+WINDOW_ONE(window_one, MARK_ASM(MARK_BEGIN), MARK_ASM(MARK_END))
+WINDOW_ONE(bare_one, "", "")
 
 /* Two calls, as on arm64: syscall, keep the result, the moves, syscall. */
 /* clang-format off */
-#define WINDOW_TWO(name, move_first)								\
+#define WINDOW_TWO(name, begin, move_first, end)						\
 	static void name(struct work *w)							\
 	{											\
 		register long r10 __asm__("r10") = w->first.args[3];				\
@@ -34,7 +39,7 @@ static void window_one(struct work *w)
 		long rsi = w->first.args[1], rdx = w->first.args[2], first;			\
 												\
 		__asm__ volatile(								\
-			MARK_ASM(MARK_BEGIN)							\
+			begin									\
 			"syscall\n\t"								\
 			"mov %%rax, %[first]\n\t"						\
 			move_first								\
@@ -42,7 +47,7 @@ static void window_one(struct work *w)
 			"mov %%r14, %%rdx\n\t"							\
 			"mov %%r15, %%rax\n\t"							\
 			"syscall\n\t"								\
-			MARK_ASM(MARK_END)							\
+			end									\
 			: "+a"(rax), "+D"(rdi), "+S"(rsi), "+d"(rdx), [first] "=&r"(first)	\
 			: "r"(r10), "r"(r12), "r"(r13), "r"(r14), "r"(r15)			\
 			: "rcx", "r11", "memory", "cc");					\
@@ -50,8 +55,10 @@ static void window_one(struct work *w)
 		w->second.ret = rax;								\
 	}
 /* clang-format on */
-WINDOW_TWO(window_two, "mov %%r12, %%rdi\n\t")
-WINDOW_TWO(window_chain, "mov %%rax, %%rdi\n\t")
+WINDOW_TWO(window_two, MARK_ASM(MARK_BEGIN), "mov %%r12, %%rdi\n\t", MARK_ASM(MARK_END))
+WINDOW_TWO(window_chain, MARK_ASM(MARK_BEGIN), "mov %%rax, %%rdi\n\t", MARK_ASM(MARK_END))
+WINDOW_TWO(bare_two, "", "mov %%r12, %%rdi\n\t", "")
+WINDOW_TWO(bare_chain, "", "mov %%rax, %%rdi\n\t", "")
 
 /* Kernels before 6.7 clear r8-r11 on int $0x80, so nothing is kept there. */
 static void window_one_int80(struct work *w)
@@ -99,22 +106,25 @@ WINDOW_TWO_INT80(window_two_int80, "mov %%r12, %%rbx\n\t")
 WINDOW_TWO_INT80(window_chain_int80, "mov %%rax, %%rbx\n\t")
 
 static const struct entry entries[] = {
-	{ "syscall", 0, window_one, window_two, window_chain },
-	{ "int80", 1, window_one_int80, window_two_int80, window_chain_int80 },
+	/* rax is not the first argument's register here, so a chain needs its move too. */
+	{ .name = "syscall",
+	  .bodies = { [SHAPE_ONE] = { window_one, bare_one, 1 },
+		      [SHAPE_TWO] = { window_two, bare_two, 7 },
+		      [SHAPE_CHAIN] = { window_chain, bare_chain, 7 } } },
+	{ .name = "int80",
+	  .compat = 1,
+	  .bodies = { [SHAPE_ONE] = { window_one_int80, 0, 1 },
+		      [SHAPE_TWO] = { window_two_int80, 0, 7 },
+		      [SHAPE_CHAIN] = { window_chain_int80, 0, 7 } } },
 };
 
-#define USER_ONE 1
-#define USER_TWO 7
-/* rax is not the first argument's register here, so a chain needs its move too. */
-#define USER_CHAIN 7
-
-/* The kernel hands PID 1 its stack with argc at the top. */
+/* The kernel hands over a stack with argc at the top; the probe goes on with its own. */
 __asm__(".globl _start\n"
 	"_start:\n\t"
 	"xor %ebp, %ebp\n\t"
 	"mov %rsp, %rdi\n\t"
-	"and $-16, %rsp\n\t"
-	"call probe_start\n\t"
-	"ud2\n");
+	"mov $probe_stack + " STR(PROBE_STACK) ", %esp\n\t"
+					       "call probe_start\n\t"
+					       "ud2\n");
 
 #endif

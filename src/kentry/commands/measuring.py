@@ -28,6 +28,9 @@ SPEC_HELP = (
     " image:FILE[,symbols=vmlinux][,config=FILE] or running"
 )
 MAX_WINDOWS = 1_000_000
+# A matrix has many cases, and its counts no spread that more windows would tell of.
+WINDOWS, MATRIX_WINDOWS = 1000, 200
+PATHS, MATRIX_PATHS = 128, 32
 MAX_SECONDS = 1e6
 
 
@@ -42,6 +45,29 @@ def add_case_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_vector_arguments(parser: argparse.ArgumentParser) -> None:
+    """Vector states, beside those that --case spells out: 'getppid+vec=once'."""
+    from kentry.cases import PRESETS, VECTOR
+
+    group = parser.add_argument_group("vector state")
+    group.add_argument(
+        "--matrix",
+        metavar="UNIT",
+        help=f"every state of a vector unit over every case it matters to: {VECTOR},"
+        " or arm64's ssve or za",
+    )
+    group.add_argument(
+        "--preset", choices=sorted(PRESETS), help="the cases of a benchmark, in its own form, too"
+    )
+    group.add_argument(
+        "--vl",
+        type=_lengths,
+        default=(None,),
+        metavar="BITS,...",
+        help="vector lengths of the cpu model in bits; a boot for each",
+    )
+
+
 def add_arguments(parser: argparse.ArgumentParser, *, many_arches: bool = False) -> None:
     """How to measure."""
     group = parser.add_argument_group("measuring")
@@ -50,12 +76,19 @@ def add_arguments(parser: argparse.ArgumentParser, *, many_arches: bool = False)
         "--arch", metavar="A", help=f"x86_64, arm64 or riscv64; this machine's own{several}"
     )
     add_case_argument(parser)
+    add_vector_arguments(parser)
     add_build_arguments(parser)
     group.add_argument(
-        "--windows", type=_windows, default=1000, metavar="N", help="windows a case (1000)"
+        "--windows",
+        type=_windows,
+        metavar="N",
+        help=f"windows a case ({WINDOWS}, of a matrix {MATRIX_WINDOWS})",
     )
     group.add_argument(
-        "--paths", type=_windows, default=128, metavar="N", help="windows recorded as paths (128)"
+        "--paths",
+        type=_windows,
+        metavar="N",
+        help=f"windows recorded as paths ({PATHS}, of a matrix {MATRIX_PATHS})",
     )
     group.add_argument(
         "--randomise",
@@ -122,6 +155,12 @@ def _windows(text: str) -> int:
     return value
 
 
+def _lengths(text: str) -> tuple[int, ...]:
+    if not all(word.isdecimal() for word in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text} is no list of vector lengths in bits")
+    return tuple(dict.fromkeys(map(int, text.split(","))))
+
+
 def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) >= 1 << 64:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to 2**64 - 1")
@@ -176,9 +215,25 @@ def is_spec(text: str) -> bool:
     return kind in KINDS and not os.path.isfile(text)
 
 
+def case_names(args: argparse.Namespace, arch: Arch) -> tuple[str, ...]:
+    """The cases that --case, --matrix, --preset and --vl stand for; UserError."""
+    from kentry.cases import choose, matrix, preset
+
+    words = chosen_cases(args)
+    if args.matrix:
+        words += matrix(arch, args.matrix)
+    if args.preset:
+        words += preset(arch, args.preset)
+    if args.vl != (None,) and not any("=" in word for word in words):
+        raise UserError(
+            "--vl is the vector length of cases with a vector state, and none is chosen.",
+            "Add --matrix vector, or --case 'getppid+vec=once'.",
+        )
+    return tuple(dict.fromkeys(name for vl in args.vl for name in choose(arch, words, vl)))
+
+
 def options_of(args: argparse.Namespace, arch: Arch) -> Options:
     """The measuring arguments as Options."""
-    from kentry.cases import choose
     from kentry.targets.target import Options
 
     if not 64 <= args.memory <= 65536:
@@ -192,9 +247,9 @@ def options_of(args: argparse.Namespace, arch: Arch) -> Options:
             f"--timeout {args.timeout:g} is not a time in seconds.", "Try --timeout 600."
         )
     return Options(
-        cases=tuple(choose(arch, chosen_cases(args))),
-        windows=args.windows,
-        path_windows=args.paths,
+        cases=case_names(args, arch),
+        windows=args.windows or (MATRIX_WINDOWS if args.matrix else WINDOWS),
+        path_windows=args.paths or (MATRIX_PATHS if args.matrix else PATHS),
         randomise=args.randomise,
         seed=args.seed,
         timeout=args.timeout,
@@ -247,7 +302,23 @@ def measured(
     *,
     reuse: bool,
 ) -> Recording:
-    """Measures a kernel, or takes from the cache what that gave before."""
+    """Measures a kernel, or takes from the cache what that gave before; a boot a vector length."""
+    from kentry.measure_vector import boots, check_options
+    from kentry.recording import joined
+
+    check_options(kernel, options.cases)
+    return joined([_booted(kernel, arch, one, args, update, reuse=reuse) for one in boots(options)])
+
+
+def _booted(
+    kernel: Kernel,
+    arch: Arch,
+    options: Options,
+    args: argparse.Namespace,
+    update: Update,
+    *,
+    reuse: bool,
+) -> Recording:
     from kentry.cache import cache_dir
     from kentry.measure import measure
     from kentry.recording import read_recording, write_recording
@@ -286,7 +357,7 @@ def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Na
         "probe": sha256_of(probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "target": _target_identity(arch, options, args),
-        "machine": [arch.machine, arch.cpu, *arch.boot_words],
+        "machine": [arch.machine, arch.cpu_with(), *arch.boot_words],
         "options": measured_with,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kentry import caveats
-from kentry.arch import ARCHES
+from kentry.arch import ARCHES, find_arch
 from kentry.caveats import Caveat
 from kentry.compare import CaseComparison, Comparison, compare
 from kentry.recording import INSTRUCTIONS, Recording
 from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
 from kentry.report.series import PREFERRED, grouped, notes, summary_lines, table_lines
 from kentry.report.text import FUNCTIONS_SHOWN, bloat_lines
+from kentry.report.vector import event_change_lines, marker_lines, narrow_lines, stateful
 from kentry.series import DIFFERENCES, Column, Problem, Series
 from kentry.stats.exact import UNDECIDED
 
@@ -68,10 +69,36 @@ def series_changelog(series: Series) -> str:
     return ascii_lines([*lines, "", *_provenance(series.first, items)])
 
 
+def recording_changelog(recording: Recording) -> str:
+    """The counts of one kernel, of vector states as a matrix, and their provenance."""
+    arch = find_arch(recording.kernel["arch"])
+    plain_cases = [one for one in recording.cases if one not in stateful(recording)]
+    lines: list[str] = []
+    if plain_cases:
+        counts = ", ".join(f"{one.name} {one.metrics[INSTRUCTIONS].value}" for one in plain_cases)
+        lines += [*wrapped(f"Kernel instructions of each case: {counts}", WIDTH), ""]
+    if stateful(recording):
+        lines += ["Kernel instructions and events by vector state:", ""]
+        lines += [*narrow_lines(recording, arch, WIDTH), ""]
+        lines += [*marker_lines(recording, arch, WIDTH), ""]
+    counted = [_agreeing(recording, case.name) for case in recording.cases]
+    own = [caveat for case in recording.cases for caveat in case.caveats]
+    items = [
+        *_facts({"": recording}, "kernel"),
+        *_windows(counted),
+        *_not_measured({arch.name: recording}),
+        *_notes([*recording.caveats, *own]),
+    ]
+    return ascii_lines([*lines, *_provenance({"": recording}, items)])
+
+
 def comparison_changelog(comparison: Comparison) -> str:
     """The verdicts of a comparison, the functions that changed, provenance of both sides."""
     sides = {"old": comparison.old, "new": comparison.new}
-    lines = ["Kernel instructions of each case, in the old and the new kernel:", ""]
+    lines = []
+    if events := event_change_lines(comparison.cases, WIDTH):
+        lines += [*events, ""]
+    lines += ["Kernel instructions of each case, in the old and the new kernel:", ""]
     lines += _verdicts(comparison.cases)
     for cases in _same_functions(comparison.cases):
         others = f"; the same functions in {_listed(cases[1:])}" if cases[1:] else ""
@@ -284,6 +311,10 @@ def _measured(
 ) -> Iterator[list[str]]:
     """The cases, and how often; a spread is spelled out where there is one."""
     yield from _of_sides("measured", {side: ", ".join(cases) for side, cases in names.items()})
+    yield from _windows(counted)
+
+
+def _windows(counted: Sequence[tuple[int, int]]) -> Iterator[list[str]]:
     low, high = min(windows for _, windows in counted), max(windows for _, windows in counted)
     windows = f"{high}" if low == high else f"{low} to {high}"
     spread = sum(agreeing < windows for agreeing, windows in counted)

@@ -13,6 +13,7 @@ from kentry import caveats
 from kentry.caveats import Caveat
 from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
 from kentry.report.text import bloat_lines, caveat_lines, function_row, kernel_lines
+from kentry.report.vector import series_event_lines
 from kentry.series import NO_APPLY, NO_BOOT, NO_BUILD, Cell, Column, Row, Series
 
 WIDTH = 79
@@ -215,7 +216,8 @@ def summary_lines(series: Series, width: int) -> list[str]:
         *_spread(series),
         *_totals(series),
     ]
-    return [line for sentence in sentences for line in wrapped(sentence, width)]
+    lines = [line for sentence in sentences for line in wrapped(sentence, width)]
+    return [*series_event_lines(series, width), *lines]
 
 
 def _same_steps(series: Series) -> Iterator[str]:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from kentry.arch import Arch
+from kentry.arch import Arch, find_arch
 from kentry.caveats import Caveat
 from kentry.compare import CaseComparison, Comparison, FunctionDelta
 from kentry.path.phases import Part, parts, split_calls
@@ -16,10 +16,22 @@ from kentry.recording import (
     Instruction,
     Recording,
 )
+from kentry.report.vector import (
+    event_change_lines,
+    matrix_lines,
+    over_none,
+    preset_lines,
+    short_changes,
+    stateful,
+)
 from kentry.stats.exact import SAME
+from kentry.vector.state import base_of
 
 # Rows of a function table before the rest is added up in one.
 FUNCTIONS_SHOWN = 10
+
+# States whose functions are compared below the table: more is what a matrix is for.
+_STATES_COMPARED = 8
 
 # Columns of running text; tables may be wider.
 _WIDTH = 79
@@ -28,24 +40,49 @@ _FIRMWARE = "firmware_instructions"
 _USER = "user_instructions"
 
 
-def recording_table(recording: Recording) -> str:
-    """What `kentry record` prints: a row a case, then the caveats."""
-    width = max(len(case.name) for case in recording.cases)
-    firmware = any(_firmware(case) for case in recording.cases)
+def recording_table(recording: Recording, preset: str | None = None) -> str:
+    """What `kentry record` prints: a row a case or vector state, then the caveats.
+
+    With a `preset` its rows also in the form of the benchmark it stands for.
+    """
+    arch = find_arch(recording.kernel["arch"])
+    vector_cases = stateful(recording)
+    plain_cases = [case for case in recording.cases if case not in vector_cases]
+    lines = [*kernel_lines(recording), *target_lines(recording)]
+    if plain_cases:
+        lines += ["", *_case_lines(plain_cases)]
+    if vector_cases:
+        lines += ["", *matrix_lines(recording, arch)]
+    if 0 < len(vector_cases) <= _STATES_COMPARED:
+        lines += _added_by_states(recording)
+    if preset:
+        lines += ["", *preset_lines(preset, recording, arch)]
+    return "\n".join([*lines, *caveat_lines(_all_caveats(recording))]) + "\n"
+
+
+def _added_by_states(recording: Recording) -> Iterator[str]:
+    """The functions that a vector state adds; states that add the same together."""
+    tables: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for one, own, base in over_none(recording):
+        if one.delta:
+            lines = (f"({one.delta:+d})", *function_lines(one, FUNCTIONS_SHOWN))
+            tables.setdefault((base_of(one.name), base, lines), []).append(own)
+    for (case, base, (delta, *table)), states in tables.items():
+        yield from ("", f"{case}: {', '.join(states)} over {base} {delta}", *table)
+
+
+def _case_lines(cases: Sequence[CaseResult]) -> list[str]:
+    width = max(len(case.name) for case in cases)
+    firmware = any(_firmware(case) for case in cases)
     extra = f"{'firmware':>10}" if firmware else ""
-    lines = [
-        *kernel_lines(recording),
-        *target_lines(recording),
-        "",
-        f"{'case':<{width}} {'instructions':>13}{extra} {'windows':>12}  other windows",
-    ]
-    for case in recording.cases:
+    lines = [f"{'case':<{width}} {'instructions':>13}{extra} {'windows':>12}  other windows"]
+    for case in cases:
         more = f"{_firmware(case):>10}" if firmware else ""
         lines.append(
             f"{case.name:<{width}} {case.metrics[INSTRUCTIONS].value:>13}{more}"
             f" {_share(case):>12}  {_others(case)}".rstrip()
         )
-    return "\n".join([*lines, *caveat_lines(_all_caveats(recording))]) + "\n"
+    return lines
 
 
 def kernel_lines(recording: Recording, label: str = "") -> list[str]:
@@ -120,6 +157,8 @@ def comparison_text(comparison: Comparison, shown: int | None = FUNCTIONS_SHOWN)
         *kernel_lines(comparison.new, "new: "),
         "",
     ]
+    if events := event_change_lines(comparison.cases, _WIDTH):
+        lines += [*events, ""]
     lines += verdict_lines(comparison.cases)
     for case in comparison.cases:
         if case.delta:
@@ -144,7 +183,9 @@ def _change(case: CaseComparison) -> str:
         identical = case.identical_path and case.verdict == SAME
         return f"{case.verdict}, identical path" if identical else case.verdict
     percent = "" if case.percent is None else f", {case.percent:+.1f} %"
-    return f"({case.delta:+d}{percent}) {case.verdict}"
+    events = short_changes(case)
+    why = f": {events}" if events else ""
+    return f"({case.delta:+d}{percent}{why}) {case.verdict}"
 
 
 def function_lines(case: CaseComparison, shown: int | None) -> list[str]:

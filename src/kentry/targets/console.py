@@ -23,13 +23,14 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x20-\x7e\t]")
 
 @dataclass
 class ProbeReport:
-    """The probe's own lines, read."""
+    """The probe's own lines, read; `vector` is each unit's vector length in bits, 0 without it."""
 
     started: bool = False
     release: str | None = None
     notes: bytes = b""
     failed: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    vector: dict[str, int] = field(default_factory=dict)
     ended_cases: int | None = None
 
 
@@ -57,6 +58,8 @@ def _take(report: ProbeReport, word: str, text: str) -> None:
         report.failed[name] = reason
     elif word == "absent":
         report.absent[name] = reason
+    elif word == "vector" and reason.isdecimal():
+        report.vector[name] = int(reason)
     elif word == "end" and re.fullmatch(r"cases=\d+", text):
         report.ended_cases = int(text.removeprefix("cases="))
 

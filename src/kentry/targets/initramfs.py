@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guest's root file system: the probe as /init and a console, nothing else.
+"""The guest's root file system: the probe as /init, the cases to run, and a console.
 
 The format is the kernel's "newc" cpio (Documentation/driver-api/early-userspace/
 buffer-format.rst).  Written here because the cpio program is not part of Debian's
@@ -10,16 +10,24 @@ that would differ from run to run.
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 _CONSOLE = (5, 1)  # major, minor: Documentation/admin-guide/devices.txt
 
 
-def build_initramfs(probe: Path) -> bytes:
-    """The archive; the same bytes for the same probe."""
+# Where the probe finds the names of its cases, a line each: a kernel's command line has room for
+# 1024 bytes on riscv64.
+CASES_FILE = "/cases"
+
+
+def build_initramfs(probe: Path, cases: Sequence[str]) -> bytes:
+    """The archive; the same bytes for the same probe and cases."""
+    names = "".join(f"{name}\n" for name in cases).encode()
     entries = (
         ("dev", stat.S_IFDIR | 0o755, b"", (0, 0)),
         ("dev/console", stat.S_IFCHR | 0o600, b"", _CONSOLE),
+        (CASES_FILE.strip("/"), stat.S_IFREG | 0o444, names, (0, 0)),
         ("init", stat.S_IFREG | 0o755, probe.read_bytes(), (0, 0)),
         ("TRAILER!!!", 0, b"", (0, 0)),
     )

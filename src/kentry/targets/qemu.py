@@ -22,7 +22,7 @@ from kentry.progress import Update
 from kentry.run import need
 from kentry.targets.console import explain, read_probe, tail
 from kentry.targets.emulator import Emulator, find_emulator
-from kentry.targets.initramfs import build_initramfs
+from kentry.targets.initramfs import CASES_FILE, build_initramfs
 from kentry.targets.supervise import Ending, supervise
 from kentry.targets.target import GuestRun, Options
 from kentry.targets.trace import parse_trace
@@ -46,7 +46,7 @@ class QemuTarget:
     def run(self, kernel: Kernel, options: Options, update: Update) -> GuestRun:
         """One boot; GuestError when the guest did not reach its end mark."""
         emulator = find_emulator(self.arch, options.emulator)
-        inputs = self._inputs(kernel)
+        inputs = self._inputs(kernel, options)
         with tempfile.NamedTemporaryFile(prefix="kentry-", suffix=".trace") as file:
             trace = Path(file.name)
             argv = self._argv(emulator, kernel, options, inputs, trace)
@@ -55,9 +55,9 @@ class QemuTarget:
                 write_atomically(options.console_file, ending.console)
             return self._result(ending, trace, emulator, kernel, options)
 
-    def _inputs(self, kernel: Kernel) -> Path:
+    def _inputs(self, kernel: Kernel, options: Options) -> Path:
         """The folder with what QEMU reads; kept, so that a command line can be repeated."""
-        initramfs = build_initramfs(probe_file(self.arch))
+        initramfs = build_initramfs(probe_file(self.arch), options.cases)
         traps = self._traps(kernel)
         folder = cache_dir("boot", hashlib.sha256(initramfs + traps.encode()).hexdigest())
         write_atomically(folder / "initramfs", initramfs)
@@ -101,7 +101,7 @@ class QemuTarget:
             "kind": "qemu",
             "emulator": f"QEMU {emulator.version}",
             "machine": self.arch.machine,
-            "cpu": self.arch.cpu,
+            "cpu": self.arch.cpu_with(options.vector_length),
             "accelerator": "tcg, one thread, -icount shift=0,sleep=off",
             "memory_mib": options.memory,
             "seed": options.seed,
@@ -130,7 +130,7 @@ class QemuTarget:
     def _cmdline(self, options: Options) -> str:
         """The kernel's words, then the probe's."""
         probe = [f"n={options.windows}", f"paths={options.path_windows}"]
-        probe += [f"warmup={options.warmup}", f"cases={','.join(options.cases)}"]
+        probe += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
         return " ".join([*self._kernel_words(options), "--", *probe])
 
     def _plugin(self, options: Options, inputs: Path, trace: Path) -> str:
@@ -157,7 +157,8 @@ class QemuTarget:
         return [
             *limits,
             *emulator.argv,
-            *("-machine", self.arch.machine, "-cpu", self.arch.cpu),
+            *("-machine", self.arch.machine, "-cpu"),
+            self.arch.cpu_with(options.vector_length),
             *("-accel", "tcg,thread=single", "-smp", "1", "-m", f"{options.memory}M"),
             # Time is counted in instructions and starts at a fixed date: every run alike.
             *("-icount", "shift=0,sleep=off", "-seed", str(options.seed)),

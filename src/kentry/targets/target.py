@@ -20,7 +20,8 @@ class Options:
     `windows`, `path_windows` and `warmup` are windows a case: counted, recorded as paths,
     and thrown away first.  `randomise` leaves on what makes paths vary from boot to boot
     and window to window (KASLR, stack-offset randomisation).  `timeout` is in seconds of
-    wall time, `memory` the guest's in MiB.
+    wall time, `memory` the guest's in MiB, `vector_length` that of the cpu model's vectors in
+    bits, None for its own.
     """
 
     cases: tuple[str, ...]
@@ -31,6 +32,7 @@ class Options:
     seed: int = 1
     timeout: float = 120.0
     memory: int = 512
+    vector_length: int | None = None
     emulator: str = "installed"
     check: bool = False
     console_file: Path | None = None

@@ -2,13 +2,15 @@
 """Text for commit messages: read back, derived anew, and nothing a tool takes for a diff."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.compare import Comparison, compare
-from kentry.report.changelog import comparison_changelog, series_changelog
+from kentry.recording import Event
+from kentry.report.changelog import comparison_changelog, recording_changelog, series_changelog
 from kentry.series import NO_APPLY, NO_BUILD, Problem, Series, tabulate
 from tests.builders import built, outcome
 from tests.unit.report.test_series import (
@@ -21,6 +23,7 @@ from tests.unit.report.test_series import (
     table,
     unwrapped,
 )
+from tests.unit.vector.builders import with_events
 
 # What git, patch and checkpatch.pl would take for something else in a commit message.
 BREAKS = re.compile(
@@ -261,3 +264,98 @@ def test_a_small_change_is_not_printed_as_none() -> None:
     old, new = built({"getppid": [("entry", 4000)]}), built({"getppid": [("entry", 3999)]})
     text = comparison_changelog(compare(old, new))
     assert "(-1, -0.03 % of old) better" in text
+
+
+# --- vector states -------------------------------------------------------
+
+RISCV = "riscv64"
+DISCARD = Event("discard", "syscall", "do_trap_ecall_u", 1)
+USES = ("none", "once", "each", "after", "1/10")
+NOT_DECIDED = {"kind": "no-majority", "text": "getppid+vec=once: only 40 % agree"}
+
+
+def test_a_matrix_of_one_kernel() -> None:
+    matrix = {
+        f"{case}+vec={use}": [("do_trap_ecall_u", 2370 if use == "1/10" else 223)]
+        for case in ("getppid", "use-after-fork", "sched_yield")
+        for use in USES
+    }
+    recording = with_events(
+        built({"read": [("f", 300)], **matrix}, arch=RISCV),
+        {name: [DISCARD] for name in matrix if name.endswith(("=once", "=each"))},
+    )
+    recording.caveats.append({"kind": "not-time", "text": "exact instruction counts under x"})
+    text = recording_changelog(recording)
+    check_form(text)
+    plain = unwrapped(text)
+    assert "Kernel instructions of each case: read 300\n" in text
+    assert "vec= is V, 128 bits" in text
+    assert re.search(r"^  case +none +once +each +after +1/10$", text, re.MULTILINE)
+    for case in ("getppid", "use-after-fork", "sched_yield"):
+        assert re.search(rf"^  {case} +223 +223 +223 +223 +237$", text, re.MULTILINE)
+    assert "once: discard 1 (syscall): getppid, use-after-fork, sched_yield" in plain
+    assert "discard: vmv.v.i v0,-1" in plain
+    assert "not in this kernel, so not counted: kernel-use, allocation" in plain
+    assert "- kernel: linux-source-6.12 6.12.95-1, Linux 6.12.95, riscv64" in plain
+    assert "- 1000 windows a case, zero spread" in plain
+    assert "other architectures: arm64, x86_64" in plain
+
+
+def test_cases_of_one_kernel_without_states() -> None:
+    text = recording_changelog(built(SYSCALL))
+    check_form(text)
+    assert "Kernel instructions of each case: " in text
+    assert "getppid 55," in unwrapped(text)
+    assert "vector" not in text
+    assert "markers" not in text
+
+
+def test_a_spread_of_one_kernel_is_said() -> None:
+    name = "getppid+vec=once"
+    recording = with_events(
+        built({name: [("f", 55)]}, samples={name: {55: 400, 56: 300, 57: 300}}, arch=RISCV), {}
+    )
+    recording.cases[0] = replace(recording.cases[0], caveats=(NOT_DECIDED,))
+    text = recording_changelog(recording)
+    check_form(text)
+    assert "a spread in 1 of 1 counts" in text
+    assert "- note: getppid+vec=once: only 40 % agree" in unwrapped(text)
+
+
+def test_the_events_of_a_comparison_come_before_its_counts() -> None:
+    cases = {"getppid+vec=once": [("f", 5)], "getppid+vec=1/10": [("f", 50)]}
+    old = with_events(built(cases, arch=RISCV), {name: [DISCARD] for name in cases})
+    new = with_events(built(cases, arch=RISCV), {"getppid+vec=1/10": [DISCARD._replace(times=10)]})
+    text = comparison_changelog(compare(old, new))
+    check_form(text)
+    assert text.startswith("Vector events:\n")
+    plain = unwrapped(text)
+    for line in (
+        "getppid+vec=once: discard (syscall) 1 -> 0 per call, in do_trap_ecall_u",
+        "getppid+vec=1/10: discard (syscall) 1 -> 10 per 10 calls, in do_trap_ecall_u",
+    ):
+        assert " ".join(plain.split()).find(line) < plain.find("Kernel instructions of each case")
+        assert line in " ".join(plain.split())
+
+
+def test_a_comparison_without_changes_of_events_says_nothing_of_them() -> None:
+    cases = {"getppid+vec=once": [("f", 5)]}
+    old = with_events(built(cases, arch=RISCV), {"getppid+vec=once": [DISCARD]})
+    assert "Vector events" not in comparison_changelog(compare(old, old))
+
+
+def test_the_events_of_a_series_are_said_patch_by_patch() -> None:
+    cases = {f"{case}+vec=once": [("f", 5)] for case in ("getppid", "getpid", "read")}
+    with_all = with_events(built(cases, arch=RISCV), {name: [DISCARD] for name in cases})
+    with_one = with_events(built(cases, arch=RISCV), {"read+vec=once": [DISCARD]})
+    series = tabulate(
+        [outcome(0, "baseline", with_all), outcome(1, "one", with_all), outcome(2, "2", with_one)],
+        {},
+    )
+    text = series_changelog(series)
+    check_form(text)
+    assert (
+        "\nPatch 2: discard (syscall) 1 -> 0 per call, in do_trap_ecall_u:"
+        " getppid+vec=once, getpid+vec=once\n"
+    ) in unwrapped(text)
+    assert "Patch 1: discard" not in text

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* One case, run; run.h says what each function does. */
+#include "probe.h"
+#include "arch.h"
+#include "numbers.h"
+#include "run.h"
+#include "state.h"
+#include "text.h"
+
+/* Descriptors a case may open, beside standard input, output and error. */
+#define FIRST_FREE_FD 3
+#define MOST_FDS 4
+
+clock_gettime_fn vdso_fn;
+
+/* --- windows ---------------------------------------------------------- */
+
+/* Functions of their own: what the compiler puts between the marks depends on nothing else. */
+
+/* clang-format off */
+#define WINDOW_VDSO(name, begin, end)									\
+	static __attribute__((noinline)) void name(struct work *w)					\
+	{												\
+		__asm__ volatile(begin ::: "memory");							\
+		w->first.ret = vdso_fn(w->first.args[0], (void *)w->first.args[1]);			\
+		__asm__ volatile(end ::: "memory");							\
+	}
+/* clang-format on */
+WINDOW_VDSO(window_vdso, MARK_ASM(MARK_BEGIN), MARK_ASM(MARK_END))
+WINDOW_VDSO(bare_vdso, "", "")
+
+static __attribute__((noinline)) void window_own(const struct probe_case *c, struct work *w)
+{
+	__asm__ volatile(MARK_ASM(MARK_BEGIN)::: "memory");
+	c->run(w);
+	__asm__ volatile(MARK_ASM(MARK_END)::: "memory");
+}
+
+static void window(const struct cell *cell, struct work *w)
+{
+	switch (cell->c->shape) {
+	case SHAPE_VDSO:
+		window_vdso(w);
+		break;
+	case SHAPE_OWN:
+		window_own(cell->c, w);
+		break;
+	case SHAPE_MARKED:
+		cell->c->run(w);
+		break;
+	default:
+		cell->entry->bodies[cell->c->shape].marked(w);
+		break;
+	}
+}
+
+static void bare(const struct cell *cell, struct work *w)
+{
+	if (cell->c->shape == SHAPE_VDSO)
+		bare_vdso(w);
+	else if (cell->c->shape == SHAPE_OWN)
+		cell->c->run(w);
+	else
+		cell->entry->bodies[cell->c->shape].bare(w);
+}
+
+static int as_wanted(long want, long got)
+{
+	return want == ANY_RESULT ? got >= 0 : got == want;
+}
+
+/* 0 if both calls returned what the case wants, else the number of the one that did not. */
+static int wrong_call(const struct probe_case *c, const struct work *w)
+{
+	if (!as_wanted(c->want_first, w->first.ret))
+		return 1;
+	if (c->shape != SHAPE_ONE && c->shape != SHAPE_VDSO &&
+	    !as_wanted(c->want_second, w->second.ret))
+		return 2;
+	return 0;
+}
+
+/* A window with a use of the unit in it, which may trap, and the case's calls after it. */
+static __attribute__((noinline)) int window_with_use(const struct cell *cell, struct work *w)
+{
+	int wrong = 0;
+
+	__asm__ volatile(MARK_ASM(MARK_BEGIN)::: "memory");
+	cell->state->unit->use();
+	for (long i = 0; i < cell->state->calls && !wrong; i++) {
+		bare(cell, w);
+		wrong = wrong_call(cell->c, w);
+	}
+	__asm__ volatile(MARK_ASM(MARK_END)::: "memory");
+	return wrong;
+}
+
+static int uses_in_window(const struct cell *cell)
+{
+	return cell->state && cell->state->use == USE_EACH && cell->c->shape != SHAPE_MARKED;
+}
+
+/* One window; 0, or the number of the call that did not return what the case wants. */
+static int run_window(const struct cell *cell, struct work *w)
+{
+	if (uses_in_window(cell))
+		return window_with_use(cell, w);
+	window(cell, w);
+	return wrong_call(cell->c, w);
+}
+
+/* --- what is said ----------------------------------------------------- */
+
+void report_absent(const struct pass *pass, const char *name, const char *reason)
+{
+	struct line line = console_line("absent ");
+
+	if (pass->is_again)
+		return;
+	put(&line, name);
+	put(&line, " ");
+	put(&line, reason);
+	say(&line);
+}
+
+void report_failure(const char *name, const char *phase, long call, long result)
+{
+	struct line line = console_line("failed ");
+
+	put(&line, name);
+	put(&line, " phase=");
+	put(&line, phase);
+	put(&line, " call=");
+	put_number(&line, call);
+	put(&line, " result=");
+	put_number(&line, result);
+	say(&line);
+}
+
+static void announce(const struct cell *cell, const char *phase)
+{
+	struct line line = { 0 };
+
+	put(&line, "case ");
+	put(&line, cell->name);
+	put(&line, " ");
+	put(&line, phase);
+	put(&line, " ");
+	if (cell->c->shape >= SHAPES_SPELT || uses_in_window(cell))
+		put(&line, "?");
+	else
+		put_number(&line, cell->entry->bodies[cell->c->shape].user);
+	send(&line);
+}
+
+/* --- one case --------------------------------------------------------- */
+
+/* RCU's callbacks and workers run meanwhile; nanoseconds of the guest's virtual time. */
+static void settle(void)
+{
+	static const long time[2] = { 0, 20000000 };
+
+	SYS(nanosleep, time, 0, 0, 0);
+}
+
+/* `times` windows; 0, or -1 when a call did not return what the case wants. */
+static int run_phase(const struct cell *cell, struct work *w, const char *phase, long times)
+{
+	announce(cell, phase);
+	for (long i = 0; i < times; i++) {
+		int wrong;
+
+		if (cell->c->settles)
+			settle();
+		wrong = run_window(cell, w);
+		if (wrong) {
+			report_failure(cell->name, phase, wrong,
+				       wrong == 1 ? w->first.ret : w->second.ret);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+void close_files(void)
+{
+	for (long fd = FIRST_FREE_FD; fd < FIRST_FREE_FD + MOST_FDS; fd++)
+		SYS(close, fd, 0, 0, 0);
+}
+
+static void fill(struct call *call, const struct call_spec *spec, const struct entry *entry)
+{
+	call->nr = entry->compat ? spec->compat_nr : spec->nr;
+	for (unsigned long i = 0; i < ARRAY_SIZE(call->args); i++)
+		call->args[i] = spec->args[i];
+	call->ret = 0;
+}
+
+int run_cell(const struct cell *cell, const struct pass *pass)
+{
+	const struct probe_case *c = cell->c;
+	struct work w = { .state = cell->state };
+	long err;
+
+	fill(&w.first, &c->first, cell->entry);
+	fill(&w.second, &c->second, cell->entry);
+	err = c->setup ? c->setup(&w) : 0;
+	if (err) {
+		report_failure(cell->name, "setup", 0, err);
+	} else {
+		use_before_windows(cell->state);
+		err = run_phase(cell, &w, "warm", pass->warmup);
+		if (!err)
+			err = run_phase(cell, &w, pass->phase, pass->times);
+		if (c->finish)
+			c->finish(&w);
+	}
+	close_files();
+	return err ? -1 : 0;
+}

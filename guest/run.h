@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One case, run: its windows, whether they did what the case wants, and what is said of it. */
+#ifndef KENTRY_RUN_H
+#define KENTRY_RUN_H
+
+/* A case, how it enters the kernel, and in which vector state (null: none). */
+struct cell {
+	const struct probe_case *c;
+	const struct entry *entry;
+	const struct state *state;
+	const char *name;
+};
+
+/* All cases are run once a pass, each `warmup` and then `times` windows. */
+struct pass {
+	const char *phase;
+	long warmup, times;
+	int is_again; /* what is absent has been said */
+};
+
+extern clock_gettime_fn vdso_fn; /* null where there is none */
+
+void report_absent(const struct pass *pass, const char *name, const char *reason);
+void report_failure(const char *name, const char *phase, long call, long result);
+
+/* Every case finds the same descriptors free: which one openat gets is part of its path. */
+void close_files(void);
+
+/* 0, or -1 when a call did not return what the case wants. */
+int run_cell(const struct cell *cell, const struct pass *pass);
+
+#endif

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Vector state as text: the matrix of states and cases, events, and other benchmarks' own forms."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+
+from kentry.arch import Arch
+from kentry.compare import CaseComparison, EventDelta, compare_case
+from kentry.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.report.plain import wrapped
+from kentry.series import Series
+from kentry.stats import exact
+from kentry.vector import state
+from kentry.vector.state import AFTER, EACH, NONE, ONCE, State
+
+# Columns of the matrix: events of a case are a list.
+_WIDE = 110
+
+# Events named behind a count before the rest is counted.
+_EVENTS_NAMED = 2
+
+
+def stateful(recording: Recording) -> list[CaseResult]:
+    """The cases with a vector state."""
+    return [case for case in recording.cases if state.state_of(case.name)]
+
+
+def _state(case: CaseResult) -> State:
+    found = state.state_of(case.name)
+    assert found
+    return found
+
+
+def _bits(case: CaseResult, arch: Arch) -> int:
+    return arch.vector.bits(_state(case))
+
+
+def _per_call(case: CaseResult) -> Fraction:
+    return Fraction(case.metrics[INSTRUCTIONS].value, case.calls)
+
+
+def _number(value: Fraction) -> str:
+    """A count per call: whole where it is, else with what one decimal says, or three of a rate."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    return f"{float(value):.1f}" if value > 1 else f"{float(value):.3g}"
+
+
+def _none_of(case: CaseResult, cases: Iterable[CaseResult]) -> CaseResult | None:
+    """The same case in a task that never used the unit."""
+    own = _state(case)
+    wanted = f"{state.base_of(case.name)}{State(own.unit, NONE, own.length)}"
+    return next((one for one in cases if one.name == wanted), None)
+
+
+def _ratio(case: CaseResult, cases: Iterable[CaseResult]) -> str:
+    base = _none_of(case, cases)
+    if base is None or not _per_call(base) or not (_is_decided(base) and _is_decided(case)):
+        return "-"
+    return f"{float(_per_call(case) / _per_call(base)):.2f}"
+
+
+def _is_decided(case: CaseResult) -> bool:
+    return exact.is_decided(dict(case.metrics[INSTRUCTIONS].samples))
+
+
+def _rows(cases: Sequence[CaseResult]) -> list[CaseResult]:
+    """A case's states below each other, in the order in which cases and states came."""
+    groups: dict[tuple[str, str, int | None], list[CaseResult]] = {}
+    for case in cases:
+        own = _state(case)
+        groups.setdefault((own.unit, state.base_of(case.name), own.length), []).append(case)
+    return [case for group in groups.values() for case in group]
+
+
+def matrix_lines(recording: Recording, arch: Arch) -> list[str]:
+    """A row a state: its count, how much more that is than without vectors, its events."""
+    cases = stateful(recording)
+    width = max(len(state.base_of(case.name)) for case in cases)
+    head = f"{'case':<{width}} {'vl':>5}  {'state':<10} {'instructions':>12} {'x none':>7}"
+    lines = [f"{head}  events per call"]
+    last = ""
+    for case in _rows(cases):
+        own = _state(case)
+        label = f"{state.base_of(case.name):<{width}} {_bits(case, arch):>5}"
+        shown, last = (label if label != last else " " * len(label)), label
+        row = (
+            f"{shown}  {f'{own.unit}={own.use}':<10} {_number(_per_call(case)):>12}"
+            f" {_ratio(case, cases):>7}  "
+        )
+        lines += textwrap.wrap(
+            f"{_event_cell(case)}{_spread(case)}",
+            _WIDE,
+            initial_indent=row,
+            subsequent_indent=" " * len(row),
+            break_on_hyphens=False,
+        )
+    return [*lines, "", *marker_lines(recording, arch)]
+
+
+def _event_cell(case: CaseResult) -> str:
+    if case.events is None:
+        return "not known: the recorded paths differ"
+    times: Counter[tuple[str, str]] = Counter()
+    for event in case.events:
+        times[event.name, event.cause] += event.times
+    return (
+        ", ".join(
+            f"{name} {_number(Fraction(count, case.calls))} ({cause})"
+            for (name, cause), count in times.items()
+        )
+        or "-"
+    )
+
+
+def _spread(case: CaseResult) -> str:
+    """How many windows have the count, where not all do; its range where that is under half."""
+    samples = dict(case.metrics[INSTRUCTIONS].samples)
+    total, agreeing = sum(samples.values()), samples[case.metrics[INSTRUCTIONS].value]
+    if agreeing == total:
+        return ""
+    if exact.is_decided(samples):
+        return f"  [{agreeing} of {total} windows]"
+    low, high = (_number(Fraction(edge, case.calls)) for edge in (min(samples), max(samples)))
+    return f"  [undecided: {low} to {high} in {total} windows]"
+
+
+def over_none(recording: Recording) -> list[tuple[CaseComparison, str, str]]:
+    """What each state adds to the same case in a task that never used the unit; both states."""
+    cases = stateful(recording)
+    found = []
+    for case in cases:
+        base = _none_of(case, cases)
+        if base in (None, case) or not (_is_decided(base) and _is_decided(case)):
+            continue
+        if base.calls == case.calls:
+            one = compare_case(base, case, recording, recording)
+            found.append((one, str(_state(case)), str(_state(base))))
+    return found
+
+
+def marker_lines(recording: Recording, arch: Arch, width: int = 79) -> list[str]:
+    """By what each event was known, and which the kernel has no marker of."""
+    markers = recording.markers or {}
+    known = "; ".join(f"{event}: {label}" for event, label in markers.items())
+    absent = [one.event for one in arch.vector.markers if one.event not in markers]
+    lines = wrapped(f"markers: {known}", width)
+    if absent:
+        lines += wrapped(f"not in this kernel, so not counted: {', '.join(absent)}", width)
+    return lines
+
+
+# --- the changelog's form ------------------------------------------------
+
+
+def narrow_lines(recording: Recording, arch: Arch, width: int) -> list[str]:
+    """Cases down, states across; then the events, the cases with the same ones together."""
+    lines: list[str] = []
+    cases = _rows(stateful(recording))
+    for unit, bits in dict.fromkeys((_state(case).unit, _bits(case, arch)) for case in cases):
+        here = [c for c in cases if (_state(c).unit, _bits(c, arch)) == (unit, bits)]
+        what = next(one.what for one in arch.vector.units if one.name == unit)
+        lines += ["", f"{unit}= is {what}, {bits} bits; kernel instructions a call:", ""]
+        lines += _across(here, width)
+        lines += ["", "events a call:", *_grouped_events(here, width)]
+    return lines[1:]
+
+
+def _across(cases: Sequence[CaseResult], width: int) -> Iterator[str]:
+    """A table of cases and uses; tables below each other where the uses have no room beside."""
+    uses = list(dict.fromkeys(_state(case).use for case in cases))
+    names = list(dict.fromkeys(state.base_of(case.name) for case in cases))
+    cells = {(state.base_of(c.name), _state(c).use): _number(_per_call(c)) for c in cases}
+    label = max(map(len, ("case", *names)))
+    column = max(8, *map(len, cells.values()))
+    most = max(1, (width - label - 2) // (column + 1))
+    for first in range(0, len(uses), most):
+        here = uses[first : first + most]
+        if first:
+            yield ""
+        yield f"  {'case':<{label}}" + "".join(f" {use:>{column}}" for use in here)
+        for name in names:
+            row = "".join(f" {cells.get((name, use), '-'):>{column}}" for use in here)
+            yield f"  {name:<{label}}{row}"
+
+
+def _grouped_events(cases: Sequence[CaseResult], width: int) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for case in cases:
+        key = (_state(case).use, _event_cell(case))
+        groups.setdefault(key, []).append(state.base_of(case.name))
+    for (use, events), names in groups.items():
+        if events != "-":
+            yield from wrapped(f"{use}: {events}: {', '.join(names)}", width, "  ", "    ")
+
+
+# --- what changed --------------------------------------------------------
+
+
+def _per(calls: int) -> str:
+    return "call" if calls == 1 else f"{calls} calls"
+
+
+def _change(event: EventDelta, calls: int) -> str:
+    sides = ["?" if side is None else str(side) for side in (event.old, event.new)]
+    where = f", in {', '.join(event.functions)}" if event.functions else ""
+    return f"{event.name} ({event.cause}) {sides[0]} -> {sides[1]} per {_per(calls)}{where}"
+
+
+def event_change_lines(cases: Iterable[CaseComparison], width: int) -> list[str]:
+    """The policy before the price: every case whose events are not the same, and which."""
+    lines = []
+    for case in cases:
+        calls = state.calls_of(case.name)
+        for event in (one for one in case.events if one.is_change):
+            lines += wrapped(f"{case.name}: {_change(event, calls)}", width, "  ", "    ")
+    return ["Vector events:", *lines] if lines else []
+
+
+def short_changes(case: CaseComparison) -> str:
+    """The events behind a delta in a few words; nothing where none changed."""
+    changed = [event for event in case.events if event.is_change]
+    calls = state.calls_of(case.name)
+    texts = [_change(event, calls) for event in changed[:_EVENTS_NAMED]]
+    if len(changed) > _EVENTS_NAMED:
+        texts.append(f"{len(changed) - _EVENTS_NAMED} more events")
+    return "; ".join(texts)
+
+
+def series_event_lines(series: Series, width: int) -> list[str]:
+    """A line a patch and change of events, with the cases it is the same for."""
+    lines = []
+    for row in series.rows:
+        groups: dict[str, list[str]] = {}
+        for column, cell in row.cells.items():
+            calls = state.calls_of(column.case)
+            text = "; ".join(_change(event, calls) for event in cell.events)
+            if text:
+                groups.setdefault(text, []).append(series.name(column))
+        for text, names in groups.items():
+            lines += wrapped(f"Patch {row.patch}: {text}: {', '.join(names)}", width)
+    return lines
+
+
+# --- other benchmarks' own forms -----------------------------------------
+
+
+def preset_lines(name: str, recording: Recording, arch: Arch) -> list[str]:
+    """The rows of a preset as the benchmark itself prints them, counts in place of time."""
+    return _PRESET_LINES[name](recording, arch)
+
+
+def _sum(recording: Recording, name: str) -> tuple[int, int] | None:
+    """All kernel instructions of a case's windows, and how many windows."""
+    case = recording.case(name)
+    if case is None:
+        return None
+    samples = case.metrics[INSTRUCTIONS].samples
+    return sum(value * times for value, times in samples), sum(times for _, times in samples)
+
+
+def _fp_pidbench(recording: Recording, arch: Arch) -> list[str]:
+    lines = ["In fp-pidbench's form, kernel instructions in place of timer ticks:"]
+    for bits in dict.fromkeys(_bits(case, arch) for case in stateful(recording)):
+        length = None if bits == arch.vector.units[0].lengths[0] else bits
+        sums = {use: _sum(recording, f"getpid{State('vec', use, length)}") for use in state.USES}
+        known = {use: one for use, one in sums.items() if one}
+        if not known:
+            continue
+        lines.append(f"Iterations per test: {next(iter(known.values()))[1]}")
+        for use, label in (
+            (NONE, "No SVE"),
+            ("", "SVE VL"),
+            (ONCE, "SVE used once"),
+            (EACH, "SVE used per syscall"),
+            (AFTER, "No SVE after SVE"),
+        ):
+            if not use:
+                lines.append(f"{label}: {bits}")
+            elif use in known:
+                lines.append(f"{label}: {known[use][0]}")
+    return lines
+
+
+def _v_getppid(recording: Recording, arch: Arch) -> list[str]:
+    lines = ["In the posted loop's form, kernel instructions in place of ns:"]
+    for bits in dict.fromkeys(_bits(case, arch) for case in stateful(recording)):
+        length = None if bits == arch.vector.units[0].lengths[0] else bits
+        for number, use in enumerate((NONE, ONCE)):
+            found = _sum(recording, f"getppid{State('vec', use, length)}")
+            if found:
+                total, windows = found
+                lines.append(
+                    f"V={number} {total / windows:.1f} instructions/call"
+                    f" ({total} instructions / {windows} iters)"
+                )
+    return lines
+
+
+_PRESET_LINES = {"fp-pidbench": _fp_pidbench, "v-getppid": _v_getppid}
