@@ -13,12 +13,18 @@ import jsonschema
 import pytest
 
 from kentry.arch import ARCHES, find_arch
+from kentry.kernels import build
+from kentry.kernels.config import Request
+from kentry.kernels.lineup import line_up
+from kentry.measure import measure
 from kentry.targets.emulator import INSTALLED
 from kentry.targets.initramfs import build_initramfs
+from kentry.targets.qemu import QemuTarget
+from kentry.targets.target import Options
 
 from .conftest import GetEmulator, timed
-from .test_examples import BASE_SPEC, read_source, source
-from .test_record import KERNEL, fetched, kentry, schema
+from .test_examples import BASE_SPEC, EXAMPLES, read_source, source
+from .test_record import KERNEL, fetched, kentry, schema, silent
 
 pytestmark = pytest.mark.qemu
 
@@ -124,6 +130,31 @@ def test_fp_pidbench_and_the_guests_clock_agree(tmp_path: Path, get_emulator: Ge
     ):
         a_call = ticks[label] * INSTRUCTIONS_A_TICK / LOOPS - loop
         assert 0 <= a_call - found[name] <= INTERRUPTS, label
+
+
+def test_initial_tracking_makes_a_vector_task_as_cheap_as_any_other() -> None:
+    """The whole of examples/riscv-vector-initial; make docs measures it patch by patch."""
+    source(BASE_SPEC)
+    arch = find_arch("riscv64")
+    patches = sorted((EXAMPLES / "riscv-vector-initial").glob("*.patch"))
+    lineup = line_up(BASE_SPEC, [str(patch) for patch in patches], silent)
+    last = lineup.steps[-1].revision
+    assert last, lineup.steps
+    with timed(f"{BASE_SPEC} with {len(patches)} patches, built for riscv64"):
+        kernel = build.kernel("patched", last, arch, Request(), silent)
+    cases = ("getppid+vec=none", "getppid+vec=once", "pipe-4k+vec=after")
+    found = measure(kernel, QemuTarget(arch), Options(cases, 100, 16), silent)
+    none, once, copies = found.cases
+    assert once.metrics["instructions"].value - none.metrics["instructions"].value <= 3
+    assert once.events == ()
+    assert copies.events and not {"save", "restore"} & {event.name for event in copies.events}
+
+
+def test_the_arm64_series_applies() -> None:
+    source(BASE_SPEC)
+    patches = sorted((EXAMPLES / "arm64-sve-timeout").glob("*.patch"))
+    lineup = line_up(BASE_SPEC, [str(patch) for patch in patches], silent)
+    assert patches and all(step.revision for step in lineup.steps)
 
 
 def _fp_pidbench(folder: Path) -> Path:

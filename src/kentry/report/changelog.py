@@ -19,7 +19,13 @@ from kentry.recording import INSTRUCTIONS, Recording
 from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
 from kentry.report.series import PREFERRED, grouped, notes, summary_lines, table_lines
 from kentry.report.text import FUNCTIONS_SHOWN, bloat_lines
-from kentry.report.vector import event_change_lines, marker_lines, narrow_lines, stateful
+from kentry.report.vector import (
+    event_change_lines,
+    marker_lines,
+    narrow_lines,
+    own_caveats,
+    stateful,
+)
 from kentry.series import DIFFERENCES, Column, Problem, Series
 from kentry.stats.exact import UNDECIDED
 
@@ -82,7 +88,7 @@ def recording_changelog(recording: Recording) -> str:
         lines += [*narrow_lines(recording, arch, WIDTH), ""]
         lines += [*marker_lines(recording, arch, WIDTH), ""]
     counted = [_agreeing(recording, case.name) for case in recording.cases]
-    own = [caveat for case in recording.cases for caveat in case.caveats]
+    own = own_caveats(recording.cases)
     items = [
         *_facts({"": recording}, "kernel"),
         *_windows(counted),

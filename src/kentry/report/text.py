@@ -20,6 +20,7 @@ from kentry.report.vector import (
     event_change_lines,
     matrix_lines,
     over_none,
+    own_caveats,
     preset_lines,
     short_changes,
     stateful,
@@ -130,7 +131,7 @@ def _others(case: CaseResult) -> str:
 
 
 def _all_caveats(recording: Recording) -> list[Caveat]:
-    return recording.caveats + [caveat for case in recording.cases for caveat in case.caveats]
+    return [*recording.caveats, *own_caveats(recording.cases)]
 
 
 def caveat_lines(caveats: Iterable[Caveat]) -> list[str]:

@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
+from kentry import caveats
 from kentry.arch import Arch
+from kentry.caveats import Caveat
 from kentry.compare import CaseComparison, EventDelta, compare_case
 from kentry.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.report.plain import wrapped
@@ -19,6 +21,9 @@ from kentry.vector.state import AFTER, EACH, NONE, ONCE, State
 
 # Columns of the matrix: events of a case are a list.
 _WIDE = 110
+
+# Kinds of caveats that a row of the matrix shows itself.
+_SHOWN = frozenset((caveats.no_majority("", 0)["kind"], caveats.unrecorded_path("", 0)["kind"]))
 
 # Events named behind a count before the rest is counted.
 _EVENTS_NAMED = 2
@@ -166,6 +171,8 @@ def narrow_lines(recording: Recording, arch: Arch, width: int) -> list[str]:
         what = next(one.what for one in arch.vector.units if one.name == unit)
         lines += ["", f"{unit}= is {what}, {bits} bits; kernel instructions a call:", ""]
         lines += _across(here, width)
+        if not all(map(_is_decided, here)):
+            lines.append("  ~ under half of the windows have this count")
         lines += ["", "events a call:", *_grouped_events(here, width)]
     return lines[1:]
 
@@ -174,7 +181,11 @@ def _across(cases: Sequence[CaseResult], width: int) -> Iterator[str]:
     """A table of cases and uses; tables below each other where the uses have no room beside."""
     uses = list(dict.fromkeys(_state(case).use for case in cases))
     names = list(dict.fromkeys(state.base_of(case.name) for case in cases))
-    cells = {(state.base_of(c.name), _state(c).use): _number(_per_call(c)) for c in cases}
+    cells = {
+        (state.base_of(c.name), _state(c).use): ("" if _is_decided(c) else "~")
+        + _number(_per_call(c))
+        for c in cases
+    }
     label = max(map(len, ("case", *names)))
     column = max(8, *map(len, cells.values()))
     most = max(1, (width - label - 2) // (column + 1))
@@ -189,13 +200,24 @@ def _across(cases: Sequence[CaseResult], width: int) -> Iterator[str]:
 
 
 def _grouped_events(cases: Sequence[CaseResult], width: int) -> Iterator[str]:
-    groups: dict[tuple[str, str], list[str]] = {}
+    """Uses and cases with the same events together."""
+    named: dict[tuple[str, str], list[str]] = {}
     for case in cases:
-        key = (_state(case).use, _event_cell(case))
-        groups.setdefault(key, []).append(state.base_of(case.name))
-    for (use, events), names in groups.items():
+        named.setdefault((_state(case).use, _event_cell(case)), []).append(state.base_of(case.name))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for (use, events), names in named.items():
+        groups.setdefault((events, ", ".join(names)), []).append(use)
+    for (events, where), uses in groups.items():
         if events != "-":
-            yield from wrapped(f"{use}: {events}: {', '.join(names)}", width, "  ", "    ")
+            yield from wrapped(f"{', '.join(uses)}: {events}: {where}", width, "  ", "    ")
+
+
+def own_caveats(cases: Iterable[CaseResult]) -> Iterator[Caveat]:
+    """The caveats of cases, less what the tables here already show of those with a state."""
+    for case in cases:
+        for caveat in case.caveats:
+            if not state.state_of(case.name) or caveat["kind"] not in _SHOWN:
+                yield caveat
 
 
 # --- what changed --------------------------------------------------------
