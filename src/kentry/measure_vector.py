@@ -22,7 +22,7 @@ from kentry.vector.unit import Unit
 _IMAGE_STARTS = ("_start", "_text")
 _HEADER = 1 << 16  # arm64's, bytes: SEGMENT_ALIGN in arch/arm64/include/asm/memory.h
 
-# Why the probe left a stateful case out: guest/vector.c.
+# Why the probe left a stateful case out: guest/state.c.
 _NO_UNIT = "no-unit"
 _OTHER_LENGTH = "vl="
 
@@ -66,6 +66,7 @@ def check_options(kernel: Kernel, cases: Sequence[str]) -> None:
 def check_units(kernel: Kernel, run: GuestRun, options: Options) -> None:
     """After it: KernelError or UserError where the guest had not the unit or its length."""
     arch = find_arch(kernel.arch)
+    _check_own_lengths(run, arch, options)
     for name in options.cases:
         state, reason = state_of(name), run.probe.absent.get(name, "")
         unit = arch.vector.unit(state.unit) if state else None
@@ -74,11 +75,24 @@ def check_units(kernel: Kernel, run: GuestRun, options: Options) -> None:
         if reason == _NO_UNIT:
             raise _missing(kernel, run, unit)
         if reason.startswith(_OTHER_LENGTH):
-            raise UserError(
-                f"{unit.what} of {state.length or unit.lengths[0]} bits could not be had:"
-                f" the guest has {reason.removeprefix(_OTHER_LENGTH)}.",
-                f"The cpu model was {run.target.get('cpu', '?')}; take another vector length.",
-            )
+            wanted = state.length or unit.lengths[0]
+            raise _other_length(run, unit, wanted, reason.removeprefix(_OTHER_LENGTH))
+
+
+def _check_own_lengths(run: GuestRun, arch: Arch, options: Options) -> None:
+    """A case without vl= has the length that the cpu model is known to have, or no name for it."""
+    states = [state for state in map(state_of, options.cases) if state and not state.length]
+    for unit in _units(arch, options.cases):
+        has = run.probe.vector.get(unit.name)
+        if has and has != unit.lengths[0] and unit.name in {state.unit for state in states}:
+            raise _other_length(run, unit, unit.lengths[0], has)
+
+
+def _other_length(run: GuestRun, unit: Unit, wanted: int, has: int | str) -> UserError:
+    return UserError(
+        f"{unit.what} of {wanted} bits could not be had: the guest has {has}.",
+        f"The cpu model was {run.target.get('cpu', '?')}; take another vector length.",
+    )
 
 
 def _units(arch: Arch, cases: Sequence[str]) -> list[Unit]:

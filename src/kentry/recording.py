@@ -117,10 +117,14 @@ class CaseResult:
 
     @property
     def events(self) -> tuple[Event, ...] | None:
-        """Those of the modal path, or, without one, of every path if they agree; else None."""
+        """Those of the modal path; None where it was not recorded.
+
+        Where less than half of the windows agree on a count, those of every path, if they agree.
+        """
         if self.modal_path:
             return self.modal_path.events
-        if len({frozenset(path.events) for path in self.paths}) == 1:
+        undecided = not exact.is_decided(dict(self.metrics[INSTRUCTIONS].samples))
+        if undecided and len({frozenset(path.events) for path in self.paths}) == 1:
             return self.paths[0].events
         return None
 

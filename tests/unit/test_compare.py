@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kentry.compare import CaseComparison, EventDelta, compare, compare_case, to_json
 from kentry.errors import UserError
-from kentry.recording import OTHER, Event, Recording
+from kentry.recording import OTHER, Event, Metric, Recording
 from tests.builders import recording
 from tests.unit.vector.builders import MARKERS, with_events
 
@@ -193,6 +193,8 @@ def test_events_are_compared_where_all_paths_agree_on_them() -> None:
     new = with_one(DISCARD)
     [case] = new.cases
     path = replace(case.paths[0], role=OTHER)
+    undecided = {"instructions": Metric.of({5: 1, 6: 1, 7: 1})}
+    case = replace(case, metrics=undecided)
     new.cases = [replace(case, paths=(path, path), functions=())]
     [event] = compared(with_one(), new).events
     assert (event.old, event.new) == (0, 1)

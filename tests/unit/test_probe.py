@@ -48,7 +48,8 @@ def test_every_case_but_the_vdsos_has_a_second_entry_on_x86() -> None:
 def test_only_what_needs_a_state_says_which(arch: Arch) -> None:
     assert {case.group for case in catalogue(arch)} == {"", "vector"}
     assert {case.name: case.uses for case in catalogue(arch) if case.uses} == {
-        "use-after-fork": ("each",)
+        "first-use": ("each",),
+        "use-after-fork": ("each",),
     }
 
 

@@ -240,7 +240,9 @@ def test_events_are_not_known_where_no_path_was_recorded() -> None:
 
 def without_modal(*events: Sequence[Event]) -> CaseResult:
     paths = tuple(KernelPath(1, OTHER, ((0, 1),), "", tuple(one)) for one in events)
-    return replace(STATES.cases[3], paths=paths, functions=())
+    spread = {"instructions": Metric.of({42: 2, 43: 2, 44: 2})}
+    metrics = {**STATES.cases[3].metrics, **spread}
+    return replace(STATES.cases[3], paths=paths, functions=(), metrics=metrics)
 
 
 def test_events_are_the_modal_paths_or_those_that_all_paths_have() -> None:
@@ -251,6 +253,9 @@ def test_events_are_the_modal_paths_or_those_that_all_paths_have() -> None:
     assert without_modal((), ()).events == ()
     assert without_modal(EVENTS, EVENTS[:1]).events is None
     assert without_modal().events is None
+    # A count that is decided, and no path of it: the paths that there are did something else.
+    decided = replace(without_modal(EVENTS), metrics=STATES.cases[3].metrics)
+    assert decided.events is None
 
 
 def test_events_on_which_paths_differ_are_not_written() -> None:

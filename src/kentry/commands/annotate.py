@@ -39,11 +39,13 @@ def run(args: argparse.Namespace) -> int:
     from kentry.recording import dump
     from kentry.report.text import annotation
 
-    args.case = args.case or [DEFAULT_CASE]
+    if not (args.case or args.matrix or args.preset):
+        args.case = [DEFAULT_CASE]
     recording = measuring.obtain(args.what, args)
     arch = find_arch(recording.kernel["arch"])
     known = [case.name for case in recording.cases]
-    cases = [_case(recording, name) for name in match(known, arch, measuring.chosen_cases(args))]
+    wanted = measuring.chosen_cases(args) if _is_file(args) else measuring.case_names(args, arch)
+    cases = [_case(recording, name) for name in match(known, arch, wanted)]
     if args.json:
         document = {
             "schema": "kentry/annotation/1",
@@ -55,6 +57,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(annotation(recording, case, arch) for case in cases))
     return EXIT_DONE
+
+
+def _is_file(args: argparse.Namespace) -> bool:
+    return not measuring.is_spec(args.what)
 
 
 def _case(recording: Recording, name: str) -> CaseResult:

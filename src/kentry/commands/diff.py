@@ -51,8 +51,13 @@ def run(args: argparse.Namespace) -> int:
     from kentry.report.changelog import comparison_changelog
     from kentry.report.text import FUNCTIONS_SHOWN, comparison_text
 
-    old = measuring.obtain(args.old, args)
-    new = measuring.obtain(args.new, args)
+    sides = {}
+    # A file first: what a pattern stands for in it is what the other side is measured for.
+    for text in sorted((args.old, args.new), key=measuring.is_spec):
+        sides[text] = measuring.obtain(text, args)
+        if not measuring.is_spec(text):
+            measuring.as_in_file(sides[text], args)
+    old, new = sides[args.old], sides[args.new]
     known = [case.name for case in old.cases + new.cases]
     wanted = measuring.chosen_cases(args)
     names = match(list(dict.fromkeys(known)), find_arch(old.kernel["arch"]), wanted)

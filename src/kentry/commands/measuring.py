@@ -57,7 +57,9 @@ def add_vector_arguments(parser: argparse.ArgumentParser) -> None:
         " or arm64's ssve or za",
     )
     group.add_argument(
-        "--preset", choices=sorted(PRESETS), help="the cases of a benchmark, in its own form, too"
+        "--preset",
+        choices=sorted(PRESETS),
+        help="the cases of a benchmark; record prints them in its own form, too",
     )
     group.add_argument(
         "--vl",
@@ -220,7 +222,7 @@ def case_names(args: argparse.Namespace, arch: Arch) -> tuple[str, ...]:
     from kentry.cases import choose, matrix, preset
 
     words = chosen_cases(args)
-    if args.matrix:
+    if args.matrix is not None:
         words += matrix(arch, args.matrix)
     if args.preset:
         words += preset(arch, args.preset)
@@ -230,6 +232,18 @@ def case_names(args: argparse.Namespace, arch: Arch) -> tuple[str, ...]:
             "Add --matrix vector, or --case 'getppid+vec=once'.",
         )
     return tuple(dict.fromkeys(name for vl in args.vl for name in choose(arch, words, vl)))
+
+
+def as_in_file(recording: Recording, args: argparse.Namespace) -> None:
+    """Makes the cases asked for those of a recording that is to be compared with a kernel."""
+    from kentry.arch import find_arch
+    from kentry.cases import match
+
+    wanted = chosen_cases(args)
+    known = [case.name for case in recording.cases]
+    if not wanted or args.matrix is not None or args.preset or args.vl != (None,):
+        return
+    args.case = match(known, find_arch(recording.kernel["arch"]), wanted)
 
 
 def options_of(args: argparse.Namespace, arch: Arch) -> Options:
@@ -347,7 +361,7 @@ def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Na
     measured_with = asdict(options)
     del measured_with["console_file"], measured_with["timeout"]
     parts = {
-        "kentry": __version__,
+        "kentry": [__version__, _analysis_digest()],
         "spec": kernel.spec,
         "image": kernel.image_sha256,
         "config": kernel.config_sha256,
@@ -361,6 +375,15 @@ def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Na
         "options": measured_with,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _analysis_digest() -> str:
+    """Of what makes a recording out of a run: another kentry may find other events in it."""
+    from kentry import measure
+
+    package = Path(measure.__file__).parent
+    files = [*package.glob("measure*.py"), *(package / "vector").glob("*.py")]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()
 
 
 def _target_identity(arch: Arch, options: Options, args: argparse.Namespace) -> list[str]:

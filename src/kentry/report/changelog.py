@@ -28,6 +28,7 @@ from kentry.report.vector import (
 )
 from kentry.series import DIFFERENCES, Column, Problem, Series
 from kentry.stats.exact import UNDECIDED
+from kentry.vector.state import calls_note
 
 # What checkpatch.pl and b4 ask of a commit message.
 WIDTH = 75
@@ -173,14 +174,18 @@ def _functions(case: CaseComparison) -> list[str]:
 def _verdicts(cases: Sequence[CaseComparison]) -> Iterator[str]:
     """A line a case whose count changed or has no majority; the others by what they ran."""
     told = [case for case in cases if case.delta or case.verdict == UNDECIDED]
-    name = max((len(case.name) for case in told), default=0) + 1
+    labels = [f"{case.name}{calls_note(case.name)}:" for case in told]
+    name = max(map(len, labels), default=0)
     number = max((len(str(count)) for case in told for count in (case.old, case.new)), default=0)
-    for case in told:
+    for case, label in zip(told, labels, strict=True):
         share = f", {percent(case.delta, case.old)} % of old" if case.old and case.delta else ""
-        yield (
-            f"  {f'{case.name}:':<{name}} {case.old:>{number}} -> {case.new:>{number}}"
-            f" ({signed(case.delta)}{share}) {case.verdict}"
-        )
+        counts = f"{case.old:>{number}} -> {case.new:>{number}}"
+        change = f"({signed(case.delta)}{share}) {case.verdict}"
+        line = f"  {label:<{name}} {counts} {change}"
+        if len(line) <= WIDTH:
+            yield line
+        else:
+            yield from (f"  {label} {counts}", f"    {change}")
     same = [case for case in cases if case not in told]
     for words, chosen in (
         ("The same instructions in both", [case for case in same if case.identical_path]),

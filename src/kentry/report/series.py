@@ -15,6 +15,7 @@ from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, 
 from kentry.report.text import bloat_lines, caveat_lines, function_row, kernel_lines
 from kentry.report.vector import series_event_lines
 from kentry.series import NO_APPLY, NO_BOOT, NO_BUILD, Cell, Column, Row, Series
+from kentry.vector.state import calls_note
 
 WIDTH = 79
 
@@ -151,7 +152,8 @@ class _Block:
 
     def __init__(self, series: Series, group: Group) -> None:
         self._column = group.shown
-        self._name = shortened(plain(series.name(group.shown)), _TITLE)
+        name = f"{series.name(group.shown)}{calls_note(group.shown.case)}"
+        self._name = shortened(plain(name), _TITLE)
         cells = [row.cells[group.shown] for row in series.rows if group.shown in row.cells]
         self._count = max(len("count"), *(len(str(cell.instructions)) for cell in cells))
         self._total = max(len("total"), *(len(signed(cell.total)) for cell in cells))
@@ -342,7 +344,8 @@ def _totals(series: Series) -> Iterator[str]:
         old, new = (row.cells[column].instructions for row in (rows[0], rows[-1]))
         up_to = f" up to patch {rows[-1].patch}" if rows[-1] is not series.rows[-1] else ""
         share = f", {percent(new - old, old)} % of the baseline" if old and new != old else ""
-        yield f"Total{up_to}: {series.name(column)} {old} -> {new} ({signed(new - old)}{share})"
+        name = f"{series.name(column)}{calls_note(column.case)}"
+        yield f"Total{up_to}: {name} {old} -> {new} ({signed(new - old)}{share})"
 
 
 def _details(series: Series) -> list[str]:

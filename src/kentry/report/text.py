@@ -26,7 +26,7 @@ from kentry.report.vector import (
     stateful,
 )
 from kentry.stats.exact import SAME
-from kentry.vector.state import base_of
+from kentry.vector.state import base_of, calls_note
 
 # Rows of a function table before the rest is added up in one.
 FUNCTIONS_SHOWN = 10
@@ -163,19 +163,21 @@ def comparison_text(comparison: Comparison, shown: int | None = FUNCTIONS_SHOWN)
     lines += verdict_lines(comparison.cases)
     for case in comparison.cases:
         if case.delta:
-            lines += ["", f"{case.name} ({case.delta:+d})", *function_lines(case, shown)]
+            title = f"{case.name}{calls_note(case.name)} ({case.delta:+d})"
+            lines += ["", title, *function_lines(case, shown)]
     own = [caveat for case in comparison.cases for caveat in case.caveats]
     return "\n".join([*lines, *caveat_lines([*comparison.caveats, *own])]) + "\n"
 
 
 def verdict_lines(cases: Sequence[CaseComparison]) -> list[str]:
     """One sentence a case, numbers below each other."""
-    name = max(len(case.name) for case in cases) + 1
+    labels = [f"{case.name}{calls_note(case.name)}:" for case in cases]
+    name = max(map(len, labels))
     number = max(len(str(value)) for case in cases for value in (case.old, case.new))
     return [
-        f"{case.name + ':':<{name}} {case.old:>{number}} -> {case.new:>{number}}"
+        f"{label:<{name}} {case.old:>{number}} -> {case.new:>{number}}"
         f" kernel instructions {_change(case)}"
-        for case in cases
+        for label, case in zip(labels, cases, strict=True)
     ]
 
 

@@ -22,7 +22,7 @@ from kentry.vector.state import AFTER, EACH, NONE, ONCE, State
 # Columns of the matrix: events of a case are a list.
 _WIDE = 110
 
-# Kinds of caveats that a row of the matrix shows itself.
+# Kinds of caveats that a row of the matrix shows itself where the count is not decided.
 _SHOWN = frozenset((caveats.no_majority("", 0)["kind"], caveats.unrecorded_path("", 0)["kind"]))
 
 # Events named behind a count before the rest is counted.
@@ -109,7 +109,7 @@ def matrix_lines(recording: Recording, arch: Arch) -> list[str]:
 
 def _event_cell(case: CaseResult) -> str:
     if case.events is None:
-        return "not known: the recorded paths differ"
+        return "not known"
     times: Counter[tuple[str, str]] = Counter()
     for event in case.events:
         times[event.name, event.cause] += event.times
@@ -216,7 +216,8 @@ def own_caveats(cases: Iterable[CaseResult]) -> Iterator[Caveat]:
     """The caveats of cases, less what the tables here already show of those with a state."""
     for case in cases:
         for caveat in case.caveats:
-            if not state.state_of(case.name) or caveat["kind"] not in _SHOWN:
+            shown = caveat["kind"] in _SHOWN and not _is_decided(case)
+            if not state.state_of(case.name) or not shown:
                 yield caveat
 
 
@@ -272,28 +273,33 @@ def series_event_lines(series: Series, width: int) -> list[str]:
 
 
 def preset_lines(name: str, recording: Recording, arch: Arch) -> list[str]:
-    """The rows of a preset as the benchmark itself prints them, counts in place of time."""
+    """The rows of a preset as the benchmark itself prints them, counts in place of time.
+
+    Its sums are those of as many calls as windows were asked for, each with the case's value.
+    """
     return _PRESET_LINES[name](recording, arch)
 
 
-def _sum(recording: Recording, name: str) -> tuple[int, int] | None:
-    """All kernel instructions of a case's windows, and how many windows."""
+def _value(recording: Recording, name: str) -> int | None:
     case = recording.case(name)
-    if case is None:
-        return None
-    samples = case.metrics[INSTRUCTIONS].samples
-    return sum(value * times for value, times in samples), sum(times for _, times in samples)
+    return case.metrics[INSTRUCTIONS].value if case else None
+
+
+def _own_names(recording: Recording, arch: Arch, base: str) -> Iterator[tuple[int, dict[str, int]]]:
+    """By vector length, the counts of a benchmark's case in each state."""
+    for bits in dict.fromkeys(_bits(case, arch) for case in stateful(recording)):
+        length = None if bits == arch.vector.units[0].lengths[0] else bits
+        found = {use: _value(recording, f"{base}{State('vec', use, length)}") for use in state.USES}
+        known = {use: value for use, value in found.items() if value is not None}
+        if known:
+            yield bits, known
 
 
 def _fp_pidbench(recording: Recording, arch: Arch) -> list[str]:
     lines = ["In fp-pidbench's form, kernel instructions in place of timer ticks:"]
-    for bits in dict.fromkeys(_bits(case, arch) for case in stateful(recording)):
-        length = None if bits == arch.vector.units[0].lengths[0] else bits
-        sums = {use: _sum(recording, f"getpid{State('vec', use, length)}") for use in state.USES}
-        known = {use: one for use, one in sums.items() if one}
-        if not known:
-            continue
-        lines.append(f"Iterations per test: {next(iter(known.values()))[1]}")
+    windows = recording.options["windows"]
+    for bits, known in _own_names(recording, arch, "getpid"):
+        lines.append(f"Iterations per test: {windows}")
         for use, label in (
             (NONE, "No SVE"),
             ("", "SVE VL"),
@@ -304,21 +310,20 @@ def _fp_pidbench(recording: Recording, arch: Arch) -> list[str]:
             if not use:
                 lines.append(f"{label}: {bits}")
             elif use in known:
-                lines.append(f"{label}: {known[use][0]}")
+                lines.append(f"{label}: {known[use] * windows}")
     return lines
 
 
 def _v_getppid(recording: Recording, arch: Arch) -> list[str]:
     lines = ["In the posted loop's form, kernel instructions in place of ns:"]
-    for bits in dict.fromkeys(_bits(case, arch) for case in stateful(recording)):
-        length = None if bits == arch.vector.units[0].lengths[0] else bits
+    windows = recording.options["windows"]
+    for bits, known in _own_names(recording, arch, "getppid"):
+        length = "" if bits == arch.vector.units[0].lengths[0] else f", {bits} bits"
         for number, use in enumerate((NONE, ONCE)):
-            found = _sum(recording, f"getppid{State('vec', use, length)}")
-            if found:
-                total, windows = found
+            if use in known:
                 lines.append(
-                    f"V={number} {total / windows:.1f} instructions/call"
-                    f" ({total} instructions / {windows} iters)"
+                    f"V={number} {known[use]:.1f} instructions/call"
+                    f" ({known[use] * windows} instructions / {windows} iters{length})"
                 )
     return lines
 

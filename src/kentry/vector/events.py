@@ -28,7 +28,7 @@ _CAUSES = (
     (
         "signal",
         r"(arch_)?do_signal\w*|handle_signal|setup_rt_frame|(\w+_)?sys_rt_sigreturn"
-        r"|\w*restore_sigframe\w*|fpu__restore_sig",
+        r"|\w*restore_sigframe\w*|fpu__restore_sig|\w*signal_preserve\w*",
     ),
     ("fork", r"copy_process|arch_dup_task_struct|copy_thread|kernel_clone|fpu_clone"),
     ("exec", r"begin_new_exec|\w*flush_thread\w*"),
@@ -139,7 +139,9 @@ class EventCounter:
                     continue
                 repeated = marker
                 cause = walk.cause(function)
-                if cause == SYSCALL and (marker.event in _RESTORES or _LOADS.fullmatch(function)):
+                if cause == SYSCALL and (
+                    marker.event in _RESTORES or walk.is_within(_LOADS, function)
+                ):
                     cause = lost
                 elif marker.event in _SAVES:
                     lost = cause
@@ -149,6 +151,8 @@ class EventCounter:
 
     def _applies(self, marker: Marker, walk: _Walk, function: str, before: int) -> bool:
         if marker.behind and (before < 0 or not marker.behind.match(self._raw[before])):
+            return False
+        if marker.symbol and walk.is_called_by(marker.symbol):
             return False
         return not marker.within or walk.is_within(marker.within, function)
 
@@ -180,9 +184,10 @@ class _Walk:
                 return
 
     def is_within(self, pattern: re.Pattern[str], function: str) -> bool:
-        return any(
-            pattern.fullmatch(name) for name in (function, *(name for _, name in self.frames))
-        )
+        return bool(pattern.fullmatch(function)) or self.is_called_by(pattern)
+
+    def is_called_by(self, pattern: re.Pattern[str]) -> bool:
+        return any(pattern.fullmatch(name) for _, name in self.frames)
 
     def cause(self, function: str) -> str:
         """The innermost that stands for a cause; use by the kernel gives way to what it is for."""

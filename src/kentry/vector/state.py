@@ -21,7 +21,7 @@ USES = (NONE, ONCE, EACH, AFTER)
 # A window of more calls than that would be interrupted by the timer.
 MOST_CALLS = 1000
 
-_STATE = re.compile(r"\+([a-z]+[0-9]*)=([^+]*)(?:\+vl=([^+]*))?$")
+_STATE = re.compile(r"\+([a-z]+[0-9]*)=([^+]*)(?:\+vl=([^+]{0,9}))?$")
 _EVERY = re.compile(r"1/([1-9][0-9]{0,3})")
 
 
@@ -69,6 +69,12 @@ def calls_of(name: str) -> int:
     """How many calls one window of the case is."""
     state = state_of(name)
     return state.calls if state else 1
+
+
+def calls_note(name: str) -> str:
+    """What is to be said beside a count of more than one call."""
+    calls = calls_of(name)
+    return f" ({calls} calls)" if calls > 1 else ""
 
 
 def is_use(text: str) -> bool:

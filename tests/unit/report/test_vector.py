@@ -48,6 +48,7 @@ def measured(
     samples = {name: {one: 10} if isinstance(one, int) else one for name, one in counts.items()}
     paths = {name: [("f", max(one, key=lambda n: one[n]))] for name, one in samples.items()}
     found = recording(paths, samples=samples, kernel={"arch": arch})
+    found.options["windows"] = 10
     return with_events(found, events or {}, markers)
 
 
@@ -167,7 +168,7 @@ def test_events_without_a_path_are_not_called_none() -> None:
     found = measured({"x+vec=once": 100}, {"x+vec=once": [DISCARD]})
     found.cases = [replace(case, paths=(), functions=()) for case in found.cases]
     [row] = rows(found)
-    assert row[5].startswith("not known: ")
+    assert row[5].startswith("not known")
     assert "discard" not in row[5]
 
 
@@ -371,7 +372,7 @@ def test_a_preset_once_a_length_with_the_cases_there_are() -> None:
     lines = preset_lines("fp-pidbench", found, ARM)[1:]
     assert lines == [
         *("Iterations per test: 10", "No SVE: 3000", "SVE VL: 128", "SVE used per syscall: 5000"),
-        *("Iterations per test: 10", "No SVE: 3020", "SVE VL: 256"),
+        *("Iterations per test: 10", "No SVE: 3010", "SVE VL: 256"),
     ]
 
 
@@ -379,7 +380,7 @@ def test_the_posted_loop_in_its_own_form() -> None:
     found = measured({"getppid+vec=none": 223, "getppid+vec=once": {237: 9, 247: 1}})
     assert preset_lines("v-getppid", found, RISCV)[1:] == [
         "V=0 223.0 instructions/call (2230 instructions / 10 iters)",
-        "V=1 238.0 instructions/call (2380 instructions / 10 iters)",
+        "V=1 237.0 instructions/call (2370 instructions / 10 iters)",
     ]
 
 

@@ -518,3 +518,13 @@ def test_an_encoding_is_found_behind_one_that_only_overlaps_it() -> None:
     # str za[w12, 1], [x7] at 4; the bytes from 1 on look like another one.
     image = bytes.fromhex("1f000020 e10020e1 00000000")
     assert found(side_of("za-save"), [], image) == ["za-save"]
+
+
+def test_one_allocation_is_counted_once() -> None:
+    # As in Debian's arm64 6.1: sve_alloc calls __kmalloc, which calls kmalloc_slab.
+    bl, nop = ("00000094", "bl <x>"), ("1f2003d5", "nop")
+    functions = {name: [nop, bl, nop] for name in ("do_sve_acc", "sve_alloc", "__kmalloc")}
+    program = Program({**functions, "kmalloc_slab": [nop, nop]})
+    calls = ("do_sve_acc:0-1", "sve_alloc:0-1", "__kmalloc:0-1", "kmalloc_slab:0-1")
+    events = program.events(ARM, *calls, "__kmalloc:2", "sve_alloc:2")
+    assert sum(one.times for one in events if one.name == "allocation") == 1
