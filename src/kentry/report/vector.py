@@ -25,9 +25,6 @@ _WIDE = 110
 # Kinds of caveats that a row of the matrix shows itself where the count is not decided.
 _SHOWN = frozenset((caveats.no_majority("", 0)["kind"], caveats.unrecorded_path("", 0)["kind"]))
 
-# Events named behind a count before the rest is counted.
-_EVENTS_NAMED = 2
-
 
 def stateful(recording: Recording) -> list[CaseResult]:
     """The cases with a vector state."""
@@ -245,13 +242,11 @@ def event_change_lines(cases: Iterable[CaseComparison], width: int) -> list[str]
 
 
 def short_changes(case: CaseComparison) -> str:
-    """The events behind a delta in a few words; nothing where none changed."""
+    """The event that changed most, and how many others did; nothing where none changed."""
     changed = [event for event in case.events if event.is_change]
     calls = state.calls_of(case.name)
-    texts = [_change(event, calls) for event in changed[:_EVENTS_NAMED]]
-    if len(changed) > _EVENTS_NAMED:
-        texts.append(f"{len(changed) - _EVENTS_NAMED} more events")
-    return "; ".join(texts)
+    texts = [_change(event, calls) for event in changed[:1]]
+    return "; ".join([*texts, *([f"{len(changed) - 1} more"] if changed[1:] else [])])
 
 
 def series_event_lines(series: Series, width: int) -> list[str]:
