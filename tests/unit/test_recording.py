@@ -3,28 +3,22 @@
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kentry.errors import RecordingError
 from kentry.recording import (
-    MODAL,
     OTHER,
     CaseResult,
     Event,
-    Instruction,
     KernelPath,
     Metric,
-    Recording,
     dump,
-    joined,
     read_recording,
     to_json,
     write_recording,
@@ -350,122 +344,3 @@ def test_the_schema_refuses_what_is_no_vector_state(where: tuple[Any, ...], valu
     target[where[-1]] = value
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
-
-
-# --- several boots -------------------------------------------------------
-
-INSNS = [Instruction(4 * index, f"{index:08x}", "nop", "f", 4 * index) for index in range(12)]
-
-
-def boot(
-    code: Sequence[int], paths: Mapping[str, Sequence[tuple[int, int]]], cpu: str = "max"
-) -> Recording:
-    """A recording with these of INSNS, whose cases took these runs of them."""
-    cases = []
-    for name, runs in paths.items():
-        modal = KernelPath(8, MODAL, tuple(runs))
-        other = KernelPath(1, OTHER, tuple(runs[:1]), "less")
-        length = modal.length
-        metrics = {
-            "instructions": Metric.of({length: 10}),
-            "user_instructions": Metric.of({1: 10}),
-            "firmware_instructions": Metric.of({0: 10}),
-        }
-        cases.append(CaseResult(name, metrics, (), (("f", length),), (modal, other)))
-    found = recording({}, target={"cpu": cpu}, kernel={"arch": "riscv64"})
-    return replace(found, code=[INSNS[index] for index in code], cases=cases)
-
-
-def test_one_boot_is_as_it_was() -> None:
-    assert joined([STATES]) is STATES
-
-
-def test_two_boots_share_their_code() -> None:
-    first = boot([0, 1, 2, 3], {"x+vec=once": [(0, 4)]}, "max,vlen=128")
-    second = boot(
-        [0, 1, 5, 6, 2, 3], {"x+vec=once+vl=256": [(0, 6), (0, 2), (4, 2)]}, "max,vlen=256"
-    )
-    both = joined([replace(first, markers=MARKERS), replace(second, markers=MARKERS)])
-    assert [insn.offset // 4 for insn in both.code] == [0, 1, 2, 3, 5, 6]
-    assert [case.name for case in both.cases] == ["x+vec=once", "x+vec=once+vl=256"]
-    assert both.cases[0] == first.cases[0]
-    modal, other = both.cases[1].paths
-    # 0 1 5 6 2 3, 0 1, 2 3: the last two are one run again.
-    assert modal.runs == ((0, 2), (4, 2), (2, 2), (0, 4))
-    assert (other.role, other.times, other.why) == (OTHER, 1, "less")
-    assert both.target["cpu"] == "max,vlen=128 / max,vlen=256"
-    assert both.markers == MARKERS
-    jsonschema.validate(to_json(both), SCHEMA)
-
-
-def test_boots_with_the_same_code_stay_as_long() -> None:
-    first = boot(range(6), {"x": [(0, 6)]})
-    both = joined([first, boot(range(6), {"y": [(0, 6)]}), boot(range(6), {"z": [(2, 3)]})])
-    assert both.code == first.code
-    assert [case.paths[0].runs for case in both.cases] == [((0, 6),), ((0, 6),), ((2, 3),)]
-    assert both.target == first.target
-
-
-def test_markers_are_those_of_the_boots_that_looked_for_them() -> None:
-    first, second = boot([0], {"x": [(0, 1)]}), boot([0], {"x+vec=once": [(0, 1)]})
-    assert joined([first, second]).markers is None
-    assert joined([first, replace(second, markers=MARKERS)]).markers == MARKERS
-
-
-def test_events_stay_with_their_paths() -> None:
-    second = with_events(boot([3], {"x+vec=once": [(0, 1)]}), {"x+vec=once": EVENTS})
-    both = joined([boot([0], {"x": [(0, 1)]}), second])
-    assert [case.paths[0].events for case in both.cases] == [(), EVENTS]
-
-
-def test_a_caveat_of_both_boots_is_said_once() -> None:
-    same, own = {"kind": "a", "text": "both"}, {"kind": "b", "text": "second"}
-    first = replace(boot([0], {"x": [(0, 1)]}), caveats=[same])
-    second = replace(boot([0], {"y": [(0, 1)]}), caveats=[own, same])
-    assert joined([first, second]).caveats == [same, own]
-
-
-CODES = st.lists(st.integers(0, len(INSNS) - 1), min_size=1, max_size=12, unique=True)
-
-
-@st.composite
-def boots(draw: st.DrawFn) -> list[Recording]:
-    found = []
-    for number in range(draw(st.integers(1, 4))):
-        code = draw(CODES)
-        places = st.integers(0, len(code) - 1)
-        runs = [
-            (first, draw(st.integers(1, len(code) - first)))
-            for first in draw(st.lists(places, min_size=1, max_size=6))
-        ]
-        found.append(boot(code, {f"x{number}": runs}))
-    return found
-
-
-@given(boots())
-def test_every_path_keeps_its_instructions(recordings: list[Recording]) -> None:
-    both = joined(recordings)
-    assert len(set(both.code)) == len(both.code)
-    for one in recordings:
-        for case in one.cases:
-            found = both.case(case.name)
-            assert found
-            assert replace(found, paths=()) == replace(case, paths=())
-            for old, new in zip(case.paths, found.paths, strict=True):
-                assert both.instructions(new) == one.instructions(old)
-                assert replace(new, runs=()) == replace(old, runs=())
-                # Runs that touch are one; the first boot's are as they were.
-                if one is not recordings[0]:
-                    assert all(sum(a) != b[0] for a, b in zip(new.runs, new.runs[1:], strict=False))
-
-
-def test_that_no_marker_was_found_is_known_of_both_boots() -> None:
-    both = [replace(boot([0], {f"x{i}+vec=once": [(0, 1)]}), markers={}) for i in range(2)]
-    assert joined(both).markers == {}
-
-
-def test_a_target_without_a_cpu_model_gets_none() -> None:
-    both = [boot([0], {f"x{i}": [(0, 1)]}) for i in range(2)]
-    for one in both:
-        del one.target["cpu"]
-    assert "cpu" not in joined(both).target

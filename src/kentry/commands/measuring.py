@@ -317,8 +317,8 @@ def measured(
     reuse: bool,
 ) -> Recording:
     """Measures a kernel, or takes from the cache what that gave before; a boot a vector length."""
+    from kentry.joining import joined
     from kentry.measure_vector import boots, check_options
-    from kentry.recording import joined
 
     check_options(kernel, options.cases)
     return joined([_booted(kernel, arch, one, args, update, reuse=reuse) for one in boots(options)])
