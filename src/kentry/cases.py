@@ -58,7 +58,7 @@ class Preset:
 PRESETS = {
     # tools/testing/selftests/arm64/fp/fp-pidbench.S, its last loop since Linux 7.0.
     "fp-pidbench": Preset(
-        tuple(f"getpid+vec={use}" for use in (state.NONE, state.ONCE, state.EACH, state.AFTER)),
+        tuple(f"getpid+vec={use}" for use in state.USES),
         "SVE",
     ),
     # The loop posted to linux-riscv on 2026-05-21 in answer to "optimize Vector context
@@ -108,11 +108,11 @@ def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list
         return [case.name for case in cases if not case.group]
     stateful = [word for word in words if state.split(word)]
     others = [word for word in words if not state.split(word)]
-    for word in others:
-        if any(case.uses and case.name == word for case in cases):
+    for case in cases:
+        if case.uses and case.name in others:
             raise UserError(
-                f"{word} measures a use of the vector unit, so it needs a vector state.",
-                f"Write {word}+vec={_uses_of(arch, word)[0]}.",
+                f"{case.name} measures a use of the vector unit, so it needs a vector state.",
+                f"Write {case.name}+{arch.vector.units[0].name}={case.uses[0]}.",
             )
     chosen = match(plain, arch, others) if others else []
     return [*chosen, *dict.fromkeys(n for word in stateful for n in _states(arch, word, length))]
@@ -146,7 +146,8 @@ def _states(arch: Arch, word: str, length: int | None) -> list[str]:
     base, unit_name, use, written = parts
     unit = _unit(arch, unit_name, word)
     bits = _length(arch, unit, written, length)
-    bases = match([case.name for case in catalogue(arch)], arch, [base])
+    cases = {case.name: case for case in catalogue(arch)}
+    bases = match(list(cases), arch, [base])
     uses = [use] if state.is_use(use) else fnmatch.filter(state.USES, use)
     if not uses:
         raise UserError(
@@ -158,7 +159,7 @@ def _states(arch: Arch, word: str, length: int | None) -> list[str]:
         f"{name}{State(unit.name, one, bits)}"
         for name in bases
         for one in uses
-        if _makes_sense(arch, name, one, word, quiet=pattern)
+        if _makes_sense(cases[name], unit, one, quiet=pattern)
     ]
     if not names:
         raise UserError(f"No case has a state that '{word}' stands for.", "kentry record --help")
@@ -193,26 +194,19 @@ def _length(arch: Arch, unit: Unit, written: str | None, length: int | None) -> 
     return bits
 
 
-def _makes_sense(arch: Arch, name: str, use: str, word: str, *, quiet: bool) -> bool:
+def _makes_sense(case: Case, unit: Unit, use: str, *, quiet: bool) -> bool:
     """Whether the case can run in the state; where it was named alone, UserError if not."""
-    if "@" in name:
+    if "@" in case.name:
         reason = "it enters the kernel in another way, or not at all"
-        remedy = f"Take {name.partition('@')[0]}."
-    elif use not in (uses := _uses_of(arch, name)) and not (
-        len(uses) == len(state.USES) and state.is_use(use)
-    ):
-        reason = f"it makes sense with {', '.join(uses)} only"
-        remedy = f"Take {name}+{word.partition('+')[2].partition('=')[0]}={uses[0]}."
+        remedy = f"Take {case.name.partition('@')[0]}."
+    elif case.uses and use not in case.uses:
+        reason = f"it makes sense with {', '.join(case.uses)} only"
+        remedy = f"Take {case.name}+{unit.name}={case.uses[0]}."
     else:
         return True
     if quiet:
         return False
-    raise UserError(f"{name} has no vector state '{use}': {reason}.", remedy)
-
-
-def _uses_of(arch: Arch, name: str) -> tuple[str, ...]:
-    case = next(case for case in catalogue(arch) if case.name == name)
-    return case.uses or state.USES
+    raise UserError(f"{case.name} has no vector state '{use}': {reason}.", remedy)
 
 
 def match(known: Sequence[str], arch: Arch, wanted: Iterable[str]) -> list[str]:

@@ -32,6 +32,14 @@ SAMPLE = recording(
 )
 
 
+def put(document: Any, where: Sequence[Any], value: object) -> None:
+    """Changes one value deep inside."""
+    *above, last = where
+    for key in above:
+        document = document[key]
+    document[last] = value
+
+
 def test_it_is_as_the_schema_says() -> None:
     jsonschema.validate(to_json(SAMPLE), SCHEMA)
 
@@ -50,10 +58,7 @@ def test_it_is_as_the_schema_says() -> None:
 )
 def test_the_schema_refuses_what_is_not_a_count(where: tuple[Any, ...], value: object) -> None:
     document = copy.deepcopy(to_json(SAMPLE))
-    target: Any = document
-    for key in where[:-1]:
-        target = target[key]
-    target[where[-1]] = value
+    put(document, where, value)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
 
@@ -146,10 +151,7 @@ def test_wrong_types_and_sums_deep_inside_are_refused(
     tmp_path: Path, where: tuple[Any, ...], value: object
 ) -> None:
     document = copy.deepcopy(to_json(SAMPLE))
-    target: Any = document
-    for key in where[:-1]:
-        target = target[key]
-    target[where[-1]] = value
+    put(document, where, value)
     file = tmp_path / "r.json"
     file.write_text(json.dumps(document))
     with pytest.raises(RecordingError, match="not a whole recording") as caught:
@@ -299,10 +301,7 @@ def test_wrong_events_are_refused_by_the_schema_and_by_the_reader(
     tmp_path: Path, where: tuple[Any, ...], value: object
 ) -> None:
     document = copy.deepcopy(to_json(STATES))
-    target: Any = document
-    for key in where[:-1]:
-        target = target[key]
-    target[where[-1]] = value
+    put(document, where, value)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
     file = tmp_path / "r.json"
@@ -316,10 +315,7 @@ def test_wrong_events_are_refused_by_the_schema_and_by_the_reader(
 )
 def test_no_event_moves_a_cursor(tmp_path: Path, where: tuple[Any, ...]) -> None:
     document = copy.deepcopy(to_json(STATES))
-    target: Any = document
-    for key in where[:-1]:
-        target = target[key]
-    target[where[-1]] = CONTROL
+    put(document, where, CONTROL)
     file = tmp_path / "r.json"
     file.write_text(json.dumps(document))
     with pytest.raises(RecordingError, match="not a whole recording"):
@@ -338,9 +334,6 @@ def test_no_event_moves_a_cursor(tmp_path: Path, where: tuple[Any, ...]) -> None
 )
 def test_the_schema_refuses_what_is_no_vector_state(where: tuple[Any, ...], value: object) -> None:
     document = copy.deepcopy(to_json(STATES))
-    target: Any = document
-    for key in where[:-1]:
-        target = target[key]
-    target[where[-1]] = value
+    put(document, where, value)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)

@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Obtains the recording and prints the modal path of each case asked for."""
     from kentry.arch import find_arch
-    from kentry.cases import match
     from kentry.recording import dump
     from kentry.report.text import annotation
 
@@ -43,9 +42,8 @@ def run(args: argparse.Namespace) -> int:
         args.case = [DEFAULT_CASE]
     recording = measuring.obtain(args.what, args)
     arch = find_arch(recording.kernel["arch"])
-    known = [case.name for case in recording.cases]
-    wanted = measuring.chosen_cases(args) if _is_file(args) else measuring.case_names(args, arch)
-    cases = [_case(recording, name) for name in match(known, arch, wanted)]
+    names = measuring.asked_for([args.what], [recording], args) or []
+    cases = [_case(recording, name) for name in names]
     if args.json:
         document = {
             "schema": "kentry/annotation/1",
@@ -57,10 +55,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(annotation(recording, case, arch) for case in cases))
     return EXIT_DONE
-
-
-def _is_file(args: argparse.Namespace) -> bool:
-    return not measuring.is_spec(args.what)
 
 
 def _case(recording: Recording, name: str) -> CaseResult:

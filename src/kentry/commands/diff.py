@@ -44,8 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Obtains both sides, compares, prints."""
-    from kentry.arch import find_arch
-    from kentry.cases import match
     from kentry.compare import compare, to_json
     from kentry.recording import dump
     from kentry.report.changelog import comparison_changelog
@@ -58,10 +56,8 @@ def run(args: argparse.Namespace) -> int:
         if not measuring.is_spec(text):
             measuring.as_in_file(sides[text], args)
     old, new = sides[args.old], sides[args.new]
-    known = [case.name for case in old.cases + new.cases]
-    wanted = measuring.chosen_cases(args)
-    names = match(list(dict.fromkeys(known)), find_arch(old.kernel["arch"]), wanted)
-    comparison = compare(old, new, names if wanted else None)
+    names = measuring.asked_for((args.old, args.new), (old, new), args)
+    comparison = compare(old, new, names)
     if args.json:
         sys.stdout.write(dump(to_json(comparison)))
     elif args.changelog:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from kentry.errors import RecordingError, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kentry.arch import Arch
     from kentry.kernels.config import Request
     from kentry.kernels.kernel import Kernel
@@ -232,6 +234,26 @@ def case_names(args: argparse.Namespace, arch: Arch) -> tuple[str, ...]:
             "Add --matrix vector, or --case 'getppid+vec=once'.",
         )
     return tuple(dict.fromkeys(name for vl in args.vl for name in choose(arch, words, vl)))
+
+
+def asked_for(
+    texts: Sequence[str], recordings: Sequence[Recording], args: argparse.Namespace
+) -> list[str] | None:
+    """The cases asked for, of those in the recordings of `texts`; None where nothing was said.
+
+    Where one was measured now, --vl and the like say what its cases are called.
+    """
+    from kentry.arch import find_arch
+    from kentry.cases import match
+
+    if not (args.case or args.matrix is not None or args.preset):
+        return None
+    known = list(dict.fromkeys(case.name for one in recordings for case in one.cases))
+    arch = find_arch(recordings[0].kernel["arch"])
+    if not any(map(is_spec, texts)):
+        return match(known, arch, chosen_cases(args))
+    names = case_names(args, arch)
+    return [name for name in known if name in names]
 
 
 def as_in_file(recording: Recording, args: argparse.Namespace) -> None:

@@ -280,20 +280,19 @@ def _value(recording: Recording, name: str) -> int | None:
     return case.metrics[INSTRUCTIONS].value if case else None
 
 
-def _own_names(recording: Recording, arch: Arch, base: str) -> Iterator[tuple[int, dict[str, int]]]:
-    """By vector length, the counts of a benchmark's case in each state."""
-    for bits in dict.fromkeys(_bits(case, arch) for case in stateful(recording)):
-        length = None if bits == arch.vector.units[0].lengths[0] else bits
+def _by_length(recording: Recording, base: str) -> Iterator[tuple[int | None, dict[str, int]]]:
+    """By vector length, None for the cpu model's own, a benchmark's counts in each state."""
+    for length in dict.fromkeys(_state(case).length for case in stateful(recording)):
         found = {use: _value(recording, f"{base}{State('vec', use, length)}") for use in state.USES}
         known = {use: value for use, value in found.items() if value is not None}
         if known:
-            yield bits, known
+            yield length, known
 
 
 def _fp_pidbench(recording: Recording, arch: Arch) -> list[str]:
     lines = ["In fp-pidbench's form, kernel instructions in place of timer ticks:"]
     windows = recording.options["windows"]
-    for bits, known in _own_names(recording, arch, "getpid"):
+    for length, known in _by_length(recording, "getpid"):
         lines.append(f"Iterations per test: {windows}")
         for use, label in (
             (NONE, "No SVE"),
@@ -303,22 +302,22 @@ def _fp_pidbench(recording: Recording, arch: Arch) -> list[str]:
             (AFTER, "No SVE after SVE"),
         ):
             if not use:
-                lines.append(f"{label}: {bits}")
+                lines.append(f"{label}: {arch.vector.bits(State('vec', NONE, length))}")
             elif use in known:
                 lines.append(f"{label}: {known[use] * windows}")
     return lines
 
 
-def _v_getppid(recording: Recording, arch: Arch) -> list[str]:
+def _v_getppid(recording: Recording, _arch: Arch) -> list[str]:
     lines = ["In the posted loop's form, kernel instructions in place of ns:"]
     windows = recording.options["windows"]
-    for bits, known in _own_names(recording, arch, "getppid"):
-        length = "" if bits == arch.vector.units[0].lengths[0] else f", {bits} bits"
+    for length, known in _by_length(recording, "getppid"):
+        bits = f", {length} bits" if length else ""
         for number, use in enumerate((NONE, ONCE)):
             if use in known:
                 lines.append(
                     f"V={number} {known[use]:.1f} instructions/call"
-                    f" ({known[use] * windows} instructions / {windows} iters{length})"
+                    f" ({known[use] * windows} instructions / {windows} iters{bits})"
                 )
     return lines
 

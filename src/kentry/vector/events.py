@@ -38,9 +38,10 @@ _CAUSES = (
 )
 _PATTERNS = tuple((cause, re.compile(pattern)) for cause, pattern in _CAUSES)
 
-_SAVES = frozenset(("save", "fpsimd-save", "za-save", "kernel-use"))
 # What a compiler split off a function is not where the function begins.
 _PART = re.compile(r"\.(part|cold)\b")
+
+_SAVES = frozenset(("save", "fpsimd-save", "za-save", "kernel-use"))
 _RESTORES = frozenset(("restore", "fpsimd-restore", "za-restore"))
 # On the way back to user space: what is done there makes good what was lost before.
 _LOADS = re.compile(r"\w*(load|restore|bind|exit_to_user)\w*")

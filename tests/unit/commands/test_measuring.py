@@ -11,8 +11,10 @@ from kentry.commands import measuring
 from kentry.errors import UserError
 from kentry.measure_vector import boots
 from kentry.vector.state import USES
+from tests.builders import recording
 
 ARM, RISCV = ARCHES["arm64"], ARCHES["riscv64"]
+LONGER = "getppid+vec=once+vl=256"
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -109,3 +111,21 @@ def test_every_boot_keeps_a_console_of_its_own(tmp_path: Path) -> None:
     ]
     each = boots(measuring.options_of(parsed(*words), RISCV))
     assert len({one.console_file for one in each}) == len(each) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "texts", "asked_for"),
+    [
+        ([], ["source:6.12", "source:6.1"], None),
+        (["--case", "getppid+vec=once", "--vl", "256"], ["source:6.12", "source:6.1"], [LONGER]),
+        (["--preset", "v-getppid"], ["source:6.12"], ["getppid+vec=once"]),
+        (["--case", "getppid+vec=*"], ["a.json", "b.json"], ["getppid+vec=once", LONGER]),
+        (["--case", "getppid"], ["a.json"], ["getppid"]),
+    ],
+)
+def test_what_was_asked_for_is_called_as_it_was_measured(
+    words: list[str], texts: list[str], asked_for: list[str] | None
+) -> None:
+    cases = {name: [("f", 5)] for name in ("getppid", "getppid+vec=once", LONGER)}
+    found = recording(cases, kernel={"arch": "riscv64"})
+    assert measuring.asked_for(texts, [found], parsed(*words)) == asked_for
