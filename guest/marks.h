@@ -23,6 +23,9 @@
 #define MARK_COUNT 0x21 /* count every instruction */
 #define MARK_PATH 0x22	/* count, and record every kernel instruction */
 
+#define MARK_TRACE_BEGIN 0x30 /* a workload begins after this instruction */
+#define MARK_TRACE_END 0x31   /* and has ended before this one */
+
 #define MARK_RISCV64_BASE 0xABC00u
 #define MARK_ARM64_BASE 0xAB00u
 #define MARK_X86_64_BASE 0x5AABBC00u

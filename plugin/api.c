@@ -10,11 +10,14 @@
 /* Versions at which the ABI of something we call changed. */
 #define API_SCOREBOARDS 2
 #define API_COPIED_BYTES 3
+#define API_MEMORY 4
 #define API_USERDATA 7
 
 /* QEMU's own enums, as far as we use them. */
-#define NO_REGISTERS 0 /* QEMU_PLUGIN_CB_NO_REGS */
-#define ADD_U64 0      /* QEMU_PLUGIN_INLINE_ADD_U64 */
+#define NO_REGISTERS 0	 /* QEMU_PLUGIN_CB_NO_REGS */
+#define READ_REGISTERS 1 /* QEMU_PLUGIN_CB_R_REGS */
+#define ADD_U64 0	 /* QEMU_PLUGIN_INLINE_ADD_U64 */
+#define IF_EQUAL 2	 /* QEMU_PLUGIN_COND_EQ */
 
 /* Passed by value: struct qemu_plugin_u64. */
 typedef struct {
@@ -32,7 +35,7 @@ static void (*finish)(void);
 static void (*restarted)(void);
 
 /* Version 1 adds to memory of ours, later versions to a scoreboard. */
-static uint64_t counters[COUNTERS];
+static uint64_t counters[ALL_COUNTERS];
 static void *scoreboard;
 static uint64_t *scores; /* vCPU 0's place in it; it does not move while there is one vCPU */
 
@@ -66,7 +69,7 @@ __attribute__((constructor)) static void choose_version(void)
 	if (find("qemu_plugin_set_pc"))
 		qemu_plugin_version = API_USERDATA;
 	else if (find("qemu_plugin_mem_get_value"))
-		qemu_plugin_version = 4;
+		qemu_plugin_version = API_MEMORY;
 	else if (find("qemu_plugin_register_vcpu_insn_exec_cond_cb"))
 		qemu_plugin_version = API_COPIED_BYTES;
 	else if (find("qemu_plugin_scoreboard_new"))
@@ -202,23 +205,144 @@ void api_call_on_exec(struct qemu_plugin_insn *insn, insn_callback callback, voi
 	exec_cb(insn, callback, NO_REGISTERS, data);
 }
 
+static scoreboard_u64 score_of(enum counter counter)
+{
+	return (scoreboard_u64){ scoreboard, counter * sizeof(uint64_t) };
+}
+
 void api_add_on_exec(struct qemu_plugin_insn *insn, enum counter counter)
 {
 	if (version >= API_SCOREBOARDS) {
-		scoreboard_u64 entry = { scoreboard, counter * sizeof(uint64_t) };
-
-		exec_inline_per_vcpu(insn, ADD_U64, entry, 1);
+		exec_inline_per_vcpu(insn, ADD_U64, score_of(counter), 1);
 	} else {
 		exec_inline(insn, ADD_U64, &counters[counter], 1);
 	}
 }
 
-uint64_t api_counter(enum counter counter)
+static uint64_t *place_of(enum counter counter)
 {
 	if (version < API_SCOREBOARDS)
-		return counters[counter];
+		return &counters[counter];
 	/* Not earlier: QEMU asserts that the vCPU exists. */
 	if (!scores)
 		scores = scoreboard_find(scoreboard, 0);
-	return scores[counter];
+	return &scores[counter];
+}
+
+uint64_t api_counter(enum counter counter)
+{
+	return *place_of(counter);
+}
+
+/* --- reading ---------------------------------------------------------- */
+
+/* glib's GArray and GByteArray, as far as they are public. */
+typedef struct {
+	uint8_t *data;
+	unsigned int length;
+} glib_array;
+
+/* struct qemu_plugin_reg_descriptor; version 7 has one bool more behind these. */
+struct register_entry {
+	void *handle;
+	const char *name;
+	const char *feature;
+};
+
+static void (*tb_cond_cb)(struct qemu_plugin_tb *, insn_callback, int, int, scoreboard_u64,
+			  uint64_t, void *);
+static void (*exec_cond_cb)(struct qemu_plugin_insn *, insn_callback, int, int, scoreboard_u64,
+			    uint64_t, void *);
+static glib_array *(*get_registers)(void);
+static int (*read_register)(void *, glib_array *);
+static bool (*read_memory_vaddr)(uint64_t, glib_array *, size_t);
+static glib_array *(*byte_array_new)(void);
+static glib_array *(*byte_array_set_size)(glib_array *, unsigned int);
+static void (*register_vcpu_init)(plugin_id, void *, void *);
+
+static void (*vcpu_begins)(void);
+static glib_array *registers, *bytes;
+
+/* Called with an id or a vCPU first: needs neither. */
+static void on_vcpu_any(void)
+{
+	registers = get_registers();
+	vcpu_begins();
+}
+
+int api_install_reading(void (*on_vcpu)(void))
+{
+	if (version < API_MEMORY) {
+		fprintf(stderr,
+			"kentry plugin: this QEMU is too old to read registers: 9.2 or later does\n");
+		return -1;
+	}
+	if (need(&tb_cond_cb, "qemu_plugin_register_vcpu_tb_exec_cond_cb") ||
+	    need(&exec_cond_cb, "qemu_plugin_register_vcpu_insn_exec_cond_cb") ||
+	    need(&get_registers, "qemu_plugin_get_registers") ||
+	    need(&read_register, "qemu_plugin_read_register") ||
+	    need(&read_memory_vaddr, "qemu_plugin_read_memory_vaddr") ||
+	    need(&byte_array_new, "g_byte_array_new") ||
+	    need(&byte_array_set_size, "g_byte_array_set_size") ||
+	    need(&register_vcpu_init, "qemu_plugin_register_vcpu_init_cb"))
+		return -1;
+	vcpu_begins = on_vcpu;
+	bytes = byte_array_new();
+	register_vcpu_init(own_id, (void *)on_vcpu_any, NULL);
+	return 0;
+}
+
+void api_set_counter(enum counter counter, uint64_t value)
+{
+	*place_of(counter) = value;
+}
+
+void api_call_on_tb_if(struct qemu_plugin_tb *tb, insn_callback callback, enum counter counter,
+		       uint64_t value, void *data)
+{
+	tb_cond_cb(tb, callback, READ_REGISTERS, IF_EQUAL, score_of(counter), value, data);
+}
+
+void api_call_on_exec_if(struct qemu_plugin_insn *insn, insn_callback callback,
+			 enum counter counter, uint64_t value)
+{
+	exec_cond_cb(insn, callback, NO_REGISTERS, IF_EQUAL, score_of(counter), value, NULL);
+}
+
+void api_call_on_exec_reading(struct qemu_plugin_insn *insn, insn_callback callback, void *data)
+{
+	exec_cb(insn, callback, READ_REGISTERS, data);
+}
+
+void *api_find_register(const char *name)
+{
+	size_t stride =
+		sizeof(struct register_entry) + (version >= API_USERDATA ? sizeof(uint64_t) : 0);
+
+	for (unsigned int i = 0; i < registers->length; i++) {
+		const struct register_entry *entry = (void *)(registers->data + i * stride);
+
+		if (!strcmp(entry->name, name))
+			return entry->handle;
+	}
+	return NULL;
+}
+
+uint64_t api_read_register(void *handle)
+{
+	uint64_t value = 0;
+
+	byte_array_set_size(bytes, 0);
+	read_register(handle, bytes);
+	memcpy(&value, bytes->data, bytes->length < sizeof(value) ? bytes->length : sizeof(value));
+	return value;
+}
+
+bool api_read_memory(uint64_t address, void *to, size_t length)
+{
+	byte_array_set_size(bytes, 0);
+	if (!read_memory_vaddr(address, bytes, length) || bytes->length < length)
+		return false;
+	memcpy(to, bytes->data, length);
+	return true;
 }

@@ -34,12 +34,17 @@ typedef struct {
 	};
 } qemu_info;
 
-/* Counters that generated code adds to without leaving it. */
+/* Counters that generated code adds to, or looks at, without leaving it. */
 enum counter {
 	COUNT_KERNEL,
 	COUNT_FIRMWARE,
 	COUNT_USER,
-	COUNTERS,
+	COUNTERS, /* how many the windows' plugin has; the rest are the events' plugin's own */
+	COUNT_ALL = 0,
+	COUNT_VECTOR = COUNTERS,
+	COUNT_SME,
+	IN_USER_MODE,
+	ALL_COUNTERS,
 };
 
 typedef void (*tb_callback)(struct qemu_plugin_tb *tb);
@@ -68,5 +73,26 @@ char *api_insn_text(const struct qemu_plugin_insn *insn);
 void api_call_on_exec(struct qemu_plugin_insn *insn, insn_callback callback, void *data);
 void api_add_on_exec(struct qemu_plugin_insn *insn, enum counter counter);
 uint64_t api_counter(enum counter counter);
+
+/*
+ * What needs version 4 (QEMU 9.2) or later: conditions looked at in generated code,
+ * registers and memory.  api_install_reading() is to be called after api_install(): 0, or
+ * -1 with a line on stderr.  `on_vcpu` is called when registers can be looked up.
+ */
+int api_install_reading(void (*on_vcpu)(void));
+void api_set_counter(enum counter counter, uint64_t value);
+/* Calls where the counter has that value as the block begins, or before the instruction. */
+void api_call_on_tb_if(struct qemu_plugin_tb *tb, insn_callback callback, enum counter counter,
+		       uint64_t value, void *data);
+void api_call_on_exec_if(struct qemu_plugin_insn *insn, insn_callback callback,
+			 enum counter counter, uint64_t value);
+/* As api_call_on_exec(), and the callback may read registers. */
+void api_call_on_exec_reading(struct qemu_plugin_insn *insn, insn_callback callback, void *data);
+/* NULL where the cpu model has no such register. */
+void *api_find_register(const char *name);
+/* The least significant 64 bits. */
+uint64_t api_read_register(void *handle);
+/* false where nothing is mapped there; `length` bytes at most 64. */
+bool api_read_memory(uint64_t address, void *to, size_t length);
 
 #endif

@@ -19,6 +19,18 @@ def not_time() -> Caveat:
     return _caveat("not-time", "exact instruction counts under emulation; not time")
 
 
+def one_instruction_a_nanosecond() -> Caveat:
+    """Every trace carries it."""
+    return _caveat(
+        "emulated-clock", "the guest's clock: 1 ns an instruction, and what it slept was skipped"
+    )
+
+
+def private_emulator(version: str, why: str) -> Caveat:
+    """Another QEMU than the installed one ran."""
+    return _caveat("private-emulator", f"{version} was used, a private copy: {why}")
+
+
 def randomised() -> Caveat:
     """The run left on what makes paths vary."""
     return _caveat("randomised", "KASLR and stack-offset randomisation were on")

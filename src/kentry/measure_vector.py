@@ -10,17 +10,13 @@ from pathlib import Path
 from kentry.arch import Arch, find_arch
 from kentry.errors import KernelError, UserError
 from kentry.kernels import config
-from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
-from kentry.kernels.unpack import unpack
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.text import kernel_text
 from kentry.recording import CaseResult, Instruction
 from kentry.targets.target import GuestRun, Options
 from kentry.vector.events import EventCounter, Markers, find_markers
 from kentry.vector.state import state_of
 from kentry.vector.unit import Unit
-
-# The address that an Image's first byte is linked at: riscv's name for it, then arm64's.
-_IMAGE_STARTS = ("_start", "_text")
-_HEADER = 1 << 16  # arm64's, bytes: SEGMENT_ALIGN in arch/arm64/include/asm/memory.h
 
 # Why the probe left a stateful case out: guest/state.c.
 _NO_UNIT = "no-unit"
@@ -57,10 +53,17 @@ def check_options(kernel: Kernel, cases: Sequence[str]) -> None:
     if kernel.config is None:
         return
     arch = find_arch(kernel.arch)
-    options = config.read(kernel.config.read_text(encoding="utf-8", errors="replace"))
     for unit in _units(arch, cases):
-        if options.get(f"CONFIG_{unit.option}", "n") != "y":
-            raise _built_out(kernel, unit)
+        check_built_in(kernel, unit)
+
+
+def check_built_in(kernel: Kernel, unit: Unit) -> None:
+    """KernelError where the kernel's config, if it is known, says that the unit is built out."""
+    if kernel.config is None:
+        return
+    options = config.read(kernel.config.read_text(encoding="utf-8", errors="replace"))
+    if options.get(f"CONFIG_{unit.option}", "n") != "y":
+        raise _built_out(kernel, unit)
 
 
 def check_units(kernel: Kernel, run: GuestRun, options: Options) -> None:
@@ -137,22 +140,7 @@ def with_events(
 
 
 def _markers(kernel: Kernel, arch: Arch) -> Markers:
-    image = unpack(kernel.image.read_bytes(), str(kernel.image)).payload
-    return find_markers(arch.vector, kernel.symbols.names, _text(image, kernel))
-
-
-def _text(image: bytes, kernel: Kernel) -> bytes:
-    """The text of an image that is as it lies in memory; all of another, an ELF file.
-
-    Data may have any encoding in it.  arm64 kernels before 6.2 have no symbol at the image's
-    beginning, which is a header's length before their text.
-    """
-    symbols = kernel.symbols
-    start, end = symbols.address_of(TEXT_START), symbols.address_of(TEXT_END)
-    if image.startswith(b"\x7fELF") or start is None or end is None:
-        return image
-    first = next(filter(None, map(symbols.address_of, _IMAGE_STARTS)), start - _HEADER)
-    return image[start - first : end - first]
+    return find_markers(arch.vector, kernel.symbols.names, kernel_text(kernel).text)
 
 
 def _counted(case: CaseResult, counter: EventCounter) -> CaseResult:

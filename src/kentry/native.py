@@ -21,6 +21,11 @@ def plugin_file() -> Path:
     return _built("kentry.so", "the QEMU plugin", "gcc")
 
 
+def tasks_plugin_file() -> Path:
+    """The QEMU plugin that records tasks; MissingToolError where it was not built."""
+    return _built("tasks.so", "the QEMU plugin for tasks", "gcc")
+
+
 def _built(name: str, what: str, package: str) -> Path:
     file = _FOLDER / name
     if not file.exists():

@@ -19,19 +19,13 @@ from kentry.errors import GuestError, TraceError
 from kentry.kernels.kernel import TEXT_START, Kernel
 from kentry.native import plugin_file, probe_file
 from kentry.progress import Update
-from kentry.run import need
 from kentry.targets.console import explain, read_probe, tail
 from kentry.targets.emulator import Emulator, find_emulator
 from kentry.targets.initramfs import CASES_FILE, build_initramfs
+from kentry.targets.machine import ACCELERATOR, machine_argv, plugin_argument
 from kentry.targets.supervise import Ending, supervise
 from kentry.targets.target import GuestRun, Options
 from kentry.targets.trace import parse_trace
-
-# Address space QEMU may take beyond the guest's memory: its code, 1 GiB of translated
-# code at most, and thread stacks.
-_QEMU_OVERHEAD_MIB = 4096
-# No file QEMU writes (the trace) may grow beyond this.
-_FILE_LIMIT_MIB = 1024
 
 _STEADY = ("nokaslr", "randomize_kstack_offset=off")
 _RANDOM = ("randomize_kstack_offset=on",)
@@ -102,7 +96,7 @@ class QemuTarget:
             "emulator": f"QEMU {emulator.version}",
             "machine": self.arch.machine,
             "cpu": self.arch.cpu_with(options.vector_length),
-            "accelerator": "tcg, one thread, -icount shift=0,sleep=off",
+            "accelerator": ACCELERATOR,
             "memory_mib": options.memory,
             "seed": options.seed,
             "cmdline": " ".join(self._kernel_words(options)),
@@ -134,39 +128,19 @@ class QemuTarget:
         return " ".join([*self._kernel_words(options), "--", *probe])
 
     def _plugin(self, options: Options, inputs: Path, trace: Path) -> str:
-        words = [str(plugin_file()), f"out={trace}", f"traps={inputs}/traps"]
-        if self.arch.firmware:
-            words.append("firmware={:x}-{:x}".format(*self.arch.firmware))
+        words = [f"out={trace}", f"traps={inputs}/traps"]
         if options.check:
             words.append("check=on")
-        # QEMU splits options at commas; a doubled one stands for itself.
-        return ",".join(word.replace(",", ",,") for word in words)
+        return plugin_argument(plugin_file(), self.arch, words)
 
     def _argv(
         self, emulator: Emulator, kernel: Kernel, options: Options, inputs: Path, trace: Path
     ) -> list[str]:
-        mib = 1 << 20
-        limits = [
-            # The guest must not outlive us, whatever ends us.
-            *(need("setpriv", "util-linux"), "--pdeathsig", "KILL", "--"),
-            need("prlimit", "util-linux"),
-            f"--as={(options.memory + _QEMU_OVERHEAD_MIB) * mib}",
-            f"--fsize={_FILE_LIMIT_MIB * mib}",
-            *("--core=0", "--"),
-        ]
+        machine = machine_argv(
+            emulator, self.arch, options.memory, options.vector_length, options.seed
+        )
         return [
-            *limits,
-            *emulator.argv,
-            *("-machine", self.arch.machine, "-cpu"),
-            self.arch.cpu_with(options.vector_length),
-            *("-accel", "tcg,thread=single", "-smp", "1", "-m", f"{options.memory}M"),
-            # Time is counted in instructions and starts at a fixed date: every run alike.
-            *("-icount", "shift=0,sleep=off", "-seed", str(options.seed)),
-            *("-rtc", "base=2020-01-01T00:00:00,clock=vm"),
-            *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-            *("-nic", "none", "-monitor", "none", "-serial", "stdio"),
-            "-sandbox",
-            "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+            *machine,
             *("-kernel", str(kernel.image), "-initrd", f"{inputs}/initramfs"),
             *("-append", self._cmdline(options)),
             *("-plugin", self._plugin(options, inputs, trace)),

@@ -10,7 +10,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -38,10 +38,22 @@ class Ending:
     trouble: str
 
 
+def probing(console: bytes | bytearray) -> str:
+    """What a guest that runs the probe is doing."""
+    return "cases are running" if b"kentry-probe start" in console else "booting"
+
+
 def supervise(
-    argv: Sequence[str], env: Mapping[str, str], timeout: float, update: Update
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    timeout: float,
+    update: Update,
+    doing: Callable[[bytes | bytearray], str] = probing,
 ) -> Ending:
-    """Runs `argv` for at most `timeout` seconds; its process group is gone on return."""
+    """Runs `argv` for at most `timeout` seconds; its process group is gone on return.
+
+    `doing` says in words what the guest does, from its console so far.
+    """
     log.info("$ %s", command_line(argv, env))
     process = subprocess.Popen(
         argv,
@@ -52,12 +64,17 @@ def supervise(
         start_new_session=True,
     )
     try:
-        return _watch(process, timeout, update)
+        return _watch(process, timeout, update, doing)
     finally:
         _end(process)
 
 
-def _watch(process: subprocess.Popen[bytes], timeout: float, update: Update) -> Ending:
+def _watch(
+    process: subprocess.Popen[bytes],
+    timeout: float,
+    update: Update,
+    doing: Callable[[bytes | bytearray], str],
+) -> Ending:
     assert process.stdout is not None and process.stderr is not None
     console, words = bytearray(), bytearray()
     deadline = time.monotonic() + timeout
@@ -68,7 +85,7 @@ def _watch(process: subprocess.Popen[bytes], timeout: float, update: Update) -> 
         while selector.get_map() and not clause:
             for key, _ in selector.select(_POLL_SECONDS):
                 _read(selector, key)
-            update(None, _now(console))
+            update(None, doing(console))
             if len(console) > _CONSOLE_LIMIT_BYTES:
                 clause = f"it printed more than {_CONSOLE_LIMIT_BYTES >> 20} MiB and was stopped"
             elif time.monotonic() > deadline:
@@ -86,10 +103,6 @@ def _read(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
         key.data.extend(chunk)
     else:
         selector.unregister(pipe)
-
-
-def _now(console: bytearray) -> str:
-    return "cases are running" if b"kentry-probe start" in console else "booting"
 
 
 def _status_clause(status: int) -> str:

@@ -57,18 +57,26 @@ class VectorSide:
 
     `switch` is the function in which one task's stack is left for another's; `alignment` the
     bytes an instruction's address is a multiple of; `unmodelled` what may be asked for and no
-    emulator has, by unit or by unit and length, with a sentence each.
+    emulator has, by unit or by unit and length, with a sentence each.  `policies` are what Linux
+    does about the state of a task that does not use it any more, each from the release on that
+    it names; `trap_classes` the exceptions that a first use may be (ESR_EL1.EC, scause).
     """
 
     units: tuple[Unit, ...]
     markers: tuple[Marker, ...]
     switch: str
     alignment: int
+    policies: tuple[tuple[tuple[int, int], str], ...]
+    trap_classes: tuple[int, ...] = ()
     unmodelled: Mapping[str, str] = field(default_factory=dict)
 
     def unit(self, name: str) -> Unit | None:
         """The unit of that name."""
         return next((unit for unit in self.units if unit.name == name), None)
+
+    def policy_of(self, release: tuple[int, int]) -> str:
+        """The policy of Linux of that release."""
+        return max(row for row in self.policies if row[0] <= release)[1]
 
     def bits(self, state: State) -> int:
         """The vector length of a state: its own, or that which the cpu model has."""
@@ -148,6 +156,9 @@ ARM64 = VectorSide(
     ),
     switch="cpu_switch_to",
     alignment=4,
+    # 8c845e273104 ("arm64/sve: Leave SVE enabled on syscall if we don't context switch"), 6.2.
+    policies=(((0, 0), "drop-each-syscall"), ((6, 2), "drop-on-load")),
+    trap_classes=(0x19, 0x1D),  # SVE, SME: arch/arm64/include/asm/esr.h
 )
 
 RISCV64 = VectorSide(
@@ -177,6 +188,8 @@ RISCV64 = VectorSide(
     ),
     switch="__switch_to",
     alignment=2,
+    policies=(((0, 0), "discard"),),
+    trap_classes=(2,),  # illegal instruction
 )
 
 
@@ -201,6 +214,7 @@ X86_64 = VectorSide(
     ),
     switch="__switch_to_asm",
     alignment=1,
+    policies=(((0, 0), "eager"),),
     unmodelled={
         "amx": "QEMU's software emulation has no AMX, up to 11.1",
         "avx512": "QEMU's software emulation has no AVX-512, up to 11.1",

@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The tasks plugin: what every task does that a policy about its vector state turns on.
+ *
+ * Arguments: out=FILE (events.h), hooks=FILE (lines "KIND ADDRESS" and "offset FIELD BYTES",
+ * see take_line()), firmware=START-END (as for kentry.c), from=mark or from=exec (record from the runner's mark to its other mark,
+ * or from the first exec of a program on).
+ *
+ * Kernel and user are told apart by the program counter's top bit, as in kentry.c.  Generated
+ * code looks at a word, IN_USER_MODE, at the beginning of every block: a block on the other
+ * side than the last one is an entry or a return, whatever instruction led there.  Vector
+ * instructions are seen in user code, so what is recorded of them does not depend on what the
+ * running kernel lets through or traps.
+ *
+ * Time: the guest's own clock, whenever kernel or program reads it; between two readings, one
+ * nanosecond an instruction, as -icount shift=0 has it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../guest/marks.h"
+#include "api.h"
+#include "events.h"
+#include "isa.h"
+#include "tasks_isa.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define MAX_HOOKS 4096
+#define TASK_SLOTS 4096
+#define RUNNING 0 /* TASK_RUNNING, include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
+#define IDLE 0 /* the idle task's id */
+#define NS_A_SECOND 1000000000ull
+
+enum hook_kind {
+	HOOK_SWITCH,
+	HOOK_FORK,
+	HOOK_EXEC,
+	HOOK_EVENT, /* EVENT + the event's number: nothing but that it happened */
+	HOOK_SYSCALL,
+	HOOK_INTERRUPT,
+};
+
+struct hook {
+	uint64_t address;
+	enum hook_kind kind;
+	int event;
+};
+
+enum field { FIELD_STATE, FIELD_FLAGS, FIELD_PID, FIELD_COMM, FIELDS };
+static const char *const field_names[FIELDS] = { "__state", "flags", "pid", "comm" };
+
+static const struct isa *isa;
+static const struct tasks_isa *entries;
+static void *reg_argument[2], *reg_number, *reg_cause, *reg_streaming;
+
+static struct hook hooks[MAX_HOOKS];
+static int n_hooks;
+static long offsets[FIELDS] = { -1, -1, -1, -1 };
+
+static int from_mark;
+static uint64_t firmware_start, firmware_end;
+static int recording;
+
+static struct task *table[TASK_SLOTS];
+static uint32_t n_tasks;
+static struct task *current;
+
+static uint64_t first_use, first_use_sme; /* instructions */
+static uint64_t clock_ns, clock_instructions, ns_a_tick;
+static uint64_t clock_pending; /* where the block behind a reading begins */
+static char pending_low[8], pending_high[8];
+
+static uint64_t instructions(void)
+{
+	return api_counter(COUNT_ALL);
+}
+
+static struct moment at(uint64_t when)
+{
+	return (struct moment){ when, clock_ns + (when - clock_instructions) };
+}
+
+static struct moment now(void)
+{
+	return at(instructions());
+}
+
+static void record(int event, int64_t argument)
+{
+	if (recording && current)
+		events_record(now(), current, event, argument);
+}
+
+/* --- tasks ------------------------------------------------------------ */
+
+static uint64_t read_field(uint64_t address, enum field field, size_t length)
+{
+	uint64_t value = 0;
+
+	api_read_memory(address + (uint64_t)offsets[field], &value, length);
+	return value;
+}
+
+static void read_name(struct task *task)
+{
+	char name[NAME_LENGTH] = "";
+
+	if (api_read_memory(task->address + (uint64_t)offsets[FIELD_COMM], name, sizeof(name)))
+		events_name(task, name);
+}
+
+static struct task **slot_of(uint64_t address)
+{
+	/* task_structs are some kilobytes each, aligned to 64 bytes. */
+	return &table[(address >> 6 ^ address >> 18) % TASK_SLOTS];
+}
+
+static struct task *new_task(uint64_t address, int64_t parent)
+{
+	struct task *task = calloc(1, sizeof(*task)), **slot = slot_of(address);
+	int32_t pid = (int32_t)read_field(address, FIELD_PID, 4);
+
+	if (!task) {
+		fprintf(stderr, "kentry plugin: out of memory\n");
+		exit(1);
+	}
+	task->address = address;
+	/* pid 0 is the idle task, which was never forked. */
+	task->id = pid ? ++n_tasks : IDLE;
+	task->next = *slot;
+	*slot = task;
+	events_task(task, parent, pid, !!(read_field(address, FIELD_FLAGS, 4) & PF_KTHREAD));
+	read_name(task);
+	return task;
+}
+
+static struct task *find_task(uint64_t address)
+{
+	for (struct task *task = *slot_of(address); task; task = task->next)
+		if (task->address == address)
+			return task;
+	return new_task(address, -1);
+}
+
+/* The memory of one that is gone was given to another. */
+static void forget_task(uint64_t address)
+{
+	for (struct task *task = *slot_of(address); task; task = task->next)
+		if (task->address == address)
+			task->address = 0;
+}
+
+static void on_switch(unsigned int vcpu, void *data)
+{
+	struct task *previous = find_task(api_read_register(reg_argument[0]));
+	struct task *next = find_task(api_read_register(reg_argument[1]));
+	int blocked = read_field(previous->address, FIELD_STATE, 4) != RUNNING;
+
+	(void)vcpu;
+	(void)data;
+	current = previous;
+	read_name(previous);
+	record(blocked ? EVENT_SWITCH_BLOCKED : EVENT_SWITCH_PREEMPTED, next->id);
+	current = next;
+}
+
+static void on_fork(unsigned int vcpu, void *data)
+{
+	uint64_t address = api_read_register(reg_argument[0]);
+	struct task *child;
+
+	(void)vcpu;
+	(void)data;
+	forget_task(address);
+	child = new_task(address, current ? (int64_t)current->id : -1);
+	record(EVENT_FORK, child->id);
+}
+
+static void begin_recording(void)
+{
+	recording = 1;
+	events_begin(now());
+}
+
+static void on_exec(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	if (!from_mark && !recording)
+		begin_recording();
+	record(EVENT_EXEC, 0);
+}
+
+static void on_event(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	record((int)(uintptr_t)data, 0);
+}
+
+/* --- entries and returns ---------------------------------------------- */
+
+static struct entry entry_at(uint64_t address)
+{
+	if (entries->entry)
+		return entries->entry(address, api_read_register(reg_cause));
+	for (int i = 0; i < n_hooks; i++)
+		if (hooks[i].address == address && hooks[i].kind == HOOK_SYSCALL)
+			return (struct entry){ ENTRY_SYSCALL, 0 };
+		else if (hooks[i].address == address && hooks[i].kind == HOOK_INTERRUPT)
+			return (struct entry){ ENTRY_INTERRUPT, 0 };
+	return (struct entry){ ENTRY_FAULT, -1 };
+}
+
+static void record_use(enum counter counter, int event, uint64_t when)
+{
+	uint64_t uses = api_counter(counter);
+
+	if (!uses)
+		return;
+	api_set_counter(counter, 0);
+	if (recording && current)
+		events_record(at(when), current, event, (int64_t)uses);
+}
+
+static void record_streaming(void)
+{
+	uint32_t svcr = (uint32_t)api_read_register(reg_streaming) & 3;
+
+	if (svcr == current->svcr)
+		return;
+	current->svcr = svcr;
+	record(EVENT_SVCR, svcr);
+}
+
+/* What the task did since it last returned, in the order of the first times. */
+static void record_uses(void)
+{
+	int sme = api_counter(COUNT_SME) != 0;
+
+	if (sme && first_use_sme < first_use) {
+		record_use(COUNT_SME, EVENT_USE_SME, first_use_sme);
+		record_use(COUNT_VECTOR, EVENT_USE, first_use);
+	} else {
+		record_use(COUNT_VECTOR, EVENT_USE, first_use);
+		record_use(COUNT_SME, EVENT_USE_SME, first_use_sme);
+	}
+	if (current && reg_streaming && (sme || current->svcr))
+		record_streaming();
+}
+
+static void on_entry(unsigned int vcpu, void *data)
+{
+	struct entry entry = entry_at((uint64_t)(uintptr_t)data);
+
+	(void)vcpu;
+	api_set_counter(IN_USER_MODE, 0);
+	record_uses();
+	record((int)entry.kind,
+	       entry.kind == ENTRY_SYSCALL ? (int32_t)api_read_register(reg_number) : entry.class);
+}
+
+static void on_return(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	api_set_counter(IN_USER_MODE, 1);
+	api_set_counter(COUNT_VECTOR, 0);
+	api_set_counter(COUNT_SME, 0);
+	record(EVENT_EXIT, 0);
+}
+
+static void on_first_use(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	first_use = instructions();
+}
+
+static void on_first_use_sme(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	first_use_sme = instructions();
+}
+
+/* --- the runner's marks ----------------------------------------------- */
+
+static void on_mark(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	if ((uintptr_t)data == MARK_TRACE_BEGIN && from_mark && !recording)
+		begin_recording();
+	else if ((uintptr_t)data == MARK_TRACE_END)
+		recording = 0;
+}
+
+/* --- the clock -------------------------------------------------------- */
+
+struct clock_registers {
+	void *low, *high;
+};
+
+static void on_clock(unsigned int vcpu, void *data)
+{
+	const struct clock_registers *from = data;
+	uint64_t ticks = api_read_register(from->low);
+	uint64_t ns, when = instructions();
+
+	(void)vcpu;
+	if (from->high)
+		ticks |= api_read_register(from->high) << 32;
+	ns = ticks * ns_a_tick;
+	/* A clock of coarse ticks lags behind the instructions. */
+	if (ns > clock_ns + (when - clock_instructions)) {
+		clock_ns = ns;
+		clock_instructions = when;
+	}
+}
+
+static void read_clock_before(struct qemu_plugin_insn *insn, const char *low, const char *high)
+{
+	struct clock_registers *from = calloc(1, sizeof(*from));
+
+	if (!from)
+		return;
+	from->low = api_find_register(low);
+	from->high = *high ? api_find_register(high) : NULL;
+	if (from->low)
+		api_call_on_exec_reading(insn, on_clock, from);
+}
+
+/* --- instrumenting ---------------------------------------------------- */
+
+static int by_address(const void *a, const void *b)
+{
+	const struct hook *one = a, *other = b;
+
+	return (one->address > other->address) - (one->address < other->address);
+}
+
+static void instrument_hooks(struct qemu_plugin_insn *insn, uint64_t address)
+{
+	static const insn_callback callbacks[] = { on_switch, on_fork, on_exec, on_event };
+	struct hook wanted = { .address = address };
+	struct hook *hook = bsearch(&wanted, hooks, (size_t)n_hooks, sizeof(*hooks), by_address);
+
+	if (!hook)
+		return;
+	while (hook > hooks && hook[-1].address == address)
+		hook--;
+	for (; hook < hooks + n_hooks && hook->address == address; hook++)
+		if (hook->kind <= HOOK_EVENT)
+			api_call_on_exec_reading(insn, callbacks[hook->kind],
+						 (void *)(uintptr_t)hook->event);
+}
+
+static void instrument_user(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t length)
+{
+	int mark = isa->mark(bytes, length);
+
+	if (mark >= 0)
+		api_call_on_exec(insn, on_mark, (void *)(uintptr_t)mark);
+	switch (entries->vector(bytes, length)) {
+	case VECTOR_NONE:
+		break;
+	case VECTOR_PLAIN:
+		api_call_on_exec_if(insn, on_first_use, COUNT_VECTOR, 0);
+		api_add_on_exec(insn, COUNT_VECTOR);
+		break;
+	case VECTOR_SME:
+		api_call_on_exec_if(insn, on_first_use_sme, COUNT_SME, 0);
+		api_add_on_exec(insn, COUNT_SME);
+		break;
+	}
+}
+
+/* Neither: firmware, and the kernel before it runs at its own addresses. */
+static int is_aside(uint64_t address)
+{
+	return !(address >> 63) &&
+	       (!current || (address >= firmware_start && address < firmware_end));
+}
+
+static void on_translation(struct qemu_plugin_tb *tb)
+{
+	size_t count = api_tb_insns(tb);
+	uint64_t start = api_insn_address(api_tb_insn(tb, 0));
+	int kernel = (int)(start >> 63);
+
+	if (!is_aside(start))
+		api_call_on_tb_if(tb, kernel ? on_entry : on_return, IN_USER_MODE, kernel,
+				  (void *)(uintptr_t)start);
+	for (size_t i = 0; i < count; i++) {
+		struct qemu_plugin_insn *insn = api_tb_insn(tb, i);
+		uint64_t address = api_insn_address(insn);
+		uint8_t bytes[INSN_MAX_BYTES];
+		size_t length = api_insn_bytes(insn, bytes, sizeof(bytes));
+		char low[8], high[8];
+
+		if (clock_pending == address)
+			read_clock_before(insn, pending_low, pending_high);
+		if (entries->reads_clock(bytes, length, low, high)) {
+			clock_pending = address + length;
+			memcpy(pending_low, low, sizeof(low));
+			memcpy(pending_high, high, sizeof(high));
+		}
+		if (kernel)
+			instrument_hooks(insn, address);
+		else
+			instrument_user(insn, bytes, length);
+		api_add_on_exec(insn, COUNT_ALL);
+	}
+}
+
+static void on_vcpu(void)
+{
+	void *frequency = entries->clock_frequency ? api_find_register(entries->clock_frequency)
+						   : NULL;
+	uint64_t hz = frequency ? api_read_register(frequency) : entries->clock_hz;
+
+	ns_a_tick = hz ? NS_A_SECOND / hz : 1;
+	for (int i = 0; i < 2; i++)
+		reg_argument[i] = api_find_register(entries->arguments[i]);
+	reg_number = api_find_register(entries->syscall_number);
+	reg_cause = entries->cause ? api_find_register(entries->cause) : NULL;
+	reg_streaming = entries->streaming ? api_find_register(entries->streaming) : NULL;
+	if (!reg_argument[0] || !reg_argument[1] || !reg_number || (entries->cause && !reg_cause)) {
+		fprintf(stderr, "kentry plugin: this QEMU does not show the registers needed\n");
+		exit(1);
+	}
+}
+
+static void on_exit_of_qemu(void)
+{
+	events_close(now());
+}
+
+/* --- arguments -------------------------------------------------------- */
+
+static int add_hook(enum hook_kind kind, uint64_t address, int event)
+{
+	if (n_hooks == MAX_HOOKS)
+		return -1;
+	hooks[n_hooks++] = (struct hook){ address, kind, event };
+	return 0;
+}
+
+static int take_offset(const char *name, long bytes)
+{
+	for (int i = 0; i < FIELDS; i++)
+		if (!strcmp(name, field_names[i])) {
+			offsets[i] = bytes;
+			return 0;
+		}
+	return -1;
+}
+
+/*
+ * "offset FIELD BYTES" of struct task_struct, or "KIND ADDRESS": switch, fork, exec,
+ * syscall, interrupt, or the number of an event that has no argument.
+ */
+static int take_line(const char *line)
+{
+	static const char *const kinds[] = { "switch", "fork", "exec", "", "syscall", "interrupt" };
+	char word[32];
+	uint64_t address;
+	long bytes;
+	int event;
+
+	if (sscanf(line, "offset %31s %ld", word, &bytes) == 2)
+		return take_offset(word, bytes);
+	if (sscanf(line, "%d %" SCNx64, &event, &address) == 2)
+		return add_hook(HOOK_EVENT, address, event);
+	if (sscanf(line, "%31s %" SCNx64, word, &address) != 2)
+		return -1;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(word, kinds[i]))
+			return add_hook((enum hook_kind)i, address, 0);
+	return -1;
+}
+
+static int read_hooks(const char *file)
+{
+	FILE *in = fopen(file, "r");
+	char line[128];
+	int err = 0;
+
+	if (!in) {
+		fprintf(stderr, "kentry plugin: cannot read hooks=%s\n", file);
+		return -1;
+	}
+	while (!err && fgets(line, sizeof(line), in))
+		err = take_line(line);
+	fclose(in);
+	if (err)
+		fprintf(stderr, "kentry plugin: hooks=%s: not understood, or over %d: %s", file,
+			MAX_HOOKS, line);
+	qsort(hooks, (size_t)n_hooks, sizeof(*hooks), by_address);
+	return err;
+}
+
+static int take_argument(const char *argument, const char **out)
+{
+	if (!strncmp(argument, "out=", 4)) {
+		*out = argument + 4;
+		return 0;
+	}
+	if (!strncmp(argument, "hooks=", 6))
+		return read_hooks(argument + 6);
+	if (!strcmp(argument, "from=mark") || !strcmp(argument, "from=exec")) {
+		from_mark = !strcmp(argument, "from=mark");
+		return 0;
+	}
+	if (sscanf(argument, "firmware=%" SCNx64 "-%" SCNx64, &firmware_start, &firmware_end) == 2)
+		return 0;
+	fprintf(stderr, "kentry plugin: unknown argument %s\n", argument);
+	return -1;
+}
+
+static int check_arguments(const char *out)
+{
+	for (int i = 0; i < FIELDS; i++)
+		if (offsets[i] < 0) {
+			fprintf(stderr, "kentry plugin: no offset of %s\n", field_names[i]);
+			return -1;
+		}
+	if (!out || events_open(out)) {
+		fprintf(stderr, "kentry plugin: cannot write out=%s\n", out ? out : "");
+		return -1;
+	}
+	return 0;
+}
+
+EXPORT int qemu_plugin_install(plugin_id id, const qemu_info *info, int argc, char **argv)
+{
+	const char *out = NULL;
+
+	for (int i = 0; i < argc; i++)
+		if (take_argument(argv[i], &out))
+			return -1;
+	isa = isa_find(info->target_name);
+	entries = tasks_isa_find(info->target_name);
+	if (!isa || !entries || !info->system_emulation || info->system.smp_vcpus != 1) {
+		fprintf(stderr,
+			"kentry plugin: needs an x86_64, aarch64 or riscv64 machine with one vCPU\n");
+		return -1;
+	}
+	if (check_arguments(out) || api_install(id, info) || api_install_reading(on_vcpu))
+		return -1;
+	api_start(on_translation, on_exit_of_qemu);
+	return 0;
+}

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where the members of a kernel's structures are, from the type information in its image.
+
+BTF (Documentation/bpf/btf.rst) is what CONFIG_DEBUG_INFO_BTF puts there, as distributions do;
+pahole reads it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import tempfile
+from collections.abc import Sequence
+
+from kentry.errors import KernelError
+from kentry.run import need, run
+
+# struct btf_header: magic 0xeb9f, version 1, flags 0, its own length 24; little endian.
+_MAGIC = bytes.fromhex("9feb010018000000")
+# Offset and length of the types, and of the strings, counted from the header's end.
+_SECTIONS = struct.Struct("<IIII")
+_HEADER_BYTES = 24
+
+# What makes a kernel have it.
+OPTION = "DEBUG_INFO_BTF"
+
+
+def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -> dict[str, int]:
+    """Bytes from the beginning of `struct name` to each of `members`.
+
+    `image` is the uncompressed kernel, `spec` what the user calls it.  KernelError where it has
+    no type information or the structure no such member.
+    """
+    blob = _find(image)
+    if not blob:
+        raise KernelError(
+            f"{spec} has no type information, so its tasks cannot be told apart.",
+            f"Use a kernel with CONFIG_{OPTION}=y: Debian's, or one built with --config userland.",
+        )
+    with tempfile.NamedTemporaryFile(prefix="kentry-", suffix=".btf") as file:
+        file.write(blob)
+        file.flush()
+        try:
+            text = run([need("pahole", "dwarves"), "-C", name, file.name]).stdout
+        except subprocess.CalledProcessError as err:
+            raise KernelError(
+                f"The type information of {spec} cannot be read.", "", err.stderr.strip()
+            ) from err
+    found = {member: _offset(text, member) for member in members}
+    missing = [member for member, offset in found.items() if offset is None]
+    if missing:
+        raise KernelError(f"struct {name} of {spec} has no {missing[0]}.")
+    return {member: offset for member, offset in found.items() if offset is not None}
+
+
+def _find(image: bytes) -> bytes:
+    """The longest BTF blob of an image: a module's or a test's are short."""
+    longest = b""
+    at = image.find(_MAGIC)
+    while at >= 0:
+        _, types, strings_at, strings = _SECTIONS.unpack_from(image, at + len(_MAGIC))
+        length = _HEADER_BYTES + strings_at + strings
+        if types <= strings_at and at + length <= len(image) and length > len(longest):
+            longest = image[at : at + length]
+        at = image.find(_MAGIC, at + 1)
+    return longest
+
+
+def _offset(text: str, member: str) -> int | None:
+    # One tab: a member of the structure itself, "TYPE NAME[N]; /* OFFSET SIZE */".
+    row = rf"^\t\S[^\t]*?\b{re.escape(member)}(?:\[\d+\])*;\s+/\*\s+(\d+)\s"
+    found = re.search(row, text, re.MULTILINE)
+    return int(found[1]) if found else None

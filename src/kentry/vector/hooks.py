@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where in a kernel the tasks plugin looks: addresses of functions and of marker instructions.
+
+A hook is a kind or an event's number, and an address: plugin/tasks.c, take_line().  The
+functions are global ones that every architecture has had since Linux 6.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kentry.arch import Arch
+from kentry.kernels.btf import member_offsets
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.text import KernelText, kernel_text
+from kentry.path.symbols import base_name
+from kentry.vector.trace import Event
+from kentry.vector.unit import Marker
+
+_WORD = 4  # bytes of an arm64 instruction
+
+_TASK_MEMBERS = ("__state", "flags", "pid", "comm")
+
+# wake_up_new_task: kernel/fork.c calls it with the new task, when that has its pid and name.
+# begin_new_exec: fs/exec.c; past it the old program cannot come back.
+_FUNCTIONS = (
+    (re.compile(r"entry_SYSCALL_64"), "syscall"),
+    (re.compile(r"wake_up_new_task"), "fork"),
+    (re.compile(r"begin_new_exec"), "exec"),
+    (re.compile(r"do_exit"), Event.DIE),
+    (re.compile(r"signal_setup_done"), Event.SIGNAL),
+    (re.compile(r"__\w+_sys_rt_sigreturn"), Event.SIGRETURN),
+    (re.compile(r"kernel_(neon|vector|fpu)_end"), Event.KERNEL_USE_END),
+)
+
+# The markers of a unit, as the traced kernel's acts.
+_ACTS = {
+    "trap": Event.SEEN_TRAP,
+    "flush": Event.SEEN_FLUSH,
+    "discard": Event.SEEN_FLUSH,
+    "drop": Event.SEEN_DROP,
+    "save": Event.SEEN_SAVE,
+    "restore": Event.SEEN_RESTORE,
+    "fpsimd-save": Event.SEEN_SMALL_SAVE,
+    "fpsimd-restore": Event.SEEN_SMALL_RESTORE,
+    "smstop": Event.SEEN_SMSTOP,
+    "sme-trap": Event.SEEN_SME_TRAP,
+    "za-save": Event.SEEN_ZA_SAVE,
+    "za-restore": Event.SEEN_ZA_RESTORE,
+    "kernel-use": Event.KERNEL_USE,
+}
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What the plugin is told: its lines, and the events that can be seen with them."""
+
+    lines: tuple[str, ...]
+    events: frozenset[Event]
+
+
+def find_hooks(kernel: Kernel, arch: Arch) -> Hooks:
+    """The hooks of a kernel.
+
+    Raises KernelError where it has no type information, or its image cannot be read.
+    """
+    text = kernel_text(kernel)
+    offsets = member_offsets(text.image, "task_struct", _TASK_MEMBERS, kernel.spec)
+    lines = [f"offset {name} {offset}" for name, offset in offsets.items()]
+    lines += _functions(kernel, arch)
+    acts = set()
+    for marker in arch.vector.markers:
+        act = _ACTS.get(marker.event)
+        found = list(_places(marker, kernel, text, arch)) if act else []
+        if act and found:
+            lines += [f"{act.value} {address:x}" for address in found]
+            acts.add(act)
+    return Hooks(tuple(lines), frozenset(acts))
+
+
+def _functions(kernel: Kernel, arch: Arch) -> Iterator[str]:
+    """A line for every function that is a hook by its name, of the kernel and of `arch`."""
+    for symbol in kernel.symbols:
+        if symbol.name == arch.vector.switch:
+            yield f"switch {symbol.address:x}"
+        for pattern, kind in _FUNCTIONS:
+            if pattern.fullmatch(symbol.name):
+                word = kind.value if isinstance(kind, Event) else kind
+                yield f"{word} {symbol.address:x}"
+        for trap in arch.traps:
+            if trap.kind == "irq" and trap.symbol.fullmatch(symbol.name):
+                yield f"interrupt {symbol.address + trap.offset:x}"
+
+
+def _places(marker: Marker, kernel: Kernel, text: KernelText, arch: Arch) -> Iterator[int]:
+    """The addresses of a marker's instructions, or of the functions that it names."""
+    if marker.symbol:
+        for symbol in kernel.symbols:
+            if marker.symbol.fullmatch(symbol.name):
+                yield symbol.address
+        return
+    assert marker.code is not None
+    behind = marker.behind.pattern if marker.behind else b""
+    pattern = re.compile(behind + marker.code.pattern, re.DOTALL)
+    # The instruction behind which a marker stands is a whole word.
+    skip = _WORD if behind else 0
+    for address in text.places(pattern, arch.vector.alignment):
+        symbol_at = kernel.symbols.at(address + skip)
+        name = base_name(symbol_at.name) if symbol_at else ""
+        if not (marker.outside and marker.outside.fullmatch(name)):
+            yield address + skip
