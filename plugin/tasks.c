@@ -37,6 +37,7 @@
 enum hook_kind {
 	HOOK_SWITCH,
 	HOOK_FORK,
+	HOOK_BORN,
 	HOOK_EXEC,
 	HOOK_EVENT, /* EVENT + the event's number: nothing but that it happened */
 	HOOK_SYSCALL,
@@ -118,31 +119,48 @@ static struct task **slot_of(uint64_t address)
 	return &table[(address >> 6 ^ address >> 18) % TASK_SLOTS];
 }
 
-static struct task *new_task(uint64_t address, int64_t parent)
+static struct task *add_task(uint64_t address, uint32_t id)
 {
 	struct task *task = calloc(1, sizeof(*task)), **slot = slot_of(address);
-	int32_t pid = (int32_t)read_field(address, FIELD_PID, 4);
 
 	if (!task) {
 		fprintf(stderr, "kentry plugin: out of memory\n");
 		exit(1);
 	}
 	task->address = address;
-	/* pid 0 is the idle task, which was never forked. */
-	task->id = pid ? ++n_tasks : IDLE;
+	task->id = id;
 	task->next = *slot;
 	*slot = task;
-	events_task(task, parent, pid, !!(read_field(address, FIELD_FLAGS, 4) & PF_KTHREAD));
-	read_name(task);
 	return task;
 }
 
-static struct task *find_task(uint64_t address)
+static void introduce(struct task *task, int64_t parent)
+{
+	uint64_t flags = read_field(task->address, FIELD_FLAGS, 4);
+
+	events_task(task, parent, (int32_t)read_field(task->address, FIELD_PID, 4),
+		    !!(flags & PF_KTHREAD));
+	read_name(task);
+}
+
+static struct task *known_task(uint64_t address)
 {
 	for (struct task *task = *slot_of(address); task; task = task->next)
 		if (task->address == address)
 			return task;
-	return new_task(address, -1);
+	return NULL;
+}
+
+static struct task *find_task(uint64_t address)
+{
+	struct task *task = known_task(address);
+
+	if (!task) {
+		/* pid 0 is the idle task, which was never forked. */
+		task = add_task(address, read_field(address, FIELD_PID, 4) ? ++n_tasks : IDLE);
+		introduce(task, -1);
+	}
+	return task;
 }
 
 /* The memory of one that is gone was given to another. */
@@ -167,16 +185,25 @@ static void on_switch(unsigned int vcpu, void *data)
 	current = next;
 }
 
+/* The parent's state is saved and copied; the child has no pid yet. */
 static void on_fork(unsigned int vcpu, void *data)
 {
 	uint64_t address = api_read_register(reg_argument[0]);
-	struct task *child;
 
 	(void)vcpu;
 	(void)data;
 	forget_task(address);
-	child = new_task(address, current ? (int64_t)current->id : -1);
-	record(EVENT_FORK, child->id);
+	record(EVENT_FORK, add_task(address, ++n_tasks)->id);
+}
+
+static void on_born(unsigned int vcpu, void *data)
+{
+	struct task *child = known_task(api_read_register(reg_argument[0]));
+
+	(void)vcpu;
+	(void)data;
+	if (child)
+		introduce(child, current ? (int64_t)current->id : -1);
 }
 
 static void begin_recording(void)
@@ -343,7 +370,7 @@ static int by_address(const void *a, const void *b)
 
 static void instrument_hooks(struct qemu_plugin_insn *insn, uint64_t address)
 {
-	static const insn_callback callbacks[] = { on_switch, on_fork, on_exec, on_event };
+	static const insn_callback callbacks[] = { on_switch, on_fork, on_born, on_exec, on_event };
 	struct hook wanted = { .address = address };
 	struct hook *hook = bsearch(&wanted, hooks, (size_t)n_hooks, sizeof(*hooks), by_address);
 
@@ -459,12 +486,13 @@ static int take_offset(const char *name, long bytes)
 }
 
 /*
- * "offset FIELD BYTES" of struct task_struct, or "KIND ADDRESS": switch, fork, exec,
+ * "offset FIELD BYTES" of struct task_struct, or "KIND ADDRESS": switch, fork, born, exec,
  * syscall, interrupt, or the number of an event that has no argument.
  */
 static int take_line(const char *line)
 {
-	static const char *const kinds[] = { "switch", "fork", "exec", "", "syscall", "interrupt" };
+	static const char *const kinds[] = { "switch", "fork",	  "born",     "exec",
+					     "",       "syscall", "interrupt" };
 	char word[32];
 	uint64_t address;
 	long bytes;

@@ -53,7 +53,8 @@ class Arch:
     of the entry code written in assembly, `handlers` those of system call handlers, `calls` the
     disassembly of instructions that call, `linking` that of what was linked.  `kbuild` is ARCH=
     of the kernel's makefiles, `source_folder` the folder below arch/, `boot_target` what make
-    makes for -kernel, and `build_headers` maps headers that programs of its build include to
+    makes for -kernel, `cores` are QEMU's models of real cores by their vector length, for
+    core_with(), and `build_headers` maps headers that programs of its build include to
     Debian's packages.
     """
 
@@ -85,11 +86,22 @@ class Arch:
     boot_target: str
     vector: VectorSide
     build_headers: dict[str, str] = field(default_factory=dict)
+    cores: dict[int, str] = field(default_factory=dict)
 
     def cpu_with(self, length: int | None = None) -> str:
         """QEMU's cpu model with vectors of `length` bits, or of its own length."""
         bits = length or self.vector.units[0].lengths[0]
         return self.cpu.format(vl=bits, vq=bits // 128)
+
+    def core_with(self, length: int | None = None) -> str:
+        """As cpu_with(), but the model of a core people have, where there is one.
+
+        User space looks at what a cpu has: with everything QEMU emulates, glibc's memcpy takes
+        neither of arm64's vector instructions but those of FEAT_MOPS, which no core with SVE of
+        2022 to 2024 has.
+        """
+        bits = length or self.vector.units[0].lengths[0]
+        return self.cores.get(bits, self.cpu_with(length))
 
 
 _X86_64 = Arch(
@@ -247,6 +259,7 @@ _ARM64 = Arch(
     source_folder="arm64",
     boot_target="Image",
     vector=unit.ARM64,
+    cores={128: "neoverse-n2,pauth-impdef=on", 256: "neoverse-v1,pauth-impdef=on"},
 )
 
 _RISCV64 = Arch(

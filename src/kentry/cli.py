@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from types import FrameType
 
 from kentry import __version__
-from kentry.commands import ablate, annotate, diff, doctor, record, series
+from kentry.commands import ablate, annotate, diff, doctor, record, series, vector
 from kentry.errors import KentryError, UserError
 from kentry.progress import printable, set_quiet
 
-COMMANDS = (record, diff, series, ablate, annotate, doctor)
+COMMANDS = (record, diff, series, ablate, annotate, vector, doctor)
 
 log = logging.getLogger("kentry")
 

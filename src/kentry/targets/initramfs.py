@@ -10,10 +10,14 @@ that would differ from run to run.
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 _CONSOLE = (5, 1)  # major, minor: Documentation/admin-guide/devices.txt
+
+# A size is eight hexadecimal digits.
+MOST_FILE_BYTES = (1 << 32) - 1
 
 
 # Where the probe finds the names of its cases, a line each: a kernel's command line has room for
@@ -21,29 +25,61 @@ _CONSOLE = (5, 1)  # major, minor: Documentation/admin-guide/devices.txt
 CASES_FILE = "/cases"
 
 
+@dataclass(frozen=True)
+class Entry:
+    """One name in an archive: what stat() is to say of it, `size` bytes of content.
+
+    Entries with the same `inode` are links to one file, whose content comes with the first of
+    them; `links` is how many there are.  `device` is a device's major and minor number, `mtime`
+    in seconds since 1970.
+    """
+
+    name: str
+    inode: int
+    mode: int
+    size: int = 0
+    device: tuple[int, int] = (0, 0)
+    uid: int = 0
+    gid: int = 0
+    links: int = 1
+    mtime: int = 0
+
+
 def build_initramfs(probe: Path, cases: Sequence[str]) -> bytes:
     """The archive; the same bytes for the same probe and cases."""
     names = "".join(f"{name}\n" for name in cases).encode()
-    entries = (
+    files = (
         ("dev", stat.S_IFDIR | 0o755, b"", (0, 0)),
         ("dev/console", stat.S_IFCHR | 0o600, b"", _CONSOLE),
         (CASES_FILE.strip("/"), stat.S_IFREG | 0o444, names, (0, 0)),
         ("init", stat.S_IFREG | 0o755, probe.read_bytes(), (0, 0)),
-        ("TRAILER!!!", 0, b"", (0, 0)),
     )
     return b"".join(
-        _entry(inode, name, mode, data, device)
-        for inode, (name, mode, data, device) in enumerate(entries, start=1)
+        archive(
+            (Entry(name, inode, mode, len(data), device), [data])
+            for inode, (name, mode, data, device) in enumerate(files, start=1)
+        )
     )
 
 
-def _entry(inode: int, name: str, mode: int, data: bytes, device: tuple[int, int]) -> bytes:
-    path = name.encode() + b"\0"
-    links = 1
-    fields = (inode, mode, 0, 0, links, 0, len(data), 0, 0, *device, len(path), 0)
-    header = b"070701" + b"".join(b"%08X" % value for value in fields)
-    return _padded(header + path) + _padded(data)
+def archive(files: Iterable[tuple[Entry, Iterable[bytes]]]) -> Iterator[bytes]:
+    """The archive of `files` piece by piece: each entry, and its content in any number of pieces.
+
+    A folder must come before what is in it.
+    """
+    inode = 0
+    for entry, content in files:
+        inode = max(inode, entry.inode)
+        yield header(entry)
+        yield from content
+        yield bytes(-entry.size % 4)
+    yield header(Entry("TRAILER!!!", inode + 1, 0))
 
 
-def _padded(data: bytes) -> bytes:
-    return data + b"\0" * (-len(data) % 4)
+def header(entry: Entry) -> bytes:
+    """What stands before an entry's content."""
+    path = entry.name.encode("utf-8", "surrogateescape") + b"\0"
+    fields = (entry.inode, entry.mode, entry.uid, entry.gid, entry.links, entry.mtime, entry.size)
+    fields = (*fields, 0, 0, *entry.device, len(path), 0)
+    text = b"070701" + b"".join(b"%08X" % value for value in fields) + path
+    return text + bytes(-len(text) % 4)

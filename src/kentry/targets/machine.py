@@ -27,12 +27,12 @@ _FILE_LIMIT_MIB = 1024
 def machine_argv(
     emulator: Emulator,
     arch: Arch,
+    cpu: str,
     memory: int,
-    length: int | None,
     seed: int,
     file_limit: int = _FILE_LIMIT_MIB,
 ) -> list[str]:
-    """The command up to what is booted: `memory` and `file_limit` in MiB, `length` in bits."""
+    """The command up to what is booted: `memory` and `file_limit` in MiB."""
     mib = 1 << 20
     return [
         # The guest must not outlive us, whatever ends us.
@@ -42,7 +42,7 @@ def machine_argv(
         f"--fsize={file_limit * mib}",
         *("--core=0", "--"),
         *emulator.argv,
-        *("-machine", arch.machine, "-cpu", arch.cpu_with(length)),
+        *("-machine", arch.machine, "-cpu", cpu),
         *("-accel", "tcg,thread=single", "-smp", "1", "-m", f"{memory}M"),
         # Time is counted in instructions and starts at a fixed date: every run alike.
         *("-icount", "shift=0,sleep=off", "-seed", str(seed)),

@@ -137,7 +137,11 @@ class QemuTarget:
         self, emulator: Emulator, kernel: Kernel, options: Options, inputs: Path, trace: Path
     ) -> list[str]:
         machine = machine_argv(
-            emulator, self.arch, options.memory, options.vector_length, options.seed
+            emulator,
+            self.arch,
+            self.arch.cpu_with(options.vector_length),
+            options.memory,
+            options.seed,
         )
         return [
             *machine,

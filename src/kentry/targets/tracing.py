@@ -46,6 +46,7 @@ class Guest:
 class TraceOptions:
     """How a workload is traced: as targets.target.Options, `memory` in MiB, `timeout` in s.
 
+    `cpu` is QEMU's model, None for one that user space takes for a core people have.
     `plugin` is False for a run without it, which is what tracing is compared with.
     """
 
@@ -53,6 +54,7 @@ class TraceOptions:
     seed: int = 1
     timeout: float = 1800.0
     vector_length: int | None = None
+    cpu: str | None = None
     emulator: str = INSTALLED
     console_file: Path | None = None
     plugin: bool = True
@@ -113,7 +115,7 @@ def trace_guest(
     records = folder / "events"
     argv = [
         *machine_argv(
-            emulator, arch, options.memory, options.vector_length, options.seed, _FILE_LIMIT_MIB
+            emulator, arch, _cpu(arch, options), options.memory, options.seed, _FILE_LIMIT_MIB
         ),
         *("-kernel", str(kernel.image), "-initrd", str(guest.initramfs)),
         *("-append", " ".join(words)),
@@ -136,6 +138,10 @@ def trace_guest(
     return Traced(ending, records, _describe(emulator, arch, options, words))
 
 
+def _cpu(arch: Arch, options: TraceOptions) -> str:
+    return options.cpu or arch.core_with(options.vector_length)
+
+
 def _kernel_words(arch: Arch, guest: Guest) -> list[str]:
     words = ["panic=-1", "quiet", f"console={arch.console}", *arch.boot_words]
     return [*words, "nokaslr", "randomize_kstack_offset=off", *guest.words]
@@ -154,7 +160,7 @@ def _describe(
         "kind": "qemu",
         "emulator": f"QEMU {emulator.version}",
         "machine": arch.machine,
-        "cpu": arch.cpu_with(options.vector_length),
+        "cpu": _cpu(arch, options),
         "accelerator": ACCELERATOR,
         "memory_mib": options.memory,
         "seed": options.seed,

@@ -23,12 +23,15 @@ _WORD = 4  # bytes of an arm64 instruction
 
 _TASK_MEMBERS = ("__state", "flags", "pid", "comm")
 
-# wake_up_new_task: kernel/fork.c calls it with the new task, when that has its pid and name.
-# begin_new_exec: fs/exec.c; past it the old program cannot come back.
+# arch_dup_task_struct: called with the new task_struct, it saves the parent's registers;
+# wake_up_new_task: called when the new task has its pid and name (both kernel/fork.c).
+# flush_thread: the architecture's; begin_new_exec() calls it where the old program's registers
+# are given up.
 _FUNCTIONS = (
     (re.compile(r"entry_SYSCALL_64"), "syscall"),
-    (re.compile(r"wake_up_new_task"), "fork"),
-    (re.compile(r"begin_new_exec"), "exec"),
+    (re.compile(r"arch_dup_task_struct"), "fork"),
+    (re.compile(r"wake_up_new_task"), "born"),
+    (re.compile(r"flush_thread"), "exec"),
     (re.compile(r"do_exit"), Event.DIE),
     (re.compile(r"signal_setup_done"), Event.SIGNAL),
     (re.compile(r"__\w+_sys_rt_sigreturn"), Event.SIGRETURN),

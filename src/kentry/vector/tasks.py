@@ -64,7 +64,7 @@ def read_task_table(file: Path) -> TaskTable:
             _take(line.split(" "), known, table)
         except (ValueError, KeyError, IndexError) as err:
             raise TraceError(f"The plugin's list of tasks has the line '{line}'.") from err
-    nobody = _Known(-1, -1, False)
+    nobody = _Known(0, -1, False)
     table.tasks = [known.get(i, nobody).task() for i in range(max(known, default=-1) + 1)]
     return table
 
