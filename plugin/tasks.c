@@ -40,6 +40,7 @@ enum hook_kind {
 	HOOK_BORN,
 	HOOK_EXEC,
 	HOOK_EVENT, /* EVENT + the event's number: nothing but that it happened */
+	HOOK_SETTLED,
 	HOOK_SYSCALL,
 	HOOK_INTERRUPT,
 };
@@ -68,11 +69,32 @@ static int recording;
 static struct task *table[TASK_SLOTS];
 static uint32_t n_tasks;
 static struct task *current;
+static struct task *leaving; /* the one switched from, while it may yet be saved */
+static int settles;	     /* whether a hook ends that */
 
 static uint64_t first_use, first_use_sme; /* instructions */
 static uint64_t clock_ns, clock_instructions, ns_a_tick;
 static uint64_t clock_pending; /* where the block behind a reading begins */
 static char pending_low[8], pending_high[8];
+
+static int by_address(const void *a, const void *b)
+{
+	const struct hook *one = a, *other = b;
+
+	return (one->address > other->address) - (one->address < other->address);
+}
+
+/* The first of those at an address, NULL where there is none. */
+static const struct hook *hooks_at(uint64_t address)
+{
+	struct hook wanted = { .address = address };
+	const struct hook *hook =
+		bsearch(&wanted, hooks, (size_t)n_hooks, sizeof(*hooks), by_address);
+
+	while (hook && hook > hooks && hook[-1].address == address)
+		hook--;
+	return hook;
+}
 
 static uint64_t instructions(void)
 {
@@ -183,6 +205,15 @@ static void on_switch(unsigned int vcpu, void *data)
 	read_name(previous);
 	record(blocked ? EVENT_SWITCH_BLOCKED : EVENT_SWITCH_PREEMPTED, next->id);
 	current = next;
+	if (settles)
+		leaving = previous;
+}
+
+static void on_settled(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	leaving = NULL;
 }
 
 /* The parent's state is saved and copied; the child has no pid yet. */
@@ -223,8 +254,13 @@ static void on_exec(unsigned int vcpu, void *data)
 
 static void on_event(unsigned int vcpu, void *data)
 {
+	int event = (int)(uintptr_t)data;
+
 	(void)vcpu;
-	record((int)(uintptr_t)data, 0);
+	if (leaving && recording && (event == EVENT_SEEN_SAVE || event == EVENT_SEEN_SMALL_SAVE))
+		events_record(now(), leaving, event, 0);
+	else
+		record(event, 0);
 }
 
 /* --- entries and returns ---------------------------------------------- */
@@ -233,10 +269,11 @@ static struct entry entry_at(uint64_t address)
 {
 	if (entries->entry)
 		return entries->entry(address, api_read_register(reg_cause));
-	for (int i = 0; i < n_hooks; i++)
-		if (hooks[i].address == address && hooks[i].kind == HOOK_SYSCALL)
+	for (const struct hook *hook = hooks_at(address);
+	     hook && hook < hooks + n_hooks && hook->address == address; hook++)
+		if (hook->kind == HOOK_SYSCALL)
 			return (struct entry){ ENTRY_SYSCALL, 0 };
-		else if (hooks[i].address == address && hooks[i].kind == HOOK_INTERRUPT)
+		else if (hook->kind == HOOK_INTERRUPT)
 			return (struct entry){ ENTRY_INTERRUPT, 0 };
 	return (struct entry){ ENTRY_FAULT, -1 };
 }
@@ -361,25 +398,14 @@ static void read_clock_before(struct qemu_plugin_insn *insn, const char *low, co
 
 /* --- instrumenting ---------------------------------------------------- */
 
-static int by_address(const void *a, const void *b)
-{
-	const struct hook *one = a, *other = b;
-
-	return (one->address > other->address) - (one->address < other->address);
-}
-
 static void instrument_hooks(struct qemu_plugin_insn *insn, uint64_t address)
 {
-	static const insn_callback callbacks[] = { on_switch, on_fork, on_born, on_exec, on_event };
-	struct hook wanted = { .address = address };
-	struct hook *hook = bsearch(&wanted, hooks, (size_t)n_hooks, sizeof(*hooks), by_address);
+	static const insn_callback callbacks[] = { on_switch, on_fork,	on_born,
+						   on_exec,   on_event, on_settled };
+	const struct hook *hook = hooks_at(address);
 
-	if (!hook)
-		return;
-	while (hook > hooks && hook[-1].address == address)
-		hook--;
-	for (; hook < hooks + n_hooks && hook->address == address; hook++)
-		if (hook->kind <= HOOK_EVENT)
+	for (; hook && hook < hooks + n_hooks && hook->address == address; hook++)
+		if (hook->kind <= HOOK_SETTLED)
 			api_call_on_exec_reading(insn, callbacks[hook->kind],
 						 (void *)(uintptr_t)hook->event);
 }
@@ -472,6 +498,7 @@ static int add_hook(enum hook_kind kind, uint64_t address, int event)
 	if (n_hooks == MAX_HOOKS)
 		return -1;
 	hooks[n_hooks++] = (struct hook){ address, kind, event };
+	settles |= kind == HOOK_SETTLED;
 	return 0;
 }
 
@@ -487,12 +514,12 @@ static int take_offset(const char *name, long bytes)
 
 /*
  * "offset FIELD BYTES" of struct task_struct, or "KIND ADDRESS": switch, fork, born, exec,
- * syscall, interrupt, or the number of an event that has no argument.
+ * settled, syscall, interrupt, or the number of an event that has no argument.
  */
 static int take_line(const char *line)
 {
-	static const char *const kinds[] = { "switch", "fork",	  "born",     "exec",
-					     "",       "syscall", "interrupt" };
+	static const char *const kinds[] = { "switch", "fork",	  "born",    "exec",
+					     "",       "settled", "syscall", "interrupt" };
 	char word[32];
 	uint64_t address;
 	long bytes;

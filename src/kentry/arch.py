@@ -49,13 +49,14 @@ class Arch:
 
     `cpu` is QEMU's model, {vl} and {vq} its vector length in bits and in units of 128 bits; see
     cpu_with().  `boot_words` go on the guest kernel's command line.  `firmware` is the range of
-    addresses, in the user half, where code below the kernel runs.  `assembly` matches the symbols
-    of the entry code written in assembly, `handlers` those of system call handlers, `calls` the
-    disassembly of instructions that call, `linking` that of what was linked.  `kbuild` is ARCH=
-    of the kernel's makefiles, `source_folder` the folder below arch/, `boot_target` what make
-    makes for -kernel, `cores` are QEMU's models of real cores by their vector length, for
-    core_with(), and `build_headers` maps headers that programs of its build include to
-    Debian's packages.
+    addresses, in the user half, where code below the kernel runs.  `stubs` are tables of code,
+    an entry every 8 bytes or a multiple, through which interrupts reach `traps`.  `assembly`
+    matches the symbols of the entry code written in assembly, `handlers` those of system call
+    handlers, `calls` the disassembly of instructions that call, `linking` that of what was
+    linked.  `kbuild` is ARCH= of the kernel's makefiles, `source_folder` the folder below arch/,
+    `boot_target` what make makes for -kernel, `cores` are QEMU's models of real cores by their
+    vector length, for core_with(), and `build_headers` maps headers that programs of its build
+    include to Debian's packages.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Arch:
     vector: VectorSide
     build_headers: dict[str, str] = field(default_factory=dict)
     cores: dict[int, str] = field(default_factory=dict)
+    stubs: tuple[str, ...] = ()
 
     def cpu_with(self, length: int | None = None) -> str:
         """QEMU's cpu model with vectors of `length` bits, or of its own length."""
@@ -176,6 +178,7 @@ _X86_64 = Arch(
     boot_target="bzImage",
     vector=unit.X86_64,
     build_headers={"gelf.h": "libelf-dev"},  # objtool
+    stubs=("irq_entries_start", "spurious_entries_start"),  # arch/x86/include/asm/idtentry.h
 )
 
 _ARM64 = Arch(

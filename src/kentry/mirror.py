@@ -24,9 +24,13 @@ _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 @dataclass(frozen=True)
 class Release:
-    """A Debian release by its code name."""
+    """A Debian release by its code name; `without` are architectures that it does not have.
+
+    Architectures are Debian's names, of those that kentry knows.
+    """
 
     name: str
+    without: tuple[str, ...] = ()
 
     @property
     def suites(self) -> tuple[str, ...]:
@@ -40,7 +44,11 @@ class Release:
 
 
 # Oldest first: the first that has a kernel is where it is taken from.
-RELEASES = (Release("bookworm"), Release("trixie"))
+RELEASES = (Release("bookworm", ("riscv64",)), Release("trixie"))
+
+# Those whose packages may make a guest's root file system, oldest first.  The first and the last
+# are no place for kernels: one has none that is wanted, the other another one every few days.
+USERLAND_RELEASES = (Release("bullseye", ("riscv64",)), *RELEASES, Release("forky"))
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,7 @@ def _debian_sources() -> Iterator[_Source]:
     fields = ("REPO_URI", "ORIGIN", "LABEL", "RELEASE", "SOURCESENTRY")
     layout = "|".join(f"$({field})" for field in fields)
     argv = [need("apt-get", "apt"), "indextargets", "--format", layout, "Created-By: Packages"]
-    ours = {suite for release in RELEASES for suite in (*release.suites, release.security)}
+    ours = {suite for release in USERLAND_RELEASES for suite in (*release.suites, release.security)}
     for line in run(argv, check=False).stdout.splitlines():
         uri, origin, label, suite, entry = line.split("|")
         # apt leaves $(ORIGIN) as it is until it has fetched the Release file once.

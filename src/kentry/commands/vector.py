@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import argparse
 
-from kentry.commands import vector_stats, vector_trace
+from kentry.commands import vector_costs, vector_replay, vector_stats, vector_trace
 
 NAME = "vector"
 HELP = "what the policy for vector state costs a workload: trace, replay, stats, costs"
 
-_COMMANDS = (vector_trace, vector_stats)
+_COMMANDS = (vector_trace, vector_replay, vector_stats, vector_costs)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,9 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             (("-v", "--verbose"), "print every command line that is run"),
             (("-q", "--quiet"), "show no progress"),
         ):
-            sub.add_argument(
-                *flags, action="store_true", default=argparse.SUPPRESS, help=text
-            )
+            sub.add_argument(*flags, action="store_true", default=argparse.SUPPRESS, help=text)
         command.add_arguments(sub)
         sub.set_defaults(run_vector=command.run)
 

@@ -42,7 +42,7 @@ from kentry.kernels.repository import Revision
 from kentry.kernels.sandbox import confined
 from kentry.kernels.toolchain import Toolchain
 from kentry.progress import Update
-from kentry.run import command_line, log, run
+from kentry.run import command_line, log, need, run
 
 # Raised whenever the same source, config and compiler would make another kernel.
 _VERSION = 2
@@ -60,7 +60,11 @@ _ERROR = re.compile(
 
 # Programs that kernels here are built without, and that Kconfig would write into the config
 # where a machine has them.
-_NOT_USED = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
+_NOT_USED = ("RUSTC=false", "BINDGEN=false")
+_NO_PAHOLE = ("PAHOLE=false",)
+# The flags are pahole's own choice by version otherwise, and with its -j, which kernels before
+# 6.12 give it, the order of the types is another one in each build.
+_PAHOLE = ("PAHOLE=pahole", "PAHOLE_FLAGS=--btf_gen_floats")
 
 # What make and tuxmake add once something has failed.
 _MAKE = re.compile(r"make(\[\d+\])?: |[A-Z]: ")
@@ -78,12 +82,16 @@ _BUILDER = {
 
 @dataclass(frozen=True)
 class _Job:
-    """One build: of what, how, and the compiler found for it."""
+    """One build: of what, how, and the compiler found for it.
+
+    `pahole` is what that program says of itself, or "" where the kernel is built without.
+    """
 
     revision: Revision
     arch: Arch
     wanted: Wanted
     toolchain: Toolchain
+    pahole: str = ""
 
     def key(self) -> str:
         """The SHA-256 of everything that decides what the kernel will be."""
@@ -94,17 +102,31 @@ class _Job:
             "config": self.wanted.text(),
             "whole": self.wanted.whole,
             "compiler": self.toolchain.identity,
+            **({"pahole": self.pahole} if self.pahole else {}),
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def objects(self) -> Path:
         """Where it is compiled: one folder for all configs that begin the same way.
 
-        make knows which files an option touches, and compiles only those again.
+        make knows which files an option touches, and compiles only those again.  Debug info
+        touches all.
         """
-        begins = "file" if self.wanted.whole else "tiny"
+        begins = "file" if self.wanted.whole else "debug" if self.pahole else "tiny"
         name = f"{self.arch.name}-{begins}-{self.toolchain.name}"
         return self.revision.repository.folder / name
+
+    def variables(self) -> tuple[str, ...]:
+        """What goes on make's command line."""
+        programs = (*_NOT_USED, *(_PAHOLE if self.pahole else _NO_PAHOLE))
+        return (f"CROSS_COMPILE={self.arch.cross}", *programs, *self.toolchain.variables)
+
+    def builder(self) -> dict[str, str]:
+        """_BUILDER, and that debug info has no folder of ours in it: a build ID is made of it."""
+        if not self.pahole:
+            return _BUILDER
+        nowhere = f"-fdebug-prefix-map={self.revision.repository.folder}=."
+        return {**_BUILDER, "KCFLAGS": nowhere, "KAFLAGS": nowhere}
 
 
 def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: Update) -> Kernel:
@@ -141,19 +163,26 @@ def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: 
 
 
 def _config_name(request: Request) -> str:
-    known = (config.TINY, config.DISTRO)
-    return request.config if request.config in known else Path(request.config).name
+    known = request.config in config.BUILT_IN
+    return request.config if known else Path(request.config).name
 
 
 def _job(revision: Revision, arch: Arch, request: Request, update: Update) -> _Job:
     if request.config == config.TINY:
         wanted = config.tiny(arch)
+    elif request.config == config.USERLAND:
+        wanted = config.userland(arch)
     elif request.config == config.DISTRO:
         wanted = config.distro(distro_config(revision.version(), arch, update), arch)
     else:
         wanted = config.of_file(Path(os.path.expanduser(request.config)))
     wanted = config.with_sets(wanted, request.sets)
-    return _Job(revision, arch, wanted, toolchain.find(arch, request.compiler))
+    pahole = _pahole() if wanted.btf else ""
+    return _Job(revision, arch, wanted, toolchain.find(arch, request.compiler), pahole)
+
+
+def _pahole() -> str:
+    return run([need("pahole", "dwarves"), "--version"]).stdout.strip()
 
 
 @contextlib.contextmanager
@@ -198,6 +227,8 @@ def _build(job: _Job, final: Path, update: Update) -> None:
         with fresh_folder(final) as folder:
             for name, path in made.items():
                 shutil.copyfile(path, folder / name)
+            if job.pahole:
+                _without_debug_info(job, folder / "vmlinux")
             manifest = {
                 "origin": job.revision.origin,
                 "tree": job.revision.tree,
@@ -205,6 +236,12 @@ def _build(job: _Job, final: Path, update: Update) -> None:
                 "sha256": {name: sha256_of(folder / name) for name in made},
             }
             write_atomically(folder / _MANIFEST, json.dumps(manifest, indent=1) + "\n")
+
+
+def _without_debug_info(job: _Job, vmlinux: Path) -> None:
+    """What BTF is made of is nine tenths of the file, and no one here reads it."""
+    objcopy = job.toolchain.kconfig_environment(job.arch)["OBJCOPY"]
+    run([objcopy, "--strip-debug", str(vmlinux)], env={"PATH": job.toolchain.path()})
 
 
 @contextlib.contextmanager
@@ -249,8 +286,8 @@ class _Tuxmake:
             *("--target-arch", job.arch.kbuild, "--toolchain", job.toolchain.family),
             *("--jobs", str(_jobs())),
         ]
-        self._variables = [f"CROSS_COMPILE={job.arch.cross}", *_NOT_USED, *job.toolchain.variables]
-        for name, value in _BUILDER.items():
+        self._variables = job.variables()
+        for name, value in job.builder().items():
             self._argv += ["--environment", f"{name}={value}"]
         self._env = {
             "PATH": job.toolchain.path(),
@@ -383,6 +420,7 @@ def _reasons(job: _Job, dot_config: Path, names: list[str]) -> dict[str, str]:
         "PATH": job.toolchain.path(),
         "PYTHONWARNINGS": "ignore",
         **job.toolchain.kconfig_environment(job.arch),
+        "PAHOLE": "pahole" if job.pahole else "false",
     }
     wanted = [f"{name}={job.wanted.options[name]}" for name in names]
     argv = [sys.executable, "-m", "kentry.kernels.kconfig", str(tree), str(dot_config), *wanted]

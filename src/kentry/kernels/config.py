@@ -11,13 +11,15 @@ from pathlib import Path
 from kentry.arch import Arch
 from kentry.errors import BuildError, UserError
 
-TINY, DISTRO = "tiny", "distro"
+TINY, USERLAND, DISTRO = "tiny", "userland", "distro"
+BUILT_IN = (TINY, USERLAND, DISTRO)
 
 _FOLDER = Path(__file__).parent / "configs"
 _OPTION = re.compile(r"CONFIG_\w+", re.ASCII)
 _VALUE = re.compile(r'[ynm]|-?\d+|0x[0-9a-fA-F]+|"[^"\\\n]*"|[\w./+-]+')
 _OFF = re.compile(r"# (CONFIG_\w+) is not set")
 _NAMED = 5
+_CONFIGS = "Use --config tiny, userland or distro, or name a kernel's .config."
 
 # Families of boards (ARCH_SUNXI, SOC_SIFIVE): their drivers are half of an arm64 kernel.
 # Others of these names are no choices, and Kconfig sets them whatever is asked for.
@@ -31,8 +33,8 @@ _FACTS = re.compile(r"CONFIG_(CC|GCC|LD|AS|CLANG|RUSTC|PAHOLE|BINDGEN|HAVE|TOOLS
 class Request:
     """How a user wants a kernel built.
 
-    `config` is tiny, distro or a file; `sets` are OPTION=VALUE on top of it; `compiler` is
-    gcc or clang, or one of them with a version: clang-19.
+    `config` is tiny, userland, distro or a file; `sets` are OPTION=VALUE on top of it;
+    `compiler` is gcc or clang, or one of them with a version: clang-19.
     """
 
     config: str = TINY
@@ -61,6 +63,11 @@ class Wanted:
     whole: bool
     strict: frozenset[str] = field(default=frozenset())
     named: frozenset[str] = field(default=frozenset())
+
+    @property
+    def btf(self) -> bool:
+        """Whether the kernel is to describe its types, which pahole makes of debug info."""
+        return self.options.get("CONFIG_DEBUG_INFO_BTF") == "y"
 
     def text(self) -> str:
         """As Kconfig reads it, sorted: how it was written makes no other kernel."""
@@ -95,9 +102,18 @@ def read(text: str) -> dict[str, str]:
 
 def tiny(arch: Arch) -> Wanted:
     """allnoconfig and what kentry's fragments name: boots in a second, all cases work."""
+    return _of_fragments(*_boot(arch), *_with_own("tiny", arch))
+
+
+def userland(arch: Arch) -> Wanted:
+    """tiny, and what a distribution's user space needs to run from an initramfs; with BTF."""
+    return _of_fragments(*_boot(arch), *_with_own("tiny", arch), *_with_own("userland", arch))
+
+
+def _of_fragments(*names: str) -> Wanted:
     options: dict[str, str] = {}
     optional: set[str] = set()
-    for name in ("boot", f"boot-{arch.name}", "tiny", f"tiny-{arch.name}"):
+    for name in names:
         text = (_FOLDER / f"{name}.config").read_text(encoding="utf-8")
         options |= read(text)
         optional |= set(re.findall(r"^# optional:.*\n(CONFIG_\w+)=", text, re.MULTILINE))
@@ -127,7 +143,12 @@ def distro(text: str, arch: Arch) -> Wanted:
 
 
 def _boot(arch: Arch) -> tuple[str, str]:
-    return "boot", f"boot-{arch.name}"
+    return _with_own("boot", arch)
+
+
+def _with_own(name: str, arch: Arch) -> tuple[str, str]:
+    """A fragment for all architectures, and the one for `arch`."""
+    return name, f"{name}-{arch.name}"
 
 
 def of_file(file: Path) -> Wanted:
@@ -138,12 +159,10 @@ def of_file(file: Path) -> Wanted:
         reason = err.strerror if isinstance(err, OSError) else "it is not text"
         raise UserError(
             f"The config {file} cannot be read: {reason}.",
-            "Use --config tiny, --config distro or a kernel's .config.",
+            _CONFIGS,
         ) from err
     if not options:
-        raise UserError(
-            f"{file} sets no option.", "Use --config tiny, --config distro or a kernel's .config."
-        )
+        raise UserError(f"{file} sets no option.", _CONFIGS)
     strict = {name for name, value in options.items() if value != "n" and not _FACTS.match(name)}
     return Wanted(options, whole=True, strict=frozenset(strict))
 

@@ -75,6 +75,19 @@ def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
     )
 
 
+def patched(base: Revision, patches: Path, update: Update) -> Revision:
+    """`base` with every patch of a file or folder; PatchError names the first that fails."""
+    steps = _apply(base, read_patches([patches]).patches, update)
+    for step in steps:
+        if step.revision is None:
+            raise PatchError(
+                f"Patch {step.number}, '{step.subject}', {step.problem}",
+                "kentry series shows what becomes of each patch.",
+            )
+    assert steps[-1].revision
+    return steps[-1].revision
+
+
 def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | None:
     """The spec of the folder, the folder, and A and B, where commits are named as A..B."""
     if not patches and ".." in base and ":" not in base and not Path(base).exists():

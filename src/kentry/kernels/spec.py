@@ -27,8 +27,8 @@ KINDS = {
         Kind("deb", "deb:linux-image.deb"),
         Kind("image", "image:Image,symbols=vmlinux", options=("symbols", "config")),
         Kind("running", "running", takes_value=False),
-        Kind("source", "source:6.12", options=("config", "compiler")),
-        Kind("tree", "tree:~/linux@HEAD", options=("config", "compiler")),
+        Kind("source", "source:6.12", options=("config", "compiler", "patches")),
+        Kind("tree", "tree:~/linux@HEAD", options=("config", "compiler", "patches")),
     )
 }
 

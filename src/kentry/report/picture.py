@@ -103,8 +103,8 @@ def time_label(ns: float) -> str:
     """A time of an axis with its unit: 10 ms."""
     for unit, size in _UNITS:
         if ns >= size:
-            return f"{ns / size:g} {unit}"
-    return f"{ns:g} ns"
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.3g} ns"
 
 
 def share_picture(

@@ -333,7 +333,7 @@ def _bars(title: str, labels: Iterable[str], histogram: Histogram) -> Iterator[s
 
 
 _TASK_HEADS = ("calls", "used", "loads", "followed", "traps", "drops")
-_TASK_WIDTHS = (8, 8, 7, 8, 7, 7)
+_TASK_WIDTHS = (8, 7, 7, 8, 7, 7)
 
 
 def _task_lines(statistics: Statistics, unit: str) -> Iterator[str]:
@@ -347,7 +347,7 @@ def _task_lines(statistics: Statistics, unit: str) -> Iterator[str]:
         f" of {unit} just before; followed: share of their loads; drops: loads that took away"
         " access):"
     )
-    yield f"  {'pid':>6} {'name':<15}" + _cells(_TASK_HEADS)
+    yield f"  {'pid':>7} {'name':<15}" + _cells(_TASK_HEADS)
     for index in chosen:
         task, one = statistics.tasks[index], statistics.counts.of(np.array([index]))
         cells = (
@@ -358,7 +358,7 @@ def _task_lines(statistics: Statistics, unit: str) -> Iterator[str]:
             one["traps"],
             one["drops"],
         )
-        yield f"  {task.pid:>6} {shortened(plain(task.name), 15):<15}" + _cells(cells)
+        yield f"  {task.pid:>7} {shortened(plain(task.name), 15):<15}" + _cells(cells)
     rest = int(statistics.using.sum()) - len(chosen)
     if rest > 0:
         yield f"  and {_counted(rest, 'other task')} that used {unit}"

@@ -79,7 +79,8 @@ def archive(files: Iterable[tuple[Entry, Iterable[bytes]]]) -> Iterator[bytes]:
 def header(entry: Entry) -> bytes:
     """What stands before an entry's content."""
     path = entry.name.encode("utf-8", "surrogateescape") + b"\0"
-    fields = (entry.inode, entry.mode, entry.uid, entry.gid, entry.links, entry.mtime, entry.size)
-    fields = (*fields, 0, 0, *entry.device, len(path), 0)
+    words = (entry.inode, entry.mode, entry.uid, entry.gid, entry.links, entry.mtime, entry.size)
+    # The device that it is on, the one that it is, and no checksum.
+    fields = (*words, 0, 0, *entry.device, len(path), 0)
     text = b"070701" + b"".join(b"%08X" % value for value in fields) + path
     return text + bytes(-len(text) % 4)

@@ -7,34 +7,35 @@ functions are global ones that every architecture has had since Linux 6.1.
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kentry.arch import Arch
 from kentry.kernels.btf import member_offsets
-from kentry.kernels.kernel import Kernel
+from kentry.kernels.kernel import Kernel, Symbol
 from kentry.kernels.text import KernelText, kernel_text
 from kentry.path.symbols import base_name
 from kentry.vector.trace import Event
 from kentry.vector.unit import Marker
 
 _WORD = 4  # bytes of an arm64 instruction
+_STUB = 8  # bytes that the smallest entry of Arch.stubs has
 
 _TASK_MEMBERS = ("__state", "flags", "pid", "comm")
 
-# arch_dup_task_struct: called with the new task_struct, it saves the parent's registers;
-# wake_up_new_task: called when the new task has its pid and name (both kernel/fork.c).
+# wake_up_new_task: called when the new task has its pid and name (kernel/fork.c).
 # flush_thread: the architecture's; begin_new_exec() calls it where the old program's registers
 # are given up.
 _FUNCTIONS = (
     (re.compile(r"entry_SYSCALL_64"), "syscall"),
-    (re.compile(r"arch_dup_task_struct"), "fork"),
     (re.compile(r"wake_up_new_task"), "born"),
     (re.compile(r"flush_thread"), "exec"),
     (re.compile(r"do_exit"), Event.DIE),
     (re.compile(r"signal_setup_done"), Event.SIGNAL),
-    (re.compile(r"__\w+_sys_rt_sigreturn"), Event.SIGRETURN),
+    # Not the padding before it, which x86-64's kernels name __pfx_.
+    (re.compile(r"__(?!pfx_)\w+_sys_rt_sigreturn"), Event.SIGRETURN),
     (re.compile(r"kernel_(neon|vector|fpu)_end"), Event.KERNEL_USE_END),
 )
 
@@ -80,21 +81,39 @@ def find_hooks(kernel: Kernel, arch: Arch) -> Hooks:
         if act and found:
             lines += [f"{act.value} {address:x}" for address in found]
             acts.add(act)
-    return Hooks(tuple(lines), frozenset(acts))
+    # A function that has several names is one hook.
+    return Hooks(tuple(dict.fromkeys(lines)), frozenset(acts))
 
 
 def _functions(kernel: Kernel, arch: Arch) -> Iterator[str]:
     """A line for every function that is a hook by its name, of the kernel and of `arch`."""
     for symbol in kernel.symbols:
-        if symbol.name == arch.vector.switch:
-            yield f"switch {symbol.address:x}"
+        yield from _of_arch(symbol, arch)
         for pattern, kind in _FUNCTIONS:
             if pattern.fullmatch(symbol.name):
                 word = kind.value if isinstance(kind, Event) else kind
                 yield f"{word} {symbol.address:x}"
-        for trap in arch.traps:
-            if trap.kind == "irq" and trap.symbol.fullmatch(symbol.name):
-                yield f"interrupt {symbol.address + trap.offset:x}"
+        if symbol.name in arch.stubs:
+            yield from _stubs(symbol, kernel)
+
+
+def _of_arch(symbol: Symbol, arch: Arch) -> Iterator[str]:
+    side = arch.vector
+    for name, kind in ((side.switch, "switch"), (side.settled, "settled"), (side.fork, "fork")):
+        if base_name(symbol.name) == name:
+            yield f"{kind} {symbol.address:x}"
+    for trap in arch.traps:
+        if trap.kind == "irq" and trap.symbol.fullmatch(symbol.name):
+            yield f"interrupt {symbol.address + trap.offset:x}"
+
+
+def _stubs(first: Symbol, kernel: Kernel) -> Iterator[str]:
+    """A line for every place up to the next symbol at which a stub may begin."""
+    addresses = kernel.symbols.addresses
+    after = bisect.bisect_right(addresses, first.address)
+    end = addresses[after] if after < len(addresses) else first.address + _STUB
+    for address in range(first.address, end, _STUB):
+        yield f"interrupt {address:x}"
 
 
 def _places(marker: Marker, kernel: Kernel, text: KernelText, arch: Arch) -> Iterator[int]:

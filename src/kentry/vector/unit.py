@@ -55,11 +55,13 @@ class Marker:
 class VectorSide:
     """All that is vector about an architecture.
 
-    `switch` is the function in which one task's stack is left for another's; `alignment` the
-    bytes an instruction's address is a multiple of; `unmodelled` what may be asked for and no
-    emulator has, by unit or by unit and length, with a sentence each.  `policies` are what Linux
-    does about the state of a task that does not use it any more, each from the release on that
-    it names; `trap_classes` the exceptions that a first use may be (ESR_EL1.EC, scause).
+    `switch` is the function in which one task's stack is left for another's; `settled` the one
+    before which the task that was left may yet be saved, where that is not done before `switch`;
+    `fork` is called with the new task and saves the parent's registers; `alignment` is the bytes
+    an instruction's address is a multiple of; `unmodelled` what may be asked for and no emulator
+    has, by unit or by unit and length, with a sentence each.  `policies` are what Linux does
+    about the state of a task that does not use it any more, each from the release on that it
+    names; `trap_classes` the exceptions that a first use may be (ESR_EL1.EC, scause).
     """
 
     units: tuple[Unit, ...]
@@ -68,6 +70,8 @@ class VectorSide:
     alignment: int
     policies: tuple[tuple[tuple[int, int], str], ...]
     trap_classes: tuple[int, ...] = ()
+    settled: str = ""
+    fork: str = "arch_dup_task_struct"
     unmodelled: Mapping[str, str] = field(default_factory=dict)
 
     def unit(self, name: str) -> Unit | None:
@@ -213,6 +217,9 @@ X86_64 = VectorSide(
         _function("kernel-use", r"kernel_fpu_begin_mask"),
     ),
     switch="__switch_to_asm",
+    # __switch_to() saves the previous task's registers on the next one's stack.
+    settled="finish_task_switch",
+    fork="fpu_clone",
     alignment=1,
     policies=(((0, 0), "eager"),),
     unmodelled={

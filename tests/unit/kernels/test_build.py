@@ -222,6 +222,38 @@ def test_a_distributions_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert asked == [((6, 12), ARM64)]
 
 
+def test_a_kernel_that_describes_its_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = tmp_path / "bin"
+    sources.program(programs, "pahole", "v1.24")
+    strip = sources.program(programs, "aarch64-linux-gnu-objcopy", "")
+    strip.write_text('#!/bin/sh\ntest "$1" = --strip-debug && echo "no debug info" > "$2"\n')
+    # The command line and the environment of make, as the compiler finds them.
+    compiler = (sources.FAKE / "scripts/cc.sh").read_text(encoding="utf-8")
+    compiler += 'echo "with $PAHOLE $PAHOLE_FLAGS, $KCFLAGS, $KAFLAGS." >> "$2"\n'
+    kconfig = (sources.FAKE / "Kconfig").read_text(encoding="utf-8")
+    kconfig += 'config DEBUG_INFO_BTF\n\tbool "Types"\n'
+    files = {"Kconfig": kconfig, "scripts/cc.sh": compiler}
+    found = revision(sources.repository(tmp_path / "linux", files))
+    folder, _ = made(found, request=Request("userland"))
+    assert "CONFIG_DEBUG_INFO_BTF=y" in (folder / "config").read_text().splitlines()
+    nowhere = f"-fdebug-prefix-map={found.repository.folder}=."
+    image = (folder / "image").read_text()
+    assert f"with pahole --btf_gen_floats, {nowhere}, {nowhere}." in image
+    assert (folder / "vmlinux").read_text() == "no debug info\n"
+    plain, _ = made(found)
+    assert "with false , , ." in (plain / "image").read_text()
+    assert "no debug info" not in (plain / "vmlinux").read_text()
+    assert build._config_name(Request("userland")) == "userland"
+
+    sources.program(programs, "pahole", "v1.30")
+    assert made(found, request=Request("userland"))[0] != folder
+    assert made(found)[0] == plain
+    (programs / "pahole").unlink()
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "pahole" else f"/{name}")
+    with pytest.raises(MissingToolError, match="dwarves"):
+        made(found, request=Request("userland"))
+
+
 def test_which_options_a_tree_has(tmp_path: Path) -> None:
     files = {"mm/Kconfig.debug": "menuconfig  DEEP\n\tbool\n", "arch/Kconfig": "config COMMON\n"}
     found = revision(sources.repository(tmp_path / "linux", files))

@@ -90,7 +90,7 @@ def test_every_optional_is_right_above_its_option(arch: Arch) -> None:
                 assert re.match(r"CONFIG_\w+=", lines[number + 1])
                 marked.add(lines[number + 1].partition("=")[0])
     assert marked
-    assert not config.tiny(arch).strict & marked
+    assert not config.userland(arch).strict & marked
 
 
 def test_the_tiny_config_is_all_our_fragments_for_one_architecture(arch: Arch) -> None:
@@ -99,6 +99,19 @@ def test_the_tiny_config_is_all_our_fragments_for_one_architecture(arch: Arch) -
     assert wanted.options["CONFIG_EXPERT"] == wanted.options["CONFIG_SMP"] == "y"
     assert wanted.strict <= wanted.options.keys()
     assert not wanted.named
+
+
+def test_a_user_space_needs_all_that_a_probe_does_and_more(arch: Arch) -> None:
+    tiny, wanted = config.tiny(arch), config.userland(arch)
+    assert not wanted.whole
+    assert tiny.options.items() < wanted.options.items()
+    assert tiny.strict < wanted.strict
+    # systemd stops at once without these.
+    needed = {"CGROUPS", "INOTIFY_USER", "SIGNALFD", "TIMERFD", "EPOLL", "UNIX", "PROC_FS"}
+    assert {f"CONFIG_{name}" for name in needed | {"FHANDLE", "TMPFS"}} <= wanted.strict
+    assert (wanted.btf, tiny.btf) == (True, False)
+    own = {name for name in wanted.options if name.startswith("CONFIG_RTC_DRV_")}
+    assert len(own) == 1
 
 
 def test_one_architectures_options_are_not_anothers() -> None:

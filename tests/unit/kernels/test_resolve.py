@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import Arch
-from kentry.errors import UserError
-from kentry.kernels import resolve
+from kentry.errors import PatchError, UserError
+from kentry.kernels import build, resolve
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
+from kentry.kernels.repository import Revision
 from kentry.kernels.spec import KINDS, Spec
 from kentry.progress import Update
 from tests.unit.kernels import fakes, sources
@@ -24,7 +25,7 @@ def test_every_kind_is_resolved_one_way() -> None:
     assert not ready & built
     assert resolve._SOURCES.keys() == built
     for name in built:
-        assert {"config", "compiler"} <= set(KINDS[name].options)
+        assert {"config", "compiler", "patches"} <= set(KINDS[name].options)
 
 
 def test_a_specs_own_words_say_how_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,3 +58,46 @@ def test_a_trees_source(tmp_path: Path) -> None:
     linux = sources.repository(tmp_path / "linux")
     found = resolve.resolve_source(f"tree:{linux}@v6.12,config=distro", Said())
     assert found.commit == sources.git(linux, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def patched(tmp_path: Path) -> tuple[Path, Path]:
+    """A tree at v6.12, and a folder with the two patches that its master has on top."""
+    linux, out = sources.repository(tmp_path / "linux"), tmp_path / "patches"
+    for subject, value in (("first", 10), ("second", 11)):
+        sources.commit(linux, subject, {"kernel/fork.c": sources.fork_c(first=value)})
+    sources.git(linux, "format-patch", "--quiet", f"--output-directory={out}", "v6.12")
+    return linux, out
+
+
+def test_a_trees_source_with_patches(patched: tuple[Path, Path]) -> None:
+    linux, out = patched
+    found = resolve.resolve_source(f"tree:{linux}@v6.12,patches={out}", Said())
+    assert found.tree == sources.git(linux, "rev-parse", "HEAD^{tree}")
+    assert found.origin["patch"] == "second"
+    assert found.origin["subject"] == "Linux 6.12"
+
+
+def test_a_kernel_with_patches(patched: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    linux, out = patched
+    spec = f"tree:{linux}@v6.12,patches={out},config=userland"
+    built: list[tuple[str, str, Request]] = []
+
+    def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: Update) -> None:
+        built.append((spec, revision.tree, request))
+
+    monkeypatch.setattr(build, "kernel", kernel)
+    resolve.resolve(spec, fakes.ARM64, Said())
+    tree = sources.git(linux, "rev-parse", "HEAD^{tree}")
+    assert built == [(spec, tree, Request("userland"))]
+
+
+def test_a_patch_that_does_not_fit(patched: tuple[Path, Path]) -> None:
+    linux, out = patched
+    with pytest.raises(PatchError) as raised:
+        resolve.resolve_source(f"tree:{linux},patches={out}", Said())
+    assert "Patch 1, 'first', does not apply: " in raised.value.sentence
+    assert "kentry series" in raised.value.remedy
+    for value in (str(out / "none"), str(linux)):
+        with pytest.raises(UserError, match=value):
+            resolve.resolve_source(f"tree:{linux}@v6.12,patches={value}", Said())

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry vector replay: what each policy would have cost the workloads of traces."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kentry.commands import measuring
+from kentry.commands.vector_stats import add_unit_argument
+from kentry.errors import EXIT_DONE, UserError
+
+if TYPE_CHECKING:
+    from kentry.vector.costs import CostTable
+    from kentry.vector.policies import Policy
+    from kentry.vector.ranking import Ranking, Swept, Traced
+
+NAME = "replay"
+HELP = "what each policy would have cost a trace's workload, and which value is best"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "traces", metavar="TRACE", nargs="+", type=Path, help="files of kentry vector trace"
+    )
+    parser.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="POLICY,...",
+        help="such as drop-on-load or timeout-entry:10ms; all that fit, by default",
+    )
+    parser.add_argument(
+        "--costs",
+        metavar="FILE",
+        help="a cost table's file or name (the counted one of the trace's vector length)",
+    )
+    parser.add_argument(
+        "--sweep",
+        action="append",
+        default=[],
+        metavar="NAME,...",
+        help="policies to try with 100 values: timeout, timeout-entry, count, ...",
+    )
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        metavar="FILE",
+        help="a picture of the first sweep; .svg, .png or .pdf",
+    )
+    parser.add_argument(
+        "--tasks", type=int, default=0, metavar="N", help="show so many tasks of each trace"
+    )
+    add_unit_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print kentry/vector-replay/1")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Reads, replays, prints."""
+    from kentry.progress import progress
+    from kentry.recording import dump
+    from kentry.report.replay import replay_text, to_json
+    from kentry.vector.policies import parse_policy
+    from kentry.vector.ranking import bounds, fitting, rank, sweep_all
+
+    wanted = _words(args.policy)
+    for text in wanted:
+        parse_policy(text)
+    if args.picture:
+        measuring.check_writable(args.picture)
+    table = _table(args.costs, None) if args.costs else None
+    with progress("replaying") as update:
+        traces = [_read(file, args.unit) for file in args.traces]
+        table = table or _table(None, traces[0])
+        _check_together(traces, table)
+        rankings = []
+        for number, traced in enumerate(traces):
+            update(number / len(traces), f"every policy on {traced.name}")
+            rankings.append(rank(traced, fitting(traced.prepared, wanted, table), table))
+        families = _words(args.sweep) or _families(traces[0])
+        update(None, f"sweeping {', '.join(families)}")
+        swept = [sweep_all(traces, family, table) for family in families]
+    limits = bounds(_bounded(rankings[0]), table)
+    if args.picture:
+        _draw(args.picture, rankings, swept[0], table)
+    if args.json:
+        sys.stdout.write(dump(to_json(rankings, swept, limits, table)))
+    else:
+        sys.stdout.write(replay_text(rankings, swept, limits, table, args.tasks))
+    return EXIT_DONE
+
+
+def _words(groups: list[str]) -> list[str]:
+    return [word for group in groups for word in group.split(",") if word]
+
+
+def _read(file: Path, unit: str) -> Traced:
+    from kentry.vector.ranking import Traced
+    from kentry.vector.trace import read_trace
+
+    trace, cut = read_trace(file)
+    return Traced.of(str(file), trace, cut, unit)
+
+
+def _table(costs: str | None, traced: Traced | None) -> CostTable:
+    from kentry.vector.costs import load_costs, table_for
+
+    if costs is not None:
+        return load_costs(costs)
+    assert traced is not None
+    meta = traced.trace.meta
+    return table_for(meta["arch"], int(meta["unit"]["vl"]))
+
+
+def _check_together(traces: list[Traced], table: CostTable) -> None:
+    arches = {traced.trace.meta["arch"] for traced in traces}
+    if len(arches) > 1:
+        raise UserError(
+            f"These traces are of different architectures: {', '.join(sorted(arches))}.",
+            "Replay them one architecture at a time.",
+        )
+    if table.arch not in arches:
+        raise UserError(
+            f"The cost table {table.name} is of {table.arch}, the trace of {arches.pop()}.",
+            "Name another with --costs; kentry vector costs lists and makes them.",
+        )
+
+
+def _families(traced: Traced) -> list[str]:
+    """What is worth a sweep on that architecture: a time and a count, where access can be dropped.
+
+    Where the kernel can see the last use, from that one on.
+    """
+    from kentry.vector.ranking import sweepable
+
+    return sweepable(traced.prepared)
+
+
+def _bounded(ranking: Ranking) -> list[Policy]:
+    """The policies for which something holds whatever the workload."""
+    from kentry.vector.policies import Counted, DropEachSyscall, Timed
+
+    return [
+        row.policy
+        for row in ranking.rows
+        if isinstance(row.policy, Counted | DropEachSyscall | Timed)
+    ]
+
+
+def _draw(file: Path, rankings: list[Ranking], swept: Swept, table: CostTable) -> None:
+    from kentry.report.picture import Curve, sweep_picture
+    from kentry.report.replay import picture_of
+
+    title, curves, levels, axis = picture_of(rankings, swept, table)
+    advice = swept.advice
+    sweep_picture(
+        file,
+        [Curve(*curve) for curve in curves],
+        title,
+        x=swept.family,
+        y=axis,
+        times=swept.family.startswith("timeout"),
+        recommended=advice.value,
+        interval=(advice.low, advice.high),
+        levels=levels,
+    )

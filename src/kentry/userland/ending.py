@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the runner says on the guest's console: guest/runner.c has the lines."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+
+# What a person reads of a workload that failed.
+_TAIL_LINES = 40
+
+# What moves a terminal's cursor or colours its text: ECMA-48's control sequences.
+_CONTROL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[P\]X^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\r"
+)
+
+_LINE = re.compile(r"^kentry-workload (start|end|failed|cut)\b ?(.*)$")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a workload ended: its exit code or 128 + a signal's number, None if it did not.
+
+    `output` is what it and the system printed, its last lines; `problems` are the runner's own
+    complaints, as "lo 19" (what could not be done, errno).
+    """
+
+    status: int | None
+    output: str
+    problems: tuple[str, ...] = ()
+
+    @property
+    def clause(self) -> str:
+        """The status in words, to go on with after "it"."""
+        if self.status is None:
+            return "did not end"
+        if self.status > 128:
+            try:
+                return f"was ended by {signal.Signals(self.status - 128).name}"
+            except ValueError:
+                pass
+        return f"ended with exit code {self.status}"
+
+
+def read_ending(console: str) -> Ending:
+    """The workload's end on a whole console."""
+    status: int | None = None
+    problems: list[str] = []
+    output: list[str] = []
+    for line in _CONTROL.sub("", console).split("\n"):
+        found = _LINE.match(line)
+        if not found:
+            output.append(line)
+        elif found[1] == "failed":
+            problems.append(found[2])
+        elif found[1] == "start":
+            output.clear()
+        elif found[1] == "cut":
+            output.append(f"[{found[2]} bytes of output are left out here]")
+        elif found[2].isdecimal():
+            status = int(found[2])
+            break
+    text = "\n".join(output).strip("\n").split("\n")
+    return Ending(status, "\n".join(text[-_TAIL_LINES:]), tuple(problems))

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Debian packages become a tree: without root, and without running anything of theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import subprocess
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from kentry.apt import AptRoot
+from kentry.arch import Arch
+from kentry.errors import FetchError, UserError
+from kentry.mirror import USERLAND_RELEASES, Release
+from kentry.progress import Update
+from kentry.run import command_line, need
+from kentry.userland.tree import Tree
+
+log = logging.getLogger("kentry")
+
+# What Debian calls essential, by name: apt adds it only to what is installed already.
+ESSENTIAL = (
+    "base-files",
+    "base-passwd",
+    "bash",
+    "bsdutils",
+    "coreutils",
+    "dash",
+    "debianutils",
+    "diffutils",
+    "dpkg",
+    "findutils",
+    "grep",
+    "gzip",
+    "hostname",
+    "init-system-helpers",
+    "libc-bin",
+    "login",
+    "mawk",
+    "ncurses-base",
+    "ncurses-bin",
+    "perl-base",
+    "sed",
+    "sysvinit-utils",
+    "tar",
+    "util-linux",
+)
+
+# What no program of a workload reads: every byte costs the guest's memory twice.
+_DROPPED = re.compile(
+    r"usr/share/(doc|doc-base|man|info|locale|lintian|bug|i18n|gdb|bash-completion"
+    r"|zsh|fish|menu|pixmaps|icons|applications|common-licenses|perl5/debconf)/.*"
+    # Other character sets than the C locale's, and sources of udev's and Python's compiled data.
+    r"|usr/lib/[^/]+/gconv/.*|(usr/)?lib/udev/hwdb\.d/.*|usr/lib/locale/(?!C\.).*"
+    r"|usr/lib/python3[^/]*/(test|idlelib|lib2to3|ensurepip|turtledemo|pydoc_data)/.*"
+    # Of gcc: link-time optimisation, sanitizers, static libraries that are not always linked in.
+    r"|usr/(lib|libexec)/gcc/[^/]+/[^/]+/(lto1|lto-dump|plugin/.*|lib[at-z]san.*|libhwasan.*"
+    r"|liblsan.*|libgcov\.a)"
+    r"|usr/lib/[^/]+/lib(asan|tsan|ubsan|hwasan|lsan)\.so.*"
+    r"|usr/lib/[^/]+/lib(c|m-[\d.]+|mvec|crypt|anl|resolv|bfd|opcodes)\.a"
+    r"|usr/share/(vim|perl)/.*|usr/bin/perf|usr/lib/modules/.*|boot/.*"
+)
+
+
+@dataclass(frozen=True)
+class Package:
+    """One package of a root file system."""
+
+    name: str
+    version: str
+    file: Path
+
+
+def find_release(name: str | None, arch: Arch) -> Release:
+    """The release called `name`, or the oldest one with kernels that has `arch`.
+
+    UserError where it is not known, or has no such architecture.
+    """
+    having = [one for one in USERLAND_RELEASES if arch.debian not in one.without]
+    names = ", ".join(one.name for one in having)
+    if name is None:
+        # The first of all is there for comparison.
+        return next(one for one in having if one is not USERLAND_RELEASES[0])
+    found = next((one for one in USERLAND_RELEASES if one.name == name), None)
+    if not found:
+        raise UserError(f"Unknown Debian release '{name}'.", f"Use one of: {names}.")
+    if found not in having:
+        raise UserError(f"Debian {name} has no {arch.debian}.", f"Use one of: {names}.")
+    return found
+
+
+@contextlib.contextmanager
+def fetched(
+    arch: Arch, release: Release, names: Sequence[str], update: Update
+) -> Iterator[tuple[Package, ...]]:
+    """The essential packages, `names` and what they depend on, as files while the block runs.
+
+    Sorted by name.  apt keeps the files, for what else is made of them.  FetchError where they
+    cannot be had; UserError names one that is not there.
+    """
+    root = AptRoot(arch.debian, release)
+    wanted = sorted({*ESSENTIAL, *names})
+    with root.locked(update):
+        files = _files(root, wanted, update)
+        yield tuple(_package(file) for file in sorted(files))
+
+
+def _files(root: AptRoot, wanted: Sequence[str], update: Update) -> list[Path]:
+    try:
+        return root.download_closure(wanted, update)
+    except FetchError as err:
+        _name_the_missing(root, wanted, err, update)
+        # A release's security updates leave the mirrors before the release does, or their lists
+        # name what is there no more: it as it was published is better than none.
+        try:
+            return root.download_closure(wanted, update, root.release.name)
+        except FetchError:
+            raise err from None
+
+
+def _name_the_missing(
+    root: AptRoot, wanted: Sequence[str], err: FetchError, update: Update
+) -> None:
+    pattern = "|".join(map(re.escape, wanted))
+    there = {one.package for one in root.candidates(pattern, update)}
+    missing = [name for name in wanted if name not in there]
+    # None at all: the lists could not be had, and apt has said why.
+    if there and missing:
+        raise UserError(
+            f"Debian {root.release.name} has no package '{missing[0]}' for {root.arch}.",
+            "Name another package, or another release with --release.",
+        ) from err
+
+
+def _package(file: Path) -> Package:
+    """From the name that apt gives to a file."""
+    name, version, _ = file.stem.split("_")
+    return Package(name, unquote(version), file)
+
+
+def unpack(packages: Sequence[Package], tree: Tree, update: Update) -> None:
+    """Adds what is in the packages, but for what nothing reads; runs nothing."""
+    for number, package in enumerate(packages):
+        update(number / len(packages), f"unpacking {package.name}")
+        with _file_tree(package.file) as tar:
+            for info in tar:
+                if not _DROPPED.fullmatch(info.name.removeprefix("./")):
+                    tree.member(tar, info)
+
+
+@contextlib.contextmanager
+def _file_tree(deb: Path) -> Iterator[tarfile.TarFile]:
+    """The package's file tree as a stream; UserError where it is damaged."""
+    argv = [need("dpkg-deb", "dpkg"), "--fsys-tarfile", str(deb)]
+    log.info("$ %s | tar -x", command_line(argv))
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stderr
+    try:
+        with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
+            yield tar
+    except (tarfile.TarError, EOFError) as err:
+        process.kill()
+        words = process.stderr.read().decode("utf-8", "replace").strip()
+        raise UserError(
+            f"{deb} is cut short or damaged: it cannot be unpacked.",
+            "Delete it and try again.",
+            words or str(err),
+        ) from err
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.stderr.close()
+        process.wait()

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The workloads: which packages they need, and what runs between the marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kentry.errors import UserError
+
+# Where the guest has what is kentry's own: guest/runner.c has the first four names.
+FOLDER = "/kentry"
+RUNNER, WORKLOAD, PREPARE = f"{FOLDER}/runner", f"{FOLDER}/workload", f"{FOLDER}/prepare"
+
+_FILES = Path(__file__).parent / "files"
+
+# What the C library's package leaves behind on every system: how programs find libraries.
+_LDCONFIG = "ldconfig"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A file or folder of this machine's, and where the guest has it."""
+
+    source: Path
+    guest: str
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What runs in a guest, and what that needs.
+
+    `argv` is run between the marks, its first word a path; with `is_init` it takes the place of
+    the runner as PID 1, and `units` are systemd units that are enabled.  `prepare` is a shell
+    script that runs before the first mark, with the console as its output.  `room` is the
+    memory in MiB that it takes beside the root file system.
+    """
+
+    name: str
+    summary: str
+    packages: tuple[str, ...]
+    argv: tuple[str, ...]
+    prepare: tuple[str, ...] = (_LDCONFIG,)
+    is_init: bool = False
+    units: tuple[str, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    room: int = 192
+
+
+def _own(name: str, guest: str = "") -> Copy:
+    return Copy(_FILES / name, f"{FOLDER}/{guest or name}")
+
+
+BOOT = Workload(
+    name="boot",
+    summary="systemd to multi-user.target, with what a small server runs",
+    packages=(
+        "systemd",
+        "systemd-sysv",
+        "dbus",
+        "udev",
+        "kmod",
+        "mount",
+        "procps",
+        "iproute2",
+        "cron",
+        "rsyslog",
+        "openssh-server",
+        "openssh-client",
+        "libpam-systemd",
+        "ifupdown",
+        "systemd-timesyncd",
+    ),
+    argv=("/usr/lib/systemd/systemd",),
+    prepare=(
+        _LDCONFIG,
+        # As the server's package does when it is installed; one key, for RSA's takes long.
+        "ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key",
+    ),
+    is_init=True,
+    units=(
+        "cron.service",
+        "rsyslog.service",
+        "ssh.service",
+        "remote-fs.target",
+        "systemd-pstore.service",
+        "networking.service",
+        "systemd-timesyncd.service",
+        "kentry-end.service",
+    ),
+    copies=(
+        _own("end.sh"),
+        Copy(_FILES / "kentry-end.service", "/usr/lib/systemd/system/kentry-end.service"),
+        Copy(_FILES / "emergency.service", "/etc/systemd/system/emergency.service"),
+    ),
+)
+
+SHELL = Workload(
+    name="shell",
+    summary="a few hundred short commands: sh, sed, grep, awk, sort, find, tar, gzip",
+    packages=(),
+    argv=("/bin/sh", f"{FOLDER}/shell.sh"),
+    copies=(_own("shell.sh"),),
+)
+
+PYTHON = Workload(
+    name="python",
+    summary="Python: start-up, JSON, regular expressions, SQLite, hashes, subprocesses",
+    packages=("python3",),
+    argv=("/usr/bin/python3", f"{FOLDER}/work.py"),
+    # Once before, as compiling its modules belongs to installing them.
+    prepare=(_LDCONFIG, f"python3 {FOLDER}/work.py 1"),
+    copies=(_own("work.py"),),
+)
+
+COMPILE = Workload(
+    name="compile",
+    summary="make and gcc build a small C program, which runs",
+    packages=("gcc", "libc6-dev", "make"),
+    argv=("/bin/sh", f"{FOLDER}/compile.sh"),
+    copies=(_own("compile.sh"), _own("compile")),
+    room=384,
+)
+
+SERVER = Workload(
+    name="server",
+    summary="Redis, and a client with a few thousand requests over 127.0.0.1",
+    packages=("redis-server", "redis-tools"),
+    argv=("/bin/sh", f"{FOLDER}/server.sh"),
+    copies=(_own("server.sh"),),
+)
+
+WORKLOADS: dict[str, Workload] = {one.name: one for one in (BOOT, SHELL, PYTHON, COMPILE, SERVER)}
+
+
+def find_workload(
+    words: Sequence[str], copies: Sequence[Copy] = (), packages: Sequence[str] = ()
+) -> Workload:
+    """The workload of one of the names, or a command line of the user's.
+
+    One word with a space in it is for a shell.  `copies` and `packages` come on top.
+    UserError where there is no word, or a file to copy cannot be.
+    """
+    if not words or not words[0]:
+        raise UserError(
+            "There is no workload.", f"Name one of {', '.join(WORKLOADS)}, or a command."
+        )
+    known = WORKLOADS.get(words[0]) if len(words) == 1 else None
+    base = known or _command(words)
+    for copy in copies:
+        _check(copy)
+    return replace(base, copies=(*base.copies, *copies), packages=(*base.packages, *packages))
+
+
+def _command(words: Sequence[str]) -> Workload:
+    # A shell finds the program on the PATH, and says what is wrong where there is none.
+    script = words[0] if len(words) == 1 else 'exec "$@"'
+    return Workload(
+        name="command",
+        summary=" ".join(words),
+        packages=(),
+        argv=("/bin/sh", "-c", script, "sh", *words)
+        if len(words) > 1
+        else ("/bin/sh", "-c", script),
+    )
+
+
+def parse_copy(text: str) -> Copy:
+    """HOST or HOST:GUEST; without the latter it goes into the guest's /root.  UserError."""
+    host, _, guest = text.partition(":")
+    source = Path(host).expanduser()
+    copy = Copy(source, guest or f"/root/{source.absolute().name}")
+    _check(copy)
+    return copy
+
+
+def _check(copy: Copy) -> None:
+    if not copy.guest.startswith("/") or ".." in copy.guest.split("/"):
+        raise UserError(
+            f"{copy.guest} is no whole path in the guest.", "Give it as HOST:/PATH/IN/GUEST."
+        )
+    if not copy.source.is_file() and not copy.source.is_dir():
+        raise UserError(
+            f"{copy.source}, which is to be copied into the guest, is not there.", "Name a file."
+        )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Pictures: the same bytes for the same numbers, and the numbers' names in them."""
+
+import itertools
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.errors import UserError
+from kentry.report import picture
+from kentry.report.picture import (
+    Curve,
+    gaps_picture,
+    share_picture,
+    sweep_picture,
+    time_label,
+)
+
+X = np.geomspace(1e6, 1e10, 9)
+CURVES = [Curve("boot, A", X, X / 1e9), Curve("shell, A", X, 3 - np.log10(X) / 10)]
+
+
+def share(file: Path) -> None:
+    share_picture(file, [0, 0.01, 0.45, 0.5, 0.51, 0.95, 1], "shares of Debian 12")
+
+
+def gaps(file: Path) -> None:
+    gaps_picture(file, [5, 2_000, 3 * 10**9, 10**15], [0, 1, 5, 5000], "gaps of Debian 12")
+
+
+def sweep(file: Path) -> None:
+    sweep_picture(
+        file,
+        CURVES,
+        "timeouts",
+        recommended=1e7,
+        interval=(3e6, 6e7),
+        levels={"optimal": 0.1},
+    )
+
+
+def words(file: Path) -> list[str]:
+    """The texts of an SVG, which stand in it as text."""
+    return [
+        "".join(node.itertext()).strip()
+        for node in ET.parse(file).iter()
+        if node.tag.endswith("}text")
+    ]
+
+
+@pytest.mark.parametrize("draw", [share, gaps, sweep])
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_the_same_numbers_are_the_same_bytes(
+    tmp_path: Path, draw: Callable[[Path], None], ending: str
+) -> None:
+    one, two = tmp_path / f"one.{ending}", tmp_path / f"two.{ending}"
+    draw(one)
+    draw(two)
+    assert one.read_bytes() == two.read_bytes()
+    assert one.read_bytes().startswith(b"\x89PNG" if ending == "png" else b"<?xml")
+    assert b"dc:date" not in one.read_bytes()
+    assert sorted(file.name for file in tmp_path.iterdir()) == [one.name, two.name]
+
+
+@pytest.mark.parametrize("draw", [share, gaps, sweep])
+@pytest.mark.parametrize("name", ["picture.pdf", "picture"])
+def test_another_kind_of_file_is_one_sentence(
+    tmp_path: Path, draw: Callable[[Path], None], name: str
+) -> None:
+    with pytest.raises(UserError, match="names no kind of picture") as caught:
+        draw(tmp_path / name)
+    assert ".svg or .png" in caught.value.remedy
+    assert not list(tmp_path.iterdir())
+
+
+def test_shares_are_in_the_classes_of_the_series(tmp_path: Path) -> None:
+    file = tmp_path / "share.svg"
+    share(file)
+    found = words(file)
+    assert "5 to 45 %: 1" in found
+    assert "above 50 %: 3" in found
+    assert "tasks (of 7)" in found
+    assert "shares of Debian 12" in found
+    # 0 and 1 %; 45 %; 50 %; 51 %; 95 and 100 %.
+    drawn = [word for word in found if word in ("1", "2")]
+    assert drawn == ["2", "1", "1", "1", "2"]
+
+
+def test_gaps_beyond_the_axis_are_counted_at_its_ends(tmp_path: Path) -> None:
+    file = tmp_path / "gaps.svg"
+    gaps(file)
+    found = words(file)
+    assert "1 s: 50 % are longer" in found
+    assert "% of 4 gaps" in found
+    assert {"100 ns", "10 ms", "100 s", "0", "1", "512", "1024+"} <= set(found)
+    assert any("guest's clock" in word for word in found)
+
+
+def test_a_sweep_names_its_lines_and_what_is_recommended(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.svg"
+    sweep(file)
+    found = words(file)
+    assert {"boot, A", "shell, A", "optimal", "timeout", "cost, us per second"} <= set(found)
+    assert "recommended: 10 ms (3 ms to 60 ms)" in found
+    assert found.count("1 s") == 2  # the axis, and the series' choice
+
+
+def test_a_sweep_of_counts_has_no_second(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.svg"
+    curve = Curve("boot", np.array([1, 10, 1000]), np.array([3, 2, 1]))
+    sweep_picture(file, [curve], "counts", x="n, system calls", times=False, recommended=10)
+    found = words(file)
+    assert "1 s" not in found
+    assert "recommended: 10" in found
+    assert "1000" in found
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_nothing_to_draw_is_drawn(tmp_path: Path, ending: str) -> None:
+    share_picture(tmp_path / f"share.{ending}", [], "none")
+    gaps_picture(tmp_path / f"gaps.{ending}", [], [], "none")
+
+
+@given(st.lists(st.floats(0, 100), max_size=9), st.floats(0.01, 10))
+def test_names_of_lines_are_never_upon_each_other(ends: list[float], least: float) -> None:
+    placed = picture._apart([(y, str(i), "") for i, y in enumerate(ends)], least)
+    assert sorted(name for _, name, _ in placed) == [str(i) for i in range(len(ends))]
+    heights = [y for y, _, _ in placed]
+    assert all(b - a >= least * 0.999 for a, b in itertools.pairwise(heights))
+
+
+def test_times_are_as_people_write_them() -> None:
+    labels = [time_label(ns) for ns in (0, 250, 1e3, 2.5e6, 1e9, 6e10)]
+    assert labels == ["0 ns", "250 ns", "1 us", "2.5 ms", "1 s", "60 s"]

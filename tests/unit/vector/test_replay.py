@@ -1,0 +1,582 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Replay does what the kernels' own code does, event by event."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kentry.errors import UserError
+from kentry.vector.mechanism import COLUMNS, mechanism_of
+from kentry.vector.policies import parse_policy
+from kentry.vector.replay import Counts, check, prepare, prices, replay, seen
+from kentry.vector.trace import Event, VectorTrace
+from tests.unit.vector.kernel_models import (
+    OTHER_FAULT,
+    RISCV_TRAP,
+    SVE_TRAP,
+    X86,
+    Arm64,
+    Arm64Flushing,
+    Decide,
+    Model,
+    RiscV,
+    Row,
+    Thread,
+    trace_of,
+    traces,
+)
+
+E = Event
+
+BOOKKEEPING = ("calls", "returns", "open_return")
+MODELS: dict[tuple[str, str], type[Model]] = {
+    ("arm64", "6.12.117"): Arm64,
+    ("arm64", "7.3.4"): Arm64Flushing,
+    ("riscv64", "6.12.117"): RiscV,
+    ("x86_64", "6.12.117"): X86,
+}
+
+
+def acts(counts: Counts) -> Counter[tuple[int, str]]:
+    """What was done, without what went by."""
+    return Counter(
+        {
+            (int(task), COLUMNS[column]): int(counts.values[task, column])
+            for task, column in np.argwhere(counts.values)
+            if COLUMNS[column] not in BOOKKEEPING
+        }
+    )
+
+
+def done(
+    rows: list[Row],
+    policy: str = "drop-on-load",
+    arch: str = "arm64",
+    release: str = "6.12.117",
+    task: int = 1,
+    costs: Mapping[str, float] | None = None,
+) -> dict[str, int]:
+    """The acts of one task under a policy, as a dict."""
+    counts = replay(prepare(trace_of(rows, arch, release)), policy, costs)
+    return {
+        column: int(value)
+        for column, value in zip(COLUMNS, counts.values[task], strict=True)
+        if value and column not in BOOKKEEPING
+    }
+
+
+# --- beside the kernels' own code -----------------------------------------------------------------
+
+
+def always(point: str) -> Decide:
+    return lambda where, thread, now: where == point
+
+
+def never(where: str, thread: Thread, now: int) -> bool:
+    return False
+
+
+def after(ns: int, *points: str) -> Decide:
+    return lambda where, thread, now: where in points and now > thread.trapped + ns
+
+
+def counted(clears: int) -> Decide:
+    return lambda where, thread, now: thread.clears >= clears
+
+
+DECISIONS = {
+    "drop-on-load": always("load"),
+    "drop-each-syscall": always("call"),
+    "keep": never,
+    "timeout:2us": after(2000, "load"),
+    "timeout-entry:2us": after(2000, "call", "load"),
+    "count:0": counted(0),
+    "count:2": counted(2),
+}
+
+
+@given(
+    data=st.data(),
+    release=st.sampled_from(["6.12.117", "7.3.4"]),
+    policy=st.sampled_from(sorted(DECISIONS)),
+)
+def test_arm64_is_as_its_kernel_is(data: st.DataObject, release: str, policy: str) -> None:
+    trace = data.draw(traces("arm64", release))
+    model = MODELS["arm64", release](DECISIONS[policy])
+    assert acts(replay(prepare(trace), policy)) == model.run(trace)
+
+
+@given(trace=traces("riscv64"))
+def test_riscv_is_as_its_kernel_is(trace: VectorTrace) -> None:
+    assert acts(replay(prepare(trace), "discard")) == RiscV(never).run(trace)
+
+
+@given(trace=traces("riscv64", signals=False), policy=st.sampled_from(sorted(DECISIONS)))
+def test_riscv_with_vs_turned_off(trace: VectorTrace, policy: str) -> None:
+    assert acts(replay(prepare(trace), policy)) == RiscV(DECISIONS[policy]).run(trace)
+
+
+@given(trace=traces("x86_64"))
+def test_x86_is_as_its_kernel_is(trace: VectorTrace) -> None:
+    # Kernel threads use the FPU between begin and end with preemption off.
+    assert acts(replay(prepare(trace), "eager")) == X86(never).run(trace)
+
+
+# --- one mechanism each -------------------------------------------------------------------------
+
+TRAP = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, SVE_TRAP), (E.EXIT, 1), (E.USE, 1, 1)]
+CALL = [(E.SYSCALL, 1), (E.EXIT, 1)]
+AWAY = [
+    (E.SWITCH_BLOCKED, 1, 2),
+    (E.EXIT, 2),
+    (E.INTERRUPT, 2),
+    (E.SWITCH_PREEMPTED, 2, 1),
+    (E.EXIT, 1),
+]
+TICK = [(E.INTERRUPT, 1), *AWAY]
+BLOCKING = [(E.SYSCALL, 1), *AWAY]
+
+
+def test_a_trap_is_once_and_makes_the_state_in_the_registers() -> None:
+    assert done(TRAP) == {"small_restore": 1, "trap": 1, "trap_flush": 1}
+
+
+def test_a_trap_the_kernel_did_not_take_comes_before_the_use() -> None:
+    rows = [(E.EXIT, 1), *CALL, (E.USE, 1, 1), (E.SYSCALL, 1)]
+    assert done(rows) == {"small_restore": 1, "trap": 1, "trap_flush": 1, "flush": 1}
+
+
+def test_a_fault_of_another_class_is_no_trap() -> None:
+    rows = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, OTHER_FAULT), (E.EXIT, 1)]
+    (use,) = np.flatnonzero(prepare(trace_of(rows)).code == 3)
+    assert use == 1
+    assert done(rows)["trap"] == 1
+
+
+def test_a_call_without_a_switch_keeps_access() -> None:
+    assert done([*TRAP, *CALL, *CALL, (E.USE, 1, 1), (E.INTERRUPT, 1)])["trap"] == 1
+
+
+def test_a_switch_in_a_call_saves_the_small_state_and_drops_at_its_load() -> None:
+    assert done([*TRAP, *BLOCKING, (E.USE, 1, 1), (E.SYSCALL, 1)]) == {
+        "trap": 2,
+        "trap_flush": 2,
+        "flush": 2,
+        "drop": 1,
+        "small_save": 1,
+        "small_restore": 2,
+    }
+
+
+def test_a_preempted_task_has_all_state_saved_and_keeps_access() -> None:
+    assert done([*TRAP, *TICK]) == {
+        "trap": 1,
+        "trap_flush": 1,
+        "small_restore": 1,
+        "save": 1,
+        "restore": 1,
+    }
+
+
+def test_the_registers_stay_the_tasks_behind_a_kernel_thread() -> None:
+    rows = [*TRAP, (E.SYSCALL, 1), (E.SWITCH_BLOCKED, 1, 0), (E.SWITCH_BLOCKED, 0, 1), (E.EXIT, 1)]
+    assert done(rows) == {
+        "trap": 1,
+        "trap_flush": 1,
+        "flush": 1,
+        "small_save": 1,
+        "small_restore": 1,
+    }
+
+
+def test_kernel_use_takes_the_registers() -> None:
+    rows = [*TRAP, (E.SYSCALL, 1), (E.KERNEL_USE, 1), (E.KERNEL_USE_END, 1), (E.EXIT, 1)]
+    assert done(rows) == {
+        "trap": 1,
+        "trap_flush": 1,
+        "flush": 1,
+        "small_save": 1,
+        "small_restore": 2,
+        "drop": 1,
+    }
+
+
+def test_a_kernel_preempted_while_it_uses_the_registers_has_its_own_state_switched() -> None:
+    rows = [
+        *TRAP,
+        *((E.SYSCALL, 1), (E.KERNEL_USE, 1), (E.SWITCH_PREEMPTED, 1, 0)),
+        *((E.SWITCH_BLOCKED, 0, 1), (E.KERNEL_USE_END, 1), (E.EXIT, 1)),
+    ]
+    assert done(rows)["small_save"] == 2
+    assert done(rows)["small_restore"] == 3
+
+
+FORK = [(E.SYSCALL, 1), (E.FORK, 1, 3), (E.EXIT, 1), (E.USE, 1, 1), (E.SYSCALL, 1)]
+
+
+def test_a_fork_saves_the_parent_which_goes_on() -> None:
+    assert done([*TRAP, *FORK])["small_save"] == 1
+    assert done([*TRAP, *FORK])["trap"] == 1
+
+
+def test_a_fork_of_later_kernels_costs_the_parent_its_access() -> None:
+    assert done([*TRAP, *FORK], release="7.3.4")["trap"] == 2
+
+
+def test_a_forked_task_has_no_access() -> None:
+    rows = [*TRAP, (E.SYSCALL, 1), (E.FORK, 1, 3), (E.SWITCH_PREEMPTED, 1, 3), (E.EXIT, 3)]
+    assert done([*rows, (E.USE, 3, 1), (E.SYSCALL, 3)], task=3) == {
+        "small_restore": 1,
+        "trap": 1,
+        "trap_flush": 1,
+        "flush": 1,
+    }
+
+
+def test_an_exec_gives_everything_up_unsaved() -> None:
+    assert done([*TRAP, (E.SYSCALL, 1), (E.EXEC, 1), (E.EXIT, 1), (E.USE, 1, 1)]) == {
+        "trap": 2,
+        "trap_flush": 2,
+        "flush": 1,
+        "small_restore": 2,
+    }
+
+
+def signalled(entry: Event) -> list[Row]:
+    return [
+        *TRAP,
+        *((entry, 1), (E.SIGNAL, 1), (E.EXIT, 1)),
+        *((E.SYSCALL, 1), (E.SIGRETURN, 1), (E.EXIT, 1), (E.USE, 1, 1)),
+    ]
+
+
+def test_a_signal_in_user_mode_has_the_whole_state_in_its_frame() -> None:
+    assert done(signalled(E.INTERRUPT)) == {
+        "trap": 1,
+        "trap_flush": 1,
+        "flush": 1,
+        "save": 1,
+        "small_restore": 1,
+        "restore": 1,
+    }
+
+
+def test_a_signal_in_a_call_costs_access_at_its_return() -> None:
+    assert done(signalled(E.SYSCALL)) == {
+        "trap": 2,
+        "trap_flush": 2,
+        "flush": 2,
+        "drop": 1,
+        "small_save": 1,
+        "small_restore": 2,
+    }
+
+
+def test_a_signal_of_later_kernels_gives_the_registers_up_at_both_ends() -> None:
+    found = done(signalled(E.INTERRUPT), release="7.3.4")
+    assert (found["save"], found["restore"]) == (1, 2)
+    assert found["small_save"] == 1
+
+
+def test_6_1_drops_at_each_call() -> None:
+    rows = [*TRAP, *CALL, (E.USE, 1, 1), *CALL]
+    assert done(rows, "drop-each-syscall") == {
+        "small_restore": 1,
+        "trap": 2,
+        "trap_flush": 2,
+        "drop": 2,
+    }
+
+
+def test_eager_needs_no_trap_and_clears_at_each_call() -> None:
+    assert done([*TRAP, *BLOCKING], "eager") == {
+        "small_restore": 2,
+        "small_save": 1,
+        "kept_load": 2,
+        "open_exit": 1,
+        "flush": 1,
+    }
+
+
+def at(ns: int, *row: int) -> Row:
+    """A row at a time."""
+    return (*row, *(0,) * (3 - len(row)), ns)
+
+
+def timed(gap_ns: int) -> list[Row]:
+    """A trap at 1 ms, a call that blocks and is back `gap_ns` after the trap."""
+    return [
+        *(at(0, E.EXIT, 1), at(10**6, E.USE, 1, 1), at(10**6, E.FAULT, 1, SVE_TRAP)),
+        *(at(10**6, E.EXIT, 1), at(10**6, E.SYSCALL, 1), at(10**6, E.SWITCH_BLOCKED, 1, 2)),
+        *(at(10**6 + 1, E.EXIT, 2), at(10**6 + 2, E.INTERRUPT, 2)),
+        *(at(10**6 + 3, E.SWITCH_BLOCKED, 2, 1), at(10**6 + gap_ns, E.EXIT, 1)),
+    ]
+
+
+@pytest.mark.parametrize(("gap", "dropped"), [(2_000_000, False), (2_000_001, True)])
+def test_a_timeout_is_over_when_its_time_is_exceeded(gap: int, dropped: bool) -> None:
+    assert ("drop" in done(timed(gap), "timeout:2ms")) is dropped
+    assert ("kept_load" in done(timed(gap), "timeout:2ms")) is not dropped
+
+
+@pytest.mark.parametrize(("gap", "dropped"), [(10_999_999, False), (11_000_000, True)])
+def test_a_kernels_time_is_in_jiffies(gap: int, dropped: bool) -> None:
+    # 250 Hz: the trap is in jiffy 0, so a time of 2 ms (a jiffy) is over in jiffy 2, at 8 ms,
+    # and one of 5 ms (two) in jiffy 3, at 12 ms.
+    prepared = prepare(trace_of(timed(gap), hz=250))
+    assert bool(replay(prepared, "timeout:5ms").of("drop").any()) is dropped
+    assert replay(prepared, "timeout:5ms", exact_time=True).of("drop").any()
+
+
+def test_a_timeout_at_entry_drops_in_place_of_a_flush() -> None:
+    rows = [*timed(10)[:4], at(5 * 10**6, E.SYSCALL, 1), at(5 * 10**6, E.EXIT, 1)]
+    assert "drop" not in done(rows, "timeout:2ms")
+    assert done(rows, "timeout-entry:2ms") == {
+        "small_restore": 1,
+        "trap": 1,
+        "trap_flush": 1,
+        "drop": 1,
+    }
+
+
+def test_a_time_from_the_last_use_begins_anew() -> None:
+    rows = [
+        *(*timed(10)[:4], at(4 * 10**6, E.USE, 1, 1)),
+        *(at(5 * 10**6, E.SYSCALL, 1), at(5 * 10**6, E.EXIT, 1)),
+    ]
+    assert "drop" in done(rows, "timeout-entry:2ms")
+    assert "drop" not in done(rows, "timeout-from-use:2ms")
+
+
+def test_a_count_drops_in_place_of_the_next_flush() -> None:
+    found = done([*TRAP, *CALL, *CALL, *CALL, *CALL], "count:3")
+    assert (found["flush"], found["drop"]) == (3, 1)
+    assert done([*TRAP, *CALL, *CALL, *CALL], "count:3").get("drop") is None
+
+
+def test_a_count_from_the_last_use_begins_anew() -> None:
+    rows = [*TRAP, *CALL, *CALL, (E.USE, 1, 1), *CALL, *CALL]
+    assert "drop" in done(rows, "count:2")
+    assert "drop" not in done(rows, "count-from-use:2")
+
+
+def test_a_kept_load_counts_as_a_clear() -> None:
+    assert "drop" in done([*TRAP, *BLOCKING, *CALL], "count:2")
+    assert "drop" not in done([*TRAP, *BLOCKING], "count:2")
+
+
+def test_a_count_left_out_is_the_break_even_of_the_costs() -> None:
+    rows = [*TRAP, *CALL, *CALL, *CALL]
+    assert done(rows, "count", costs={"trap": 29.0, "flush": 10.0})["flush"] == 2
+    with pytest.raises(UserError, match="'count' has no count"):
+        done(rows, "count")
+
+
+def test_adaptive_learns_a_name_from_another_task_of_it() -> None:
+    use = [(E.USE, 1, 1), *CALL, *CALL, *CALL]
+    # Dropped at the third call and wanted again at once: 2 becomes 5, which 3 calls do not use up.
+    found = done([(E.EXIT, 1), *use, *use], "adaptive:2")
+    assert (found["trap"], found["drop"]) == (2, 1)
+    late = [*use, *CALL, *CALL, *CALL]
+    # Wanted again after more than two calls: 2 becomes 1.
+    assert done([(E.EXIT, 1), *late, *use], "adaptive:2")["flush"] == 2 + 1
+
+
+def test_randomised_draws_counts_below_its_own() -> None:
+    rows = [(E.EXIT, 1), *((E.USE, 1, 1), *CALL * 8) * 200]
+    found = done(rows, "randomised:8")
+    flushes = found["flush"] / found["trap"]
+    # The mean of the days of the draw, less one: n - (n - 1) + ... = 3.9 of 8 and more than half.
+    assert 3 < flushes < 5.5
+    assert done(rows, "randomised:8") == found
+
+
+# --- riscv64 ------------------------------------------------------------------------------------
+
+VTRAP = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, RISCV_TRAP), (E.EXIT, 1), (E.USE, 1, 1)]
+
+
+def test_riscv_discards_and_saves_what_it_discarded() -> None:
+    assert done([*VTRAP, *BLOCKING], "discard", "riscv64") == {
+        "trap": 1,
+        "restore": 2,
+        "flush": 1,
+        "save": 1,
+    }
+
+
+def test_riscv_loads_even_what_the_registers_still_hold() -> None:
+    rows = [*VTRAP, (E.SYSCALL, 1), (E.SWITCH_BLOCKED, 1, 0), (E.SWITCH_BLOCKED, 0, 1), (E.EXIT, 1)]
+    assert done(rows, "discard", "riscv64")["restore"] == 2
+    assert done(rows, "owner-elision", "riscv64")["restore"] == 1
+
+
+def test_riscv_with_owners_loads_behind_another_task_with_vectors() -> None:
+    other = [(E.EXIT, 2), (E.USE, 2, 1), (E.INTERRUPT, 2)]
+    rows = [*VTRAP, (E.SYSCALL, 1), (E.SWITCH_BLOCKED, 1, 2), *other]
+    rows += [(E.SWITCH_BLOCKED, 2, 1), (E.EXIT, 1)]
+    assert done(rows, "owner-elision", "riscv64")["restore"] == 2
+
+
+def test_initial_state_is_neither_saved_nor_cleared_again() -> None:
+    assert done([*VTRAP, *CALL, *BLOCKING], "initial-tracking", "riscv64") == {
+        "trap": 1,
+        "restore": 1,
+        "flush": 1,
+        "initial_restore": 1,
+    }
+    used = [*VTRAP, *CALL, (E.USE, 1, 1), *BLOCKING]
+    assert done(used, "initial-tracking", "riscv64")["flush"] == 2
+
+
+def test_preserved_state_is_saved_only_if_used() -> None:
+    assert done([*VTRAP, *CALL, *BLOCKING, *BLOCKING], "preserve", "riscv64") == {
+        "trap": 1,
+        "save": 1,
+        "restore": 3,
+    }
+
+
+def test_lazy_switching_traps_in_each_slice_until_its_count() -> None:
+    slices = [(E.USE, 1, 1), *TICK]
+    assert done([(E.EXIT, 1), *slices * 3], "fpu-counter:5", "x86_64")["trap"] == 3
+    assert done([(E.EXIT, 1), *slices * 10], "fpu-counter:5", "x86_64")["trap"] == 6
+    assert "trap" not in done([(E.EXIT, 1), *slices * 3], "eager", "x86_64")
+
+
+@pytest.mark.parametrize(
+    ("policy", "arch"),
+    [
+        ("preserve", "arm64"),
+        ("initial-tracking", "x86_64"),
+        ("owner-elision", "arm64"),
+        ("discard", "arm64"),
+        ("fpu-counter:5", "arm64"),
+        ("timeout:1s", "x86_64"),
+    ],
+)
+def test_a_policy_that_an_architecture_cannot_have(policy: str, arch: str) -> None:
+    with pytest.raises(UserError, match=f"'{policy.split(':')[0]}' does not fit"):
+        done(TRAP, policy, arch)
+
+
+# --- what was seen ------------------------------------------------------------------------------
+
+
+def test_a_trap_that_slept_makes_the_state_in_memory() -> None:
+    rows = [
+        *((E.EXIT, 1), (E.SEEN_SMALL_RESTORE, 1), (E.USE, 1, 1), (E.FAULT, 1, SVE_TRAP)),
+        *((E.SEEN_TRAP, 1), (E.SEEN_SMALL_SAVE, 1), (E.SWITCH_BLOCKED, 1, 2)),
+        *((E.SEEN_SMALL_RESTORE, 2), (E.EXIT, 2), (E.INTERRUPT, 2), (E.SEEN_SMALL_SAVE, 2)),
+        *((E.SWITCH_PREEMPTED, 2, 1), (E.SEEN_RESTORE, 1), (E.EXIT, 1)),
+    ]
+    assert check(trace_of(rows)).exact
+    flushed = [*rows[:5], (E.SEEN_FLUSH, 1), (E.SEEN_SAVE, 1), *rows[6:]]
+    assert check(trace_of(flushed)).exact
+
+
+def test_a_load_before_another_switch_is_one_of_its_own() -> None:
+    rows = [
+        *((E.SEEN_SMALL_RESTORE, 1), (E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, SVE_TRAP)),
+        *((E.SEEN_TRAP, 1), (E.SEEN_FLUSH, 1), (E.EXIT, 1), (E.SYSCALL, 1), (E.SEEN_FLUSH, 1)),
+        *((E.SEEN_SMALL_SAVE, 1), (E.SWITCH_BLOCKED, 1, 2), (E.SEEN_SMALL_RESTORE, 2)),
+        *((E.EXIT, 2), (E.INTERRUPT, 2), (E.SEEN_SMALL_SAVE, 2), (E.SWITCH_PREEMPTED, 2, 1)),
+        *((E.SEEN_SMALL_RESTORE, 1), (E.SEEN_SMALL_SAVE, 1), (E.SWITCH_PREEMPTED, 1, 2)),
+        *((E.SEEN_SMALL_RESTORE, 2), (E.EXIT, 2), (E.INTERRUPT, 2), (E.SEEN_SMALL_SAVE, 2)),
+        *((E.SWITCH_PREEMPTED, 2, 1), (E.SEEN_SMALL_RESTORE, 1), (E.EXIT, 1)),
+    ]
+    verdict = check(trace_of(rows))
+    assert verdict.exact
+    assert verdict.sentence == (
+        "traps 1 = 1, flushes 2 = 2, small saves 4 = 4, small restores 5 = 5"
+    )
+
+
+def test_a_difference_says_which_act_of_which_task() -> None:
+    rows = [(E.EXIT, 1), (E.USE, 1, 1), (E.SYSCALL, 1), (E.SEEN_TRAP, 1), (E.SEEN_TRAP, 1)]
+    verdict = check(trace_of(rows))
+    assert not verdict.exact
+    traps = [one for one in verdict.differences if one.act == "trap"]
+    assert [(one.task, one.replayed, one.seen) for one in traps] == [(1, 1, 2)]
+    assert "traps 1 != 2" in verdict.sentence
+
+
+def test_seen_acts_are_counted_per_task() -> None:
+    counts = seen(trace_of([(E.SEEN_SAVE, 1), (E.SEEN_SAVE, 2), (E.SEEN_SAVE, 2)]))
+    assert counts.of("save").tolist() == [0, 1, 2]
+
+
+# --- SME ----------------------------------------------------------------------------------------
+
+SME = [
+    *((E.EXIT, 1), (E.USE_SME, 1, 1), (E.FAULT, 1, 0x1D), (E.EXIT, 1)),
+    *((E.USE_SME, 1, 3), (E.SVCR, 1, 2), (E.SYSCALL, 1)),
+]
+
+
+def sme(rows: list[Row], policy: str) -> dict[str, int]:
+    counts = replay(prepare(trace_of(rows, release="7.3.4"), "sme"), policy)
+    return {name: value for name, value in counts.total().items() if value}
+
+
+def test_za_is_saved_while_it_is_on_and_forbids_a_drop() -> None:
+    found = sme([*SME, *AWAY, *CALL], "drop-each-syscall")
+    assert (found["za_save"], found["za_restore"]) == (1, 1)
+    assert "drop" not in found
+    assert found["smstop"] == found["calls"] == 2
+
+
+def test_sme_access_is_dropped_once_svcr_says_that_nothing_is_live() -> None:
+    off = [(E.EXIT, 1), (E.USE_SME, 1, 1), (E.SVCR, 1, 0), (E.SYSCALL, 1), (E.EXIT, 1)]
+    assert sme([*SME, *off], "drop-each-syscall")["drop"] == 1
+    kept = sme([*SME, *off, *CALL * 5], "keep")
+    assert kept["open_return"] == 8
+    assert sme([*SME, *off, *CALL * 5], "drop-each-syscall")["open_return"] == 2
+
+
+def test_a_unit_that_the_architecture_has_not() -> None:
+    with pytest.raises(UserError, match="unit 'sme' of riscv64"):
+        mechanism_of({"arch": "riscv64"}, "sme")
+
+
+# --- costs --------------------------------------------------------------------------------------
+
+
+def test_a_cost_is_the_sum_over_acts_a_task_at_a_time() -> None:
+    counts = replay(prepare(trace_of([*TRAP, *CALL, *CALL])), "keep")
+    costs = {"trap": 100.0, "flush": 3.0, "small_restore": 20.0, "syscall": 7.0}
+    assert counts.cost(costs).tolist() == [0.0, 100.0 + 2 * 3.0 + 20.0]
+
+
+def test_an_act_without_a_cost_is_an_error_that_names_it() -> None:
+    counts = replay(prepare(trace_of(TRAP)), "keep")
+    with pytest.raises(UserError, match="'small_restore'"):
+        counts.cost({"trap": 1.0, "flush": 1.0})
+
+
+def test_a_kept_load_costs_a_flush_unless_it_is_said() -> None:
+    assert prices({"flush": 5.0})[COLUMNS.index("kept_load")] == 5.0
+    assert prices({"flush": 5.0, "kept_load": 2.0})[COLUMNS.index("kept_load")] == 2.0
+
+
+@settings(max_examples=30)
+@given(trace=traces())
+def test_time_spans_and_calls_are_the_tasks_own(trace: VectorTrace) -> None:
+    prepared = prepare(trace)
+    counts = replay(prepared, "keep")
+    for task in range(len(trace.tasks)):
+        mine = trace.task == task
+        assert counts.of("calls")[task] == np.sum(trace.event[mine] == E.SYSCALL)
+        if mine.any():
+            assert prepared.first_ns[task] == trace.ns[mine].min()
+            assert prepared.last_ns[task] == trace.ns[mine].max()
+
+
+def test_the_policy_is_parsed_where_it_is_text() -> None:
+    trace = trace_of([*TRAP, *CALL])
+    one, other = (replay(prepare(trace), policy) for policy in ("keep", parse_policy("keep")))
+    assert (one.values == other.values).all()

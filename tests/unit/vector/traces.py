@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Small traces for tests."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kentry.vector.trace import COLUMNS, Event, Task, VectorTrace
+from tests.builders import KERNEL, TARGET
+
+# ESR_EL1.EC of an SVE access, and of a page fault.
+SVE_TRAP, PAGE_FAULT = 0x19, 0x24
+
+META: dict[str, Any] = {
+    "arch": "arm64",
+    "kernel": KERNEL,
+    "target": TARGET,
+    "workload": {"name": "boot", "command": [], "release": "Debian 12", "status": 0},
+    "unit": {"vl": 128},
+    "hz": 250,
+    "policy": "drop-on-load",
+    "trap_classes": [SVE_TRAP, 0x1D],
+    "complete": True,
+    "caveats": [{"kind": "emulated-clock", "text": "the guest's clock: 1 ns an instruction"}],
+}
+
+Row = tuple[Event, int, int, int]
+
+
+def trace_of(rows: Sequence[Row], tasks: int = 4, **meta: Any) -> VectorTrace:
+    """A trace of (event, task, ns, arg); as many instructions as nanoseconds."""
+    event, task, ns, arg = zip(*rows, strict=True) if rows else ([], [], [], [])
+    columns = {"event": event, "task": task, "instructions": ns, "ns": ns, "arg": arg}
+    return VectorTrace(
+        **{name: np.array(columns[name], kind) for name, kind in COLUMNS.items()},
+        tasks=tuple(
+            Task(100 + i, f"task-{i}" if i else "swapper", (), i - 1, not i) for i in range(tasks)
+        ),
+        meta={**META, **meta},
+    )
+
+
+def random_rows(size: int, tasks: int = 4, seed: int = 1) -> list[Row]:
+    """Rows that are no run of any kernel, but that a file must keep."""
+    generator = random.Random(seed)
+    ns, rows = 10**9, []
+    for _ in range(size):
+        ns += int(generator.expovariate(1 / 3000))
+        event = generator.choice(list(Event))
+        rows.append((event, generator.randrange(tasks), ns, generator.randrange(tasks)))
+    return rows
+
+
+def same(one: VectorTrace, other: VectorTrace) -> bool:
+    """Whether the events are the same, and of the same types."""
+    pairs = zip(one.columns, other.columns, strict=True)
+    return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
