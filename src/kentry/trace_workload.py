@@ -77,6 +77,7 @@ def trace_workload(
         meta = _meta(kernel, arch, workload, options, policy, traced, ending, table)
         with TraceWriter(path, meta, table.tasks) as writer:
             for columns in read_records(traced.records):
+                table.cover(columns)
                 writer.append(*columns)
         return Outcome(ending, writer.rows, len(table.tasks), traced.target["emulator"])
 

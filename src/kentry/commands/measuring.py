@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, many_arches: bool = False)
         action="store_true",
         help="leave KASLR and stack-offset randomisation on",
     )
-    group.add_argument("--seed", type=_seed, default=1, metavar="N", help="of the emulator (1)")
+    group.add_argument("--seed", type=seed, default=1, metavar="N", help="of the emulator (1)")
     group.add_argument(
         "--emulator",
         default="installed",
@@ -165,7 +165,8 @@ def _lengths(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, text.split(","))))
 
 
-def _seed(text: str) -> int:
+def seed(text: str) -> int:
+    """--seed, as QEMU takes it."""
     if not text.isdecimal() or int(text) >= 1 << 64:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to 2**64 - 1")
     return int(text)

@@ -52,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a picture of the first sweep; .svg, .png or .pdf",
     )
     parser.add_argument(
+        "--speed",
+        type=_speed,
+        default=1.0,
+        metavar="N",
+        help="instructions that the cpu dispatches in a ns (1, as it was traced)",
+    )
+    parser.add_argument(
         "--tasks", type=int, default=0, metavar="N", help="show so many tasks of each trace"
     )
     add_unit_argument(parser)
@@ -73,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         measuring.check_writable(args.picture)
     table = _table(args.costs, None) if args.costs else None
     with progress("replaying") as update:
-        traces = [_read(file, args.unit) for file in args.traces]
+        traces = [_read(file, args) for file in args.traces]
         table = table or _table(None, traces[0])
         _check_together(traces, table)
         rankings = []
@@ -93,16 +100,26 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
+def _speed(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.01 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is no number from 0.01 to 100")
+    return value
+
+
 def _words(groups: list[str]) -> list[str]:
     return [word for group in groups for word in group.split(",") if word]
 
 
-def _read(file: Path, unit: str) -> Traced:
+def _read(file: Path, args: argparse.Namespace) -> Traced:
     from kentry.vector.ranking import Traced
-    from kentry.vector.trace import read_trace
+    from kentry.vector.trace import at_speed, read_trace
 
     trace, cut = read_trace(file)
-    return Traced.of(str(file), trace, cut, unit)
+    return Traced.of(str(file), at_speed(trace, args.speed), cut, args.unit)
 
 
 def _table(costs: str | None, traced: Traced | None) -> CostTable:

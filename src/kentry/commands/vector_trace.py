@@ -73,7 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="QEMU",
         help="installed, backports, newest, or a path; 9.2 or later, else backports is used",
     )
-    guest.add_argument("--seed", type=int, default=1, metavar="N", help="of the emulator (1)")
+    guest.add_argument(
+        "--seed", type=measuring.seed, default=1, metavar="N", help="of the emulator (1)"
+    )
     guest.add_argument("--console", type=Path, metavar="FILE", help="keep the guest's console")
     parser.add_argument(
         "--kernel-policy",
@@ -124,10 +126,27 @@ def _check(args: argparse.Namespace, arch: Arch) -> None:
             f"No emulated {arch.name} cpu has vectors of {args.vl} bits.",
             f"Use one of {', '.join(map(str, lengths))}.",
         )
+    if args.cpu and args.vl is None:
+        args.vl = _length_of(args.cpu, arch)
+    if not 0 < args.timeout < measuring.MAX_SECONDS:
+        raise UserError(
+            f"--timeout {args.timeout:g} is not a time in seconds.", "Try --timeout 1800."
+        )
     if args.kernel_policy:
         from kentry.vector.policies import parse_policy
 
         parse_policy(args.kernel_policy)
+
+
+def _length_of(model: str, arch: Arch) -> int:
+    """The vector length in bits of QEMU's model of a core; UserError where it is not known."""
+    known = {core.partition(",")[0]: bits for bits, core in arch.cores.items()}
+    try:
+        return known[model.partition(",")[0]]
+    except KeyError:
+        raise UserError(
+            f"How long the vectors of --cpu {model} are is not known.", "Add --vl BITS."
+        ) from None
 
 
 def _userland_of(args: argparse.Namespace, arch: Arch) -> tuple[Any, Any]:

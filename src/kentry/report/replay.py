@@ -7,6 +7,7 @@ Every line fits into a mail.  A cost names its unit, a percentage its base.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,8 @@ WIDTH = 75
 # Rows of a sweep's text: every so many of its values.
 _SWEEP_ROWS = 15
 _BAR = 24
-_FLIPS_SHOWN = 8
+_FLIPS_SHOWN = 6
+_FAR = 100.0
 # Differences between a replay and the traced kernel that are listed one by one.
 _DIFFERENCES_SHOWN = 8
 
@@ -44,10 +46,14 @@ def replay_text(
     lines: list[str] = []
     for ranking in rankings:
         lines += [*_trace_lines(ranking.traced), ""]
-        lines += [*_cost_lines(table), *_rank_lines(ranking, table), ""]
         if tasks:
             lines += [*_task_lines(ranking, table, tasks), ""]
-        lines += [*_flip_lines(ranking.flips, table), ""]
+    lines += list(_cost_lines(table))
+    if len(rankings) == 1:
+        lines += [*_rank_lines(rankings[0], table), ""]
+        lines += [*_flip_lines(rankings[0].flips, table), ""]
+    else:
+        lines += [*_mean_lines(rankings, table), ""]
     for one in swept:
         lines += [*_sweep_lines(one, rankings, table), ""]
     lines += [*_bound_lines(bounds), ""]
@@ -102,17 +108,17 @@ def _units(table: CostTable) -> tuple[str, str, float]:
 def _rank_lines(ranking: Ranking, table: CostTable) -> Iterator[str]:
     per_call, per_second, scale = _units(table)
     yield (
-        f"{'policy':24}{'traps':>7}{'flushes':>8}{'saves':>6}{'loads':>6}"
-        f"{per_call:>10}{per_second:>8}{'regret':>6}"
+        f"{'policy':23}{'traps':>7}{'flushes':>9}{'saves':>6}{'loads':>6}"
+        f"{per_call:>10}{per_second:>9}{'regret':>7}"
     )
     for row in (ranking.optimal, *ranking.rows):
         counts = row.counts.total()
         regret = ranking.regret(row)
         yield (
-            f"{shortened(row.policy.text, 23):24}{counts['trap']:7}{_flushes(counts):8}"
+            f"{shortened(row.policy.text, 22):23}{counts['trap']:7}{_flushes(counts):9}"
             f"{counts['save']:6}{counts['restore']:6}{row.total / max(1, ranking.calls):10.2f}"
-            f"{row.total / scale / max(1e-9, ranking.traced.prepared.seconds):8.0f}"
-            f"{_percent(regret) if row is not ranking.optimal else '-':>6}"
+            f"{row.total / scale / max(1e-9, ranking.traced.prepared.seconds):9.0f}"
+            f"{_percent(regret) if row is not ranking.optimal else '-':>7}"
         )
     yield from _wrapped(
         f"a call, a second: of the {ranking.calls} system calls of all tasks, of the guest's"
@@ -127,6 +133,57 @@ def _rank_lines(ranking: Ranking, table: CostTable) -> Iterator[str]:
         )
 
 
+def _mean_lines(rankings: Sequence[Ranking], table: CostTable) -> Iterator[str]:
+    """A row a policy, over all workloads, each counting alike: the least mean cost first."""
+    per_call, _, _ = _units(table)
+    rows = sorted(means(rankings), key=lambda row: (row.per_call, row.policy))
+    yield f"{'policy':23}{per_call:>10}{'mean regret':>13}{'most regret':>13}  of"
+    for row in rows:
+        yield (
+            f"{shortened(row.policy, 22):23}{row.per_call:10.2f}{_percent(row.regret):>13}"
+            f"{_percent(row.most):>13}  {shortened(plain(row.of), 14)}"
+        )
+    yield from _wrapped(
+        f"the mean of {len(rankings)} workloads, each counting alike; regret: above optimal on"
+        " the same trace, in % of it",
+        "  ",
+    )
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A policy over several traces: cost a call, mean regret, the most and of which workload."""
+
+    policy: str
+    per_call: float
+    regret: float
+    most: float
+    of: str
+
+
+def means(rankings: Sequence[Ranking]) -> list[Mean]:
+    """Of the policies that every trace was replayed with, `optimal` among them."""
+    result = []
+    for policy in [ranking.optimal.policy.text for ranking in rankings[:1]] + [
+        row.policy.text for row in rankings[0].rows
+    ]:
+        rows = [_row_of(ranking, policy) for ranking in rankings]
+        pairs = [
+            (ranking, row) for ranking, row in zip(rankings, rows, strict=True) if row is not None
+        ]
+        if len(pairs) < len(rankings):
+            continue
+        regrets = [(ranking.regret(row), _name(ranking)) for ranking, row in pairs]
+        cost = sum(row.total / max(1, ranking.calls) for ranking, row in pairs) / len(pairs)
+        result.append(Mean(policy, cost, sum(r for r, _ in regrets) / len(pairs), *max(regrets)))
+    return result
+
+
+def _row_of(ranking: Ranking, policy: str) -> Row | None:
+    rows = (ranking.optimal, *ranking.rows)
+    return next((row for row in rows if row.policy.text == policy), None)
+
+
 def _flushes(counts: Mapping[str, int]) -> int:
     return counts["flush"] + counts["kept_load"]
 
@@ -138,7 +195,6 @@ def _percent(part: float) -> str:
 
 def _task_lines(ranking: Ranking, table: CostTable, shown: int) -> Iterator[str]:
     """The tasks with most regret under the traced kernel's own policy, or the dearest."""
-    per_call, _, _ = _units(table)
     own = _own_row(ranking)
     regret = own.cost - ranking.optimal.cost
     calls = own.counts.of("calls")
@@ -162,12 +218,20 @@ def _own_row(ranking: Ranking) -> Row:
 
 def _flip_lines(flips: Sequence[Flip], table: CostTable) -> Iterator[str]:
     """Where another policy becomes the cheapest as one cost changes, the others as they are."""
-    leading = [flip for flip in flips if flip.leads]
+    # A trap's cost is told as one over a flush's, and nobody's cost is wrong a hundredfold.
+    leading = [
+        flip
+        for flip in flips
+        if flip.leads and flip.act != "trap" and 1 / _FAR < flip.factor < _FAR
+    ]
     if not leading:
         yield "no change of a single cost makes another of these the cheapest"
         return
     yield "another policy becomes the cheapest as one cost changes:"
-    for flip in leading[:_FLIPS_SHOWN]:
+    # Policies that did the same change places together: one of them is named.
+    once = {(flip.act, f"{flip.value:.3g}"): flip for flip in reversed(leading)}
+    shown = sorted(once.values(), key=leading.index)
+    for flip in shown[:_FLIPS_SHOWN]:
         unit = "" if flip.act == "B/r" else f" {table.unit}"
         what = "a trap's cost over a flush's" if flip.act == "B/r" else flip.act
         yield from _wrapped(
@@ -179,7 +243,7 @@ def _flip_lines(flips: Sequence[Flip], table: CostTable) -> Iterator[str]:
 
 
 def _sweep_lines(swept: Swept, rankings: Sequence[Ranking], table: CostTable) -> Iterator[str]:
-    per_call, per_second, _ = _units(table)
+    per_call, _, _ = _units(table)
     advice = swept.advice
     unit = per_call.removesuffix("/call")
     yield (
@@ -224,13 +288,20 @@ def rounded(family: str, value: int) -> str:
 
 
 def _bound_lines(bounds: Mapping[str, Bound]) -> Iterator[str]:
-    if not bounds:
+    """The policies with a ratio, and one of those without, which differ by their times alone."""
+    with_ratio = [(name, bound) for name, bound in bounds.items() if bound.ratio is not None]
+    without = {
+        name.partition(":")[0]: (name, bound)
+        for name, bound in bounds.items()
+        if bound.ratio is None
+    }
+    shown = [*sorted(with_ratio, key=lambda item: (item[1].ratio, item[0])), *without.values()]
+    if not shown:
         return
-    yield "whatever the workload, against optimal, a task at a time:"
-    for name, bound in bounds.items():
+    yield "whatever the workload, a task at a time:"
+    for name, bound in shown:
         yield from _wrapped(f"{name}: {bound.sentence}", "  ", "    ")
-    holds = next(iter(bounds.values())).holds
-    yield from _wrapped(f"that holds {holds}", "  ", "  ")
+    yield from _wrapped(f"that holds {shown[0][1].holds}", "  ", "  ")
 
 
 def _notes(rankings: Sequence[Ranking]) -> Iterator[str]:
@@ -263,6 +334,7 @@ def to_json(
             "unit": table.unit,
             "figures": {act: vars(figure) for act, figure in table.figures.items()},
         },
+        "means": [vars(row) for row in means(rankings)] if len(rankings) > 1 else [],
         "traces": [_ranking_to_json(ranking) for ranking in rankings],
         "sweeps": [_swept_to_json(one) for one in swept],
         "bounds": {

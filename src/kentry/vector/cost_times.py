@@ -230,7 +230,8 @@ class _Sheet:
     def _copies(self) -> None:
         """What can be run in user space: the loads and stores themselves, in a hot cache."""
         nothing = self._of("copy-nothing")
-        note = "in a hot cache, without what the kernel does around it"
+        note = "without what the kernel does around it"
+        note += "" if self._timing.virtual else ", and in a hot cache"
         for act in ("save", "restore", "small_save", "small_restore", "kept_load"):
             copy = self._of(f"copy-{act}")
             if copy and nothing:

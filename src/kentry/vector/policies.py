@@ -26,7 +26,7 @@ from kentry.vector.mechanism import Act, Mechanism
 NEVER = 1 << 62
 
 _NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|ms|s)")
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(ns|us|ms|s)")
 _LONGEST_NS = 10**15
 _MOST = 10**9
 

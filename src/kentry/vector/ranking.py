@@ -178,7 +178,7 @@ def bounds(policies: Sequence[Policy], table: CostTable) -> dict[str, Bound]:
 def values_of(family: str) -> list[int]:
     """The values of a sweep: ns of a timeout, else a count; each once, rising."""
     low, high = _SWEEP_TIMES if family.startswith("timeout") else _SWEEP_COUNTS
-    return sorted({int(round(value)) for value in np.geomspace(low, high, SWEEP_VALUES)})
+    return sorted({round(float(value)) for value in np.geomspace(low, high, SWEEP_VALUES)})
 
 
 def sweep_all(traces: Sequence[Traced], family: str, table: CostTable) -> Swept:

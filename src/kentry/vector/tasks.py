@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kentry.errors import TraceError
-from kentry.vector.trace import Event, Task
+from kentry.vector.trace import OF_TWO_TASKS, Event, Task
 
 _RECORD = np.dtype([("instructions", "<u8"), ("ns", "<u8"), ("task_event", "<u4"), ("arg", "<i4")])
 _EVENT_BITS = 8
@@ -26,18 +26,6 @@ _CHUNK = 1 << 20
 # fpsimdmacros.h, _sme_za_loop); rows so close to each other, in instructions, are one event.
 _ZA_ROW = 8
 _ROWS = (Event.SEEN_ZA_SAVE, Event.SEEN_ZA_RESTORE)
-
-
-@dataclass
-class TaskTable:
-    """The tasks by number, and whether the plugin got to its end.
-
-    `begin` is when recording began, in instructions and ns; None where it never did.
-    """
-
-    tasks: list[Task] = field(default_factory=list)
-    begin: tuple[int, int] | None = None
-    ended: bool = False
 
 
 @dataclass
@@ -52,6 +40,28 @@ class _Known:
         return Task(self.pid, self.names[-1] if names else "", names, self.parent, self.kernel)
 
 
+_NOBODY = _Known(0, -1, False)
+
+
+@dataclass
+class TaskTable:
+    """The tasks by number, and whether the plugin got to its end.
+
+    `begin` is when recording began, in instructions and ns; None where it never did.
+    """
+
+    tasks: list[Task] = field(default_factory=list)
+    begin: tuple[int, int] | None = None
+    ended: bool = False
+
+    def cover(self, columns: tuple[npt.NDArray[Any], ...]) -> None:
+        """Adds a nobody for every task of `columns` that never ran: its fork failed or was cut."""
+        event, task, _, _, arg = columns
+        others = arg[np.isin(event, _as_numbers(OF_TWO_TASKS))]
+        last = max(int(task.max(initial=0)), int(others.max(initial=0)))
+        self.tasks += [_NOBODY.task()] * (last + 1 - len(self.tasks))
+
+
 def read_task_table(file: Path) -> TaskTable:
     """Reads FILE.tasks; TraceError where it is not what the plugin writes.
 
@@ -64,8 +74,7 @@ def read_task_table(file: Path) -> TaskTable:
             _take(line.split(" "), known, table)
         except (ValueError, KeyError, IndexError) as err:
             raise TraceError(f"The plugin's list of tasks has the line '{line}'.") from err
-    nobody = _Known(0, -1, False)
-    table.tasks = [known.get(i, nobody).task() for i in range(max(known, default=-1) + 1)]
+    table.tasks = [known.get(i, _NOBODY).task() for i in range(max(known, default=-1) + 1)]
     return table
 
 

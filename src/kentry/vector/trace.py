@@ -148,6 +148,18 @@ class VectorTrace:
         return (int(self.ns[-1]) - int(self.ns[0])) / 1e9 if len(self) else 0.0
 
 
+def at_speed(trace: VectorTrace, speed: float) -> VectorTrace:
+    """The trace with a cpu that dispatches `speed` instructions a ns: what was slept stays.
+
+    The emulated one dispatches one (-icount shift=0), so `ns` less `instructions` is what was
+    slept, from power on.  What would have happened otherwise in another order stays as it was.
+    """
+    slept = trace.ns.astype(np.float64) - trace.instructions
+    ns = slept + trace.instructions / speed
+    # A use stands behind what came after its first instruction; all else is in order.
+    return replace(trace, ns=np.maximum(ns, 0).round().astype(np.uint64))
+
+
 @dataclass(frozen=True)
 class Cut:
     """What is missing of a trace that was cut short: of `rows_lost` and `seconds_lost` its

@@ -444,6 +444,8 @@ class _Writer:
     def __init__(self, trap: int, *, signals: bool, kernel_uses: bool) -> None:
         self.rows: list[Row] = []
         self.trap = trap
+        # x86's kernel_fpu_begin() turns preemption off.
+        self.preemptible = trap >= 0
         self.signals = signals
         self.kernel_uses = kernel_uses
         self.current = 1
@@ -489,6 +491,8 @@ class _Writer:
         kind = choice % 16
         call = self.where[self.current] == "call" and not self.in_use[self.current]
         started = self.current in self.started
+        if not self.preemptible:
+            self.leave_kernel_use()
         if kind < 3:
             self.switch(choice // 16)
         elif kind == 3 and self.kernel_uses and self.in_use[self.current] < 2:

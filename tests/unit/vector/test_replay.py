@@ -122,7 +122,6 @@ def test_riscv_with_vs_turned_off(trace: VectorTrace, policy: str) -> None:
 
 @given(trace=traces("x86_64"))
 def test_x86_is_as_its_kernel_is(trace: VectorTrace) -> None:
-    # Kernel threads use the FPU between begin and end with preemption off.
     assert acts(replay(prepare(trace), "eager")) == X86(never).run(trace)
 
 

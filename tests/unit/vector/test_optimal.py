@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The optimum is what trying everything finds, nothing is cheaper, and the bounds hold."""
+
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from kentry.errors import UserError
+from kentry.vector.mechanism import ACTS
+from kentry.vector.optimal import optimal
+from kentry.vector.policies import RandomisedFromUse, parse_policy
+from kentry.vector.replay import prepare, replay
+from kentry.vector.sweep import competitive_bound
+from kentry.vector.trace import Event, VectorTrace
+from tests.unit.vector.kernel_models import (
+    Arm64,
+    Arm64Flushing,
+    RiscV,
+    Row,
+    cheapest,
+    trace_of,
+    traces,
+)
+
+E = Event
+
+COSTS = st.fixed_dictionaries({act: st.integers(0, 60).map(float) for act in ACTS})
+
+# Policies of the arm64 mechanism that give access by a trap only.
+TRAPPING = (
+    *("keep", "drop-each-syscall", "drop-on-load", "timeout:1us", "timeout-entry:1us"),
+    *("timeout-from-use:1us", "count:0", "count:2", "count-from-use:2", "randomised:4"),
+    *("randomised-from-use:4", "adaptive:2"),
+)
+
+
+@given(trace=traces(most=40), costs=COSTS)
+def test_trying_all_decisions_finds_no_less_and_no_more(
+    trace: VectorTrace, costs: dict[str, float]
+) -> None:
+    least = cheapest(Arm64, trace, costs, 9)
+    assume(least is not None)
+    assert optimal(prepare(trace), costs).cost(costs).sum() == least
+
+
+@given(trace=traces(release="7.3.4", most=40), costs=COSTS)
+def test_so_it_is_where_signals_give_the_registers_up(
+    trace: VectorTrace, costs: dict[str, float]
+) -> None:
+    least = cheapest(Arm64Flushing, trace, costs, 9)
+    assume(least is not None)
+    assert optimal(prepare(trace), costs).cost(costs).sum() == least
+
+
+@given(trace=traces("riscv64", signals=False, most=40), costs=COSTS)
+def test_so_it_is_on_riscv(trace: VectorTrace, costs: dict[str, float]) -> None:
+    least = cheapest(RiscV, trace, costs, 9)
+    assume(least is not None)
+    assert optimal(prepare(trace), costs).cost(costs).sum() == least
+
+
+@given(trace=traces(), costs=COSTS, policy=st.sampled_from(TRAPPING))
+def test_no_policy_that_gives_access_by_traps_is_cheaper(
+    trace: VectorTrace, costs: dict[str, float], policy: str
+) -> None:
+    prepared = prepare(trace)
+    best = optimal(prepared, costs).cost(costs)
+    assert (best <= replay(prepared, policy, costs).cost(costs)).all()
+
+
+@given(trace=traces(), costs=COSTS, policy=st.sampled_from((*TRAPPING, "eager", "optimal")))
+def test_nothing_is_cheaper_than_the_optimum_that_opens(
+    trace: VectorTrace, costs: dict[str, float], policy: str
+) -> None:
+    prepared = prepare(trace)
+    best = replay(prepared, "optimal-opening", costs).cost(costs)
+    assert (best <= replay(prepared, policy, costs).cost(costs)).all()
+
+
+@given(
+    trace=traces("riscv64", signals=False),
+    costs=COSTS,
+    policy=st.sampled_from((*TRAPPING, "discard")),
+)
+def test_no_policy_is_cheaper_on_riscv(
+    trace: VectorTrace, costs: dict[str, float], policy: str
+) -> None:
+    prepared = prepare(trace)
+    best = optimal(prepared, costs).cost(costs)
+    assert (best <= replay(prepared, policy, costs).cost(costs)).all()
+
+
+@given(trace=traces("x86_64"), costs=COSTS)
+def test_where_nothing_is_decided_the_optimum_is_what_is_done(
+    trace: VectorTrace, costs: dict[str, float]
+) -> None:
+    prepared = prepare(trace)
+    eager = replay(prepared, "eager").cost(costs)
+    assert (optimal(prepared, costs).cost(costs) == eager).all()
+
+
+def used_then_called(gaps: list[int]) -> VectorTrace:
+    """A use, so many calls, a use, and so on; always the one task, never switched out."""
+    rows: list[Row] = [(E.EXIT, 1)]
+    for gap in gaps:
+        rows += [(E.USE, 1, 1), *((E.SYSCALL, 1), (E.EXIT, 1)) * gap]
+    return trace_of(rows)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "least"),
+    [
+        # A trap of 10, flushes of 1: gaps above ten calls are worth a drop.
+        ([5, 5, 5], 10 + 15),
+        ([30], 10),
+        ([30, 30, 1], 30),
+        ([5, 30, 9, 11, 4], 10 + 5 + 10 + 9 + 10),
+    ],
+)
+def test_known_optima(gaps: list[int], least: float) -> None:
+    costs = {"trap": 10.0, "flush": 1.0, "small_restore": 0.0}
+    assert optimal(prepare(used_then_called(gaps)), costs).cost(costs).sum() == least
+
+
+# Where competitive_bound() holds: a kept load costs a flush, and the whole state what the small
+# one does.
+@st.composite
+def level_costs(draw: st.DrawFn) -> dict[str, float]:
+    trap, flush = draw(st.integers(1, 100)), draw(st.integers(1, 40))
+    saved, loaded = draw(st.integers(0, 50)), draw(st.integers(0, 50))
+    return {
+        "trap": float(trap),
+        "drop": float(draw(st.integers(0, 20))),
+        "flush": float(flush),
+        "kept_load": float(flush),
+        **dict.fromkeys(("save", "small_save"), float(saved)),
+        **dict.fromkeys(("restore", "small_restore"), float(loaded)),
+    }
+
+
+@given(
+    trace=traces(signals=False, most=300),
+    costs=level_costs(),
+    policy=st.sampled_from(("count", "count-from-use")),
+)
+def test_the_break_even_count_costs_at_most_twice_the_optimum(
+    trace: VectorTrace, costs: dict[str, float], policy: str
+) -> None:
+    prepared = prepare(trace)
+    best = optimal(prepared, costs).cost(costs)
+    assert competitive_bound(parse_policy(policy), costs).ratio <= 2  # type: ignore[operator]
+    assert (replay(prepared, policy, costs).cost(costs) <= 2 * best).all()
+
+
+@given(
+    gaps=st.lists(st.integers(0, 60), min_size=1, max_size=40),
+    costs=level_costs(),
+    count=st.integers(0, 40),
+    policy=st.sampled_from(("count", "count-from-use")),
+)
+def test_every_count_keeps_its_bound(
+    gaps: list[int], costs: dict[str, float], count: int, policy: str
+) -> None:
+    costs["small_restore"] = 0.0
+    prepared = prepare(used_then_called(gaps))
+    best = optimal(prepared, costs).cost(costs).sum()
+    bound = competitive_bound(parse_policy(f"{policy}:{count}"), costs).ratio
+    assert bound is not None
+    paid = replay(prepared, f"{policy}:{count}").cost(costs).sum()
+    assert paid <= bound * best * (1 + 1e-9)
+
+
+def test_the_bound_of_two_is_reached() -> None:
+    costs = {"trap": 20.0, "flush": 1.0, "small_restore": 0.0}
+    prepared = prepare(used_then_called([21] * 200))
+    best = optimal(prepared, costs).cost(costs).sum()
+    assert replay(prepared, "count", costs).cost(costs).sum() > 1.95 * best
+
+
+@pytest.mark.parametrize("gap", [1, 5, 19, 20, 21, 40, 200])
+def test_a_random_count_from_the_last_use_is_below_e_over_e_less_one(gap: int) -> None:
+    costs = {"trap": 20.0, "flush": 1.0, "small_restore": 0.0}
+    prepared = prepare(used_then_called([gap] * 2000))
+    best = optimal(prepared, costs).cost(costs).sum()
+    paid = [replay(prepared, RandomisedFromUse(20, seed)).cost(costs).sum() for seed in range(1, 6)]
+    assert sum(paid) / len(paid) <= (math.e / (math.e - 1) + 0.02) * best
+    assert sum(paid) / len(paid) >= best
+
+
+def test_the_worst_gap_is_near_that_bound() -> None:
+    costs = {"trap": 20.0, "flush": 1.0, "small_restore": 0.0}
+    prepared = prepare(used_then_called([20] * 2000))
+    best = optimal(prepared, costs).cost(costs).sum()
+    assert replay(prepared, RandomisedFromUse(20, 1)).cost(costs).sum() > 1.5 * best
+
+
+def test_an_optimum_needs_costs() -> None:
+    with pytest.raises(UserError, match="'optimal' is the cheapest under some costs"):
+        replay(prepare(used_then_called([1])), "optimal")
+
+
+@given(trace=traces(most=300), costs=COSTS)
+def test_the_counts_of_the_optimum_are_of_one_run(
+    trace: VectorTrace, costs: dict[str, float]
+) -> None:
+    prepared = prepare(trace)
+    best = optimal(prepared, costs)
+    keep = replay(prepared, "keep")
+    for column in ("calls", "returns"):
+        assert (best.of(column) == keep.of(column)).all()
+    for counts in (best, keep):
+        stored = counts.of("save") + counts.of("small_save")
+        assert (stored == (keep.of("save") + keep.of("small_save"))).all()
+        assert (counts.of("drop") <= counts.of("trap") + counts.of("restore")).all()
