@@ -306,7 +306,7 @@ void api_call_on_tb_if(struct qemu_plugin_tb *tb, insn_callback callback, enum c
 void api_call_on_exec_if(struct qemu_plugin_insn *insn, insn_callback callback,
 			 enum counter counter, uint64_t value)
 {
-	exec_cond_cb(insn, callback, NO_REGISTERS, IF_EQUAL, score_of(counter), value, NULL);
+	exec_cond_cb(insn, callback, READ_REGISTERS, IF_EQUAL, score_of(counter), value, NULL);
 }
 
 void api_call_on_exec_reading(struct qemu_plugin_insn *insn, insn_callback callback, void *data)

@@ -3,8 +3,8 @@
  * The tasks plugin: what every task does that a policy about its vector state turns on.
  *
  * Arguments: out=FILE (events.h), hooks=FILE (lines "KIND ADDRESS" and "offset FIELD BYTES",
- * see take_line()), firmware=START-END (as for kentry.c), from=mark or from=exec (record from the runner's mark to its other mark,
- * or from the first exec of a program on).
+ * see take_line()), firmware=START-END (as for kentry.c), from=mark or from=exec (record from
+ * the runner's mark to its other mark, or from the first exec of a program on).
  *
  * Kernel and user are told apart by the program counter's top bit, as in kentry.c.  Generated
  * code looks at a word, IN_USER_MODE, at the beginning of every block: a block on the other
@@ -72,7 +72,14 @@ static struct task *current;
 static struct task *leaving; /* the one switched from, while it may yet be saved */
 static int settles;	     /* whether a hook ends that */
 
+/*
+ * Of the user interval that is going on: COUNT_VECTOR counts the vector instructions since
+ * streaming mode was last entered or left, and these those before, apart.  In streaming mode
+ * they are SME's.
+ */
+static uint64_t plain_uses, streaming_uses;
 static uint64_t first_use, first_use_sme; /* instructions */
+static int streaming;
 static uint64_t clock_ns, clock_instructions, ns_a_tick;
 static uint64_t clock_pending; /* where the block behind a reading begins */
 static char pending_low[8], pending_high[8];
@@ -278,15 +285,24 @@ static struct entry entry_at(uint64_t address)
 	return (struct entry){ ENTRY_FAULT, -1 };
 }
 
-static void record_use(enum counter counter, int event, uint64_t when)
+/* What COUNT_VECTOR has belongs to the mode in which it was counted. */
+static void settle_uses(void)
 {
-	uint64_t uses = api_counter(counter);
+	*(streaming ? &streaming_uses : &plain_uses) += api_counter(COUNT_VECTOR);
+	api_set_counter(COUNT_VECTOR, 0);
+}
 
-	if (!uses)
-		return;
-	api_set_counter(counter, 0);
-	if (recording && current)
+static void record_use(uint64_t uses, int event, uint64_t when)
+{
+	if (uses && recording && current)
 		events_record(at(when), current, event, (int64_t)uses);
+}
+
+static void forget_uses(void)
+{
+	plain_uses = streaming_uses = 0;
+	api_set_counter(COUNT_VECTOR, 0);
+	api_set_counter(COUNT_SME, 0);
 }
 
 static void record_streaming(void)
@@ -302,17 +318,18 @@ static void record_streaming(void)
 /* What the task did since it last returned, in the order of the first times. */
 static void record_uses(void)
 {
-	int sme = api_counter(COUNT_SME) != 0;
+	uint64_t sme;
 
-	if (sme && first_use_sme < first_use) {
-		record_use(COUNT_SME, EVENT_USE_SME, first_use_sme);
-		record_use(COUNT_VECTOR, EVENT_USE, first_use);
-	} else {
-		record_use(COUNT_VECTOR, EVENT_USE, first_use);
-		record_use(COUNT_SME, EVENT_USE_SME, first_use_sme);
-	}
+	settle_uses();
+	sme = api_counter(COUNT_SME) + streaming_uses;
+	if (first_use_sme < first_use)
+		record_use(sme, EVENT_USE_SME, first_use_sme);
+	record_use(plain_uses, EVENT_USE, first_use);
+	if (first_use_sme >= first_use)
+		record_use(sme, EVENT_USE_SME, first_use_sme);
 	if (current && reg_streaming && (sme || current->svcr))
 		record_streaming();
+	forget_uses();
 }
 
 static void on_entry(unsigned int vcpu, void *data)
@@ -331,8 +348,7 @@ static void on_return(unsigned int vcpu, void *data)
 	(void)vcpu;
 	(void)data;
 	api_set_counter(IN_USER_MODE, 1);
-	api_set_counter(COUNT_VECTOR, 0);
-	api_set_counter(COUNT_SME, 0);
+	forget_uses();
 	record(EVENT_EXIT, 0);
 }
 
@@ -340,14 +356,27 @@ static void on_first_use(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	first_use = instructions();
+	streaming = reg_streaming && (api_read_register(reg_streaming) & 1);
+	if (streaming && !streaming_uses && !api_counter(COUNT_SME))
+		first_use_sme = instructions();
+	if (!streaming && !plain_uses)
+		first_use = instructions();
 }
 
 static void on_first_use_sme(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	first_use_sme = instructions();
+	if (!streaming_uses)
+		first_use_sme = instructions();
+}
+
+/* smstart, smstop: the next vector instruction is looked at anew. */
+static void on_mode_change(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	settle_uses();
 }
 
 /* --- the runner's marks ----------------------------------------------- */
@@ -423,6 +452,9 @@ static void instrument_user(struct qemu_plugin_insn *insn, const uint8_t *bytes,
 		api_call_on_exec_if(insn, on_first_use, COUNT_VECTOR, 0);
 		api_add_on_exec(insn, COUNT_VECTOR);
 		break;
+	case VECTOR_MODE:
+		api_call_on_exec(insn, on_mode_change, NULL);
+		/* fall through */
 	case VECTOR_SME:
 		api_call_on_exec_if(insn, on_first_use_sme, COUNT_SME, 0);
 		api_add_on_exec(insn, COUNT_SME);

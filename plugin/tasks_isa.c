@@ -41,9 +41,9 @@ static enum vector_class vector_arm64(const uint8_t *bytes, size_t length)
 		return VECTOR_SME;
 	/* msr SVCRSM, SVCRZA or SVCRSMZA, #imm: smstart and smstop; msr or mrs of SVCR */
 	if ((word & 0xfffff8ff) == 0xd503407f && (word >> 9 & 3))
-		return VECTOR_SME;
+		return VECTOR_MODE;
 	if ((word & 0xffdfffe0) == 0xd51b4240)
-		return VECTOR_SME;
+		return VECTOR_MODE;
 	return VECTOR_NONE;
 }
 

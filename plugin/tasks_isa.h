@@ -8,7 +8,8 @@
 
 enum entry_kind { ENTRY_SYSCALL = 1, ENTRY_FAULT, ENTRY_INTERRUPT };
 
-enum vector_class { VECTOR_NONE, VECTOR_PLAIN, VECTOR_SME };
+/* VECTOR_MODE: one of SME's that may enter or leave streaming mode. */
+enum vector_class { VECTOR_NONE, VECTOR_PLAIN, VECTOR_SME, VECTOR_MODE };
 
 struct entry {
 	enum entry_kind kind;

@@ -63,6 +63,7 @@ def trace_workload(
     type information, GuestError where nothing was recorded.
     """
     check_built_in(kernel, arch.vector.units[0])
+    policy = policy or arch.vector.policy_of(_release(kernel))
     update(None, "looking for what to watch in the kernel")
     hooks = find_hooks(kernel, arch)
     with tempfile.TemporaryDirectory(prefix="kentry-") as folder:
@@ -108,7 +109,7 @@ def _meta(
     arch: Arch,
     workload: Workload,
     options: TraceOptions,
-    policy: str | None,
+    policy: str,
     traced: Traced,
     ending: Ending,
     table: TaskTable,
@@ -122,7 +123,7 @@ def _meta(
         "workload": {"name": workload.name, **workload.description, "status": ending.status},
         "unit": own,
         "hz": _hz(kernel),
-        "policy": policy or arch.vector.policy_of(_release(kernel)),
+        "policy": policy,
         "trap_classes": list(arch.vector.trap_classes),
         "complete": complete,
         **({} if complete else {"console_tail": tail(traced.ending.console)}),

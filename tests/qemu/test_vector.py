@@ -150,9 +150,10 @@ def test_initial_tracking_makes_a_vector_task_as_cheap_as_any_other() -> None:
     assert copies.events and not {"save", "restore"} & {event.name for event in copies.events}
 
 
-def test_the_arm64_series_applies() -> None:
+@pytest.mark.parametrize("name", ["arm64-sve-timeout", "arm64-sve-count"])
+def test_the_arm64_series_applies(name: str) -> None:
     source(BASE_SPEC)
-    patches = sorted((EXAMPLES / "arm64-sve-timeout").glob("*.patch"))
+    patches = sorted((EXAMPLES / name).glob("*.patch"))
     lineup = line_up(BASE_SPEC, [str(patch) for patch in patches], silent)
     assert patches and all(step.revision for step in lineup.steps)
 

@@ -6,19 +6,22 @@
 #ifndef KENTRY_COPIES_H
 #define KENTRY_COPIES_H
 
-#define ALL_Z                                                                                  \
+#define ALL_Z                                                                                    \
 	"0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, " \
 	"24, 25, 26, 27, 28, 29, 30, 31"
 #define ALL_P "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
 
 /* Of registers in pairs, as fpsimd_save and fpsimd_restore have them. */
 #define PAIR(op, first, second, offset) op " q" #first ", q" #second ", [%0, #" #offset "]\n\t"
-#define ALL_PAIRS(op)                                                                      \
-	PAIR(op, 0, 1, 0) PAIR(op, 2, 3, 32) PAIR(op, 4, 5, 64) PAIR(op, 6, 7, 96)         \
-	PAIR(op, 8, 9, 128) PAIR(op, 10, 11, 160) PAIR(op, 12, 13, 192)                    \
-	PAIR(op, 14, 15, 224) PAIR(op, 16, 17, 256) PAIR(op, 18, 19, 288)                  \
-	PAIR(op, 20, 21, 320) PAIR(op, 22, 23, 352) PAIR(op, 24, 25, 384)                  \
-	PAIR(op, 26, 27, 416) PAIR(op, 28, 29, 448) PAIR(op, 30, 31, 480)
+/* clang-format off */
+#define ALL_PAIRS(op)								\
+	PAIR(op, 0, 1, 0) PAIR(op, 2, 3, 32) PAIR(op, 4, 5, 64)			\
+	PAIR(op, 6, 7, 96) PAIR(op, 8, 9, 128) PAIR(op, 10, 11, 160)		\
+	PAIR(op, 12, 13, 192) PAIR(op, 14, 15, 224) PAIR(op, 16, 17, 256)	\
+	PAIR(op, 18, 19, 288) PAIR(op, 20, 21, 320) PAIR(op, 22, 23, 352)	\
+	PAIR(op, 24, 25, 384) PAIR(op, 26, 27, 416) PAIR(op, 28, 29, 448)	\
+	PAIR(op, 30, 31, 480)
+/* clang-format on */
 
 /* Z, then P with as many bits as Z has bytes, then FFR. */
 static __attribute__((noinline)) void copies_save(char *state)

@@ -78,6 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     guest.add_argument("--console", type=Path, metavar="FILE", help="keep the guest's console")
     parser.add_argument(
+        "--append", metavar="WORDS", default="", help="words for the kernel's command line"
+    )
+    parser.add_argument(
         "--kernel-policy",
         metavar="POLICY",
         help="what this kernel does, where it is not what Linux of its release does",
@@ -112,7 +115,13 @@ def run(args: argparse.Namespace) -> int:
             console_file=args.console,
         )
         outcome = trace_workload(
-            kernel, arch, _described(userland), options, args.kernel_policy, path, update
+            kernel,
+            arch,
+            _described(userland, args.append),
+            options,
+            args.kernel_policy,
+            path,
+            update,
         )
     _print(args, path)
     _check_status(path, outcome)
@@ -159,11 +168,11 @@ def _userland_of(args: argparse.Namespace, arch: Arch) -> tuple[Any, Any]:
     return find_release(args.release, arch), find_workload(args.workload, copies, packages)
 
 
-def _described(userland: Userland) -> Workload:
+def _described(userland: Userland, append: str) -> Workload:
     from kentry.targets.tracing import Guest
     from kentry.trace_workload import Workload
 
-    guest = Guest(userland.initramfs, userland.kernel_words, "mark")
+    guest = Guest(userland.initramfs, (*userland.kernel_words, *append.split()), "mark")
     return Workload(userland.workload.name, guest, userland.describe())
 
 

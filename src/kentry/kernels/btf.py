@@ -58,7 +58,7 @@ def _find(image: bytes) -> bytes:
     """The longest BTF blob of an image: a module's or a test's are short."""
     longest = b""
     at = image.find(_MAGIC)
-    while at >= 0:
+    while 0 <= at <= len(image) - _HEADER_BYTES:
         _, types, strings_at, strings = _SECTIONS.unpack_from(image, at + len(_MAGIC))
         length = _HEADER_BYTES + strings_at + strings
         if types <= strings_at and at + length <= len(image) and length > len(longest):

@@ -35,7 +35,7 @@ class KernelText:
 
 
 def kernel_text(kernel: Kernel) -> KernelText:
-    """Unpacks a kernel's image; KernelError where it cannot be read.
+    """Unpacks a kernel's image; UserError where it is none.
 
     Data is left out, because it may have any encoding in it; not of an image whose text has no
     symbols at its edges, which is given whole, from address 0.

@@ -22,7 +22,6 @@ _ALTERNATIVES = {
     "usr/bin/c99": ("c99-gcc",),
     "usr/bin/ld": ("ld.bfd",),
     "usr/bin/sh": ("dash", "bash"),
-    "usr/bin/python": ("python3",),
     "usr/bin/pager": ("more",),
     "usr/bin/nc": ("nc.openbsd", "nc.traditional"),
 }

@@ -51,6 +51,10 @@ ESSENTIAL = (
     "util-linux",
 )
 
+# Alternatives that a dependency does not name first, by release: usrmerge would bring all of Perl
+# along, to merge what is made merged here.
+_RATHER = {"bookworm": ("usr-is-merged",)}
+
 # What no program of a workload reads: every byte costs the guest's memory twice.
 _DROPPED = re.compile(
     r"usr/share/(doc|doc-base|man|info|locale|lintian|bug|i18n|gdb|bash-completion"
@@ -58,12 +62,10 @@ _DROPPED = re.compile(
     # Other character sets than the C locale's, and sources of udev's and Python's compiled data.
     r"|usr/lib/[^/]+/gconv/.*|(usr/)?lib/udev/hwdb\.d/.*|usr/lib/locale/(?!C\.).*"
     r"|usr/lib/python3[^/]*/(test|idlelib|lib2to3|ensurepip|turtledemo|pydoc_data)/.*"
-    # Of gcc: link-time optimisation, sanitizers, static libraries that are not always linked in.
-    r"|usr/(lib|libexec)/gcc/[^/]+/[^/]+/(lto1|lto-dump|plugin/.*|lib[at-z]san.*|libhwasan.*"
-    r"|liblsan.*|libgcov\.a)"
-    r"|usr/lib/[^/]+/lib(asan|tsan|ubsan|hwasan|lsan)\.so.*"
-    r"|usr/lib/[^/]+/lib(c|m-[\d.]+|mvec|crypt|anl|resolv|bfd|opcodes)\.a"
-    r"|usr/share/(vim|perl)/.*|usr/bin/perf|usr/lib/modules/.*|boot/.*"
+    # Of gcc: link-time optimisation and sanitizers; of binutils what debuggers are made from.
+    r"|usr/(lib|libexec)/gcc/[^/]+/[^/]+/(lto1|lto-dump|plugin/.*|lib(a|t|ub|l|hwa)san.*)"
+    r"|usr/lib/[^/]+/lib(asan|tsan|ubsan|hwasan|lsan)\.so.*|usr/lib/[^/]+/lib(bfd|opcodes)\.a"
+    r"|usr/lib/modules/.*|boot/.*"
 )
 
 
@@ -104,7 +106,7 @@ def fetched(
     cannot be had; UserError names one that is not there.
     """
     root = AptRoot(arch.debian, release)
-    wanted = sorted({*ESSENTIAL, *names})
+    wanted = sorted({*ESSENTIAL, *_RATHER.get(release.name, ()), *names})
     with root.locked(update):
         files = _files(root, wanted, update)
         yield tuple(_package(file) for file in sorted(files))

@@ -121,7 +121,7 @@ def parse(text: str, *, virtual: bool = False) -> Timing:
                 ended = int(words[1].removeprefix("blocks="))
             else:
                 _take(timing, words)
-        except (ValueError, IndexError) as err:
+        except (ValueError, IndexError, KeyError) as err:
             raise UserError(f"'{line.strip()[:60]}' is no line of costs.c's.", _AGAIN) from err
     if timing is None:
         raise UserError("There is no 'kentry-costs start' line in what was printed.", _AGAIN)
@@ -236,6 +236,8 @@ class _Sheet:
             copy = self._of(f"copy-{act}")
             if copy and nothing:
                 self._keep(act, copy - nothing, "the kernel's instructions, run in a loop", note)
+            elif act in ("save", "restore"):
+                self.absent[act] = "this cpu has not the instructions, or they could not be run"
 
     def _flush(self) -> None:
         never, once = self._of("syscall-never"), self._of("syscall-once")

@@ -9,6 +9,7 @@ policy (`run`) and the search for the best decisions (`best`) share.
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -22,19 +23,29 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def compiled(function: _Function) -> _Function:
-    """The function, compiled at its first call; the result is kept beside this file."""
-    return cast(_Function, njit(cache=True, nogil=True)(function))
+    """The function, compiled at its first call; the result is kept beside this file.
+
+    Where neither that nor the user's own cache can be written, each process compiles anew.
+    """
+    try:
+        return cast(_Function, njit(cache=True, nogil=True)(function))
+    except RuntimeError:
+        return cast(_Function, njit(nogil=True)(function))
+
+
+# Acts are constants in what is kept: others must not find it.  So they are in a field's name.
+_ACTS = f"acts_{zlib.crc32(' '.join(Act.__members__).encode()):x}"
 
 
 def record(values: Mechanism | Rule) -> Any:
-    """A mechanism or rule as compiled code takes it: by reference, which compiles in a third."""
-    dtype = np.dtype([(name, np.int64) for name in values._fields])
-    return np.array([tuple(int(value) for value in values)], dtype)[0]
+    """A mechanism or rule as compiled code takes it: by reference, which compiles in half."""
+    dtype = np.dtype([(name, np.int64) for name in (*values._fields, _ACTS)])
+    return np.rec.array([(*(int(value) for value in values), 0)], dtype=dtype)[0]
 
 
 # Codes of the compact stream.
-NOTHING, CALL, EXIT, USE, TRAPPED_USE, SWITCH, FORK, EXEC = range(8)
-SIGNAL, SIGRETURN, KERNEL_USE, KERNEL_END, LOAD, SVCR = range(8, 14)
+NOTHING, CALL, EXIT, ROUND_TRIP, USE, TRAPPED_USE, SWITCH, FORK, EXEC = range(9)
+SIGNAL, SIGRETURN, KERNEL_USE, KERNEL_END, LOAD, SVCR, _PLACE = range(9, 16)
 
 # Bits of a task's state.
 OPEN = 1  # the unit does not trap
@@ -69,8 +80,14 @@ NOTHING_ACT = int(Act.NOTHING)
 # --- the compact stream -------------------------------------------------------------------------
 
 
+# What compact() knows of a task, a column each: where in the stream its last use of this user
+# interval is, that of its trap, that of a load since the kernel was entered (-1: none); whether
+# the trap was taken, whether it slept before the state was made, whether the kernel uses the unit.
+_USED, _TRAP, _LOADED, _TAKEN, _LATE, _IN_KERNEL = range(6)
+
+
 @compiled
-def compact(  # noqa: C901 - one loop over the rows, one case a row's kind
+def compact(  # noqa: C901 - one loop over the rows
     event: Any, task: Any, arg: Any, tasks: int, m: Any, seen: bool
 ) -> Any:
     """The rows that matter, as (code, row): what is moved or added is as the kernel did it.
@@ -80,86 +97,77 @@ def compact(  # noqa: C901 - one loop over the rows, one case a row's kind
       is moved to the return to user mode.
     - A load after which the task was switched out, or the kernel used the unit, before it got
       to user mode is a LOAD of its own; other loads are at the EXIT.
+    - A call that nothing that matters comes before the return of is a ROUND_TRIP.
     `seen`: the trace has the traced kernel's traps.
     """
     n = len(event)
-    code = np.zeros(n + 1, np.uint8)
-    row = np.zeros(n + 1, np.int64)
-    used = np.full(tasks, -1, np.int64)
-    trap = np.full(tasks, -1, np.int64)
-    confirmed = np.zeros(tasks, np.bool_)
-    late = np.zeros(tasks, np.bool_)
-    loaded = np.full(tasks, -1, np.int64)
-    in_kernel = np.zeros(tasks, np.bool_)
-    wanted_use = _USE_SME if m.za else _USE
-    wanted_trap = _SEEN_SME_TRAP if m.za else _SEEN_TRAP
+    # Of a row comes one at most: a moved use is in place of its FAULT, which is none itself.
+    code = np.zeros(n, np.uint8)
+    row = np.zeros(n, np.int64)
+    known = np.zeros((tasks, 6), np.int64)
+    known[:, : _LOADED + 1] = -1
     out = 0
     for i in range(n):
         e, t = event[i], task[i]
-        put = NOTHING
-        if e == _SYSCALL:
-            put = CALL
-            used[t] = -1
-        elif e == _EXIT:
-            if late[t] and confirmed[t]:
-                code[trap[t]] = NOTHING
-                if out == len(code) - 1:
-                    code, row = _longer(code), _longer(row)
-                code[out] = TRAPPED_USE
-                row[out] = i
-                out += 1
-            late[t] = False
-            trap[t] = used[t] = loaded[t] = -1
-            in_kernel[t] = False
-            put = EXIT
-        elif e == wanted_use:
-            used[t] = out
-            put = USE
-        elif e == _FAULT:
-            if used[t] >= 0 and arg[i] == m.trap_class:
-                trap[t] = used[t]
-                confirmed[t] = not seen
-                if not seen:
-                    code[trap[t]] = TRAPPED_USE
-            used[t] = -1
-        elif e == _INTERRUPT:
-            used[t] = -1
-        elif e in (_BLOCKED, _PREEMPTED):
-            if loaded[t] >= 0:
-                code[loaded[t]] = LOAD
-                loaded[t] = -1
-            if seen and trap[t] >= 0 and not m.trap_loads:
-                late[t] = True
-            put = SWITCH
-        elif e == wanted_trap:
-            if trap[t] >= 0:
-                code[trap[t]] = TRAPPED_USE
-                confirmed[t] = True
-        elif e == _SEEN_FLUSH:
-            if not late[t]:
-                trap[t] = -1
-        elif e in (_SEEN_RESTORE, _SEEN_SMALL_RESTORE):
-            if not in_kernel[t]:
-                loaded[t] = out
-                row[out] = i
-                out += 1
-        else:
-            put = _rare_code(e)
-            if put in (KERNEL_USE, KERNEL_END):
-                in_kernel[t] = put == KERNEL_USE
-            if put in (KERNEL_USE, SIGNAL) and loaded[t] >= 0:
-                code[loaded[t]] = LOAD
-                loaded[t] = -1
-            if put == SVCR and not m.za:
-                put = NOTHING
-        if put != NOTHING:
-            if out == len(code) - 1:
-                code, row = _longer(code), _longer(row)
-            code[out] = put
-            row[out] = i
+        if e == _EXIT and known[t, _LATE] and known[t, _TAKEN]:
+            code[known[t, _TRAP]] = NOTHING
+            code[out], row[out] = TRAPPED_USE, i
             out += 1
+        put = _code_of(e, m) if e <= _KERNEL_END else _seen(e, t, known, code, m)
+        if put == EXIT:
+            known[t, : _LOADED + 1] = -1
+            known[t, _LATE] = known[t, _IN_KERNEL] = 0
+            if out > 0 and code[out - 1] == CALL and task[row[out - 1]] == t:
+                code[out - 1] = ROUND_TRIP
+                put = NOTHING
+        elif put == USE:
+            known[t, _USED] = out
+        elif put in (SWITCH, KERNEL_USE, SIGNAL):
+            if known[t, _LOADED] >= 0:
+                code[known[t, _LOADED]] = LOAD
+                known[t, _LOADED] = -1
+            if put == SWITCH and seen and known[t, _TRAP] >= 0 and not m.trap_loads:
+                known[t, _LATE] = 1
+            elif put == KERNEL_USE:
+                known[t, _IN_KERNEL] = 1
+        elif put == KERNEL_END:
+            known[t, _IN_KERNEL] = 0
+        elif e == _FAULT and known[t, _USED] >= 0 and arg[i] == m.trap_class:
+            known[t, _TRAP] = known[t, _USED]
+            known[t, _TAKEN] = not seen
+            if not seen:
+                code[known[t, _TRAP]] = TRAPPED_USE
+        if e <= _INTERRUPT:
+            known[t, _USED] = -1
+        if put != NOTHING:
+            if put == _PLACE:
+                put = NOTHING
+                known[t, _LOADED] = out
+            code[out], row[out] = put, i
+            out += 1
+    return _squeeze(code, row, out)
+
+
+@compiled
+def _seen(e: int, t: int, known: Any, code: Any, m: Any) -> int:
+    """A row of what the traced kernel did: _PLACE for a load that may turn out to be one."""
+    if e == (_SEEN_SME_TRAP if m.za else _SEEN_TRAP):
+        if known[t, _TRAP] >= 0:
+            code[known[t, _TRAP]] = TRAPPED_USE
+            known[t, _TAKEN] = 1
+    elif e == _SEEN_FLUSH:
+        if not known[t, _LATE]:
+            known[t, _TRAP] = -1
+    elif e in (_SEEN_RESTORE, _SEEN_SMALL_RESTORE) and not known[t, _IN_KERNEL]:
+        return _PLACE
+    return NOTHING
+
+
+@compiled
+def _squeeze(code: Any, row: Any, size: int) -> Any:
+    """The first `size` rows without those that are NOTHING."""
     keep = 0
-    for i in range(out):
+    for i in range(size):
         if code[i] != NOTHING:
             code[keep] = code[i]
             row[keep] = row[i]
@@ -168,10 +176,19 @@ def compact(  # noqa: C901 - one loop over the rows, one case a row's kind
 
 
 @compiled
-def _longer(array: Any) -> Any:
-    result = np.zeros(len(array) + len(array) // 2 + 64, array.dtype)
-    result[: len(array)] = array
-    return result
+def _code_of(e: int, m: Any) -> int:
+    """The code of a row of what a program or the scheduler did; NOTHING for what is left out."""
+    if e == _SYSCALL:
+        return CALL
+    if e == _EXIT:
+        return EXIT
+    if e == (_USE_SME if m.za else _USE):
+        return USE
+    if e in (_BLOCKED, _PREEMPTED):
+        return SWITCH
+    if e == _SVCR:
+        return SVCR if m.za else NOTHING
+    return _rare_code(e)
 
 
 @compiled
@@ -188,8 +205,6 @@ def _rare_code(e: int) -> int:
         return KERNEL_USE
     if e == _KERNEL_END:
         return KERNEL_END
-    if e == _SVCR:
-        return SVCR
     return NOTHING
 
 
@@ -332,6 +347,13 @@ def _new(m: Any) -> int:
 
 
 @compiled
+def _in_user_mode(opened: bool, m: Any) -> int:
+    """A task that is in user mode when a trace begins."""
+    bits = LIVE | USER | (OPEN if opened or m.always_open else 0)
+    return bits | DIRTY if m.exit_dirties else bits
+
+
+@compiled
 def _child(parent: int, m: Any) -> int:
     """A task that was just forked: it has the parent's frames, and its ZA, in memory."""
     bits = _new(m) | parent >> _FRAMES_AT << _FRAMES_AT
@@ -436,104 +458,146 @@ def _drawn(n: int, u: float) -> int:
     return min(max(day, 1), n) - 1
 
 
+# What a policy knows of a task, a column each: when its last trap (or use) was, the clears paid
+# for since, the clears it may have; calls since a drop, -1 for none; timeslices in a row with a use.
+_SINCE, _SPENT, _LIMIT, _GAP, _SLICES = range(5)
+
+
 @compiled
-def run(  # noqa: C901 - one loop over the stream, one case a code
-    code: Any, task: Any, arg: Any, time: Any, group: Any, groups: int, m: Any, rule: Any
+def run(  # noqa: C901 - one loop over the stream
+    code: Any,
+    task: Any,
+    arg: Any,
+    time: Any,
+    group: Any,
+    groups: int,
+    first: int,
+    first_open: bool,
+    m: Any,
+    rule: Any,
 ) -> Any:
     """Counts[tasks, acts] of one policy: `rule` where a decision is its own, else `m`.
 
-    `time` is in what `rule.time` is in; `group[task]` is the task name's number.
+    `time` is in what `rule.time` is in; `group[task]` is the task name's number.  `first`: the
+    task that was in user mode when the trace began, -1 for none, and whether access was on.
     """
     tasks = len(group)
     counts = np.zeros((tasks, NOTHING_ACT + 1), np.int64)
     bits = np.full(tasks, _new(m), np.int64)
-    since = np.zeros(tasks, np.int64)
-    spent = np.zeros(tasks, np.int64)
-    limit = np.full(tasks, rule.limit, np.int64)
-    # What is known of the gap that a drop began: calls since, -1 before the first.
-    gap = np.full(tasks, -1, np.int64)
+    known = np.zeros((tasks, 5), np.int64)
+    known[:, _LIMIT] = rule.limit
+    known[:, _GAP] = -1
     learned = np.full(groups, rule.limit, np.int64)
-    slices = np.zeros(tasks, np.int64)
     random = rule.seed
-    owner = -1
+    owner = first
+    if first >= 0:
+        bits[first] = _in_user_mode(first_open, m)
     for k in range(len(code)):
         c, t = code[k], task[k]
         b = bits[t]
-        if c == CALL:
-            want = True
-            if _may_drop(b, m):
-                over = time[k] - since[t] > rule.time or spent[t] >= limit[t]
-                want = not (rule.at_call and over)
-                if want:
-                    spent[t] += not b & INITIAL
-                else:
-                    gap[t] = 0
-            elif gap[t] >= 0:
-                gap[t] += 1
-            bits[t] = _call(b, want, m, counts, t)
-        elif c in (EXIT, LOAD):
-            if not b & LIVE:
-                want = False
-                if rule.lazy >= 0:
-                    want = slices[t] > rule.lazy
-                elif not b & OPEN:
-                    want = rule.opens
-                    if want:
-                        since[t], spent[t] = time[k], 0
-                elif _undecided(b, m):
-                    over = time[k] - since[t] > rule.time or spent[t] >= limit[t]
-                    want = not (rule.at_load and over)
-                    if want:
-                        spent[t] += 1
-                    else:
-                        gap[t] = 0
-                if rule.lazy >= 0:
-                    b = _load_lazily(b, want, m, counts, t)
-                else:
-                    b = _load(b, want, m, counts, t)
-                if _owns(b, m):
-                    owner = _take(owner, t, bits)
-            if c == EXIT:
-                b = _exit(b, m, counts, t)
-            bits[t] = b
+        if c in (CALL, ROUND_TRIP):
+            b = _decided_call(b, t, time[k], known, m, rule, counts)
         elif c in (USE, TRAPPED_USE):
-            if not b & OPEN:
-                since[t], spent[t] = time[k], 0
-                if rule.adaptive and gap[t] >= 0:
-                    _learn(learned, group[t], gap[t], rule.limit)
-                gap[t] = -1
-                random = _set_limit(limit, t, learned[group[t]], rule, random)
-            elif rule.since_use and c == USE:
-                if rule.randomised and spent[t] > 0:
-                    random = _set_limit(limit, t, 0, rule, random)
-                since[t], spent[t] = time[k], 0
+            random = _note_use(b, c, t, time[k], known, learned, group[t], rule, random)
             b = _use(b, c == TRAPPED_USE, m, counts, t)
             if b & LIVE and m.trap_loads:
                 owner = _take(owner, t, bits)
-            bits[t] = b
         elif c == SWITCH:
             b = _switch_out(b, m, counts, t)
             if rule.lazy >= 0:
-                slices[t] = (slices[t] + 1) & 255 if b & OPEN else 0
+                known[t, _SLICES] = (known[t, _SLICES] + 1) & 255 if b & OPEN else 0
                 b = (b & ~(OPEN | LIVE)) | FULL
-            bits[t] = b
             to = arg[k]
             bits[to] = _switch_in(bits[to], m, counts, to)
             if bits[to] & KERNEL:
                 owner = _take(owner, -1, bits)
-        else:
-            to = arg[k]
-            after = _rare_bits(c, b, to, m, counts, t)
-            owner = _rare_owner(c, b, after, t, owner, bits)
+        elif c not in (EXIT, LOAD):
+            before = b
+            b = _rare_bits(c, b, arg[k], m, counts, t)
+            owner = _rare_owner(c, before, b, t, owner, bits)
             if c == EXEC:
-                gap[t] = -1
+                known[t, _GAP] = -1
             elif c == FORK:
-                bits[to], gap[to] = _child(after, m), -1
-            elif c == SIGRETURN and m.sigreturn_loads and not after & LIVE:
-                after = _load(after, rule.opens, m, counts, t)
+                bits[arg[k]], known[arg[k], _GAP] = _child(b, m), -1
+            elif c == SIGRETURN and m.sigreturn_loads and not b & LIVE:
+                b = _load(b, rule.opens, m, counts, t)
                 owner = _take(owner, t, bits)
-            bits[t] = after
+        if c in (EXIT, LOAD, ROUND_TRIP):
+            if not b & LIVE:
+                b = _decided_load(b, t, time[k], known, m, rule, counts)
+                if _owns(b, m):
+                    owner = _take(owner, t, bits)
+            if c != LOAD:
+                b = _exit(b, m, counts, t)
+        bits[t] = b
     return counts
+
+
+@compiled
+def _expired(t: int, now: int, known: Any, rule: Any) -> bool:
+    return now - known[t, _SINCE] > rule.time or known[t, _SPENT] >= known[t, _LIMIT]
+
+
+@compiled
+def _decided_call(b: int, t: int, now: int, known: Any, m: Any, rule: Any, counts: Any) -> int:
+    """A system call's entry, as the rule wants it."""
+    want = True
+    if _may_drop(b, m):
+        want = not (rule.at_call and _expired(t, now, known, rule))
+        _pay(want, not b & INITIAL, t, known)
+    elif known[t, _GAP] >= 0:
+        known[t, _GAP] += 1
+    return _call(b, want, m, counts, t)
+
+
+@compiled
+def _decided_load(b: int, t: int, now: int, known: Any, m: Any, rule: Any, counts: Any) -> int:
+    """A load, as the rule wants it."""
+    if rule.lazy >= 0:
+        return _load_lazily(b, known[t, _SLICES] > rule.lazy, m, counts, t)
+    want = rule.opens
+    if not b & OPEN:
+        if want:
+            known[t, _SINCE], known[t, _SPENT] = now, 0
+    elif _undecided(b, m):
+        want = not (rule.at_load and _expired(t, now, known, rule))
+        _pay(want, True, t, known)
+    return _load(b, want, m, counts, t)
+
+
+@compiled
+def _note_use(
+    b: int,
+    c: int,
+    t: int,
+    now: int,
+    known: Any,
+    learned: Any,
+    group: int,
+    rule: Any,
+    random: int,
+) -> int:
+    """What a policy learns from a use, or its trap; the random numbers' next state."""
+    if not b & OPEN:
+        if rule.adaptive and known[t, _GAP] >= 0:
+            _learn(learned, group, known[t, _GAP], rule.limit)
+        known[t, _GAP] = -1
+        known[t, _SINCE], known[t, _SPENT] = now, 0
+        return _set_limit(known, t, learned[group], rule, random)
+    if rule.since_use and c == USE:
+        if rule.randomised and known[t, _SPENT] > 0:
+            random = _set_limit(known, t, 0, rule, random)
+        known[t, _SINCE], known[t, _SPENT] = now, 0
+    return random
+
+
+@compiled
+def _pay(kept: bool, clears: bool, t: int, known: Any) -> None:
+    """What a decision is for later ones: a clear paid for, or the begin of a gap."""
+    if not kept:
+        known[t, _GAP] = 0
+    elif clears:
+        known[t, _SPENT] += 1
 
 
 @compiled
@@ -574,13 +638,13 @@ def _learn(learned: Any, group: int, gap: int, first: int) -> None:
 
 
 @compiled
-def _set_limit(limit: Any, t: int, learned: int, rule: Any, random: int) -> int:
+def _set_limit(known: Any, t: int, learned: int, rule: Any, random: int) -> int:
     """The clears to pay until the next drop; the random numbers' next state."""
     if rule.randomised:
         random, u = _random(random)
-        limit[t] = _drawn(rule.limit, u)
+        known[t, _LIMIT] = _drawn(rule.limit, u)
     elif rule.adaptive:
-        limit[t] = learned
+        known[t, _LIMIT] = learned
     return random
 
 
@@ -697,24 +761,41 @@ def _load_both(states: Any, sizes: Any, t: int, j: int, opens: bool, m: Any, cou
 @compiled
 def _step(c: int, t: int, opens: bool, states: Any, sizes: Any, m: Any, counts: Any) -> bool:
     """A frequent event of `t`, for all its entries; False without room."""
+    if c in (USE, TRAPPED_USE):
+        for j in range(sizes[t]):
+            row = t * states.shape[1] + j
+            states[t, j] = _use(states[t, j], c == TRAPPED_USE, m, counts, row)
+        return True
+    if c in (CALL, ROUND_TRIP) and not _call_both(t, states, sizes, m, counts):
+        return False
+    return c == CALL or _return_all(c, t, opens, states, sizes, m, counts)
+
+
+@compiled
+def _call_both(t: int, states: Any, sizes: Any, m: Any, counts: Any) -> bool:
+    """A call of all entries, with access kept and, as other entries, dropped."""
     capacity = states.shape[1]
     for j in range(sizes[t]):
-        row = t * capacity + j
         b = states[t, j]
-        if c == CALL:
-            if _may_drop(b, m):
-                k = _twin(states, sizes, t, j, counts)
-                if k < 0:
-                    return False
-                states[t, k] = _call(b, False, m, counts, t * capacity + k)
-            states[t, j] = _call(b, True, m, counts, row)
-        elif c == USE or c == TRAPPED_USE:  # noqa: SIM109 - as fast as it gets
-            states[t, j] = _use(b, c == TRAPPED_USE, m, counts, row)
-        elif not b & LIVE and not _load_both(states, sizes, t, j, opens, m, counts):
+        if _may_drop(b, m):
+            k = _twin(states, sizes, t, j, counts)
+            if k < 0:
+                return False
+            states[t, k] = _call(b, False, m, counts, t * capacity + k)
+        states[t, j] = _call(b, True, m, counts, t * capacity + j)
+    return True
+
+
+@compiled
+def _return_all(c: int, t: int, opens: bool, states: Any, sizes: Any, m: Any, counts: Any) -> bool:
+    """A load of all entries that are not live, and but for LOAD the return to user mode."""
+    for j in range(sizes[t]):
+        live = states[t, j] & LIVE != 0
+        if not live and not _load_both(states, sizes, t, j, opens, m, counts):
             return False
-    if c == EXIT:
+    if c != LOAD:
         for j in range(sizes[t]):
-            states[t, j] = _exit(states[t, j], m, counts, t * capacity + j)
+            states[t, j] = _exit(states[t, j], m, counts, t * states.shape[1] + j)
     return True
 
 
@@ -777,16 +858,27 @@ def _cheapest(sizes: Any, capacity: int, counts: Any, price: Any) -> Any:
 
 @compiled
 def best(
-    code: Any, task: Any, arg: Any, tasks: int, capacity: int, opens: bool, m: Any, price: Any
+    code: Any,
+    task: Any,
+    arg: Any,
+    tasks: int,
+    capacity: int,
+    opens: bool,
+    first: int,
+    first_open: bool,
+    m: Any,
+    price: Any,
 ) -> Any:
     """Counts[tasks, acts] of the cheapest decisions, and whether `capacity` states were enough.
 
-    `opens`: access may be turned on without a trap, too.
+    `opens`: access may be turned on without a trap, too.  `first`, `first_open`: as for run().
     """
     states = np.full((tasks, capacity), _new(m), np.int64)
     sizes = np.ones(tasks, np.int64)
     counts = np.zeros((tasks * capacity, NOTHING_ACT + 1), np.int64)
-    owner = -1
+    owner = first
+    if first >= 0:
+        states[first, 0] = _in_user_mode(first_open, m)
     for k in range(len(code)):
         c, t = code[k], task[k]
         good = True

@@ -37,6 +37,8 @@ _FUNCTIONS = (
     # Not the padding before it, which x86-64's kernels name __pfx_.
     (re.compile(r"__(?!pfx_)\w+_sys_rt_sigreturn"), Event.SIGRETURN),
     (re.compile(r"kernel_(neon|vector|fpu)_end"), Event.KERNEL_USE_END),
+    # arm64's own, and the generic entry's.
+    (re.compile(r"do_notify_resume|exit_to_user_mode_loop"), Event.LEAVE),
 )
 
 # The markers of a unit, as the traced kernel's acts.
@@ -68,7 +70,7 @@ class Hooks:
 def find_hooks(kernel: Kernel, arch: Arch) -> Hooks:
     """The hooks of a kernel.
 
-    Raises KernelError where it has no type information, or its image cannot be read.
+    Raises KernelError where it has no type information, UserError where its image is none.
     """
     text = kernel_text(kernel)
     offsets = member_offsets(text.image, "task_struct", _TASK_MEMBERS, kernel.spec)

@@ -44,7 +44,7 @@ def optimal(
     while True:
         values, enough = engine.best(
             *(prepared.code, prepared.task, prepared.arg, len(prepared.group), capacity),
-            *(opens, engine.record(prepared.mechanism), price),
+            *(opens, prepared.first, prepared.first_open, engine.record(prepared.mechanism), price),
         )
         if enough:
             break

@@ -55,7 +55,13 @@ _SEEN = {
         Event.SEEN_ZA_RESTORE: Act.ZA_RESTORE,
     },
 }
+_SME_EVENTS = (Event.USE_SME, Event.SVCR, Event.SEEN_SMSTOP, Event.SEEN_SME_TRAP)
 _FLUSHES = (Act.FLUSH, Act.TRAP_FLUSH, Act.KEPT_LOAD)
+_SWITCHES = (Event.SWITCH_BLOCKED, Event.SWITCH_PREEMPTED)
+_FROM_USER_MODE = (
+    *(Event.SYSCALL, Event.FAULT, Event.INTERRUPT),
+    *(Event.USE, Event.USE_SME, Event.SVCR),
+)
 # A turn-off by hardware register is also seen where the registers go to a task without access.
 _UNCHECKED = (Act.DROP,)
 
@@ -65,8 +71,9 @@ class Prepared:
     """A trace as the engine takes it, for one unit.
 
     `code`, `task`, `arg`, `ns`: the rows that matter, in order; `row` is where in the trace each
-    is.  `group[task]` is the number of the task's name.  `first_ns`, `last_ns`: per task, of its
-    rows; 0 where it has none.
+    is.  `group[task]` is the number of the task's name.  `first` is the task that was in user
+    mode when the trace began, -1 for none, and `first_open` whether it had access.  `first_ns`
+    and `last_ns` are of each task's rows, 0 where it has none.
     """
 
     code: npt.NDArray[np.uint8]
@@ -80,6 +87,8 @@ class Prepared:
     unit: str
     hz: int | None
     events: int
+    first: int
+    first_open: bool
     first_ns: Ints
     last_ns: Ints
     _ticks: dict[int, Ints] = field(default_factory=dict, repr=False)
@@ -146,8 +155,13 @@ def prices(costs: Mapping[str, float]) -> Floats:
 
 
 def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
-    """A trace made ready; UserError where its architecture has no such unit to replay."""
+    """A trace made ready; UserError where its architecture or cpu has no such unit to replay."""
     mechanism = mechanism_of(trace.meta, unit)
+    if unit == SME and not np.isin(trace.event, _SME_EVENTS).any():
+        raise UserError(
+            "The trace has no SME: its cpu or its kernel has none.",
+            "Trace a kernel with CONFIG_ARM64_SME on a cpu that has it.",
+        )
     seen = bool((trace.event >= Event.SEEN_TRAP).any())
     tasks = len(trace.tasks)
     code, row = engine.compact(
@@ -155,7 +169,8 @@ def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
     )
     names = tuple(sorted({task.name for task in trace.tasks}))
     number = {name: place for place, name in enumerate(names)}
-    first, last = _spans(trace, tasks)
+    first_ns, last_ns = _spans(trace, tasks)
+    first, first_open = _running(trace)
     return Prepared(
         code=code,
         task=trace.task[row].astype(np.int32),
@@ -168,9 +183,24 @@ def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
         unit=unit,
         hz=trace.meta.get("hz"),
         events=len(trace.event),
-        first_ns=first,
-        last_ns=last,
+        first=first,
+        first_open=first_open,
+        first_ns=first_ns,
+        last_ns=last_ns,
     )
+
+
+def _running(trace: VectorTrace) -> tuple[int, bool]:
+    """The task in user mode when the trace began, and whether a call of its was flushed at once."""
+    rows = np.flatnonzero(trace.event < Event.SEEN_TRAP)
+    if not len(rows) or trace.event[rows[0]] not in _FROM_USER_MODE:
+        return -1, False
+    task = int(trace.task[rows[0]])
+    end = rows[np.isin(trace.event[rows], (Event.EXIT, *_SWITCHES))][:1]
+    before = slice(0, int(end[0]) if len(end) else None)
+    flushed = (trace.event[before] == Event.SEEN_FLUSH) & (trace.task[before] == task)
+    trapped = (trace.event[before] == Event.SEEN_TRAP) & (trace.task[before] == task)
+    return task, bool(flushed.any() and not trapped.any())
 
 
 def _spans(trace: VectorTrace, tasks: int) -> tuple[Ints, Ints]:
@@ -205,7 +235,7 @@ def replay(
     time, tick = prepared.times(exact=exact_time)
     values = engine.run(
         *(prepared.code, prepared.task, prepared.arg, time),
-        *(prepared.group, len(prepared.names)),
+        *(prepared.group, len(prepared.names), prepared.first, prepared.first_open),
         *(engine.record(mechanism), engine.record(_in_ticks(policy.rule(), tick))),
     )
     return Counts(values[:, : len(COLUMNS)])

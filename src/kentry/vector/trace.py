@@ -79,6 +79,9 @@ class Event(enum.IntEnum):
     # kernel_neon_begin(), kernel_vector_begin(), kernel_fpu_begin(), and their ends.
     KERNEL_USE = 15
     KERNEL_USE_END = 16
+    # What is to be done before a return to user mode begins: a switch from here on is not in the
+    # system call any more, though the task is in the kernel until its EXIT.
+    LEAVE = 17
     # What the traced kernel did to the running task's state.
     SEEN_TRAP = 32
     SEEN_FLUSH = 33
@@ -481,11 +484,15 @@ def _mapped(path: Path) -> mmap.mmap:
 def _opened(data: mmap.mmap, path: Path) -> tuple[Any, dict[str, Any]]:
     """The Parquet file up to the last footer that is whole, and that footer's JSON."""
     begun = data[: len(_MAGIC) + 1 + len(KIND)] == _MAGIC + b" " + KIND.encode()
-    buffer = pa.py_buffer(data)
+    # Not the mapping that Python owns: a thread of Arrow's that lets go of it as Python ends
+    # would take the process down.
+    buffer = pa.memory_map(str(path)).read_buffer()
     for end in _ends(data, everywhere=begun):
         with contextlib.suppress(pa.ArrowException, OSError, ValueError, KeyError, TypeError):
             file = pq.ParquetFile(
-                pa.BufferReader(buffer.slice(0, end)), page_checksum_verification=True
+                pa.BufferReader(buffer.slice(0, end)),
+                page_checksum_verification=True,
+                pre_buffer=False,
             )
             document = json.loads(file.metadata.metadata[METADATA_KEY], parse_constant=_refuse)
             if isinstance(document, dict):
@@ -543,7 +550,7 @@ def _columns(file: Any, ns: tuple[int, int] | None) -> dict[str, npt.NDArray[Any
     if ns is not None:
         spans = [_times(file, group) for group in groups]
         groups = [i for i, (low, high) in enumerate(spans) if low < ns[1] and high >= ns[0]]
-    table = file.read_row_groups(groups)
+    table = file.read_row_groups(groups, use_threads=False)
     if any(table[name].null_count for name in COLUMNS):
         raise ValueError("values that are missing")
     columns = {name: table[name].to_numpy() for name in COLUMNS}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kentry.targets.supervise import Ending, supervise
+from kentry.targets.supervise import Ending, probing, supervise
 
 
 def play(script: str, timeout: float = 20.0) -> Ending:
@@ -75,3 +75,23 @@ def test_nothing_is_left_when_kentry_is_told_to_stop(tmp_path: Path, how: signal
     child.send_signal(how)
     child.wait(20)
     assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_what_the_guest_does_is_said_from_its_console() -> None:
+    said: list[str] = []
+    supervise(
+        ["sh", "-c", "echo first; sleep 0.5; echo second"],
+        {},
+        20.0,
+        lambda fraction, now: said.append(now),
+        lambda console: console.decode().strip() or "nothing yet",
+    )
+    assert [text for i, text in enumerate(said) if text not in said[:i]][-2:] == [
+        "first",
+        "first\nsecond",
+    ]
+
+
+def test_what_a_guest_does_that_runs_the_probe() -> None:
+    assert probing(b"Linux version") == "booting"
+    assert probing(bytearray(b"kentry-probe start arm64\n")) == "cases are running"

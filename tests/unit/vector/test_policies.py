@@ -91,14 +91,7 @@ def test_an_unknown_name_lists_the_known() -> None:
 
 @given(ns=st.integers(0, 10**15))
 def test_a_time_is_read_back_as_written(ns: int) -> None:
-    assert (
-        ns > 999_999_999 * 10**9
-        or parse_duration(duration(ns), "timeout") == ns
-        or (
-            # Nine digits is what a time may have.
-            len(duration(ns)) > 11
-        )
-    )
+    assert parse_duration(duration(ns), "timeout") == ns
 
 
 def test_times_are_short() -> None:

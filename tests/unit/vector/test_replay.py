@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kentry.errors import UserError
+from kentry.vector import engine
 from kentry.vector.mechanism import COLUMNS, mechanism_of
 from kentry.vector.policies import parse_policy
 from kentry.vector.replay import Counts, check, prepare, prices, replay, seen
@@ -151,7 +152,7 @@ def test_a_trap_the_kernel_did_not_take_comes_before_the_use() -> None:
 
 def test_a_fault_of_another_class_is_no_trap() -> None:
     rows = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, OTHER_FAULT), (E.EXIT, 1)]
-    (use,) = np.flatnonzero(prepare(trace_of(rows)).code == 3)
+    (use,) = np.flatnonzero(prepare(trace_of(rows)).code == engine.USE)
     assert use == 1
     assert done(rows)["trap"] == 1
 
@@ -342,6 +343,12 @@ def test_a_timeout_at_entry_drops_in_place_of_a_flush() -> None:
     }
 
 
+@pytest.mark.parametrize(("ns", "dropped"), [(3_000_000, False), (3_000_001, True)])
+def test_a_timeout_at_entry_is_over_when_its_time_is_exceeded(ns: int, dropped: bool) -> None:
+    rows = [*timed(10)[:4], at(ns, E.SYSCALL, 1)]
+    assert ("drop" in done(rows, "timeout-entry:2ms")) is dropped
+
+
 def test_a_time_from_the_last_use_begins_anew() -> None:
     rows = [
         *(*timed(10)[:4], at(4 * 10**6, E.USE, 1, 1)),
@@ -495,6 +502,24 @@ def test_a_load_before_another_switch_is_one_of_its_own() -> None:
     )
 
 
+def test_a_trace_that_begins_in_user_mode_begins_with_live_state() -> None:
+    rows = [(E.SYSCALL, 1), (E.SEEN_SMALL_SAVE, 1), (E.SWITCH_BLOCKED, 1, 0)]
+    assert check(trace_of(rows)).exact
+    rows = [(E.USE, 1, 1), (E.SYSCALL, 1), (E.SEEN_FLUSH, 1), (E.EXIT, 1)]
+    assert check(trace_of(rows)).exact
+    assert done(rows) == {"flush": 1}
+
+
+def test_what_is_loaded_in_a_call_is_saved_as_a_whole() -> None:
+    trap = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, SVE_TRAP), (E.SEEN_TRAP, 1), (E.EXIT, 1)]
+    away = [*BLOCKING[:-1], (E.SEEN_SMALL_RESTORE, 1), (E.SWITCH_PREEMPTED, 1, 2)]
+    assert done([*trap, *away], "keep")["save"] == 1
+    assert done([*trap, *away], "drop-on-load")["small_save"] == 2
+    # So it is behind a sigreturn, which loads in the call.
+    returned = signalled(E.INTERRUPT)[:-2]
+    assert done([*returned, (E.SWITCH_PREEMPTED, 1, 2)], "keep")["save"] == 2
+
+
 def test_a_difference_says_which_act_of_which_task() -> None:
     rows = [(E.EXIT, 1), (E.USE, 1, 1), (E.SYSCALL, 1), (E.SEEN_TRAP, 1), (E.SEEN_TRAP, 1)]
     verdict = check(trace_of(rows))
@@ -540,6 +565,11 @@ def test_sme_access_is_dropped_once_svcr_says_that_nothing_is_live() -> None:
 def test_a_unit_that_the_architecture_has_not() -> None:
     with pytest.raises(UserError, match="unit 'sme' of riscv64"):
         mechanism_of({"arch": "riscv64"}, "sme")
+
+
+def test_a_trace_of_a_cpu_without_sme() -> None:
+    with pytest.raises(UserError, match="has no SME"):
+        prepare(trace_of(TRAP), "sme")
 
 
 # --- costs --------------------------------------------------------------------------------------

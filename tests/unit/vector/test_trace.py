@@ -162,9 +162,9 @@ def test_a_part_of_the_time_reads_only_its_row_groups(
     first, last = int(SAMPLE.ns[GROUP + 5]), int(SAMPLE.ns[2 * GROUP - 5])
     read = pq.ParquetFile.read_row_groups
 
-    def noted(self: Any, groups: list[int]) -> Any:
+    def noted(self: Any, groups: list[int], **how: Any) -> Any:
         asked.append(groups)
-        return read(self, groups)
+        return read(self, groups, **how)
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_groups", noted)
     found, _ = read_trace(file, ns=(first, last))

@@ -181,3 +181,29 @@ def test_the_cpu_model_has_the_length(arch: str, length: int | None, words: str)
 def test_a_cpu_model_without_a_choice_of_lengths_is_the_same_for_all() -> None:
     arch = ARCHES["x86_64"]
     assert arch.cpu_with(256) == arch.cpu_with() == arch.cpu
+
+
+def test_a_core_that_people_have_is_taken_where_there_is_one() -> None:
+    arm64, riscv64 = ARCHES["arm64"], ARCHES["riscv64"]
+    assert arm64.core_with() == arm64.core_with(128) == "neoverse-n2,pauth-impdef=on"
+    assert arm64.core_with(256) == "neoverse-v1,pauth-impdef=on"
+    for arch, length in ((arm64, 512), (riscv64, None), (riscv64, 256), (ARCHES["x86_64"], None)):
+        assert arch.core_with(length) == arch.cpu_with(length)
+
+
+@pytest.mark.parametrize(
+    ("side", "release", "policy"),
+    [
+        (ARM64, (4, 15), "drop-each-syscall"),
+        (ARM64, (6, 1), "drop-each-syscall"),
+        (ARM64, (6, 2), "drop-on-load"),
+        (ARM64, (6, 12), "drop-on-load"),
+        (ARM64, (7, 3), "drop-on-load"),
+        (RISCV64, (6, 12), "discard"),
+        (X86_64, (6, 12), "eager"),
+    ],
+)
+def test_the_policy_is_that_of_the_release(
+    side: VectorSide, release: tuple[int, int], policy: str
+) -> None:
+    assert side.policy_of(release) == policy

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Traces against what is known otherwise.
+
+That is: a program of which every act was counted by hand (tracing/countable.c), what
+`kentry record` counts for the same call, the guest's own clock, and another QEMU.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kentry.arch import Arch, find_arch
+from kentry.measure import measure
+from kentry.native import probe_file, tasks_plugin_file
+from kentry.targets.emulator import BACKPORTS, INSTALLED, NEWEST
+from kentry.targets.initramfs import CASES_FILE, build_initramfs
+from kentry.targets.machine import machine_argv, plugin_argument
+from kentry.targets.qemu import QemuTarget
+from kentry.targets.target import Options
+from kentry.targets.tracing import Guest, TraceOptions, trace_guest
+from kentry.vector.hooks import find_hooks
+from kentry.vector.replay import check
+from kentry.vector.tasks import read_records, read_task_table
+from kentry.vector.trace import Event, VectorTrace, read_trace
+
+from .conftest import GetEmulator, skip, timed
+from .test_record import fetched, kentry, silent
+
+pytestmark = pytest.mark.qemu
+
+KERNEL = "debian:6.12"
+SOURCE = Path(__file__).parent / "tracing" / "countable.c"
+# No vectors but those that are written there.
+PLAIN = {"arm64": "-mgeneral-regs-only", "riscv64": "-mno-relax", "x86_64": "-mno-sse"}
+
+# The system calls of countable.c: the number that most architectures have, x86-64's.
+NUMBERS = {
+    "write": (64, 1),
+    "exit_group": (94, 231),
+    "nanosleep": (101, 35),
+    "clock_gettime": (113, 228),
+    "kill": (129, 62),
+    "rt_sigaction": (134, 13),
+    "rt_sigreturn": (139, 15),
+    "getpid": (172, 39),
+    "getppid": (173, 110),
+    "clone": (220, 56),
+    "wait4": (260, 61),
+}
+# What a task does in user mode, and on its ways to and from there.
+OF_MODES = (Event.SYSCALL, Event.FAULT, Event.INTERRUPT, Event.EXIT, Event.USE)
+CHILDREN, SLEEPS = 4, 3
+# Each with the vector instructions since the one before.
+CALLS = [
+    ("clock_gettime", 0),
+    *(("getppid", uses) for uses in (1, 2, 3, 500, 0)),
+    *[("nanosleep", 7), ("clock_gettime", 0)] * SLEEPS,
+    *[("clone", 0), ("wait4", 0)] * CHILDREN,
+    ("rt_sigaction", 0),
+    ("getpid", 0),
+    ("kill", 0),
+    ("rt_sigreturn", 6),
+    ("clock_gettime", 0),
+    ("write", 0),
+    ("exit_group", 0),
+]
+CHILDS_CALLS = [("nanosleep", 4), ("exit_group", 0)]
+# A tick of the guest's clock is 16 ns on arm64 and 100 ns on riscv64.
+TICK_NS = 100
+
+
+Traces = dict[tuple[str, str, int], Path]
+
+
+@pytest.fixture(scope="module")
+def traces() -> Traces:
+    """By architecture, emulator and number: the traces made so far, each with FILE.console."""
+    return {}
+
+
+def traced(
+    traces: Traces,
+    get_emulator: GetEmulator,
+    folder: Path,
+    arch: str,
+    choice: str = BACKPORTS,
+    number: int = 0,
+) -> Path:
+    """The trace of countable.c; made once, each `number` anew."""
+    key = arch, choice, number
+    if key not in traces:
+        fetched(KERNEL, arch)
+        get_emulator(find_arch(arch), choice)
+        program, file = countable(find_arch(arch), folder), folder / f"{number}.parquet"
+        kentry(
+            *("vector", "trace", KERNEL, "--arch", arch, "-q", "--emulator", choice),
+            *("--copy", f"{program}:/root/countable", "--memory", "768", "-o", str(file)),
+            *("--console", f"{file}.console", "--", "/root/countable"),
+        )
+        traces[key] = file
+    return traces[key]
+
+
+def countable(arch: Arch, folder: Path) -> Path:
+    compiler = f"{arch.cross}gcc"
+    if not shutil.which(compiler):
+        skip(f"no compiler for {arch.name}: apt-get install {arch.compiler_package}")
+    program = folder / "countable"
+    words = "-std=gnu11 -O1 -ffreestanding -fno-stack-protector -fno-pic -no-pie -nostdlib -static"
+    subprocess.run(
+        [compiler, *words.split(), PLAIN[arch.name], str(SOURCE), "-o", str(program)], check=True
+    )
+    return program
+
+
+# --- counted by hand -----------------------------------------------------
+
+
+def rows_of(trace: VectorTrace, task: int) -> list[tuple[Event, int, int]]:
+    """(event, arg, ns) of a task since its last exec."""
+    rows = [
+        (Event(int(event)), int(arg), int(ns))
+        for event, of, _, ns, arg in zip(*trace.columns, strict=True)
+        if of == task
+    ]
+    execs = [place for place, row in enumerate(rows) if row[0] == Event.EXEC]
+    return rows[execs[-1] + 1 :] if execs else rows
+
+
+def calls_of(trace: VectorTrace, rows: list[tuple[Event, int, int]]) -> list[tuple[str, int]]:
+    """The system calls, each with the vector instructions since the one before."""
+    column = int(trace.meta["arch"] == "x86_64")
+    names = {numbers[column]: name for name, numbers in NUMBERS.items()}
+    found, uses = list[tuple[str, int]](), 0
+    for place, (event, arg, _) in enumerate(rows):
+        if event == Event.USE:
+            uses += arg
+        elif event == Event.FAULT and arg in trace.meta["trap_classes"]:
+            # The one that trapped is executed again.
+            uses -= rows[place - 1][0] == Event.USE
+        elif event == Event.SYSCALL:
+            found.append((names.get(arg, str(arg)), uses))
+            uses = 0
+    return found
+
+
+def blocked_in(rows: list[tuple[Event, int, int]], number: int) -> list[int]:
+    """How often the task was switched from as it blocked, in each of its calls of a number."""
+    found: list[int] = []
+    inside = False
+    for event, arg, _ in rows:
+        if event == Event.SYSCALL:
+            inside = arg == number
+            found += [0] * inside
+        elif event == Event.SWITCH_BLOCKED and inside:
+            found[-1] += 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arch", "choice"),
+    [("arm64", BACKPORTS), ("arm64", NEWEST), ("riscv64", BACKPORTS), ("x86_64", BACKPORTS)],
+)
+def test_what_a_program_does_is_what_was_counted_by_hand(
+    arch: str,
+    choice: str,
+    traces: Traces,
+    get_emulator: GetEmulator,
+    tmp_path: Path,
+) -> None:
+    file = traced(traces, get_emulator, tmp_path, arch, choice)
+    trace, cut = read_trace(file)
+    assert cut is None
+    assert trace.meta["complete"]
+    assert trace.meta["workload"]["status"] == 0
+    parent, *children = [i for i, one in enumerate(trace.tasks) if one.name == "countable"]
+    rows = rows_of(trace, parent)
+    assert calls_of(trace, rows) == CALLS
+    happened = Counter(event for event, _, _ in rows)
+    assert [arg for event, arg, _ in rows if event == Event.FORK] == children
+    assert len(children) == CHILDREN
+    assert happened[Event.SIGNAL] == happened[Event.SIGRETURN] == happened[Event.DIE] == 1
+    column = int(arch == "x86_64")
+    assert blocked_in(rows, NUMBERS["nanosleep"][column]) == [1] * SLEEPS
+    assert blocked_in(rows, NUMBERS["wait4"][column]) == [1] * CHILDREN
+    for child in children:
+        rows = rows_of(trace, child)
+        assert trace.tasks[child].parent == parent
+        assert next(event for event, _, _ in rows if event in OF_MODES) == Event.EXIT
+        assert calls_of(trace, rows) == CHILDS_CALLS
+        assert blocked_in(rows, NUMBERS["nanosleep"][column]) == [1]
+
+
+@pytest.mark.parametrize("arch", ["arm64", "riscv64", "x86_64"])
+def test_the_guest_reads_the_same_clock(
+    arch: str,
+    traces: Traces,
+    get_emulator: GetEmulator,
+    tmp_path: Path,
+) -> None:
+    """Each reading lies between the call's entry and its return, with one offset for all."""
+    file = traced(traces, get_emulator, tmp_path, arch)
+    trace, _ = read_trace(file)
+    # An instruction is a nanosecond, and what the guest slept comes on top: never less.
+    skipped = trace.ns.astype(np.int64) - trace.instructions.astype(np.int64)
+    assert (np.diff(skipped) >= 0).all()
+    assert skipped[-1] - skipped[0] >= SLEEPS * 49_000_000
+    console = Path(f"{file}.console").read_text()
+    line = next(line for line in console.splitlines() if line.startswith("countable "))
+    readings = [int(word, 16) for word in line.split()[1:]]
+    number = NUMBERS["clock_gettime"][arch == "x86_64"]
+    task = next(i for i, one in enumerate(trace.tasks) if one.name == "countable")
+    rows = rows_of(trace, task)
+    entries = [i for i, row in enumerate(rows) if row[:2] == (Event.SYSCALL, number)]
+    assert len(readings) == len(entries) == SLEEPS + 2
+    least = max(at - rows[i + 1][2] for at, i in zip(readings, entries, strict=True))
+    most = min(at - rows[i][2] for at, i in zip(readings, entries, strict=True))
+    assert least <= most + TICK_NS
+
+
+@pytest.mark.parametrize("arch", ["arm64", "riscv64"])
+def test_replay_of_the_kernels_own_policy_does_what_the_kernel_did(
+    arch: str,
+    traces: Traces,
+    get_emulator: GetEmulator,
+    tmp_path: Path,
+) -> None:
+    trace, _ = read_trace(traced(traces, get_emulator, tmp_path, arch))
+    verdict = check(trace)
+    assert verdict.totals["trap"][0] >= 1 + CHILDREN * (arch == "arm64")
+    assert verdict.exact, f"{verdict.sentence}; {verdict.differences}"
+
+
+def test_two_traces_of_the_same_are_the_same_bytes(
+    traces: Traces, get_emulator: GetEmulator, tmp_path: Path
+) -> None:
+    files = []
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        files.append(traced(traces, get_emulator, folder, "arm64", number=number))
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+# --- beside kentry record ------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["arm64", "riscv64", "x86_64"])
+def test_a_call_takes_what_kentry_record_says(
+    name: str, get_emulator: GetEmulator, tmp_path: Path
+) -> None:
+    arch = find_arch(name)
+    kernel = fetched(KERNEL, name)
+    get_emulator(arch, BACKPORTS)
+    (tmp_path / "initramfs").write_bytes(build_initramfs(probe_file(arch), ["getppid"]))
+    words = ("--", "n=100", "paths=0", "warmup=16", f"cases={CASES_FILE}")
+    options = TraceOptions(memory=512, cpu=arch.cpu_with(), emulator=BACKPORTS, timeout=120)
+    with timed(f"{KERNEL} ({name}), the probe with the tasks plugin"):
+        traced = trace_guest(
+            kernel,
+            arch,
+            Guest(tmp_path / "initramfs", words, "exec"),
+            find_hooks(kernel, arch).lines,
+            options,
+            tmp_path,
+            silent,
+        )
+    assert "kentry-probe end" in traced.ending.console
+    assert read_task_table(tmp_path / "events.tasks").ended
+    event, task, instructions, _, arg = next(read_records(tmp_path / "events"))
+    number = NUMBERS["getppid"][name == "x86_64"]
+    [entries] = np.nonzero((event == Event.SYSCALL) & (arg == number))
+    assert len(entries) >= 116
+    returns = entries + 1
+    clean = (event[returns] == Event.EXIT) & (task[returns] == task[entries])
+    taken = Counter((instructions[returns] - instructions[entries])[clean].tolist())
+    with timed(f"{KERNEL} ({name}), the same with kentry record"):
+        recorded = measure(
+            kernel,
+            QemuTarget(arch),
+            Options(cases=("getppid",), windows=100, path_windows=1, emulator=BACKPORTS),
+            silent,
+        )
+    value = recorded.cases[0].metrics["instructions"].value
+    assert taken.most_common(1)[0][0] == value, taken
+    assert taken[value] >= 100
+
+
+# --- what the plugin refuses ---------------------------------------------
+
+OFFSETS = "".join(
+    f"offset {name} {i}\n" for i, name in enumerate(("__state", "flags", "pid", "comm"))
+)
+
+
+@pytest.mark.parametrize(
+    ("hooks", "words", "complaint"),
+    [
+        (OFFSETS, "", "cannot write out="),
+        (OFFSETS, "out={0}/no/such/folder", "cannot write out="),
+        (OFFSETS, "out={0}/events,nonsense=1", "unknown argument nonsense=1"),
+        (OFFSETS, "out={0}/events,from=start", "unknown argument from=start"),
+        (OFFSETS + "nonsense ffff\n", "out={0}/events", "not understood, or over 4096: nonsense"),
+        (OFFSETS + "offset nonsense 1\n", "out={0}/events", "not understood, or over 4096: offset"),
+        (OFFSETS + "14 ffff\n" * 5000, "out={0}/events", "over 4096: 14 ffff"),
+        (OFFSETS.replace("offset pid 2\n", ""), "out={0}/events", "no offset of pid"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    hooks: str, words: str, complaint: str, get_emulator: GetEmulator, tmp_path: Path
+) -> None:
+    (tmp_path / "hooks").write_text(hooks)
+    ended = started(
+        get_emulator, BACKPORTS, f"hooks={tmp_path}/hooks", *words.format(tmp_path).split(",")
+    )
+    assert ended.returncode != 0
+    assert complaint in ended.stderr
+
+
+def test_hooks_that_are_not_there_are_refused(get_emulator: GetEmulator, tmp_path: Path) -> None:
+    ended = started(get_emulator, BACKPORTS, f"out={tmp_path}/events", f"hooks={tmp_path}/none")
+    assert ended.returncode != 0
+    assert "cannot read hooks=" in ended.stderr
+
+
+def test_a_qemu_that_shows_no_registers_is_refused(
+    get_emulator: GetEmulator, tmp_path: Path
+) -> None:
+    """kentry does not come to that: tracing_emulator() looks at the version before."""
+    arch = find_arch("arm64")
+    if get_emulator(arch, INSTALLED).numbers >= (9, 2):
+        skip("the installed QEMU is not older than 9.2")
+    (tmp_path / "hooks").write_text(OFFSETS)
+    ended = started(get_emulator, INSTALLED, f"hooks={tmp_path}/hooks", f"out={tmp_path}/events")
+    assert ended.returncode != 0
+    assert "kentry plugin: " in ended.stderr
+
+
+def started(
+    get_emulator: GetEmulator, choice: str, *words: str
+) -> subprocess.CompletedProcess[str]:
+    """A machine with nothing to boot: the plugin is loaded first of all."""
+    arch = find_arch("arm64")
+    emulator = get_emulator(arch, choice)
+    argument = plugin_argument(tasks_plugin_file(), arch, [word for word in words if word])
+    argv = [*machine_argv(emulator, arch, "max", 128, 1), "-plugin", argument]
+    return subprocess.run(
+        argv,
+        env={**os.environ, **emulator.env},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )

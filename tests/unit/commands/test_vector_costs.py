@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry vector costs: what it shows, what it makes, what it refuses."""
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from kentry.arch import ARCHES, Arch, host_arch
+from kentry.commands import vector_costs
+from kentry.errors import UserError
+from kentry.vector.costs import load_costs, shipped
+from tests.unit.vector.test_cost_times import ARM, printed
+
+MOST_BYTES = 64 << 10
+
+
+def run(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    vector_costs.add_arguments(parser)
+    return vector_costs.run(parser.parse_args(words))
+
+
+def test_nothing_lists_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in shipped())
+
+
+def test_a_table_is_shown_and_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "copy.toml"
+    assert run("sve128", "--name", "mine", "-o", str(file)) == 0
+    assert capsys.readouterr().out.startswith("mine (arm64, 128 bits), ns\n")
+    assert load_costs(file).figures == load_costs("sve128").figures
+    assert run(str(file)) == 0
+    assert "mine (arm64" in capsys.readouterr().out
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sifive-x280", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "kentry/costs/1"
+    assert document["unit"] == "ns"
+    assert document["figures"]["flush"]["assume"] == "derived"
+
+
+def test_what_another_machine_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, file = tmp_path / "Board 7.txt", tmp_path / "board.toml"
+    source.write_text(printed("arm64", ARM))
+    assert run("--from", str(source), "-o", str(file)) == 0
+    assert "trap                   800" in capsys.readouterr().out
+    table = load_costs(file)
+    assert (table.name, table.arch, table.vl) == ("arm64-board-7", "arm64", 128)
+    assert table.figures["flush"].source.startswith("kentry vector costs --from, Linux 6.12.1: ")
+
+
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
+def test_the_program_is_one_small_static_file(
+    arch: Arch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--program", "--arch", arch.name) == 0
+    file = Path(capsys.readouterr().out.strip())
+    assert file.stat().st_size <= MOST_BYTES
+    with file.open("rb") as stream:
+        elf = ELFFile(stream)
+        assert elf["e_machine"] == arch.elf_machine
+        assert elf["e_type"] == "ET_EXEC"
+        assert not {s["p_type"] for s in elf.iter_segments()} & {"PT_INTERP", "PT_DYNAMIC"}
+
+
+def test_this_machine_is_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [program] = [
+        vector_costs._program(arch) for arch in ARCHES.values() if arch.name == host_arch().name
+    ]
+    lines = subprocess.run(
+        [program, "rounds=1", "calls=50"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert lines[0].startswith(f"kentry-costs start {host_arch().name} bits=")
+    if " bits=0 " in lines[0]:
+        pytest.skip("this machine's processor has no vector unit")
+    assert not [line for line in lines if " absent " in line]
+    file = tmp_path / "here.toml"
+    assert run("--here", "--rounds", "6", "-o", str(file)) == 0
+    capsys.readouterr()
+    table = load_costs(file)
+    assert table.arch == host_arch().name
+    assert table.unit == "ns"
+    # From the fastest to the slowest machine that Linux runs on.
+    assert 10 < table.figures["syscall"].value < 100_000
+    assert table.figures["save"].value > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["sve128", "--here"], "different things to do"),
+        (["--here", "--program"], "different things to do"),
+        (["none-such"], "no cost table 'none-such'"),
+        (["sve128", "--name", "A B"], "'A B' is no name for a table"),
+        (["--here", "--rounds", "0"], "--rounds 0 is not"),
+        (["sve128", "--timeout", "0"], "--timeout 0 is not"),
+        (["--from", "/none"], "/none cannot be read"),
+        (["sve128", "-o", "/none/x.toml"], "The folder of /none/x.toml does not exist"),
+        (["--program", "--arch", "m68k"], "Unknown architecture"),
+        (["debian:6.12", "--arch", "arm64", "--vl", "100"], "no SVE of 100 bits"),
+    ],
+)
+def test_mistakes_are_one_sentence(words: list[str], sentence: str) -> None:
+    with pytest.raises(UserError) as caught:
+        run(*words)
+    assert sentence in caught.value.sentence
+    assert caught.value.remedy

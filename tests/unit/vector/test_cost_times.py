@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What costs.c printed, made a table of: medians, intervals, and what cannot be told."""
+
+import pytest
+
+from kentry.errors import UserError
+from kentry.vector.cost_times import (
+    Interval,
+    Timed,
+    Timing,
+    agree,
+    checks,
+    completed,
+    median,
+    parse,
+    quartile,
+    tabulate,
+)
+from kentry.vector.costs import CostTable, Figure
+
+# ns a call, as an arm64 kernel of 6.12's policy would have them.
+ARM = {
+    "syscall-never": 200,
+    "syscall-once": 214,
+    "syscall-each": 216,
+    "use": 2,
+    "trip-never": 4000,
+    # Two traps of 800, four flushes of 14, two uses.
+    "trip-each": 4000 + 1600 + 56 + 4,
+    "trip-once": 4000,
+    "first-use": 1100,
+    "gap-never": 5000,
+    "gap-each": 5062,
+    "copy-nothing": 1,
+    "copy-save": 31,
+    "copy-restore": 41,
+    "copy-small_save": 21,
+    "copy-small_restore": 22,
+    "copy-kept_load": 9,
+}
+RISCV = {
+    "syscall-never": 180,
+    "syscall-once": 230,
+    "syscall-each": 232,
+    "use": 2,
+    "trip-never": 9000,
+    # Four discards of 50, two saves and restores of 150 together.
+    "trip-once": 9000 + 200 + 300,
+    "trip-each": 9000 + 200 + 300 + 4,
+    "first-use": 2000,
+    "gap-never": 5000,
+    "gap-each": 5002,
+    "copy-nothing": 1,
+    "copy-save": 31,
+    "copy-restore": 41,
+}
+X86 = {
+    "syscall-never": 78,
+    "syscall-once": 78,
+    "syscall-each": 79,
+    "use": 1,
+    "first-use": 0,
+    "copy-nothing": 1,
+    "copy-save": 31,
+    "copy-restore": 48,
+}
+
+
+def printed(arch: str, values: dict[str, int], rounds: int = 10, bits: int = 128) -> str:
+    """A run of the program in which every block has its measure's value."""
+    lines = [f"kentry-costs start {arch} bits={bits} cpu=0 rounds={rounds} calls=100"]
+    lines.append("kentry-costs release 6.12.1")
+    for _ in range(rounds):
+        lines += [f"kentry-costs block {name} 100 {100 * ns}" for name, ns in values.items()]
+    return "\n".join([*lines, f"kentry-costs end blocks={rounds * len(values)}"])
+
+
+def table(arch: str, values: dict[str, int], *, virtual: bool = False) -> Timed:
+    timing = parse(printed(arch, values), virtual=virtual)
+    return tabulate(timing, "x", "about", "kentry vector costs --here")
+
+
+def values(timed: Timed) -> dict[str, float]:
+    return {act: figure.value for act, figure in timed.table.figures.items()}
+
+
+def test_a_kernel_that_drops_at_a_switch() -> None:
+    timed = table("arm64", ARM)
+    assert values(timed) == {
+        "syscall": 200,
+        "trap": 800,
+        "flush": 14,
+        "drop": 0,
+        # The small copy, and half of the 60 that the whole state adds to a switch and back.
+        "save": 50,
+        "restore": 51,
+        "small_save": 20,
+        "small_restore": 21,
+        "kept_load": 8,
+    }
+    assert timed.table.unit == "ns"
+    assert {one.assume for act, one in timed.table.figures.items() if act != "drop"} == {"measured"}
+    assert timed.table.figures["drop"].assume == "assumed"
+    assert "1100" in timed.table.figures["trap"].note
+
+
+def test_a_kernel_that_drops_at_every_system_call() -> None:
+    timed = table("arm64", {**ARM, "syscall-once": 200, "syscall-each": 1002, "trip-each": 5604})
+    assert values(timed)["trap"] == 800
+    assert values(timed)["flush"] == 0
+
+
+def test_a_kernel_that_never_drops() -> None:
+    timed = table("riscv64", RISCV)
+    assert values(timed) == {
+        "syscall": 180,
+        "trap": 2000,
+        "flush": 50,
+        "save": 75,
+        "restore": 75,
+    }
+    assert set(timed.absent) == {"drop"}
+
+
+def test_where_switches_tell_nothing_the_copies_are_what_is_known() -> None:
+    timed = table("riscv64", {**RISCV, "trip-once": 9200})
+    assert (values(timed)["save"], values(timed)["restore"]) == (30, 40)
+    assert timed.switch is None
+
+
+def test_a_kernel_that_does_nothing_at_a_system_call() -> None:
+    timed = table("x86_64", X86)
+    assert values(timed) == {"syscall": 78, "save": 30, "restore": 47}
+    assert set(timed.absent) == {"trap", "flush"}
+    assert "no longer than its second" in timed.absent["flush"]
+
+
+def test_in_a_guest_the_unit_is_instructions() -> None:
+    timed = table("arm64", ARM, virtual=True)
+    assert timed.table.unit == "instructions"
+    assert timed.table.figures["flush"].assume == "derived"
+
+
+def test_a_median_and_the_values_it_is_between() -> None:
+    found = median(range(1, 31))
+    assert (found.value, found.low, found.high) == (15.5, 10, 22)
+    assert median([5.0] * 6) == Interval(5, 5, 5)
+    # Fewer than a half are outliers: it is not moved.
+    assert median([10.0] * 20 + [1e6] * 9).value == 10
+
+
+def test_a_quartile_is_not_moved_by_what_is_in_most_blocks() -> None:
+    found = quartile([10.0] * 6 + [500.0] * 10)
+    assert (found.value, found.low, found.high) == (10, 10, 500)
+
+
+def test_intervals_are_the_least_favourable() -> None:
+    one, two = Interval(10, 8, 13), Interval(4, 3, 6)
+    assert one - two == Interval(6, 2, 10)
+    assert one + two == Interval(14, 11, 19)
+    assert one.times(0.5) == Interval(5, 4, 6.5)
+    assert one.is_something
+    assert not (two - two).is_something
+
+
+def test_spread_is_in_the_figures_interval() -> None:
+    text = printed("arm64", ARM).replace(" syscall-once 100 21400", " syscall-once 100 21900", 3)
+    timed = tabulate(parse(text), "x", "", "c")
+    flush = timed.table.figures["flush"]
+    assert (flush.value, flush.low, flush.high) == (14, 14, 19)
+
+
+def test_other_lines_may_be_between() -> None:
+    text = f"[ 1.0] boot\r\n{printed('arm64', ARM)}\r\nreboot: Power down\r\n"
+    assert parse(text.replace("\n", "\r\n")).bits == 128
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda text: "", "no 'kentry-costs start' line"),
+        (lambda text: text.rpartition("\n")[0], "blocks are missing"),
+        (
+            lambda text: text.replace("kentry-costs block use 100 200\n", "", 1),
+            "blocks are missing",
+        ),
+        (lambda text: text.replace("use 100 ", "use 0 ", 1), "is no line of costs.c's"),
+        (lambda text: text.replace("use 100 200", "use 100 x", 1), "is no line of costs.c's"),
+        (lambda text: text.replace("bits=128", "bits"), "is no line of costs.c's"),
+        (lambda text: text.replace("kentry-costs start", "x"), "is no line of costs.c's"),
+        (lambda text: text.replace("costs block", "costs brick"), "is no line of costs.c's"),
+    ],
+)
+def test_what_is_not_whole_is_refused(change, sentence: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(UserError) as caught:
+        parse(change(printed("arm64", ARM)))
+    assert sentence in caught.value.sentence
+    assert caught.value.remedy
+
+
+def test_a_machine_without_the_unit_has_no_table() -> None:
+    with pytest.raises(UserError, match="has no vector unit"):
+        tabulate(parse(printed("arm64", {"syscall-never": 5}, bits=0)), "x", "", "c")
+
+
+def test_too_few_blocks_have_no_interval() -> None:
+    with pytest.raises(UserError, match="fewer than 6 blocks"):
+        tabulate(parse(printed("arm64", ARM, rounds=5)), "x", "", "c")
+
+
+def test_a_measure_that_failed_has_no_figure() -> None:
+    text = printed("arm64", {k: v for k, v in ARM.items() if k != "copy-save"})
+    text = text.replace(
+        "kentry-costs end", "kentry-costs absent copy-save it failed\nkentry-costs end"
+    )
+    timing = parse(text)
+    assert timing.absent == {"copy-save": "it failed"}
+    assert timing.value("copy-save") is None
+    # The switch still tells of a save.
+    assert values(tabulate(timing, "x", "", "c"))["save"] == 50
+    without = {k: v for k, v in X86.items() if k != "copy-save"}
+    assert set(table("x86_64", without).absent) == {"save", "trap", "flush"}
+    assert Timing("arm64", 128, "").value("use") is None
+
+
+def counted(**figures: float) -> CostTable:
+    return CostTable(
+        "x",
+        "arm64",
+        "instructions",
+        {act: Figure(value, value, value, "counted", "c") for act, value in figures.items()},
+    )
+
+
+def test_a_counted_table_is_completed_by_what_only_the_clock_saw() -> None:
+    timed = table("arm64", ARM, virtual=True)
+    whole = completed(counted(trap=418, small_save=53, small_restore=146), timed).figures
+    assert list(whole) == ["trap", "save", "restore", "small_save", "small_restore", "kept_load"]
+    assert (whole["save"].value, whole["restore"].value) == (83, 176)
+    assert whole["save"].assume == "derived"
+    assert whole["trap"].value == 418
+    # Nothing that was counted is replaced.
+    assert completed(counted(save=1, small_save=2), timed).figures["save"].value == 1
+
+
+def test_the_two_ways_are_put_beside_each_other() -> None:
+    timed = table("arm64", ARM, virtual=True)
+    assert checks(counted(flush=14, trap=790, drop=10, save=1), timed) == [
+        ("flush", 14, 14),
+        ("trap + drop", 800, 800),
+    ]
+    other = table("riscv64", RISCV, virtual=True)
+    assert checks(counted(flush=50, save=80, restore=68), other) == [
+        ("flush", 50, 50),
+        ("save + restore", 148, 150),
+    ]
+    assert agree(1000, 1030)
+    assert not agree(1000, 1031)
+    assert agree(10, 15)
