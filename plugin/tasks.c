@@ -41,6 +41,8 @@ enum hook_kind {
 	HOOK_EXEC,
 	HOOK_EVENT, /* EVENT + the event's number: nothing but that it happened */
 	HOOK_SETTLED,
+	HOOK_ENTERED,
+	HOOK_INTERRUPTED,
 	HOOK_SYSCALL,
 	HOOK_INTERRUPT,
 };
@@ -61,6 +63,8 @@ static void *reg_argument[2], *reg_number, *reg_cause, *reg_streaming;
 static struct hook hooks[MAX_HOOKS];
 static int n_hooks;
 static long offsets[FIELDS] = { -1, -1, -1, -1 };
+
+static int just_entered; /* by the block that was noticed, not yet behind the vectors */
 
 static int from_mark;
 static uint64_t firmware_start, firmware_end;
@@ -332,15 +336,48 @@ static void record_uses(void)
 	forget_uses();
 }
 
+static void record_entry(struct entry entry)
+{
+	record((int)entry.kind,
+	       entry.kind == ENTRY_SYSCALL ? (int32_t)api_read_register(reg_number) : entry.class);
+}
+
 static void on_entry(unsigned int vcpu, void *data)
 {
 	struct entry entry = entry_at((uint64_t)(uintptr_t)data);
 
 	(void)vcpu;
 	api_set_counter(IN_USER_MODE, 0);
+	just_entered = 1;
 	record_uses();
-	record((int)entry.kind,
-	       entry.kind == ENTRY_SYSCALL ? (int32_t)api_read_register(reg_number) : entry.class);
+	record_entry(entry);
+}
+
+/*
+ * Behind the vectors for user mode.  An interrupt or a page fault may come before the first
+ * instruction that the kernel returned to: no block of user code was begun then.
+ */
+static void take_entered(struct entry entry)
+{
+	if (!just_entered) {
+		record(EVENT_EXIT, 0);
+		record_entry(entry);
+	}
+	just_entered = 0;
+}
+
+static void on_entered(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	take_entered(entry_at(0));
+}
+
+static void on_interrupted(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	take_entered((struct entry){ ENTRY_INTERRUPT, 0 });
 }
 
 static void on_return(unsigned int vcpu, void *data)
@@ -429,12 +466,14 @@ static void read_clock_before(struct qemu_plugin_insn *insn, const char *low, co
 
 static void instrument_hooks(struct qemu_plugin_insn *insn, uint64_t address)
 {
-	static const insn_callback callbacks[] = { on_switch, on_fork,	on_born,
-						   on_exec,   on_event, on_settled };
+	static const insn_callback callbacks[] = {
+		on_switch, on_fork,    on_born,	   on_exec,
+		on_event,  on_settled, on_entered, on_interrupted
+	};
 	const struct hook *hook = hooks_at(address);
 
 	for (; hook && hook < hooks + n_hooks && hook->address == address; hook++)
-		if (hook->kind <= HOOK_SETTLED)
+		if (hook->kind <= HOOK_INTERRUPTED)
 			api_call_on_exec_reading(insn, callbacks[hook->kind],
 						 (void *)(uintptr_t)hook->event);
 }
@@ -546,12 +585,13 @@ static int take_offset(const char *name, long bytes)
 
 /*
  * "offset FIELD BYTES" of struct task_struct, or "KIND ADDRESS": switch, fork, born, exec,
- * settled, syscall, interrupt, or the number of an event that has no argument.
+ * settled, entered, interrupted, syscall, interrupt, or the number of an event that has no argument.
  */
 static int take_line(const char *line)
 {
-	static const char *const kinds[] = { "switch", "fork",	  "born",    "exec",
-					     "",       "settled", "syscall", "interrupt" };
+	static const char *const kinds[] = { "switch",	"fork",	    "born",    "exec",
+					     "",	"settled",  "entered", "interrupted",
+					     "syscall", "interrupt" };
 	char word[32];
 	uint64_t address;
 	long bytes;

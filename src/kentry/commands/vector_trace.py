@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "workload",
         metavar="WORKLOAD",
         nargs="+",
-        help="after --: boot, shell, python, compile, server, or a command line",
+        help="after --: boot, shell, python, compile, server, idle, or a command line",
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="the trace (WORKLOAD-ARCH.parquet)"

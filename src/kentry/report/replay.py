@@ -15,7 +15,7 @@ import numpy as np
 from kentry import __version__
 from kentry.report.plain import ascii_lines, plain, shortened, wrapped
 from kentry.vector.costs import NS
-from kentry.vector.mechanism import ACTS
+from kentry.vector.mechanism import ACTS, SME, VEC
 from kentry.vector.sweep import value_text
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ WIDTH = 75
 # Rows of a sweep's text: every so many of its values.
 _SWEEP_ROWS = 15
 _BAR = 24
+_LEAST_SHOWN = 0.01
 _FLIPS_SHOWN = 6
 _FAR = 100.0
 # Differences between a replay and the traced kernel that are listed one by one.
@@ -105,24 +106,49 @@ def _units(table: CostTable) -> tuple[str, str, float]:
     return "insn/call", "kinsn/s", 1e3
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """What of a policy's counts a table shows, and what its headings are about."""
+
+    headings: tuple[str, str, str, str]
+    acts: tuple[tuple[str, ...], ...]
+    about: str
+
+
+_SHOWN = {
+    VEC: _Columns(
+        ("traps", "flushes", "saves", "loads"),
+        (("trap",), ("flush", "kept_load"), ("save",), ("restore",)),
+        "saves and loads: of the whole vector state",
+    ),
+    SME: _Columns(
+        ("traps", "returns", "saves", "loads"),
+        (("sme_trap",), ("open_return",), ("za_save",), ("za_restore",)),
+        "returns: to user mode with access on; saves and loads: of ZA",
+    ),
+}
+
+
 def _rank_lines(ranking: Ranking, table: CostTable) -> Iterator[str]:
     per_call, per_second, scale = _units(table)
+    columns = _SHOWN[ranking.traced.prepared.unit]
+    traps, flushes, saves, loads = columns.headings
     yield (
-        f"{'policy':23}{'traps':>7}{'flushes':>9}{'saves':>6}{'loads':>6}"
+        f"{'policy':23}{traps:>7}{flushes:>9}{saves:>6}{loads:>6}"
         f"{per_call:>10}{per_second:>9}{'regret':>7}"
     )
     for row in (ranking.optimal, *ranking.rows):
-        counts = row.counts.total()
-        regret = ranking.regret(row)
+        total = row.counts.total()
+        a, b, c, d = (sum(total[act] for act in acts) for acts in columns.acts)
         yield (
-            f"{shortened(row.policy.text, 22):23}{counts['trap']:7}{_flushes(counts):9}"
-            f"{counts['save']:6}{counts['restore']:6}{row.total / max(1, ranking.calls):10.2f}"
+            f"{shortened(row.policy.text, 22):23}{a:7}{b:9}{c:6}{d:6}"
+            f"{row.total / max(1, ranking.calls):10.2f}"
             f"{row.total / scale / max(1e-9, ranking.traced.prepared.seconds):9.0f}"
-            f"{_percent(regret) if row is not ranking.optimal else '-':>7}"
+            f"{_percent(ranking.regret(row)) if row is not ranking.optimal else '-':>7}"
         )
     yield from _wrapped(
         f"a call, a second: of the {ranking.calls} system calls of all tasks, of the guest's"
-        " clock; regret: above optimal, in % of it; saves and loads: of the whole vector state",
+        f" clock; regret: above optimal, in % of it; {columns.about}",
         "  ",
     )
     if ranking.rows and ranking.rows[0].total < ranking.optimal.total:
@@ -182,10 +208,6 @@ def means(rankings: Sequence[Ranking]) -> list[Mean]:
 def _row_of(ranking: Ranking, policy: str) -> Row | None:
     rows = (ranking.optimal, *ranking.rows)
     return next((row for row in rows if row.policy.text == policy), None)
-
-
-def _flushes(counts: Mapping[str, int]) -> int:
-    return counts["flush"] + counts["kept_load"]
 
 
 def _percent(part: float) -> str:
@@ -251,7 +273,8 @@ def _sweep_lines(swept: Swept, rankings: Sequence[Ranking], table: CostTable) ->
         f"   {'(mean of the workloads)' if len(rankings) > 1 else ''}"
     )
     rows = np.unique(np.linspace(0, len(advice.values) - 1, _SWEEP_ROWS).round().astype(int))
-    most = float(advice.regret_per_call.max()) or 1.0
+    # Differences that no printed digit shows are none.
+    most = max(float(advice.regret_per_call.max()), _LEAST_SHOWN)
     for place in sorted({*map(int, rows), advice.place()}):
         regret = float(advice.regret_per_call[place])
         mark = "  <- the least" if place == advice.place() else ""

@@ -121,11 +121,13 @@ def _head(trace: VectorTrace) -> list[str]:
 
 
 def _amount(trace: VectorTrace, size: int | None) -> list[str]:
-    users = sum(not task.kernel for task in trace.tasks)
+    # Those that came back to user mode: not the kernel's own, nor one that was there and slept.
+    users = len(np.unique(trace.task[trace.event == Event.EXIT]))
+    kernel = sum(task.kernel for task in trace.tasks)
     each = f", {size / len(trace):.1f} bytes each" if size and len(trace) else ""
     text = (
         f"{_counted(len(trace), 'event')}{each}; {_counted(users, 'user task')}, "
-        f"{_counted(len(trace.tasks) - users, 'kernel thread')}; {trace.seconds:.3f} s of the"
+        f"{_counted(kernel, 'kernel thread')}; {trace.seconds:.3f} s of the"
         " guest's clock"
     )
     return _wrapped(text)

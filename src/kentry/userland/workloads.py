@@ -131,7 +131,17 @@ SERVER = Workload(
     copies=(_own("server.sh"),),
 )
 
-WORKLOADS: dict[str, Workload] = {one.name: one for one in (BOOT, SHELL, PYTHON, COMPILE, SERVER)}
+IDLE = Workload(
+    name="idle",
+    summary="Redis, asked ten times a second for a minute of the guest's time",
+    packages=("redis-server", "redis-tools"),
+    argv=("/bin/sh", f"{FOLDER}/idle.sh"),
+    copies=(_own("idle.sh"),),
+)
+
+WORKLOADS: dict[str, Workload] = {
+    one.name: one for one in (BOOT, SHELL, PYTHON, COMPILE, SERVER, IDLE)
+}
 
 
 def find_workload(

@@ -310,11 +310,13 @@ def _use(bits: int, trapped: bool, m: Any, counts: Any, i: int) -> int:
 
 
 @compiled
-def _switch_out(bits: int, m: Any, counts: Any, i: int) -> int:
+def _switch_out(bits: int, m: Any, lazy: bool, counts: Any, i: int) -> int:
+    """The previous task; with a lazy policy the next use of the unit traps."""
     if bits & KERNEL:
         counts[i, m.kernel_save] += 1
         return bits
-    return _save(bits, m, counts, i)
+    bits = _save(bits, m, counts, i)
+    return (bits & ~(OPEN | LIVE)) | FULL if lazy else bits
 
 
 @compiled
@@ -344,13 +346,6 @@ def _kernel_end(bits: int, m: Any, counts: Any, i: int) -> int:
 def _new(m: Any) -> int:
     """A task after an exec: its state is the initial one, in memory."""
     return OPEN if m.always_open else 0
-
-
-@compiled
-def _in_user_mode(opened: bool, m: Any) -> int:
-    """A task that is in user mode when a trace begins."""
-    bits = LIVE | USER | (OPEN if opened or m.always_open else 0)
-    return bits | DIRTY if m.exit_dirties else bits
 
 
 @compiled
@@ -458,146 +453,120 @@ def _drawn(n: int, u: float) -> int:
     return min(max(day, 1), n) - 1
 
 
-# What a policy knows of a task, a column each: when its last trap (or use) was, the clears paid
-# for since, the clears it may have; calls since a drop, -1 for none; timeslices in a row with a use.
-_SINCE, _SPENT, _LIMIT, _GAP, _SLICES = range(5)
-
-
 @compiled
-def run(  # noqa: C901 - one loop over the stream
-    code: Any,
-    task: Any,
-    arg: Any,
-    time: Any,
-    group: Any,
-    groups: int,
-    first: int,
-    first_open: bool,
-    m: Any,
-    rule: Any,
+def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are slower
+    code: Any, task: Any, arg: Any, time: Any, group: Any, bits: Any, owner: int, m: Any, rule: Any
 ) -> Any:
     """Counts[tasks, acts] of one policy: `rule` where a decision is its own, else `m`.
 
-    `time` is in what `rule.time` is in; `group[task]` is the task name's number.  `first`: the
-    task that was in user mode when the trace began, -1 for none, and whether access was on.
+    `time` is in what `rule.time` is in; `group[task]` is a number of the task's name, below the
+    number of tasks.  `bits`, which are used up, and `owner` are of beginning().
     """
-    tasks = len(group)
-    counts = np.zeros((tasks, NOTHING_ACT + 1), np.int64)
-    bits = np.full(tasks, _new(m), np.int64)
-    known = np.zeros((tasks, 5), np.int64)
-    known[:, _LIMIT] = rule.limit
-    known[:, _GAP] = -1
-    learned = np.full(groups, rule.limit, np.int64)
+    counts = np.zeros((len(bits), NOTHING_ACT + 1), np.int64)
+    # Of each task, when its last trap or use was, the clears since, how many there may be; the
+    # calls since a drop, -1 for none; the timeslices in a row with a use.  Of each name, its limit.
+    since, spent, slices = np.zeros_like(bits), np.zeros_like(bits), np.zeros_like(bits)
+    limit, learned = np.full_like(bits, rule.limit), np.full_like(bits, rule.limit)
+    gap = np.full_like(bits, -1)
     random = rule.seed
-    owner = first
-    if first >= 0:
-        bits[first] = _in_user_mode(first_open, m)
     for k in range(len(code)):
         c, t = code[k], task[k]
         b = bits[t]
         if c in (CALL, ROUND_TRIP):
-            b = _decided_call(b, t, time[k], known, m, rule, counts)
-        elif c in (USE, TRAPPED_USE):
-            random = _note_use(b, c, t, time[k], known, learned, group[t], rule, random)
-            b = _use(b, c == TRAPPED_USE, m, counts, t)
-            if b & LIVE and m.trap_loads:
-                owner = _take(owner, t, bits)
-        elif c == SWITCH:
-            b = _switch_out(b, m, counts, t)
-            if rule.lazy >= 0:
-                known[t, _SLICES] = (known[t, _SLICES] + 1) & 255 if b & OPEN else 0
-                b = (b & ~(OPEN | LIVE)) | FULL
-            to = arg[k]
-            bits[to] = _switch_in(bits[to], m, counts, to)
-            if bits[to] & KERNEL:
-                owner = _take(owner, -1, bits)
-        elif c not in (EXIT, LOAD):
-            before = b
-            b = _rare_bits(c, b, arg[k], m, counts, t)
-            owner = _rare_owner(c, before, b, t, owner, bits)
-            if c == EXEC:
-                known[t, _GAP] = -1
-            elif c == FORK:
-                bits[arg[k]], known[arg[k], _GAP] = _child(b, m), -1
-            elif c == SIGRETURN and m.sigreturn_loads and not b & LIVE:
-                b = _load(b, rule.opens, m, counts, t)
-                owner = _take(owner, t, bits)
+            want = True
+            if _may_drop(b, m):
+                over = time[k] - since[t] > rule.time or spent[t] >= limit[t]
+                want = not (rule.at_call and over)
+                if not want:
+                    gap[t] = 0
+                elif not b & INITIAL:
+                    spent[t] += 1
+            elif gap[t] >= 0:
+                gap[t] += 1
+            b = _call(b, want, m, counts, t)
         if c in (EXIT, LOAD, ROUND_TRIP):
             if not b & LIVE:
-                b = _decided_load(b, t, time[k], known, m, rule, counts)
+                want = rule.opens
+                if b & OPEN and _undecided(b, m):
+                    over = time[k] - since[t] > rule.time or spent[t] >= limit[t]
+                    want = not (rule.at_load and over)
+                    if want:
+                        spent[t] += 1
+                    else:
+                        gap[t] = 0
+                elif want and not b & OPEN:
+                    since[t], spent[t] = time[k], 0
+                b = _load_for(b, want, slices[t], m, rule, counts, t)
                 if _owns(b, m):
                     owner = _take(owner, t, bits)
             if c != LOAD:
                 b = _exit(b, m, counts, t)
+        elif c in (USE, TRAPPED_USE):
+            if not b & OPEN:
+                random = _note_trap(gap, learned, limit, group, t, rule, random)
+                since[t], spent[t] = time[k], 0
+            elif rule.since_use and c == USE:
+                if rule.randomised and spent[t] > 0:
+                    random = _set_limit(limit, t, 0, rule, random)
+                since[t], spent[t] = time[k], 0
+            b = _use(b, c == TRAPPED_USE, m, counts, t)
+            if b & LIVE and m.trap_loads:
+                owner = _take(owner, t, bits)
+        elif c == SWITCH:
+            slices[t] = (slices[t] + 1) & 255 if b & OPEN else 0
+            bits[t] = _switch_out(b, m, rule.lazy >= 0, counts, t)
+            owner = _switch_to(arg[k], bits, owner, m, counts)
+            b = bits[t]
+        elif c != CALL:
+            bits[t] = _rare_bits(c, b, arg[k], m, counts, t)
+            owner = _rare_owner(c, b, bits[t], t, arg[k], owner, bits, gap, m)
+            b = bits[t]
+            if c == SIGRETURN and m.sigreturn_loads and not b & LIVE:
+                b = _load(b, rule.opens, m, counts, t)
+                owner = _take(owner, t, bits)
         bits[t] = b
     return counts
 
 
-@compiled
-def _expired(t: int, now: int, known: Any, rule: Any) -> bool:
-    return now - known[t, _SINCE] > rule.time or known[t, _SPENT] >= known[t, _LIMIT]
+def beginning(tasks: int, first: int, first_open: bool, m: Mechanism) -> Any:
+    """The bits of each task when a trace begins.
+
+    `first` is the task in user mode then, -1 for none; `first_open`: it has access.
+    """
+    bits = np.full(tasks, OPEN if m.always_open else 0, np.int64)
+    if first >= 0:
+        dirty = DIRTY if m.exit_dirties else 0
+        bits[first] |= LIVE | USER | dirty | (OPEN if first_open else 0)
+    return bits
 
 
 @compiled
-def _decided_call(b: int, t: int, now: int, known: Any, m: Any, rule: Any, counts: Any) -> int:
-    """A system call's entry, as the rule wants it."""
-    want = True
-    if _may_drop(b, m):
-        want = not (rule.at_call and _expired(t, now, known, rule))
-        _pay(want, not b & INITIAL, t, known)
-    elif known[t, _GAP] >= 0:
-        known[t, _GAP] += 1
-    return _call(b, want, m, counts, t)
+def _load_for(b: int, want: bool, slices: int, m: Any, rule: Any, counts: Any, i: int) -> Any:
+    """A load; a lazy policy's is only made where the task had that many slices with a use."""
+    if rule.lazy < 0:
+        return _load(b, want, m, counts, i)
+    if slices > rule.lazy or b & OPEN:
+        counts[i, m.restore] += 1
+        b |= OPEN
+    return (b | LIVE) & ~DISCARDED
 
 
 @compiled
-def _decided_load(b: int, t: int, now: int, known: Any, m: Any, rule: Any, counts: Any) -> int:
-    """A load, as the rule wants it."""
-    if rule.lazy >= 0:
-        return _load_lazily(b, known[t, _SLICES] > rule.lazy, m, counts, t)
-    want = rule.opens
-    if not b & OPEN:
-        if want:
-            known[t, _SINCE], known[t, _SPENT] = now, 0
-    elif _undecided(b, m):
-        want = not (rule.at_load and _expired(t, now, known, rule))
-        _pay(want, True, t, known)
-    return _load(b, want, m, counts, t)
+def _switch_to(to: int, bits: Any, owner: int, m: Any, counts: Any) -> int:
+    """The next task, and then the registers' owner."""
+    bits[to] = _switch_in(bits[to], m, counts, to)
+    return _take(owner, -1, bits) if bits[to] & KERNEL else owner
 
 
 @compiled
-def _note_use(
-    b: int,
-    c: int,
-    t: int,
-    now: int,
-    known: Any,
-    learned: Any,
-    group: int,
-    rule: Any,
-    random: int,
+def _note_trap(
+    gap: Any, learned: Any, limit: Any, group: Any, t: int, rule: Any, random: int
 ) -> int:
-    """What a policy learns from a use, or its trap; the random numbers' next state."""
-    if not b & OPEN:
-        if rule.adaptive and known[t, _GAP] >= 0:
-            _learn(learned, group, known[t, _GAP], rule.limit)
-        known[t, _GAP] = -1
-        known[t, _SINCE], known[t, _SPENT] = now, 0
-        return _set_limit(known, t, learned[group], rule, random)
-    if rule.since_use and c == USE:
-        if rule.randomised and known[t, _SPENT] > 0:
-            random = _set_limit(known, t, 0, rule, random)
-        known[t, _SINCE], known[t, _SPENT] = now, 0
-    return random
-
-
-@compiled
-def _pay(kept: bool, clears: bool, t: int, known: Any) -> None:
-    """What a decision is for later ones: a clear paid for, or the begin of a gap."""
-    if not kept:
-        known[t, _GAP] = 0
-    elif clears:
-        known[t, _SPENT] += 1
+    """What a policy learns from a trap; the random numbers' next state."""
+    if rule.adaptive and gap[t] >= 0:
+        _learn(learned, group[t], gap[t], rule.limit)
+    gap[t] = -1
+    return _set_limit(limit, t, learned[group[t]], rule, random)
 
 
 @compiled
@@ -620,15 +589,6 @@ def _exit(bits: int, m: Any, counts: Any, i: int) -> int:
 
 
 @compiled
-def _load_lazily(bits: int, want: bool, m: Any, counts: Any, i: int) -> int:
-    """A lazy policy's load: at once if wanted, else the next use traps and loads."""
-    if want or bits & OPEN:
-        counts[i, m.restore] += 1
-        bits |= OPEN
-    return (bits | LIVE) & ~DISCARDED
-
-
-@compiled
 def _learn(learned: Any, group: int, gap: int, first: int) -> None:
     """A trap came `gap` calls after a drop: see policies.Adaptive."""
     if gap < first:
@@ -638,13 +598,13 @@ def _learn(learned: Any, group: int, gap: int, first: int) -> None:
 
 
 @compiled
-def _set_limit(known: Any, t: int, learned: int, rule: Any, random: int) -> int:
+def _set_limit(limit: Any, t: int, learned: int, rule: Any, random: int) -> int:
     """The clears to pay until the next drop; the random numbers' next state."""
     if rule.randomised:
         random, u = _random(random)
-        known[t, _LIMIT] = _drawn(rule.limit, u)
+        limit[t] = _drawn(rule.limit, u)
     elif rule.adaptive:
-        known[t, _LIMIT] = learned
+        limit[t] = learned
     return random
 
 
@@ -667,8 +627,14 @@ def _rare_bits(c: int, b: int, other: int, m: Any, counts: Any, i: int) -> int:
 
 
 @compiled
-def _rare_owner(c: int, before: int, b: int, t: int, owner: int, bits: Any) -> int:
-    """Whose the registers are after what is not often, which `before` was before."""
+def _rare_owner(
+    c: int, before: int, b: int, t: int, other: int, owner: int, bits: Any, gap: Any, m: Any
+) -> int:
+    """Whose the registers are after what is not often; a forked task begins."""
+    if c == EXEC:
+        gap[t] = -1
+    elif c == FORK:
+        bits[other], gap[other] = _child(b, m), -1
     if c == KERNEL_USE:
         return _take(owner, -1, bits)
     if b & LIVE and not before & LIVE:
@@ -837,7 +803,7 @@ def _switch_all(t: int, to: int, states: Any, sizes: Any, m: Any, counts: Any) -
     """A switch, for all entries of both tasks."""
     capacity = states.shape[1]
     for j in range(sizes[t]):
-        states[t, j] = _switch_out(states[t, j], m, counts, t * capacity + j)
+        states[t, j] = _switch_out(states[t, j], m, False, counts, t * capacity + j)
     for j in range(sizes[to]):
         states[to, j] = _switch_in(states[to, j], m, counts, to * capacity + j)
 
@@ -861,24 +827,22 @@ def best(
     code: Any,
     task: Any,
     arg: Any,
-    tasks: int,
+    bits: Any,
+    owner: int,
     capacity: int,
     opens: bool,
-    first: int,
-    first_open: bool,
     m: Any,
     price: Any,
 ) -> Any:
     """Counts[tasks, acts] of the cheapest decisions, and whether `capacity` states were enough.
 
-    `opens`: access may be turned on without a trap, too.  `first`, `first_open`: as for run().
+    `opens`: access may be turned on without a trap, too.  `bits` and `owner` are of beginning().
     """
-    states = np.full((tasks, capacity), _new(m), np.int64)
+    tasks = len(bits)
+    states = np.zeros((tasks, capacity), np.int64)
+    states[:, 0] = bits
     sizes = np.ones(tasks, np.int64)
     counts = np.zeros((tasks * capacity, NOTHING_ACT + 1), np.int64)
-    owner = first
-    if first >= 0:
-        states[first, 0] = _in_user_mode(first_open, m)
     for k in range(len(code)):
         c, t = code[k], task[k]
         good = True

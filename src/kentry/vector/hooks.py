@@ -37,8 +37,6 @@ _FUNCTIONS = (
     # Not the padding before it, which x86-64's kernels name __pfx_.
     (re.compile(r"__(?!pfx_)\w+_sys_rt_sigreturn"), Event.SIGRETURN),
     (re.compile(r"kernel_(neon|vector|fpu)_end"), Event.KERNEL_USE_END),
-    # arm64's own, and the generic entry's.
-    (re.compile(r"do_notify_resume|exit_to_user_mode_loop"), Event.LEAVE),
 )
 
 # The markers of a unit, as the traced kernel's acts.
@@ -103,6 +101,9 @@ def _of_arch(symbol: Symbol, arch: Arch) -> Iterator[str]:
     side = arch.vector
     for name, kind in ((side.switch, "switch"), (side.settled, "settled"), (side.fork, "fork")):
         if base_name(symbol.name) == name:
+            yield f"{kind} {symbol.address:x}"
+    for pattern, kind in side.entered:
+        if pattern.fullmatch(symbol.name):
             yield f"{kind} {symbol.address:x}"
     for trap in arch.traps:
         if trap.kind == "irq" and trap.symbol.fullmatch(symbol.name):

@@ -43,8 +43,12 @@ def optimal(
     capacity = _FEW
     while True:
         values, enough = engine.best(
-            *(prepared.code, prepared.task, prepared.arg, len(prepared.group), capacity),
-            *(opens, prepared.first, prepared.first_open, engine.record(prepared.mechanism), price),
+            *(prepared.code, prepared.task, prepared.arg, prepared.beginning(prepared.mechanism)),
+            prepared.first,
+            capacity,
+            opens,
+            engine.record(prepared.mechanism),
+            price,
         )
         if enough:
             break

@@ -98,6 +98,12 @@ class Prepared:
         """The guest's virtual time from the first to the last row."""
         return float(self.ns[-1] - self.ns[0]) / _NS if len(self.ns) else 0.0
 
+    def beginning(self, mechanism: Mechanism) -> Ints:
+        """The state of each task when the trace begins, as engine.py has it."""
+        tasks = len(self.group)
+        bits: Ints = engine.beginning(tasks, self.first, self.first_open, mechanism)
+        return bits
+
     def times(self, *, exact: bool) -> tuple[Ints, int]:
         """The rows' times as a kernel's timer sees them, and the ns of one unit of them."""
         if exact or not self.hz:
@@ -235,7 +241,7 @@ def replay(
     time, tick = prepared.times(exact=exact_time)
     values = engine.run(
         *(prepared.code, prepared.task, prepared.arg, time),
-        *(prepared.group, len(prepared.names), prepared.first, prepared.first_open),
+        *(prepared.group, prepared.beginning(mechanism), prepared.first),
         *(engine.record(mechanism), engine.record(_in_ticks(policy.rule(), tick))),
     )
     return Counts(values[:, : len(COLUMNS)])

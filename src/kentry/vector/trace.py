@@ -79,9 +79,6 @@ class Event(enum.IntEnum):
     # kernel_neon_begin(), kernel_vector_begin(), kernel_fpu_begin(), and their ends.
     KERNEL_USE = 15
     KERNEL_USE_END = 16
-    # What is to be done before a return to user mode begins: a switch from here on is not in the
-    # system call any more, though the task is in the kernel until its EXIT.
-    LEAVE = 17
     # What the traced kernel did to the running task's state.
     SEEN_TRAP = 32
     SEEN_FLUSH = 33

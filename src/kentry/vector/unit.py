@@ -57,7 +57,8 @@ class VectorSide:
 
     `switch` is the function in which one task's stack is left for another's; `settled` the one
     before which the task that was left may yet be saved, where that is not done before `switch`;
-    `fork` is called with the new task and saves the parent's registers; `alignment` is the bytes
+    `entered` are the labels behind the vectors for user mode, with the tasks plugin's word for
+    each; `fork` is called with the new task and saves the parent's registers; `alignment` is the bytes
     an instruction's address is a multiple of; `unmodelled` what may be asked for and no emulator
     has, by unit or by unit and length, with a sentence each.  `policies` are what Linux does
     about the state of a task that does not use it any more, each from the release on that it
@@ -72,6 +73,7 @@ class VectorSide:
     trap_classes: tuple[int, ...] = ()
     settled: str = ""
     fork: str = "arch_dup_task_struct"
+    entered: tuple[tuple[re.Pattern[str], str], ...] = ()
     unmodelled: Mapping[str, str] = field(default_factory=dict)
 
     def unit(self, name: str) -> Unit | None:
@@ -159,6 +161,11 @@ ARM64 = VectorSide(
         _function("allocation", _ALLOCATORS, within="sve_alloc|sme_alloc"),
     ),
     switch="cpu_switch_to",
+    # arch/arm64/kernel/entry.S: every table of vectors jumps to them.
+    entered=(
+        (re.compile(r"el0t_(32|64)_sync"), "entered"),
+        (re.compile(r"el0t_(32|64)_(irq|fiq|error)"), "interrupted"),
+    ),
     alignment=4,
     # 8c845e273104 ("arm64/sve: Leave SVE enabled on syscall if we don't context switch"), 6.2.
     policies=(((0, 0), "drop-each-syscall"), ((6, 2), "drop-on-load")),

@@ -15,7 +15,7 @@ FILES = Path(__file__).parents[3] / "src/kentry/userland/files"
 
 
 def test_the_catalogue() -> None:
-    assert list(WORKLOADS) == ["boot", "shell", "python", "compile", "server"]
+    assert list(WORKLOADS) == ["boot", "shell", "python", "compile", "server", "idle"]
     copied = [copy for one in WORKLOADS.values() for copy in one.copies]
     assert all(copy.source.exists() and copy.guest.startswith("/") for copy in copied)
     assert {copy.source for copy in copied} == set(FILES.iterdir())

@@ -81,8 +81,6 @@ def test_the_members_of_a_task_come_first(monkeypatch: pytest.MonkeyPatch) -> No
         ("arm64", ["kernel_neon_end"], Event.KERNEL_USE_END),
         ("riscv64", ["kernel_vector_end"], Event.KERNEL_USE_END),
         ("x86_64", ["kernel_fpu_end"], Event.KERNEL_USE_END),
-        ("arm64", ["do_notify_resume"], Event.LEAVE),
-        ("x86_64", ["exit_to_user_mode_loop"], Event.LEAVE),
         ("x86_64", ["entry_SYSCALL_64"], "syscall"),
         ("x86_64", ["asm_common_interrupt"], "interrupt"),
     ],

@@ -215,6 +215,15 @@ def test_a_kernel_preempted_while_it_uses_the_registers_has_its_own_state_switch
     assert done(rows)["small_restore"] == 3
 
 
+def test_a_kernels_own_state_that_is_switched_in_takes_the_registers() -> None:
+    rows = [
+        *((E.EXIT, 2), (E.SYSCALL, 2), (E.KERNEL_USE, 2), (E.SWITCH_PREEMPTED, 2, 1)),
+        *((E.EXIT, 1), (E.SYSCALL, 1), (E.SWITCH_PREEMPTED, 1, 2)),
+        *((E.SWITCH_PREEMPTED, 2, 1), (E.EXIT, 1)),
+    ]
+    assert done(rows) == {"small_save": 1, "small_restore": 2}
+
+
 FORK = [(E.SYSCALL, 1), (E.FORK, 1, 3), (E.EXIT, 1), (E.USE, 1, 1), (E.SYSCALL, 1)]
 
 
