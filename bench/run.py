@@ -17,7 +17,7 @@ SPEC = "debian:6.12"
 
 def main() -> int:
     worst = 0
-    for name in ("whole.py", "replay.py"):
+    for name in ("whole.py", "replay.py", "tracing.py"):
         worst = max(
             worst, subprocess.run([sys.executable, str(HERE / name)], check=False).returncode
         )

@@ -92,7 +92,8 @@ def load(file: Path) -> None:
         bytes_only.append(time.monotonic() - start)
     each = size / len(trace)
     print(
-        f"  {len(trace)} events load in {median(times):.3f} s ({verdict(median(times), LOAD_BAR)} s),"
+        f"  {len(trace)} events load in {median(times):.3f} s"
+        f" ({verdict(median(times), LOAD_BAR)} s),"
         f" {median(times) / median(bytes_only):.0f} x the bytes alone;"
         f" {each:.1f} bytes an event ({verdict(each, BYTES_BAR)})"
     )

@@ -3,9 +3,9 @@
 
 A block that begins with ```console holds commands, each on a line "$ COMMAND", and the
 output of each; one that begins with ```console slow holds those that build kernels for many
-minutes, which the tests leave to `make docs`.  Commands are run by bash, in a folder with
-examples/ and, where KENTRY_SEEDS names a folder, the documents in it, with this tree's kentry
-first on the PATH.  Usage: python scripts/docs.py [FILE...]
+minutes, which the tests leave to `make docs`.  Commands are run by bash, those of a page in one
+folder, with examples/ and, where KENTRY_SEEDS names a folder, the documents in it, with this
+tree's kentry first on the PATH.  Usage: python scripts/docs.py [FILE...]
 """
 
 from __future__ import annotations
@@ -67,21 +67,30 @@ def commands(page: Path) -> list[Command]:
     return found
 
 
+_folders: dict[Path, tempfile.TemporaryDirectory[str]] = {}
+
+
+def folder_of(page: Path) -> Path:
+    """Where the page's commands run: one folder, so that each finds what those before it wrote."""
+    if page not in _folders:
+        _folders[page] = tempfile.TemporaryDirectory()
+        seeds = Path(os.environ[SEEDS]).iterdir() if os.environ.get(SEEDS) else ()
+        for target in (ROOT / "examples", *seeds):
+            (Path(_folders[page].name) / target.name).symlink_to(target)
+    return Path(_folders[page].name)
+
+
 def run(command: Command) -> subprocess.CompletedProcess[str]:
     """Runs one command; its output is what the page should show."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    with tempfile.TemporaryDirectory() as folder:
-        seeds = Path(os.environ[SEEDS]).iterdir() if os.environ.get(SEEDS) else ()
-        for target in (ROOT / "examples", *seeds):
-            (Path(folder) / target.name).symlink_to(target)
-        return subprocess.run(
-            ["/bin/bash", "-o", "pipefail", "-c", command.text],
-            cwd=folder,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    return subprocess.run(
+        ["/bin/bash", "-o", "pipefail", "-c", command.text],
+        cwd=folder_of(command.page),
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def renew(page: Path) -> None:

@@ -71,6 +71,7 @@ def _look() -> Iterator[Finding]:
         ("dpkg-deb", "dpkg"),
         ("git", "git"),
         ("setpriv", "util-linux"),
+        ("pahole", "dwarves"),
         ("prlimit", "util-linux"),
     ):
         yield _program(program, package)

@@ -127,7 +127,7 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--config",
         default="tiny",
-        metavar="tiny|distro|FILE",
+        metavar="tiny|userland|distro|FILE",
         help="the kernel's config: kentry's smallest, Debian's own trimmed, or a .config (tiny)",
     )
     group.add_argument(

@@ -39,6 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a cost table's file or name (the counted one of the trace's vector length)",
     )
     parser.add_argument(
+        "--closed-loop",
+        type=Path,
+        metavar="TRACE",
+        help="a trace of the same workload on a kernel that has another policy: what replay says"
+        " of that policy beside what was seen",
+    )
+    parser.add_argument(
         "--sweep",
         action="append",
         default=[],
@@ -49,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--picture",
         type=Path,
         metavar="FILE",
-        help="a picture of the first sweep; .svg, .png or .pdf",
+        help="a picture of the first sweep; .svg or .png",
     )
     parser.add_argument(
         "--speed",
@@ -73,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
     from kentry.vector.policies import parse_policy
     from kentry.vector.ranking import bounds, fitting, rank, sweep_all
 
+    if args.closed_loop:
+        return _close_loop(args)
     wanted = _words(args.policy)
     for text in wanted:
         parse_policy(text)
@@ -110,6 +119,22 @@ def _speed(text: str) -> float:
     return value
 
 
+def _close_loop(args: argparse.Namespace) -> int:
+    from kentry.recording import dump
+    from kentry.report.replay import closed_text
+    from kentry.vector.ranking import close_loop
+
+    if len(args.traces) > 1:
+        raise UserError("--closed-loop takes one trace to replay on.", "Name them one at a time.")
+    traced, after = _read(args.traces[0], args), _read(args.closed_loop, args)
+    closed = close_loop(traced, after)
+    if args.json:
+        sys.stdout.write(dump({"schema": "kentry/vector-closed-loop/1", **vars(closed)}))
+    else:
+        sys.stdout.write(closed_text(closed, traced, after))
+    return EXIT_DONE
+
+
 def _words(groups: list[str]) -> list[str]:
     return [word for group in groups for word in group.split(",") if word]
 
@@ -129,7 +154,7 @@ def _table(costs: str | None, traced: Traced | None) -> CostTable:
         return load_costs(costs)
     assert traced is not None
     meta = traced.trace.meta
-    return table_for(meta["arch"], int(meta["unit"]["vl"]))
+    return table_for(meta["arch"], int(meta["unit"]["vl"]), traced.prepared.unit)
 
 
 def _check_together(traces: list[Traced], table: CostTable) -> None:

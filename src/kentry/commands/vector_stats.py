@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shares", type=Path, metavar="FILE", help="a picture of the loads followed by a trap"
     )
     parser.add_argument(
-        "--gaps", type=Path, metavar="FILE", help="a picture of the gaps; .svg, .png or .pdf"
+        "--gaps", type=Path, metavar="FILE", help="a picture of the gaps; .svg or .png"
     )
 
 

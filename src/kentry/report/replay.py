@@ -20,7 +20,7 @@ from kentry.vector.sweep import value_text
 
 if TYPE_CHECKING:
     from kentry.vector.costs import CostTable
-    from kentry.vector.ranking import Ranking, Row, Swept, Traced
+    from kentry.vector.ranking import Closed, Ranking, Row, Swept, Traced
     from kentry.vector.sweep import Bound, Flip
 
 SCHEMA = "kentry/vector-replay/1"
@@ -94,6 +94,24 @@ def check_lines(traced: Traced) -> Iterator[str]:
         yield f"  and {len(verdict.differences) - len(shown)} more, in --json"
 
 
+def closed_text(closed: Closed, traced: Traced, after: Traced) -> str:
+    """What replay said of a policy, and what a kernel with it was then seen doing."""
+    lines = [
+        *_trace_lines(traced),
+        *_trace_lines(after),
+        "",
+        *_wrapped(f"{closed.policy}: replayed on the first, seen on the second"),
+        f"{'':15}{shortened(closed.base, 16):>17}{'replayed':>10}{'seen':>10}"
+        f"{'replayed - seen':>21}",
+    ]
+    for act, (base, said, seen) in closed.acts.items():
+        off = f"{100 * abs(said - seen) / seen:.1f} % of seen" if seen else ""
+        lines.append(
+            f"{act.replace('_', ' '):15}{base:17}{said:10}{seen:10}{said - seen:+7} {off:>13}"
+        )
+    return ascii_lines(lines)
+
+
 def _cost_lines(table: CostTable) -> Iterator[str]:
     known = sorted({figure.assume for figure in table.figures.values()})
     yield from _wrapped(f"costs: {table.name}, in {table.unit}, {' and '.join(known)}")
@@ -153,8 +171,8 @@ def _rank_lines(ranking: Ranking, table: CostTable) -> Iterator[str]:
     )
     if ranking.rows and ranking.rows[0].total < ranking.optimal.total:
         yield from _wrapped(
-            f"{ranking.rows[0].policy.text} costs less than optimal, which waits for a trap"
-            " before it turns access on; optimal-opening need not",
+            f"{ranking.rows[0].policy.text} costs less than optimal, which gives access by a trap"
+            " alone and saves and loads as the kernel does",
             "  ",
         )
 
@@ -289,6 +307,8 @@ def _sweep_lines(swept: Swept, rankings: Sequence[Ranking], table: CostTable) ->
 def recommendation(swept: Swept) -> str:
     """The value to choose, in a sentence."""
     advice, family = swept.advice, swept.family
+    if float(advice.per_call.max() - advice.per_call.min()) < _LEAST_SHOWN:
+        return "no value costs less than another"
 
     def text(value: int) -> str:
         return rounded(family, value)

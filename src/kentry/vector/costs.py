@@ -342,15 +342,17 @@ def to_json(table: CostTable) -> dict[str, Any]:
     }
 
 
-def table_for(arch: str, bits: int) -> CostTable:
-    """The shipped table of counts for an architecture and vector length in bits.
+def table_for(arch: str, bits: int, unit: str = "vec") -> CostTable:
+    """The shipped table of counts for an architecture and vector length in bits, or for SME.
 
     UserError where there is none: it says what there is for that architecture.
     """
     tables = [load_costs(name) for name in shipped()]
     of_arch = [table for table in tables if table.arch == arch]
     for table in of_arch:
-        if table.unit == INSTRUCTIONS and table.vl == bits:
+        has_sme = "sme_trap" in table.figures
+        fits = has_sme if unit == "sme" else table.vl == bits and not has_sme
+        if table.unit == INSTRUCTIONS and fits:
             return table
     names = ", ".join(table.name for table in of_arch) or "none"
     raise UserError(

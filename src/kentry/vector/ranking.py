@@ -6,7 +6,7 @@ Pure: traces and a cost table in, rows and a recommendation out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -103,6 +103,46 @@ class Swept:
     family: str
     sweeps: tuple[Sweep, ...]
     advice: Recommendation
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A policy that a kernel was given: what replay said beforehand, and what was then seen.
+
+    `acts`: act to (what the first kernel did, what replay said, what the second kernel did).
+    """
+
+    policy: str
+    base: str
+    acts: Mapping[str, tuple[int, int, int]]
+
+
+def close_loop(traced: Traced, after: Traced) -> Closed:
+    """Replays on `traced` what the kernel of `after` does, its own policy, and counts both.
+
+    UserError where the two are not of the same workload or vector length.
+    """
+    one, other = traced.trace.meta, after.trace.meta
+    for what in ("arch", "unit"):
+        if one[what] != other[what]:
+            raise UserError(
+                f"{after.name} is of another {what} than {traced.name}.",
+                "Trace the same workload on both kernels.",
+            )
+    if one["workload"]["command"] != other["workload"]["command"]:
+        raise UserError(
+            f"{after.name} is of '{other['workload']['name']}', {traced.name} of"
+            f" '{one['workload']['name']}'.",
+            "Trace the same workload on both kernels.",
+        )
+    policy = str(other["policy"])
+    said = replay(traced.prepared, policy).total()
+    said["flush"] += said["trap_flush"] + said["kept_load"]
+    acts = {
+        act: (before, said[act], after.check.totals.get(act, (0, 0))[1])
+        for act, (_, before) in traced.check.totals.items()
+    }
+    return Closed(policy, traced.check.policy, acts)
 
 
 def fitting(prepared: Prepared, wanted: Sequence[str], table: CostTable) -> list[Policy]:

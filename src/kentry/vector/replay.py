@@ -10,7 +10,7 @@
 Replay is open-loop: the program's uses, calls and switches are those of the trace, whatever the
 policy.  A trap that the traced kernel took and the policy would not is left out, one that it
 would take in addition is put before the use.  On one cpu the traced kernel's own policy then
-has the counts that were seen, but for what docs/vector.md lists.
+has the counts that were seen, but for what docs/methods.md lists.
 """
 
 from __future__ import annotations

@@ -58,10 +58,10 @@ class VectorSide:
     `switch` is the function in which one task's stack is left for another's; `settled` the one
     before which the task that was left may yet be saved, where that is not done before `switch`;
     `entered` are the labels behind the vectors for user mode, with the tasks plugin's word for
-    each; `fork` is called with the new task and saves the parent's registers; `alignment` is the bytes
-    an instruction's address is a multiple of; `unmodelled` what may be asked for and no emulator
-    has, by unit or by unit and length, with a sentence each.  `policies` are what Linux does
-    about the state of a task that does not use it any more, each from the release on that it
+    each; `fork` is called with the new task and saves the parent's registers.  `alignment` is
+    the bytes an instruction's address is a multiple of; `unmodelled` what may be asked for and no
+    emulator has, by unit or by unit and length, with a sentence each.  `policies` are what Linux
+    does about the state of a task that does not use it any more, each from the release on that it
     names; `trap_classes` the exceptions that a first use may be (ESR_EL1.EC, scause).
     """
 
