@@ -65,6 +65,10 @@ def test_counted_tables_are_in_instructions_and_no_other() -> None:
     assert counted == {name for name in shipped() if "-counted-" in name}
     for name in counted:
         for act, figure in load_costs(name).figures.items():
+            # No kernel for riscv64 drops access, so there is none to count.
+            if (name.startswith("riscv64"), act) == (True, "drop"):
+                assert figure.assume == "assumed"
+                continue
             assert figure.assume in ("counted", "derived"), (name, act)
             assert "kentry " in figure.source
 
