@@ -26,9 +26,12 @@ def one_instruction_a_nanosecond() -> Caveat:
     )
 
 
-def private_emulator(version: str, why: str) -> Caveat:
+def private_emulator(version: str) -> Caveat:
     """Another QEMU than the installed one ran."""
-    return _caveat("private-emulator", f"{version} was used, a private copy: {why}")
+    return _caveat(
+        "private-emulator",
+        f"{version} ran it, a private copy: the installed one lets no plugin read registers",
+    )
 
 
 def randomised() -> Caveat:

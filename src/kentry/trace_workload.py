@@ -127,8 +127,15 @@ def _meta(
         "trap_classes": list(arch.vector.trap_classes),
         "complete": complete,
         **({} if complete else {"console_tail": tail(traced.ending.console)}),
-        "caveats": [caveats.not_time(), caveats.one_instruction_a_nanosecond()],
+        "caveats": _caveats(traced),
     }
+
+
+def _caveats(traced: Traced) -> list[caveats.Caveat]:
+    found = [caveats.not_time(), caveats.one_instruction_a_nanosecond()]
+    if traced.stand_in:
+        found.append(caveats.private_emulator(traced.target["emulator"]))
+    return found
 
 
 def _describe(kernel: Kernel) -> dict[str, Any]:

@@ -178,6 +178,15 @@ def test_a_kernel_of_which_no_config_is_known(
         assert trace_in(tmp_path).meta["hz"] is None
 
 
+def test_a_private_emulator_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def play(*words: Any) -> Traced:
+        return replace(Played()(*words), stand_in=True)
+
+    outcome(monkeypatch, tmp_path, play)
+    found = [one for one in trace_in(tmp_path).meta["caveats"] if one["kind"] == "private-emulator"]
+    assert "QEMU 10.0.2 ran it" in found[0]["text"]
+
+
 def test_a_fork_that_failed_last_leaves_a_trace_that_can_be_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

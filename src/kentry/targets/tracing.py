@@ -62,11 +62,15 @@ class TraceOptions:
 
 @dataclass(frozen=True)
 class Traced:
-    """How it ended, and the "target" of the trace's metadata; `records` is the plugin's file."""
+    """How it ended, and the "target" of the trace's metadata; `records` is the plugin's file.
+
+    `stand_in`: the installed emulator was asked for and is too old, so a private copy ran.
+    """
 
     ending: Ending
     records: Path
     target: dict[str, Any]
+    stand_in: bool = False
 
 
 def tracing_emulator(arch: Arch, choice: str, update: Update) -> Emulator:
@@ -135,7 +139,9 @@ def trace_guest(
             "kentry doctor shows what is missing; -v shows the command line.",
             ending.trouble,
         )
-    return Traced(ending, records, _describe(emulator, arch, options, words))
+    # Only a private copy needs something in its environment.
+    stand_in = options.emulator == INSTALLED and bool(emulator.env)
+    return Traced(ending, records, _describe(emulator, arch, options, words), stand_in)
 
 
 def _cpu(arch: Arch, options: TraceOptions) -> str:
