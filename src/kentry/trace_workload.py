@@ -21,7 +21,7 @@ from kentry.targets.console import tail
 from kentry.targets.tracing import Guest, Traced, TraceOptions, trace_guest
 from kentry.userland.ending import Ending, read_ending
 from kentry.vector.hooks import find_hooks
-from kentry.vector.tasks import TaskTable, read_records, read_task_table
+from kentry.vector.tasks import TaskTable, count_records, read_records, read_task_table
 from kentry.vector.trace import TraceWriter
 
 # The kernel says so where the root file system did not fit into its memory.
@@ -114,7 +114,9 @@ def _meta(
     ending: Ending,
     table: TaskTable,
 ) -> dict[str, Any]:
-    complete = table.ended and ending.status is not None
+    # A disk that was full for a while has lost some of what the plugin wrote.
+    whole = table.ended and table.records == count_records(traced.records)
+    complete = whole and ending.status is not None
     own = {"vl": options.vector_length or arch.vector.units[0].lengths[0]}
     return {
         "arch": arch.name,

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instructions that the cpu dispatches in a ns (1, as it was traced)",
     )
     parser.add_argument(
-        "--tasks", type=int, default=0, metavar="N", help="show so many tasks of each trace"
+        "--tasks", type=_count, default=0, metavar="N", help="show so many tasks of each trace"
     )
     add_unit_argument(parser)
     parser.add_argument("--json", action="store_true", help="print kentry/vector-replay/1")
@@ -90,13 +90,18 @@ def run(args: argparse.Namespace) -> int:
     table = _table(args.costs, None) if args.costs else None
     with progress("replaying") as update:
         traces = [_read(file, args) for file in args.traces]
-        table = table or _table(None, traces[0])
         _check_together(traces, table)
+        table = table or _table(None, traces[0])
         rankings = []
         for number, traced in enumerate(traces):
             update(number / len(traces), f"every policy on {traced.name}")
             rankings.append(rank(traced, fitting(traced.prepared, wanted, table), table))
         families = _words(args.sweep) or _families(traces[0])
+        if args.picture and not families:
+            raise UserError(
+                "Access cannot be turned off on that architecture: there is nothing to sweep.",
+                "Leave --picture out.",
+            )
         update(None, f"sweeping {', '.join(families)}")
         swept = [sweep_all(traces, family, table) for family in families]
     limits = bounds(_bounded(rankings[0]), table)
@@ -107,6 +112,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(replay_text(rankings, swept, limits, table, args.tasks))
     return EXIT_DONE
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is no number of tasks")
+    return int(text)
 
 
 def _speed(text: str) -> float:
@@ -124,6 +135,11 @@ def _close_loop(args: argparse.Namespace) -> int:
     from kentry.report.replay import closed_text
     from kentry.vector.ranking import close_loop
 
+    if args.policy or args.costs or args.sweep or args.picture:
+        raise UserError(
+            "--closed-loop counts acts of the second kernel's own policy.",
+            "Leave out --policy, --costs, --sweep and --picture.",
+        )
     if len(args.traces) > 1:
         raise UserError("--closed-loop takes one trace to replay on.", "Name them one at a time.")
     traced, after = _read(args.traces[0], args), _read(args.closed_loop, args)
@@ -141,10 +157,12 @@ def _words(groups: list[str]) -> list[str]:
 
 def _read(file: Path, args: argparse.Namespace) -> Traced:
     from kentry.vector.ranking import Traced
-    from kentry.vector.trace import at_speed, read_trace
+    from kentry.vector.trace import read_trace
 
     trace, cut = read_trace(file)
-    return Traced.of(str(file), at_speed(trace, args.speed), cut, args.unit)
+    if not len(trace):
+        raise UserError(f"{file} has no events.", "Trace a workload that does something.")
+    return Traced.of(str(file), trace, cut, args.unit, args.speed)
 
 
 def _table(costs: str | None, traced: Traced | None) -> CostTable:
@@ -157,14 +175,22 @@ def _table(costs: str | None, traced: Traced | None) -> CostTable:
     return table_for(meta["arch"], int(meta["unit"]["vl"]), traced.prepared.unit)
 
 
-def _check_together(traces: list[Traced], table: CostTable) -> None:
+def _check_together(traces: list[Traced], table: CostTable | None) -> None:
     arches = {traced.trace.meta["arch"] for traced in traces}
+    lengths = {traced.trace.meta["unit"]["vl"] for traced in traces}
     if len(arches) > 1:
         raise UserError(
             f"These traces are of different architectures: {', '.join(sorted(arches))}.",
             "Replay them one architecture at a time.",
         )
-    if table.arch not in arches:
+    if len(lengths) > 1 and not table:
+        raise UserError(
+            f"These traces are of different vector lengths: {', '.join(map(str, lengths))} bits.",
+            "Replay them one length at a time, or name a cost table for all with --costs.",
+        )
+    if len({traced.name for traced in traces}) < len(traces):
+        raise UserError("A trace is named twice.", "Name each once: they count alike.")
+    if table and table.arch not in arches:
         raise UserError(
             f"The cost table {table.name} is of {table.arch}, the trace of {arches.pop()}.",
             "Name another with --costs; kentry vector costs lists and makes them.",

@@ -100,7 +100,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args, arch)
     release, workload = _userland_of(args, arch)
     path = args.output or Path(f"{workload.name}-{arch.name}.parquet")
-    measuring.check_writable(path)
+    for file in filter(None, (path, args.console)):
+        measuring.check_writable(file)
     request = measuring.request_of(args)
     with progress(f"tracing {workload.name} on {args.spec} for {arch.name}") as update:
         kernel = resolve(args.spec, arch, update, request)

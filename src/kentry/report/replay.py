@@ -170,11 +170,15 @@ def _rank_lines(ranking: Ranking, table: CostTable) -> Iterator[str]:
         "  ",
     )
     if ranking.rows and ranking.rows[0].total < ranking.optimal.total:
-        yield from _wrapped(
-            f"{ranking.rows[0].policy.text} costs less than optimal, which gives access by a trap"
-            " alone and saves and loads as the kernel does",
-            "  ",
-        )
+        yield from _below_optimal(ranking.rows[0].policy.text)
+
+
+def _below_optimal(policy: str) -> list[str]:
+    return _wrapped(
+        f"{policy} costs less than optimal, which gives access by a trap alone and saves and"
+        " loads as the kernel does",
+        "  ",
+    )
 
 
 def _mean_lines(rankings: Sequence[Ranking], table: CostTable) -> Iterator[str]:
@@ -192,6 +196,8 @@ def _mean_lines(rankings: Sequence[Ranking], table: CostTable) -> Iterator[str]:
         " the same trace, in % of it",
         "  ",
     )
+    if rows[0].policy != rankings[0].optimal.policy.text:
+        yield from _below_optimal(rows[0].policy)
 
 
 @dataclass(frozen=True)

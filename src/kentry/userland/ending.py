@@ -15,7 +15,8 @@ _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[P\]X^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\r"
 )
 
-_LINE = re.compile(r"^kentry-workload (start|end|failed|cut)\b ?(.*)$")
+# Where the workload ended its output without a newline, the runner's line goes on behind it.
+_LINE = re.compile(r"^(.*)kentry-workload (start|end|failed|cut)\b ?(.*)$")
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,18 @@ def read_ending(console: str) -> Ending:
         found = _LINE.match(line)
         if not found:
             output.append(line)
-        elif found[1] == "failed":
-            problems.append(found[2])
-        elif found[1] == "start":
+            continue
+        before, what, rest = found.groups()
+        if before:
+            output.append(before)
+        if what == "failed":
+            problems.append(rest)
+        elif what == "start":
             output.clear()
-        elif found[1] == "cut":
-            output.append(f"[{found[2]} bytes of output are left out here]")
-        elif found[2].isdecimal():
-            status = int(found[2])
+        elif what == "cut":
+            output.append(f"[{rest} bytes of output are left out here]")
+        elif rest.isdecimal():
+            status = int(rest)
             break
     text = "\n".join(output).strip("\n").split("\n")
     return Ending(status, "\n".join(text[-_TAIL_LINES:]), tuple(problems))

@@ -137,7 +137,13 @@ class Tree:
         self._put(name, Node(stat.S_IFREG | mode, gid=gid, data=data, mtime=mtime))
 
     def copy(self, path: str, source: Path, mode: int | None = None) -> None:
-        """A file of this machine's, with its own mode bits unless others are named."""
+        """A file of this machine's, with its own mode bits unless others are named.
+
+        Where `path` is a folder, into it, under its own name.
+        """
+        name = self._resolve(path, last=True)
+        if not name or self._is_folder(name):
+            path = f"{path}/{source.name}"
         with source.open("rb") as file:
             bits = stat.S_IMODE(source.stat().st_mode) if mode is None else mode
             node = self._spooled(stat.S_IFREG | bits, file)

@@ -26,6 +26,7 @@ from kentry.vector.sweep import (
     recommend,
     sweep,
 )
+from kentry.vector.trace import at_speed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,9 +58,15 @@ class Traced:
     check: Check
 
     @classmethod
-    def of(cls, name: str, trace: VectorTrace, cut: Cut | None, unit: str) -> Traced:
-        """A trace, made ready and its kernel's own policy replayed; UserError as prepare()."""
-        return cls(name, trace, cut, prepare(trace, unit), check(trace, unit))
+    def of(
+        cls, name: str, trace: VectorTrace, cut: Cut | None, unit: str, speed: float = 1.0
+    ) -> Traced:
+        """A trace, made ready and its kernel's own policy replayed; UserError as prepare().
+
+        The check is of the trace as it was recorded, all else at `speed`.
+        """
+        faster = at_speed(trace, speed) if speed != 1.0 else trace
+        return cls(name, trace, cut, prepare(faster, unit), check(trace, unit))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +138,8 @@ def close_loop(traced: Traced, after: Traced) -> Closed:
             )
     if one["workload"]["command"] != other["workload"]["command"]:
         raise UserError(
-            f"{after.name} is of '{other['workload']['name']}', {traced.name} of"
-            f" '{one['workload']['name']}'.",
+            f"{after.name} is of {' '.join(other['workload']['command'])}, {traced.name} of"
+            f" {' '.join(one['workload']['command'])}.",
             "Trace the same workload on both kernels.",
         )
     policy = str(other["policy"])
@@ -155,11 +162,26 @@ def fitting(prepared: Prepared, wanted: Sequence[str], table: CostTable) -> list
         for policy in policies:
             policy.mechanism(prepared.mechanism)
         return [policy for policy in policies if not isinstance(policy, Optimal)]
-    return [policy for policy in _every(table) if _fits(policy, prepared)]
+    return [
+        policy
+        for policy in _every(table)
+        if _fits(policy, prepared) and _is_priced(policy, prepared, table)
+    ]
+
+
+def _is_priced(policy: Policy, prepared: Prepared, table: CostTable) -> bool:
+    """Whether the table has a figure for all that the policy does: lazy ones trap, others may not."""
+    costs = prices_of(table)
+    try:
+        replay(prepared, policy.resolved(costs), costs).cost(costs)
+    except UserError:
+        return False
+    return True
 
 
 def _every(table: CostTable) -> Iterable[Policy]:
     costs = prices_of(table)
+    count = max(1, break_even(costs)) if {"trap", "flush"} <= costs.keys() else 1
     for kind in POLICIES.values():
         if issubclass(kind, Optimal):
             continue
@@ -168,7 +190,7 @@ def _every(table: CostTable) -> Iterable[Policy]:
         elif kind.name == "fpu-counter":
             yield parse_policy(f"{kind.name}:{_FPU_COUNTER}")
         elif kind.parameter == "N":
-            yield parse_policy(f"{kind.name}:{max(1, break_even(costs))}")
+            yield parse_policy(f"{kind.name}:{count}")
         else:
             yield parse_policy(kind.name)
 
@@ -233,18 +255,13 @@ def sweep_all(traces: Sequence[Traced], family: str, table: CostTable) -> Swept:
 
 
 def sweepable(prepared: Prepared) -> list[str]:
-    """The families to sweep where nothing else is asked for; UserError where none fits.
+    """The families to sweep where nothing else is asked for; none where nothing can be dropped.
 
     A time and a count, from the trap on, where that is all that a kernel sees of a use, or from
     the last use on.
     """
     pairs = (("timeout-entry", "count"), ("timeout-from-use", "count-from-use"))
     fit = [family for pair in pairs for family in pair if _family_fits(family, prepared)]
-    if not fit:
-        raise UserError(
-            "Access cannot be turned off on that architecture, so there is no value to sweep.",
-            "Name the policies to replay with --policy; those without a value are ranked.",
-        )
     return fit[:2]
 
 

@@ -48,11 +48,13 @@ class TaskTable:
     """The tasks by number, and whether the plugin got to its end.
 
     `begin` is when recording began, in instructions and ns; None where it never did.
+    `records`: how many the plugin wrote, -1 where it did not get to say so.
     """
 
     tasks: list[Task] = field(default_factory=list)
     begin: tuple[int, int] | None = None
     ended: bool = False
+    records: int = -1
 
     def cover(self, columns: tuple[npt.NDArray[Any], ...]) -> None:
         """Adds a nobody for every task of `columns` that never ran: its fork failed or was cut."""
@@ -97,8 +99,14 @@ def _take(words: list[str], known: dict[int, _Known], table: TaskTable) -> None:
         table.begin = (int(numbers[0]), int(numbers[1]))
     elif kind == "end":
         table.ended = True
+        table.records = int(numbers[2])
     else:
         raise ValueError(kind)
+
+
+def count_records(file: Path) -> int:
+    """How many whole records a file has."""
+    return file.stat().st_size // _RECORD.itemsize
 
 
 def read_records(file: Path) -> Iterator[tuple[npt.NDArray[Any], ...]]:

@@ -55,3 +55,8 @@ def test_what_was_left_out_and_what_went_wrong() -> None:
 
 def test_questions_to_a_terminal_are_not_output() -> None:
     assert read_ending("\x1b[!p\x1b]104\x07\x1bP+q6E\x1b\\\x1b[?7htext\x1b(B").output == "text"
+
+
+def test_output_without_a_last_newline_does_not_hide_the_end() -> None:
+    ending = read_ending("kentry-workload start\nhikentry-workload end 3\n")
+    assert (ending.status, ending.output) == (3, "hi")

@@ -134,3 +134,13 @@ def test_the_archive_and_the_memory_it_takes_are_known(tree: Tree) -> None:
     assert first == b"".join(tree.archive())
     assert list(rows([first])) == ["a", "b", "b/1", "b/2"]
     assert tree.unpacked_bytes() == 3 * 8192 + 4 * 1024
+
+
+def test_a_copy_into_a_folder_keeps_its_name(tmp_path: Path) -> None:
+    source = tmp_path / "once"
+    source.write_text("x")
+    with Tree(tmp_path) as tree:
+        tree.folder("root")
+        tree.copy("/root", source)
+        tree.copy("/", source)
+        assert tree.read("/root/once") == tree.read("/once") == b"x"
