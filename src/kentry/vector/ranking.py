@@ -170,7 +170,7 @@ def fitting(prepared: Prepared, wanted: Sequence[str], table: CostTable) -> list
 
 
 def _is_priced(policy: Policy, prepared: Prepared, table: CostTable) -> bool:
-    """Whether the table has a figure for all that the policy does: lazy ones trap, others may not."""
+    """Whether the table has a figure for all that the policy does: not all of them trap."""
     costs = prices_of(table)
     try:
         replay(prepared, policy.resolved(costs), costs).cost(costs)
