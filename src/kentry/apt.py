@@ -12,6 +12,7 @@ import json
 import os
 import re
 import subprocess
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from kentry.cache import cache_dir, held, sha256_of, write_atomically
 from kentry.errors import FetchError, UserError
 from kentry.mirror import KEYRING_VARIABLE, MIRROR_VARIABLE, Mirror, Release, find_mirror
 from kentry.progress import Update
-from kentry.run import need, run
+from kentry.run import command_line, log, need, run
 
 _HOST_STATUS = Path("/var/lib/dpkg/status")
 _LISTS_LAST_SECONDS = 24 * 3600
@@ -304,6 +305,29 @@ def host_root(arch: str, release: Release) -> AptRoot:
 def deb_name(package: str, version: str, arch: str) -> str:
     """The file name that apt gives to a package."""
     return f"{package}_{version.replace(':', '%3a')}_{arch}.deb"
+
+
+@contextmanager
+def file_tree(deb: Path, remedy: str) -> Iterator[tarfile.TarFile]:
+    """The package's file tree as a stream; UserError, with `remedy`, where it is damaged."""
+    argv = [need("dpkg-deb", "dpkg"), "--fsys-tarfile", str(deb)]
+    log.info("$ %s | tar -x", command_line(argv))
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stderr
+    try:
+        with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
+            yield tar
+    except (tarfile.TarError, EOFError) as err:
+        process.kill()
+        words = process.stderr.read().decode("utf-8", "replace").strip()
+        raise UserError(
+            f"{deb} is cut short or damaged: it cannot be unpacked.", remedy, words or str(err)
+        ) from err
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.stderr.close()
+        process.wait()
 
 
 def first_problem(problems: Sequence[str]) -> str:

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     from kentry.recording import dump
     from kentry.report.replay import replay_text, to_json
     from kentry.vector.policies import parse_policy
-    from kentry.vector.ranking import bounds, fitting, rank, sweep_all
+    from kentry.vector.ranking import bounds, rank, sweep_all
 
     if args.closed_loop:
         return _close_loop(args)
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         rankings = []
         for number, traced in enumerate(traces):
             update(number / len(traces), f"every policy on {traced.name}")
-            rankings.append(rank(traced, fitting(traced.prepared, wanted, table), table))
+            rankings.append(rank(traced, wanted, table))
         families = _words(args.sweep) or _families(traces[0])
         if args.picture and not families:
             raise UserError(

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import re
 import shutil
 import subprocess
-import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kentry.apt import file_tree
 from kentry.arch import Arch
 from kentry.cache import cache_dir, fresh_folder, sha256_of, write_atomically
 from kentry.errors import UserError
@@ -22,7 +21,7 @@ from kentry.kernels import image
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.spec import Spec
 from kentry.progress import Update
-from kentry.run import command_line, need, run
+from kentry.run import need, run
 
 log = logging.getLogger("kentry")
 
@@ -184,7 +183,7 @@ def _extract_kernel(path: Path, folder: Path) -> dict[str, str]:
     mode in the package has any effect.
     """
     roles: dict[str, str] = {}
-    with _tar_of(path) as tar:
+    with file_tree(path, "Download it again.") as tar:
         for member in tar:
             found = _KERNEL_FILE.fullmatch(member.name)
             if not found and {"image", "config"} <= roles.keys():
@@ -205,29 +204,3 @@ def _extract_kernel(path: Path, folder: Path) -> dict[str, str]:
 def _is_placeholder(path: Path) -> bool:
     with path.open("rb") as file:
         return _MAP_PLACEHOLDER in file.read(200)
-
-
-@contextlib.contextmanager
-def _tar_of(path: Path) -> Iterator[tarfile.TarFile]:
-    """The package's file tree as a stream; UserError where it is damaged."""
-    argv = [need("dpkg-deb", "dpkg"), "--fsys-tarfile", str(path)]
-    log.info("$ %s | tar -x", command_line(argv))
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout
-    assert process.stderr
-    try:
-        with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
-            yield tar
-    except (tarfile.TarError, EOFError) as err:
-        process.kill()
-        words = process.stderr.read().decode("utf-8", "replace").strip()
-        raise UserError(
-            f"{path} is cut short or damaged: it cannot be unpacked.",
-            "Download it again.",
-            words or str(err),
-        ) from err
-    finally:
-        process.kill()
-        process.stdout.close()
-        process.stderr.close()
-        process.wait()

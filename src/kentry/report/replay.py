@@ -16,6 +16,7 @@ from kentry import __version__
 from kentry.report.plain import ascii_lines, plain, shortened, wrapped
 from kentry.vector.costs import NS
 from kentry.vector.mechanism import ACTS, SME, VEC
+from kentry.vector.ranking import prices_of
 from kentry.vector.sweep import value_text
 
 if TYPE_CHECKING:
@@ -469,8 +470,6 @@ def picture_of(
     value, where there is one trace.
     """
     unit = _units(table)[0].removesuffix("/call")
-    from kentry.vector.ranking import prices_of
-
     costs = prices_of(table)
     curves = []
     for ranking, one in zip(rankings, swept.sweeps, strict=True):

@@ -4,24 +4,18 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
-import subprocess
-import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from kentry.apt import AptRoot
+from kentry.apt import AptRoot, file_tree
 from kentry.arch import Arch
 from kentry.errors import FetchError, UserError
 from kentry.mirror import USERLAND_RELEASES, Release
 from kentry.progress import Update
-from kentry.run import command_line, need
 from kentry.userland.tree import Tree
-
-log = logging.getLogger("kentry")
 
 # What Debian calls essential, by name: apt adds it only to what is installed already.
 ESSENTIAL = (
@@ -149,32 +143,7 @@ def unpack(packages: Sequence[Package], tree: Tree, update: Update) -> None:
     """Adds what is in the packages, but for what nothing reads; runs nothing."""
     for number, package in enumerate(packages):
         update(number / len(packages), f"unpacking {package.name}")
-        with _file_tree(package.file) as tar:
+        with file_tree(package.file, "Delete it and try again.") as tar:
             for info in tar:
                 if not _DROPPED.fullmatch(info.name.removeprefix("./")):
                     tree.member(tar, info)
-
-
-@contextlib.contextmanager
-def _file_tree(deb: Path) -> Iterator[tarfile.TarFile]:
-    """The package's file tree as a stream; UserError where it is damaged."""
-    argv = [need("dpkg-deb", "dpkg"), "--fsys-tarfile", str(deb)]
-    log.info("$ %s | tar -x", command_line(argv))
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout and process.stderr
-    try:
-        with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
-            yield tar
-    except (tarfile.TarError, EOFError) as err:
-        process.kill()
-        words = process.stderr.read().decode("utf-8", "replace").strip()
-        raise UserError(
-            f"{deb} is cut short or damaged: it cannot be unpacked.",
-            "Delete it and try again.",
-            words or str(err),
-        ) from err
-    finally:
-        process.kill()
-        process.stdout.close()
-        process.stderr.close()
-        process.wait()

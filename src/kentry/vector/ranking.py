@@ -6,7 +6,8 @@ Pure: traces and a cost table in, rows and a recommendation out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -152,31 +153,20 @@ def close_loop(traced: Traced, after: Traced) -> Closed:
     return Closed(policy, traced.check.policy, acts)
 
 
-def fitting(prepared: Prepared, wanted: Sequence[str], table: CostTable) -> list[Policy]:
-    """The policies of that text, or all that the trace's architecture can have.
+def _rows(prepared: Prepared, wanted: Sequence[str], table: CostTable) -> Iterator[Row]:
+    """The policies of that text, or all that the architecture can have and the table can price.
 
     UserError for one that is asked for by name and does not fit.
     """
     if wanted:
         policies = [parse_policy(text) for text in wanted]
-        for policy in policies:
-            policy.mechanism(prepared.mechanism)
-        return [policy for policy in policies if not isinstance(policy, Optimal)]
-    return [
-        policy
-        for policy in _every(table)
-        if _fits(policy, prepared) and _is_priced(policy, prepared, table)
-    ]
-
-
-def _is_priced(policy: Policy, prepared: Prepared, table: CostTable) -> bool:
-    """Whether the table has a figure for all that the policy does: not all of them trap."""
-    costs = prices_of(table)
-    try:
-        replay(prepared, policy.resolved(costs), costs).cost(costs)
-    except UserError:
-        return False
-    return True
+        yield from (
+            _row(prepared, policy, table) for policy in policies if not isinstance(policy, Optimal)
+        )
+        return
+    for policy in _every(table):
+        with contextlib.suppress(UserError):
+            yield _row(prepared, policy, table)
 
 
 def _every(table: CostTable) -> Iterable[Policy]:
@@ -208,10 +198,13 @@ def prices_of(table: CostTable) -> dict[str, float]:
     return {act: figure.value for act, figure in table.figures.items()}
 
 
-def rank(traced: Traced, policies: Sequence[Policy], table: CostTable) -> Ranking:
-    """Replays each policy on a trace; UserError for an act that the table has no figure for."""
+def rank(traced: Traced, wanted: Sequence[str], table: CostTable) -> Ranking:
+    """Replays on a trace the policies of that text, or all that can be.
+
+    UserError for one asked for that does not fit, or has an act without a figure in the table.
+    """
     costs = prices_of(table)
-    rows = [_row(traced.prepared, policy, table) for policy in policies]
+    rows = list(_rows(traced.prepared, wanted, table))
     rows.sort(key=lambda row: (row.total, row.policy.text))
     counts = {row.policy.text: row.counts for row in rows}
     return Ranking(

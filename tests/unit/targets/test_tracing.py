@@ -86,7 +86,7 @@ def test_a_release_without_backports_takes_the_newest(monkeypatch: pytest.Monkey
 
 
 def test_where_none_can_be_had_the_last_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = FetchError("deb.debian.org cannot be reached.")
+    gone = FetchError("The archive cannot be reached.")
     having(monkeypatch, installed=MissingToolError("None."), backports=gone, newest=gone)
     with pytest.raises(FetchError, match="cannot be reached"):
         tracing_emulator(ARM64, "installed", silent)
