@@ -22,16 +22,9 @@
 #include "text.h"
 #include "vector.h"
 #include "copies.h"
+#include "clock.h"
 #include "windows.h" /* for _start only */
 
-/* Numbers that only this program needs: the same tables as in numbers.h. */
-enum {
-	NR_mmap = NR_OF(mmap, 222, 9, 192),
-	NR_sched_getaffinity = NR_OF(sched_getaffinity, 123, 204, 242),
-	NR_sched_setaffinity = NR_OF(sched_setaffinity, 122, 203, 241),
-};
-
-#define CLOCK_MONOTONIC 1
 #define PROT_READ_WRITE 3
 #define MAP_SHARED_ANONYMOUS 0x21
 #define SCHED_BATCH 3
@@ -39,7 +32,6 @@ enum {
 #define LINUX_REBOOT_MAGIC2 672274793L
 #define LINUX_REBOOT_CMD_POWER_OFF 0x4321fedcL
 
-#define SECOND 1000000000L
 /* Before each timed loop: caches, branch predictors, the scheduler's first decisions. */
 #define WARMUP 64
 /* A round trip between two processes takes as long as so many system calls. */
@@ -66,19 +58,7 @@ struct measure {
 char probe_stack[PROBE_STACK] __attribute__((aligned(4096), used));
 static char state[16384] __attribute__((aligned(4096)));
 static const struct unit *const unit = &units[0];
-static clock_gettime_fn vdso_clock;
 static long wanted_bits;
-
-static long now(void)
-{
-	long time[2];
-
-	if (vdso_clock)
-		vdso_clock(CLOCK_MONOTONIC, time);
-	else
-		SYS(clock_gettime, CLOCK_MONOTONIC, time, 0, 0);
-	return time[0] * SECOND + time[1];
-}
 
 /* --- measures --------------------------------------------------------- */
 
@@ -392,23 +372,6 @@ static long ask_bits(void)
 	return bits;
 }
 
-/* To run on one cpu only: the one given, or the first that is allowed; the cpu, or -1. */
-static long stay_on(long cpu)
-{
-	unsigned long mask[128] = { 0 };
-	long got = SYS(sched_getaffinity, 0, sizeof(mask), mask, 0);
-
-	if (cpu < 0 && got > 0)
-		for (cpu = 0; cpu < 8192 && !(mask[cpu / 64] >> cpu % 64 & 1); cpu++)
-			;
-	if (cpu < 0 || cpu >= 8192)
-		return -1;
-	for (unsigned long i = 0; i < ARRAY_SIZE(mask); i++)
-		mask[i] = 0;
-	mask[cpu / 64] = 1ul << cpu % 64;
-	return SYS(sched_setaffinity, 0, sizeof(mask), mask, 0) == 0 ? cpu : -1;
-}
-
 static void report_start(long bits, long cpu, long rounds, long calls)
 {
 	/* struct utsname: six fields of 65 bytes; release is the third. */
@@ -482,7 +445,7 @@ __attribute__((noreturn, used)) void probe_start(long *stack)
 	while (*envp)
 		envp++;
 	auxv = (const unsigned long *)(envp + 1);
-	vdso_clock = vdso_clock_gettime(auxv);
+	find_clock(auxv);
 	cpu = stay_on(cpu);
 	bits = unit->is_there(auxv) ? ask_bits() : 0;
 	report_start(bits, cpu, rounds, calls);

@@ -14,17 +14,31 @@
  *	start | release TEXT | vector UNIT BITS | failed CASE phase=P call=K result=R |
  *	absent CASE reason | end cases=N
  *
+ * In time (the words "time" or "tails", timed.h) it says on the console, G S T the group, slot and turn:
+ *	timing cpu=C cpus=N timer_ns=NS resolution_ns=NS clock=vdso|syscall counters=NAME,...
+ *	process G S CASE calls=K
+ *	t G S T NS...		of K calls each, the blocks of a turn
+ *	o G S T NS...		of as many loops, or readings, with no call in them
+ *	c G S T CALLS NAME=VALUE...	what the cpu counted in the turn, NAME=VALUE/RUNNING/ENABLED
+ *				where not all of the time
+ *	h G S NS COUNT		calls that took NS or more, to the next bin; e: readings with none
+ *	clock MONOTONIC RAW BOOTTIME | end groups=N
+ *
  * Arguments (after "--" on a kernel's command line): n=, paths=, warmup= (windows a
  * case; 0 leaves that pass out) and cases=NAME,NAME...; without cases= all those run that
- * are in no group.  A cases= that begins with "/" is a file with one name a line.
+ * are in no group.  In time also groups=, turns=, blocks=, block_ns=, calls=, cpu=, seed=: timed.h.
+ * A cases= that begins with "/" is a file with one name a line.
  */
 #include "probe.h"
 #include "arch.h"
 #include "numbers.h"
+#include "clock.h"
 #include "kernel.h"
+#include "look.h"
 #include "run.h"
 #include "state.h"
 #include "text.h"
+#include "timed.h"
 #include "windows.h"
 
 #define LINUX_REBOOT_MAGIC1 0xfee1deadL
@@ -40,7 +54,9 @@
 
 struct options {
 	long n, paths, warmup;
-	const char *cases;
+	const char *cases, *look;
+	int in_time;
+	struct timing timing;
 };
 
 char probe_stack[PROBE_STACK] __attribute__((aligned(4096), used));
@@ -140,6 +156,24 @@ static const struct probe_case *find_case(const char *name, long length)
 	return 0;
 }
 
+int find_cell(const char *name, long length, struct cell *cell)
+{
+	long base = 0;
+
+	while (base < length && name[base] != '@')
+		base++;
+	for (unsigned long i = 0; i < ARRAY_SIZE(entries); i++) {
+		const char *of_entry = base < length ? after(name + base + 1, entries[i].name) : 0;
+		int native = base == length || !entries[i].compat;
+
+		*cell = (struct cell){ find_case(name, native ? length : base), &entries[i], 0,
+				       name };
+		if (cell->c && (native || (of_entry == name + length && !cell->c->native_only)))
+			return 1;
+	}
+	return 0;
+}
+
 static struct line full_name(const struct probe_case *c, const struct entry *entry)
 {
 	struct line name = { 0 };
@@ -169,6 +203,11 @@ static int entry_status(const struct entry *entry)
 		exit_child(w.first.ret < 0);
 	}
 	return wait_child(child);
+}
+
+int takes_entry(const struct entry *entry)
+{
+	return entry_status(entry) == 0;
 }
 
 /* Why a case cannot run here; null if it can. */
@@ -298,19 +337,47 @@ static void power_off(void)
 		settle();
 }
 
+/* The argument as one of the numbers that are named so. */
+static void take_named(const char *argument, struct options *options)
+{
+	const struct {
+		const char *name;
+		long *value;
+	} numbers[] = {
+		{ "n=", &options->n },
+		{ "paths=", &options->paths },
+		{ "warmup=", &options->warmup },
+		{ "groups=", &options->timing.groups },
+		{ "turns=", &options->timing.turns },
+		{ "blocks=", &options->timing.blocks },
+		{ "block_ns=", &options->timing.block_ns },
+		{ "calls=", &options->timing.calls },
+		{ "cpu=", &options->timing.cpu },
+		{ "seed=", &options->timing.seed },
+	};
+
+	for (unsigned long i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (after(argument, numbers[i].name))
+			take_number(after(argument, numbers[i].name), numbers[i].value);
+}
+
 static struct options parse_options(long argc, char **argv)
 {
-	struct options options = { .n = 1000, .paths = 128, .warmup = 16 };
+	struct options options = {
+		.n = 1000,
+		.paths = 128,
+		.warmup = 16,
+		.timing = { .groups = 1, .turns = 8, .blocks = 16, .block_ns = 50000, .cpu = -1 },
+	};
 
 	for (long i = 1; i < argc; i++) {
-		if (after(argv[i], "n="))
-			take_number(argv[i] + 2, &options.n);
-		else if (after(argv[i], "paths="))
-			take_number(argv[i] + 6, &options.paths);
-		else if (after(argv[i], "warmup="))
-			take_number(argv[i] + 7, &options.warmup);
-		else if (after(argv[i], "cases="))
+		take_named(argv[i], &options);
+		options.timing.tails |= same(argv[i], "tails");
+		options.in_time |= same(argv[i], "time") || same(argv[i], "tails");
+		if (after(argv[i], "cases="))
 			options.cases = argv[i] + 6;
+		else if (after(argv[i], "look="))
+			options.look = argv[i] + 5;
 	}
 	return options;
 }
@@ -334,6 +401,29 @@ static void report_end(long done)
 	say(&line);
 }
 
+static void report_groups(long done)
+{
+	struct line line = console_line("end groups=");
+
+	put_number(&line, done);
+	say(&line);
+}
+
+/* Counts the cases, or times them. */
+static void run_cases(const struct options *options, const unsigned long *auxv, int pid1)
+{
+	report_build_id();
+	find_units(auxv);
+	find_names(options->cases);
+	send_text_address();
+	if (pid1)
+		settle();
+	if (options->in_time)
+		report_groups(run_timed(&options->timing, next_name));
+	else
+		report_end(run_all(options));
+}
+
 /* Entered from _start with the stack the kernel made: argc, argv, environment, auxv. */
 __attribute__((noreturn, used)) void probe_start(long *stack)
 {
@@ -345,17 +435,15 @@ __attribute__((noreturn, used)) void probe_start(long *stack)
 	int pid1 = SYS(getpid, 0, 0, 0, 0) == 1;
 
 	vdso_fn = vdso_clock_gettime(auxv);
+	find_clock(auxv);
 	if (pid1)
 		prepare_pid1();
 	say(&line);
 	report_release();
-	report_build_id();
-	find_units(auxv);
-	find_names(options.cases);
-	send_text_address();
-	if (pid1)
-		settle();
-	report_end(run_all(&options));
+	if (options.look)
+		look(options.look);
+	else
+		run_cases(&options, auxv, pid1);
 	if (pid1)
 		power_off();
 	SYS(exit, 0, 0, 0, 0);

@@ -54,7 +54,7 @@ static void window(const struct cell *cell, struct work *w)
 	}
 }
 
-static void bare(const struct cell *cell, struct work *w)
+void run_bare(const struct cell *cell, struct work *w)
 {
 	if (cell->c->shape == SHAPE_VDSO)
 		bare_vdso(w);
@@ -69,8 +69,7 @@ static int as_wanted(long want, long got)
 	return want == ANY_RESULT ? got >= 0 : got == want;
 }
 
-/* 0 if both calls returned what the case wants, else the number of the one that did not. */
-static int wrong_call(const struct probe_case *c, const struct work *w)
+int wrong_call(const struct probe_case *c, const struct work *w)
 {
 	if (!as_wanted(c->want_first, w->first.ret))
 		return 1;
@@ -88,14 +87,14 @@ static __attribute__((noinline)) int window_with_use(const struct cell *cell, st
 	__asm__ volatile(MARK_ASM(MARK_BEGIN)::: "memory");
 	cell->state->unit->use();
 	for (long i = 0; i < cell->state->calls && !wrong; i++) {
-		bare(cell, w);
+		run_bare(cell, w);
 		wrong = wrong_call(cell->c, w);
 	}
 	__asm__ volatile(MARK_ASM(MARK_END)::: "memory");
 	return wrong;
 }
 
-static int uses_in_window(const struct cell *cell)
+int uses_in_window(const struct cell *cell)
 {
 	return cell->state && cell->state->use == USE_EACH && cell->c->shape != SHAPE_MARKED;
 }
@@ -111,16 +110,20 @@ static int run_window(const struct cell *cell, struct work *w)
 
 /* --- what is said ----------------------------------------------------- */
 
-void report_absent(const struct pass *pass, const char *name, const char *reason)
+void report_absent_cell(const char *name, const char *reason)
 {
 	struct line line = console_line("absent ");
 
-	if (pass->is_again)
-		return;
 	put(&line, name);
 	put(&line, " ");
 	put(&line, reason);
 	say(&line);
+}
+
+void report_absent(const struct pass *pass, const char *name, const char *reason)
+{
+	if (!pass->is_again)
+		report_absent_cell(name, reason);
 }
 
 void report_failure(const char *name, const char *phase, long call, long result)
@@ -196,24 +199,37 @@ static void fill(struct call *call, const struct call_spec *spec, const struct e
 	call->ret = 0;
 }
 
-int run_cell(const struct cell *cell, const struct pass *pass)
+long begin_cell(const struct cell *cell, struct work *w)
 {
 	const struct probe_case *c = cell->c;
-	struct work w = { .state = cell->state };
 	long err;
 
-	fill(&w.first, &c->first, cell->entry);
-	fill(&w.second, &c->second, cell->entry);
-	err = c->setup ? c->setup(&w) : 0;
-	if (err) {
+	*w = (struct work){ .state = cell->state };
+	fill(&w->first, &c->first, cell->entry);
+	fill(&w->second, &c->second, cell->entry);
+	err = c->setup ? c->setup(w) : 0;
+	if (err)
 		report_failure(cell->name, "setup", 0, err);
-	} else {
+	return err;
+}
+
+void end_cell(const struct cell *cell, struct work *w)
+{
+	if (cell->c->finish)
+		cell->c->finish(w);
+}
+
+int run_cell(const struct cell *cell, const struct pass *pass)
+{
+	struct work w;
+	long err = begin_cell(cell, &w);
+
+	if (!err) {
 		use_before_windows(cell->state);
 		err = run_phase(cell, &w, "warm", pass->warmup);
 		if (!err)
 			err = run_phase(cell, &w, pass->phase, pass->times);
-		if (c->finish)
-			c->finish(&w);
+		end_cell(cell, &w);
 	}
 	close_files();
 	return err ? -1 : 0;

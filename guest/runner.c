@@ -35,7 +35,6 @@
 #define NR_execve NR_OF(execve, 221, 59, 11)
 #define NR_faccessat NR_OF(faccessat, 48, 269, 307)
 #define NR_fcntl NR_OF(fcntl, 25, 72, 55)
-#define NR_ioctl NR_OF(ioctl, 29, 16, 54)
 #define NR_ppoll NR_OF(ppoll, 73, 271, 309)
 #define NR_rt_sigprocmask NR_OF(rt_sigprocmask, 135, 14, 175)
 #define NR_setsid NR_OF(setsid, 157, 112, 66)

@@ -126,6 +126,16 @@ static long take_bits(const struct state *state)
 	return got < 0 ? have : got;
 }
 
+int has_unit(const struct state *state)
+{
+	return default_bits[state->unit - units] != 0;
+}
+
+int takes_bits(const struct state *state)
+{
+	return !state->bits || take_bits(state) == state->bits;
+}
+
 static int run_as_child(const struct cell *cell, const struct pass *pass)
 {
 	const struct state *state = cell->state;
@@ -147,7 +157,7 @@ int run_in_state(const struct cell *cell, const struct pass *pass)
 	long child;
 	int status;
 
-	if (!default_bits[cell->state->unit - units]) {
+	if (!has_unit(cell->state)) {
 		report_absent(pass, cell->name, "no-unit");
 		return -1;
 	}

@@ -23,6 +23,11 @@ const char *find_state(const char *name);
 /* What find_state() found; 0, or -1 where it is no state. */
 int parse_state(const char *text, struct state *state);
 
+/* Has this machine the state's unit? */
+int has_unit(const struct state *state);
+/* Asks for the state's vector length, for this task; 0 where it was not given. */
+int takes_bits(const struct state *state);
+
 /* The use before the windows, if the state has one. */
 void use_before_windows(const struct state *state);
 

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The cpu's own counters, by perf_event_open(2): where the kernel lets this task have them. */
+#ifndef KENTRY_COUNTERS_H
+#define KENTRY_COUNTERS_H
+
+#define MOST_COUNTERS 6
+
+/* What one counter has counted; `enabled` and `running` in ns differ where it was multiplexed. */
+struct reading {
+	unsigned long value, enabled, running;
+};
+
+/* Opens what can be had for this task; how many, or a negative errno where none can. */
+long open_counters(void);
+void close_counters(void);
+/* Its name, such as kernel-cycles; null where it could not be had. */
+const char *counter_name(long counter);
+/* Of every counter that is open; those that are not stay as they are. */
+void read_counters(struct reading readings[MOST_COUNTERS]);
+
+#endif

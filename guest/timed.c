@@ -1,0 +1,717 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Cases in time; timed.h says what each function does. */
+#include "probe.h"
+#include "arch.h"
+#include "numbers.h"
+#include "clock.h"
+#include "counters.h"
+#include "state.h"
+#include "text.h"
+#include "timed.h"
+
+#define PROT_READ_WRITE 3
+#define MAP_SHARED_ANONYMOUS 0x21
+#define MAP_PRIVATE_ANONYMOUS 0x22
+#define MADV_NOHUGEPAGE 15
+#define FUTEX_WAIT 0
+#define FUTEX_WAKE 1
+#define WNOHANG 1
+
+#define MOST_SLOTS 64
+#define NAME_LENGTH 128
+#define LINE_BYTES 64
+#define KIB 1024L
+/* What cold stands for: more than the caches of a core, of most the shared one's part, too. */
+#define COLD_BYTES (16 * KIB * KIB)
+/* No call is added to the loop: a number of windows that no block has. */
+#define NO_EXTRA (1L << 62)
+/* Calls one by one, not in a block. */
+#define ONE_BY_ONE 0
+#define IN_BLOCKS (-1)
+/* How long the parent waits for a turn before it looks whether the child lives; seconds. */
+#define LOOK_SECONDS 2
+/* A histogram has a bin a nanosecond up to here; above, so many for each power of two. */
+#define FINE_BINS 4096
+#define FINE_BITS 12
+#define BINS_A_POWER 64
+#define POWER_BITS 6
+#define BINS (FINE_BINS + (48 - FINE_BITS) * BINS_A_POWER)
+
+struct slot {
+	struct cell cell;
+	struct state state;
+	char name[NAME_LENGTH]; /* without what follows the state */
+	const char *full_name;
+	long walk;  /* bytes read before each call; ONE_BY_ONE; IN_BLOCKS */
+	long extra; /* one more window after so many, or NO_EXTRA */
+	long child;
+	/* Shared with the child: */
+	volatile int *go, *is_ready;
+	long *windows; /* of a block */
+	long *values, *empties;
+	struct reading *counted;
+	unsigned long *bins, *empty_bins;
+};
+
+static struct slot slots[MOST_SLOTS];
+static long slots_used;
+static volatile int *turn_done;
+static const struct timing *timing;
+static char *walked;
+static long counters; /* that can be had, or a negative errno */
+
+/* --- words ------------------------------------------------------------ */
+
+/* Lines longer than text.h's. */
+static char out[65536];
+static unsigned long out_length;
+
+static void flush(void)
+{
+	unsigned long done = 0;
+
+	while (done < out_length) {
+		long wrote = SYS(write, 1, out + done, out_length - done, 0);
+
+		if (wrote <= 0)
+			break;
+		done += (unsigned long)wrote;
+	}
+	out_length = 0;
+}
+
+static void add(const char *text)
+{
+	for (; *text; text++) {
+		if (out_length == sizeof(out))
+			flush();
+		out[out_length++] = *text;
+	}
+}
+
+static void add_plain(long value)
+{
+	struct line line = { 0 };
+
+	put_number(&line, value);
+	add(line.text);
+}
+
+static void add_number(long value)
+{
+	add(" ");
+	add_plain(value);
+}
+
+static void add_word(const char *text)
+{
+	add(" ");
+	add(text);
+}
+
+/* --- names ------------------------------------------------------------ */
+
+/* "256K", "4M", "cold", "warm"; what follows it, null where it is none of them. */
+static const char *take_walk(const char *text, long *walk)
+{
+	const char *rest;
+
+	*walk = COLD_BYTES;
+	if ((rest = after(text, "cold")))
+		return rest;
+	*walk = ONE_BY_ONE;
+	if ((rest = after(text, "warm")))
+		return rest;
+	rest = take_number(text, walk);
+	if (rest && (*rest == 'K' || *rest == 'M'))
+		*walk *= *rest++ == 'K' ? KIB : KIB * KIB;
+	return rest && *walk > 0 ? rest : 0;
+}
+
+/* What follows a case and its state: "+cache=..." and "+extra=1/N"; 0, or -1. */
+static int take_additions(const char *text, struct slot *slot)
+{
+	const char *rest = text;
+
+	if (after(rest, "+cache="))
+		rest = take_walk(after(rest, "+cache="), &slot->walk);
+	if (rest && after(rest, "+extra=1/"))
+		rest = take_number(after(rest, "+extra=1/"), &slot->extra);
+	return rest && !*rest && slot->extra > 0 ? 0 : -1;
+}
+
+static int parse_slot(const char *name, struct slot *slot)
+{
+	const char *state;
+	long length = 0;
+
+	*slot = (struct slot){ .walk = IN_BLOCKS, .extra = NO_EXTRA, .full_name = name };
+	while (name[length] && !after(name + length, "+cache=") && !after(name + length, "+extra="))
+		length++;
+	if (length >= NAME_LENGTH || take_additions(name + length, slot))
+		return -1;
+	for (long i = 0; i < length; i++)
+		slot->name[i] = name[i];
+	state = find_state(slot->name);
+	if (state && parse_state(state, &slot->state))
+		return -1;
+	if (!find_cell(slot->name, state ? state - slot->name : length, &slot->cell))
+		return -1;
+	slot->cell.name = slot->full_name;
+	slot->cell.state = state ? &slot->state : 0;
+	return 0;
+}
+
+/* Why it cannot be timed; null if it can. */
+static const char *why_not(const struct slot *slot)
+{
+	if (slot->cell.c->shape == SHAPE_MARKED)
+		return "it is a part of a window: it has no time of its own";
+	if (slot->cell.c->shape == SHAPE_VDSO && !clock_is_vdso())
+		return "no vDSO";
+	if (slot->cell.state && !has_unit(slot->cell.state))
+		return "no-unit";
+	if (slot->cell.entry->compat && !takes_entry(slot->cell.entry))
+		return "the kernel does not take this entry instruction";
+	return 0;
+}
+
+/* --- what is timed ---------------------------------------------------- */
+
+static void (*spelled_body(const struct cell *cell))(struct work *)
+{
+	const struct body *body;
+
+	if (cell->c->shape >= SHAPES_SPELT)
+		return 0;
+	body = &cell->entry->bodies[cell->c->shape];
+	return body->bare ? body->bare : body->marked;
+}
+
+static __attribute__((noinline)) void empty_body(struct work *w)
+{
+	__asm__ volatile("" ::"r"(w) : "memory");
+}
+
+/* A window: a use of the unit, if the state has one, and the calls; or neither. */
+static inline void one_window(const struct slot *slot, struct work *w, void (*body)(struct work *))
+{
+	long calls = 1;
+
+	if (uses_in_window(&slot->cell)) {
+		slot->state.unit->use();
+		calls = slot->state.calls;
+	}
+	for (; calls; calls--) {
+		if (body)
+			body(w);
+		else
+			run_bare(&slot->cell, w);
+	}
+}
+
+/* ns for `windows` of them; the same code for a loop with more calls in it and for an empty one. */
+static __attribute__((noinline)) long time_block(const struct slot *slot, struct work *w,
+						 void (*body)(struct work *), long windows)
+{
+	long until_extra = slot->extra, start = now();
+
+	for (long i = 0; i < windows; i++) {
+		one_window(slot, w, body);
+		if (--until_extra == 0) {
+			one_window(slot, w, body);
+			until_extra = slot->extra;
+		}
+	}
+	return now() - start;
+}
+
+/* Reads `bytes` of its own, a cache line after the other, so that little else is in the caches. */
+static __attribute__((noinline)) void walk(long bytes)
+{
+	for (long at = 0; at < bytes; at += LINE_BYTES)
+		(void)*(volatile char *)(walked + at);
+}
+
+/* ns from reading to reading; the clock is read once before, so that only the call finds a cold cache. */
+static __attribute__((noinline)) long time_one(const struct slot *slot, struct work *w,
+					       void (*body)(struct work *))
+{
+	long start;
+
+	if (slot->walk > 0)
+		walk(slot->walk);
+	now();
+	start = now();
+	if (body != empty_body)
+		one_window(slot, w, body);
+	return now() - start;
+}
+
+/* By hand: not every architecture has an instruction for it. */
+static long top_bit(long ns)
+{
+	long bit = 0;
+
+	for (; ns > 1; ns >>= 1)
+		bit++;
+	return bit;
+}
+
+static long bin_of(long ns)
+{
+	long power = top_bit(ns);
+
+	if (ns < 0)
+		return 0;
+	if (ns < FINE_BINS)
+		return ns;
+	if (power >= 48)
+		return BINS - 1;
+	return FINE_BINS + (power - FINE_BITS) * BINS_A_POWER +
+	       (ns >> (power - POWER_BITS) & (BINS_A_POWER - 1));
+}
+
+/* The least nanoseconds that are in a bin. */
+static long bin_start(long bin)
+{
+	long power = (bin - FINE_BINS) / BINS_A_POWER + FINE_BITS;
+
+	if (bin < FINE_BINS)
+		return bin;
+	return (1L << power) + ((bin - FINE_BINS) % BINS_A_POWER << (power - POWER_BITS));
+}
+
+/* --- the child -------------------------------------------------------- */
+
+static void wait_on(volatile int *word, int value)
+{
+	const long time[2] = { LOOK_SECONDS, 0 };
+
+	syscall_raw(NR_futex, (long)word, FUTEX_WAIT, value, (long)time, 0, 0);
+}
+
+static void set_and_wake(volatile int *word, int value)
+{
+	*word = value;
+	syscall_raw(NR_futex, (long)word, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+/* Loops, or readings, with nothing in them, of a turn. */
+static long empties_a_turn(const struct slot *slot)
+{
+	return slot->walk == IN_BLOCKS ? 1 : timing->blocks / 4 + 1;
+}
+
+/* How many windows take about block_ns, a multiple of what `extra` counts. */
+static long calibrate(const struct slot *slot, struct work *w, void (*body)(struct work *))
+{
+	long windows = 1, ns;
+	long multiple = slot->extra == NO_EXTRA ? 1 : slot->extra;
+
+	while ((ns = time_block(slot, w, body, windows)) < timing->block_ns / 4)
+		windows *= 2;
+	windows = windows * timing->block_ns / ns;
+	windows = (windows + multiple - 1) / multiple * multiple;
+	return windows ? windows : multiple;
+}
+
+static void turn_in_blocks(const struct slot *slot, struct work *w, void (*body)(struct work *),
+			   long turn)
+{
+	long *values = slot->values + turn * timing->blocks;
+	struct reading *counted = slot->counted + turn * 2 * MOST_COUNTERS;
+	long windows = *slot->windows;
+
+	time_block(slot, w, body, windows);
+	read_counters(counted);
+	for (long i = 0; i < timing->blocks; i++)
+		values[i] = time_block(slot, w, body, windows);
+	read_counters(counted + MOST_COUNTERS);
+	slot->empties[turn] = time_block(slot, w, empty_body, windows);
+}
+
+static void turn_one_by_one(const struct slot *slot, struct work *w, void (*body)(struct work *),
+			    long turn)
+{
+	long count = empties_a_turn(slot);
+
+	time_one(slot, w, body);
+	for (long i = 0; i < timing->blocks; i++)
+		slot->values[turn * timing->blocks + i] = time_one(slot, w, body);
+	for (long i = 0; i < count; i++)
+		slot->empties[turn * count + i] = time_one(slot, w, empty_body);
+}
+
+static void turn_of_tails(const struct slot *slot, struct work *w, void (*body)(struct work *))
+{
+	for (long i = 0; i < timing->calls; i++)
+		slot->bins[bin_of(time_one(slot, w, body))]++;
+	for (long i = 0; i <= timing->calls / 16; i++)
+		slot->empty_bins[bin_of(time_one(slot, w, empty_body))]++;
+}
+
+/* Whatever a task did before it last slept may be gone: once is once a turn. */
+static void one_turn(const struct slot *slot, struct work *w, void (*body)(struct work *),
+		     long turn)
+{
+	if (slot->cell.state && slot->state.use == USE_ONCE)
+		slot->state.unit->use();
+	if (timing->tails)
+		turn_of_tails(slot, w, body);
+	else if (slot->walk == IN_BLOCKS)
+		turn_in_blocks(slot, w, body, turn);
+	else
+		turn_one_by_one(slot, w, body, turn);
+}
+
+static void fill_walked(long bytes)
+{
+	if (bytes <= 0)
+		return;
+	walked = (char *)syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1,
+				     0);
+	SYS(madvise, walked, bytes, MADV_NOHUGEPAGE, 0);
+	for (long at = 0; at < bytes; at += LINE_BYTES)
+		walked[at] = 1;
+}
+
+/* 0 once it has had all its turns; 1 where the case does not do what it should. */
+static int run_turns(const struct slot *slot, struct work *w)
+{
+	void (*body)(struct work *) = spelled_body(&slot->cell);
+
+	use_before_windows(slot->cell.state);
+	one_window(slot, w, body);
+	if (wrong_call(slot->cell.c, w))
+		return 1;
+	if (!*slot->windows)
+		*slot->windows = timing->calls ? timing->calls : calibrate(slot, w, body);
+	set_and_wake(slot->is_ready, 1);
+	for (long turn = 0; turn < timing->turns; turn++) {
+		while (!*slot->go)
+			wait_on(slot->go, 0);
+		*slot->go = 0;
+		one_turn(slot, w, body, turn);
+		if (wrong_call(slot->cell.c, w))
+			return 1;
+		set_and_wake(turn_done, 1);
+	}
+	return 0;
+}
+
+static __attribute__((noreturn)) void slot_process(const struct slot *slot)
+{
+	struct work w;
+	long wrong;
+
+	if (slot->cell.state && !takes_bits(slot->cell.state)) {
+		report_absent_cell(slot->full_name, "vl");
+		exit_child(2);
+	}
+	open_counters();
+	fill_walked(slot->walk);
+	if (begin_cell(&slot->cell, &w))
+		exit_child(2);
+	wrong = run_turns(slot, &w);
+	if (wrong)
+		report_failure(slot->full_name, "time", wrong_call(slot->cell.c, &w),
+			       wrong_call(slot->cell.c, &w) == 1 ? w.first.ret : w.second.ret);
+	end_cell(&slot->cell, &w);
+	exit_child(wrong ? 2 : 0);
+}
+
+/* --- the parent ------------------------------------------------------- */
+
+static void *shared(long bytes)
+{
+	return (void *)syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_SHARED_ANONYMOUS, -1, 0);
+}
+
+static int share_slot(struct slot *slot)
+{
+	long turns = timing->turns;
+
+	slot->go = shared(4096);
+	slot->is_ready = slot->go + 1;
+	slot->windows = (long *)slot->go + 1;
+	slot->values = shared(turns * timing->blocks * (long)sizeof(long));
+	slot->empties = shared(turns * empties_a_turn(slot) * (long)sizeof(long));
+	slot->counted = shared(turns * 2 * MOST_COUNTERS * (long)sizeof(struct reading));
+	slot->bins = shared(BINS * (long)sizeof(long));
+	slot->empty_bins = shared(BINS * (long)sizeof(long));
+	return (unsigned long)slot->empty_bins > -4096ul ? -1 : 0;
+}
+
+/* Waits until the child sets `word`; 0, or -1 where it has ended before. */
+static int wait_for(volatile int *word, long child)
+{
+	int status;
+
+	while (!*word) {
+		wait_on(word, 0);
+		if (!*word && SYS(wait4, child, &status, WNOHANG, 0) == child)
+			return *word ? 0 : -1;
+	}
+	return 0;
+}
+
+static unsigned long random_state;
+
+/* Xorshift, Marsaglia 2003. */
+static unsigned long random_below(unsigned long limit)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state % limit;
+}
+
+/* A random order for every even turn, and the opposite one for the turn after it. */
+static void order_slots(long *order, long turn)
+{
+	for (long i = 0; i < slots_used; i++)
+		order[i] = turn % 2 ? order[i] : i;
+	for (long i = slots_used - 1; i > 0 && turn % 2 == 0; i--) {
+		long with = (long)random_below((unsigned long)i + 1), kept = order[i];
+
+		order[i] = order[with];
+		order[with] = kept;
+	}
+	for (long i = 0; i < slots_used / 2 && turn % 2; i++) {
+		long kept = order[i];
+
+		order[i] = order[slots_used - 1 - i];
+		order[slots_used - 1 - i] = kept;
+	}
+}
+
+static int run_group_turn(long turn, long *order)
+{
+	order_slots(order, turn);
+	for (long i = 0; i < slots_used; i++) {
+		struct slot *slot = &slots[order[i]];
+
+		*turn_done = 0;
+		set_and_wake(slot->go, 1);
+		if (wait_for(turn_done, slot->child))
+			return -1;
+	}
+	return 0;
+}
+
+static void end_children(void)
+{
+	for (long i = 0; i < slots_used; i++) {
+		SYS(kill, slots[i].child, SIGKILL, 0, 0);
+		wait_child(slots[i].child);
+	}
+}
+
+/* Every slot's process, and all their turns; 0, or -1 where one did not come to its end. */
+static int run_group(void)
+{
+	static long order[MOST_SLOTS];
+	int wrong = 0;
+
+	for (long i = 0; i < slots_used; i++) {
+		*slots[i].go = *slots[i].is_ready = 0;
+		slots[i].child = fork_child();
+		if (slots[i].child == 0)
+			slot_process(&slots[i]);
+	}
+	for (long i = 0; i < slots_used && !wrong; i++)
+		wrong = wait_for(slots[i].is_ready, slots[i].child);
+	for (long turn = 0; turn < timing->turns && !wrong; turn++)
+		wrong = run_group_turn(turn, order);
+	end_children();
+	return wrong;
+}
+
+/* --- what is said ----------------------------------------------------- */
+
+static void add_slot(const char *kind, long group, long slot)
+{
+	add("kentry-probe ");
+	add(kind);
+	add_number(group);
+	add_number(slot);
+}
+
+static void say_row(const char *kind, long group, long slot, long turn, const long *values,
+		    long count)
+{
+	add_slot(kind, group, slot);
+	add_number(turn);
+	for (long i = 0; i < count; i++)
+		add_number(values[turn * count + i]);
+	add("\n");
+}
+
+/* NAME=VALUE, and where the counter was not always running NAME=VALUE/RUNNING/ENABLED in ns. */
+static void say_counted(long group, long number, long turn)
+{
+	const struct slot *slot = &slots[number];
+	const struct reading *before = slot->counted + turn * 2 * MOST_COUNTERS;
+	const struct reading *behind = before + MOST_COUNTERS;
+	long calls = *slot->windows * timing->blocks * (slot->cell.state ? slot->state.calls : 1);
+
+	add_slot("c", group, number);
+	add_number(turn);
+	add_number(calls);
+	for (long i = 0; i < MOST_COUNTERS; i++) {
+		if (!counter_name(i))
+			continue;
+		add_word(counter_name(i));
+		add("=");
+		add_plain((long)(behind[i].value - before[i].value));
+		if (behind[i].running != behind[i].enabled) {
+			add("/");
+			add_plain((long)behind[i].running);
+			add("/");
+			add_plain((long)behind[i].enabled);
+		}
+	}
+	add("\n");
+}
+
+static void say_bins(const char *kind, long group, long number, const unsigned long *bins)
+{
+	for (long i = 0; i < BINS; i++) {
+		if (!bins[i])
+			continue;
+		add_slot(kind, group, number);
+		add_number(bin_start(i));
+		add_number((long)bins[i]);
+		add("\n");
+	}
+}
+
+static void say_process(long group, long number)
+{
+	const struct slot *slot = &slots[number];
+	long a_window = slot->cell.state ? slot->state.calls : 1;
+	long windows = slot->walk == IN_BLOCKS && !timing->tails ? *slot->windows : 1;
+
+	add_slot("process", group, number);
+	add_word(slot->full_name);
+	add(" calls=");
+	add_plain(windows * a_window);
+	add("\n");
+}
+
+static void say_slot(long group, long number)
+{
+	const struct slot *slot = &slots[number];
+
+	say_process(group, number);
+	if (timing->tails) {
+		say_bins("h", group, number, slot->bins);
+		say_bins("e", group, number, slot->empty_bins);
+		return;
+	}
+	for (long turn = 0; turn < timing->turns; turn++) {
+		say_row("t", group, number, turn, slot->values, timing->blocks);
+		say_row("o", group, number, turn, slot->empties, empties_a_turn(slot));
+		if (slot->walk == IN_BLOCKS && counters > 0)
+			say_counted(group, number, turn);
+	}
+}
+
+static void say_clocks(void)
+{
+	add("kentry-probe clock");
+	add_number(read_clock(MONOTONIC));
+	add_number(read_clock(MONOTONIC_RAW));
+	add_number(read_clock(BOOTTIME));
+	add("\n");
+	flush();
+}
+
+/* What the clock's reading takes, ns: the least of many. */
+static long timer_cost(void)
+{
+	long least = 1L << 40;
+
+	for (long i = 0; i < 1000; i++) {
+		long start = now(), ns = now() - start;
+
+		if (ns < least)
+			least = ns;
+	}
+	return least;
+}
+
+static void say_counters(void)
+{
+	const char *before = " counters=";
+
+	counters = open_counters();
+	if (counters < 0) {
+		add(" counters=none:");
+		add_plain(counters);
+		return;
+	}
+	for (long i = 0; i < MOST_COUNTERS; i++) {
+		if (!counter_name(i))
+			continue;
+		add(before);
+		add(counter_name(i));
+		before = ",";
+	}
+	close_counters();
+}
+
+static void say_timing(long cpu, long cpus)
+{
+	add("kentry-probe timing cpu=");
+	add_plain(cpu);
+	add(" cpus=");
+	add_plain(cpus);
+	add(" timer_ns=");
+	add_plain(timer_cost());
+	add(" resolution_ns=");
+	add_plain(clock_step());
+	add(clock_is_vdso() ? " clock=vdso" : " clock=syscall");
+	say_counters();
+	add("\n");
+}
+
+/* --- all of it -------------------------------------------------------- */
+
+static void take_slots(const char *(*next)(const char *name))
+{
+	slots_used = 0;
+	for (const char *name = next(0); name && slots_used < MOST_SLOTS; name = next(name)) {
+		struct slot *slot = &slots[slots_used];
+		const char *reason = "no such case";
+
+		if (parse_slot(name, slot) == 0)
+			reason = why_not(slot);
+		if (reason)
+			report_absent_cell(name, reason);
+		else if (share_slot(slot))
+			report_absent_cell(name, "no memory");
+		else
+			slots_used++;
+	}
+}
+
+long run_timed(const struct timing *wanted, const char *(*next)(const char *name))
+{
+	long cpus = cpus_allowed(), cpu = stay_on(wanted->cpu), done = 0;
+
+	timing = wanted;
+	random_state = (unsigned long)wanted->seed * 2 + 1;
+	turn_done = shared(4096);
+	say_timing(cpu, cpus);
+	take_slots(next);
+	say_clocks();
+	while (done < timing->groups && slots_used && run_group() == 0) {
+		for (long i = 0; i < slots_used; i++)
+			say_slot(done, i);
+		say_clocks();
+		done++;
+	}
+	return done;
+}
