@@ -84,3 +84,11 @@ long stay_on(long cpu)
 	mask[cpu / 64] = 1ul << cpu % 64;
 	return SYS(sched_setaffinity, 0, sizeof(mask), mask, 0) == 0 ? cpu : -1;
 }
+
+long current_cpu(void)
+{
+	unsigned int cpu = 0;
+
+	SYS(getcpu, &cpu, 0, 0, 0);
+	return cpu;
+}

@@ -19,6 +19,8 @@ long clock_step(void);
 
 /* To run on one cpu only: the one given, or the first that is allowed; the cpu, or -1. */
 long stay_on(long cpu);
+/* Where this task is: elsewhere, if its cpu went offline. */
+long current_cpu(void);
 /* How many cpus this task may run on. */
 long cpus_allowed(void);
 

@@ -19,10 +19,10 @@
  *	process G S CASE calls=K
  *	t G S T NS...		of K calls each, the blocks of a turn
  *	o G S T NS...		of as many loops, or readings, with no call in them
- *	c G S T CALLS NAME=VALUE...	what the cpu counted in the turn, NAME=VALUE/RUNNING/ENABLED
+ *	c G S T CALLS NAME=VALUE-EMPTY...	what the cpu counted in the turn, NAME=VALUE-EMPTY/RUNNING/ENABLED
  *				where not all of the time
  *	h G S NS COUNT		calls that took NS or more, to the next bin; e: readings with none
- *	clock MONOTONIC RAW BOOTTIME | end groups=N
+ *	clock MONOTONIC RAW BOOTTIME CPU | end groups=N
  *
  * Arguments (after "--" on a kernel's command line): n=, paths=, warmup= (windows a
  * case; 0 leaves that pass out) and cases=NAME,NAME...; without cases= all those run that

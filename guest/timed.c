@@ -16,6 +16,7 @@
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
 #define WNOHANG 1
+#define PR_SET_PDEATHSIG 1
 
 #define MOST_SLOTS 64
 #define NAME_LENGTH 128
@@ -28,6 +29,8 @@
 /* Calls one by one, not in a block. */
 #define ONE_BY_ONE 0
 #define IN_BLOCKS (-1)
+/* Of the counters, in a turn: twice before the blocks, once behind them. */
+#define READINGS 3
 /* How long the parent waits for a turn before it looks whether the child lives; seconds. */
 #define LOOK_SECONDS 2
 /* A histogram has a bin a nanosecond up to here; above, so many for each power of two. */
@@ -43,7 +46,7 @@ struct slot {
 	char name[NAME_LENGTH]; /* without what follows the state */
 	const char *full_name;
 	long walk;  /* bytes read before each call; ONE_BY_ONE; IN_BLOCKS */
-	long extra; /* one more window after so many, or NO_EXTRA */
+	long extra; /* one more window for so many, or NO_EXTRA */
 	long child;
 	/* Shared with the child: */
 	volatile int *go, *is_ready;
@@ -210,19 +213,17 @@ static inline void one_window(const struct slot *slot, struct work *w, void (*bo
 	}
 }
 
-/* ns for `windows` of them; the same code for a loop with more calls in it and for an empty one. */
+/*
+ * ns for `windows` of them, and for those that `extra` adds: the same loop, only longer, so that
+ * what is added is known to a call.
+ */
 static __attribute__((noinline)) long time_block(const struct slot *slot, struct work *w,
 						 void (*body)(struct work *), long windows)
 {
-	long until_extra = slot->extra, start = now();
+	long count = windows + windows / slot->extra, start = now();
 
-	for (long i = 0; i < windows; i++) {
+	for (long i = 0; i < count; i++)
 		one_window(slot, w, body);
-		if (--until_extra == 0) {
-			one_window(slot, w, body);
-			until_extra = slot->extra;
-		}
-	}
 	return now() - start;
 }
 
@@ -320,14 +321,15 @@ static void turn_in_blocks(const struct slot *slot, struct work *w, void (*body)
 			   long turn)
 {
 	long *values = slot->values + turn * timing->blocks;
-	struct reading *counted = slot->counted + turn * 2 * MOST_COUNTERS;
+	struct reading *counted = slot->counted + turn * READINGS * MOST_COUNTERS;
 	long windows = *slot->windows;
 
 	time_block(slot, w, body, windows);
 	read_counters(counted);
+	read_counters(counted + MOST_COUNTERS);
 	for (long i = 0; i < timing->blocks; i++)
 		values[i] = time_block(slot, w, body, windows);
-	read_counters(counted + MOST_COUNTERS);
+	read_counters(counted + 2 * MOST_COUNTERS);
 	slot->empties[turn] = time_block(slot, w, empty_body, windows);
 }
 
@@ -400,11 +402,15 @@ static int run_turns(const struct slot *slot, struct work *w)
 	return 0;
 }
 
-static __attribute__((noreturn)) void slot_process(const struct slot *slot)
+static __attribute__((noreturn)) void slot_process(const struct slot *slot, long parent)
 {
 	struct work w;
 	long wrong;
 
+	/* Whoever ends the probe ends its processes, too. */
+	SYS(prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
+	if (SYS(getppid, 0, 0, 0, 0) != parent)
+		exit_child(2);
 	if (slot->cell.state && !takes_bits(slot->cell.state)) {
 		report_absent_cell(slot->full_name, "vl");
 		exit_child(2);
@@ -437,7 +443,7 @@ static int share_slot(struct slot *slot)
 	slot->windows = (long *)slot->go + 1;
 	slot->values = shared(turns * timing->blocks * (long)sizeof(long));
 	slot->empties = shared(turns * empties_a_turn(slot) * (long)sizeof(long));
-	slot->counted = shared(turns * 2 * MOST_COUNTERS * (long)sizeof(struct reading));
+	slot->counted = shared(turns * READINGS * MOST_COUNTERS * (long)sizeof(struct reading));
 	slot->bins = shared(BINS * (long)sizeof(long));
 	slot->empty_bins = shared(BINS * (long)sizeof(long));
 	return (unsigned long)slot->empty_bins > -4096ul ? -1 : 0;
@@ -512,13 +518,16 @@ static void end_children(void)
 static int run_group(void)
 {
 	static long order[MOST_SLOTS];
+	long parent = SYS(getpid, 0, 0, 0, 0);
 	int wrong = 0;
 
 	for (long i = 0; i < slots_used; i++) {
 		*slots[i].go = *slots[i].is_ready = 0;
+		for (long bin = 0; bin < BINS && timing->tails; bin++)
+			slots[i].bins[bin] = slots[i].empty_bins[bin] = 0;
 		slots[i].child = fork_child();
 		if (slots[i].child == 0)
-			slot_process(&slots[i]);
+			slot_process(&slots[i], parent);
 	}
 	for (long i = 0; i < slots_used && !wrong; i++)
 		wrong = wait_for(slots[i].is_ready, slots[i].child);
@@ -548,12 +557,15 @@ static void say_row(const char *kind, long group, long slot, long turn, const lo
 	add("\n");
 }
 
-/* NAME=VALUE, and where the counter was not always running NAME=VALUE/RUNNING/ENABLED in ns. */
+/*
+ * NAME=VALUE-EMPTY: what was counted around the blocks, and between two readings with nothing in
+ * between.  Where the counter was not always running /RUNNING/ENABLED follows, in ns.
+ */
 static void say_counted(long group, long number, long turn)
 {
 	const struct slot *slot = &slots[number];
-	const struct reading *before = slot->counted + turn * 2 * MOST_COUNTERS;
-	const struct reading *behind = before + MOST_COUNTERS;
+	const struct reading *first = slot->counted + turn * READINGS * MOST_COUNTERS;
+	const struct reading *before = first + MOST_COUNTERS, *behind = before + MOST_COUNTERS;
 	long calls = *slot->windows * timing->blocks * (slot->cell.state ? slot->state.calls : 1);
 
 	add_slot("c", group, number);
@@ -565,6 +577,8 @@ static void say_counted(long group, long number, long turn)
 		add_word(counter_name(i));
 		add("=");
 		add_plain((long)(behind[i].value - before[i].value));
+		add("-");
+		add_plain((long)(before[i].value - first[i].value));
 		if (behind[i].running != behind[i].enabled) {
 			add("/");
 			add_plain((long)behind[i].running);
@@ -624,6 +638,7 @@ static void say_clocks(void)
 	add_number(read_clock(MONOTONIC));
 	add_number(read_clock(MONOTONIC_RAW));
 	add_number(read_clock(BOOTTIME));
+	add_number(current_cpu());
 	add("\n");
 	flush();
 }
@@ -705,6 +720,9 @@ long run_timed(const struct timing *wanted, const char *(*next)(const char *name
 	random_state = (unsigned long)wanted->seed * 2 + 1;
 	turn_done = shared(4096);
 	say_timing(cpu, cpus);
+	flush();
+	if (cpu < 0 && wanted->cpu >= 0)
+		return 0;
 	take_slots(next);
 	say_clocks();
 	while (done < timing->groups && slots_used && run_group() == 0) {

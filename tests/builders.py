@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Small recordings for tests, spelled as the functions a path goes through."""
+"""Small recordings for tests, spelled as the functions a path goes through, or as times."""
 
+import random
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from kentry.recording import (
     MODAL,
@@ -9,7 +11,9 @@ from kentry.recording import (
     Instruction,
     KernelPath,
     Metric,
+    NoisyMetric,
     Recording,
+    TimedProcess,
 )
 from kentry.series import Outcome, Problem
 
@@ -119,4 +123,110 @@ def outcome(patch: int, subject: str, *found: Recording | tuple[str, Problem]) -
         f"{patch:040x}",
         {one.kernel["arch"]: one for one in found if isinstance(one, Recording)},
         dict(one for one in found if not isinstance(one, Recording)),
+    )
+
+
+# --- time ----------------------------------------------------------------
+
+SILICON = {
+    "kind": "local",
+    "host": "bench",
+    "cpu_model": "Neoverse-N1 r3p1",
+    "clock": "vdso",
+    "session": "0a1b2c3d",
+}
+# A block's calls; and how blocks, groups and processes differ, as fractions: quiet bare metal.
+CALLS = 640
+DRIFT, SPREAD, NOISE = 0.05, 0.001, 0.002
+ESTIMATOR = "mean of processes, each its turns' 10th percentile of blocks"
+
+
+def processes(
+    ns: float, slots: Sequence[int] = (0, 3), groups: int = 40, seed: int = 1, boots: int = 1
+) -> tuple[TimedProcess, ...]:
+    """Processes of a call of `ns`, in turns; a group's drift is the same for every recording."""
+    own = random.Random(f"{seed} {ns} {slots}")
+    found = []
+    for group in range(groups):
+        drift = random.Random(group).uniform(0, DRIFT)
+        for slot in slots:
+            level = ns * CALLS * (1 + drift) * (1 + own.gauss(0, SPREAD))
+            values = [float(round(level * (1 + abs(own.gauss(0, NOISE))))) for _ in range(24)]
+            found.append(
+                TimedProcess(0, group * boots // groups, group, slot, CALLS, tuple(values), 8)
+            )
+    return tuple(found)
+
+
+def noisy(samples: Sequence[TimedProcess], unit: str = "ns") -> NoisyMetric:
+    """A metric of these processes; its value is only about what kentry would say."""
+    value = median(min(one.values) / one.calls for one in samples)
+    return NoisyMetric(
+        value,
+        unit,
+        tuple(samples),
+        interval=(value * 0.998, value * 1.002),
+        confidence=0.99,
+        floor=0.002,
+        detectable=0.004,
+        estimator=ESTIMATOR,
+    )
+
+
+def timed(
+    cases: Mapping[str, float | NoisyMetric],
+    slots: Sequence[int] = (0, 3),
+    *,
+    metric: str = "ns",
+    kernel: Mapping[str, object] | None = None,
+    target: Mapping[str, object] | None = None,
+    groups: int = 40,
+) -> Recording:
+    """A recording of times, of one session unless `target` says otherwise."""
+    results = [
+        CaseResult(
+            name,
+            {},
+            (),
+            (),
+            (),
+            noisy={
+                metric: noisy(processes(time, slots, groups))
+                if isinstance(time, float | int)
+                else time
+            },
+        )
+        for name, time in cases.items()
+    ]
+    return Recording(
+        kernel={**KERNEL, **(kernel or {})},
+        target={**SILICON, **(target or {})},
+        options={"groups": groups},
+        code=[],
+        cases=results,
+    )
+
+
+# What an imported number has: itself.
+IMPORTED = {
+    "spec": "import:lat_syscall",
+    "release": "",
+    "build_id": None,
+    "banner": "",
+    "compiler": "",
+    "config_sha256": None,
+    "config": None,
+    "image_sha256": None,
+    "symbols_from": "",
+}
+
+
+def imported(cases: Mapping[str, float], unit: str = "ns", arch: str = "arm64") -> Recording:
+    """A recording of numbers that somebody printed."""
+    absent = ("interval", "repetitions", "kernel")
+    return timed(
+        {name: NoisyMetric(value, unit, (), absent=absent) for name, value in cases.items()},
+        metric="ns" if unit == "ns" else unit.replace("/", "_per_"),
+        kernel={**IMPORTED, "arch": arch},
+        target={"kind": "import", "session": "", "host": "", "cpu_model": "", "clock": ""},
     )

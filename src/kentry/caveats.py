@@ -9,6 +9,12 @@ from __future__ import annotations
 
 Caveat = dict[str, str]
 
+# With it every function begins on a cache line of its own, whatever the linker puts before it.
+ALIGNMENT = "CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y"
+
+# So many cases are named in a sentence.
+_NAMED = 4
+
 
 def _caveat(kind: str, text: str) -> Caveat:
     return {"kind": kind, "text": text}
@@ -151,3 +157,60 @@ def left_out(numbers: list[int]) -> Caveat:
     """Patches that later ones are measured without."""
     named = ", ".join(map(str, numbers))
     return _caveat("left-out", f"what follows is measured without patch {named}: not applied")
+
+
+def metric_only_in(side: str, metric: str, names: list[str]) -> Caveat:
+    """Cases that both sides have, a metric of them only one."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    cases = ", ".join(names[:_NAMED]) + more
+    return _caveat("only-in", f"{metric} was measured only in the {side} recording: {cases}")
+
+
+def measured_apart() -> Caveat:
+    """Two times from two runs: what the machine did between them is in the difference."""
+    return _caveat(
+        "measured-apart",
+        "the times were measured apart, one run after the other, so the machine's drift is in their"
+        " difference and nothing is decided; kentry stat --compare measures both in turns",
+    )
+
+
+def unsupported(side: str, metric: str, absent: list[str]) -> Caveat:
+    """A number from elsewhere, without what a verdict needs."""
+    what = ", ".join(absent)
+    return _caveat(
+        "unsupported", f"{side}: {metric} was imported without {what}: shown, and nothing decided"
+    )
+
+
+def no_statistics(name: str, metric: str) -> Caveat:
+    """Measured values of which no ratio can be taken."""
+    text = f"{metric} of {name} has values not above 0: no change can be told"
+    return _caveat("unsupported", text)
+
+
+def sign_conflict(name: str, counted: str, metric: str, timed: str) -> Caveat:
+    """What is executed and how long it takes change in opposite directions."""
+    return _caveat(
+        "sign-conflict",
+        f"{name}: instructions {counted}, {metric} {timed}: they disagree; say both",
+    )
+
+
+def layout(name: str, metric: str, timed: str) -> Caveat:
+    """Time changed, and what is executed did not."""
+    return _caveat(
+        "layout",
+        f"{name}: the path is identical, instruction by instruction, and {metric} differs by"
+        f" {timed}: layout or noise, not the code executed; to test it, build both with --set"
+        f" {ALIGNMENT}",
+    )
+
+
+def kernel_unknown(whose: list[str]) -> Caveat:
+    """Two recordings are joined, and nothing says that they are of one kernel."""
+    return _caveat(
+        "kernel-unknown",
+        f"the build ID is not known of the {' and the '.join(whose)}, so counts and times may be"
+        " of different kernels",
+    )

@@ -12,11 +12,22 @@ from collections.abc import Sequence
 from types import FrameType
 
 from kentry import __version__
-from kentry.commands import ablate, annotate, diff, doctor, record, series, vector
+from kentry.commands import (
+    ablate,
+    annotate,
+    diff,
+    doctor,
+    import_,
+    join,
+    record,
+    series,
+    stat,
+    vector,
+)
 from kentry.errors import KentryError, UserError
 from kentry.progress import printable, set_quiet
 
-COMMANDS = (record, diff, series, ablate, annotate, vector, doctor)
+COMMANDS = (record, diff, series, ablate, annotate, vector, stat, import_, join, doctor)
 
 log = logging.getLogger("kentry")
 
@@ -46,7 +57,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
-    args = build_parser().parse_args(argv)
+    words, behind = _parted(sys.argv[1:] if argv is None else argv)
+    args = build_parser().parse_args(words)
+    args.behind = behind
     _set_up_logging(args.verbose)
     set_quiet(args.quiet)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -76,6 +89,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         error = KentryError(sentence, "Please report it; -v shows where it happened.")
         error.__cause__ = err
         return _report(error, args.verbose)
+
+
+def _parted(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words, and those behind -- where a command takes a program's command line there.
+
+    argparse would take the program's own options for ours, or its name for a target.
+    """
+    words = list(argv)
+    taken = {command.NAME for command in COMMANDS if getattr(command, "TAKES_PROGRAM", False)}
+    if not words or words[0] not in taken or "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
 
 
 def _discard_output() -> None:

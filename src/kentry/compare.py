@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta."""
+"""Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta.
+
+What is counted is compared here, what has noise in compare_timed.
+"""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kentry import caveats
 from kentry.arch import find_arch
 from kentry.caveats import Caveat
+from kentry.compare_timed import (
+    Counted,
+    TimedComparison,
+    compare_noisy,
+    plan_of,
+    shared_metrics,
+    with_many_rows,
+)
+from kentry.differences import differences, of_both
 from kentry.errors import UserError
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name
@@ -18,22 +29,6 @@ from kentry.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.stats import exact
 
 SCHEMA = "kentry/comparison/1"
-
-# How many of the config options that shape kernel entry a caveat names.
-_OPTIONS_NAMED = 8
-
-# Options that say how the kernel was named or built rather than what is in it.
-_NOT_CONFIG = (
-    "CC_",
-    "GCC_",
-    "LD_",
-    "AS_",
-    "CLANG_",
-    "PAHOLE_",
-    "RUSTC_",
-    "BUILD_SALT",
-    "LOCALVERSION",
-)
 
 
 @dataclass(frozen=True)
@@ -111,12 +106,29 @@ class CaseComparison:
         """The delta in per cent of the old value; None where that is 0."""
         return 100 * self.delta / self.old if self.old else None
 
+    def to_json(self) -> dict[str, Any]:
+        """A row of kentry/comparison/1."""
+        return {
+            "name": self.name,
+            "metric": self.metric,
+            "old": self.old,
+            "new": self.new,
+            "delta": self.delta,
+            "percent_of_old": self.percent,
+            "verdict": self.verdict,
+            "identical_path": self.identical_path,
+            "functions": [row.to_json() for row in self.functions],
+            **({"events": [one.to_json() for one in self.events]} if self.events else {}),
+            "caveats": list(self.caveats),
+        }
+
 
 @dataclass(frozen=True)
 class Comparison:
     """All cases that both recordings have, and what else differs between the two.
 
-    `lost` are the cases that only the old one has.
+    `cases` are those with instructions on both sides, `timed` the noisy metrics that both have;
+    `lost` are the cases whose instructions, or all of whose metrics, only the old one has.
     """
 
     old: Recording
@@ -124,10 +136,30 @@ class Comparison:
     cases: tuple[CaseComparison, ...]
     caveats: tuple[Caveat, ...] = field(default=())
     lost: tuple[str, ...] = ()
+    timed: tuple[TimedComparison, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The cases compared, by counts or by time, in the order of the old recording."""
+        found = {case.name for case in self.cases} | {row.name for row in self.timed}
+        return [case.name for case in self.old.cases if case.name in found]
+
+    def rows(self, name: str) -> Iterator[CaseComparison | TimedComparison]:
+        """What is known of one case, its instructions first."""
+        yield from (one for one in self.cases if one.name == name)
+        yield from (one for one in self.timed if one.name == name)
 
 
-def compare(old: Recording, new: Recording, names: list[str] | None = None) -> Comparison:
-    """Compares every case both have, or those named; UserError when there is none."""
+def compare(
+    old: Recording,
+    new: Recording,
+    names: list[str] | None = None,
+    threshold: float | None = None,
+) -> Comparison:
+    """Compares every case both have, or those named; UserError when there is none.
+
+    Changes of time up to `threshold`, a fraction, are none; the usual one is stats.noisy's.
+    """
     if old.kernel["arch"] != new.kernel["arch"]:
         raise UserError(
             f"The recordings are of two architectures, {old.kernel['arch']} and"
@@ -135,19 +167,79 @@ def compare(old: Recording, new: Recording, names: list[str] | None = None) -> C
             "Compare two kernels of one.",
         )
     wanted = names or [case.name for case in old.cases]
-    pairs = [(old.case(name), new.case(name)) for name in wanted]
-    cases = tuple(compare_case(a, b, old, new) for a, b in pairs if a and b)
-    if not cases:
-        raise UserError(
+    pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in wanted) if a and b]
+    cases = tuple(compare_case(a, b, old, new) for a, b in pairs if _is_counted(a, b))
+    counted = {case.name: case for case in cases}
+    timed = _timed(pairs, counted, old, new, threshold)
+    if not cases and not timed:
+        raise _nothing_in_common(old, new, [a.name for a, _ in pairs])
+    found = Comparison(old, new, cases, timed=tuple(timed))
+    return replace(
+        found,
+        lost=tuple(name for name in wanted if _is_lost(name, found)),
+        caveats=tuple(differences(old, new, pairs, names, counted=bool(cases), timed=bool(timed))),
+    )
+
+
+def _timed(
+    pairs: Sequence[tuple[CaseResult, CaseResult]],
+    counted: Mapping[str, CaseComparison],
+    old: Recording,
+    new: Recording,
+    threshold: float | None,
+) -> list[TimedComparison]:
+    """The rows of noisy metrics; what compares them is loaded only where there are some."""
+    if not any(shared_metrics(a, b) for a, b in pairs):
+        return []
+    plan = plan_of(old, new, threshold)
+    rows = [
+        row
+        for a, b in pairs
+        for row in compare_noisy(a, b, _counted(a, b, counted.get(a.name)), plan)
+    ]
+    return with_many_rows(rows)
+
+
+def _is_counted(old: CaseResult, new: CaseResult) -> bool:
+    return INSTRUCTIONS in old.metrics and INSTRUCTIONS in new.metrics
+
+
+def _counted(old: CaseResult, new: CaseResult, case: CaseComparison | None) -> Counted:
+    """What the noisy metrics of a case are held against."""
+    if case is None:
+        return Counted()
+    known = old.modal_path and new.modal_path
+    return Counted(case.delta, case.percent, case.verdict, case.identical_path if known else None)
+
+
+def _nothing_in_common(old: Recording, new: Recording, both: Sequence[str]) -> UserError:
+    if not both:
+        return UserError(
             "The two recordings have no case in common.",
             f"The old one has {_names(old)}; the new one {_names(new)}.",
         )
-    lost = tuple(name for name in wanted if old.case(name) and not new.case(name))
-    return Comparison(old, new, cases, tuple(_differences(old, new, names)), lost)
+    metrics = [
+        ", ".join(dict.fromkeys(name for one in side.cases for name in (*one.metrics, *one.noisy)))
+        for side in (old, new)
+    ]
+    return UserError(
+        f"The two recordings have no metric of {both[0]} in common.",
+        f"The old one has {metrics[0]}; the new one {metrics[1]}.",
+    )
 
 
 def _names(recording: Recording) -> str:
     return ", ".join(case.name for case in recording.cases)
+
+
+def _is_lost(name: str, comparison: Comparison) -> bool:
+    """Whether the old one has what a gate would miss."""
+    old = comparison.old.case(name)
+    if old is None:
+        return False
+    rows = list(comparison.rows(name))
+    counted = any(isinstance(row, CaseComparison) for row in rows)
+    return not rows or (INSTRUCTIONS in old.metrics and not counted)
 
 
 def compare_case(
@@ -162,7 +254,7 @@ def compare_case(
         verdict=exact.verdict(dict(a.samples), dict(b.samples)),
         functions=_functions(old, new),
         identical_path=a.value == b.value and _same_path(old, new, old_recording, new_recording),
-        caveats=tuple(_of_both(list(old.caveats), list(new.caveats))),
+        caveats=tuple(of_both(list(old.caveats), list(new.caveats))),
         events=_events(old, new, old_recording, new_recording),
     )
 
@@ -217,91 +309,6 @@ def _stream(case: CaseResult, recording: Recording) -> tuple[tuple[str, str], ..
     return stream(recording.instructions(path), find_arch(recording.kernel["arch"]))
 
 
-def _differences(old: Recording, new: Recording, names: list[str] | None) -> list[Caveat]:
-    found: list[Caveat] = []
-    for what, keys in (
-        ("target", _TARGET_KEYS),
-        ("kernel", _KERNEL_KEYS),
-        ("options", _OPTION_KEYS),
-    ):
-        a, b = getattr(old, what), getattr(new, what)
-        for key, label in keys:
-            if _plain(a.get(key)) != _plain(b.get(key)):
-                found.append(caveats.differs(label, str(a.get(key)), str(b.get(key))))
-    found += _config_difference(old, new)
-    for side, mine, other in (("old", old, new), ("new", new, old)):
-        for case in mine.cases:
-            if other.case(case.name) is None and (not names or case.name in names):
-                found.append(caveats.only_in(side, case.name))
-    return found + _of_both(old.caveats, new.caveats)
-
-
-def _of_both(old: list[Caveat], new: list[Caveat]) -> list[Caveat]:
-    """The caveats of two sides: what both have once, the others with whose they are."""
-    common = [caveat for caveat in old if caveat in new]
-    return [
-        *common,
-        *(caveats.of_side("old", caveat) for caveat in old if caveat not in common),
-        *(caveats.of_side("new", caveat) for caveat in new if caveat not in common),
-    ]
-
-
-def _plain(value: Any) -> str:
-    """Without a cross compiler's prefix: the same compiler under another name is no difference."""
-    return _CROSS_PREFIX.sub("", str(value))
-
-
-_CROSS_PREFIX = re.compile(r"^\w+-linux-gnu-(?=gcc|clang)")
-_TARGET_KEYS = (
-    ("kind", "target"),
-    ("emulator", "emulator"),
-    ("machine", "machine"),
-    ("cpu", "cpu model"),
-    ("cmdline", "kernel command line"),
-    ("seed", "seed"),
-    ("memory_mib", "guest memory in MiB"),
-)
-_KERNEL_KEYS = (("arch", "architecture"), ("compiler", "compiler"))
-_OPTION_KEYS = (("windows", "windows a case"),)
-
-
-def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
-    a, b = old.kernel.get("config"), new.kernel.get("config")
-    if a is None or b is None:
-        known = "neither side's" if a is None and b is None else "one side's"
-        return [caveats.config_unknown(known)]
-    changed = [
-        name
-        for name in sorted(a.keys() | b.keys())
-        if a.get(name) != b.get(name) and not name.startswith(_NOT_CONFIG)
-    ]
-    if not changed:
-        return []
-    named = [
-        f"{name}={a.get(name, 'n')}/{b.get(name, 'n')}"
-        for name in changed
-        if _ENTRY_OPTIONS.match(name)
-    ]
-    return [
-        caveats.config_differs(
-            len(changed),
-            sum(name not in b for name in changed),
-            sum(name not in a for name in changed),
-            named[:_OPTIONS_NAMED],
-        )
-    ]
-
-
-# What a system call's path is made of, by the start of the option's name.
-_ENTRY_OPTIONS = re.compile(
-    r"PREEMPT|HZ|NO_HZ|GENERIC_ENTRY|AUDIT|SECCOMP|STACKPROTECTOR|RANDOMIZE|CONTEXT_TRACKING"
-    r"|VIRT_CPU_ACCOUNTING|TRACING|FTRACE|FUNCTION_TRACER|SHADOW_CALL|CFI|KASAN|UBSAN|LOCKDEP"
-    r"|DEBUG_ENTRY|INIT_STACK|ZERO_CALL|LTO|KCOV|SPECULATION|MITIGATION|RETPOLINE|CALL_DEPTH"
-    r"|IA32_EMUL|X86_KERNEL_IBT|FUNCTION_PADDING|PAGE_TABLE_ISOLATION|ARM64_(PTR_AUTH|BTI|SVE|SME"
-    r"|E0PD|MTE|PAN|PSEUDO_NMI|ERRATUM\w*|SW_TTBR0)|UNMAP_KERNEL|RISCV_(ISA|ALTERNATIVE)"
-)
-
-
 def to_json(comparison: Comparison) -> dict[str, Any]:
     """The comparison as kentry/comparison/1."""
     return {
@@ -309,22 +316,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
         "tool": comparison.new.tool,
         "old": side_to_json(comparison.old),
         "new": side_to_json(comparison.new),
-        "cases": [
-            {
-                "name": case.name,
-                "metric": case.metric,
-                "old": case.old,
-                "new": case.new,
-                "delta": case.delta,
-                "percent_of_old": case.percent,
-                "verdict": case.verdict,
-                "identical_path": case.identical_path,
-                "functions": [row.to_json() for row in case.functions],
-                **({"events": [one.to_json() for one in case.events]} if case.events else {}),
-                "caveats": list(case.caveats),
-            }
-            for case in comparison.cases
-        ],
+        "cases": [row.to_json() for name in comparison.names for row in comparison.rows(name)],
         "caveats": list(comparison.caveats),
     }
 

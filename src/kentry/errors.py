@@ -58,6 +58,10 @@ class GuestError(KentryError):
     """The guest did not get to its end mark: nothing was measured."""
 
 
+class PlaceError(KentryError):
+    """A machine to measure on cannot be reached, or did not do what it was asked."""
+
+
 class RecordingError(KentryError):
     """A recording or other JSON file of ours cannot be read."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Several boots become one recording, and no path of any loses an instruction."""
+"""Several boots become one recording, and no path of any loses an instruction; so do two axes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.joining import joined
+from kentry.errors import UserError
+from kentry.joining import joined, with_times
 from kentry.recording import (
     MODAL,
     OTHER,
@@ -20,9 +22,11 @@ from kentry.recording import (
     KernelPath,
     Metric,
     Recording,
+    read_recording,
     to_json,
+    write_recording,
 )
-from tests.builders import recording
+from tests.builders import imported, recording, timed
 from tests.unit.vector.builders import MARKERS, with_events
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schema" / "recording-1.schema.json").read_text())
@@ -147,3 +151,104 @@ def test_a_target_without_a_cpu_model_gets_none() -> None:
     for one in both:
         del one.target["cpu"]
     assert "cpu" not in joined(both).target
+
+
+# --- counts and times ----------------------------------------------------
+
+
+def counts(**kernel: object) -> Recording:
+    return recording({"getppid": [("el0_svc", 40)], "read": [("el0_svc", 9)]}, kernel=kernel)
+
+
+def test_counts_and_times_of_one_kernel_are_one_recording(tmp_path: Path) -> None:
+    times = timed({"getppid": 78.4, "getppid+cache=cold": 900.0})
+    both = with_times(counts(), times)
+    document = to_json(both)
+    jsonschema.validate(document, SCHEMA)
+    assert [(one["name"], list(one["metrics"])) for one in document["cases"]] == [
+        ("getppid", ["instructions", "user_instructions", "firmware_instructions", "ns"]),
+        ("read", ["instructions", "user_instructions", "firmware_instructions"]),
+        ("getppid+cache=cold", ["ns"]),
+    ]
+    assert both.cases[0].noisy == times.cases[0].noisy
+    assert both.instructions(both.cases[0].paths[0]) == counts().instructions(
+        counts().cases[0].paths[0]
+    )
+    assert not both.caveats
+    file = tmp_path / "both.json"
+    write_recording(both, file)
+    assert read_recording(file) == both
+
+
+def test_both_targets_stay_known() -> None:
+    times = timed({"getppid": 78.4}, target={"cmdline": "quiet"})
+    both = with_times(counts(), times)
+    assert both.target["kind"] == "qemu"
+    assert both.target["cmdline"] == "nokaslr"
+    assert both.timed_target == times.target
+    assert counts().timed_target == counts().target
+
+
+def test_both_options_stay_known() -> None:
+    times = replace(timed({"getppid": 78.4}), options={"windows": 3, "warmup": 16, "groups": 40})
+    found = with_times(counts(), times).options
+    assert found == {**counts().options, "timed_windows": 3, "groups": 40}
+
+
+def test_what_one_side_does_not_know_of_the_kernel_the_other_does() -> None:
+    unknown = {"config": None, "config_sha256": None, "image_sha256": None, "release": ""}
+    both = with_times(counts(), timed({"getppid": 78.4}, kernel=unknown))
+    assert both.kernel == counts().kernel
+    assert with_times(counts(**unknown), timed({"getppid": 78.4})).kernel == counts().kernel
+
+
+def test_two_kernels_are_not_joined() -> None:
+    with pytest.raises(UserError, match="two kernels: their build IDs are b4c0fd99162e and 01234"):
+        with_times(counts(), timed({"getppid": 78.4}, kernel={"build_id": "0123456789abcdef"}))
+    with pytest.raises(UserError, match="two architectures, arm64 and ia64"):
+        with_times(counts(), imported({"getppid": 78.4}, arch="ia64"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (None, "01", "not known of the counts, so"),
+        ("01", None, "not known of the times, so"),
+        (None, None, "not known of the counts and the times, so"),
+    ],
+)
+def test_a_kernel_that_is_not_known_is_a_caveat(
+    old: str | None, new: str | None, words: str
+) -> None:
+    times = timed({"getppid": 78.4}, kernel={"build_id": new, "image_sha256": "2" * 64})
+    [caveat] = with_times(counts(build_id=old), times).caveats
+    assert caveat["kind"] == "kernel-unknown"
+    assert words in caveat["text"]
+
+
+def test_one_image_is_one_kernel_and_another_release_is_told() -> None:
+    assert not with_times(
+        counts(build_id=None), timed({"getppid": 78.4}, kernel={"build_id": None})
+    ).caveats
+    times = timed({"getppid": 78.4}, kernel={"build_id": None, "image_sha256": None})
+    times = replace(times, kernel={**times.kernel, "release": "6.1.0"})
+    found = with_times(counts(), times).caveats
+    assert [caveat["kind"] for caveat in found] == ["kernel-unknown", "differs"]
+
+
+def test_a_metric_that_both_have_is_not_joined() -> None:
+    with pytest.raises(UserError, match="Both recordings have ns of getppid"):
+        with_times(with_times(counts(), timed({"getppid": 1.0})), timed({"getppid": 2.0}))
+    with pytest.raises(UserError, match="first recording has no counts"):
+        with_times(timed({"getppid": 1.0}), counts())
+    with pytest.raises(UserError, match="second recording has no times"):
+        with_times(counts(), counts())
+
+
+def test_caveats_of_both_sides_are_kept_once() -> None:
+    note, own = {"kind": "a", "text": "both"}, {"kind": "b", "text": "times"}
+    times = replace(timed({"getppid": 1.0}), caveats=[note, own])
+    times.cases[0] = replace(times.cases[0], caveats=(own,))
+    both = with_times(replace(counts(), caveats=[note]), times)
+    assert both.caveats == [note, own]
+    assert both.cases[0].caveats == (own,)

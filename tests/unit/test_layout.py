@@ -15,16 +15,19 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # A package may import the ones to its right of the arrow and the modules of BASE.
 BASE = {"errors", "run", "cache", "progress", "arch", "native", "caveats", "cases", "mirror", ""}
 ALLOWED = {
-    "stats": set[str](),
+    "stats": {"stats"},
     "kernels": BASE | {"kernels", "apt"},
     "targets": BASE | {"targets", "kernels", "apt"},
     "path": BASE | {"path", "recording", "stats"},
     "report": BASE
-    | {"report", "series", "ablation", "compare", "path", "recording", "stats", "vector"},
+    | {"report", "series", "ablation", "compare", "compare_timed", "path", "recording"}
+    | {"stats", "vector", "importing", "preflight", "timing"},
     "series": BASE | {"compare", "recording"},
     "ablation": BASE | {"compare", "recording"},
-    "recording": BASE | {"stats", "vector"},
-    "compare": BASE | {"recording", "stats", "path"},
+    "recording": BASE | {"recording", "stats", "vector"},
+    "compare": BASE | {"compare_timed", "differences", "recording", "stats", "path"},
+    "differences": BASE | {"compare_timed", "recording"},
+    "compare_timed": BASE | {"recording", "stats", "timing"},
     "vector": {"cache", "errors", "path", "recording", "vector"},
     # It makes root file systems; targets.initramfs has their format.
     "userland": BASE | {"userland", "targets", "apt"},
@@ -32,6 +35,9 @@ ALLOWED = {
     # A trace is no recording: nothing is counted in windows.
     "trace_workload": BASE | {"measure_vector", "targets", "kernels", "userland", "vector"},
     "apt": BASE,
+    "preflight": BASE | {"preflight"},
+    "timing": BASE | {"preflight", "recording", "stats", "targets", "timing"},
+    "importing": BASE | {"importing", "recording", "vector"},
     "mirror": {"errors", "run"},
 }
 # What one module may import besides, since it is where two packages meet.
@@ -39,7 +45,10 @@ BESIDES = {
     "vector/hooks.py": {"arch", "kernels"},
 }
 # Only what they name of another package.
-PARTS = {"userland": {"targets": {"kentry.targets.initramfs"}}}
+PARTS = {
+    "userland": {"targets": {"kentry.targets.initramfs"}},
+    "compare_timed": {"timing": {"kentry.timing.values"}},
+}
 
 
 def imported(file: Path) -> set[str]:

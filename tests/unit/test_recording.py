@@ -3,6 +3,7 @@
 
 import copy
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from kentry.errors import RecordingError
+from kentry.errors import RecordingError, UserError
 from kentry.recording import (
     OTHER,
     CaseResult,
@@ -23,7 +24,7 @@ from kentry.recording import (
     to_json,
     write_recording,
 )
-from tests.builders import recording
+from tests.builders import imported, recording, timed
 from tests.unit.vector.builders import MARKERS, with_events
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schema" / "recording-1.schema.json").read_text())
@@ -337,3 +338,193 @@ def test_the_schema_refuses_what_is_no_vector_state(where: tuple[Any, ...], valu
     put(document, where, value)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
+
+
+# --- metrics with noise --------------------------------------------------
+
+TIMES = timed({"getppid": 78.4, "getppid+vec=1/10+extra=1/20": 80.0}, groups=2)
+METRIC = ("cases", 0, "metrics", "ns")
+PROCESS = (*METRIC, "samples", 0)
+
+
+def test_times_are_as_the_schema_says_and_read_as_they_were_written(tmp_path: Path) -> None:
+    jsonschema.validate(to_json(TIMES), SCHEMA)
+    file = tmp_path / "r.json"
+    write_recording(TIMES, file)
+    assert read_recording(file) == TIMES
+
+
+def test_every_kind_of_target_is_as_the_schema_says() -> None:
+    for kind in ("local", "ssh", "board", "kvm", "import"):
+        found = replace(TIMES, target={"kind": kind, "cpu_model": "X", "session": "0a"})
+        jsonschema.validate(to_json(found), SCHEMA)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(to_json(replace(TIMES, target={"kind": "qemu"})), SCHEMA)
+
+
+def test_calls_one_by_one_keep_what_their_clock_took(tmp_path: Path) -> None:
+    metric = TIMES.cases[0].noisy["ns"]
+    own = replace(metric, samples=(metric.samples[0]._replace(blocks=0, empties=(20, 21.5)),))
+    found = replace(TIMES, cases=[replace(TIMES.cases[0], noisy={"ns": own})])
+    document = to_json(found)
+    jsonschema.validate(document, SCHEMA)
+    assert document["cases"][0]["metrics"]["ns"]["samples"][0]["empties"] == [20, 21.5]
+    file = tmp_path / "r.json"
+    write_recording(found, file)
+    assert read_recording(file) == found
+
+
+def test_an_imported_number_of_any_architecture_is_written_and_read(tmp_path: Path) -> None:
+    found = imported({"getpid": 254.0, "getpid+cache=cold": 300.0}, "cycles", "ia64")
+    document = to_json(found)
+    jsonschema.validate(document, SCHEMA)
+    assert document["kernel"]["image_sha256"] is None
+    file = tmp_path / "r.json"
+    write_recording(found, file)
+    assert read_recording(file) == found
+
+
+def test_a_vector_state_needs_an_architecture_that_is_known() -> None:
+    with pytest.raises(UserError, match="ia64"):
+        to_json(imported({"getpid+vec=once": 254.0}, arch="ia64"))
+
+
+def test_an_exact_recording_is_byte_for_byte_as_before(tmp_path: Path) -> None:
+    golden = Path(__file__).parents[1] / "golden"
+    for name in ("arm64-6.1.json", "arm64-6.12.json"):
+        found = read_recording(golden / name)
+        assert dump(to_json(found)) == (golden / name).read_text()
+        assert not any(case.noisy for case in found.cases)
+
+
+WRONG_TIMES = [
+    ((*METRIC, "value"), -1),
+    ((*METRIC, "value"), "78.4"),
+    ((*METRIC, "value"), None),
+    ((*METRIC, "value"), True),
+    ((*METRIC, "unit"), ""),
+    ((*METRIC, "unit"), 1),
+    ((*METRIC, "interval"), [1.0]),
+    ((*METRIC, "interval"), [1.0, 2.0, 3.0]),
+    ((*METRIC, "interval"), [1.0, None]),
+    ((*METRIC, "interval"), 1.0),
+    ((*METRIC, "confidence"), 0),
+    ((*METRIC, "confidence"), 1),
+    ((*METRIC, "confidence"), 99),
+    ((*METRIC, "floor"), -0.1),
+    ((*METRIC, "detectable"), "0.1"),
+    ((*METRIC, "estimator"), None),
+    ((*METRIC, "absent"), [1]),
+    ((*METRIC, "samples"), []),
+    ((*METRIC, "samples"), [[78, 1]]),
+    ((*METRIC, "assume"), "guessed"),
+    ((*PROCESS, "values"), []),
+    ((*PROCESS, "values"), [-1]),
+    ((*PROCESS, "values"), ["1"]),
+    ((*PROCESS, "values"), "12"),
+    ((*PROCESS, "values"), [None]),
+    ((*PROCESS, "calls"), 0),
+    ((*PROCESS, "calls"), 1.5),
+    ((*PROCESS, "blocks"), -1),
+    ((*PROCESS, "group"), None),
+    ((*PROCESS, "slot"), -1),
+    ((*PROCESS, "empties"), [-1]),
+    (("cases", 0, "metrics"), {}),
+]
+
+
+@pytest.mark.parametrize(("where", "value"), WRONG_TIMES)
+def test_wrong_times_are_refused_by_the_schema_and_by_the_reader(
+    tmp_path: Path, where: tuple[Any, ...], value: object
+) -> None:
+    document = copy.deepcopy(to_json(TIMES))
+    put(document, where, value)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, SCHEMA)
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(RecordingError, match="not a whole recording") as caught:
+        read_recording(file)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ((*METRIC, "interval"), [79.0, 78.0]),
+        ((*METRIC, "value"), 10**400),
+        ((*METRIC, "interval"), [0, 10**400]),
+        ((*PROCESS, "group"), 1),
+        ((*METRIC, "estimator"), CONTROL),
+        ((*METRIC, "absent"), [CONTROL]),
+    ],
+)
+def test_times_that_no_schema_can_refuse_are_refused_by_the_reader(
+    tmp_path: Path, where: tuple[Any, ...], value: object
+) -> None:
+    document = copy.deepcopy(to_json(TIMES))
+    if where[-1] == "group":
+        document["cases"][0]["metrics"]["ns"]["samples"][2]["slot"] = 0
+    put(document, where, value)
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(RecordingError, match="not a whole recording"):
+        read_recording(file)
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_no_number_is_infinite(tmp_path: Path, word: str) -> None:
+    document = copy.deepcopy(to_json(TIMES))
+    put(document, (*METRIC, "value"), "HERE")
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(document).replace('"HERE"', word))
+    with pytest.raises(RecordingError):
+        read_recording(file)
+
+
+def test_two_metrics_of_one_name_are_refused(tmp_path: Path) -> None:
+    document = copy.deepcopy(to_json(TIMES))
+    put(document, ("cases", 0, "metrics", "cycles"), document["cases"][0]["metrics"]["ns"])
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(document).replace('"cycles"', '"ns"'))
+    with pytest.raises(RecordingError, match="a name stands twice"):
+        read_recording(file)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"value": math.nan},
+        {"value": math.inf},
+        {"interval": (2.0, 1.0)},
+        {"interval": (math.nan, math.nan)},
+        {"floor": math.nan},
+        {"samples": ()},
+        {"unit": ""},
+    ],
+)
+def test_what_would_not_be_read_is_not_written(tmp_path: Path, change: dict[str, Any]) -> None:
+    wrong = replace(TIMES.cases[0].noisy["ns"], **change)
+    found = replace(TIMES, cases=[replace(TIMES.cases[0], noisy={"ns": wrong})])
+    with pytest.raises(ValueError):
+        write_recording(found, tmp_path / "r.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_name_is_not_counted_and_timed() -> None:
+    both = replace(SAMPLE.cases[0], noisy={"instructions": TIMES.cases[0].noisy["ns"]})
+    with pytest.raises(ValueError, match="instructions twice"):
+        to_json(replace(SAMPLE, cases=[both]))
+
+
+def test_a_path_needs_its_count(tmp_path: Path) -> None:
+    case = replace(SAMPLE.cases[0], metrics={}, noisy=TIMES.cases[0].noisy)
+    file = tmp_path / "r.json"
+    write_recording(replace(SAMPLE, cases=[case]), file)
+    with pytest.raises(RecordingError, match="paths without instructions"):
+        read_recording(file)
+
+
+def test_there_are_no_events_of_what_was_not_counted() -> None:
+    assert TIMES.cases[0].events is None
+    assert TIMES.cases[0].modal_path is None

@@ -8,10 +8,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from kentry.commands import measuring
-from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED
+from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
 
 if TYPE_CHECKING:
     from kentry.compare import Comparison
+    from kentry.recording import Recording
 
 NAME = "diff"
 HELP = "compare two kernels or recordings, function by function"
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
         sides[text] = measuring.obtain(text, args)
         if not measuring.is_spec(text):
             measuring.as_in_file(sides[text], args)
+            if measuring.is_spec(args.old) or measuring.is_spec(args.new):
+                _check_counts(text, sides[text])
     old, new = sides[args.old], sides[args.new]
     names = measuring.asked_for((args.old, args.new), (old, new), args)
     comparison = compare(old, new, names)
@@ -68,10 +71,23 @@ def run(args: argparse.Namespace) -> int:
     return _exit_code(comparison) if args.fail_on_regression else EXIT_DONE
 
 
+def _check_counts(file: str, recording: Recording) -> None:
+    """Says before a kernel is booted to count that there is no count to compare with."""
+    from kentry.recording import INSTRUCTIONS
+
+    if not any(INSTRUCTIONS in case.metrics for case in recording.cases):
+        raise UserError(
+            f"{file} has times only, and kentry diff would count the instructions of a spec.",
+            "Name two recordings with times; kentry stat --compare measures two kernels in turns.",
+        )
+
+
 def _exit_code(comparison: Comparison) -> int:
+    """Of counts and times; a time that changed where the code did not decides nothing."""
     from kentry.stats import exact
 
     verdicts = {case.verdict for case in comparison.cases}
+    verdicts |= {exact.UNDECIDED if row.is_layout else row.verdict for row in comparison.timed}
     if exact.WORSE in verdicts:
         return EXIT_REGRESSION
     undecided = exact.UNDECIDED in verdicts or comparison.lost

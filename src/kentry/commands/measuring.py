@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fnmatch
 import hashlib
 import json
 import os
@@ -245,28 +246,37 @@ def asked_for(
     Where one was measured now, --vl and the like say what its cases are called.
     """
     from kentry.arch import find_arch
-    from kentry.cases import match
 
     if not (args.case or args.matrix is not None or args.preset):
         return None
     known = list(dict.fromkeys(case.name for one in recordings for case in one.cases))
-    arch = find_arch(recordings[0].kernel["arch"])
     if not any(map(is_spec, texts)):
-        return match(known, arch, chosen_cases(args))
-    names = case_names(args, arch)
+        return _matched(known, recordings[0], chosen_cases(args))
+    names = case_names(args, find_arch(recordings[0].kernel["arch"]))
     return [name for name in known if name in names]
 
 
 def as_in_file(recording: Recording, args: argparse.Namespace) -> None:
     """Makes the cases asked for those of a recording that is to be compared with a kernel."""
-    from kentry.arch import find_arch
-    from kentry.cases import match
-
     wanted = chosen_cases(args)
     known = [case.name for case in recording.cases]
     if not wanted or args.matrix is not None or args.preset or args.vl != (None,):
         return
-    args.case = match(known, find_arch(recording.kernel["arch"]), wanted)
+    args.case = _matched(known, recording, wanted)
+
+
+def _matched(known: Sequence[str], recording: Recording, wanted: Sequence[str]) -> list[str]:
+    """Those of `known` that `wanted` stands for; imported numbers may be of any architecture."""
+    from kentry.arch import ARCHES
+    from kentry.cases import match
+
+    name = recording.kernel["arch"]
+    if name in ARCHES:
+        return match(known, ARCHES[name], wanted)
+    found = [one for one in known if any(fnmatch.fnmatchcase(one, word) for word in wanted)]
+    if wanted and not found:
+        raise UserError(f"Unknown case '{wanted[0]}' on {name}.", f"Cases: {', '.join(known)}.")
+    return found or list(known)
 
 
 def options_of(args: argparse.Namespace, arch: Arch) -> Options:

@@ -8,7 +8,7 @@ else.  Every derived number follows from others in the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kentry import caveats
@@ -18,7 +18,8 @@ from kentry.compare import CaseComparison, Comparison, compare
 from kentry.recording import INSTRUCTIONS, Recording
 from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
 from kentry.report.series import PREFERRED, grouped, notes, summary_lines, table_lines
-from kentry.report.text import FUNCTIONS_SHOWN, bloat_lines
+from kentry.report.text import FUNCTIONS_SHOWN, bloat_lines, comparison_caveats
+from kentry.report.timed import changelog_times, timing_facts
 from kentry.report.vector import (
     event_change_lines,
     marker_lines,
@@ -105,21 +106,23 @@ def comparison_changelog(comparison: Comparison) -> str:
     lines = []
     if events := event_change_lines(comparison.cases, WIDTH):
         lines += [*events, ""]
-    lines += ["Kernel instructions of each case, in the old and the new kernel:", ""]
-    lines += _verdicts(comparison.cases)
+    if comparison.cases:
+        lines += ["Kernel instructions of each case, in the old and the new kernel:", ""]
+        lines += [*_verdicts(comparison.cases), *([""] if comparison.timed else [])]
+    lines += changelog_times(comparison.timed, WIDTH)
     for cases in _same_functions(comparison.cases):
         others = f"; the same functions in {_listed(cases[1:])}" if cases[1:] else ""
         lines += ["", *wrapped(f"{cases[0].name}{others}:", WIDTH), *_functions(cases[0])]
     names = [case.name for case in comparison.cases]
     counted = [_agreeing(recording, name) for recording in sides.values() for name in names]
-    own = [caveat for case in comparison.cases for caveat in case.caveats]
     items = [
-        *_facts(sides, "kernel"),
-        *_measured({"": names}, counted),
-        *_not_measured({comparison.old.kernel["arch"]: comparison.old}),
-        *_notes([*comparison.caveats, *own]),
+        *_facts(sides, "kernel", emulated=bool(names)),
+        *(_measured({"": comparison.names}, counted)),
+        *(_item(_harmless(fact)) for fact in timing_facts(comparison)),
+        *_not_measured([comparison.old.kernel["arch"]], _axes(comparison)),
+        *_notes(comparison_caveats(comparison)),
     ]
-    return ascii_lines([*lines, "", *_provenance(sides, items)])
+    return ascii_lines([*lines, "", *_provenance(sides, items, counted=bool(names))])
 
 
 def _mailable(series: Series) -> Series:
@@ -225,11 +228,13 @@ def _agreeing(recording: Recording, name: str) -> tuple[int, int]:
     return samples[metric.value], sum(samples.values())
 
 
-def _provenance(sides: Mapping[str, Recording], items: Iterable[list[str]]) -> list[str]:
+def _provenance(
+    sides: Mapping[str, Recording], items: Iterable[list[str]], *, counted: bool = True
+) -> list[str]:
     tools = dict.fromkeys(f"{one.tool['name']} {one.tool['version']}" for one in sides.values())
     return [
         f"How it was measured ({', '.join(map(plain, tools))}):",
-        f"- {caveats.not_time()['text']}",
+        *([f"- {caveats.not_time()['text']}"] if counted else []),
         *(line for item in items for line in item),
     ]
 
@@ -238,13 +243,15 @@ def _item(text: str) -> list[str]:
     return wrapped(text, WIDTH, "- ")
 
 
-def _facts(sides: Mapping[str, Recording], what: str) -> Iterator[list[str]]:
+def _facts(
+    sides: Mapping[str, Recording], what: str, *, emulated: bool = True
+) -> Iterator[list[str]]:
     """What was measured on what: once where it is the same on all sides."""
     for label, fact in (
         (what, _base),
         ("config", _config),
         ("compiler", _compiler),
-        ("emulator", _emulator),
+        *([("emulator", _emulator)] if emulated else []),
     ):
         yield from _of_sides(label, {side: fact(one) for side, one in sides.items()})
 
@@ -267,7 +274,8 @@ def _base(recording: Recording) -> str:
         name = _harmless(f"unpacked tree {origin['unpacked']}")
     else:
         name = _harmless(kernel["spec"])
-    return f"{name}, Linux {_harmless(kernel['release'])}, {kernel['arch']}"
+    release = f"Linux {_harmless(kernel['release'])}" if kernel["release"] else "release not known"
+    return f"{name}, {release}, {_harmless(kernel['arch'])}"
 
 
 def _balanced(subject: str) -> str:
@@ -293,7 +301,8 @@ def _config(recording: Recording) -> str:
 
 def _compiler(recording: Recording) -> str:
     linker = recording.kernel["origin"].get("linker")
-    return _harmless(f"{recording.kernel['compiler']}{f'; linker {linker}' if linker else ''}")
+    compiler = recording.kernel["compiler"] or "not known"
+    return _harmless(f"{compiler}{f'; linker {linker}' if linker else ''}")
 
 
 def _emulator(recording: Recording) -> str:
@@ -322,7 +331,8 @@ def _measured(
 ) -> Iterator[list[str]]:
     """The cases, and how often; a spread is spelled out where there is one."""
     yield from _of_sides("measured", {side: ", ".join(cases) for side, cases in names.items()})
-    yield from _windows(counted)
+    if counted:
+        yield from _windows(counted)
 
 
 def _windows(counted: Sequence[tuple[int, int]]) -> Iterator[list[str]]:
@@ -333,10 +343,22 @@ def _windows(counted: Sequence[tuple[int, int]]) -> Iterator[list[str]]:
     yield _item(f"{windows} windows a case, {agree}")
 
 
-def _not_measured(measured: Iterable[str]) -> Iterator[list[str]]:
+def _axes(comparison: Comparison) -> set[str]:
+    """Which of instructions and time there is a change of."""
+    counted = bool(comparison.cases) or any("instr" in row.metric for row in comparison.timed)
+    return {
+        *([INSTRUCTIONS] if counted else []),
+        *(["time"] if comparison.timed else []),
+    }
+
+
+def _not_measured(
+    measured: Iterable[str], axes: Collection[str] = (INSTRUCTIONS,)
+) -> Iterator[list[str]]:
     others = [name for name in ARCHES if name not in set(measured)]
     more = f", other architectures: {', '.join(others)}" if others else ""
-    yield _item(f"not measured: time, cache misses{more}")
+    absent = [word for word in (INSTRUCTIONS, "time") if word not in axes]
+    yield _item(f"not measured: {', '.join([*absent, 'cache misses'])}{more}")
 
 
 def _whole_difference(series: Series) -> Iterator[Caveat]:

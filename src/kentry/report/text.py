@@ -9,12 +9,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from kentry.arch import Arch, find_arch
 from kentry.caveats import Caveat
 from kentry.compare import CaseComparison, Comparison, FunctionDelta
+from kentry.compare_timed import TimedComparison, percent_digits
 from kentry.path.phases import Part, parts, split_calls
 from kentry.recording import (
     INSTRUCTIONS,
     CaseResult,
     Instruction,
     Recording,
+)
+from kentry.report.timed import (
+    share,
+    timed_change,
+    timed_unit,
+    timed_values,
+    timed_verdict,
+    timing_lines,
 )
 from kentry.report.vector import (
     event_change_lines,
@@ -89,11 +98,11 @@ def _case_lines(cases: Sequence[CaseResult]) -> list[str]:
 def kernel_lines(recording: Recording, label: str = "") -> list[str]:
     """Which kernel, in two lines: one would be wider than a mail."""
     kernel = recording.kernel
-    indent = " " * len(label)
-    return [
-        f"{label}{kernel['spec']} ({kernel['arch']}): Linux {kernel['release']}",
-        f"{indent}{kernel['compiler']}",
-    ]
+    release = f"Linux {kernel['release']}" if kernel["release"] else "release not known"
+    lines = [f"{label}{kernel['spec']} ({kernel['arch']}): {release}"]
+    if kernel["compiler"]:
+        lines.append(f"{' ' * len(label)}{kernel['compiler']}")
+    return lines
 
 
 def target_lines(recording: Recording) -> list[str]:
@@ -156,29 +165,55 @@ def comparison_text(comparison: Comparison, shown: int | None = FUNCTIONS_SHOWN)
     lines = [
         *kernel_lines(comparison.old, "old: "),
         *kernel_lines(comparison.new, "new: "),
+        *timing_lines(comparison, _WIDTH),
         "",
     ]
     if events := event_change_lines(comparison.cases, _WIDTH):
         lines += [*events, ""]
-    lines += verdict_lines(comparison.cases)
+    lines += _all_verdict_lines(comparison)
     for case in comparison.cases:
         if case.delta:
             title = f"{case.name}{calls_note(case.name)} ({case.delta:+d})"
             lines += ["", title, *function_lines(case, shown)]
-    own = [caveat for case in comparison.cases for caveat in case.caveats]
-    return "\n".join([*lines, *caveat_lines([*comparison.caveats, *own])]) + "\n"
+    return "\n".join([*lines, *caveat_lines(comparison_caveats(comparison))]) + "\n"
 
 
-def verdict_lines(cases: Sequence[CaseComparison]) -> list[str]:
-    """One sentence a case, numbers below each other."""
-    labels = [f"{case.name}{calls_note(case.name)}:" for case in cases]
-    name = max(map(len, labels))
-    number = max(len(str(value)) for case in cases for value in (case.old, case.new))
-    return [
-        f"{label:<{name}} {case.old:>{number}} -> {case.new:>{number}}"
-        f" kernel instructions {_change(case)}"
-        for label, case in zip(labels, cases, strict=True)
+def comparison_caveats(comparison: Comparison) -> list[Caveat]:
+    """Those of the comparison, then those of its rows; what is said of many rows once."""
+    found = list(comparison.caveats)
+    found += [caveat for case in comparison.cases for caveat in case.caveats]
+    found += [caveat for row in comparison.timed for caveat in row.caveats]
+    return [caveat for i, caveat in enumerate(found) if caveat not in found[:i]]
+
+
+def _all_verdict_lines(comparison: Comparison) -> list[str]:
+    """A sentence a case and metric, time under instructions, numbers below each other."""
+    rows = [
+        (name if i == 0 else "", row)
+        for name in comparison.names
+        for i, row in enumerate(comparison.rows(name))
     ]
+    labels = [f"{name}{calls_note(name)}:" if name else "" for name, _ in rows]
+    values = [_values(row) for _, row in rows]
+    name = max(map(len, labels))
+    number = max(len(value) for pair in values for value in pair)
+    return [
+        f"{label:<{name}} {old:>{number}} -> {new:>{number}} {_said(row)}"
+        for label, (old, new), (_, row) in zip(labels, values, rows, strict=True)
+    ]
+
+
+def _values(row: CaseComparison | TimedComparison) -> tuple[str, str]:
+    if isinstance(row, CaseComparison):
+        return str(row.old), str(row.new)
+    return timed_values(row)
+
+
+def _said(row: CaseComparison | TimedComparison) -> str:
+    if isinstance(row, CaseComparison):
+        return f"kernel instructions {_change(row)}"
+    floor = f"; floor {share(row.floor, percent_digits(row))}" if row.floor is not None else ""
+    return f"{timed_unit(row)} ({timed_change(row)}{floor}) {timed_verdict(row)}"
 
 
 def _change(case: CaseComparison) -> str:

@@ -23,6 +23,13 @@ _QEMU_OVERHEAD_MIB = 4096
 # No file QEMU writes (the trace) may grow beyond this.
 _FILE_LIMIT_MIB = 1024
 
+# The guest has a serial port and nothing else, and QEMU may do little.
+ALONE = (
+    *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+    *("-nic", "none", "-monitor", "none", "-serial", "stdio"),
+    *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),
+)
+
 
 def machine_argv(
     emulator: Emulator,
@@ -33,24 +40,34 @@ def machine_argv(
     file_limit: int = _FILE_LIMIT_MIB,
 ) -> list[str]:
     """The command up to what is booted: `memory` and `file_limit` in MiB."""
-    mib = 1 << 20
     return [
         # The guest must not outlive us, whatever ends us.
         *(need("setpriv", "util-linux"), "--pdeathsig", "KILL", "--"),
+        *limits(memory, file_limit),
+        *emulator.argv,
+        *("-machine", arch.machine, "-cpu", cpu),
+        *("-accel", "tcg,thread=single", "-smp", "1", "-m", f"{memory}M"),
+        *exact(seed),
+        *ALONE,
+    ]
+
+
+def limits(memory: int, file_limit: int = _FILE_LIMIT_MIB) -> list[str]:
+    """What goes before QEMU, so that it takes no more than its share."""
+    mib = 1 << 20
+    return [
         need("prlimit", "util-linux"),
         f"--as={(memory + _QEMU_OVERHEAD_MIB) * mib}",
         f"--fsize={file_limit * mib}",
         *("--core=0", "--"),
-        *emulator.argv,
-        *("-machine", arch.machine, "-cpu", cpu),
-        *("-accel", "tcg,thread=single", "-smp", "1", "-m", f"{memory}M"),
-        # Time is counted in instructions and starts at a fixed date: every run alike.
+    ]
+
+
+def exact(seed: int) -> list[str]:
+    """Time is counted in instructions and starts at a fixed date: every run alike."""
+    return [
         *("-icount", "shift=0,sleep=off", "-seed", str(seed)),
         *("-rtc", "base=2020-01-01T00:00:00,clock=vm"),
-        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-        *("-nic", "none", "-monitor", "none", "-serial", "stdio"),
-        "-sandbox",
-        "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
     ]
 
 

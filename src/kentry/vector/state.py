@@ -21,6 +21,8 @@ USES = (NONE, ONCE, EACH, AFTER)
 # A window of more calls than that would be interrupted by the timer.
 MOST_CALLS = 1000
 
+# What only time knows follows the state: timing/names.py.
+_ADDITIONS = re.compile(r"(?:\+cache=[^+]*)?(?:\+extra=[^+]*)?$")
 _STATE = re.compile(r"\+([a-z]+[0-9]*)=([^+]*)(?:\+vl=([^+]{0,9}))?$")
 _EVERY = re.compile(r"1/([1-9][0-9]{0,3})")
 
@@ -46,6 +48,7 @@ class State:
 
 def split(name: str) -> tuple[str, str, str, str | None] | None:
     """A name as (case, unit, use, length), each as it is written; None without a state."""
+    name = _ADDITIONS.sub("", name, count=1)
     match = _STATE.search(name)
     return (name[: match.start()], match[1], match[2], match[3]) if match else None
 

@@ -57,7 +57,9 @@ def _cells(lines: Sequence[str], count: int, step: int, end: int) -> list[tuple[
     cells = []
     for line in lines[: lines.index("")]:
         value = re.search(r"(?<!\S)\d+$", line[:count].ljust(count))
-        if not line[:width].strip() or not value or re.search(r"does not (apply|b)", line):
+        # In place of numbers, not behind them, where it is another architecture's.
+        failed = re.search(r"does not (apply|b)", line[:end])
+        if not line[:width].strip() or not value or failed:
             continue
         texts = [line[count:step].strip(), line[step:end].strip()]
         if line[count:end].strip() == "identical path":

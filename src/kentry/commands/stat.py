@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry stat: time, on silicon; an interval and a verdict where others print one number."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kentry.commands import measuring
+from kentry.errors import UserError
+
+if TYPE_CHECKING:
+    from kentry.targets.place import PlaceOptions
+
+NAME = "stat"
+# Behind --: two programs.
+TAKES_PROGRAM = True
+HELP = "time on silicon: ns a call, or which of two is faster, with an interval and a verdict"
+
+MOST_CALLS = 1_000_000_000
+_MOST_SECONDS = 86_400.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "target",
+        nargs="?",
+        default="local",
+        help="local (this machine), ssh:HOST, board:PLACE (labgrid) or kvm (local)",
+    )
+    measuring.add_case_argument(parser)
+    parser.epilog = "Behind --: CMD_A :: CMD_B, two programs that print a number, run by turns."
+    what = parser.add_argument_group("what is measured")
+    what.add_argument(
+        "--compare",
+        nargs=2,
+        metavar=("A", "B"),
+        action="append",
+        default=[],
+        help="two cases or states, or two kernels (kvm: specs; ssh, board: what --boot takes),"
+        " by turns; cases may be given again",
+    )
+    what.add_argument("--tails", action="store_true", help="calls one by one: p50, p99, p99.9, max")
+    what.add_argument("--calls", type=_count, metavar="N", help="of each case of --tails (1000000)")
+    what.add_argument(
+        "--working-set",
+        metavar="SIZE,...",
+        help="ns a call behind a walk over so much memory: sweep (32K to 256M), or sizes",
+    )
+    how = parser.add_argument_group("how long, how sure")
+    how.add_argument(
+        "--seconds",
+        type=_seconds,
+        metavar="S",
+        help="of measuring (8; --compare: 30, and it ends before where it can)",
+    )
+    how.add_argument("--groups", type=_count, metavar="N", help="so many instead of seconds")
+    how.add_argument(
+        "--fixed", action="store_true", help="decide once, at the end, not at planned looks"
+    )
+    how.add_argument(
+        "--threshold",
+        type=_percent,
+        metavar="PERCENT",
+        help="a change up to this is none (0.25)",
+    )
+    how.add_argument("--cpu", type=_cpu, metavar="N", help="the cpu to measure on")
+    how.add_argument(
+        "--no-preflight", action="store_true", help="do not look at the machine for a second"
+    )
+    how.add_argument("--number", metavar="REGEX", help="which number a program's output means")
+    how.add_argument(
+        "--higher-is-better", action="store_true", help="of a program's number: a rate, not a time"
+    )
+    _add_target_arguments(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="keep the recording")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+
+
+def _add_target_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("targets")
+    group.add_argument("--kernel", metavar="SPEC", help="what the kvm guest boots")
+    group.add_argument(
+        "--accel",
+        choices=("kvm", "tcg", "icount"),
+        default="kvm",
+        help="of the kvm guest; tcg and icount try it under emulation, where time means little",
+    )
+    group.add_argument("--arch", metavar="A", help="of an emulated guest")
+    group.add_argument(
+        "--boot",
+        default="kexec",
+        metavar="HOW",
+        help="how --compare switches kernels on ssh and boards: kexec, or a command with {}",
+    )
+    group.add_argument(
+        "--rounds", type=_count, metavar="N", help="of four boots each, at most (12)"
+    )
+    group.add_argument("--board-env", type=Path, metavar="FILE", help="labgrid's ($LG_ENV)")
+    group.add_argument(
+        "--ssh-option", action="append", default=[], metavar="OPTION", help="as ssh's own -o"
+    )
+    group.add_argument("--boot-timeout", type=_seconds, default=300.0, metavar="S")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= _MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text} is not a time in seconds")
+    return value
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 100:
+        raise argparse.ArgumentTypeError(f"{text} is not a share in per cent")
+    return value / 100
+
+
+def _count(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if not 1 <= value <= MOST_CALLS:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {MOST_CALLS}")
+    return value
+
+
+def _cpu(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 8192:
+        raise argparse.ArgumentTypeError(f"{text} is no cpu's number")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures, and prints."""
+    from kentry.commands.stat_modes import mode_of
+    from kentry.targets.place import open_place
+
+    _check(args)
+    args.of_kernels = names_kernels(args)
+    if args.output:
+        measuring.check_writable(args.output)
+    with open_place(args.target, place_options(args)) as place:
+        return mode_of(args)(place, args)
+
+
+def _check(args: argparse.Namespace) -> None:
+    kinds = [bool(args.compare), args.tails, args.working_set is not None, bool(args.behind)]
+    if sum(kinds) > 1:
+        raise UserError(
+            "--compare, --tails, --working-set and a program behind -- are different questions.",
+            "Ask one of them.",
+        )
+    if args.number is not None:
+        try:
+            re.compile(args.number)
+        except re.error as err:
+            raise UserError(
+                f"--number {args.number} is no regular expression: {err}.",
+                r"Write it like --number 'total: ([0-9.]+)'.",
+            ) from err
+    if args.compare and measuring.chosen_cases(args) and not names_kernels(args):
+        raise UserError(
+            "--compare names its cases itself.", "Leave --case out, or compare two kernels."
+        )
+
+
+def names_kernels(args: argparse.Namespace) -> bool:
+    """Whether --compare is of kernels: specs, or what a place is told to boot."""
+    if not args.compare:
+        return False
+    a, b = args.compare[0]
+    if args.target.startswith("kvm"):
+        return all(map(measuring.is_spec, (a, b)))
+    return bool(re.match(r"(/|\d+\.\d+)", a) and re.match(r"(/|\d+\.\d+)", b)) or (
+        args.boot != "kexec" or (args.target.startswith("board:") and not _are_cases(a, b))
+    )
+
+
+def _are_cases(*words: str) -> bool:
+    from kentry.arch import host_arch
+    from kentry.timing.names import choose_timed
+
+    try:
+        choose_timed(host_arch(), words)
+    except UserError:
+        return False
+    return True
+
+
+def place_options(args: argparse.Namespace) -> PlaceOptions:
+    """The target's arguments."""
+    from kentry.targets.place import PlaceOptions
+
+    return PlaceOptions(
+        ssh_options=tuple(word for option in args.ssh_option for word in ("-o", option)),
+        boot_timeout=args.boot_timeout,
+        switch=args.boot,
+        accelerator=args.accel,
+        arch=args.arch or "",
+        kernel=args.kernel or "",
+        board_env=args.board_env,
+    )

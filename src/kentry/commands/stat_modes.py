@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `kentry stat` can be asked: a table, tails, a sweep, two cases, two kernels, two programs.
+
+Each looks at the machine, has it measured, keeps the samples however that ends, and prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from kentry import preflight
+from kentry.cache import cache_dir
+from kentry.caveats import Caveat
+from kentry.commands import measuring
+from kentry.compare import compare
+from kentry.compare import to_json as comparison_json
+from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, KentryError
+from kentry.progress import Update, progress
+from kentry.recording import NoisyMetric, Recording, TimedProcess, dump, to_json, write_recording
+from kentry.report import stat as report
+from kentry.report.text import comparison_text
+from kentry.stats.exact import UNDECIDED
+from kentry.stats.noisy import CONFIDENCE, THRESHOLD
+from kentry.targets.place import Place
+from kentry.timing import boots, comparing, programs, sweep, tails
+from kentry.timing.analysis import NS, metric, metrics_of
+from kentry.timing.identity import Session, kernel_of, recording_of
+from kentry.timing.names import choose_timed
+from kentry.timing.output import Output
+from kentry.timing.sampling import Sampler, Settings
+
+# Of a table, when nothing is said; of a comparison, at most.
+SECONDS, COMPARE_SECONDS = 8.0, 30.0
+TAIL_CALLS = 1_000_000
+# Groups in each boot of a kernel, and rounds of boots at most.
+BOOT_GROUPS, ROUNDS = 20, 12
+# Of a sweep, beside the pilot's: one takes more than a second.
+SWEEP_GROUPS = 4
+
+_NO_FACTS = preflight.Facts()
+
+
+# --- before and after -----------------------------------------------------------
+
+
+def look(place: Place, args: argparse.Namespace) -> tuple[Session, Settings]:
+    """What the machine says of itself, and the cpu to measure on."""
+    if args.no_preflight:
+        return Session(place, _NO_FACTS), Settings(cpu=-1 if args.cpu is None else args.cpu)
+    with progress(f"looking at {place.name}"):
+        facts = preflight.gather(place, args.cpu)
+    cpu = args.cpu if args.cpu is not None else facts.cpu
+    return Session(place, facts, tuple(preflight.check(facts))), Settings(
+        cpu=-1 if cpu is None else cpu
+    )
+
+
+@contextlib.contextmanager
+def keeping(
+    args: argparse.Namespace, session: Session, so_far: Callable[[], Recording]
+) -> Iterator[None]:
+    """Where the block ends early, what was measured is written before the error goes on."""
+    try:
+        yield
+    except (KentryError, KeyboardInterrupt) as err:
+        kept = _keep(args, session, so_far)
+        if kept and isinstance(err, KentryError):
+            err.remedy = f"{err.remedy} What was measured before it is in {kept}.".strip()
+        elif kept:
+            print(f"kentry: what was measured is in {kept}", file=sys.stderr)
+        raise
+
+
+def _keep(
+    args: argparse.Namespace, session: Session, so_far: Callable[[], Recording]
+) -> Path | None:
+    recording = so_far()
+    if not recording.cases:
+        return None
+    file: Path = args.output or cache_dir("stat") / f"{session.name}.json"
+    with contextlib.suppress(OSError):
+        write_recording(recording, file)
+        return file
+    return None
+
+
+def finish(args: argparse.Namespace, recording: Recording, text: str) -> None:
+    """Writes and prints a recording."""
+    if args.output:
+        write_recording(recording, args.output)
+    sys.stdout.write(dump(to_json(recording)) if args.json else text)
+
+
+def _recording(
+    session: Session,
+    output: Output,
+    cases: Mapping[str, Mapping[str, NoisyMetric]],
+    options: Mapping[str, int],
+    caveats: list[Caveat] | None = None,
+) -> Recording:
+    kernel = kernel_of(output, session.place.arch.name, session.facts)
+    found = {name: metrics for name, metrics in cases.items() if metrics}
+    return recording_of(session, kernel, found, options, [*_said(output), *(caveats or [])])
+
+
+def _said(output: Output) -> list[Caveat]:
+    """What the probe found that a reader must know."""
+    found = []
+    counters = output.machine.get("counters", "")
+    if counters.startswith("none"):
+        found.append(_no_counters(counters.partition(":")[2]))
+    elif counters and "kernel-cycles" not in counters:
+        text = f"of the cpu's counters this task may have {counters} only: see perf_event_paranoid"
+        found.append({"kind": "no-counters", "text": text})
+    if output.multiplexed:
+        names = ", ".join(sorted(output.multiplexed))
+        found.append(
+            {"kind": "multiplexed", "text": f"more counters than the cpu has: {names} left out"}
+        )
+    if output.lost:
+        text = f"{output.lost} groups were dropped, the clock jumped: {output.jumps[0]}"
+        found.append({"kind": "clock-jumped", "text": text})
+    if output.machine.get("clock") == "syscall":
+        text = "the vDSO has no clock here: each reading of it is a system call"
+        found.append({"kind": "slow-clock", "text": text})
+    if output.machine.get("cpus") == "1":
+        text = "one cpu only: whatever else runs, runs in between"
+        found.append({"kind": "one-cpu", "text": text})
+    return found
+
+
+# errno: EPERM, EACCES; all others say that there is no counter.
+_DENIED = ("-1", "-13")
+
+
+def _no_counters(errno: str) -> Caveat:
+    if errno in _DENIED:
+        text = (
+            "no cycles, instructions or branches: perf_event_open is not permitted;"
+            " sysctl kernel.perf_event_paranoid=1 lets it count"
+        )
+    else:
+        text = (
+            "no cycles, instructions or branches: this machine's cpu shows no counters"
+            " (most virtual machines); kentry record counts instructions without any"
+        )
+    return {"kind": "no-counters", "text": text}
+
+
+# --- a table --------------------------------------------------------------------
+
+
+def table(place: Place, args: argparse.Namespace) -> int:
+    """ns a call of each case."""
+    session, settings = look(place, args)
+    names = choose_timed(place.arch, measuring.chosen_cases(args))
+    output = Output()
+
+    def so_far() -> Recording:
+        boots_of_runs = _boots_of_runs(place, output)
+        cases = {name: metrics_of(output, name, boots_of_runs) for name in names}
+        return _recording(
+            session, output, cases, {"turns": settings.turns, "blocks": settings.blocks}
+        )
+
+    with keeping(args, session, so_far), progress(f"timing {len(names)} cases") as update:
+        _sample(Sampler(place, [*names, *names], settings, output), args, update)
+    recording = so_far()
+    text = report.stat_text(recording, session.findings, output.absent, every=args.verbose)
+    finish(args, recording, text)
+    return EXIT_DONE
+
+
+def _boots_of_runs(place: Place, output: Output) -> list[int]:
+    """The boot that each run of the probe was in: a guest boots for each."""
+    return list(range(output.run + 1)) if place.kind == "kvm" else []
+
+
+def _sample(
+    sampler: Sampler,
+    args: argparse.Namespace,
+    update: Update,
+    least: int = comparing.LEAST_GROUPS,
+) -> None:
+    """For as long as was asked, or so many groups; `least` are needed for an interval."""
+    if args.groups:
+        sampler.run(args.groups, _told(update, args.groups))
+        return
+    sampler.pilot()
+    groups = max(least, int((args.seconds or SECONDS) / sampler.seconds_a_group))
+    sampler.run(groups, _told(update, groups))
+
+
+def _told(update: Update, groups: int) -> Callable[[int], None]:
+    return lambda done: update(min(1.0, done / groups), f"{done} of {groups} groups")
+
+
+# --- a sweep over the working set --------------------------------------------------
+
+
+def working_sets(place: Place, args: argparse.Namespace) -> int:
+    """The curve of one case."""
+    sizes = sweep.sizes_of(args.working_set)
+    session, settings = look(place, args)
+    case = choose_timed(place.arch, measuring.chosen_cases(args) or ["getppid"])[0]
+    names = sweep.names_of(case, sizes)
+    output = Output()
+
+    def so_far() -> Recording:
+        cases = {name: metrics_of(output, name) for name in names}
+        return _recording(session, output, cases, {"sizes": len(sizes)})
+
+    with keeping(args, session, so_far), progress(f"timing {case} among working sets") as update:
+        _sample(
+            Sampler(place, names, sweep.settings_of(settings), output), args, update, SWEEP_GROUPS
+        )
+    recording = so_far()
+    finish(args, recording, report.sweep_text(recording, session.findings, every=args.verbose))
+    return EXIT_DONE
+
+
+# --- tails ------------------------------------------------------------------------
+
+
+def percentiles(place: Place, args: argparse.Namespace) -> int:
+    """Calls one by one."""
+    session, settings = look(place, args)
+    names = choose_timed(
+        place.arch, measuring.chosen_cases(args) or ["getppid", "getpid", "invalid"]
+    )
+    output = Output()
+    calls = args.calls or TAIL_CALLS
+    with progress(f"timing {calls} calls of {', '.join(names)} one by one"):
+        found = tails.time_tails(place, names, calls, settings.cpu, output)
+    cases = {tail.name: tail.metrics for tail in found}
+    recording = _recording(session, output, cases, {"calls": calls})
+    text = report.tails_text(recording, found, session.findings, every=args.verbose)
+    finish(args, recording, text)
+    return EXIT_DONE
+
+
+# --- two cases ----------------------------------------------------------------------
+
+
+def plan_of(args: argparse.Namespace) -> comparing.Plan:
+    """When a comparison ends."""
+    return comparing.Plan(
+        args.seconds or COMPARE_SECONDS,
+        args.threshold or THRESHOLD,
+        sequential=not args.fixed,
+        groups=args.groups,
+    )
+
+
+def cases(place: Place, args: argparse.Namespace) -> int:
+    """Pairs of cases by turns."""
+    session, settings = look(place, args)
+    pairs = [
+        comparing.Pair(*(choose_timed(place.arch, [word])[0] for word in words))
+        for words in args.compare
+    ]
+    output = Output()
+    slots = [name for pair in pairs for name in pair.slots]
+
+    def so_far() -> Recording:
+        names = dict.fromkeys(slots)
+        return _recording(session, output, {name: metrics_of(output, name) for name in names}, {})
+
+    title = ", ".join(pair.name for pair in pairs)
+    plan = plan_of(args)
+    with keeping(args, session, so_far), progress(title) as update:
+        sampler = Sampler(place, slots, settings, output, all_of_them=True)
+        result = comparing.compare_cases(sampler, pairs, plan, update)
+    recording = replace(so_far(), options=result.options)
+    if args.output:
+        write_recording(recording, args.output)
+    _print_cases(args, session, recording, result, plan)
+    decided = all(row.found and row.found.verdict != UNDECIDED for row in result.rows)
+    return EXIT_DONE if decided else EXIT_UNDECIDED
+
+
+def _print_cases(
+    args: argparse.Namespace,
+    session: Session,
+    recording: Recording,
+    result: comparing.Result,
+    plan: comparing.Plan,
+) -> None:
+    rows, lines = [], report.head_lines(recording)
+    for row in result.rows:
+        assert row.found
+        values = (row.old[NS].value, row.new[NS].value)
+        rows.append(report.comparison_row(row.pair.name, NS, "ns", row.found, values))
+        shown = report.values_text(row.found, *values)
+        lines += [
+            "",
+            *report.comparison_lines(row.pair.name, row.found, shown, "ns", plan.confidence),
+        ]
+    if args.json:
+        sys.stdout.write(dump(report.comparison_document(recording, recording, rows)))
+        return
+    lines += ["", _ended(result.look.number, result.looks, result.groups, result.planned)]
+    lines += report.notes(recording, session.findings, every=args.verbose)
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _ended(look_number: int, looks: int, groups: int, planned: int) -> str:
+    if looks == 1:
+        return f"Decided once, after the {planned} groups that were planned."
+    return (
+        f"Ended at look {look_number} of {looks} that were planned, after {groups} of at most"
+        f" {planned} groups."
+    )
+
+
+# --- two kernels ----------------------------------------------------------------------
+
+
+def kernels(place: Place, args: argparse.Namespace) -> int:
+    """Two kernels by turns, a boot each."""
+    session = Session(place, _NO_FACTS)
+    sides = tuple(boots.Side(kernel) for kernel in args.compare[0])
+    assert len(sides) == 2
+    names = choose_timed(place.arch, measuring.chosen_cases(args) or ["getppid", "getpid", "read"])
+    settings = Settings(cpu=-1 if args.cpu is None else args.cpu)
+    rounds = boots.Boots(names, args.groups or BOOT_GROUPS, args.rounds or ROUNDS, settings)
+    plan = replace(plan_of(args), groups=None)
+
+    def side(number: int, options: Mapping[str, int]) -> Recording:
+        one = sides[number]
+        found = {name: one.metrics(name) for name in names}
+        recording = _recording(session, one.output, found, options)
+        recording.kernel["spec"] = one.kernel
+        return recording
+
+    with (
+        keeping(args, session, lambda: side(0, {})),
+        progress(f"{sides[0].kernel} and {sides[1].kernel} by turns") as update,
+    ):
+        result = boots.compare_kernels(place, (sides[0], sides[1]), rounds, plan, update)
+    both = [side(number, result.options) for number in range(2)]
+    if args.output:
+        for recording, word in zip(both, ("old", "new"), strict=True):
+            file = args.output.with_suffix(f".{word}{args.output.suffix or '.json'}")
+            write_recording(recording, file)
+    comparison = compare(both[0], both[1], threshold=plan.threshold)
+    sys.stdout.write(
+        dump(comparison_json(comparison)) if args.json else comparison_text(comparison)
+    )
+    undecided = any(row.verdict == UNDECIDED for row in comparison.timed)
+    return EXIT_UNDECIDED if undecided else EXIT_DONE
+
+
+# --- two programs ----------------------------------------------------------------------
+
+
+def two_programs(place: Place, args: argparse.Namespace) -> int:
+    """A user's own programs by turns."""
+    old, new = programs.parse_programs(args.behind)
+    session, _ = look(place, args)
+    pattern = re.compile(args.number) if args.number else None
+    wanted = programs.Programs(old, new, pattern, args.higher_is_better)
+    runs = programs.Runs()
+
+    def so_far() -> Recording:
+        return _recording(session, Output(), _program_metrics(runs), {})
+
+    with keeping(args, session, so_far), progress("running two programs by turns") as update:
+        result = programs.compare_programs(place, wanted, plan_of(args), runs, update)
+    recording = so_far()
+    if args.output:
+        write_recording(recording, args.output)
+    _print_programs(args, session, recording, wanted, result)
+    return EXIT_UNDECIDED if result.found.verdict == UNDECIDED else EXIT_DONE
+
+
+def _program_metrics(runs: programs.Runs) -> dict[str, dict[str, NoisyMetric]]:
+    """Every number printed: a group a round; those of a round under way, too."""
+    sides: dict[str, list[TimedProcess]] = {"A": [], "B": []}
+    for number, values in enumerate(runs.rounds):
+        for name, of_side in zip(sides, values, strict=True):
+            for slot, value in enumerate(of_side):
+                sides[name].append(TimedProcess(0, 0, number, slot, 1, (value,)))
+    for slot, (name, value) in enumerate(runs.started):
+        sides[name.upper()].append(TimedProcess(0, 0, len(runs.rounds), slot, 1, (value,)))
+    return {
+        name: {"value": metric(processes, "value", "mean of runs")}
+        for name, processes in sides.items()
+        if processes
+    }
+
+
+def _print_programs(
+    args: argparse.Namespace,
+    session: Session,
+    recording: Recording,
+    wanted: programs.Programs,
+    result: programs.Result,
+) -> None:
+    from kentry.run import command_line
+
+    values = tuple(case.noisy["value"].value for case in recording.cases)
+    row = report.comparison_row("A -> B", "value", "value", result.found, (values[0], values[1]))
+    if args.json:
+        sys.stdout.write(dump(report.comparison_document(recording, recording, [row])))
+        return
+    shown = report.values_text(result.found, values[0], values[1])
+    lines = [f"A: {command_line(wanted.old)}", f"B: {command_line(wanted.new)}", ""]
+    lines += report.comparison_lines("A -> B", result.found, shown, "as printed", CONFIDENCE)
+    lines += report.notes(recording, session.findings, every=args.verbose)
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def mode_of(args: argparse.Namespace) -> Callable[[Place, argparse.Namespace], int]:
+    """Which of them was asked for."""
+    if args.behind:
+        return two_programs
+    if args.compare:
+        return kernels if args.of_kernels else cases
+    if args.tails:
+        return percentiles
+    return working_sets if args.working_set is not None else table

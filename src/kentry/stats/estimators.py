@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Many noisy numbers to one: blocks to a process's value, values to a mean and its standard error.
+
+What disturbs a loop on a cpu only ever adds time, so a low quantile of a process's blocks is
+nearer to the path's cost than their mean; what differs from process to process (placement in
+memory, which pages) has two sides, so processes are averaged, without the outermost ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+# The quantile of a turn's blocks that stands for the turn.
+PATH_QUANTILE = 0.10
+# The share of turns left out on each side when a process's turns are averaged.
+TURN_TRIM = 0.25
+# The share of processes or groups left out on each side: Yuen's and Wilcox's usual 20 %.
+TRIM = 0.20
+
+
+# Fewer than so many are averaged without leaving any out: too little would be left for an interval.
+LEAST_TRIMMED = 10
+
+
+class Mean(NamedTuple):
+    """A trimmed mean with its standard error; arrays where several were made at once."""
+
+    value: Array
+    error: Array  # the standard error of `value`, in its unit
+    freedom: float  # degrees of freedom of `error`
+
+
+def trimmed_mean(values: npt.ArrayLike, trim: float = TRIM) -> Array:
+    """The mean along the last axis without the `trim` (0 to below 0.5) outermost of each side."""
+    ordered = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
+    cut = _cut(ordered.shape[-1], trim)
+    kept: Array = ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
+    return kept
+
+
+def trimmed(values: npt.ArrayLike, trim: float = TRIM) -> Mean:
+    """Trimmed means along the last axis, with standard errors after Yuen (1974).
+
+    The error comes from the Winsorised values (those left out are pulled in to the outermost kept
+    ones), so an outlier that the mean leaves out does not widen the interval either.  Both sides
+    are pulled in to the farther of the two: values that stand in few heaps otherwise look narrower
+    than they are whenever one side by chance has fewer outer ones than are left out.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
+    count = ordered.shape[-1]
+    if count < 2:
+        raise ValueError("fewer than two values have no spread")
+    cut = _cut(count, trim) if count >= LEAST_TRIMMED else 0
+    kept = count - 2 * cut
+    # Differences from one of the values: equal ones have a spread of exactly nothing.
+    middle = ordered[..., count // 2, None]
+    inner = ordered[..., cut : count - cut] - middle
+    mean = inner.mean(axis=-1)
+    outermost = np.maximum(mean - inner[..., 0], inner[..., -1] - mean)
+    squares = ((inner - mean[..., None]) ** 2).sum(axis=-1) + 2 * cut * outermost**2
+    return Mean(mean + middle[..., 0], np.sqrt(squares / (kept * (kept - 1))), kept - 1)
+
+
+def trimmed_in_order(values: npt.ArrayLike) -> Mean:
+    """Like `trimmed`, for values in the order in which they were measured, one row or several.
+
+    What disturbs several groups in a row makes them worth fewer than they are: the error grows by
+    the root of that, and the degrees of freedom shrink with it.
+    """
+    rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    mean = trimmed(values)
+    times = inflation(rows)
+    freedom = max(mean.freedom / times, min(mean.freedom, 2.0))
+    return Mean(mean.value, mean.error * np.sqrt(times), freedom)
+
+
+def inflation(rows: Array) -> float:
+    """How many times as large a mean's variance is as if values had nothing to do with their order.
+
+    1 + 2 (r1 + r2 + ...), autocorrelations averaged over the rows, up to the first that is not
+    above what chance makes of independent values.  1 for fewer than LEAST_TRIMMED values.
+    """
+    count = rows.shape[1]
+    if count < LEAST_TRIMMED:
+        return 1.0
+    ordered = np.sort(rows, axis=1)
+    cut = _cut(count, TRIM)
+    held = np.clip(rows, ordered[:, cut, None], ordered[:, count - cut - 1, None])
+    held = held - held.mean(axis=1, keepdims=True)
+    variance = (held**2).sum(axis=1)
+    held, variance = held[variance > 0], variance[variance > 0]
+    chance = 1 / np.sqrt(max(len(held), 1) * count)
+    total = 1.0
+    for lag in range(1, count // 4 + 1 if len(held) else 0):
+        # + 1 / count: a mean taken from the same values pulls them below 0 by that.
+        alike = float(((held[:, lag:] * held[:, :-lag]).sum(axis=1) / variance).mean()) + 1 / count
+        if alike <= chance:
+            break
+        total += 2 * alike
+    return total
+
+
+def process_value(
+    values: Sequence[float] | Array,
+    blocks: int,
+    *,
+    quantile: float = PATH_QUANTILE,
+    trim: float = TURN_TRIM,
+) -> float:
+    """One process's blocks (any unit, a number a block) to one number in the same unit.
+
+    `blocks` is how many blocks a turn has; the turns follow each other in `values`.  Each turn is
+    represented by the `quantile` of its blocks, the process by the trimmed mean of its turns.
+    An unfinished last turn is left out unless it is the only one.  With blocks=0 (not measured in
+    turns) it is the median of all values.
+    """
+    raw = np.asarray(values, dtype=np.float64)
+    if raw.size == 0:
+        raise ValueError("a process without values")
+    if blocks <= 0:
+        return float(np.median(raw))
+    whole = raw.size // blocks
+    turns = raw[: whole * blocks].reshape(whole, blocks) if whole else raw.reshape(1, -1)
+    return float(trimmed_mean(_low_quantile(turns, quantile), trim))
+
+
+def _low_quantile(rows: Array, quantile: float) -> Array:
+    """numpy's own quantile of each row, without its overhead: it is asked for every process."""
+    ordered = np.sort(rows, axis=1)
+    place = quantile * (rows.shape[1] - 1)
+    below = int(place)
+    above = min(below + 1, rows.shape[1] - 1)
+    low = ordered[:, below]
+    found: Array = low + (place - below) * (ordered[:, above] - low)
+    return found
+
+
+def _cut(count: int, trim: float) -> int:
+    """How many values to leave out on each side; 1e-9, so that 0.1 * 30 is 3."""
+    return int(trim * count + 1e-9)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which kernel and which machine a time belongs to: a recording's "kernel" and "target"."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kentry.caveats import Caveat
+from kentry.preflight import Facts, Finding, describe
+from kentry.recording import CaseResult, NoisyMetric, Recording
+from kentry.targets.console import gnu_build_id
+from kentry.targets.place import Place
+from kentry.timing.output import Output
+
+RUNNING = "running"
+
+# "Linux version 6.12.1 (user@host) (gcc (Debian 12.2.0) 12.2.0, GNU ld ...) #1 SMP"
+_COMPILER = re.compile(r"Linux version \S+ \([^)]*\) \((.*)\) #")
+_LINKER = re.compile(r", (?:GNU ld|LLD|Debian LLD).*$")
+
+
+@dataclass(frozen=True)
+class Session:
+    """Measured in one go, interleaved: what all recordings of it share."""
+
+    place: Place
+    facts: Facts
+    findings: tuple[Finding, ...] = ()
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """As a recording has it."""
+        return {
+            "kind": self.place.kind,
+            "emulator": "",
+            "place": self.place.name,
+            "session": self.name,
+            **describe(self.facts),
+        }
+
+    @property
+    def caveats(self) -> list[Caveat]:
+        """What preflight found, with what to do about it."""
+        return [
+            {"kind": one.kind, "text": f"{one.text} {one.remedy}".strip()} for one in self.findings
+        ]
+
+
+def kernel_of(
+    output: Output,
+    arch: str,
+    facts: Facts,
+    spec: str = RUNNING,
+    config: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A recording's "kernel", from what runs there; empty where it is not known."""
+    banner = (facts.files.get("/proc/version") or "").strip()
+    compiler = _COMPILER.match(banner)
+    return {
+        "spec": spec,
+        "arch": arch,
+        "release": output.release,
+        "build_id": gnu_build_id(output.notes),
+        "banner": banner,
+        "compiler": _LINKER.sub("", compiler[1]) if compiler else "",
+        "config_sha256": None,
+        "config": dict(config) if config is not None else None,
+        "image_sha256": None,
+        "symbols_from": "",
+        "origin": {"kind": RUNNING},
+    }
+
+
+def recording_of(
+    session: Session,
+    kernel: Mapping[str, Any],
+    cases: Mapping[str, Mapping[str, NoisyMetric]],
+    options: Mapping[str, int],
+    caveats: list[Caveat],
+) -> Recording:
+    """A recording of what was timed."""
+    return Recording(
+        kernel=dict(kernel),
+        target=session.target,
+        options=dict(options),
+        code=[],
+        cases=[
+            CaseResult(name, {}, (), (), (), noisy=dict(found)) for name, found in cases.items()
+        ],
+        caveats=[*session.caveats, *caveats],
+    )

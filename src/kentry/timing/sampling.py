@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Has the probe time cases on a place, in runs that are short enough to look in between."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kentry.errors import PlaceError, UserError
+from kentry.targets.place import Place
+from kentry.timing.output import Output
+
+# At most so many processes take turns: guest/timed.c.
+MOST_SLOTS = 64
+# A run of the probe may take so many times as long as it should, and so many seconds more.
+_PATIENCE, _PATIENCE_SECONDS = 10.0, 60.0
+# Of the first run, from which it is known how long a group takes.
+PILOT_GROUPS = 4
+# A run is about so long, seconds: what is lost with a connection, and what one placement in memory
+_RUN_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a group is timed: turns of so many blocks of about `block_ns`, on one cpu.
+
+    With these a turn is shorter than half a millisecond, so that what drifts is in all slots
+    alike, and a block longer than a hundred readings of the clock.
+    """
+
+    turns: int = 8
+    blocks: int = 8
+    block_ns: int = 50_000
+    cpu: int = -1
+    seed: int = 1
+
+    def words(self, slots: Sequence[str], groups: int, run: int) -> list[str]:
+        """The probe's arguments."""
+        return [
+            "time",
+            f"groups={groups}",
+            f"turns={self.turns}",
+            f"blocks={self.blocks}",
+            f"block_ns={self.block_ns}",
+            f"cpu={self.cpu}",
+            f"seed={self.seed + run}",
+            f"cases={','.join(slots)}",
+        ]
+
+
+@dataclass
+class Sampler:
+    """Runs groups of slots on a place; everything that was said is in `output`, however it ended.
+
+    With `all_of_them` a case that is absent ends it: slots are known by their numbers.
+    """
+
+    place: Place
+    slots: Sequence[str]
+    settings: Settings
+    output: Output
+    all_of_them: bool = False
+    seconds_a_group: float = math.inf
+
+    def __post_init__(self) -> None:
+        if len(self.slots) > MOST_SLOTS:
+            raise UserError(
+                f"{len(self.slots)} processes would take turns; {MOST_SLOTS} is the most.",
+                "Name fewer cases with --case.",
+            )
+
+    def pilot(self) -> None:
+        """The first groups; how long one takes is known after them."""
+        self.run(PILOT_GROUPS)
+
+    def run(self, groups: int, told: Callable[[int], None] = lambda done: None) -> None:
+        """So many groups more; `told` is called with how many of them are done."""
+        while groups > 0:
+            now = min(groups, self._groups_a_run())
+            self._run_once(now, told)
+            groups -= now
+
+    def run_in_one(self, groups: int) -> None:
+        """So many groups in one run of the probe: where each run is a boot."""
+        self._run_once(groups, lambda done: None)
+
+    def _groups_a_run(self) -> int:
+        if not math.isfinite(self.seconds_a_group):
+            return PILOT_GROUPS
+        return max(1, int(_RUN_SECONDS / self.seconds_a_group))
+
+    def _run_once(self, groups: int, told: Callable[[int], None]) -> None:
+        output = self.output
+        output.begin_run()
+        before, began = output.groups_ended, time.monotonic()
+
+        def take(line: str) -> None:
+            seen = output.groups_ended
+            output.take(line)
+            if output.groups_ended > seen:
+                told(output.groups_ended)
+
+        words = self.settings.words(self.slots, groups, output.run)
+        self.place.run_probe(words, self._timeout(groups), take)
+        ended = output.groups_ended - before
+        check(output, self.place.name, self.slots, self.settings.cpu, all_of_them=self.all_of_them)
+        if ended < groups:
+            raise PlaceError(
+                f"The probe on {self.place.name} timed {ended} of {groups} groups.",
+                "Run again with -v for its command line.",
+            )
+        self.seconds_a_group = (time.monotonic() - began) / groups
+
+    def _timeout(self, groups: int) -> float:
+        expected = groups * (self.seconds_a_group if math.isfinite(self.seconds_a_group) else 10.0)
+        return _PATIENCE * expected + _PATIENCE_SECONDS
+
+
+def check(
+    output: Output, name: str, slots: Sequence[str], cpu: int = -1, *, all_of_them: bool = False
+) -> None:
+    """PlaceError where what the probe said cannot be used; one sentence for each way.
+
+    With `all_of_them` a case that is absent is one, too: slots are known by their numbers.
+    """
+    if output.machine.get("cpu") == "-1":
+        raise PlaceError(
+            f"{name} has no cpu {cpu} that may be used: it is offline, or not allowed here.",
+            "Name another with --cpu, or see /sys/devices/system/cpu/online and taskset -p $$.",
+        )
+    for case, reason in output.failed.items():
+        raise PlaceError(
+            f"{case} cannot be timed on {name}: {reason}.", "Leave it out with --case."
+        )
+    absent = [case for case in dict.fromkeys(slots) if case in output.absent]
+    if absent and (all_of_them or len(absent) == len(set(slots))):
+        raise PlaceError(
+            f"{absent[0]} cannot be timed on {name}: {output.absent[absent[0]]}.",
+            "Name other cases.",
+        )
+    if output.lost and not output.processes:
+        raise PlaceError(
+            f"The clock of {name} cannot be used: {output.jumps[0]}.",
+            "Set its clock or resume it before, not while it measures; see"
+            " /sys/devices/system/clocksource/clocksource0/current_clocksource.",
+        )

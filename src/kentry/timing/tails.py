@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Calls timed one by one: what most take, and what one in a hundred and in a thousand does.
+
+The clock is read before and after each call; what two readings take with nothing between them,
+found by the same process in the same turns, is taken off, and said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kentry.recording import NoisyMetric, TimedProcess
+from kentry.targets.place import Place
+from kentry.timing.analysis import metric
+from kentry.timing.output import Output, Process, Samples, quantile
+from kentry.timing.sampling import check
+
+SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+# Turns a group, and groups: an interval is from group to group.
+TURNS, GROUPS = 10, 10
+_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True)
+class Tail:
+    """One case's calls, ns each, the clock's cost off; `timer` is that cost."""
+
+    name: str
+    calls: int
+    timer: int
+    metrics: dict[str, NoisyMetric]
+    longest: int
+
+
+def time_tails(
+    place: Place, names: Sequence[str], calls: int, cpu: int, output: Output
+) -> list[Tail]:
+    """So many calls of each case; PlaceError as the place has it."""
+    a_turn = max(1, calls // (TURNS * GROUPS))
+    output.begin_run()
+    words = ["tails", f"groups={GROUPS}", f"turns={TURNS}", f"calls={a_turn}", f"cpu={cpu}"]
+    place.run_probe([*words, f"cases={','.join(names)}"], _TIMEOUT, output.take)
+    check(output, place.name, names, cpu)
+    found = ((name, output.of_case(name)) for name in names)
+    return [_tail(name, pairs) for name, pairs in found if pairs]
+
+
+def _tail(name: str, pairs: Sequence[tuple[Process, Samples]]) -> Tail:
+    whole: Counter[int] = Counter()
+    empty: Counter[int] = Counter()
+    for _, samples in pairs:
+        whole.update(samples.bins)
+        empty.update(samples.empty_bins)
+    timer = quantile(empty, 0.5)
+    metrics = {
+        f"{word}_ns": metric(
+            [
+                _process(process, quantile(samples.bins, share) - timer)
+                for process, samples in pairs
+            ],
+            "ns",
+            f"mean of groups, each the {word} of its calls, {timer} ns of the clock's taken off",
+        )
+        for word, share in SHARES.items()
+    }
+    return Tail(name, whole.total(), timer, metrics, max(whole) - timer)
+
+
+def _process(process: Process, ns: int) -> TimedProcess:
+    return TimedProcess(0, 0, process.group, process.slot, 1, (ns,))

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Raw samples -> the one number of a process, of a boot, and the groups that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kentry.recording import TimedProcess
+from kentry.stats.estimators import trimmed_mean
+from kentry.stats.noisy import Group, process_value
+
+# Boots of each kernel in a round: A B B A.
+BOOTS_A_SIDE = 2
+
+
+def process_values(processes: Sequence[TimedProcess]) -> list[float]:
+    """A value a process, per call, in the samples' unit.
+
+    Of calls timed one by one (no blocks, but empties) what the clock's own reading took is off.
+    """
+    return [(process_value(one.values, one.blocks) - _empty(one)) / one.calls for one in processes]
+
+
+def _empty(one: TimedProcess) -> float:
+    return process_value(one.empties, 0) if one.empties and not one.blocks else 0.0
+
+
+def groups_of_boots(old: Sequence[TimedProcess], new: Sequence[TimedProcess]) -> list[Group]:
+    """The same from processes, whose boots are numbered through all rounds."""
+    sides = [_by_round(old), _by_round(new)]
+    return [
+        Group(number, tuple(sides[0][number]), tuple(sides[1][number]))
+        for number in sorted(sides[0])
+        if len(sides[0][number]) == len(sides[1].get(number, ())) == BOOTS_A_SIDE
+    ]
+
+
+def _by_round(processes: Sequence[TimedProcess]) -> dict[int, list[float]]:
+    boots: dict[int, list[TimedProcess]] = {}
+    for one in processes:
+        boots.setdefault(one.boot, []).append(one)
+    rounds: dict[int, list[float]] = {}
+    for boot in sorted(boots):
+        value = float(trimmed_mean(process_values(boots[boot])))
+        rounds.setdefault(boot // (2 * BOOTS_A_SIDE), []).append(value)
+    return rounds

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Places that are guests: one that labgrid boots and has a shell on, and those of kvm.py."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from types import ModuleType
+
+import pytest
+
+from kentry.arch import ARCHES, find_arch, host_arch
+from kentry.errors import FetchError, PlaceError
+from kentry.targets.place import PlaceOptions, open_place
+
+from .conftest import ROOT, skip, tell, timed
+
+pytestmark = [
+    pytest.mark.qemu,
+    # labgrid's QEMUDriver leaves the pipes to QEMU open; see closed_pipes.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+KERNEL, OLDER = "debian:6.12", "debian:6.1"
+EXAMPLE = ROOT / "examples" / "labgrid-qemu"
+FEW = ("n=3", "paths=0", "cases=getppid")
+# Slots A, B, B, A.
+TIMED = (
+    *("time", "cases=getppid,read,read,getppid"),
+    *("groups=2", "turns=2", "blocks=4", "block_ns=20000", "seed=1"),
+)
+
+
+def silent(fraction: float | None, now: str) -> None:
+    pass
+
+
+@pytest.fixture(autouse=True)
+def closed_pipes() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+def preparing() -> ModuleType:
+    """examples/labgrid-qemu/prepare.py."""
+    spec = importlib.util.spec_from_file_location("prepare", EXAMPLE / "prepare.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's environment with what it boots."""
+    folder = tmp_path_factory.mktemp("labgrid")
+    shutil.copy(EXAMPLE / "env.yaml", folder)
+    prepare = preparing()
+    for arch in ARCHES.values():
+        try:
+            prepare.prepare(arch, KERNEL, folder)
+        except FetchError as err:
+            skip(f"no board of {arch.name}: {err}")
+    return folder / "env.yaml"
+
+
+def check_few(lines: list[str], arch: str) -> None:
+    assert lines[0] == f"kentry-probe start {arch}"
+    assert re.fullmatch(r"kentry-probe release 6\.\d+\..*", lines[1])
+    assert lines[-1] == "kentry-probe end cases=1"
+
+
+def check_timed(lines: list[str]) -> dict[tuple[int, int], list[int]]:
+    """What was timed, by group and slot, in the order of turns."""
+    assert lines[-1] == "kentry-probe end groups=2"
+    times: dict[tuple[int, int], list[int]] = {}
+    for line in lines:
+        _, word, *rest = line.split()
+        if word == "t":
+            group, slot, _turn, *values = map(int, rest)
+            assert len(values) == 4
+            times.setdefault((group, slot), []).extend(values)
+    assert sorted(times) == [(group, slot) for group in range(2) for slot in range(4)]
+    assert all(len(values) == 8 for values in times.values())
+    return times
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_board_of_labgrids_runs_the_probe(arch: str, environment: Path, native: Path) -> None:
+    options = PlaceOptions(board_env=environment, probe=native / f"probe-{arch}")
+    few: list[str] = []
+    times: list[str] = []
+    with (
+        timed(f"labgrid's QEMUDriver, {KERNEL} ({arch}), the probe over its console"),
+        open_place(f"board:{arch}", options) as place,
+    ):
+        assert place.arch is find_arch(arch)
+        place.run_probe(FEW, 60, few.append)
+        place.run_probe(TIMED, 60, times.append)
+        said = place.run_command(["sh", "-c", "echo out; echo err >&2; exit 3"], 30)
+    check_few(few, arch)
+    check_timed(times)
+    assert (said.status, said.stdout, said.stderr) == (3, "out\n", "err\n")
+
+
+def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path, native: Path) -> None:
+    options = PlaceOptions(board_env=environment, probe=native / "probe-arm64")
+    releases = []
+    with (
+        timed(f"labgrid's QEMUDriver, {KERNEL}, {OLDER} and back (arm64)"),
+        open_place("board:arm64", options) as place,
+    ):
+        for kernel in (OLDER, "arm64-kernel"):
+            place.boot(kernel, silent)
+            lines: list[str] = []
+            place.run_probe(FEW, 60, lines.append)
+            check_few(lines, "arm64")
+            releases.append(lines[1].split()[-1])
+    assert releases[0].startswith("6.1.")
+    assert releases[1].startswith("6.12.")
+
+
+@pytest.mark.parametrize(
+    ("image", "words"), [("nothing", "QEMU did not start"), ("env.yaml", "did not answer in time")]
+)
+def test_a_board_that_does_not_boot_is_one_sentence(
+    environment: Path, image: str, words: str
+) -> None:
+    text = environment.read_text().replace("login_timeout: 180", "login_timeout: 3")
+    broken = environment.parent / "broken.yaml"
+    broken.write_text(text.replace("arm64-kernel: arm64-kernel", f"arm64-kernel: {image}"))
+    with (
+        pytest.raises(PlaceError, match=f"labgrid could not boot board:arm64: .*{words}"),
+        open_place("board:arm64", PlaceOptions(board_env=broken)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("accelerator", ["tcg", "icount"])
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_guest_boots_for_each_run_of_the_probe(arch: str, accelerator: str, native: Path) -> None:
+    options = PlaceOptions(
+        accelerator=accelerator, arch=arch, kernel=KERNEL, probe=native / f"probe-{arch}"
+    )
+    few: list[str] = []
+    times: list[str] = []
+    with timed(f"{KERNEL} ({arch}, {accelerator}), two boots"), open_place("kvm", options) as place:
+        try:
+            place.boot(KERNEL, silent)
+        except FetchError as err:
+            skip(f"{KERNEL} for {arch} cannot be fetched: {err}")
+        place.run_probe(FEW, 120, few.append)
+        place.run_probe(TIMED, 120, times.append)
+    check_few(few, arch)
+    check_timed(times)
+
+
+def test_time_of_instructions_is_the_same_in_every_boot(native: Path) -> None:
+    options = PlaceOptions(
+        accelerator="icount", arch="arm64", kernel=KERNEL, probe=native / "probe-arm64"
+    )
+    seen = []
+    with timed(f"{KERNEL} (arm64, icount), the same twice"), open_place("kvm", options) as place:
+        for _ in range(2):
+            lines: list[str] = []
+            place.run_probe(TIMED, 120, lines.append)
+            seen.append(check_timed(lines))
+    assert seen[0] == seen[1]
+
+
+def test_a_guest_on_the_processor_runs_or_is_refused_at_once(native: Path) -> None:
+    """Few machines that are guests themselves have a KVM that runs a kernel."""
+    arch = host_arch()
+    options = PlaceOptions(kernel=KERNEL, probe=native / f"probe-{arch.name}")
+    lines: list[str] = []
+    begun, refused = monotonic(), None
+    try:
+        with timed(f"{KERNEL} ({arch.name}, kvm)"), open_place("kvm", options) as place:
+            place.run_probe(FEW, 120, lines.append)
+    except PlaceError as err:
+        refused = err
+    if refused:
+        assert re.search("cannot run this kernel|has no KVM|may not be opened", refused.sentence)
+        assert "--accel tcg" in refused.remedy
+        assert monotonic() - begun < 30
+        tell(f"no guest under KVM: {refused.sentence}")
+    else:
+        check_few(lines, arch.name)

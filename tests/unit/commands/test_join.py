@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry join, and kentry diff of what it wrote."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from kentry.cli import main
+from kentry.commands import join
+from kentry.errors import RecordingError, UserError
+from kentry.recording import Recording, read_recording, write_recording
+from tests.builders import imported, recording, timed
+
+OLD, NEW = (0, 3), (1, 2)
+
+
+def joined(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    join.add_arguments(parser)
+    return join.run(parser.parse_args(words))
+
+
+def kept(folder: Path, name: str, what: Recording) -> str:
+    write_recording(what, folder / name)
+    return str(folder / name)
+
+
+@pytest.fixture
+def both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """Two kernels' counts and times in a file each."""
+    found = []
+    for name, instructions, ns, slots in (("old", 250, 78.4, OLD), ("new", 250, 80.0, NEW)):
+        counts = recording({"getppid": [("el0_svc", instructions)], "read": [("el0_svc", 9)]})
+        words = [
+            kept(tmp_path, f"{name}-counts.json", counts),
+            kept(tmp_path, f"{name}-times.json", timed({"getppid": ns}, slots)),
+        ]
+        output = str(tmp_path / f"{name}.json")
+        assert joined(*words, "-o", output) == 0
+        found.append(output)
+    text = "instructions, ns: getppid\ninstructions: read\n"
+    assert capsys.readouterr().out == 2 * text
+    return found[0], found[1]
+
+
+def test_both_are_in_one_file(both: tuple[str, str]) -> None:
+    case = read_recording(Path(both[0])).cases[0]
+    assert case.metrics["instructions"].value == 250
+    assert list(case.noisy) == ["ns"]
+
+
+def test_diff_shows_both(both: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", *both]) == 0
+    text = capsys.readouterr().out
+    assert " 250 kernel instructions same, identical path\n" in text
+    assert "worse, layout\n" in text
+    assert main(["diff", *both, "--json", "--case", "getppid"]) == 0
+    rows = json.loads(capsys.readouterr().out)["cases"]
+    assert [row["metric"] for row in rows] == ["instructions", "ns"]
+
+
+def test_layout_is_no_regression_but_undecided(both: tuple[str, str]) -> None:
+    assert main(["diff", *both, "--fail-on-regression"]) == 3
+    assert main(["diff", both[0], both[0], "--fail-on-regression"]) == 0
+
+
+def test_slower_is_a_regression(tmp_path: Path) -> None:
+    old = kept(tmp_path, "old.json", timed({"getppid": 78.4}, OLD))
+    new = kept(tmp_path, "new.json", timed({"getppid": 80.0}, NEW))
+    assert main(["diff", old, new, "--fail-on-regression"]) == 1
+    assert main(["diff", new, old, "--fail-on-regression"]) == 0
+    apart = kept(tmp_path, "apart.json", timed({"getppid": 80.0}, target={"session": "ff"}))
+    assert main(["diff", old, apart, "--fail-on-regression"]) == 3
+
+
+def test_an_unknown_kernel_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    counts = kept(tmp_path, "counts.json", recording({"getppid": [("f", 5)]}))
+    times = kept(tmp_path, "times.json", imported({"getppid": 80.0}))
+    assert joined(counts, times, "-o", str(tmp_path / "both.json"), "--json") == 0
+    caveats = json.loads(capsys.readouterr().out)["caveats"]
+    assert [caveat["kind"] for caveat in caveats] == ["kernel-unknown"]
+    assert joined(counts, times, "-o", str(tmp_path / "both.json")) == 0
+    assert "note: the build ID is not known of the times" in capsys.readouterr().out
+
+
+def test_two_kernels_are_one_sentence_and_nothing_is_written(tmp_path: Path) -> None:
+    counts = kept(tmp_path, "counts.json", recording({"getppid": [("f", 5)]}))
+    other = timed({"getppid": 80.0}, kernel={"build_id": "01"})
+    times = kept(tmp_path, "times.json", other)
+    with pytest.raises(UserError, match="of two kernels") as caught:
+        joined(counts, times, "-o", str(tmp_path / "both.json"))
+    assert caught.value.exit_code == 2
+    assert not (tmp_path / "both.json").exists()
+
+
+def test_what_is_no_recording_is_one_sentence(tmp_path: Path) -> None:
+    times = kept(tmp_path, "times.json", timed({"getppid": 80.0}))
+    with pytest.raises(RecordingError, match="No such file"):
+        joined(str(tmp_path / "none.json"), times, "-o", str(tmp_path / "both.json"))
+    with pytest.raises(UserError, match="does not exist"):
+        joined(times, times, "-o", str(tmp_path / "none" / "both.json"))
+
+
+def test_times_are_not_compared_with_a_kernel_to_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = kept(tmp_path, "times.json", timed({"getppid": 80.0}))
+    assert main(["diff", times, "debian:6.12"]) == 2
+    assert "has times only" in capsys.readouterr().err
+
+
+def test_imported_cases_of_any_architecture_are_chosen_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = {"getpid": 254.0, "getuid": 249.0}
+    old = kept(tmp_path, "old.json", imported(cases, "cycles", "ia64"))
+    assert main(["diff", old, old, "--case", "getp*"]) == 0
+    text = capsys.readouterr().out
+    assert "getpid: 254 -> 254 cycles" in text
+    assert "getuid" not in text
+    assert main(["diff", old, old, "--case", "read"]) == 2
+    assert "Unknown case 'read' on ia64" in capsys.readouterr().err

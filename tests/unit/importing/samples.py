@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Small outputs in each tool's form, with numbers made up for these tests."""
+
+from kentry.importing.reading import Imported, import_document
+from kentry.importing.text import document_of
+
+
+def imported(text: str, only: str = "", arch: str = "") -> Imported:
+    """Everything in a text of these tests."""
+    return import_document(document_of(text, "sample.txt"), only, arch)
+
+
+def values(text: str) -> list[tuple[int, str, str, str, str]]:
+    """Line, side, case, metric and the published number of everything in it."""
+    return [(n.line, n.side, n.case, n.metric, n.written) for n in imported(text).numbers]
+
+
+LAT_SYSCALL = """\
+Before:
+Simple syscall: 0.2000 microseconds
+Simple read: 0.3010 microseconds
+Simple write: 0.2550 microseconds
+Simple stat: 1.5000 microseconds
+Simple fstat: 0.4000 microseconds
+Simple open/close: 3.2500 microseconds
+
+After:
+Simple syscall: 0.1900 microseconds
+Simple syscall: 0.1910 microseconds
+"""
+
+UNIXBENCH = """\
+4 CPUs in system; running 1 parallel copy of tests
+
+Pipe Throughput                             1200000.5 lps   (10.0 s, 7 samples)
+System Call Overhead                        1500000.0 lps   (10.0 s, 7 samples)
+
+System Benchmarks Index Values               BASELINE       RESULT    INDEX
+Pipe Throughput                               12440.0    1200000.5    964.6
+System Call Overhead                          15000.0    1500000.0   1000.0
+"""
+
+PERF_BENCH = """\
+machine booted with nopti:
+--------------------
+
+# perf bench syscall basic
+# Running 'syscall/basic' benchmark:
+# Executed 10000000 getppid() calls
+     Total time: 1.250 [sec]
+
+       0.125000 usecs/op
+        8000000 ops/sec
+
+same machine booted with pti:
+--------------------
+
+# Running 'syscall/basic' benchmark:
+# Executed 10.000.000 getppid() calls
+     Total time: 2.500 [sec]
+
+       0,250000 usecs/op
+      4.000.000 ops/sec
+# Running 'syscall/getpgid' benchmark:
+# Executed 1,00,00,000 getpgid() calls
+     Total time: 2.500 [sec]
+
+       0.250000 usecs/op
+      40,00,000 ops/sec
+# Running 'syscall/execve' benchmark:
+# Executed 10,000 execve() calls
+     Total time: 5.000 [sec]
+
+     500.000000 usecs/op
+          2,000 ops/sec
+"""
+
+FP_PIDBENCH = """\
+Before:
+Iterations per test: 40960000
+No SVE: 40960000
+SVE VL: 256
+SVE used once: 81920000
+SVE used per syscall: 61440000
+No SVE after SVE: 40960001
+
+After:
+Iterations per test: 40960000
+No SVE: 40960000
+System does not support SVE
+"""
+
+LOOP = """\
+Without the change:
+V=1 200.0 ns/call (10000000000 ns / 50000000 iters)
+
+With the change:
+V=1 210.0 ns/call (10500000000 ns / 50000000 iters)
+
+With V=0 it got faster (100.0 -> 99.0 ns).
+    for (i = 0; i < n; i++) syscall(SYS_getppid);
+    printf("V=%d %.1f ns/call (%lu ns / %d iters)\\n", v, each, ns, n);
+"""
+
+NULL_SYSCALL = """\
+$ sudo sysctl abi.some_switch=1
+abi.some_switch = 1
+
+$ ./null_syscall --vsetvli
+vsetvli complete
+ iterations: 1000000000
+   duration: 210 seconds
+avg latency: 210.50 ns
+
+$ sudo sysctl abi.some_switch=0
+abi.some_switch = 0
+
+$ ./null_syscall --vsetvli
+vsetvli complete
+ iterations: 1000000000
+   duration: 200 seconds
+avg latency: 200.25 ns
+"""
+
+WILL_IT_SCALE = """\
+-- baseline --
+./runtest.py getppid1
+tasks,processes,processes_idle,threads,threads_idle,linear
+0,0,100,0,100,0
+1,500000,93.73,510000,93.74,510000
+2,900000,87.48,0,87.50,1020000
+
+testcase:Repeated getppid() calls
+warmup
+min:10 max:10 total:20
+min:100 max:100 total:200
+measurement
+min:100 max:100 total:300
+min:100 max:100 total:303
+average:301
+"""
+
+GRID = """\
+arm64 only. The baseline is v6.18 with the option on. (I)/(R) say which changes are significant.
+
++-----------------+--------------+---------------+---------------+
+| Benchmark       | Result Class |       variant |       variant |
+|                 |              |           one |           two |
++=================+==============+===============+===============+
+| syscall/getpid  | mean (ns)    |    (I) -9.50% |     (R) 1.50% |
+|                 | p99 (ns)     |   (I) -50.25% |         0.10% |
+|                 | p99.9 (ns)   |   (I) -51.00% |        -0.20% |
++-----------------+--------------+---------------+---------------+
+| syscall/invalid | mean (ns)    |        -0.50% |     (R) 3.25% |
++-----------------+--------------+---------------+---------------+
+"""
+
+METRICS = """\
+perf bench basic syscall, arm64:
+
+| Metric     | W/O this patch | With this patch | Change |
+| ---------- | -------------- | --------------- | ------ |
+| Total time | 2.500 [sec]    | 2.400 [sec]     | \u21934.0%  |
+| usecs/op   | 0.250000       | 0.240000        | \u21934.0%  |
+| ops/sec    | 4,000,000      | 4,166,666       | \u21914.2%  |
+"""
+
+LKP = """\
+  lkp-some1/will-it-scale/debian/x86_64-rhel/gcc-13/16/process/getppid1/performance
+
+commit:
+  111111111111 ("one")
+  222222222222 ("two")
+
+    111111111111                222222222222
+---------------- ---------------------------
+         %stddev     %change         %stddev
+             \\          |                \\
+   1000000            +1.4%    1014000 \u00b1  2%  will-it-scale.per_process_ops
+      0.04 \u00b1  7%      -7.4%       0.04        perf-stat.i.MPKI
+ 1.504e+10            +5.1%   1.58e+10        perf-stat.i.instructions
+     12.23            -0.6       11.60        perf-profile.calltrace.cycles-pp.do_syscall_64
+"""
+
+COLUMNS = """\
+"FAST" is for one entry, "SLOW" for the other.  All numbers are cycle counts.
+
+                                          getpid        getuid
+ Baseline (some tree):                  50      250     230     240
+ First patch without a blank before its:50      240     230     235
+ Second patch:                          45      240     220     235
+"""
+
+PERF_STAT = """\
+Before:
+
+ Performance counter stats for './getppid 1000000' (5 runs):
+
+       250,000,000      instructions:k            #    1.25  insn per cycle   ( +-  0.05% )
+       200,000,000      cycles:k                                              ( +-  0.50% )
+            100.25 msec task-clock                #    0.99  CPUs utilized    ( +-  0.40% )
+
+           0.10100 +- 0.00040 seconds time elapsed  ( +-  0.40% )
+"""
+
+ICOUNT = """\
+riscv64
+# ./syscall 10 getpid
+COUNT|10000000|1|lps
+
+time: 336064384105596, dur: 1000000000, count: 250000000
+time: 336065384452093, dur: 2000000000, count: 500000000
+"""
+
+ALL = {
+    "lat_syscall": LAT_SYSCALL,
+    "unixbench": UNIXBENCH,
+    "perf-bench": PERF_BENCH,
+    "fp-pidbench": FP_PIDBENCH,
+    "getppid-loop": LOOP + NULL_SYSCALL,
+    "will-it-scale": WILL_IT_SCALE,
+    "table": GRID + METRICS,
+    "lkp": LKP,
+    "columns": COLUMNS,
+    "perf-stat": PERF_STAT,
+    "icount": ICOUNT,
+    "text": "It went from 100.0 ns to 90.0 ns, which saves 10 ns.\n",
+}

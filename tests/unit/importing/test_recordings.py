@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Imported numbers as recordings: written, read, and what they lack."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from kentry.errors import UserError
+from kentry.importing.recordings import recordings, slug
+from kentry.recording import read_recording, to_json, write_recording
+from tests.unit.importing import samples
+from tests.unit.importing.samples import imported
+
+SCHEMA = Path(__file__).parents[3] / "schema" / "recording-1.schema.json"
+
+
+def test_a_side_is_a_recording() -> None:
+    found = recordings(imported(samples.LAT_SYSCALL, arch="arm64"))
+    assert list(found) == ["before", "after"]
+    after = found["after"]
+    assert after.kernel["spec"] == "import:sample.txt#After"
+    assert after.target["kind"] == "import"
+    (case,) = after.cases
+    metric = case.noisy["ns"]
+    assert (metric.value, metric.unit) == (190.5, "ns")
+    assert [one.values for one in metric.samples] == [(190.0,), (191.0,)]
+    assert metric.interval is None
+    assert metric.absent == ("interval", "kernel", "config", "interleaving")
+    (before, *_) = found["before"].cases
+    assert "repetitions" in before.noisy["ns"].absent
+    assert not case.metrics
+
+
+def test_a_percentage_is_of_its_base() -> None:
+    found = recordings(imported(samples.GRID, arch="arm64"))
+    case = found["variant-one"].case("getpid")
+    assert case is not None
+    assert case.noisy["ns-of-base"].value == 90.5
+    assert case.noisy["ns-p99-of-base"].unit == "percent"
+
+
+@pytest.mark.parametrize("name", samples.ALL)
+@pytest.mark.parametrize("arch", ["arm64", "riscv64", "ia64"])
+def test_written_and_read_again(name: str, arch: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    found = imported(samples.ALL[name], arch=arch)
+    if arch == "ia64" and any("+vec" in number.case for number in found.numbers):
+        with pytest.raises(UserError, match="has a vector state"):
+            recordings(found)
+        return
+    for recording in recordings(found).values():
+        write_recording(recording, file)
+        assert to_json(read_recording(file)) == to_json(recording)
+
+
+@pytest.mark.parametrize("name", samples.ALL)
+def test_what_is_written_is_what_the_schema_says(name: str) -> None:
+    schema = json.loads(SCHEMA.read_text())
+    for recording in recordings(imported(samples.ALL[name], arch="arm64")).values():
+        jsonschema.validate(json.loads(json.dumps(to_json(recording))), schema)
+
+
+def test_an_architecture_must_be_said() -> None:
+    with pytest.raises(UserError, match="does not say on which architecture") as caught:
+        recordings(imported(samples.LAT_SYSCALL))
+    assert "--arch" in caught.value.remedy
+
+
+def test_names_of_files() -> None:
+    assert slug("Without this patchset / V=1") == "without-this-patchset-v-1"
+    assert slug("../../etc/passwd") == "etc-passwd"
+    same = recordings(imported("A b:\nV=1 1.0 ns/call\nA-b:\nV=1 2.0 ns/call\n", arch="arm64"))
+    assert list(same) == ["a-b", "a-b-2"]

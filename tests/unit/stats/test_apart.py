@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Old and new measured apart."""
+
+import math
+
+import numpy as np
+import pytest
+
+from kentry.stats.apart import compare_unpaired
+
+
+def boots(
+    count: int, level: float = 100.0, spread: float = 1.0, seed: int = 1
+) -> list[list[float]]:
+    """Boots that differ by `spread`, each with ten processes that differ by 1."""
+    rng = np.random.default_rng(seed)
+    values = level + rng.normal(0, spread, (count, 1)) + rng.normal(0, 1, (count, 10))
+    return [[float(value) for value in boot] for boot in values]
+
+
+def test_enough_boots_a_side_decide() -> None:
+    found = compare_unpaired(boots(8), boots(8, 110, seed=2))
+    assert found.verdict == "worse"
+    assert found.interval[0] < 0.1 < found.interval[1]
+    assert found.groups == 160
+    assert compare_unpaired(boots(8), boots(8, 90, seed=2)).verdict == "better"
+    assert (
+        compare_unpaired(boots(8), boots(8, 90, seed=2), higher_is_better=True).verdict == "worse"
+    )
+
+
+def test_one_boot_a_side_shows_a_change_and_decides_nothing() -> None:
+    found = compare_unpaired(boots(1), boots(1, 200, seed=2))
+    assert found.verdict == "undecided"
+    assert found.interval[0] > 0.5
+    assert found.reason == "each measured in a boot of its own, and only one"
+
+
+def test_few_boots_a_side_show_a_change_and_decide_nothing() -> None:
+    found = compare_unpaired(boots(3), boots(8, 200, seed=2))
+    assert found.verdict == "undecided"
+    assert found.reason == "too few boots: 3 of 6"
+    assert found.more == 2
+
+
+def test_single_processes_have_no_interval() -> None:
+    found = compare_unpaired([[1.0]], [[2.0]])
+    assert found.effect == pytest.approx(1.0)
+    assert math.isnan(found.interval[0])
+    assert found.verdict == "undecided"
+
+
+def test_no_change_is_rarely_one() -> None:
+    seeds = range(0, 2000, 2)
+    found = [
+        compare_unpaired(boots(6, seed=s), boots(6, seed=s + 1), threshold=0.0001) for s in seeds
+    ]
+    assert sum(one.verdict in ("better", "worse") for one in found) <= 5
+    assert np.mean([one.interval[0] < 0 < one.interval[1] for one in found]) > 0.98
+
+
+def test_drift_from_boot_to_boot_raises_the_floor() -> None:
+    slower = [[value + 3 * at for value in boot] for at, boot in enumerate(boots(8))]
+    assert compare_unpaired(slower, boots(8, seed=2)).floor > 0.03
+
+
+def test_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError):
+        compare_unpaired([], [[1.0]])
+    with pytest.raises(ValueError):
+        compare_unpaired([[0.0, 1.0]], [[1.0, 2.0]])

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Many noisy numbers to one: against scipy's, and against what is known on paper."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kentry.stats.estimators import (
+    inflation,
+    process_value,
+    trimmed,
+    trimmed_in_order,
+    trimmed_mean,
+)
+
+RNG = np.random.default_rng(1)
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 10, 29, 30, 200])
+def test_a_trimmed_mean_is_scipys(count: int) -> None:
+    values = RNG.lognormal(size=count)
+    assert trimmed_mean(values, 0.2) == pytest.approx(stats.trim_mean(values, 0.2))
+
+
+@pytest.mark.parametrize("count", [10, 15, 41, 200])
+def test_the_error_of_symmetric_values_is_yuens(count: int) -> None:
+    half = RNG.normal(size=count // 2)
+    values = np.r_[half, -half, np.zeros(count % 2)] + 7
+    mean = trimmed(values)
+    cut = int(0.2 * count)
+    held = np.asarray(stats.mstats.winsorize(values, (cut / count, cut / count)))
+    kept = count - 2 * cut
+    expected = np.sqrt((count - 1) * held.var(ddof=1) / (kept * (kept - 1)))
+    assert mean.error == pytest.approx(expected)
+    assert mean.value == pytest.approx(7)
+    assert mean.freedom == kept - 1
+
+
+def test_few_values_are_all_averaged() -> None:
+    mean = trimmed([1.0, 2.0, 6.0])
+    assert mean.value == pytest.approx(3.0)
+    assert mean.error == pytest.approx(stats.sem([1, 2, 6]))
+    assert mean.freedom == 2
+
+
+def test_an_outlier_moves_neither_mean_nor_error() -> None:
+    values = RNG.normal(100, 1, 30)
+    values[3] = values.max()
+    far = values.copy()
+    far[3] = 1e9
+    assert trimmed(far) == trimmed(values)
+
+
+def test_equal_values_have_no_spread_at_all() -> None:
+    mean = trimmed([0.1] * 30)
+    assert mean.error == 0
+    assert mean.value == 0.1
+
+
+def test_one_value_has_no_spread_to_ask_for() -> None:
+    with pytest.raises(ValueError):
+        trimmed([1.0])
+
+
+def test_rows_are_done_at_once() -> None:
+    rows = RNG.normal(size=(4, 25))
+    assert trimmed(rows).error[2] == pytest.approx(float(trimmed(rows[2]).error))
+
+
+def test_values_whose_order_means_nothing_are_worth_what_they_are() -> None:
+    found = [inflation(RNG.normal(size=(3, 100))) for _ in range(200)]
+    assert 1 <= np.mean(found) < 1.1
+
+
+def test_values_that_hang_together_are_worth_less() -> None:
+    rows = np.repeat(RNG.normal(size=(3, 100)), 4, axis=1)
+    assert 2.5 < inflation(rows) < 5.5
+    assert trimmed_in_order(rows[0]).error > 1.5 * trimmed(rows[0]).error
+    assert trimmed_in_order(rows[0]).freedom < trimmed(rows[0]).freedom / 2
+
+
+def test_few_or_equal_values_say_nothing_of_their_order() -> None:
+    assert inflation(np.arange(9.0)[None, :]) == 1
+    assert inflation(np.ones((3, 50))) == 1
+
+
+def test_a_process_is_the_middle_of_its_turns_low_blocks() -> None:
+    turns = [[100, 101, 102, 900], [200, 201, 202, 203], [102, 103, 104, 105], [104, 900, 900, 901]]
+    lows = [np.quantile(turn, 0.1) for turn in turns]
+    blocks = [float(value) for turn in turns for value in turn]
+    assert process_value(blocks, 4) == pytest.approx(stats.trim_mean(lows, 0.25))
+    assert process_value(blocks, 4, quantile=0.0, trim=0.0) == pytest.approx((306 + 200) / 4)
+
+
+def test_an_unfinished_turn_counts_only_if_it_is_all_there_is() -> None:
+    assert process_value([5.0, 5.0, 1.0], 2) == 5
+    assert process_value([5.0], 2) == 5
+
+
+def test_without_turns_a_process_is_its_median() -> None:
+    assert process_value([3.0, 1.0, 100.0], 0) == 3
+
+
+def test_a_process_without_values_is_an_error() -> None:
+    with pytest.raises(ValueError):
+        process_value([], 8)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Verdicts of runs whose truth is known."""
+
+import math
+import time
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+
+from kentry.stats.groups import Group, compare_groups
+from kentry.stats.sequential import Sequential
+from kentry.stats.verdict import needed_groups
+
+
+def run(
+    groups: int, change: float = 0.0, noise: float = 0.01, boots: int = 1, seed: int = 1
+) -> list[Group]:
+    """A B B A with independent noise and a drift that all of a group share."""
+    rng = np.random.default_rng(seed)
+    values = np.exp(rng.normal(0, noise, (groups, 4)) + rng.normal(0, 0.1, (groups, 1))) * 300
+    values[:, 1:3] *= 1 + change
+    return [
+        Group(at * boots // groups, (row[0], row[3]), (row[1], row[2]))
+        for at, row in enumerate(values.tolist())
+    ]
+
+
+def test_a_change_is_found_with_its_size() -> None:
+    found = compare_groups(run(100, 0.02))
+    assert found.verdict == "worse"
+    assert found.interval[0] < 0.02 < found.interval[1]
+    assert found.interval[0] < found.effect < found.interval[1]
+    assert found.confidence == pytest.approx(0.99)
+    assert found.p < 1e-6
+    assert found.groups == 100
+    assert found.more is None
+    assert found.reason == ""
+
+
+def test_what_is_better_depends_on_the_unit() -> None:
+    assert compare_groups(run(100, -0.02)).verdict == "better"
+    assert compare_groups(run(100, -0.02), higher_is_better=True).verdict == "worse"
+    assert compare_groups(run(100, 0.02), higher_is_better=True).verdict == "better"
+
+
+def test_no_change_is_same_when_enough_was_measured() -> None:
+    found = compare_groups(run(400, noise=0.005))
+    assert found.verdict == "same"
+    assert max(-found.interval[0], found.interval[1], found.floor) <= found.threshold
+
+
+def test_no_change_is_undecided_when_too_little_was() -> None:
+    found = compare_groups(run(30))
+    assert found.verdict == "undecided"
+    assert found.reason.startswith("too noisy: changes below ")
+    assert found.more is not None
+    assert found.more > 2
+
+
+def test_swapping_sides_turns_the_sign() -> None:
+    groups = run(40, 0.03)
+    swapped = [Group(one.boot, one.new, one.old) for one in groups]
+    there, back = compare_groups(groups), compare_groups(swapped)
+    assert (1 + there.effect) * (1 + back.effect) == pytest.approx(1)
+    assert (1 + there.interval[0]) * (1 + back.interval[1]) == pytest.approx(1)
+    assert (there.verdict, back.verdict) == ("worse", "better")
+
+
+def test_the_unit_and_the_machines_speed_do_not_matter() -> None:
+    groups = run(40, 0.03)
+    scaled = [
+        Group(0, tuple(3e6 * v for v in one.old), tuple(3e6 * v for v in one.new)) for one in groups
+    ]
+    assert astuple(compare_groups(scaled))[0] == pytest.approx(compare_groups(groups).effect)
+
+
+def test_a_slot_that_is_slower_by_itself_raises_the_floor() -> None:
+    groups = [Group(0, (old[0] * 1.01, old[1]), new) for _, old, new in map(astuple, run(200))]
+    found = compare_groups(groups)
+    assert found.interval[1] < 0
+    assert found.floor > 0.0075
+    assert found.verdict == "undecided"
+    assert found.reason == f"identical processes may differ by {found.floor:.2%} in this run"
+
+
+def test_a_change_as_large_as_the_threshold_is_neither() -> None:
+    found = compare_groups(run(4000, 0.0025, noise=0.01))
+    assert found.verdict == "undecided"
+    assert found.reason == "about as large as the threshold of 0.25%"
+
+
+def test_a_small_sure_change_below_the_threshold_is_same() -> None:
+    assert compare_groups(run(400, 0.001, noise=0.002)).verdict == "same"
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_too_few_groups(count: int) -> None:
+    found = compare_groups(run(count, 0.5))
+    assert found.verdict == "undecided"
+    assert found.reason == f"too few groups: {count} of 6"
+    assert found.more == (6 / count if count else None)
+    assert math.isnan(found.interval[0])
+    assert found.p == 1
+
+
+def test_boots_are_the_sample_where_there_are_several() -> None:
+    assert compare_groups(run(100, 0.05, boots=5)).reason == "too few boots: 5 of 6"
+    found = compare_groups(run(120, 0.05, boots=6))
+    assert found.verdict == "worse"
+    assert found.groups == 120
+
+
+def test_an_early_look_needs_as_many_as_it_has_to_be_sure() -> None:
+    look = Sequential(0.01, 5).look(1)
+    assert compare_groups(run(20, 0.5), looks=look).reason == "too few groups: 20 of 30"
+    found = compare_groups(run(60, 0.5), looks=look)
+    assert found.verdict == "worse"
+    assert found.confidence == look.confidence
+    assert 0 < found.p < 0.01
+
+
+def test_a_look_is_wider_than_no_look() -> None:
+    groups = run(60)
+    early = compare_groups(groups, looks=Sequential(0.01, 5).look(2))
+    assert early.interval[0] < compare_groups(groups).interval[0]
+
+
+def test_equal_groups_are_the_same() -> None:
+    found = compare_groups([Group(0, (5.0, 5.0), (5.0, 5.0))] * 6)
+    assert (found.verdict, found.effect, found.floor) == ("same", 0, 0)
+    found = compare_groups([Group(0, (5.0, 5.0), (6.0, 6.0))] * 6)
+    assert found.verdict == "worse"
+    assert found.effect == pytest.approx(0.2)
+
+
+def test_one_process_a_side_has_no_null_contrast_but_its_noise() -> None:
+    rng = np.random.default_rng(6)
+    groups = [Group(0, (v,), (1.05 * w,)) for v, w in np.exp(rng.normal(0, 0.01, (60, 2))).tolist()]
+    found = compare_groups(groups)
+    assert found.verdict == "worse"
+    assert found.floor > 0
+
+
+def test_slots_need_not_be_two_a_side() -> None:
+    rng = np.random.default_rng(7)
+    rows = np.exp(rng.normal(0, 0.01, (60, 6))).tolist()
+    for split in (1, 2, 3, 4):
+        groups = [Group(0, tuple(row[:split]), tuple(row[split:])) for row in rows]
+        found = compare_groups(groups)
+        assert found.verdict == "undecided"
+        assert 0 < found.floor < 0.02
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_what_has_no_ratio_is_an_error(value: float) -> None:
+    with pytest.raises(ValueError):
+        compare_groups([Group(0, (value, 1.0), (1.0, 1.0))] * 10)
+
+
+def test_a_side_that_is_missing_is_an_error() -> None:
+    with pytest.raises(ValueError):
+        compare_groups([Group(0, (), (1.0, 1.0))] * 10)
+
+
+def test_wild_values_make_finite_numbers() -> None:
+    rng = np.random.default_rng(8)
+    rows = np.exp(rng.normal(0, 60, (40, 4))).tolist()
+    groups = [Group(0, (a, d), (b, c)) for a, b, c, d in rows]
+    found = compare_groups(groups, looks=Sequential(0.01, (0.1, 1.0)).look(1))
+    assert all(math.isfinite(end) for end in (*found.interval, found.floor, found.detectable))
+    assert found.verdict == "undecided"
+    assert found.more is None
+
+
+def test_what_a_run_could_have_found_it_finds() -> None:
+    """A run's `detectable`, put into other runs like it, is found 19 times of 20."""
+    size = float(np.median([compare_groups(run(50, seed=s)).detectable for s in range(50)]))
+    found = [compare_groups(run(50, size, seed=100 + s)).verdict for s in range(300)]
+    assert found.count("worse") / 300 == pytest.approx(0.95, abs=0.04)
+
+
+def test_as_many_more_as_are_asked_for_decide() -> None:
+    pilot = compare_groups(run(40, seed=3))
+    wanted = needed_groups(pilot, 0.005)
+    assert wanted is not None
+    found = [compare_groups(run(wanted, 0.005, seed=s)).verdict for s in range(200)]
+    assert found.count("worse") / 200 > 0.85
+
+
+def test_no_number_finds_what_is_below_the_threshold() -> None:
+    assert needed_groups(compare_groups(run(40)), 0.0025) is None
+    assert needed_groups(compare_groups(run(3)), 0.5) is None
+
+
+def test_it_is_the_same_every_time_and_quick() -> None:
+    groups = run(500, 0.001)
+    begun = time.process_time()
+    found = compare_groups(groups)
+    assert time.process_time() - begun < 0.1
+    assert found == compare_groups(groups)
