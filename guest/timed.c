@@ -521,13 +521,16 @@ static int run_group(void)
 	long parent = SYS(getpid, 0, 0, 0, 0);
 	int wrong = 0;
 
+	order_slots(order, 0);
 	for (long i = 0; i < slots_used; i++) {
-		*slots[i].go = *slots[i].is_ready = 0;
+		struct slot *slot = &slots[order[i]];
+
+		*slot->go = *slot->is_ready = 0;
 		for (long bin = 0; bin < BINS && timing->tails; bin++)
-			slots[i].bins[bin] = slots[i].empty_bins[bin] = 0;
-		slots[i].child = fork_child();
-		if (slots[i].child == 0)
-			slot_process(&slots[i], parent);
+			slot->bins[bin] = slot->empty_bins[bin] = 0;
+		slot->child = fork_child();
+		if (slot->child == 0)
+			slot_process(slot, parent);
 	}
 	for (long i = 0; i < slots_used && !wrong; i++)
 		wrong = wait_for(slots[i].is_ready, slots[i].child);

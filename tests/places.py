@@ -5,9 +5,11 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from kentry.arch import ARCHES
 from kentry.errors import PlaceError
+from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.targets.place import CommandResult, OnLine
 
@@ -51,6 +53,7 @@ class FakePlace:
     programs: Mapping[str, Callable[[Sequence[str]], CommandResult]] = field(default_factory=dict)
     counters: str = COUNTERS
     kind: str = "ssh"
+    kernel: Kernel | None = None
     name: str = "ssh:bench"
 
     def __post_init__(self) -> None:
@@ -87,6 +90,9 @@ class FakePlace:
             raise PlaceError(f"{self.name} did not boot {kernel}.", "Look at its console.")
         self.booted.append(kernel)
         self._boot_level = 1 + self.random.gauss(0, self.boot_spread)
+
+    def describe(self) -> dict[str, Any]:
+        return {}
 
     def close(self) -> None:
         """Nothing was put anywhere."""
@@ -151,7 +157,7 @@ class FakePlace:
                 continue
             yield f"o {at} {turn} {round(LOOP_NS * calls)}"
             cycles = round(ns * calls * blocks * GHZ)
-            counted = " ".join(f"{one}={cycles}" for one in self.counters.split(",") if one)
+            counted = " ".join(f"{one}={cycles + 900}-900" for one in self.counters.split(",") if one)
             if not self.counters.startswith("none"):
                 yield f"c {at} {turn} {calls * blocks} {counted}"
 

@@ -17,6 +17,7 @@ from kentry.commands import (
     annotate,
     diff,
     doctor,
+    export,
     import_,
     join,
     record,
@@ -27,7 +28,7 @@ from kentry.commands import (
 from kentry.errors import KentryError, UserError
 from kentry.progress import printable, set_quiet
 
-COMMANDS = (record, diff, series, ablate, annotate, vector, stat, import_, join, doctor)
+COMMANDS = (record, diff, series, ablate, annotate, vector, stat, import_, join, export, doctor)
 
 log = logging.getLogger("kentry")
 

@@ -7,11 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from kentry import caveats
 from kentry.caveats import Caveat
 from kentry.errors import GuestError, KernelError, TraceError
+from kentry.kernels.identity import NOTE, gnu_build_id, kernel_to_json
 from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
 from kentry.measure_vector import check_units, with_events
 from kentry.path.symbols import UNNAMED, SymbolMap
@@ -28,7 +28,6 @@ from kentry.recording import (
     Recording,
 )
 from kentry.stats import exact
-from kentry.targets.console import gnu_build_id
 from kentry.targets.target import GuestRun, Options, Target
 from kentry.targets.trace import Phase, Trace, Window
 from kentry.vector.state import state_of
@@ -42,8 +41,6 @@ _TEXT_KINDS = "TtWw"
 # KASLR moves a kernel by whole pages; bytes.
 _PAGE = 4096
 
-# What apt said when it could not see all of the archive; a caveat, not part of an origin.
-_NOTE = "note"
 
 # A kernel-half address as a branch's target; riscv's disassembler repeats it in a comment.
 _TARGET = re.compile(r"(?:-?\w+ # )?#?0x(ffff[0-9a-f]{12})\b")
@@ -72,7 +69,7 @@ def measure(kernel: Kernel, target: Target, options: Options, update: Update) ->
         update(None, "looking for vector events")
         cases, markers = with_events(cases, code, kernel)
     return Recording(
-        kernel=_describe(kernel, run),
+        kernel=kernel_to_json(kernel, run.probe.release, run.probe.notes),
         target=run.target,
         options={
             "windows": options.windows,
@@ -284,22 +281,6 @@ def _paths(recorded: Phase, value: int, trace: Trace, code: list[Instruction]) -
     return paths[:_PATHS_KEPT]
 
 
-def _describe(kernel: Kernel, run: GuestRun) -> dict[str, Any]:
-    return {
-        "spec": kernel.spec,
-        "arch": kernel.arch,
-        "release": run.probe.release or kernel.release,
-        "build_id": gnu_build_id(run.probe.notes) or kernel.build_id,
-        "banner": kernel.banner,
-        "compiler": kernel.compiler,
-        "config_sha256": kernel.config_sha256,
-        "config": _config_lines(kernel),
-        "image_sha256": kernel.image_sha256,
-        "symbols_from": kernel.symbols_from,
-        "origin": {name: text for name, text in kernel.origin.items() if name != _NOTE},
-    }
-
-
 def _caveats(
     kernel: Kernel, run: GuestRun, options: Options, code: list[Instruction]
 ) -> list[Caveat]:
@@ -307,25 +288,9 @@ def _caveats(
     found.append(caveats.randomised() if options.randomise else caveats.steady())
     if options.check:
         found.append(caveats.self_checked(run.trace.checked or 0))
-    if _NOTE in kernel.origin:
+    if NOTE in kernel.origin:
         found.append(caveats.archive_incomplete(kernel.spec))
     nameless = sum(insn.function == UNNAMED for insn in code)
     if nameless > _UNNAMED_TOLERATED * len(code):
         found.append(caveats.unnamed(nameless / len(code)))
     return found
-
-
-def _config_lines(kernel: Kernel) -> dict[str, str] | None:
-    """The options built in, CONFIG_ left off; None where the config is not known.
-
-    Modules are left out: none is loaded in the guest, and they are two thirds of a
-    distribution's config.
-    """
-    if kernel.config is None:
-        return None
-    options = {}
-    for line in kernel.config.read_text(encoding="utf-8", errors="replace").splitlines():
-        name, found, value = line.partition("=")
-        if found and name.startswith("CONFIG_") and value != "m":
-            options[name.removeprefix("CONFIG_")] = value
-    return options

@@ -90,6 +90,11 @@ def _add_target_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the kvm guest; tcg and icount try it under emulation, where time means little",
     )
     group.add_argument("--arch", metavar="A", help="of an emulated guest")
+    group.add_argument("--memory", type=_count, default=512, metavar="MIB", help="of a guest (512)")
+    group.add_argument(
+        "--emulator", default="installed", metavar="QEMU", help="of a guest, as for kentry record"
+    )
+    group.add_argument("--console", type=Path, metavar="FILE", help="keep a guest's console")
     group.add_argument(
         "--boot",
         default="kexec",
@@ -200,7 +205,18 @@ def place_options(args: argparse.Namespace) -> PlaceOptions:
     """The target's arguments."""
     from kentry.targets.place import PlaceOptions
 
+    if not 64 <= args.memory <= 65536:
+        raise UserError(
+            f"--memory {args.memory} is not between 64 and 65536 MiB.", "Try --memory 512."
+        )
+    if args.console:
+        measuring.check_writable(args.console)
+    in_guest = args.target.startswith("kvm")
     return PlaceOptions(
+        memory=args.memory,
+        emulator=args.emulator,
+        console_file=args.console,
+        pin=args.cpu if in_guest else None,
         ssh_options=tuple(word for option in args.ssh_option for word in ("-o", option)),
         boot_timeout=args.boot_timeout,
         switch=args.boot,

@@ -21,6 +21,7 @@ from kentry.commands import measuring
 from kentry.compare import compare
 from kentry.compare import to_json as comparison_json
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, KentryError
+from kentry.kernels.kernel import Kernel
 from kentry.progress import Update, progress
 from kentry.recording import NoisyMetric, Recording, TimedProcess, dump, to_json, write_recording
 from kentry.report import stat as report
@@ -102,11 +103,12 @@ def _recording(
     output: Output,
     cases: Mapping[str, Mapping[str, NoisyMetric]],
     options: Mapping[str, int],
-    caveats: list[Caveat] | None = None,
+    booted: Kernel | None = None,
 ) -> Recording:
-    kernel = kernel_of(output, session.place.arch.name, session.facts)
+    place = session.place
+    kernel = kernel_of(output, place.arch.name, session.facts, booted or place.kernel)
     found = {name: metrics for name, metrics in cases.items() if metrics}
-    return recording_of(session, kernel, found, options, [*_said(output), *(caveats or [])])
+    return recording_of(session, kernel, found, options, _said(output))
 
 
 def _said(output: Output) -> list[Caveat]:
@@ -267,6 +269,7 @@ def cases(place: Place, args: argparse.Namespace) -> int:
     ]
     output = Output()
     slots = [name for pair in pairs for name in pair.slots]
+    odd_slots = [name for pair in pairs for name in pair.odd_slots]
 
     def so_far() -> Recording:
         names = dict.fromkeys(slots)
@@ -275,7 +278,7 @@ def cases(place: Place, args: argparse.Namespace) -> int:
     title = ", ".join(pair.name for pair in pairs)
     plan = plan_of(args)
     with keeping(args, session, so_far), progress(title) as update:
-        sampler = Sampler(place, slots, settings, output, all_of_them=True)
+        sampler = Sampler(place, slots, settings, output, odd_slots, all_of_them=True)
         result = comparing.compare_cases(sampler, pairs, plan, update)
     recording = replace(so_far(), options=result.options)
     if args.output:
@@ -335,7 +338,7 @@ def kernels(place: Place, args: argparse.Namespace) -> int:
     def side(number: int, options: Mapping[str, int]) -> Recording:
         one = sides[number]
         found = {name: one.metrics(name) for name in names}
-        recording = _recording(session, one.output, found, options)
+        recording = _recording(session, one.output, found, options, one.booted)
         recording.kernel["spec"] = one.kernel
         return recording
 

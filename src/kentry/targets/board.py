@@ -14,9 +14,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from kentry.arch import ARCHES, Arch, find_arch
 from kentry.errors import PlaceError, UserError
+from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.progress import Update
 from kentry.run import log
@@ -52,6 +54,7 @@ class BoardPlace:
     """One board, booted, with a folder of ours on it."""
 
     kind = "board"
+    kernel: Kernel | None = None
 
     def __init__(self, name: str, lab: Lab, options: PlaceOptions) -> None:
         self.name = name
@@ -105,6 +108,10 @@ class BoardPlace:
             how, seconds = self._options.switch, self._options.boot_timeout
             switching.boot(self, kernel, how, update, seconds, self._lab.reconnect)
         self._folder = self._printk = ""
+
+    def describe(self) -> dict[str, Any]:
+        """Nothing that preflight would not see."""
+        return {}
 
     def close(self) -> None:
         """Removes the folder, and lets labgrid have the board back."""

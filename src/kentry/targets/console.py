@@ -93,23 +93,3 @@ def explain(console: str, report: ProbeReport, ending: str) -> GuestError:
         " and --console FILE to keep the whole console.",
         "\n".join(shown) or "  | (the console stayed empty)",
     )
-
-
-def gnu_build_id(notes: bytes) -> str | None:
-    """The GNU build ID among ELF notes, as hexadecimal; None where there is none.
-
-    A note is three little-endian words (name's size, contents' size, type), the name and
-    the contents, both padded to 4 bytes; the build ID's name is "GNU", its type is 3.
-    """
-    at = 0
-    while at + 12 <= len(notes):
-        name_size, size, kind = (
-            int.from_bytes(notes[at + i : at + i + 4], "little") for i in (0, 4, 8)
-        )
-        name_at = at + 12
-        data_at = name_at + (name_size + 3 & ~3)
-        if notes[name_at : name_at + name_size] == b"GNU\0" and kind == 3:
-            found = notes[data_at : data_at + size]
-            return found.hex() if len(found) == size else None
-        at = data_at + (size + 3 & ~3)
-    return None

@@ -7,9 +7,11 @@ import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from kentry.arch import Arch, host_arch
 from kentry.errors import PlaceError
+from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.targets.place import (
     CommandResult,
@@ -28,6 +30,7 @@ class LocalPlace:
     """This machine."""
 
     kind = "local"
+    kernel: Kernel | None = None
 
     def __init__(self, name: str, arch: Arch, probe: Path) -> None:
         self.name = name
@@ -52,6 +55,10 @@ class LocalPlace:
             f"Booting {kernel} on this machine would end kentry itself.",
             "Run kentry on another machine and reach this one by ssh:HOST.",
         )
+
+    def describe(self) -> dict[str, Any]:
+        """Nothing that preflight would not see."""
+        return {}
 
     def close(self) -> None:
         """Nothing was put anywhere."""

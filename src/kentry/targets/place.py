@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from kentry.arch import Arch
 from kentry.errors import PlaceError, UserError
+from kentry.kernels.kernel import Kernel
 from kentry.native import probe_file
 from kentry.progress import Update
 from kentry.targets.console import tail
@@ -84,6 +85,10 @@ class Place(Protocol):
     def arch(self) -> Arch:
         """Its architecture."""
 
+    @property
+    def kernel(self) -> Kernel | None:
+        """What it boots, where that is a file of ours; None where it runs its own."""
+
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe with these arguments, for at most `timeout` seconds.
 
@@ -96,6 +101,9 @@ class Place(Protocol):
 
     def boot(self, kernel: str, update: Update) -> None:
         """Boots another kernel, and comes back when the probe can be run on it."""
+
+    def describe(self) -> dict[str, Any]:
+        """What a recording's "target" says of the place besides what preflight sees."""
 
     def close(self) -> None:
         """Removes what was put there."""

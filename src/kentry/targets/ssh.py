@@ -20,9 +20,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kentry.arch import ARCHES, Arch, find_arch
 from kentry.errors import PlaceError, UserError
+from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.run import log, need
 from kentry.targets import switching
@@ -217,6 +219,7 @@ class SshPlace:
     """A machine that ssh reaches."""
 
     kind = "ssh"
+    kernel: Kernel | None = None
 
     def __init__(self, name: str, connection: Connection, options: PlaceOptions) -> None:
         self.name = name
@@ -259,6 +262,10 @@ class SshPlace:
         """Boots another kernel; see switching.boot()."""
         how, timeout = self._options.switch, self._options.boot_timeout
         switching.boot(self, kernel, how, update, timeout, self._connection.hang_up)
+
+    def describe(self) -> dict[str, Any]:
+        """Nothing that preflight would not see."""
+        return {}
 
     def close(self) -> None:
         """Removes the folder there; says so where that cannot be done."""

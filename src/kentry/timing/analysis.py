@@ -24,7 +24,7 @@ COUNTED = "mean of processes, each the median of its turns"
 
 def metrics_of(output: Output, name: str, boots: Sequence[int] = ()) -> dict[str, NoisyMetric]:
     """Every metric of a case; `boots` is the boot that each run of the probe was in."""
-    pairs = output.of_case(name)
+    pairs = [pair for pair in output.of_case(name) if any(pair[1].turns)]
     if not pairs:
         return {}
     return metrics_of_pairs(pairs, boots)
@@ -40,7 +40,8 @@ def metrics_of_pairs(
     found = {NS: metric(timed, "ns", ONE_BY_ONE if one_by_one else IN_BLOCKS)}
     if not one_by_one:
         loops = [_loop(process, samples, boots) for process, samples in pairs]
-        found[LOOP] = metric(loops, "ns", IN_BLOCKS)
+        if any(one.values for one in loops):
+            found[LOOP] = metric(loops, "ns", IN_BLOCKS)
     counters = dict.fromkeys(name for _, samples in pairs for name in samples.counted)
     for counter in counters:
         counted = [_counted(process, samples, counter, boots) for process, samples in pairs]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kentry.errors import PlaceError
+from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.recording import NoisyMetric
 from kentry.stats.exact import UNDECIDED
@@ -34,6 +35,7 @@ class Side:
     kernel: str
     output: Output = field(default_factory=Output)
     boots: list[int] = field(default_factory=list)
+    booted: Kernel | None = None
 
     def metrics(self, case: str) -> dict[str, NoisyMetric]:
         """Of all its boots."""
@@ -108,6 +110,7 @@ def _round(
     for turn, side in enumerate(turns):
         update(None, side.kernel)
         place.boot(side.kernel, update)
+        side.booted = place.kernel
         side.boots.append(number * len(turns) + turn)
         _measure(place, side, boots)
 

@@ -30,9 +30,9 @@ from kentry.timing.output import Output, Process, Samples
 from kentry.timing.sampling import PILOT_GROUPS, Sampler
 from kentry.timing.values import process_values
 
-# Which slots of its four are A's.
-OLD_SLOTS, NEW_SLOTS = (0, 3), (1, 2)
+# A pair's slots: A B B A in one run of the probe, B A A B in the next.
 SLOTS = 4
+_OUTER, _INNER = (0, 3), (1, 2)
 LEAST_GROUPS = 20
 
 
@@ -45,8 +45,13 @@ class Pair:
 
     @property
     def slots(self) -> list[str]:
-        """In the order of the probe's slots."""
+        """In the order of the probe's slots, in even runs of it."""
         return [self.old, self.new, self.new, self.old]
+
+    @property
+    def odd_slots(self) -> list[str]:
+        """The same in odd runs."""
+        return [self.new, self.old, self.old, self.new]
 
     @property
     def name(self) -> str:
@@ -100,7 +105,7 @@ def compare_cases(sampler: Sampler, pairs: Sequence[Pair], plan: Plan, update: U
     """Measures until every row is decided at a planned look, or the plan is at its end."""
     looks = plan.looks()
     sampler.pilot()
-    planned = plan.groups or max(LEAST_GROUPS, int(plan.seconds / sampler.seconds_a_group))
+    planned = max(LEAST_GROUPS, plan.groups or int(plan.seconds / sampler.seconds_a_group))
     done = PILOT_GROUPS
     for look in looks:
         wanted = max(LEAST_GROUPS, round(planned * look.fraction))
@@ -125,8 +130,8 @@ def judged(output: Output, pairs: Sequence[Pair], plan: Plan, look: Look) -> lis
 
 
 def _row(output: Output, number: int, pair: Pair, plan: Plan, look: Look) -> Row:
-    old = _of_slots(output, number, OLD_SLOTS)
-    new = _of_slots(output, number, NEW_SLOTS)
+    old = _of_side(output, number, pair.old, _OUTER, _INNER)
+    new = _of_side(output, number, pair.new, _INNER, _OUTER)
     if not old or not new:
         reason = next(iter(output.absent.items()), (pair.name, "the probe did not run it"))
         raise PlaceError(
@@ -140,9 +145,17 @@ def _row(output: Output, number: int, pair: Pair, plan: Plan, look: Look) -> Row
     return row
 
 
-def _of_slots(output: Output, number: int, slots: Sequence[int]) -> list[tuple[Process, Samples]]:
-    wanted = {SLOTS * number + slot for slot in slots}
-    return [pair for pair in output.processes.values() if pair[0].slot in wanted]
+def _of_side(
+    output: Output, number: int, case: str, even: Sequence[int], odd: Sequence[int]
+) -> list[tuple[Process, Samples]]:
+    """The processes in the slots of one side of a pair: `even` and `odd` ones of its four."""
+    # By name, too: where the line that a case is absent was lost, other slots have its numbers.
+    wanted = [{(SLOTS * number + slot, case) for slot in slots} for slots in (even, odd)]
+    return [
+        pair
+        for pair in output.processes.values()
+        if (pair[0].slot, pair[0].case) in wanted[pair[0].run % 2]
+    ]
 
 
 def paired_groups(old: Sequence[TimedProcess], new: Sequence[TimedProcess]) -> list[Group]:

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kentry.caveats import Caveat
+from kentry.kernels.identity import gnu_build_id, kernel_to_json
+from kentry.kernels.kernel import Kernel
 from kentry.preflight import Facts, Finding, describe
 from kentry.recording import CaseResult, NoisyMetric, Recording
-from kentry.targets.console import gnu_build_id
 from kentry.targets.place import Place
 from kentry.timing.output import Output
 
 RUNNING = "running"
+EMULATED = "software emulation: its time is not any processor's, and its ratios neither"
 
 # "Linux version 6.12.1 (user@host) (gcc (Debian 12.2.0) 12.2.0, GNU ld ...) #1 SMP"
 _COMPILER = re.compile(r"Linux version \S+ \([^)]*\) \((.*)\) #")
@@ -41,35 +43,40 @@ class Session:
             "place": self.place.name,
             "session": self.name,
             **describe(self.facts),
+            **self.place.describe(),
         }
 
     @property
     def caveats(self) -> list[Caveat]:
         """What preflight found, with what to do about it."""
-        return [
+        found = [
             {"kind": one.kind, "text": f"{one.text} {one.remedy}".strip()} for one in self.findings
         ]
+        if str(self.place.describe().get("accelerator", "")).startswith("tcg"):
+            found.append({"kind": "emulated-time", "text": EMULATED})
+        return found
 
 
 def kernel_of(
-    output: Output,
-    arch: str,
-    facts: Facts,
-    spec: str = RUNNING,
-    config: Mapping[str, str] | None = None,
+    output: Output, arch: str, facts: Facts, kernel: Kernel | None = None
 ) -> dict[str, Any]:
-    """A recording's "kernel", from what runs there; empty where it is not known."""
+    """A recording's "kernel": of the file that was booted, or from what runs there.
+
+    Empty where it is not known.
+    """
+    if kernel is not None:
+        return kernel_to_json(kernel, output.release, output.notes)
     banner = (facts.files.get("/proc/version") or "").strip()
     compiler = _COMPILER.match(banner)
     return {
-        "spec": spec,
+        "spec": RUNNING,
         "arch": arch,
         "release": output.release,
         "build_id": gnu_build_id(output.notes),
         "banner": banner,
         "compiler": _LINKER.sub("", compiler[1]) if compiler else "",
         "config_sha256": None,
-        "config": dict(config) if config is not None else None,
+        "config": None,
         "image_sha256": None,
         "symbols_from": "",
         "origin": {"kind": RUNNING},

@@ -92,7 +92,7 @@ class Output:
         if reader:
             try:
                 reader(self, text)
-            except (ValueError, KeyError, IndexError):
+            except (ValueError, TypeError, KeyError, IndexError, OverflowError):
                 return
 
     def of_case(self, name: str) -> list[tuple[Process, Samples]]:

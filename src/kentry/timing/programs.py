@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import time
@@ -96,7 +97,7 @@ def compare_programs(
     began = clock()
     one_round(place, programs, runs, order, update)
     seconds = max(clock() - began, 1e-6)
-    planned = plan.groups or min(MOST_ROUNDS, max(LEAST_ROUNDS, int(plan.seconds / seconds)))
+    planned = max(LEAST_ROUNDS, plan.groups or min(MOST_ROUNDS, int(plan.seconds / seconds)))
     looks = plan.looks()
     for look in looks:
         wanted = max(LEAST_ROUNDS, round(planned * look.fraction))
@@ -152,7 +153,7 @@ def _one(place: Place, argv: Sequence[str], programs: Programs, runs: Runs) -> f
             "It must print one to standard output; --number REGEX says which.",
             ran.stdout[-2000:],
         )
-    if value <= 0:
+    if not 0 < value < math.inf:
         raise PlaceError(
             f"'{shown}' printed {value:g}; ratios need numbers above 0.",
             "--number REGEX says which of its numbers is meant.",
@@ -166,7 +167,7 @@ def number_in(text: str, pattern: re.Pattern[str] | None) -> float | None:
         matches = list(pattern.finditer(text))
         if not matches:
             return None
-        text = matches[-1][1] if pattern.groups else matches[-1][0]
+        text = next((of for of in matches[-1].groups() if of is not None), matches[-1][0])
     words = _NUMBER.findall(text)
     return _value(words[-1]) if words else None
 

@@ -54,13 +54,16 @@ class Settings:
 class Sampler:
     """Runs groups of slots on a place; everything that was said is in `output`, however it ended.
 
-    With `all_of_them` a case that is absent ends it: slots are known by their numbers.
+    Every other run of the probe has `odd_slots` instead, if there are any: a slot's memory is a
+    run's, and what it does to time must not always be the same case's.  With
+    `all_of_them` a case that is absent ends it: slots are known by their numbers.
     """
 
     place: Place
     slots: Sequence[str]
     settings: Settings
     output: Output
+    odd_slots: Sequence[str] = ()
     all_of_them: bool = False
     seconds_a_group: float = math.inf
 
@@ -102,7 +105,8 @@ class Sampler:
             if output.groups_ended > seen:
                 told(output.groups_ended)
 
-        words = self.settings.words(self.slots, groups, output.run)
+        slots = self.odd_slots if self.odd_slots and output.run % 2 else self.slots
+        words = self.settings.words(slots, groups, output.run)
         self.place.run_probe(words, self._timeout(groups), take)
         ended = output.groups_ended - before
         check(output, self.place.name, self.slots, self.settings.cpu, all_of_them=self.all_of_them)

@@ -36,6 +36,7 @@ def groups_of_boots(old: Sequence[TimedProcess], new: Sequence[TimedProcess]) ->
 
 
 def _by_round(processes: Sequence[TimedProcess]) -> dict[int, list[float]]:
+    """Each round's boots, the earlier first in every other round: a drift is no null contrast."""
     boots: dict[int, list[TimedProcess]] = {}
     for one in processes:
         boots.setdefault(one.boot, []).append(one)
@@ -43,4 +44,4 @@ def _by_round(processes: Sequence[TimedProcess]) -> dict[int, list[float]]:
     for boot in sorted(boots):
         value = float(trimmed_mean(process_values(boots[boot])))
         rounds.setdefault(boot // (2 * BOOTS_A_SIDE), []).append(value)
-    return rounds
+    return {number: values[:: -1 if number % 2 else 1] for number, values in rounds.items()}

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kentry.targets.console import explain, gnu_build_id, read_probe, tail
+from kentry.kernels.identity import gnu_build_id
+from kentry.targets.console import explain, read_probe, tail
 
 CONSOLES = Path(__file__).parents[2] / "consoles"
 

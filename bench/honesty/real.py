@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Steps that measure this machine, each made by what `kentry stat --compare` runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+
+from bench.honesty.peers import all_differences, by_group, kentry_difference, windows
+from bench.honesty.perf import PerfBench
+from bench.honesty.results import Step
+from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, PlaceError
+from kentry.stats.exact import UNDECIDED
+from kentry.stats.noisy import CONFIDENCE, THRESHOLD, compare_groups
+from kentry.targets.place import Place
+from kentry.timing.analysis import NS
+from kentry.timing.comparing import Pair, Plan, Row, compare_cases, paired_groups
+from kentry.timing.output import Output
+from kentry.timing.sampling import Sampler, Settings
+
+CASE = "getppid"
+# Half of an interval with this confidence is one standard error, but for Student's t.
+_ONE_ERROR = 0.6827
+
+
+@dataclass(frozen=True)
+class Bench:
+    """This machine, and how long a comparison may take, seconds."""
+
+    place: Place
+    settings: Settings
+    seconds: float
+
+    def compare(self, new: str, threshold: float = THRESHOLD) -> Step:
+        """CASE against `new`, as the command compares them."""
+        pair, output = Pair(CASE, new), Output()
+        sampler = self._sampler(pair.slots, output)
+        begun = time.monotonic()
+        result = compare_cases(
+            sampler, [pair], Plan(self.seconds, threshold), lambda fraction, now: None
+        )
+        seconds = time.monotonic() - begun
+        row = result.rows[0]
+        assert row.found
+        step = {
+            "via": "compare_cases",
+            "verdict": row.found.verdict,
+            "effect": row.found.effect,
+            "look": result.look.number,
+            "groups": result.groups,
+            "seconds": seconds,
+            **_at_once(row, threshold),
+        }
+        if new == CASE:
+            step["differences"] = all_differences(list(output.processes.values()))
+        return step
+
+    def command(self) -> Step:
+        """CASE against itself by `kentry stat`; its exit status is held against its verdict."""
+        words = [sys.executable, "-m", "kentry", "stat", "--compare", CASE, CASE, "--json", "-q"]
+        if self.settings.cpu >= 0:
+            words += ["--cpu", str(self.settings.cpu)]
+        words += ["--seconds", f"{self.seconds:g}"]
+        begun = time.monotonic()
+        ran = subprocess.run(words, capture_output=True, text=True, check=False)
+        seconds = time.monotonic() - begun
+        if ran.returncode not in (EXIT_DONE, EXIT_UNDECIDED):
+            raise PlaceError(f"kentry stat ended with status {ran.returncode}.", "", ran.stderr)
+        row = json.loads(ran.stdout)["cases"][0]
+        expected = EXIT_UNDECIDED if row["verdict"] == UNDECIDED else EXIT_DONE
+        return {
+            "via": "command",
+            "verdict": row["verdict"],
+            "effect": row["percent_of_old"] / 100,
+            "seconds": seconds,
+            "status_is_right": ran.returncode == expected,
+        }
+
+    def session(self, seconds: float, lengths: tuple[float, ...]) -> Step:
+        """CASE in all slots for so long, cut into comparisons of these lengths, seconds."""
+        output = Output()
+        sampler = self._sampler(Pair(CASE, CASE).slots, output)
+        sampler.pilot()
+        output.processes.clear()
+        begun = time.monotonic()
+        groups = max(1, int(seconds / sampler.seconds_a_group))
+        sampler.run(groups)
+        took = time.monotonic() - begun
+        pairs = list(output.processes.values())
+        found: Step = {"seconds": took, "groups": groups}
+        for length in lengths:
+            each = max(2, round(len(by_group(pairs)) * length / took))
+            found[f"{length:g}"] = [all_differences(part) for part in windows(pairs, each)]
+        return found
+
+    def beside_perf(self, perf: PerfBench) -> Step:
+        """Two runs of perf bench, then kentry for as long as both took."""
+        begun = time.monotonic()
+        values = [perf.ns(), perf.ns()]
+        both = time.monotonic() - begun
+        begun = time.monotonic()
+        output = Output()
+        sampler = self._sampler(Pair(CASE, CASE).slots, output)
+        sampler.pilot()
+        left = both - (time.monotonic() - begun)
+        sampler.run(max(2, int(left / sampler.seconds_a_group)))
+        return {
+            "perf": values[1] / values[0] - 1,
+            "perf_ns": values,
+            "perf_seconds": both,
+            "kentry": kentry_difference(list(output.processes.values())),
+            "seconds": time.monotonic() - begun + both,
+        }
+
+    def _sampler(self, slots: list[str], output: Output) -> Sampler:
+        return Sampler(self.place, slots, replace(self.settings), output, all_of_them=True)
+
+
+def _at_once(row: Row, threshold: float) -> Step:
+    """What this run would have said, had nobody looked before: interval, standard error."""
+    groups = paired_groups(row.old[NS].samples, row.new[NS].samples)
+    whole = compare_groups(groups, threshold=threshold, confidence=CONFIDENCE)
+    low, high = compare_groups(groups, threshold=threshold, confidence=_ONE_ERROR).interval
+    return {"interval": list(whole.interval), "error": (high - low) / 2}

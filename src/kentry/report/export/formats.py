@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which formats there are, and the files that each of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kentry.errors import UserError
+from kentry.recording import Recording, read_recording
+from kentry.report.export import benchfmt, csv, ktap
+from kentry.report.export.common import Export
+from kentry.report.export.comparison import ComparisonFile, read_comparison
+from kentry.report.export.peers import PEERS
+
+# Of recordings alone; KTAP has a place for verdicts, so it takes comparisons, too.
+_OF_RECORDINGS: dict[str, Callable[[Sequence[Recording]], Export]] = {
+    benchfmt.NAME: benchfmt.export,
+    csv.NAME: csv.export,
+    **{peer.name: peer.export for peer in PEERS},
+}
+FORMATS = (benchfmt.NAME, ktap.NAME, csv.NAME, *(peer.name for peer in PEERS))
+
+
+def check_format(name: str, *, summary: bool) -> None:
+    """UserError for a format that there is not, or that has no summary."""
+    if name not in FORMATS:
+        raise UserError(f"Unknown format '{name}'.", f"Formats: {', '.join(FORMATS)}.")
+    if summary and name != csv.NAME:
+        raise UserError(f"--summary is of --format {csv.NAME}, not {name}.", "Leave it out.")
+
+
+def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
+    """The files in that format; RecordingError and UserError as they are read."""
+    if name == ktap.NAME:
+        return ktap.export([_either(file) for file in files])
+    recordings = [_recording(file, name) for file in files]
+    return csv.export_summary(recordings) if summary else _OF_RECORDINGS[name](recordings)
+
+
+def _either(file: Path) -> Recording | ComparisonFile:
+    return read_comparison(file) or read_recording(file)
+
+
+def _recording(file: Path, name: str) -> Recording:
+    # A pipe can be read once.
+    if file.is_file() and read_comparison(file):
+        raise UserError(
+            f"{file} is a comparison, and {name} has no place for verdicts.",
+            "Name the two recordings, or use --format ktap.",
+        )
+    return read_recording(file)
