@@ -59,6 +59,7 @@ struct slot {
 static struct slot slots[MOST_SLOTS];
 static long slots_used;
 static volatile int *turn_done;
+static long multiple = 1; /* of which every block's windows are one */
 static const struct timing *timing;
 static char *walked;
 static long counters; /* that can be had, or a negative errno */
@@ -304,11 +305,13 @@ static long empties_a_turn(const struct slot *slot)
 	return slot->walk == IN_BLOCKS ? 1 : timing->blocks / 4 + 1;
 }
 
-/* How many windows take about block_ns, a multiple of what `extra` counts. */
+/*
+ * How many windows take about block_ns, a multiple of what `extra` counts in any slot: reading
+ * the clock is a larger share of a shorter block, and would be taken for a difference.
+ */
 static long calibrate(const struct slot *slot, struct work *w, void (*body)(struct work *))
 {
 	long windows = 1, ns;
-	long multiple = slot->extra == NO_EXTRA ? 1 : slot->extra;
 
 	while ((ns = time_block(slot, w, body, windows)) < timing->block_ns / 4)
 		windows *= 2;
@@ -712,6 +715,8 @@ static void take_slots(const char *(*next)(const char *name))
 			report_absent_cell(name, "no memory");
 		else
 			slots_used++;
+		if (!reason && slot->extra != NO_EXTRA && slot->extra > multiple)
+			multiple = slot->extra;
 	}
 }
 

@@ -369,6 +369,8 @@ def _conflict(row: TimedComparison, counted: Counted) -> bool:
 # Of a number without interval, so many decimals of its change.
 _WITHOUT = 1
 _MOST_DIGITS = 4
+# Counters of an emulated cpu have none but that of rounding.
+_NO_SPREAD = 1e-6
 
 
 def _half(interval: tuple[float, float] | None) -> float | None:
@@ -395,6 +397,6 @@ def value_digits(row: TimedComparison) -> tuple[int | None, int | None]:
 
 
 def _digits(half: float) -> int:
-    if half <= 0:
-        return _MOST_DIGITS
+    if half < _NO_SPREAD:
+        return _WITHOUT
     return min(_MOST_DIGITS, -math.floor(math.log10(half)))

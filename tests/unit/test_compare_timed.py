@@ -384,7 +384,7 @@ def row_of(old: float, percent: float, half: float | None) -> TimedComparison:
         (78.4, 3.0, 0, 0),
         (78.4, 20.0, 0, -1),
         (123456.0, 0.35, 1, -2),
-        (78.4, 0.0, 4, 4),
+        (78.4, 0.0, 1, 1),
         (78.4, None, 1, None),
     ],
 )

@@ -16,7 +16,7 @@ from kentry.report.plain import plain, wrapped
 from kentry.stats.exact import SAME, UNDECIDED
 from kentry.stats.noisy import Comparison
 from kentry.timing.analysis import LOOP, NS
-from kentry.timing.names import walk_bytes
+from kentry.timing.names import plain_name, walk_bytes
 from kentry.timing.tails import SHARES, Tail
 
 _WIDTH = 79
@@ -181,7 +181,7 @@ def sweep_text(recording: Recording, findings: Sequence[Finding], *, every: bool
     """The curve: ns a call behind walks over more and more memory."""
     cases = recording.cases
     most = max(case.noisy[NS].value for case in cases)
-    lines = [*head_lines(recording), "", f"{cases[0].name.partition('+')[0]} among working sets"]
+    lines = [*head_lines(recording), "", f"{plain_name(cases[0].name)} among working sets"]
     lines += [f"{'set':>6} {'ns a call':>10} {'+-':>7}"]
     for case in cases:
         value, half = value_text(case.noisy[NS])
@@ -269,6 +269,8 @@ def values_text(found: Comparison, old: float, new: float) -> tuple[str, str]:
     if not math.isfinite(low) or old <= 0 or new <= 0:
         return f"{old:.4g}", f"{new:.4g}"
     middle, root = math.sqrt(old * new), math.sqrt(1 + found.effect)
+    if high == low:
+        return f"{middle / root:g}", f"{middle * root:g}"
     digits = decimals((high - low) / 2 * middle)
     return f"{middle / root:.{digits}f}", f"{middle * root:.{digits}f}"
 

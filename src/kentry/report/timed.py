@@ -29,8 +29,9 @@ def _value(value: float, digits: int | None) -> str:
 
 
 def timed_unit(row: TimedComparison) -> str:
-    """Its unit; a call's, where the count beside it is of several calls."""
-    return f"{row.unit} a call" if calls_of(row.name) > 1 else row.unit
+    """Its unit and whose, user's or kernel's; a call's, where the count beside is of several."""
+    unit = row.metric.replace("-", " ") if row.metric.endswith(f"-{row.unit}") else row.unit
+    return f"{unit} a call" if calls_of(row.name) > 1 else unit
 
 
 def timed_change(row: TimedComparison) -> str:

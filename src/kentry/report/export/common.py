@@ -80,11 +80,20 @@ def with_interval(metric: NoisyMetric) -> tuple[str, str]:
     if metric.interval is None:
         return significant(metric.value), ""
     low, high = metric.interval
-    half = (high - low) / 2
+    half = high / 2 - low / 2
     if half <= 0:
         return significant(metric.value), f"[{significant(low)}, {significant(high)}]"
     digits = min(max(-math.floor(math.log10(half)), 0), _MOST_DECIMALS)
     return f"{metric.value:.{digits}f}", f"[{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def level_text(confidence: float) -> str:
+    """An interval's level in per cent, as many nines as it takes: it is never 100."""
+    for digits in (4, 8, 12):
+        text = f"{100 * confidence:.{digits}g}"
+        if float(text) < 100:
+            break
+    return f"{text} %"
 
 
 def left_out(names: Iterable[str], why: str) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 _KIND = SCHEMA.rpartition("/")[0] + "/"
 _VERDICTS = (SAME, BETTER, WORSE, UNDECIDED)
 _ERROR_LENGTH = 100
+# A change in per cent beyond that is a mistake: no two times are so far apart.
+_MOST = 1e18
 
 
 class ComparisonFile(NamedTuple):
@@ -78,6 +80,14 @@ def _verdict(value: Any) -> str:
     return as_text(value)
 
 
+def _change(value: Any) -> tuple[float, float] | None:
+    """An interval in per cent: of what can be printed."""
+    ends = as_interval(value)
+    if ends and max(map(abs, ends)) > _MOST:
+        raise ValueError(f"a change of more than {_MOST:.0e} %")
+    return ends
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither true nor false")
@@ -102,7 +112,7 @@ def _timed(row: dict[str, Any]) -> TimedComparison:
     identical = row["identical_path"]
     if percent is not None:
         # It may be less than nothing, which an interval's end may be, too.
-        as_interval((percent, percent))
+        _change((percent, percent))
     return TimedComparison(
         name=as_text(row["name"]),
         metric=as_text(row["metric"]),
@@ -111,7 +121,7 @@ def _timed(row: dict[str, Any]) -> TimedComparison:
         new=as_number(row["new"]),
         percent=percent,
         verdict=_verdict(row["verdict"]),
-        interval=as_interval(row["interval"]),
+        interval=_change(row["interval"]),
         confidence=as_confidence(row["confidence"]),
         floor=as_number_or_none(row["floor"]),
         threshold=as_number_or_none(row["threshold"]),

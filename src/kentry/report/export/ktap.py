@@ -18,6 +18,7 @@ from kentry.report.export.common import (
     Export,
     kernel_text,
     labels,
+    level_text,
     numbered,
     significant,
     timed_metrics,
@@ -142,7 +143,7 @@ def _count_text(case: CaseResult, metric: Metric) -> str:
 def _noisy_text(metric: NoisyMetric) -> str:
     """Value, unit, interval and its level, the floor, and from how many processes."""
     value, interval = with_interval(metric)
-    level = f" at {100 * metric.confidence:.6g} %" if metric.confidence else ""
+    level = f" at {level_text(metric.confidence)}" if metric.confidence else ""
     words = [f"{value} {metric.unit}", f"interval {interval}{level}" if interval else "no interval"]
     if metric.floor is not None:
         words.append(f"floor {_percent(100 * metric.floor)}")
@@ -188,9 +189,9 @@ def _counted_change(row: CaseComparison) -> str:
 
 def _timed_change(row: TimedComparison) -> str:
     old, new = timed_values(row)
-    words = [f"{old} -> {new} {row.unit}", f"{bare_change(row)} of old"]
-    if row.interval and row.confidence:
-        words[-1] += f" at {100 * row.confidence:.6g} %"
+    change = bare_change(row).replace(" %", " % of old", 1)
+    level = f" at {level_text(row.confidence)}" if row.interval and row.confidence else ""
+    words = [f"{old} -> {new} {row.unit}", change + level]
     for word, share in (("floor", row.floor), ("threshold", row.threshold)):
         if share is not None:
             words.append(f"{word} {_percent(share)}")
