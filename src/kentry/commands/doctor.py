@@ -70,6 +70,7 @@ def _look() -> Iterator[Finding]:
         ("apt-get", "apt"),
         ("dpkg-deb", "dpkg"),
         ("git", "git"),
+        ("ssh", "openssh-client"),
         ("setpriv", "util-linux"),
         ("pahole", "dwarves"),
         ("prlimit", "util-linux"),

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry export: what it writes where, and what it says where it cannot."""
+
+from pathlib import Path
+
+import pytest
+
+from kentry.cli import main
+from kentry.recording import write_recording
+from tests.builders import recording, timed
+
+
+@pytest.fixture
+def counts(tmp_path: Path) -> str:
+    write_recording(recording({"getppid": [("el0_svc", 250)]}), tmp_path / "counts.json")
+    return str(tmp_path / "counts.json")
+
+
+@pytest.fixture
+def times(tmp_path: Path) -> str:
+    write_recording(timed({"getppid": 80.0, "getuid": 75.0}, groups=2), tmp_path / "times.json")
+    return str(tmp_path / "times.json")
+
+
+def test_it_prints(counts: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", counts, "--format", "benchfmt"]) == 0
+    assert capsys.readouterr().out.endswith("\nBenchmarkGetppid 1000 250 insns/op\n")
+
+
+def test_it_writes_a_file_to_the_byte(counts: str, times: str, tmp_path: Path) -> None:
+    file = tmp_path / "out.csv"
+    words = ["export", counts, times, "--format", "csv", "--summary", "-o", str(file)]
+    assert main(words) == 0
+    lines = file.read_bytes().split(b"\r\n")
+    assert len(lines) == 1 + 3 + 2 + 1
+    assert lines[-1] == b""
+
+
+def test_what_is_left_out_is_said_beside_the_lines(
+    times: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", times, "--format", "lmbench"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("Simple syscall: 0.")
+    assert captured.out.count("\n") == 1
+    assert captured.err == "kentry: left out, lmbench has no line for it: getuid\n"
+
+
+def test_mistakes_are_one_sentence_and_a_remedy(
+    counts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, sentence in (
+        (["--format", "xml"], "kentry: Unknown format 'xml'.\nkentry: Formats: benchfmt, ktap, "),
+        (["--format", "lmbench"], "has counts and no time, and lmbench has nothing but time.\n"),
+        (["--format", "ktap", "--summary"], "--summary is of --format csv, not ktap.\n"),
+        (["--format", "csv", "-o", str(tmp_path / "no" / "x")], "does not exist.\nkentry: Run: "),
+        (["--format", "csv", "-o", str(tmp_path)], "is a folder.\n"),
+    ):
+        assert main(["export", counts, *words]) == 2
+        captured = capsys.readouterr()
+        assert sentence in captured.err
+        assert captured.out == ""
+    assert main(["export", str(tmp_path / "none.json"), "--format", "csv"]) == 2
+    assert "none.json cannot be read: No such file" in capsys.readouterr().err
+
+
+def test_a_format_must_be_named(counts: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["export", counts])
+    assert "--format" in capsys.readouterr().err
