@@ -33,10 +33,14 @@ check: test-setup
 bench: setup
 	$(PYTHON) bench/run.py
 
+# Half an hour on a quiet machine: how often kentry is wrong, and what it finds.
+honesty: setup
+	$(PYTHON) bench/honesty/run.py
+
 docs: setup
 	$(PYTHON) scripts/docs.py
 
 clean:
 	rm -rf .venv src/kentry/native src/*.egg-info build demo
 
-.PHONY: setup demo test-setup test check bench docs clean
+.PHONY: setup demo test-setup test check bench honesty docs clean

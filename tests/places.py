@@ -16,7 +16,7 @@ from kentry.targets.place import CommandResult, OnLine
 SECOND = 1_000_000_000
 BLOCK_CALLS = 640
 LOOP_NS, TIMER_NS = 1.5, 20
-MACHINE = "cpu=0 cpus=8 timer_ns=20 resolution_ns=1 clock=vdso"
+MACHINE = "cpus=8 timer_ns=20 resolution_ns=1 clock=vdso"
 COUNTERS = "kernel-cycles,user-cycles"
 # Cycles a nanosecond.
 GHZ = 3
@@ -92,6 +92,7 @@ class FakePlace:
         self._boot_level = 1 + self.random.gauss(0, self.boot_spread)
 
     def describe(self) -> dict[str, Any]:
+        """Nothing besides."""
         return {}
 
     def close(self) -> None:
@@ -106,7 +107,7 @@ class FakePlace:
         slots = [name for name in wanted if name not in self.absent]
         yield f"start {self.arch.name}"
         yield "release 6.12.1-fake"
-        yield f"timing {MACHINE} counters={self.counters}"
+        yield f"timing cpu={max(0, int(given['cpu']))} {MACHINE} counters={self.counters}"
         for name in dict.fromkeys(wanted):
             if name in self.absent:
                 yield f"absent {name} {self.absent[name]}"
@@ -157,7 +158,7 @@ class FakePlace:
                 continue
             yield f"o {at} {turn} {round(LOOP_NS * calls)}"
             cycles = round(ns * calls * blocks * GHZ)
-            counted = " ".join(f"{one}={cycles + 900}-900" for one in self.counters.split(",") if one)
+            counted = " ".join(f"{one}={cycles + 900}-900" for one in self.counters.split(","))
             if not self.counters.startswith("none"):
                 yield f"c {at} {turn} {calls * blocks} {counted}"
 

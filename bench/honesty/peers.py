@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kentry.recording import TimedProcess
-from kentry.stats.noisy import compare_groups
-from kentry.timing.comparing import NEW_SLOTS, OLD_SLOTS, paired_groups
-from kentry.timing.output import Process, Samples
+from kentry.stats.noisy import CONFIDENCE, Comparison
+from kentry.timing.comparing import Pair, Plan, judged
+from kentry.timing.output import Output, Process, Samples
 
 Array = npt.NDArray[np.float64]
 
@@ -26,6 +25,8 @@ TRIES = 11
 # UnixBench's Run: so many passes of a fixed time; the third with the lowest counts is left out.
 PASSES = 10
 KENTRY = "kentry"
+CASE = "getppid"
+NO_CHANGE = Pair(CASE, CASE)
 
 
 class Blocks(NamedTuple):
@@ -121,31 +122,20 @@ def windows(pairs: Pairs, groups_each: int) -> list[list[tuple[Process, Samples]
     return [[one for group in groups[at : at + groups_each] for one in group] for at in starts]
 
 
-def kentry_difference(pairs: Pairs) -> float:
-    """By how much kentry finds slots B of the same thing slower than slots A, a fraction."""
-    old, new = (_of_slots(pairs, slots) for slots in (OLD_SLOTS, NEW_SLOTS))
-    return compare_groups(paired_groups(old, new)).effect
-
-
-def _of_slots(pairs: Pairs, slots: Sequence[int]) -> list[TimedProcess]:
-    return [
-        TimedProcess(
-            0,
-            0,
-            process.run * 100_000 + process.group,
-            process.slot,
-            process.calls,
-            tuple(ns for turn in samples.turns for ns in turn),
-            max(map(len, samples.turns)),
-        )
-        for process, samples in pairs
-        if process.slot in slots and samples.turns
-    ]
+def kentry_comparison(
+    pairs: Pairs, confidence: float = CONFIDENCE, pair: Pair = NO_CHANGE
+) -> Comparison:
+    """What kentry says of a pair's processes if it looks once, at the end."""
+    output = Output(processes={(one.run, one.group, one.slot): (one, of) for one, of in pairs})
+    plan = Plan(0.0, confidence=confidence, sequential=False)
+    found = judged(output, [pair], plan, plan.looks()[0])[0].found
+    assert found
+    return found
 
 
 def all_differences(pairs: Pairs) -> dict[str, float]:
     """Of the same samples: what kentry finds, and what its peers do."""
-    return {KENTRY: kentry_difference(pairs), **false_differences(in_order(pairs))}
+    return {KENTRY: kentry_comparison(pairs).effect, **false_differences(in_order(pairs))}
 
 
 # --- many of them ----------------------------------------------------------------

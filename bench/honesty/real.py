@@ -7,37 +7,46 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from bench.honesty.peers import all_differences, by_group, kentry_difference, windows
+from bench.honesty.peers import (
+    CASE,
+    NO_CHANGE,
+    all_differences,
+    by_group,
+    kentry_comparison,
+    windows,
+)
 from bench.honesty.perf import PerfBench
 from bench.honesty.results import Step
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, PlaceError
 from kentry.stats.exact import UNDECIDED
-from kentry.stats.noisy import CONFIDENCE, THRESHOLD, compare_groups
+from kentry.stats.noisy import THRESHOLD
 from kentry.targets.place import Place
-from kentry.timing.analysis import NS
-from kentry.timing.comparing import Pair, Plan, Row, compare_cases, paired_groups
+from kentry.timing.comparing import Pair, Plan, compare_cases
 from kentry.timing.output import Output
 from kentry.timing.sampling import Sampler, Settings
 
-CASE = "getppid"
 # Half of an interval with this confidence is one standard error, but for Student's t.
 _ONE_ERROR = 0.6827
 
 
 @dataclass(frozen=True)
 class Bench:
-    """This machine, and how long a comparison may take, seconds."""
+    """This machine, and how long a comparison may take, seconds.
+
+    `options` are words of the command, for what is not as it has it by default.
+    """
 
     place: Place
     settings: Settings
     seconds: float
+    options: tuple[str, ...] = ()
 
     def compare(self, new: str, threshold: float = THRESHOLD) -> Step:
         """CASE against `new`, as the command compares them."""
         pair, output = Pair(CASE, new), Output()
-        sampler = self._sampler(pair.slots, output)
+        sampler = self._sampler(pair, output)
         begun = time.monotonic()
         result = compare_cases(
             sampler, [pair], Plan(self.seconds, threshold), lambda fraction, now: None
@@ -52,7 +61,7 @@ class Bench:
             "look": result.look.number,
             "groups": result.groups,
             "seconds": seconds,
-            **_at_once(row, threshold),
+            **_at_once(output, pair),
         }
         if new == CASE:
             step["differences"] = all_differences(list(output.processes.values()))
@@ -61,11 +70,8 @@ class Bench:
     def command(self) -> Step:
         """CASE against itself by `kentry stat`; its exit status is held against its verdict."""
         words = [sys.executable, "-m", "kentry", "stat", "--compare", CASE, CASE, "--json", "-q"]
-        if self.settings.cpu >= 0:
-            words += ["--cpu", str(self.settings.cpu)]
-        words += ["--seconds", f"{self.seconds:g}"]
         begun = time.monotonic()
-        ran = subprocess.run(words, capture_output=True, text=True, check=False)
+        ran = subprocess.run([*words, *self.options], capture_output=True, text=True, check=False)
         seconds = time.monotonic() - begun
         if ran.returncode not in (EXIT_DONE, EXIT_UNDECIDED):
             raise PlaceError(f"kentry stat ended with status {ran.returncode}.", "", ran.stderr)
@@ -82,7 +88,7 @@ class Bench:
     def session(self, seconds: float, lengths: tuple[float, ...]) -> Step:
         """CASE in all slots for so long, cut into comparisons of these lengths, seconds."""
         output = Output()
-        sampler = self._sampler(Pair(CASE, CASE).slots, output)
+        sampler = self._sampler(NO_CHANGE, output)
         sampler.pilot()
         output.processes.clear()
         begun = time.monotonic()
@@ -103,7 +109,7 @@ class Bench:
         both = time.monotonic() - begun
         begun = time.monotonic()
         output = Output()
-        sampler = self._sampler(Pair(CASE, CASE).slots, output)
+        sampler = self._sampler(NO_CHANGE, output)
         sampler.pilot()
         left = both - (time.monotonic() - begun)
         sampler.run(max(2, int(left / sampler.seconds_a_group)))
@@ -111,17 +117,18 @@ class Bench:
             "perf": values[1] / values[0] - 1,
             "perf_ns": values,
             "perf_seconds": both,
-            "kentry": kentry_difference(list(output.processes.values())),
+            "kentry": kentry_comparison(list(output.processes.values())).effect,
             "seconds": time.monotonic() - begun + both,
         }
 
-    def _sampler(self, slots: list[str], output: Output) -> Sampler:
-        return Sampler(self.place, slots, replace(self.settings), output, all_of_them=True)
+    def _sampler(self, pair: Pair, output: Output) -> Sampler:
+        settings = self.settings
+        return Sampler(self.place, pair.slots, settings, output, pair.odd_slots, all_of_them=True)
 
 
-def _at_once(row: Row, threshold: float) -> Step:
+def _at_once(output: Output, pair: Pair) -> Step:
     """What this run would have said, had nobody looked before: interval, standard error."""
-    groups = paired_groups(row.old[NS].samples, row.new[NS].samples)
-    whole = compare_groups(groups, threshold=threshold, confidence=CONFIDENCE)
-    low, high = compare_groups(groups, threshold=threshold, confidence=_ONE_ERROR).interval
+    pairs = list(output.processes.values())
+    low, high = kentry_comparison(pairs, _ONE_ERROR, pair).interval
+    whole = kentry_comparison(pairs, pair=pair)
     return {"interval": list(whole.interval), "error": (high - low) / 2}

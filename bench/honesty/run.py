@@ -25,13 +25,15 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from bench.honesty.peers import CASE
 from bench.honesty.perf import open_perf
-from bench.honesty.real import CASE, Bench
+from bench.honesty.real import Bench
 from bench.honesty.results import Results, Step, key_of, open_results
 from bench.honesty.simulated import NOISES, simulate
 from bench.honesty.table import Injected, table
 from kentry import preflight
 from kentry.arch import host_arch
+from kentry.commands.stat_modes import COMPARE_SECONDS
 from kentry.errors import EXIT_MISTAKE, KentryError
 from kentry.native import probe_file
 from kentry.preflight import WARNING, describe
@@ -152,7 +154,7 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=200, help="A/A comparisons (200)")
     parser.add_argument("--power-runs", type=int, default=40, help="of each size (40)")
-    parser.add_argument("--seconds-a-run", type=float, default=30.0, help="at most (30)")
+    parser.add_argument("--seconds-a-run", type=float, default=COMPARE_SECONDS, help="at most (30)")
     parser.add_argument("--session-seconds", type=float, default=300.0, help="in all (300)")
     parser.add_argument("--perf-rounds", type=int, default=30, help="of two runs each (30)")
     parser.add_argument("--simulated", type=int, default=1000, help="runs of each noise (1000)")
@@ -180,7 +182,7 @@ def run(args: argparse.Namespace) -> int:
         cpu = chosen_cpu(results, args.cpu, facts.cpu)
         with progress("simulating") as update:
             simulate_all(results, args.simulated, update)
-        bench = Bench(place, Settings(cpu=cpu), args.seconds_a_run)
+        bench = Bench(place, Settings(cpu=cpu), args.seconds_a_run, command_options(args))
         kinds, why_no_perf = kinds_of(bench, args)
         with progress("measuring") as update:
             measure(kinds, results, update)
@@ -188,6 +190,16 @@ def run(args: argparse.Namespace) -> int:
     report = table(head, results.steps, INJECTED, args.seconds_a_run, why_no_perf)
     sys.stdout.write(str(report))
     return 1 if report.missed else 0
+
+
+def command_options(args: argparse.Namespace) -> tuple[str, ...]:
+    """What the command must be told for it to do as the others do."""
+    words = () if args.cpu is None else ("--cpu", str(args.cpu))
+    return (
+        words
+        if args.seconds_a_run == COMPARE_SECONDS
+        else (*words, "--seconds", f"{args.seconds_a_run:g}")
+    )
 
 
 def chosen_cpu(results: Results, asked: int | None, found: int | None) -> int:

@@ -64,12 +64,13 @@ class Report:
         return "\n".join(self.lines) + "\n"
 
 
-def share(count: int, of: int) -> str:
+def share(count: int, of: int, digits: int = 2) -> str:
     """A share with its 95 % interval after Clopper and Pearson, per cent."""
     if not of:
         return "-"
     ends = binomtest(count, of).proportion_ci(0.95, "exact")
-    return f"{100 * count / of:.2f} % [{100 * ends.low:.2f}, {100 * ends.high:.2f}]"
+    rate, low, high = (f"{100 * one:.{digits}f}" for one in (count / of, ends.low, ends.high))
+    return f"{rate} % [{low}, {high}]"
 
 
 def _number(value: float, digits: int = 1) -> str:
@@ -203,8 +204,8 @@ def change_section(report: Report, steps: Steps, injected: Sequence[Injected]) -
         return
     report.lines += ["", "A change of known size: getppid -> getppid+extra=1/N"]
     report.lines.append(
-        f"{'injected':>8} {'thresh.':>7} {'runs':>4} {'found, [95 %]':>22} {'med. s':>6}"
-        f" {'p95 s':>6} {'measured %':>16} {'holds':>5}"
+        f"{'injected':>8} {'thresh.':>7} {'runs':>4} {'found, [95 %]':>21} {'med. s':>6}"
+        f" {'p95 s':>6} {'measured %':>15} {'holds':>5}"
     )
     for one in rows:
         report.lines.append(_change_line(one, steps[one.kind]))
@@ -217,6 +218,9 @@ def change_section(report: Report, steps: Steps, injected: Sequence[Injected]) -
             f" {one.bar_seconds:g} s: {found} of {len(steps[one.kind])}",
             found >= POWER_BAR * len(steps[one.kind]),
         )
+    every = [step for one in rows for step in steps[one.kind]]
+    wrong = sum(step["verdict"] in (SAME, BETTER) for step in every)
+    report.bar(f"none of {len(every)} called same or better: {wrong}", not wrong)
     report.say("holds: so many intervals, at 99 %, hold the injected change.")
 
 
@@ -234,7 +238,7 @@ def _change_line(one: Injected, steps: Sequence[Step]) -> str:
     measured = f"{100 * fmean(effects):+.3f} +- {_number(100 * error, 3)}"
     return (
         f"{100 * one.change:>6.2f} % {100 * one.threshold:>5.2f} % {len(steps):>4}"
-        f" {share(found, len(steps)):>22} {middle:>6.1f} {top:>6.1f} {measured:>16}"
+        f" {share(found, len(steps), 1):>21} {middle:>6.1f} {top:>6.1f} {measured:>15}"
         f" {100 * held / len(steps):>3.0f} %"
     )
 
@@ -294,7 +298,8 @@ def _by_name(found: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
 
 def _peer_lines(report: Report, columns: Sequence[_Column]) -> None:
     def row(name: str, cells: Sequence[str]) -> None:
-        report.lines.append(f"{name:<19}" + "".join(f"{cell:>15}" for cell in cells))
+        line = f"{name:<19}" + "".join(f"{cell:>15}" for cell in cells)
+        report.lines.append(line.rstrip())
 
     row("seconds, in all", [f"{one.seconds:.1f}" for one in columns])
     row("comparisons", [str(one.count) for one in columns])
@@ -308,7 +313,7 @@ def _peer_lines(report: Report, columns: Sequence[_Column]) -> None:
         ratio = _ratio(one, peer)
         report.bar(
             f"{_label(peer)} differs by at least {RATIO_BAR:g} times as much, at"
-            f" {one.seconds:.1f} s: {ratio:.3g}",
+            f" {one.seconds:.1f} s: {_short(ratio)}",
             ratio >= RATIO_BAR,
         )
 
@@ -337,10 +342,12 @@ def _ratio_text(one: _Column, name: str) -> str:
 
 
 def _short(ratio: float) -> str:
-    """Three digits at most, where it is no larger."""
+    """At most four characters up to a million."""
     if not math.isfinite(ratio):
         return "-"
-    return f"{ratio:.1f}" if ratio < 99.95 else f"{ratio:.0f}"
+    if ratio < 9.95:
+        return f"{ratio:.1f}"
+    return f"{ratio:.0f}" if ratio < 999.5 else f"{ratio / 1000:.0f}k"
 
 
 # --- all of it -----------------------------------------------------------------------
@@ -361,5 +368,5 @@ def table(
     peers_section(report, steps, why_no_perf)
     minutes = sum(step["seconds"] for of_kind in steps.values() for step in of_kind) / 60
     report.lines.append("")
-    report.say(f"{minutes:.1f} minutes of measuring; {report.missed} bars missed.")
+    report.say(f"{minutes:.1f} minutes of measuring; bars missed: {report.missed}.")
     return report

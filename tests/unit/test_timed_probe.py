@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The probe's timed mode, for real, as an ordinary process: what it says, never how long it took."""
+"""The probe's timed mode, for real, as an ordinary process: what it says, not how long it took."""
 
 import os
 import signal
@@ -222,7 +222,6 @@ def test_a_histogram_has_every_call() -> None:
         assert process.calls == 1
         assert samples.bins.total() == 3 * 48
         assert samples.empty_bins.total() == 3 * (48 // 16 + 1)
-        assert min(samples.bins) > 0
 
 
 def test_bins_are_written_from_the_shortest_to_the_longest() -> None:

@@ -5,12 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
-
 from bench.honesty import results as module
 from bench.honesty import run
 from bench.honesty.perf import parse
 from bench.honesty.results import Results, Step, open_results
 from bench.honesty.run import Kind, chosen_cpu, measure, next_kind, parse_arguments
+from bench.honesty.simulated import NOISES
+
 from kentry.errors import UserError
 
 KEY: Step = {"probe_sha256": "0", "release": "6.12"}
@@ -77,7 +78,7 @@ def test_what_was_simulated_is_not_again(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(run, "PLANS", ((30, 1, 0.0),))
     results = open_results(KEY, tmp_path / "r.json")
     run.simulate_all(results, 5, nothing)
-    assert len(results.of("simulated")) == len(run.NOISES)
+    assert len(results.of("simulated")) == len(NOISES)
     monkeypatch.setattr(run, "simulate", None)
     run.simulate_all(results, 5, nothing)
     document = json.loads((tmp_path / "r.json").read_text())

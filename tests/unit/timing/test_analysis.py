@@ -27,7 +27,9 @@ def sampled(place: FakePlace, *slots: str, groups: int = 20) -> Output:
     return output
 
 
-def process(values: tuple[float, ...], group: int = 0, slot: int = 0, boot: int = 0) -> TimedProcess:
+def process(
+    values: tuple[float, ...], group: int = 0, slot: int = 0, boot: int = 0
+) -> TimedProcess:
     return TimedProcess(0, boot, group, slot, 10, values, len(values))
 
 
@@ -152,9 +154,7 @@ def test_a_recording_is_what_the_schema_says_and_comes_back(
     back = read_recording(tmp_path / "it.json")
     assert back == recording
     for case in back.cases:
-        found = metric(
-            case.noisy["ns"].samples, "ns", case.noisy["ns"].estimator
-        )
+        found = metric(case.noisy["ns"].samples, "ns", case.noisy["ns"].estimator)
         assert found == case.noisy["ns"]
 
 

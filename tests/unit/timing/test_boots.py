@@ -8,8 +8,9 @@ import pytest
 from kentry.errors import PlaceError
 from kentry.recording import TimedProcess
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
+from kentry.stats.noisy import LOOKS
 from kentry.timing.boots import LEAST_ROUNDS, Boots, Result, Side, compare_kernels
-from kentry.timing.comparing import LOOKS, Plan
+from kentry.timing.comparing import Plan
 from kentry.timing.sampling import Settings
 from kentry.timing.values import groups_of_boots
 from tests.places import FakePlace, silent
@@ -130,6 +131,6 @@ def test_rounds_that_are_not_whole_are_left_out() -> None:
     found = groups_of_boots(boots(0, 3, 5, 6, 8, 12), boots(1, 2, 4, 7, 9, 10))
     assert [(one.boot, one.old, one.new) for one in found] == [
         (0, (10.0, 13.0), (11.0, 12.0)),
-        # In every other round the later one first, so that a drift is no difference of a kernel's two.
+        # Every other round has the later one first: a drift is no null contrast.
         (1, (16.0, 15.0), (17.0, 14.0)),
     ]

@@ -10,11 +10,10 @@ import pytest
 from kentry.errors import PlaceError
 from kentry.recording import TimedProcess
 from kentry.stats.exact import SAME, UNDECIDED, WORSE
-from kentry.stats.noisy import Look
+from kentry.stats.noisy import LOOKS, Look
 from kentry.timing import comparing
 from kentry.timing.comparing import (
     LEAST_GROUPS,
-    LOOKS,
     Pair,
     Plan,
     Result,
@@ -149,18 +148,14 @@ def test_no_plan_is_shorter_than_an_interval_needs() -> None:
 
 
 def test_seconds_are_as_many_groups_as_the_pilot_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        Sampler,
-        "run",
-        lambda self, groups, told=None: (
-            self.run_in_one(groups),
-            setattr(self, "seconds_a_group", 0.05),
-        )
-        if groups
-        else None,
-    )
+    def run(self: Sampler, groups: int, told: object = None) -> None:
+        if groups:
+            self.run_in_one(groups)
+        self.seconds_a_group = 0.05
+
+    monkeypatch.setattr(Sampler, "run", run)
     result = compared(FakePlace(NS, spread=0.05), Pair("a", "b"), plan=Plan(3.0))
-    assert result.planned == 60
+    assert result.planned == result.groups == 60
 
 
 # --- rows ------------------------------------------------------------------------

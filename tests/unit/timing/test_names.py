@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Names of cases in time, and sizes of working sets."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,7 +104,11 @@ def test_a_size_has_a_name_that_says_it(size: int) -> None:
 
 def test_what_is_read_of_a_name() -> None:
     assert plain_name("getppid+vec=each+cache=1M+extra=1/2") == "getppid+vec=each"
-    assert [is_one_by_one(name) for name in ("a+cache=warm", "a+extra=1/2", "a")] == [True, False, False]
+    assert [is_one_by_one(name) for name in ("a+cache=warm", "a+extra=1/2", "a")] == [
+        True,
+        False,
+        False,
+    ]
     assert walk_bytes("getppid") == walk_bytes("getppid+cache=warm") == 0
     assert walk_bytes("getppid+cache=cold") == COLD_BYTES
     assert walk_bytes("getppid+vec=each+cache=64K") == 64 << 10
@@ -114,7 +120,7 @@ def test_what_is_read_of_a_name() -> None:
 def test_a_sweep_goes_from_32_kib_to_256_mib_by_twos() -> None:
     sizes = sizes_of("sweep")
     assert sizes[0] == 32 << 10 and sizes[-1] == 256 << 20
-    assert all(b == 2 * a for a, b in zip(sizes, sizes[1:], strict=False))
+    assert all(b == 2 * a for a, b in pairwise(sizes))
 
 
 def test_sizes_are_sorted_and_once() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The probe's lines: what is damaged is passed over, what was measured while a clock jumped, too."""
+"""The probe's lines: what is damaged, or was measured while a clock jumped, is passed over."""
 
 import pytest
 from hypothesis import example, given

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from kentry.errors import PlaceError, UserError
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
+from kentry.stats.noisy import LOOKS
 from kentry.targets.place import CommandResult
-from kentry.timing.comparing import LOOKS, Plan
+from kentry.timing.comparing import Plan
 from kentry.timing.programs import (
     LEAST_ROUNDS,
     Programs,

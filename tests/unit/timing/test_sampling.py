@@ -116,7 +116,9 @@ def test_what_a_probe_said_before_it_died_is_kept() -> None:
 def test_fewer_groups_than_were_asked_for_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     place = FakePlace(NS)
     monkeypatch.setattr(
-        place, "_lines", lambda words: iter(["timing cpu=0 cpus=1", "clock 1 1 1 0", "end groups=0"])
+        place,
+        "_lines",
+        lambda words: iter(["timing cpu=0 cpus=1", "clock 1 1 1 0", "end groups=0"]),
     )
     with pytest.raises(PlaceError, match="timed 0 of 5 groups"):
         sampler(place).run_in_one(5)

@@ -1,0 +1,504 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry stat, from its arguments on: on a place that takes no time, and once a mode for real."""
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from kentry.arch import host_arch
+from kentry.cli import main
+from kentry.commands import stat
+from kentry.preflight import Facts
+from kentry.recording import read_recording
+from kentry.targets.place import CommandResult
+from kentry.timing.identity import Session
+from kentry.timing.sampling import Settings
+from tests.places import BLOCK_CALLS, FakePlace, opened
+
+ROOT = Path(__file__).parents[3]
+NS = {"getppid": 80.0, "getpid": 80.8, "invalid": 60.0, "read": 120.0}
+# What the fake place needs not look at.
+FAKE = ("ssh:bench", "--no-preflight", "-q")
+
+
+def schema(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "schema" / f"{name}.schema.json").read_text())
+    return found
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakePlace], FakePlace]:
+    """Has every place be this one."""
+
+    def used(place: FakePlace) -> FakePlace:
+        monkeypatch.setattr("kentry.targets.place.open_place", lambda text, options: opened(place))
+        return place
+
+    return used
+
+
+Use = Callable[[FakePlace], FakePlace]
+Capture = pytest.CaptureFixture[str]
+
+
+def said(words: Sequence[str], capsys: Capture, code: int = 0) -> str:
+    assert main(["stat", *words]) == code, capsys.readouterr().err
+    out = capsys.readouterr().out
+    assert out.isascii()
+    return out
+
+
+def document(words: Sequence[str], capsys: Capture, kind: str, code: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(said([*words, "--json"], capsys, code))
+    jsonschema.validate(found, schema(kind))
+    return found
+
+
+def printing(*values: float) -> Callable[[Sequence[str]], CommandResult]:
+    """A program that prints these, over and over."""
+    count = iter(range(10_000))
+    return lambda argv: CommandResult(0, f"{values[next(count) % len(values)]}\n", "")
+
+
+# --- a table -----------------------------------------------------------------------
+
+
+def test_a_table(use: Use, capsys: Capture) -> None:
+    place = use(FakePlace(NS))
+    out = said([*FAKE, "--groups", "6", "--case", "getppid,read"], capsys)
+    assert "Linux 6.12.1-fake (x86_64) on ssh:bench" in out
+    assert re.search(r"^case +ns a call +\+- +floor % +sees % +k-cycle +u-cycle$", out, re.M)
+    assert re.search(r"^getppid +80\.", out, re.M) and re.search(r"^read +1(19|20)\.", out, re.M)
+    assert place.groups == 6 and place.closed
+    # Each case twice, so that it can be held against itself.
+    assert "cases=getppid,read,getppid,read" in place.runs[0]
+
+
+def test_a_table_as_json_is_a_recording(use: Use, capsys: Capture, tmp_path: Path) -> None:
+    use(FakePlace(NS))
+    words = [*FAKE, "--groups", "6", "--case", "getppid,read", "-o", str(tmp_path / "it.json")]
+    found = document(words, capsys, "recording-1")
+    assert [case["name"] for case in found["cases"]] == ["getppid", "read"]
+    assert found["target"]["kind"] == "ssh"
+    metric = found["cases"][0]["metrics"]["ns"]
+    assert metric["assume"] == "noisy" and len(metric["samples"]) == 12
+    assert {one["calls"] for one in metric["samples"]} == {BLOCK_CALLS}
+    assert json.loads((tmp_path / "it.json").read_text()) == found
+    assert len(read_recording(tmp_path / "it.json").cases) == 2
+
+
+def test_the_cpu_of_a_recording_is_the_one_it_was_measured_on(use: Use, capsys: Capture) -> None:
+    """Also where nobody looked at the machine: the probe says it."""
+    use(FakePlace(NS))
+    words = [*FAKE, "--groups", "6", "--cpu", "3", "--case", "read"]
+    found = json.loads(said([*words, "--json"], capsys))
+    assert str(found["target"]["cpu"]) == "3"
+
+
+def test_what_the_probe_says_of_itself_is_a_note(use: Use, capsys: Capture) -> None:
+    use(FakePlace(NS, counters="none:-13", jumps=frozenset({1})))
+    out = said([*FAKE, "--groups", "6", "--case", "read"], capsys)
+    assert "perf_event_open is not permitted" in " ".join(out.split())
+    assert "1 groups were dropped, the clock jumped: 1.000 s passed" in " ".join(out.split())
+    use(FakePlace(NS, counters="none:-2"))
+    out = said([*FAKE, "--groups", "6", "--case", "read"], capsys)
+    assert "this machine's cpu shows no counters" in " ".join(out.split())
+
+
+def test_a_case_that_is_absent_is_said(use: Use, capsys: Capture) -> None:
+    use(FakePlace(NS, absent={"first-use+vec=each": "it has no time of its own"}))
+    out = said([*FAKE, "--groups", "6", "--case", "read,first-use+vec=each"], capsys)
+    assert "absent: first-use+vec=each: it has no time of its own" in out
+
+
+# --- a sweep, tails ------------------------------------------------------------------
+
+
+def test_a_sweep(use: Use, capsys: Capture) -> None:
+    ns = {"read+cache=warm": 120.0, "read+cache=32K": 150.0, "read+cache=64K": 240.0}
+    use(FakePlace(ns, spread=0.0, noise=0.0))
+    words = [*FAKE, "--case", "read", "--working-set", "64K,32K", "--groups", "4"]
+    out = said(words, capsys)
+    rows = re.findall(r"^ +(none|32K|64K) +(\d+)\S* +\S+ (#+)$", out, re.M)
+    assert [(size, ns) for size, ns, _ in rows] == [("none", "120"), ("32K", "150"), ("64K", "240")]
+    assert [len(bar) for _, _, bar in rows] == [12, 15, 24]
+    found = document(words, capsys, "recording-1")
+    assert [case["name"] for case in found["cases"]] == list(ns)
+    assert found["cases"][1]["metrics"]["ns"]["samples"][0]["empties"]
+
+
+def test_tails(use: Use, capsys: Capture) -> None:
+    use(FakePlace(NS))
+    words = [*FAKE, "--tails", "--case", "getppid", "--calls", "100000"]
+    out = said(words, capsys)
+    assert re.search(r"^case +calls +p50 +p99 +p99.9 +max$", out, re.M)
+    assert re.search(r"^getppid +100000 +80 +80 +320 +80000$", out, re.M)
+    assert "20 ns that reading the clock takes are off" in " ".join(out.split())
+    found = document(words, capsys, "recording-1")
+    assert found["options"] == {"calls": 100_000}
+    assert set(found["cases"][0]["metrics"]) == {"p50_ns", "p99_ns", "p99.9_ns"}
+
+
+# --- comparisons ---------------------------------------------------------------------
+
+
+def test_two_cases(use: Use, capsys: Capture) -> None:
+    use(FakePlace(NS))
+    words = [*FAKE, "--compare", "getppid", "getpid", "--groups", "60"]
+    out = said(words, capsys)
+    assert "getppid -> getpid: worse" in out
+    assert re.search(r"    80\.\d+ -> 80\.\d+ ns, \+[01]\.\d+ % \[\+\d.*\] of the first, 99 %", out)
+    assert re.search(r"Ended at look \d of 5 that were planned, after \d+ of at most 60", out)
+
+
+def test_two_cases_as_json_are_a_comparison(use: Use, capsys: Capture, tmp_path: Path) -> None:
+    use(FakePlace(NS))
+    words = [*FAKE, "--compare", "getppid", "getpid", "--compare", "read", "invalid"]
+    words += ["--groups", "60", "-o", str(tmp_path / "it.json")]
+    found = document(words, capsys, "comparison-1")
+    rows = found["cases"]
+    assert [row["name"] for row in rows] == ["getppid -> getpid", "read -> invalid"]
+    assert [row["verdict"] for row in rows] == ["worse", "better"]
+    assert rows[1]["percent_of_old"] == pytest.approx(-50, abs=1)
+    assert rows[1]["interval"][0] < -50 < rows[1]["interval"][1]
+    assert rows[1]["old"] == pytest.approx(120, rel=0.01)
+    recording = read_recording(tmp_path / "it.json")
+    assert [case.name for case in recording.cases] == ["getppid", "getpid", "read", "invalid"]
+    assert recording.options["looks"] == 5
+
+
+def test_what_is_undecided_is_code_3(use: Use, capsys: Capture) -> None:
+    place = use(FakePlace(NS, spread=0.05))
+    words = [*FAKE, "--compare", "getppid", "getpid", "--groups", "30"]
+    out = said(words, capsys, code=3)
+    assert "getppid -> getpid: undecided, " in out
+    assert place.groups == 30
+    found = document(words, capsys, "comparison-1", code=3)
+    assert found["cases"][0]["verdict"] == "undecided" and found["cases"][0]["reason"]
+
+
+def test_the_same_is_decided(use: Use, capsys: Capture) -> None:
+    use(FakePlace(NS))
+    out = said([*FAKE, "--compare", "read", "read", "--groups", "60", "--threshold", "1%"], capsys)
+    assert "read -> read: same, to 1 %" in out
+    assert "threshold 1 %" in out
+
+
+def test_decided_once_at_the_end(use: Use, capsys: Capture) -> None:
+    place = use(FakePlace(NS))
+    out = said([*FAKE, "--compare", "read", "invalid", "--groups", "40", "--fixed"], capsys)
+    assert "Decided once, after the 40 groups that were planned." in out
+    assert place.groups == 40
+
+
+# --- kernels ----------------------------------------------------------------------------
+
+
+def test_two_kernels(use: Use, capsys: Capture) -> None:
+    place = use(FakePlace(NS, kernels={"6.12": 1.05}, boot_spread=0.002))
+    words = [*FAKE, "--compare", "6.1", "6.12", "--groups", "2", "--case", "read", "--rounds", "6"]
+    out = said(words, capsys)
+    assert re.search(r"read: .*worse", out)
+    assert set(place.booted) == {"6.1", "6.12"} and len(place.booted) == 24
+
+
+def test_two_kernels_as_json(use: Use, capsys: Capture, tmp_path: Path) -> None:
+    use(FakePlace(NS, kernels={"6.12": 1.05}, boot_spread=0.002))
+    words = [*FAKE, "--compare", "6.1", "6.12", "--groups", "2", "--case", "read", "--rounds", "6"]
+    found = document([*words, "-o", str(tmp_path / "k.json")], capsys, "comparison-1")
+    times = next(row for row in found["cases"] if row["metric"] == "ns")
+    assert times["verdict"] == "worse" and times["paired"]
+    assert times["interval"][0] < 5 < times["interval"][1]
+    for word in ("old", "new"):
+        recording = read_recording(tmp_path / f"k.{word}.json")
+        jsonschema.validate(
+            json.loads((tmp_path / f"k.{word}.json").read_text()), schema("recording-1")
+        )
+        assert len({one.boot for one in recording.cases[0].noisy["ns"].samples}) == 12
+
+
+def test_two_kernels_that_cannot_be_told_apart_are_code_3(use: Use, capsys: Capture) -> None:
+    use(FakePlace(NS, kernels={"6.12": 1.01}, boot_spread=0.05))
+    words = [*FAKE, "--compare", "6.1", "6.12", "--groups", "2", "--case", "read", "--rounds", "6"]
+    assert "undecided" in said(words, capsys, code=3)
+
+
+# --- programs ---------------------------------------------------------------------------
+
+
+def test_two_programs(use: Use, capsys: Capture) -> None:
+    place = use(FakePlace(programs={"a": printing(5.0, 5.01, 4.99), "b": printing(6.0, 6.01)}))
+    out = said([*FAKE, "--groups", "20", "--", "a", "-x", "::", "b", "--groups", "7"], capsys)
+    assert "A: a -x\nB: b --groups 7\n" in out
+    assert "A -> B: worse" in out
+    assert set(place.commands) == {("a", "-x"), ("b", "--groups", "7")}
+
+
+def test_without_a_target_it_is_this_machine(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    opened_as: list[str] = []
+    place = FakePlace(programs={"a": printing(5.0, 5.01), "b": printing(5.0, 5.01)})
+
+    def open_it(text: str, options: object) -> Any:
+        opened_as.append(text)
+        return opened(place)
+
+    monkeypatch.setattr("kentry.targets.place.open_place", open_it)
+    monkeypatch.setattr("kentry.commands.stat_modes.look", lambda *given: looked(place))
+    main(["stat", "-q", "--", "a", "::", "b"])
+    main(["stat", "ssh:x", "-q", "--seconds", "3", "--", "a", "::", "b"])
+    assert opened_as == ["local", "ssh:x"]
+
+
+def looked(place: FakePlace) -> tuple[Session, Settings]:
+    return Session(place, Facts()), Settings()
+
+
+def test_two_programs_as_json(use: Use, capsys: Capture, tmp_path: Path) -> None:
+    use(FakePlace(programs={"a": printing(5.0, 5.01), "b": printing(6.0, 6.01)}))
+    words = [*FAKE, "--groups", "20", "-o", str(tmp_path / "it.json"), "--higher-is-better"]
+    assert main(["stat", *words, "--json", "--", "a", "::", "b"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    jsonschema.validate(found, schema("comparison-1"))
+    assert found["cases"][0]["verdict"] == "better"
+    recording = read_recording(tmp_path / "it.json")
+    values = [one.values[0] for one in recording.cases[0].noisy["value"].samples]
+    assert set(values) == {5.0, 5.01} and len(values) % 2 == 0
+
+
+def test_programs_that_cannot_be_told_apart_are_code_3(use: Use, capsys: Capture) -> None:
+    use(FakePlace(programs={"a": printing(5.0, 9.0, 4.0), "b": printing(5.0, 9.0, 4.1, 7.0)}))
+    out = said([*FAKE, "--groups", "8", "--", "a", "::", "b"], capsys, code=3)
+    assert "A -> B: undecided" in out
+
+
+# --- what ends early ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ({"dies_in": 1}, ["--groups", "9", "--case", "read"]),
+        ({"dies_in": 1}, ["--groups", "9", "--case", "read", "--working-set", "64K"]),
+        ({"dies_in": 1}, ["--compare", "read", "getpid", "--groups", "40"]),
+        ({"refuses": 9}, ["--compare", "6.1", "6.12", "--case", "read", "--groups", "2"]),
+        ({"dies_in": 9}, ["--compare", "6.1", "6.12", "--case", "read", "--groups", "2"]),
+        ({}, ["--", "a", "::", "b"]),
+    ],
+    ids=["table", "sweep", "cases", "boot", "probe in a boot", "programs"],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_what_was_measured_before_an_error_is_kept_and_named(
+    ends: dict[str, int],
+    words: list[str],
+    named: bool,
+    use: Use,
+    capsys: Capture,
+    tmp_path: Path,
+    cache: Path,
+) -> None:
+    programs = {"a": printing(5.0), "b": printing(*[6.0] * 9, 0.0)}
+    place = use(
+        FakePlace(NS, programs=programs, dies_in=ends.get("dies_in"), refuses=ends.get("refuses"))
+    )
+    out = ["-o", str(tmp_path / "it.json")] if named else []
+    assert main(["stat", *FAKE, *out, *words]) == 2
+    err = capsys.readouterr().err
+    found = re.search(r"What was measured before it is in (\S+\.json)\.", err)
+    assert found, err
+    kept = Path(found[1])
+    assert kept.is_relative_to(cache) or (named and kept == tmp_path / "it.json")
+    recording = read_recording(kept)
+    assert recording.cases[0].noisy
+    assert "Traceback" not in err
+    assert place.closed
+
+
+def test_of_two_kernels_both_are_kept(use: Use, capsys: Capture, tmp_path: Path) -> None:
+    use(FakePlace(NS, refuses=9))
+    words = ["--compare", "6.1", "6.12", "--case", "read", "--groups", "2"]
+    assert main(["stat", *FAKE, *words, "-o", str(tmp_path / "it.json")]) == 2
+    boots = {
+        one.boot
+        for file in tmp_path.glob("*.json")
+        for case in read_recording(file).cases
+        for one in case.noisy["ns"].samples
+    }
+    assert boots == set(range(9))
+
+
+def test_nothing_measured_is_nothing_kept(use: Use, capsys: Capture, tmp_path: Path) -> None:
+    use(FakePlace(NS, failed={"read": "phase=time call=1 result=-9"}))
+    file = tmp_path / "it.json"
+    assert main(["stat", *FAKE, "--case", "read", "-o", str(file)]) == 2
+    assert not file.exists()
+    assert "What was measured" not in capsys.readouterr().err
+
+
+# --- mistakes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["bench"], "'bench' is no place to measure on."),
+        (["ssh:"], "'ssh:' is no place to measure on."),
+        (["--case", "getpppid"], "Unknown case 'getpppid'"),
+        (["--case", "read+cache=big"], "'big' is no size of a working set"),
+        (["--case", "read+extra=1/0"], "'+extra=1/0' in 'read+extra=1/0' is no share"),
+        (["--working-set", "big"], "'big' is no size of a working set"),
+        (["--working-set", ""], "--working-set names no size."),
+        (["--tails", "--case", "nothing"], "Unknown case 'nothing'"),
+        (["--compare", "read", "nothing"], "Unknown case 'nothing'"),
+        (["--tails", "--working-set", "1M"], "are different questions."),
+        (["--tails", "--compare", "read", "write"], "are different questions."),
+        (["--tails", "--", "a", "::", "b"], "are different questions."),
+        (["--working-set", "", "--compare", "read", "write"], "are different questions."),
+        (["--compare", "read", "write", "--case", "stat"], "--compare names its cases itself."),
+        (["--number", "(", "--", "a", "::", "b"], "--number ( is no regular expression"),
+        (["--", "a"], "Two commands are needed behind --"),
+        (["--", "a", "::"], "One side of :: has no command."),
+        (["--"], "Two commands are needed behind --"),
+        (["-o", "/nonexistent/x.json"], "does not exist"),
+        (["--compare", *[f"/boot/{k}" for k in "ab"]], "Booting /boot/"),
+        (["--compare", "read", "write"] * 17, "68 processes would take turns; 64 is the most."),
+        (["--", "no-such-program", "::", "true"], "There is no program 'no-such-program'"),
+        (["--", "true", "::", "true"], "'true' printed no number."),
+        (["--", "false", "::", "true"], "'false' failed with status 1 after 0 good runs."),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_code_2(
+    words: list[str], sentence: str, capsys: Capture
+) -> None:
+    at = words.index("--") if "--" in words else len(words)
+    options = ["--no-preflight", "-q", "--groups", "2"]
+    assert main(["stat", *words[:at], *options, *words[at:]]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    first = captured.err.splitlines()[0]
+    assert first.startswith("kentry: ") and sentence in first
+    assert "kentry failed" not in captured.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--seconds", "0"],
+        ["--seconds", "-1"],
+        ["--seconds", "nan"],
+        ["--seconds", "1e9"],
+        ["--seconds", "x"],
+        ["--groups", "0"],
+        ["--groups", "1.5"],
+        ["--calls", "1000000001"],
+        ["--threshold", "0"],
+        ["--threshold", "100"],
+        ["--threshold", "x"],
+        ["--cpu", "-1"],
+        ["--cpu", "8192"],
+        ["--cpu", "x"],
+        ["--rounds", "0"],
+        ["--compare", "a"],
+        ["--accel", "hvf"],
+        ["local", "more"],
+    ],
+)
+def test_wrong_arguments_are_code_2(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["stat", *words])
+    assert caught.value.code == 2
+
+
+def test_a_cpu_that_is_not_there_is_an_error(capsys: Capture) -> None:
+    words = ["stat", "--no-preflight", "-q", "--cpu", "8191", "--case", "getppid", "--groups", "1"]
+    assert main(words) == 2
+    assert "local has no cpu 8191 that may be used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "compare", "boot", "kernels"),
+    [
+        ("local", ("getppid", "getpid"), "kexec", False),
+        ("ssh:x", ("getppid", "getpid+vec=each"), "kexec", False),
+        ("ssh:x", ("6.1.0-42-arm64", "6.12"), "kexec", True),
+        ("ssh:x", ("/boot/a", "/boot/b"), "kexec", True),
+        ("ssh:x", ("/boot/a", "getpid"), "kexec", False),
+        ("ssh:x", ("old", "new"), "grub-reboot {}", True),
+        ("kvm", ("debian:6.1", "debian:6.12"), "kexec", True),
+        ("kvm", ("getppid", "getpid"), "kexec", False),
+        ("board:b", ("old", "new"), "kexec", True),
+        ("board:b", ("getppid", "getpid"), "kexec", False),
+    ],
+)
+def test_what_compare_names(
+    target: str, compare: tuple[str, str], boot: str, kernels: bool
+) -> None:
+    args = argparse.Namespace(target=target, compare=[list(compare)], boot=boot)
+    assert stat.names_kernels(args) is kernels
+    assert not stat.names_kernels(argparse.Namespace(target=target, compare=[], boot=boot))
+
+
+# --- for real, as little as can be ---------------------------------------------------------
+
+REAL = ("--no-preflight", "-q")
+
+
+def test_a_table_for_real(capsys: Capture) -> None:
+    found = document([*REAL, "--groups", "6", "--case", "getppid,read"], capsys, "recording-1")
+    assert found["kernel"]["arch"] == host_arch().name
+    assert found["target"]["kind"] == "local"
+    for case in found["cases"]:
+        metric = case["metrics"]["ns"]
+        assert len(metric["samples"]) == 12
+        assert metric["interval"][0] <= metric["value"] <= metric["interval"][1]
+        assert 0 < case["metrics"]["loop_ns"]["value"] < metric["value"]
+
+
+def test_tails_for_real(capsys: Capture) -> None:
+    found = document(
+        [*REAL, "--tails", "--case", "getppid", "--calls", "1000"], capsys, "recording-1"
+    )
+    values = [metric["value"] for metric in found["cases"][0]["metrics"].values()]
+    assert values == sorted(values) and len(values) == 3
+
+
+def test_a_sweep_for_real(capsys: Capture) -> None:
+    words = [*REAL, "--working-set", "32K,64K", "--groups", "4", "--case", "getppid"]
+    found = document(words, capsys, "recording-1")
+    assert [case["name"] for case in found["cases"]] == [
+        "getppid+cache=warm",
+        "getppid+cache=32K",
+        "getppid+cache=64K",
+    ]
+
+
+def test_a_comparison_for_real_finds_a_known_slowdown(capsys: Capture) -> None:
+    """One more call for each: nothing is so noisy that it hides this."""
+    words = [*REAL, "--compare", "getppid", "getppid+extra=1/1", "--groups", "40"]
+    found = document(words, capsys, "comparison-1")
+    assert found["cases"][0]["verdict"] == "worse"
+    assert 50 < found["cases"][0]["percent_of_old"] < 200
+
+
+def test_programs_for_real(capsys: Capture) -> None:
+    old, new = "echo 1 of 10,000,000", "echo 2 of 20,000,000"
+    words = ["local", *REAL, "--seconds", "3", "--groups", "6"]
+    assert main(["stat", *words, "--", "sh", "-c", old, "::", "sh", "-c", new]) == 0
+    out = capsys.readouterr().out
+    assert "A: sh -c 'echo 1 of 10,000,000'" in out
+    assert "A -> B: worse" in out
+    # Neither 1 nor 10, and no number of the next word.
+    assert re.search(r"(1e\+07|10000000\S*) -> (2e\+07|20000000\S*) as printed, \+100", out)
