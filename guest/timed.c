@@ -29,8 +29,12 @@
 /* Calls one by one, not in a block. */
 #define ONE_BY_ONE 0
 #define IN_BLOCKS (-1)
+/* The least of so many blocks more says how long one takes. */
+#define CALIBRATIONS 4
 /* Of the counters, in a turn: twice before the blocks, once behind them. */
 #define READINGS 3
+/* The turn before the first: one after the other, since they would disturb each other. */
+#define CALIBRATION (-1)
 /* How long the parent waits for a turn before it looks whether the child lives; seconds. */
 #define LOOK_SECONDS 2
 /* A histogram has a bin a nanosecond up to here; above, so many for each power of two. */
@@ -166,6 +170,19 @@ static int parse_slot(const char *name, struct slot *slot)
 	return 0;
 }
 
+/* A child asks, because asking changes the task. */
+static int length_is_there(const struct state *state)
+{
+	long child;
+
+	if (!state->bits)
+		return 1;
+	child = fork_child();
+	if (child == 0)
+		exit_child(!takes_bits(state));
+	return wait_child(child) == 0;
+}
+
 /* Why it cannot be timed; null if it can. */
 static const char *why_not(const struct slot *slot)
 {
@@ -175,6 +192,8 @@ static const char *why_not(const struct slot *slot)
 		return "no vDSO";
 	if (slot->cell.state && !has_unit(slot->cell.state))
 		return "no-unit";
+	if (slot->cell.state && !length_is_there(slot->cell.state))
+		return "no such vector length";
 	if (slot->cell.entry->compat && !takes_entry(slot->cell.entry))
 		return "the kernel does not take this entry instruction";
 	return 0;
@@ -315,7 +334,13 @@ static long calibrate(const struct slot *slot, struct work *w, void (*body)(stru
 
 	while ((ns = time_block(slot, w, body, windows)) < timing->block_ns / 4)
 		windows *= 2;
-	windows = windows * timing->block_ns / ns;
+	/* What disturbs only ever adds. */
+	for (int i = 0; i < CALIBRATIONS; i++) {
+		long again = time_block(slot, w, body, windows);
+
+		ns = again < ns ? again : ns;
+	}
+	windows = windows * timing->block_ns / (ns > 0 ? ns : 1);
 	windows = (windows + multiple - 1) / multiple * multiple;
 	return windows ? windows : multiple;
 }
@@ -370,15 +395,21 @@ static void one_turn(const struct slot *slot, struct work *w, void (*body)(struc
 		turn_one_by_one(slot, w, body, turn);
 }
 
-static void fill_walked(long bytes)
+/* The memory that walks read: small pages, each its own; 0, or a negative errno. */
+static long fill_walked(long bytes)
 {
+	long at = 0;
+
 	if (bytes <= 0)
-		return;
-	walked = (char *)syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1,
-				     0);
+		return 0;
+	at = syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0);
+	if ((unsigned long)at > -4096ul)
+		return at;
+	walked = (char *)at;
 	SYS(madvise, walked, bytes, MADV_NOHUGEPAGE, 0);
-	for (long at = 0; at < bytes; at += LINE_BYTES)
-		walked[at] = 1;
+	for (long line = 0; line < bytes; line += LINE_BYTES)
+		walked[line] = 1;
+	return 0;
 }
 
 /* 0 once it has had all its turns; 1 where the case does not do what it should. */
@@ -390,14 +421,15 @@ static int run_turns(const struct slot *slot, struct work *w)
 	one_window(slot, w, body);
 	if (wrong_call(slot->cell.c, w))
 		return 1;
-	if (!*slot->windows)
-		*slot->windows = timing->calls ? timing->calls : calibrate(slot, w, body);
 	set_and_wake(slot->is_ready, 1);
-	for (long turn = 0; turn < timing->turns; turn++) {
+	for (long turn = CALIBRATION; turn < timing->turns; turn++) {
 		while (!*slot->go)
 			wait_on(slot->go, 0);
 		*slot->go = 0;
-		one_turn(slot, w, body, turn);
+		if (turn != CALIBRATION)
+			one_turn(slot, w, body, turn);
+		else if (!*slot->windows)
+			*slot->windows = timing->calls ? timing->calls : calibrate(slot, w, body);
 		if (wrong_call(slot->cell.c, w))
 			return 1;
 		set_and_wake(turn_done, 1);
@@ -408,18 +440,20 @@ static int run_turns(const struct slot *slot, struct work *w)
 static __attribute__((noreturn)) void slot_process(const struct slot *slot, long parent)
 {
 	struct work w;
-	long wrong;
+	long wrong, err;
 
 	/* Whoever ends the probe ends its processes, too. */
 	SYS(prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
 	if (SYS(getppid, 0, 0, 0, 0) != parent)
 		exit_child(2);
-	if (slot->cell.state && !takes_bits(slot->cell.state)) {
-		report_absent_cell(slot->full_name, "vl");
+	if (slot->cell.state && !takes_bits(slot->cell.state))
+		exit_child(2);
+	open_counters();
+	err = fill_walked(slot->walk);
+	if (err) {
+		report_failure(slot->full_name, "walk", 0, err);
 		exit_child(2);
 	}
-	open_counters();
-	fill_walked(slot->walk);
 	if (begin_cell(&slot->cell, &w))
 		exit_child(2);
 	wrong = run_turns(slot, &w);
@@ -432,9 +466,12 @@ static __attribute__((noreturn)) void slot_process(const struct slot *slot, long
 
 /* --- the parent ------------------------------------------------------- */
 
+/* Memory that children have in common with their parent; null where there is none. */
 static void *shared(long bytes)
 {
-	return (void *)syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_SHARED_ANONYMOUS, -1, 0);
+	long at = syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_SHARED_ANONYMOUS, -1, 0);
+
+	return (unsigned long)at > -4096ul ? 0 : (void *)at;
 }
 
 static int share_slot(struct slot *slot)
@@ -442,14 +479,17 @@ static int share_slot(struct slot *slot)
 	long turns = timing->turns;
 
 	slot->go = shared(4096);
-	slot->is_ready = slot->go + 1;
-	slot->windows = (long *)slot->go + 1;
 	slot->values = shared(turns * timing->blocks * (long)sizeof(long));
 	slot->empties = shared(turns * empties_a_turn(slot) * (long)sizeof(long));
 	slot->counted = shared(turns * READINGS * MOST_COUNTERS * (long)sizeof(struct reading));
 	slot->bins = shared(BINS * (long)sizeof(long));
 	slot->empty_bins = shared(BINS * (long)sizeof(long));
-	return (unsigned long)slot->empty_bins > -4096ul ? -1 : 0;
+	if (!slot->go || !slot->values || !slot->empties || !slot->counted || !slot->bins ||
+	    !slot->empty_bins)
+		return -1;
+	slot->is_ready = slot->go + 1;
+	slot->windows = (long *)slot->go + 1;
+	return 0;
 }
 
 /* Waits until the child sets `word`; 0, or -1 where it has ended before. */
@@ -517,6 +557,16 @@ static void end_children(void)
 	}
 }
 
+/* Slots of one case have blocks of as many windows: the most that any of them found. */
+static void make_alike(void)
+{
+	for (long i = 0; i < slots_used; i++)
+		for (long j = 0; j < slots_used; j++)
+			if (same(slots[i].name, slots[j].name) && slots[i].walk == slots[j].walk &&
+			    *slots[j].windows > *slots[i].windows)
+				*slots[i].windows = *slots[j].windows;
+}
+
 /* Every slot's process, and all their turns; 0, or -1 where one did not come to its end. */
 static int run_group(void)
 {
@@ -537,8 +587,11 @@ static int run_group(void)
 	}
 	for (long i = 0; i < slots_used && !wrong; i++)
 		wrong = wait_for(slots[i].is_ready, slots[i].child);
-	for (long turn = 0; turn < timing->turns && !wrong; turn++)
+	for (long turn = CALIBRATION; turn < timing->turns && !wrong; turn++) {
 		wrong = run_group_turn(turn, order);
+		if (turn == CALIBRATION)
+			make_alike();
+	}
 	end_children();
 	return wrong;
 }

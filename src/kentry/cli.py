@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(error, args.verbose)
 
 
-def _parted(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+def _parted(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """The words, and those behind -- where a command takes a program's command line there.
 
     argparse would take the program's own options for ours, or its name for a target.
@@ -100,7 +100,7 @@ def _parted(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     words = list(argv)
     taken = {command.NAME for command in COMMANDS if getattr(command, "TAKES_PROGRAM", False)}
     if not words or words[0] not in taken or "--" not in words:
-        return words, []
+        return words, None
     at = words.index("--")
     return words[:at], words[at + 1 :]
 

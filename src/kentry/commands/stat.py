@@ -157,25 +157,77 @@ def run(args: argparse.Namespace) -> int:
         return mode_of(args)(place, args)
 
 
+# What is asked, and the options that only have a meaning with it.
+_ONLY_WITH = {
+    "--calls": ("calls", ("--tails",)),
+    "--fixed": ("fixed", ("--compare", "a program behind --")),
+    "--threshold": ("threshold", ("--compare", "a program behind --")),
+    "--number": ("number", ("a program behind --",)),
+    "--higher-is-better": ("higher_is_better", ("a program behind --",)),
+    "--rounds": ("rounds", ("--compare",)),
+    "--kernel": ("kernel", ("kvm",)),
+    "--console": ("console", ("kvm",)),
+}
+# And those that it leaves nothing to say to.
+_NOT_WITH = {
+    "--case": ("case", ("a program behind --",)),
+    "--seconds": ("seconds", ("--tails",)),
+    "--groups": ("groups", ("--tails",)),
+}
+
+
 def _check(args: argparse.Namespace) -> None:
-    kinds = [bool(args.compare), args.tails, args.working_set is not None, bool(args.behind)]
-    if sum(kinds) > 1:
-        raise UserError(
-            "--compare, --tails, --working-set and a program behind -- are different questions.",
-            "Ask one of them.",
+    asked = [
+        name
+        for name, is_asked in (
+            ("--compare", bool(args.compare)),
+            ("--tails", args.tails),
+            ("--working-set", args.working_set is not None),
+            ("a program behind --", args.behind is not None),
         )
-    if args.number is not None:
-        try:
-            re.compile(args.number)
-        except re.error as err:
+        if is_asked
+    ]
+    if len(asked) > 1:
+        raise UserError(f"{' and '.join(asked)} are different questions.", "Ask one of them.")
+    if args.target.startswith("kvm"):
+        asked.append("kvm")
+    _check_options(args, asked)
+    _check_number(args)
+    _check_compare(args)
+
+
+def _check_options(args: argparse.Namespace, asked: list[str]) -> None:
+    for option, (name, uses) in _ONLY_WITH.items():
+        if getattr(args, name) and not set(uses) & set(asked):
             raise UserError(
-                f"--number {args.number} is no regular expression: {err}.",
-                r"Write it like --number 'total: ([0-9.]+)'.",
-            ) from err
-    if args.compare and measuring.chosen_cases(args) and not names_kernels(args):
+                f"{option} has a meaning only with {' or '.join(uses)}.", f"Leave {option} out."
+            )
+    for option, (name, uses) in _NOT_WITH.items():
+        found = set(uses) & set(asked)
+        if getattr(args, name) and found:
+            raise UserError(f"{option} has no meaning with {min(found)}.", f"Leave {option} out.")
+
+
+def _check_number(args: argparse.Namespace) -> None:
+    if args.number is None:
+        return
+    try:
+        re.compile(args.number)
+    except re.error as err:
         raise UserError(
-            "--compare names its cases itself.", "Leave --case out, or compare two kernels."
-        )
+            f"--number {args.number} is no regular expression: {err}.",
+            r"Write it like --number 'total: ([0-9.]+)'.",
+        ) from err
+
+
+def _check_compare(args: argparse.Namespace) -> None:
+    if not names_kernels(args):
+        if args.compare and measuring.chosen_cases(args):
+            raise UserError(
+                "--compare names its cases itself.", "Leave --case out, or compare two kernels."
+            )
+    elif len(args.compare) > 1:
+        raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
 
 
 def names_kernels(args: argparse.Namespace) -> bool:

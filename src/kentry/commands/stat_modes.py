@@ -20,7 +20,7 @@ from kentry.caveats import Caveat
 from kentry.commands import measuring
 from kentry.compare import compare
 from kentry.compare import to_json as comparison_json
-from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, KentryError
+from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, KentryError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update, progress
 from kentry.recording import NoisyMetric, Recording, TimedProcess, dump, to_json, write_recording
@@ -32,9 +32,9 @@ from kentry.targets.place import Place
 from kentry.timing import boots, comparing, programs, sweep, tails
 from kentry.timing.analysis import NS, metric, metrics_of
 from kentry.timing.identity import Session, kernel_of, recording_of
-from kentry.timing.names import choose_timed
+from kentry.timing.names import choose_timed, is_plain, plain_name
 from kentry.timing.output import Output
-from kentry.timing.sampling import Sampler, Settings
+from kentry.timing.sampling import PILOT_GROUPS, Sampler, Settings
 
 # Of a table, when nothing is said; of a comparison, at most.
 SECONDS, COMPARE_SECONDS = 8.0, 30.0
@@ -62,15 +62,19 @@ def look(place: Place, args: argparse.Namespace) -> tuple[Session, Settings]:
     )
 
 
+# What was measured of each side: "" where there is one, else old and new.
+Sides = Mapping[str, Recording]
+
+
 @contextlib.contextmanager
 def keeping(
-    args: argparse.Namespace, session: Session, so_far: Callable[[], Recording]
+    args: argparse.Namespace, session: Session, so_far: Callable[[], Sides]
 ) -> Iterator[None]:
     """Where the block ends early, what was measured is written before the error goes on."""
     try:
         yield
     except (KentryError, KeyboardInterrupt) as err:
-        kept = _keep(args, session, so_far)
+        kept = " and ".join(map(str, _keep(args, session, so_far())))
         if kept and isinstance(err, KentryError):
             err.remedy = f"{err.remedy} What was measured before it is in {kept}.".strip()
         elif kept:
@@ -78,17 +82,20 @@ def keeping(
         raise
 
 
-def _keep(
-    args: argparse.Namespace, session: Session, so_far: Callable[[], Recording]
-) -> Path | None:
-    recording = so_far()
-    if not recording.cases:
-        return None
-    file: Path = args.output or cache_dir("stat") / f"{session.name}.json"
-    with contextlib.suppress(OSError):
-        write_recording(recording, file)
-        return file
-    return None
+def _keep(args: argparse.Namespace, session: Session, sides: Sides) -> list[Path]:
+    whole: Path = args.output or cache_dir("stat") / f"{session.name}.json"
+    kept = []
+    for side, recording in sides.items():
+        if recording.cases:
+            with contextlib.suppress(OSError):
+                write_recording(recording, file_of(whole, side))
+                kept.append(file_of(whole, side))
+    return kept
+
+
+def file_of(whole: Path, side: str) -> Path:
+    """Where one of two kernels' recordings goes: NAME.old.json beside NAME.new.json."""
+    return whole.with_suffix(f".{side}{whole.suffix or '.json'}") if side else whole
 
 
 def finish(args: argparse.Namespace, recording: Recording, text: str) -> None:
@@ -108,7 +115,10 @@ def _recording(
     place = session.place
     kernel = kernel_of(output, place.arch.name, session.facts, booted or place.kernel)
     found = {name: metrics for name, metrics in cases.items() if metrics}
-    return recording_of(session, kernel, found, options, _said(output))
+    recording = recording_of(session, kernel, found, options, _said(output))
+    if output.machine.get("cpu", "").isdecimal():
+        recording.target["on_cpu"] = int(output.machine["cpu"])
+    return recording
 
 
 def _said(output: Output) -> list[Caveat]:
@@ -160,8 +170,8 @@ def _no_counters(errno: str) -> Caveat:
 
 def table(place: Place, args: argparse.Namespace) -> int:
     """ns a call of each case."""
-    session, settings = look(place, args)
     names = choose_timed(place.arch, measuring.chosen_cases(args))
+    session, settings = look(place, args)
     output = Output()
 
     def so_far() -> Recording:
@@ -171,7 +181,10 @@ def table(place: Place, args: argparse.Namespace) -> int:
             session, output, cases, {"turns": settings.turns, "blocks": settings.blocks}
         )
 
-    with keeping(args, session, so_far), progress(f"timing {len(names)} cases") as update:
+    with (
+        keeping(args, session, lambda: {"": so_far()}),
+        progress(f"timing {len(names)} cases") as update,
+    ):
         _sample(Sampler(place, [*names, *names], settings, output), args, update)
     recording = so_far()
     text = report.stat_text(recording, session.findings, output.absent, every=args.verbose)
@@ -196,7 +209,7 @@ def _sample(
         return
     sampler.pilot()
     groups = max(least, int((args.seconds or SECONDS) / sampler.seconds_a_group))
-    sampler.run(groups, _told(update, groups))
+    sampler.run(max(0, groups - PILOT_GROUPS), _told(update, groups))
 
 
 def _told(update: Update, groups: int) -> Callable[[int], None]:
@@ -206,11 +219,32 @@ def _told(update: Update, groups: int) -> Callable[[int], None]:
 # --- a sweep over the working set --------------------------------------------------
 
 
+def _check_plain(names: list[str], option: str) -> None:
+    odd = [name for name in names if not is_plain(name)]
+    if odd:
+        raise UserError(
+            f"{option} times calls one by one itself, so {odd[0]} makes no sense.",
+            f"Write {plain_name(odd[0])}.",
+        )
+
+
+def one_case(place: Place, words: list[str], option: str) -> str:
+    """The case that the words stand for; UserError where they are several."""
+    names = choose_timed(place.arch, words)
+    if len(names) != 1:
+        raise UserError(
+            f"{option} takes one case, and {', '.join(words)} are {len(names)}.",
+            f"Name one, like {names[0]}.",
+        )
+    return names[0]
+
+
 def working_sets(place: Place, args: argparse.Namespace) -> int:
     """The curve of one case."""
     sizes = sweep.sizes_of(args.working_set)
+    case = one_case(place, measuring.chosen_cases(args) or ["getppid"], "--working-set")
+    _check_plain([case], "--working-set")
     session, settings = look(place, args)
-    case = choose_timed(place.arch, measuring.chosen_cases(args) or ["getppid"])[0]
     names = sweep.names_of(case, sizes)
     output = Output()
 
@@ -218,7 +252,10 @@ def working_sets(place: Place, args: argparse.Namespace) -> int:
         cases = {name: metrics_of(output, name) for name in names}
         return _recording(session, output, cases, {"sizes": len(sizes)})
 
-    with keeping(args, session, so_far), progress(f"timing {case} among working sets") as update:
+    with (
+        keeping(args, session, lambda: {"": so_far()}),
+        progress(f"timing {case} among working sets") as update,
+    ):
         _sample(
             Sampler(place, names, sweep.settings_of(settings), output), args, update, SWEEP_GROUPS
         )
@@ -232,16 +269,22 @@ def working_sets(place: Place, args: argparse.Namespace) -> int:
 
 def percentiles(place: Place, args: argparse.Namespace) -> int:
     """Calls one by one."""
-    session, settings = look(place, args)
     names = choose_timed(
         place.arch, measuring.chosen_cases(args) or ["getppid", "getpid", "invalid"]
     )
+    _check_plain(names, "--tails")
+    session, settings = look(place, args)
     output = Output()
     calls = args.calls or TAIL_CALLS
-    with progress(f"timing {calls} calls of {', '.join(names)} one by one"):
+
+    def so_far() -> Recording:
+        cases = {tail.name: tail.metrics for tail in tails.tails_of(output, names)}
+        return _recording(session, output, cases, {"calls": calls})
+
+    title = f"timing {calls} calls of {', '.join(names)} one by one"
+    with keeping(args, session, lambda: {"": so_far()}), progress(title):
         found = tails.time_tails(place, names, calls, settings.cpu, output)
-    cases = {tail.name: tail.metrics for tail in found}
-    recording = _recording(session, output, cases, {"calls": calls})
+    recording = so_far()
     text = report.tails_text(recording, found, session.findings, every=args.verbose)
     finish(args, recording, text)
     return EXIT_DONE
@@ -262,11 +305,11 @@ def plan_of(args: argparse.Namespace) -> comparing.Plan:
 
 def cases(place: Place, args: argparse.Namespace) -> int:
     """Pairs of cases by turns."""
-    session, settings = look(place, args)
     pairs = [
-        comparing.Pair(*(choose_timed(place.arch, [word])[0] for word in words))
+        comparing.Pair(*(one_case(place, [word], "--compare") for word in words))
         for words in args.compare
     ]
+    session, settings = look(place, args)
     output = Output()
     slots = [name for pair in pairs for name in pair.slots]
     odd_slots = [name for pair in pairs for name in pair.odd_slots]
@@ -277,7 +320,7 @@ def cases(place: Place, args: argparse.Namespace) -> int:
 
     title = ", ".join(pair.name for pair in pairs)
     plan = plan_of(args)
-    with keeping(args, session, so_far), progress(title) as update:
+    with keeping(args, session, lambda: {"": so_far()}), progress(title) as update:
         sampler = Sampler(place, slots, settings, output, odd_slots, all_of_them=True)
         result = comparing.compare_cases(sampler, pairs, plan, update)
     recording = replace(so_far(), options=result.options)
@@ -327,37 +370,38 @@ def _ended(look_number: int, looks: int, groups: int, planned: int) -> str:
 
 def kernels(place: Place, args: argparse.Namespace) -> int:
     """Two kernels by turns, a boot each."""
-    session = Session(place, _NO_FACTS)
-    sides = tuple(boots.Side(kernel) for kernel in args.compare[0])
-    assert len(sides) == 2
+    if place.kind == "kvm":
+        # A look would be a boot, and is the host's business.
+        session, settings = Session(place, _NO_FACTS), Settings()
+    else:
+        session, settings = look(place, args)
+    old, new = (boots.Side(kernel) for kernel in args.compare[0])
     names = choose_timed(place.arch, measuring.chosen_cases(args) or ["getppid", "getpid", "read"])
-    settings = Settings(cpu=-1 if args.cpu is None else args.cpu)
-    rounds = boots.Boots(names, args.groups or BOOT_GROUPS, args.rounds or ROUNDS, settings)
     plan = replace(plan_of(args), groups=None)
 
-    def side(number: int, options: Mapping[str, int]) -> Recording:
-        one = sides[number]
+    def side(one: boots.Side, options: Mapping[str, int]) -> Recording:
         found = {name: one.metrics(name) for name in names}
         recording = _recording(session, one.output, found, options, one.booted)
         recording.kernel["spec"] = one.kernel
         return recording
 
     with (
-        keeping(args, session, lambda: side(0, {})),
-        progress(f"{sides[0].kernel} and {sides[1].kernel} by turns") as update,
+        keeping(args, session, lambda: {"old": side(old, {}), "new": side(new, {})}),
+        progress(f"{old.kernel} and {new.kernel} by turns") as update,
     ):
-        result = boots.compare_kernels(place, (sides[0], sides[1]), rounds, plan, update)
-    both = [side(number, result.options) for number in range(2)]
+        much = boots.Boots(names, args.groups or BOOT_GROUPS, args.rounds or ROUNDS, settings)
+        result = boots.compare_kernels(place, (old, new), much, plan, update)
+    both = side(old, result.options), side(new, result.options)
     if args.output:
         for recording, word in zip(both, ("old", "new"), strict=True):
-            file = args.output.with_suffix(f".{word}{args.output.suffix or '.json'}")
-            write_recording(recording, file)
-    comparison = compare(both[0], both[1], threshold=plan.threshold)
+            write_recording(recording, file_of(args.output, word))
+    comparison = compare(*both, threshold=plan.threshold)
     sys.stdout.write(
         dump(comparison_json(comparison)) if args.json else comparison_text(comparison)
     )
-    undecided = any(row.verdict == UNDECIDED for row in comparison.timed)
-    return EXIT_UNDECIDED if undecided else EXIT_DONE
+    # What the run was ended by; counters decide nothing.
+    timed = [row for row in comparison.timed if row.metric == NS]
+    return EXIT_UNDECIDED if any(row.verdict == UNDECIDED for row in timed) else EXIT_DONE
 
 
 # --- two programs ----------------------------------------------------------------------
@@ -374,7 +418,10 @@ def two_programs(place: Place, args: argparse.Namespace) -> int:
     def so_far() -> Recording:
         return _recording(session, Output(), _program_metrics(runs), {})
 
-    with keeping(args, session, so_far), progress("running two programs by turns") as update:
+    with (
+        keeping(args, session, lambda: {"": so_far()}),
+        progress("running two programs by turns") as update,
+    ):
         result = programs.compare_programs(place, wanted, plan_of(args), runs, update)
     recording = so_far()
     if args.output:
@@ -422,7 +469,7 @@ def _print_programs(
 
 def mode_of(args: argparse.Namespace) -> Callable[[Place, argparse.Namespace], int]:
     """Which of them was asked for."""
-    if args.behind:
+    if args.behind is not None:
         return two_programs
     if args.compare:
         return kernels if args.of_kernels else cases

@@ -28,7 +28,6 @@ def describe(facts: Facts) -> dict[str, str | int]:
         "microcode": facts.processor.get("microcode"),
         "machine": _machine(facts),
         "host": facts.text(f"{SYSCTL}/hostname"),
-        "cpu": facts.cpu,
         "cpus": len(facts.online),
         "isolated": facts.text(f"{CPU_FOLDER}/isolated"),
         "clocksource": facts.text(f"{CLOCKSOURCE}/current_clocksource"),

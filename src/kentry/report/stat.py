@@ -85,7 +85,7 @@ def head_lines(recording: Recording) -> list[str]:
         str(target[key]) for key in ("cpu_model", "machine", "hypervisor") if target.get(key)
     )
     where = "" if target.get("place") in ("local", None) else f" on {target['place']}"
-    cpu = f", cpu {target['cpu']}" if "cpu" in target else ""
+    cpu = f", cpu {target['on_cpu']}" if "on_cpu" in target else ""
     lines = [f"Linux {kernel['release']} ({kernel['arch']}){where}"]
     if machine:
         lines += wrapped(plain(machine) + cpu, _WIDTH)

@@ -20,6 +20,7 @@ from kentry.arch import ARCHES, Arch, find_arch
 from kentry.errors import PlaceError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
+from kentry.kernels.spec import KINDS
 from kentry.progress import Update
 from kentry.run import log
 from kentry.targets import shell_files, switching
@@ -95,19 +96,40 @@ class BoardPlace:
     def boot(self, kernel: str, update: Update) -> None:
         """Boots another kernel.
 
-        A state of that name of the place's strategy; of a QEMU, an image of the environment, a
-        file or a spec; else as switching.boot() does.
+        A state of that name of the place's strategy; of a QEMU, unless the user has a command
+        for it, an image of the environment, a file or a spec; else as switching.boot() does.
         """
         update(None, f"{self.name}: booting {kernel}")
         if kernel in self._lab.states:
             self._lab.reconnect()
             self._lab.bring_up(kernel)
-        elif self._lab.machine() is not None:
-            self._lab.boot_image({"kernel": self._image(kernel, update)})
+        elif image := self._image(kernel, update):
+            self._lab.boot_image({"kernel": image})
         else:
             how, seconds = self._options.switch, self._options.boot_timeout
-            switching.boot(self, kernel, how, update, seconds, self._lab.reconnect)
-        self._folder = self._printk = ""
+            switching.boot(self, kernel, how, update, seconds, self._lab.reconnect, self)
+        self._silence()
+
+    # labgrid would wait for the end of a command that ends the machine until its time is over.
+
+    def leave(self, argv: Sequence[str]) -> None:
+        """Runs a command in a second, when nobody waits for an answer; see switching.Leaving."""
+        self._make_folder()
+        command = self._on_a_line(shlex.join(argv))
+        there = f"{self._folder}/left"
+        run = f"sleep 1; {command} >{there}.out 2>{there}.err; echo $? >{there}"
+        self._lab.run(f"rm -f {there}; ({run}) </dev/null >/dev/null 2>&1 &", MOMENT)
+
+    def left(self) -> CommandResult | None:
+        """What became of it, if it has ended; see switching.Leaving."""
+        lines, _ = self._lab.run(f"cat {self._folder}/left 2>/dev/null", MOMENT)
+        ended = lines[-1].strip() if lines else ""
+        result = None
+        if ended.isdecimal():
+            result = CommandResult(int(ended), self._fetch("left.out"), self._fetch("left.err"))
+        # A boot loader may be the next that listens on a console: labgrid looks before it writes.
+        self._lab.reconnect()
+        return result
 
     def describe(self) -> dict[str, Any]:
         """Nothing that preflight would not see."""
@@ -136,14 +158,18 @@ class BoardPlace:
                 f"It knows {', '.join(ARCHES)}.",
             ) from err
 
-    def _image(self, kernel: str, update: Update) -> Path:
+    def _image(self, kernel: str, update: Update) -> Path | None:
+        """What a QEMU is started anew with; None where the board itself has the kernel."""
+        if self._options.switch != switching.KEXEC or self._lab.machine() is None:
+            return None
         images = self._lab.images()
         if kernel in images:
             return images[kernel]
         file = Path(kernel).expanduser()
         if file.is_file():
             return file.absolute()
-        return resolve(kernel, self.arch, update).image
+        is_spec = kernel.partition(":")[0].partition(",")[0] in KINDS
+        return resolve(kernel, self.arch, update).image if is_spec else None
 
     def _prepare(self) -> None:
         """The probe is there, also when the board was booted since."""
@@ -184,30 +210,36 @@ class BoardPlace:
 
     def _silence(self) -> None:
         """Keeps the kernel's messages off the console, where labgrid waits for its own words."""
-        if not self._lab.has_console_shell or self._printk:
+        if not self._lab.has_console_shell:
             return
         lines, status = self._lab.run("cat /proc/sys/kernel/printk", MOMENT)
         words = lines[-1].split() if lines else []
-        if status == 0 and words and all(word.isdecimal() for word in words):
+        if status or not words or words[0] == "1":
+            return  # not known, or silent since this boot was looked at
+        if all(word.isdecimal() for word in words):
             self._printk = f'"{" ".join(words)}"'
             self._lab.run("dmesg -n 1 2>/dev/null", MOMENT)
 
     def _run(self, argv: Sequence[str], timeout: float) -> tuple[int, bool]:
         """Runs `argv` with its output in files; its status, and whether it took too long."""
         limit = f"timeout -s KILL {max(int(timeout), 1)} " if "timeout" in self._tools else ""
-        command = f"{limit}{shlex.join(argv)}"
-        if self._lab.has_console_shell and len(command) > LINE_CHARACTERS:
-            script = f"exec {command}\n".encode()
-            shell_files.put(self._lab, self._tools, script, f"{self._folder}/run")
-            command = f"sh {self._folder}/run"
+        command = self._on_a_line(f"{limit}{shlex.join(argv)}")
         files = f">{self._folder}/out 2>{self._folder}/err </dev/null"
         begun = time.monotonic()
         _, status = self._lab.run(f"{command} {files}", timeout + _GRACE)
         late = status in _TIMED_OUT and time.monotonic() - begun >= int(timeout)
         return status, bool(limit) and late
 
+    def _on_a_line(self, command: str) -> str:
+        """The command, or one that runs a script with it where a line takes no more."""
+        if not self._lab.has_console_shell or len(command) <= LINE_CHARACTERS:
+            return command
+        script = f"exec {command}\n".encode()
+        shell_files.put(self._lab, self._tools, script, f"{self._folder}/run")
+        return f"sh {self._folder}/run"
+
     def _fetch(self, file: str) -> str:
-        """The text of one of the files of _run()."""
+        """The text of a file in the folder."""
         there = f"{self._folder}/{file}"
         if self._lab.files() is None:
             data = shell_files.get(self._lab, self._tools, there)

@@ -39,6 +39,38 @@ class Shell(Protocol):
         """Runs a command; PlaceError where that could not be done."""
 
 
+class Leaving(Protocol):
+    """Runs the command that ends the running kernel."""
+
+    def leave(self, argv: Sequence[str]) -> CommandResult | None:
+        """Runs it; its result where that is known at once."""
+
+    def left(self) -> CommandResult | None:
+        """Its result, asked for while the machine still answers; None while it runs."""
+
+
+class Waiting:
+    """For a shell whose connection ends when the machine goes: the command is waited for."""
+
+    def __init__(self, place: Shell, timeout: float) -> None:
+        self._place = place
+        self._timeout = timeout
+        self._said = CommandResult(0, "", "")
+
+    def leave(self, argv: Sequence[str]) -> CommandResult:
+        """Runs it for at most `timeout` seconds; see Leaving."""
+        try:
+            self._said = self._place.run_command(argv, self._timeout)
+        except PlaceError as err:
+            # It may have gone before it could answer: the next boot says it.
+            self._said = CommandResult(0, "", err.sentence)
+        return self._said
+
+    def left(self) -> CommandResult:
+        """What leave() found."""
+        return self._said
+
+
 def boot(
     place: Shell,
     kernel: str,
@@ -46,12 +78,14 @@ def boot(
     update: Update,
     timeout: float = 300.0,
     reconnect: Callable[[], None] = lambda: None,
+    leaving: Leaving | None = None,
 ) -> None:
     """Boots `kernel`, and comes back when it runs; PlaceError where it does not.
 
     `how` is "kexec", where `kernel` is a release that is installed there or an image's whole
     path; or a command for the place's shell with {} where `kernel` goes.  `timeout` is seconds
     until the place answers again.  `reconnect` is called when a connection to it may be dead.
+    `leaving` runs what ends the running kernel, None for Waiting.
     """
     _check(kernel, how)
     update(None, f"{place.name}: looking")
@@ -61,9 +95,14 @@ def boot(
         words = _load(place, kernel)
     else:
         words = ["sh", "-c", how.replace("{}", shlex.quote(kernel))]
-    parting = _leave(place, words, timeout)
+    leaving = leaving or Waiting(place, timeout)
+    _check_left(place, words, leaving.leave(words))
     reconnect()
-    _await(place, kernel, before, update, timeout, reconnect, parting)
+
+    def still_there() -> str:
+        return _check_left(place, words, leaving.left())
+
+    _await(place, kernel, before, update, timeout, reconnect, still_there)
 
 
 def _check(kernel: str, how: str) -> None:
@@ -174,16 +213,18 @@ def _not_loaded(place: Shell, kernel: str, said: str) -> PlaceError:
     )
 
 
-def _leave(place: Shell, words: Sequence[str], timeout: float) -> str:
-    """Runs what ends the running kernel; what was said, for an error that may follow."""
-    try:
-        result = place.run_command(words, timeout)
-    except PlaceError as err:
-        return err.sentence  # it may have gone before it could answer: the next boot says it
+class _LeavingError(PlaceError):
+    """The command that ends the running kernel has failed: there is nothing to wait for."""
+
+
+def _check_left(place: Shell, words: Sequence[str], result: CommandResult | None) -> str:
+    """What the command that ends the running kernel said, for an error that may follow."""
+    if result is None:
+        return ""
     said = result.stdout + result.stderr
     # Above 128: the shutdown has killed the command as everything else.
     if 0 < result.status <= 128:
-        raise PlaceError(
+        raise _LeavingError(
             f"{place.name} does not boot another kernel: the command ended with status"
             f" {result.status}.",
             f"Try it there by hand: {shlex.join(words)}",
@@ -199,18 +240,22 @@ def _await(
     update: Update,
     timeout: float,
     reconnect: Callable[[], None],
-    last: str,
+    still_there: Callable[[], str],
 ) -> None:
     """Waits for another boot than `before`, and checks that it is of the kernel wanted.
 
-    `last` is what was said when it was told to boot.
+    `still_there` is called while it runs the old one; it brings what was said on leaving that.
     """
     deadline = time.monotonic() + timeout
-    answered = True
+    answered, last = True, ""
     while time.monotonic() < deadline:
         time.sleep(_PAUSE)
         try:
             boot_id, release = _identity(place)
+            if boot_id == before[0]:
+                last = still_there()
+        except _LeavingError:
+            raise
         except PlaceError as err:
             answered, last = False, err.sentence
             update(None, f"{place.name}: waiting until it answers again")

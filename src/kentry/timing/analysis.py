@@ -8,6 +8,7 @@ the same walk through memory.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from kentry.recording import NoisyMetric, TimedProcess
@@ -58,11 +59,19 @@ def _place(process: Process, boots: Sequence[int]) -> tuple[int, int, int, int]:
 def _timed(
     process: Process, samples: Samples, one_by_one: bool, boots: Sequence[int]
 ) -> TimedProcess:
-    values = tuple(ns for turn in samples.turns for ns in turn)
+    turns = whole_turns(samples.turns)
+    values = tuple(ns for turn in turns for ns in turn)
     empties = tuple(ns for turn in samples.empties for ns in turn)
-    blocks = 0 if one_by_one else max((len(turn) for turn in samples.turns), default=1)
+    blocks = 0 if one_by_one else max((len(turn) for turn in turns), default=1)
     place = _place(process, boots)
     return TimedProcess(*place, process.calls, values, blocks, empties if one_by_one else ())
+
+
+def whole_turns(turns: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """Those of the commonest length: a serial line may have cut another."""
+    lengths = Counter(len(turn) for turn in turns)
+    length = lengths.most_common(1)[0][0] if lengths else 0
+    return [turn for turn in turns if len(turn) == length]
 
 
 def _loop(process: Process, samples: Samples, boots: Sequence[int]) -> TimedProcess:

@@ -42,7 +42,7 @@ class Session:
             "emulator": "",
             "place": self.place.name,
             "session": self.name,
-            **describe(self.facts),
+            **(describe(self.facts) if self.facts.files else {}),
             **self.place.describe(),
         }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The names of cases in time: CASE[+UNIT=USE[+vl=BITS]][+cache=WALK][+extra=1/N].
+"""The names of cases in time: CASE[+UNIT=USE[+vl=BITS]][+cache=WALK | +extra=1/N].
 
 `+cache=` times calls one by one: `warm` one after the other, `cold` or a size (256K, 4M) with a
 walk over so many bytes before each.  `+extra=1/N` makes one call more every N, a slowdown of
@@ -43,6 +43,11 @@ def _names(arch: Arch, word: str) -> Iterator[str]:
     match = _NAME.fullmatch(word)
     assert match
     addition = ""
+    if match["cache"] is not None and match["extra"] is not None:
+        raise UserError(
+            f"'{word}' has both +cache= and +extra=, and calls one by one have no loop to extend.",
+            "Leave one of them out.",
+        )
     if match["cache"] is not None:
         addition = f"+cache={_walk(match['cache'])}"
     if match["extra"] is not None:
@@ -92,6 +97,11 @@ def plain_name(name: str) -> str:
     match = _NAME.fullmatch(name)
     assert match
     return match["case"]
+
+
+def is_plain(name: str) -> bool:
+    """Whether it has nothing that only time knows."""
+    return plain_name(name) == name
 
 
 def is_one_by_one(name: str) -> bool:

@@ -58,7 +58,8 @@ class Clocks(NamedTuple):
 class Output:
     """All that the probe has said so far, in every run of it; `run` is the one that speaks.
 
-    Groups during which a clock jumped are not among `processes`; `lost` is how many they are.
+    Processes between two readings of the clocks, between which one of them jumped, are not among
+    `processes`; `lost` is how often that was.  `since_clock` are those that wait for a reading.
     """
 
     run: int = -1
@@ -72,6 +73,7 @@ class Output:
     clocks: list[Clocks] = field(default_factory=list)
     jumps: list[str] = field(default_factory=list)
     lost: int = 0
+    since_clock: list[tuple[int, int, int]] = field(default_factory=list)
     multiplexed: set[str] = field(default_factory=set)
     groups_ended: int = 0
     ended: bool = False
@@ -80,6 +82,7 @@ class Output:
         """The lines that follow are another run's."""
         self.run += 1
         self.clocks.clear()
+        self.since_clock.clear()
         self.ended = False
 
     def take(self, line: str) -> None:
@@ -133,7 +136,11 @@ def _failed(out: Output, text: str) -> None:
 def _process(out: Output, text: str) -> None:
     group, slot, case, calls = text.split()
     process = Process(out.run, int(group), int(slot), case, int(calls.removeprefix("calls=")))
-    out.processes[out.run, process.group, process.slot] = (process, Samples())
+    if process.calls < 1:
+        raise ValueError("a block of no calls")
+    key = (out.run, process.group, process.slot)
+    out.processes[key] = (process, Samples())
+    out.since_clock.append(key)
 
 
 def _samples(out: Output, group: int, slot: int) -> Samples:
@@ -142,12 +149,18 @@ def _samples(out: Output, group: int, slot: int) -> Samples:
 
 def _turn(out: Output, text: str) -> None:
     group, slot, _, *values = _numbers(text)
-    _samples(out, group, slot).turns.append(values)
+    _samples(out, group, slot).turns.append(_durations(values))
 
 
 def _empty(out: Output, text: str) -> None:
     group, slot, _, *values = _numbers(text)
-    _samples(out, group, slot).empties.append(values)
+    _samples(out, group, slot).empties.append(_durations(values))
+
+
+def _durations(values: list[int]) -> list[int]:
+    if min(values) < 0:
+        raise ValueError("less than no time")
+    return values
 
 
 def _counted(out: Output, text: str) -> None:
@@ -177,18 +190,17 @@ def _empty_bin(out: Output, text: str) -> None:
 def _clock(out: Output, text: str) -> None:
     now = Clocks(*_numbers(text))
     if out.clocks:
-        jump = _jump(out.clocks[-1], now)
+        # A slew too slow for one group shows over the whole run.
+        jump = _jump(out.clocks[-1], now) or _jump(out.clocks[0], now)
         if jump:
-            _lose(out, len(out.clocks) - 1)
+            out.lost += 1
             out.jumps.append(jump)
+            out.clocks.clear()
+            for key in out.since_clock:
+                del out.processes[key]
         out.groups_ended += 1
+    out.since_clock.clear()
     out.clocks.append(now)
-
-
-def _lose(out: Output, group: int) -> None:
-    out.lost += 1
-    for key in [key for key in out.processes if key[:2] == (out.run, group)]:
-        del out.processes[key]
 
 
 def _jump(before: Clocks, now: Clocks) -> str:

@@ -43,8 +43,13 @@ def time_tails(
     words = ["tails", f"groups={GROUPS}", f"turns={TURNS}", f"calls={a_turn}", f"cpu={cpu}"]
     place.run_probe([*words, f"cases={','.join(names)}"], _TIMEOUT, output.take)
     check(output, place.name, names, cpu)
+    return tails_of(output, names)
+
+
+def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
+    """What there is so far."""
     found = ((name, output.of_case(name)) for name in names)
-    return [_tail(name, pairs) for name, pairs in found if pairs]
+    return [_tail(name, pairs) for name, pairs in found if any(one.bins for _, one in pairs)]
 
 
 def _tail(name: str, pairs: Sequence[tuple[Process, Samples]]) -> Tail:

@@ -206,7 +206,7 @@ def test_what_preflight_found_is_not_said_twice() -> None:
 
 
 def test_whose_numbers_they_are() -> None:
-    target = {"place": "ssh:bench", "machine": "Board\x1b[2J", "cpu": 3, "hypervisor": "kvm"}
+    target = {"place": "ssh:bench", "machine": "Board\x1b[2J", "on_cpu": 3, "hypervisor": "kvm"}
     lines = head_lines(timed({"a": 80.0}, groups=2, target=target))
     assert lines[0] == "Linux 6.12.95+deb12-arm64 (arm64) on ssh:bench"
     assert lines[1].startswith("Neoverse-N1 r3p1, Board")
