@@ -142,6 +142,14 @@ def test_calls_are_a_multiple_of_what_an_extra_call_is_for(every: int) -> None:
         assert process.calls >= every
 
 
+def test_blocks_of_one_case_have_as_many_calls_in_every_slot() -> None:
+    """Else reading the clock is a larger share of one slot's blocks than of another's."""
+    slots = ["getppid", "read", "getppid", "getppid+extra=1/7", "getppid"]
+    output = taken(run("time", *LITTLE, f"cases={','.join(slots)}"))
+    calls = [process.calls for process, _ in output.processes.values()]
+    assert len({calls[0], *calls[2:]}) == 1
+
+
 def test_calls_may_be_given() -> None:
     output = taken(run("time", *LITTLE, "calls=12", "cases=getppid,read"))
     assert [one.calls for one, _ in output.processes.values()] == [12, 12]

@@ -85,6 +85,13 @@ class Output:
         self.since_clock.clear()
         self.ended = False
 
+    @property
+    def seconds_of_run(self) -> float:
+        """How long the groups of this run took by the machine's own clock, since its last jump."""
+        if len(self.clocks) < 2:
+            return 0.0
+        return (self.clocks[-1].monotonic - self.clocks[0].monotonic) / 1e9
+
     def take(self, line: str) -> None:
         """One line; what is not the probe's, or damaged, is passed over."""
         _, found, rest = line.partition(PREFIX)

@@ -18,7 +18,9 @@ MOST_SLOTS = 64
 _PATIENCE, _PATIENCE_SECONDS = 10.0, 60.0
 # Of the first run, from which it is known how long a group takes.
 PILOT_GROUPS = 4
-# A run is about so long, seconds: what is lost with a connection, and what one placement in memory
+# No group is shorter, whatever a clock of coarse steps says.
+_LEAST_SECONDS = 1e-5
+# A run is about so long, seconds: what is lost with a connection, and what one place in memory does.
 _RUN_SECONDS = 1.0
 
 
@@ -65,7 +67,18 @@ class Sampler:
     output: Output
     odd_slots: Sequence[str] = ()
     all_of_them: bool = False
-    seconds_a_group: float = math.inf
+    group_seconds: float = math.inf
+    run_overhead: float = 0.0
+
+    @property
+    def seconds_a_group(self) -> float:
+        """What a group takes with its share of starting the probe; infinite before the pilot."""
+        return self.group_seconds * (1 + self.run_overhead / self._run_seconds)
+
+    @property
+    def _run_seconds(self) -> float:
+        # Where a run is a boot, it is not to be mostly booting.
+        return max(_RUN_SECONDS, 2 * self.run_overhead)
 
     def __post_init__(self) -> None:
         if len(self.slots) > MOST_SLOTS:
@@ -90,9 +103,9 @@ class Sampler:
         self._run_once(groups, lambda done: None)
 
     def _groups_a_run(self) -> int:
-        if not math.isfinite(self.seconds_a_group):
+        if not math.isfinite(self.group_seconds):
             return PILOT_GROUPS
-        return max(1, int(_RUN_SECONDS / self.seconds_a_group))
+        return max(1, int(self._run_seconds / self.group_seconds))
 
     def _run_once(self, groups: int, told: Callable[[int], None]) -> None:
         output = self.output
@@ -115,10 +128,12 @@ class Sampler:
                 f"The probe on {self.place.name} timed {ended} of {groups} groups.",
                 "Run again with -v for its command line.",
             )
-        self.seconds_a_group = (time.monotonic() - began) / groups
+        took = output.seconds_of_run
+        self.group_seconds = max(took / groups, _LEAST_SECONDS)
+        self.run_overhead = max(0.0, time.monotonic() - began - took)
 
     def _timeout(self, groups: int) -> float:
-        expected = groups * (self.seconds_a_group if math.isfinite(self.seconds_a_group) else 10.0)
+        expected = groups * (self.group_seconds if math.isfinite(self.group_seconds) else 10.0)
         return _PATIENCE * expected + _PATIENCE_SECONDS
 
 

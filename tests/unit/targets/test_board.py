@@ -3,8 +3,10 @@
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from kentry.errors import PlaceError
 from kentry.targets import board, lab, shell_files, switching
 from kentry.targets.board import BoardPlace, open_board
-from kentry.targets.place import PlaceOptions, open_place
+from kentry.targets.place import CommandResult, PlaceOptions, open_place
 
 HEAD = "imports: [tests.unit.targets.lab_drivers]\ntargets:\n  x:\n    drivers:\n"
 CONSOLE = "      FakeConsoleDriver: {}\n"
@@ -170,6 +172,55 @@ def test_without_such_a_state_it_is_booted_from_its_shell(
     with open_board("board:x", options(tmp_path, SERIAL, switch="boot-it {}")) as place:
         place.boot("6.12.1", lambda fraction, now: None)
     assert asked == [("6.12.1", "boot-it {}")]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "switch", "booted"),
+    [
+        ("next", "kexec", "/images/next"),
+        ("FILE", "kexec", "TMP/probe"),
+        ("image:FILE", "kexec", "/resolved/image:probe"),
+        ("6.12.1-arm64", "kexec", "by itself"),
+        ("/boot/vmlinuz-6.12.1-arm64", "kexec", "by itself"),
+        ("next", "boot-it {}", "by itself"),
+        ("FILE", "boot-it {}", "by itself"),
+    ],
+)
+def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
+    tmp_path: Path,
+    probe: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: str,
+    switch: str,
+    booted: str,
+) -> None:
+    seen: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lab.Lab, "machine", lambda self: self)
+    monkeypatch.setattr(lab.Lab, "images", lambda self: {"next": Path("/images/next")})
+    monkeypatch.setattr(
+        lab.Lab, "boot_image", lambda self, images: seen.append(str(images["kernel"]))
+    )
+    monkeypatch.setattr(
+        board,
+        "resolve",
+        lambda spec, arch, update: SimpleNamespace(image=Path("/resolved", spec)),
+    )
+    monkeypatch.setattr(switching, "boot", lambda *_: seen.append("by itself"))
+    with open_board("board:x", options(tmp_path, SERIAL, switch=switch)) as place:
+        place.boot(kernel.replace("FILE", probe.name), lambda fraction, now: None)
+    assert seen == [booted.replace("TMP", str(tmp_path))]
+
+
+def test_a_command_that_ends_the_machine_is_not_waited_for(tmp_path: Path, probe: Path) -> None:
+    with open_board("board:x", options(tmp_path, SERIAL)) as place:
+        assert isinstance(place, BoardPlace)
+        place.leave(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"])
+        assert place.left() is None
+        deadline = time.monotonic() + 20
+        while (result := place.left()) is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+    assert result == CommandResult(3, "a  b\n", "c\n")
 
 
 @pytest.mark.parametrize(

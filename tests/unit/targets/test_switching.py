@@ -178,6 +178,50 @@ def test_a_machine_that_goes_before_it_answers_is_waited_for() -> None:
     boot(Machine(parts_with=PlaceError("The connection was lost.")), OWN)
 
 
+@dataclass
+class Telling:
+    """Tells a Machine to go; `result` is what becomes of that, None where it goes on."""
+
+    machine: Machine
+    result: CommandResult | None = None
+    asked: int = 0
+
+    def leave(self, argv: Sequence[str]) -> None:
+        self.machine.run_command(argv, 1)
+
+    def left(self) -> CommandResult | None:
+        self.asked += 1
+        return self.result
+
+
+def test_a_machine_that_nobody_waits_for_is_asked_while_it_is_there() -> None:
+    machine = Machine(after="", down=0)
+    telling = Telling(machine, CommandResult(2, "", "no such entry"))
+    with pytest.raises(PlaceError, match="the command ended with status 2") as caught:
+        switching.boot(machine, NEW, OWN, lambda *_: None, 5, leaving=telling)
+    assert "no such entry" in caught.value.detail
+    assert telling.asked == 1
+
+
+@pytest.mark.parametrize("result", [None, CommandResult(0, "rebooting", "")])
+def test_a_machine_that_nobody_waits_for_and_does_not_go_is_an_error(
+    result: CommandResult | None,
+) -> None:
+    machine = Machine(after="", down=0)
+    telling = Telling(machine, result)
+    with pytest.raises(PlaceError, match="still runs the same boot") as caught:
+        switching.boot(machine, NEW, OWN, lambda *_: None, 0.2, leaving=telling)
+    assert ("rebooting" in caught.value.detail) == bool(result)
+    assert telling.asked > 1
+
+
+def test_a_machine_that_nobody_waits_for_goes() -> None:
+    telling = Telling(Machine())
+    switching.boot(telling.machine, NEW, OWN, lambda *_: None, 5, leaving=telling)
+    assert telling.machine.told == 1
+    assert telling.asked == 0
+
+
 def test_another_kernel_than_wanted_is_an_error() -> None:
     fails(Machine(after=OLD), f"came back with the kernel {OLD}, not {NEW}")
 

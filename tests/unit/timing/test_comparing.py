@@ -151,7 +151,7 @@ def test_seconds_are_as_many_groups_as_the_pilot_says(monkeypatch: pytest.Monkey
     def run(self: Sampler, groups: int, told: object = None) -> None:
         if groups:
             self.run_in_one(groups)
-        self.seconds_a_group = 0.05
+        self.group_seconds, self.run_overhead = 0.05, 0.0
 
     monkeypatch.setattr(Sampler, "run", run)
     result = compared(FakePlace(NS, spread=0.05), Pair("a", "b"), plan=Plan(3.0))

@@ -62,18 +62,22 @@ def test_a_pilot_says_how_long_a_group_takes() -> None:
 def test_runs_are_short(seconds: float, runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     place = FakePlace(NS)
     one = sampler(place)
-    now = [0.0]
-
-    def clock() -> float:
-        """Of which a group takes so long: there are two readings a run."""
-        now[0] += seconds * groups_told(place)[-1] if len(now) % 2 == 0 else 0.0
-        now.append(0.0)
-        return now[0]
-
-    monkeypatch.setattr("kentry.timing.sampling.time.monotonic", clock)
-    one.seconds_a_group = seconds
+    took = property(lambda output: seconds * groups_told(place)[-1])
+    monkeypatch.setattr(Output, "seconds_of_run", took)
+    one.group_seconds = seconds
     one.run(10)
     assert groups_told(place) == runs
+
+
+def test_where_starting_takes_long_runs_are_twice_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A boot, say, of 4 s; it is in what a group costs."""
+    place = FakePlace(NS)
+    one = sampler(place)
+    monkeypatch.setattr(Output, "seconds_of_run", property(lambda output: 0.5))
+    one.group_seconds, one.run_overhead = 0.5, 4.0
+    assert one.seconds_a_group == pytest.approx(0.75)
+    one.run(16)
+    assert groups_told(place) == [16]
 
 
 def test_it_tells_of_each_group_that_ended() -> None:
