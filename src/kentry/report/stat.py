@@ -81,8 +81,9 @@ def confidence_text(confidence: float) -> str:
 def head_lines(recording: Recording) -> list[str]:
     """Which kernel, which machine, which cpu."""
     kernel, target = recording.kernel, recording.target
+    under = "accelerator" if target.get("accelerator") else "hypervisor"
     machine = ", ".join(
-        str(target[key]) for key in ("cpu_model", "machine", "hypervisor") if target.get(key)
+        str(target[key]) for key in ("cpu_model", "machine", under) if target.get(key)
     )
     where = "" if target.get("place") in ("local", None) else f" on {target['place']}"
     cpu = f", cpu {target['on_cpu']}" if "on_cpu" in target else ""
@@ -153,8 +154,10 @@ def _table(cases: Sequence[CaseResult]) -> Iterator[str]:
     first = cases[0].noisy[NS]
     level = confidence_text(first.confidence) if first.confidence else "no"
     yield ""
+    boots = len({one.boot for one in first.samples})
+    sampled = f"of {boots} boots" if boots > 1 else "of this boot's processes"
     yield from wrapped(
-        f"+-: half of the {level} interval, of this boot's processes ({len(first.samples)} of each"
+        f"+-: half of the {level} interval, {sampled} ({len(first.samples)} processes of each"
         " case). floor: by how much two processes of the same case seemed to differ here, at"
         " most. sees: the smallest change that this run would have found in 19 of 20 cases.",
         _WIDTH,

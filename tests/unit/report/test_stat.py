@@ -236,7 +236,7 @@ def test_a_table_has_a_column_for_each_counter_that_some_case_has() -> None:
 def test_a_table_says_what_its_columns_are_and_what_is_absent() -> None:
     text = stat_text(timed({"getppid": 80.0}, groups=4), [], {"x+vec=each": "no-unit"}, every=False)
     assert "half of the 99 % interval" in " ".join(text.split())
-    assert "(8 of each case)" in " ".join(text.split())
+    assert "(8 processes of each case)" in " ".join(text.split())
     assert "absent: x+vec=each: no-unit" in text
     assert "The loop around a call" not in text
     assert text.isascii() and all(len(line) <= 79 for line in text.splitlines())
