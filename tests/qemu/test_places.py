@@ -8,6 +8,7 @@ import importlib.util
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from types import ModuleType
@@ -16,8 +17,10 @@ import pytest
 
 from kentry.arch import ARCHES, find_arch, host_arch
 from kentry.errors import FetchError, PlaceError
+from kentry.kernels.resolve import resolve
 from kentry.targets.place import PlaceOptions, open_place
 
+from . import kexec_root
 from .conftest import ROOT, skip, tell, timed
 
 pytestmark = [
@@ -123,6 +126,54 @@ def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path, native: P
             releases.append(lines[1].split()[-1])
     assert releases[0].startswith("6.1.")
     assert releases[1].startswith("6.12.")
+
+
+@pytest.fixture
+def with_kexec(tmp_path: Path) -> Path:
+    """The example's environment with an x86_64 board that has kexec and two kernels in /boot."""
+    prepare, arch = preparing(), find_arch("x86_64")
+    try:
+        kernels = [resolve(kernel, arch, silent).image for kernel in (OLDER, KERNEL)]
+        prepare.prepare(arch, KERNEL, tmp_path)
+        kexec_root.unpack(arch, tmp_path / "debian")
+    except FetchError as err:
+        skip(f"no board with kexec: {err}")
+    with (tmp_path / "x86_64-root.cpio").open("ab") as root:
+        root.write(kexec_root.root_of(tmp_path / "debian", prepare.INIT, kernels))
+    text = (EXAMPLE / "env.yaml").read_text().replace("memory: 512M", "memory: 1G")
+    (tmp_path / "env.yaml").write_text(text)
+    return tmp_path / "env.yaml"
+
+
+def test_a_board_boots_other_kernels_by_kexec_and_by_a_command(
+    with_kexec: Path, native: Path
+) -> None:
+    releases = [
+        resolve(kernel, find_arch("x86_64"), silent).image.name.removeprefix("vmlinuz-")
+        for kernel in (OLDER, KERNEL)
+    ]
+    own = "kexec -l /boot/vmlinuz-{} --initrd=/initrd --reuse-cmdline && kexec -e"
+    options = PlaceOptions(board_env=with_kexec, probe=native / "probe-x86_64", boot_timeout=120)
+    with (
+        timed(f"labgrid's QEMUDriver, {KERNEL} (x86_64), {OLDER} and back by kexec"),
+        open_place("board:x86_64", options) as place,
+    ):
+        begun = monotonic()
+        place.boot(releases[0], silent)
+        # The console is looked at when the shell is back, not when the time is over.
+        assert monotonic() - begun < options.boot_timeout
+        lines: list[str] = []
+        place.run_probe(FEW, 60, lines.append)
+        place.boot(releases[1], silent)
+        said = place.run_command(["uname", "-r"], 60).stdout
+    check_few(lines, "x86_64")
+    assert [lines[1].split()[-1], said.strip()] == releases
+    with (
+        timed(f"labgrid's QEMUDriver, {KERNEL} (x86_64), {OLDER} by a command"),
+        open_place("board:x86_64", replace(options, switch=own)) as place,
+    ):
+        place.boot(releases[0], silent)
+        assert place.run_command(["uname", "-r"], 60).stdout == f"{releases[0]}\n"
 
 
 @pytest.mark.parametrize(
