@@ -52,6 +52,7 @@ class FakePlace:
     refuses: int | None = None
     programs: Mapping[str, Callable[[Sequence[str]], CommandResult]] = field(default_factory=dict)
     counters: str = COUNTERS
+    cpu: int = 0
     kind: str = "ssh"
     kernel: Kernel | None = None
     name: str = "ssh:bench"
@@ -106,8 +107,9 @@ class FakePlace:
         wanted = given["cases"].split(",")
         slots = [name for name in wanted if name not in self.absent]
         yield f"start {self.arch.name}"
-        yield "release 6.12.1-fake"
-        yield f"timing cpu={max(0, int(given['cpu']))} {MACHINE} counters={self.counters}"
+        yield f"release {self.booted[-1] if self.booted else '6.12.1-fake'}"
+        self.cpu = max(0, int(given["cpu"]))
+        yield f"timing cpu={self.cpu} {MACHINE} counters={self.counters}"
         for name in dict.fromkeys(wanted):
             if name in self.absent:
                 yield f"absent {name} {self.absent[name]}"
@@ -136,7 +138,7 @@ class FakePlace:
         self._clock += SECOND
         if self.groups - 1 in self.jumps:
             self._ahead += SECOND // 2
-        return f"clock {self._clock} {self._clock - self._ahead} {self._clock} 0"
+        return f"clock {self._clock} {self._clock - self._ahead} {self._clock} {self.cpu}"
 
     def _block(self, ns: float, noise: float) -> int:
         return round(ns * (1 + abs(self.random.gauss(0, noise))))

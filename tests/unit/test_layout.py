@@ -36,7 +36,8 @@ ALLOWED = {
     "trace_workload": BASE | {"measure_vector", "targets", "kernels", "userland", "vector"},
     "apt": BASE,
     "preflight": BASE | {"preflight"},
-    "timing": BASE | {"kernels", "preflight", "recording", "stats", "targets", "timing"},
+    "timing": BASE
+    | {"kernels", "preflight", "recording", "stats", "targets", "timing", "vector"},
     "importing": BASE | {"importing", "recording", "vector"},
     "mirror": {"errors", "run"},
 }

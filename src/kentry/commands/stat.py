@@ -75,6 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--higher-is-better", action="store_true", help="of a program's number: a rate, not a time"
     )
+    how.add_argument(
+        "--timeout", type=_seconds, default=600.0, metavar="S", help="of one run of a program (600)"
+    )
     _add_target_arguments(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="keep the recording")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")

@@ -32,9 +32,10 @@ from kentry.targets.place import Place
 from kentry.timing import boots, comparing, programs, sweep, tails
 from kentry.timing.analysis import NS, metric, metrics_of
 from kentry.timing.identity import Session, kernel_of, recording_of
-from kentry.timing.names import choose_timed, is_plain, plain_name
+from kentry.timing.names import choose_timed, is_one_by_one, is_plain
 from kentry.timing.output import Output
 from kentry.timing.sampling import PILOT_GROUPS, Sampler, Settings
+from kentry.vector.state import base_of, calls_of
 
 # Of a table, when nothing is said; of a comparison, at most.
 SECONDS, COMPARE_SECONDS = 8.0, 30.0
@@ -46,6 +47,9 @@ GUEST_BOOTS = 8
 # Of a sweep, beside the pilot's: one takes more than a second.
 SWEEP_GROUPS = 4
 
+# Of a processor's own counter; above it is a timer's, 24 MHz or less on many boards.
+_COARSE_NS = 30.0
+
 _NO_FACTS = preflight.Facts()
 
 
@@ -53,12 +57,16 @@ _NO_FACTS = preflight.Facts()
 
 
 def look(place: Place, args: argparse.Namespace) -> tuple[Session, Settings]:
-    """What the machine says of itself, and the cpu to measure on."""
+    """What the machine says of itself, and the cpu to measure on.
+
+    A guest has a cpu of its own; which one of this machine it runs on is the place's business.
+    """
+    wanted = None if place.kind == "kvm" else args.cpu
     if args.no_preflight:
-        return Session(place, _NO_FACTS), Settings(cpu=-1 if args.cpu is None else args.cpu)
+        return Session(place, _NO_FACTS), Settings(cpu=-1 if wanted is None else wanted)
     with progress(f"looking at {place.name}"):
-        facts = preflight.gather(place, args.cpu)
-    cpu = args.cpu if args.cpu is not None else facts.cpu
+        facts = preflight.gather(place, wanted)
+    cpu = wanted if wanted is not None else facts.cpu
     return Session(place, facts, tuple(preflight.check(facts))), Settings(
         cpu=-1 if cpu is None else cpu
     )
@@ -75,8 +83,8 @@ def keeping(
     """Where the block ends early, what was measured is written before the error goes on."""
     try:
         yield
-    except (KentryError, KeyboardInterrupt) as err:
-        kept = " and ".join(map(str, _keep(args, session, so_far())))
+    except (Exception, KeyboardInterrupt) as err:
+        kept = " and ".join(map(str, _keep(args, session, so_far)))
         if kept and isinstance(err, KentryError):
             err.remedy = f"{err.remedy} What was measured before it is in {kept}.".strip()
         elif kept:
@@ -84,15 +92,41 @@ def keeping(
         raise
 
 
-def _keep(args: argparse.Namespace, session: Session, sides: Sides) -> list[Path]:
-    whole: Path = args.output or cache_dir("stat") / f"{session.name}.json"
+def _keep(args: argparse.Namespace, session: Session, so_far: Callable[[], Sides]) -> list[Path]:
+    """The files; none where there is nothing yet, or no more to be had of it."""
+    try:
+        sides = so_far()
+    except (KentryError, ValueError):
+        return []
     kept = []
     for side, recording in sides.items():
         if recording.cases:
-            with contextlib.suppress(OSError):
-                write_recording(recording, file_of(whole, side))
-                kept.append(file_of(whole, side))
+            with contextlib.suppress(KentryError, OSError, ValueError):
+                kept.append(_write(args, session, recording, side))
     return kept
+
+
+def _write(args: argparse.Namespace, session: Session, recording: Recording, side: str) -> Path:
+    """Into -o, or where that cannot be, or was not given, into the cache; the file."""
+    in_cache = file_of(cache_dir("stat") / f"{session.name}.json", side)
+    if args.output:
+        with contextlib.suppress(KentryError, OSError):
+            write_recording(recording, file_of(args.output, side))
+            return file_of(args.output, side)
+    write_recording(recording, in_cache)
+    return in_cache
+
+
+def save(args: argparse.Namespace, session: Session, recording: Recording, side: str = "") -> None:
+    """Writes -o, if it was given, after everything was printed; UserError says where else it is."""
+    if not args.output:
+        return
+    kept = _write(args, session, recording, side)
+    if kept != file_of(args.output, side):
+        raise UserError(
+            f"{file_of(args.output, side)} could not be written.",
+            f"Is its disk full? The recording is in {kept}.",
+        )
 
 
 def file_of(whole: Path, side: str) -> Path:
@@ -100,11 +134,10 @@ def file_of(whole: Path, side: str) -> Path:
     return whole.with_suffix(f".{side}{whole.suffix or '.json'}") if side else whole
 
 
-def finish(args: argparse.Namespace, recording: Recording, text: str) -> None:
-    """Writes and prints a recording."""
-    if args.output:
-        write_recording(recording, args.output)
+def finish(args: argparse.Namespace, session: Session, recording: Recording, text: str) -> None:
+    """Prints and writes a recording."""
     sys.stdout.write(dump(to_json(recording)) if args.json else text)
+    save(args, session, recording)
 
 
 def _recording(
@@ -138,8 +171,14 @@ def _said(output: Output) -> list[Caveat]:
             {"kind": "multiplexed", "text": f"more counters than the cpu has: {names} left out"}
         )
     if output.lost:
-        text = f"{output.lost} groups were dropped, the clock jumped: {output.jumps[0]}"
+        text = f"what was timed was dropped {output.lost} times: {output.jumps[0]}"
         found.append({"kind": "clock-jumped", "text": text})
+    if output.resolution > _COARSE_NS:
+        text = (
+            f"the clock has steps of {output.resolution:g} ns: calls timed one by one are so many"
+            " steps, and their percentiles have no digit in between"
+        )
+        found.append({"kind": "coarse-clock", "text": text})
     if output.machine.get("clock") == "syscall":
         text = "the vDSO has no clock here: each reading of it is a system call"
         found.append({"kind": "slow-clock", "text": text})
@@ -149,8 +188,8 @@ def _said(output: Output) -> list[Caveat]:
     return found
 
 
-# errno: EPERM, EACCES; all others say that there is no counter.
-_DENIED = ("-1", "-13")
+# errno: EPERM, EACCES; EBADF, EMFILE; all others say that there is no counter.
+_DENIED, _FULL = ("-1", "-13"), ("-9", "-24")
 
 
 def _no_counters(errno: str) -> Caveat:
@@ -159,6 +198,8 @@ def _no_counters(errno: str) -> Caveat:
             "no cycles, instructions or branches: perf_event_open is not permitted;"
             " sysctl kernel.perf_event_paranoid=1 lets it count"
         )
+    elif errno in _FULL:
+        text = "no cycles, instructions or branches: too few file descriptors; ulimit -n 1024"
     else:
         text = (
             "no cycles, instructions or branches: this machine's cpu shows no counters"
@@ -190,7 +231,7 @@ def table(place: Place, args: argparse.Namespace) -> int:
         _sample(Sampler(place, [*names, *names], settings, output), args, update)
     recording = so_far()
     text = report.stat_text(recording, session.findings, output.absent, every=args.verbose)
-    finish(args, recording, text)
+    finish(args, session, recording, text)
     return EXIT_DONE
 
 
@@ -232,11 +273,11 @@ def _told(update: Update, groups: int) -> Callable[[int], None]:
 
 
 def _check_plain(names: list[str], option: str) -> None:
-    odd = [name for name in names if not is_plain(name)]
+    odd = [name for name in names if not is_plain(name) or calls_of(name) > 1]
     if odd:
         raise UserError(
             f"{option} times calls one by one itself, so {odd[0]} makes no sense.",
-            f"Write {plain_name(odd[0])}.",
+            f"Write {base_of(odd[0])}.",
         )
 
 
@@ -261,7 +302,8 @@ def working_sets(place: Place, args: argparse.Namespace) -> int:
     output = Output()
 
     def so_far() -> Recording:
-        cases = {name: metrics_of(output, name) for name in names}
+        boots_of_runs = _boots_of_runs(place, output)
+        cases = {name: metrics_of(output, name, boots_of_runs) for name in names}
         return _recording(session, output, cases, {"sizes": len(sizes)})
 
     with (
@@ -272,7 +314,9 @@ def working_sets(place: Place, args: argparse.Namespace) -> int:
             Sampler(place, names, sweep.settings_of(settings), output), args, update, SWEEP_GROUPS
         )
     recording = so_far()
-    finish(args, recording, report.sweep_text(recording, session.findings, every=args.verbose))
+    finish(
+        args, session, recording, report.sweep_text(recording, session.findings, every=args.verbose)
+    )
     return EXIT_DONE
 
 
@@ -298,7 +342,7 @@ def percentiles(place: Place, args: argparse.Namespace) -> int:
         found = tails.time_tails(place, names, calls, settings.cpu, output)
     recording = so_far()
     text = report.tails_text(recording, found, session.findings, every=args.verbose)
-    finish(args, recording, text)
+    finish(args, session, recording, text)
     return EXIT_DONE
 
 
@@ -321,6 +365,12 @@ def cases(place: Place, args: argparse.Namespace) -> int:
         comparing.Pair(*(one_case(place, [word], "--compare") for word in words))
         for words in args.compare
     ]
+    for pair in pairs:
+        if is_one_by_one(pair.old) != is_one_by_one(pair.new):
+            raise UserError(
+                f"{pair.name} compares calls in blocks with calls one by one.",
+                "Write +cache=warm where there is no +cache=.",
+            )
     session, settings = look(place, args)
     output = Output()
     slots = [name for pair in pairs for name in pair.slots]
@@ -328,7 +378,9 @@ def cases(place: Place, args: argparse.Namespace) -> int:
 
     def so_far() -> Recording:
         names = dict.fromkeys(slots)
-        return _recording(session, output, {name: metrics_of(output, name) for name in names}, {})
+        boots_of_runs = _boots_of_runs(place, output)
+        found = {name: metrics_of(output, name, boots_of_runs) for name in names}
+        return _recording(session, output, found, {})
 
     title = ", ".join(pair.name for pair in pairs)
     plan = plan_of(args)
@@ -336,9 +388,8 @@ def cases(place: Place, args: argparse.Namespace) -> int:
         sampler = Sampler(place, slots, settings, output, odd_slots, all_of_them=True)
         result = comparing.compare_cases(sampler, pairs, plan, update)
     recording = replace(so_far(), options=result.options)
-    if args.output:
-        write_recording(recording, args.output)
     _print_cases(args, session, recording, result, plan)
+    save(args, session, recording)
     decided = all(row.found and row.found.verdict != UNDECIDED for row in result.rows)
     return EXIT_DONE if decided else EXIT_UNDECIDED
 
@@ -363,17 +414,17 @@ def _print_cases(
     if args.json:
         sys.stdout.write(dump(report.comparison_document(recording, recording, rows)))
         return
-    lines += ["", _ended(result.look.number, result.looks, result.groups, result.planned)]
+    lines += ["", _ended(result)]
     lines += report.notes(recording, session.findings, every=args.verbose)
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _ended(look_number: int, looks: int, groups: int, planned: int) -> str:
-    if looks == 1:
-        return f"Decided once, after the {planned} groups that were planned."
+def _ended(result: comparing.Result) -> str:
+    if result.looks == 1:
+        return f"Decided once, after the {result.planned} {result.unit} that were planned."
     return (
-        f"Ended at look {look_number} of {looks} that were planned, after {groups} of at most"
-        f" {planned} groups."
+        f"Ended at look {result.look.number} of {result.looks} that were planned, after"
+        f" {result.groups} of at most {result.planned} {result.unit}."
     )
 
 
@@ -404,13 +455,12 @@ def kernels(place: Place, args: argparse.Namespace) -> int:
         much = boots.Boots(names, args.groups or BOOT_GROUPS, args.rounds or ROUNDS, settings)
         result = boots.compare_kernels(place, (old, new), much, plan, update)
     both = side(old, result.options), side(new, result.options)
-    if args.output:
-        for recording, word in zip(both, ("old", "new"), strict=True):
-            write_recording(recording, file_of(args.output, word))
     comparison = compare(*both, threshold=plan.threshold)
     sys.stdout.write(
         dump(comparison_json(comparison)) if args.json else comparison_text(comparison)
     )
+    for recording, word in zip(both, ("old", "new"), strict=True):
+        save(args, session, recording, word)
     # What the run was ended by; counters decide nothing.
     timed = [row for row in comparison.timed if row.metric == NS]
     return EXIT_UNDECIDED if any(row.verdict == UNDECIDED for row in timed) else EXIT_DONE
@@ -424,7 +474,10 @@ def two_programs(place: Place, args: argparse.Namespace) -> int:
     old, new = programs.parse_programs(args.behind)
     session, _ = look(place, args)
     pattern = re.compile(args.number) if args.number else None
-    wanted = programs.Programs(old, new, pattern, args.higher_is_better)
+    if args.cpu is not None:
+        pinned = ("taskset", "--cpu-list", str(args.cpu))
+        old, new = (*pinned, *old), (*pinned, *new)
+    wanted = programs.Programs(old, new, pattern, args.higher_is_better, args.timeout)
     runs = programs.Runs()
 
     def so_far() -> Recording:
@@ -436,9 +489,8 @@ def two_programs(place: Place, args: argparse.Namespace) -> int:
     ):
         result = programs.compare_programs(place, wanted, plan_of(args), runs, update)
     recording = so_far()
-    if args.output:
-        write_recording(recording, args.output)
     _print_programs(args, session, recording, wanted, result)
+    save(args, session, recording)
     return EXIT_UNDECIDED if result.found.verdict == UNDECIDED else EXIT_DONE
 
 

@@ -19,7 +19,7 @@ from kentry.timing.values import process_values
 
 NS, LOOP = "ns", "loop_ns"
 IN_BLOCKS = "mean of processes, each its turns' 10th percentile of blocks"
-ONE_BY_ONE = "mean of processes, each the median of its calls, the clock's cost taken off"
+ONE_BY_ONE = "mean of processes, each of its calls but the longest 5 %, the clock's cost off"
 COUNTED = "mean of processes, each the median of its turns"
 
 

@@ -36,6 +36,8 @@ class Side:
     output: Output = field(default_factory=Output)
     boots: list[int] = field(default_factory=list)
     booted: Kernel | None = None
+    # uname -r and the ELF notes of its first boot.
+    identity: tuple[str, bytes] | None = None
 
     def metrics(self, case: str) -> dict[str, NoisyMetric]:
         """Of all its boots."""
@@ -113,13 +115,39 @@ def _round(
         side.booted = place.kernel
         side.boots.append(number * len(turns) + turn)
         _measure(place, side, boots)
+    _check_sides(place, sides)
 
 
 def _measure(place: Place, side: Side, boots: Boots) -> None:
     sampler = Sampler(place, boots.cases, boots.settings, side.output)
     sampler.run_in_one(boots.groups)
+    _check_identity(place, side)
     if not any(key[0] == side.output.run for key in side.output.processes):
         raise PlaceError(f"{side.kernel} on {place.name} timed nothing.", "Run again with -v.")
+
+
+def _check_identity(place: Place, side: Side) -> None:
+    """A boot loader falls back to another kernel without a word: every boot must be of one."""
+    said = (side.output.release, side.output.notes)
+    if side.identity is None:
+        side.identity = said
+    if said != side.identity:
+        raise PlaceError(
+            f"{place.name} was told to boot {side.kernel}, and another kernel than before runs"
+            f" there: {said[0]}.",
+            "Look at its boot loader; --boot says how kernels are switched.",
+        )
+
+
+def _check_sides(place: Place, sides: tuple[Side, Side]) -> None:
+    old, new = sides
+    known = old.identity is not None and old.identity[1]
+    if known and old.kernel != new.kernel and old.identity == new.identity:
+        raise PlaceError(
+            f"{place.name} runs the same kernel, {old.output.release}, whether it is told to boot"
+            f" {old.kernel} or {new.kernel}.",
+            "Look at its boot loader; --boot says how kernels are switched.",
+        )
 
 
 def judged(

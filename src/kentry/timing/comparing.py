@@ -7,7 +7,7 @@ with B: what those differ by is the floor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kentry.errors import PlaceError
@@ -33,7 +33,7 @@ from kentry.timing.values import process_values
 # A pair's slots: A B B A in one run of the probe, B A A B in the next.
 SLOTS = 4
 _OUTER, _INNER = (0, 3), (1, 2)
-LEAST_GROUPS = 20
+LEAST_GROUPS, LEAST_BOOTS = 20, 6
 
 
 @dataclass(frozen=True)
@@ -94,42 +94,80 @@ class Result:
     looks: int
     groups: int
     planned: int
+    unit: str = "groups"
 
     @property
     def options(self) -> dict[str, int]:
         """As a recording has them."""
-        return {"groups": self.groups, "looks": self.looks, "look": self.look.number}
+        return {self.unit: self.groups, "looks": self.looks, "look": self.look.number}
 
 
 def compare_cases(sampler: Sampler, pairs: Sequence[Pair], plan: Plan, update: Update) -> Result:
-    """Measures until every row is decided at a planned look, or the plan is at its end."""
+    """Measures until every row is decided at a planned look, or the plan is at its end.
+
+    What is counted in the plan are groups, or boots where each run of the probe is one.
+    """
     looks = plan.looks()
-    sampler.pilot()
-    planned = max(LEAST_GROUPS, plan.groups or int(plan.seconds / sampler.seconds_a_group))
-    done = PILOT_GROUPS
+    unit, least = ("boots", LEAST_BOOTS) if sampler.run_is_boot else ("groups", LEAST_GROUPS)
+    done = _pilot(sampler)
+    planned = max(least, plan.groups or int(plan.seconds / _seconds_a_unit(sampler)))
     for look in looks:
-        wanted = max(LEAST_GROUPS, round(planned * look.fraction))
-        sampler.run(
-            max(0, wanted - done),
-            lambda ended: update(ended / planned, f"{ended} of at most {planned} groups"),
-        )
+        wanted = max(least, round(planned * look.fraction))
+
+        def told(ended: int) -> None:
+            update(min(1.0, ended / planned), f"{ended} of at most {planned} {unit}")
+
+        _measure(sampler, done, wanted, told)
         done = max(done, wanted)
-        rows = judged(sampler.output, pairs, plan, look)
+        rows = judged(sampler.output, pairs, plan, look, sampler.boots)
         if all(row.found and row.found.verdict != UNDECIDED for row in rows):
             break
-    return Result(tuple(rows), look, len(looks), done, planned)
+    return Result(tuple(rows), look, len(looks), done, planned, unit)
 
 
-def judged(output: Output, pairs: Sequence[Pair], plan: Plan, look: Look) -> list[Row]:
-    """The rows as they stand at this look, Holm's correction for their number made."""
-    rows = [_row(output, number, pair, plan, look) for number, pair in enumerate(pairs)]
+def _pilot(sampler: Sampler) -> int:
+    """How many units it was."""
+    sampler.pilot()
+    return 1 if sampler.run_is_boot else PILOT_GROUPS
+
+
+def _seconds_a_unit(sampler: Sampler) -> float:
+    if not sampler.run_is_boot:
+        return sampler.seconds_a_group
+    return sampler.run_overhead + _groups_a_boot(sampler) * sampler.group_seconds
+
+
+def _groups_a_boot(sampler: Sampler) -> int:
+    """About a second's: more would say more of the same boot."""
+    return max(PILOT_GROUPS, int(1 / sampler.group_seconds))
+
+
+def _measure(sampler: Sampler, done: int, wanted: int, told: Callable[[int], None]) -> None:
+    if not sampler.run_is_boot:
+        sampler.run(max(0, wanted - done), told)
+        return
+    for boot in range(done, wanted):
+        told(boot)
+        sampler.run_in_one(_groups_a_boot(sampler))
+
+
+def judged(
+    output: Output, pairs: Sequence[Pair], plan: Plan, look: Look, boots: Sequence[int] = ()
+) -> list[Row]:
+    """The rows as they stand at this look, Holm's correction for their number made.
+
+    `boots` is the boot that each run of the probe was in, where they are not all one.
+    """
+    rows = [_row(output, boots, number, pair, plan, look) for number, pair in enumerate(pairs)]
     found = apply_holm([row.found for row in rows if row.found], 1 - plan.confidence)
     for row, one in zip(rows, found, strict=True):
         row.found = one
     return rows
 
 
-def _row(output: Output, number: int, pair: Pair, plan: Plan, look: Look) -> Row:
+def _row(
+    output: Output, boots: Sequence[int], number: int, pair: Pair, plan: Plan, look: Look
+) -> Row:
     old = _of_side(output, number, pair.old, _OUTER, _INNER)
     new = _of_side(output, number, pair.new, _INNER, _OUTER)
     if not old or not new:
@@ -137,8 +175,14 @@ def _row(output: Output, number: int, pair: Pair, plan: Plan, look: Look) -> Row
         raise PlaceError(
             f"{pair.name} was not timed: {reason[0]} {reason[1]}.", "Compare other cases."
         )
-    row = Row(pair, metrics_of_pairs(old), metrics_of_pairs(new))
+    row = Row(pair, metrics_of_pairs(old, boots), metrics_of_pairs(new, boots))
     groups = paired_groups(row.old[NS].samples, row.new[NS].samples)
+    if not groups:
+        raise PlaceError(
+            f"{pair.name} cannot be compared: calls take no longer than reading the clock, whose"
+            f" step is {output.resolution:g} ns.",
+            "Compare them in blocks: leave +cache= out.",
+        )
     row.found = compare_groups(
         groups, threshold=plan.threshold, confidence=plan.confidence, looks=look
     )
@@ -159,13 +203,14 @@ def _of_side(
 
 
 def paired_groups(old: Sequence[TimedProcess], new: Sequence[TimedProcess]) -> list[Group]:
-    """Groups that have both sides, whole."""
+    """Groups that have both sides, whole, and times above 0: others have no ratio."""
     sides: list[dict[tuple[int, int], list[TimedProcess]]] = [{}, {}]
     for side, processes in zip(sides, (old, new), strict=True):
         for one in processes:
             side.setdefault((one.boot, one.group), []).append(one)
-    return [
-        Group(key[0], tuple(process_values(sides[0][key])), tuple(process_values(sides[1][key])))
-        for key in sides[0]
-        if len(sides[0][key]) == len(sides[1].get(key, ())) > 0
-    ]
+    groups = []
+    for key in sides[0]:
+        before, after = (process_values(side.get(key, ())) for side in sides)
+        if len(before) == len(after) > 0 and min(*before, *after) > 0:
+            groups.append(Group(key[0], tuple(before), tuple(after)))
+    return groups

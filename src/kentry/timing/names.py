@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from kentry.arch import Arch
 from kentry.cases import choose
 from kentry.errors import UserError
+from kentry.vector.state import calls_of
 
 WARM, COLD = "warm", "cold"
 # What the probe reads before each call of a cold cache: guest/timed.c.
@@ -53,6 +54,11 @@ def _names(arch: Arch, word: str) -> Iterator[str]:
     if match["extra"] is not None:
         addition += f"+extra=1/{_extra(match['extra'], word)}"
     for name in choose(arch, [match["case"]]):
+        if match["cache"] is not None and calls_of(name) > 1:
+            raise UserError(
+                f"'{word}' times calls one by one, and the use is only in one of {calls_of(name)}.",
+                "Take vec=each with +cache=, or leave +cache= out.",
+            )
         yield name + addition
 
 

@@ -76,6 +76,8 @@ class Output:
     since_clock: list[tuple[int, int, int]] = field(default_factory=list)
     multiplexed: set[str] = field(default_factory=set)
     groups_ended: int = 0
+    run_groups: int = 0
+    run_ns: int = 0
     ended: bool = False
 
     def begin_run(self) -> None:
@@ -83,14 +85,19 @@ class Output:
         self.run += 1
         self.clocks.clear()
         self.since_clock.clear()
+        self.run_groups = self.run_ns = 0
         self.ended = False
 
     @property
     def seconds_of_run(self) -> float:
-        """How long the groups of this run took by the machine's own clock, since its last jump."""
-        if len(self.clocks) < 2:
-            return 0.0
-        return (self.clocks[-1].monotonic - self.clocks[0].monotonic) / 1e9
+        """How long `run_groups` of this run took by the machine's own clock; jumps left out."""
+        return self.run_ns / 1e9
+
+    @property
+    def resolution(self) -> float:
+        """The step of the machine's clock, ns; 1 where it is not known."""
+        step = self.machine.get("resolution_ns", "")
+        return float(step) if step.isdecimal() else 1.0
 
     def take(self, line: str) -> None:
         """One line; what is not the probe's, or damaged, is passed over."""
@@ -198,8 +205,11 @@ def _clock(out: Output, text: str) -> None:
     now = Clocks(*_numbers(text))
     if out.clocks:
         # A slew too slow for one group shows over the whole run.
-        jump = _jump(out.clocks[-1], now) or _jump(out.clocks[0], now)
-        if jump:
+        jump = _jump(out.clocks[-1], now) or _jump(out.clocks[0], now) or _moved(out.machine, now)
+        if not jump:
+            out.run_groups += 1
+            out.run_ns += now.monotonic - out.clocks[-1].monotonic
+        else:
             out.lost += 1
             out.jumps.append(jump)
             out.clocks.clear()
@@ -220,9 +230,13 @@ def _jump(before: Clocks, now: Clocks) -> str:
         return f"the machine slept for {slept / 1e9:.1f} s"
     if abs(passed - raw) > raw * _CLOCK_DRIFT + _CLOCK_SLACK:
         return f"{passed / 1e9:.3f} s passed by one clock and {raw / 1e9:.3f} s by another"
-    if now.cpu != before.cpu:
-        return f"cpu {before.cpu} was left for cpu {now.cpu}"
     return ""
+
+
+def _moved(machine: Mapping[str, str], now: Clocks) -> str:
+    """Whether the processes are elsewhere than they were put: their cpu went offline, say."""
+    cpu = machine.get("cpu", str(now.cpu))
+    return "" if cpu == str(now.cpu) else f"cpu {cpu} was left for cpu {now.cpu}"
 
 
 def _end(out: Output, text: str) -> None:

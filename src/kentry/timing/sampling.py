@@ -20,7 +20,7 @@ _PATIENCE, _PATIENCE_SECONDS = 10.0, 60.0
 PILOT_GROUPS = 4
 # No group is shorter, whatever a clock of coarse steps says.
 _LEAST_SECONDS = 1e-5
-# A run is about so long, seconds: what is lost with a connection, and what one place in memory does.
+# A run is about so long, seconds: it is what is lost with a connection.
 _RUN_SECONDS = 1.0
 
 
@@ -69,6 +69,16 @@ class Sampler:
     all_of_them: bool = False
     group_seconds: float = math.inf
     run_overhead: float = 0.0
+
+    @property
+    def run_is_boot(self) -> bool:
+        """Whether each run of the probe is a boot of its own, and so what is sampled."""
+        return self.place.kind == "kvm"
+
+    @property
+    def boots(self) -> list[int]:
+        """The boot of each run so far, where they are not all one."""
+        return list(range(self.output.run + 1)) if self.run_is_boot else []
 
     @property
     def seconds_a_group(self) -> float:
@@ -128,13 +138,14 @@ class Sampler:
                 f"The probe on {self.place.name} timed {ended} of {groups} groups.",
                 "Run again with -v for its command line.",
             )
-        took = output.seconds_of_run
-        self.group_seconds = max(took / groups, _LEAST_SECONDS)
-        self.run_overhead = max(0.0, time.monotonic() - began - took)
+        wall = time.monotonic() - began
+        of_one = output.seconds_of_run / output.run_groups if output.run_groups else wall / groups
+        self.group_seconds = max(of_one, _LEAST_SECONDS)
+        self.run_overhead = max(0.0, wall - groups * of_one)
 
     def _timeout(self, groups: int) -> float:
         expected = groups * (self.group_seconds if math.isfinite(self.group_seconds) else 10.0)
-        return _PATIENCE * expected + _PATIENCE_SECONDS
+        return _PATIENCE * (expected + self.run_overhead) + _PATIENCE_SECONDS
 
 
 def check(
@@ -161,7 +172,7 @@ def check(
         )
     if output.lost and not output.processes:
         raise PlaceError(
-            f"The clock of {name} cannot be used: {output.jumps[0]}.",
-            "Set its clock or resume it before, not while it measures; see"
+            f"Nothing that {name} timed can be used: {output.jumps[0]}.",
+            "Leave its clock, its cpus and itself as they are while it measures; see"
             " /sys/devices/system/clocksource/clocksource0/current_clocksource.",
         )

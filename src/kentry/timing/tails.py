@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kentry.errors import PlaceError
 from kentry.recording import NoisyMetric, TimedProcess
 from kentry.targets.place import Place
 from kentry.timing.analysis import metric
@@ -20,7 +21,8 @@ from kentry.timing.sampling import check
 SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 # Turns a group, and groups: an interval is from group to group.
 TURNS, GROUPS = 10, 10
-_TIMEOUT = 600.0
+# A call one by one, and what its clock takes, is never so slow that the probe need be given up.
+_MOST_SECONDS_A_CALL, _PATIENCE_SECONDS = 50e-6, 120.0
 
 
 @dataclass(frozen=True)
@@ -40,21 +42,34 @@ def time_tails(
     """So many calls of each case; PlaceError as the place has it."""
     a_turn = max(1, calls // (TURNS * GROUPS))
     output.begin_run()
+    before = output.groups_ended
     words = ["tails", f"groups={GROUPS}", f"turns={TURNS}", f"calls={a_turn}", f"cpu={cpu}"]
-    place.run_probe([*words, f"cases={','.join(names)}"], _TIMEOUT, output.take)
+    timeout = _PATIENCE_SECONDS + _MOST_SECONDS_A_CALL * calls * len(names)
+    place.run_probe([*words, f"cases={','.join(names)}"], timeout, output.take)
     check(output, place.name, names, cpu)
+    ended = output.groups_ended - before
+    if ended < GROUPS:
+        raise PlaceError(
+            f"The probe on {place.name} timed {ended} of {GROUPS} groups.",
+            "Run again with -v for its command line.",
+        )
     return tails_of(output, names)
 
 
 def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
     """What there is so far."""
     found = ((name, output.of_case(name)) for name in names)
-    return [_tail(name, pairs) for name, pairs in found if any(one.bins for _, one in pairs)]
+    return [
+        _tail(name, pairs)
+        for name, pairs in found
+        if any(one.bins and one.empty_bins for _, one in pairs)
+    ]
 
 
 def _tail(name: str, pairs: Sequence[tuple[Process, Samples]]) -> Tail:
     whole: Counter[int] = Counter()
     empty: Counter[int] = Counter()
+    pairs = [(one, samples) for one, samples in pairs if samples.bins and samples.empty_bins]
     for _, samples in pairs:
         whole.update(samples.bins)
         empty.update(samples.empty_bins)
@@ -70,6 +85,8 @@ def _tail(name: str, pairs: Sequence[tuple[Process, Samples]]) -> Tail:
         )
         for word, share in SHARES.items()
     }
+    longest = [_process(one, max(samples.bins) - timer) for one, samples in pairs]
+    metrics["max_ns"] = metric(longest, "ns", "mean of groups, each its longest call")
     return Tail(name, whole.total(), timer, metrics, max(whole) - timer)
 
 

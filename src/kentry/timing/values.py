@@ -13,16 +13,33 @@ from kentry.stats.noisy import Group, process_value
 BOOTS_A_SIDE = 2
 
 
+# Of calls timed one by one the longest are left out: what interrupts only ever adds.
+_KEPT = 0.95
+
+
 def process_values(processes: Sequence[TimedProcess]) -> list[float]:
     """A value a process, per call, in the samples' unit.
 
     Of calls timed one by one (no blocks, but empties) what the clock's own reading took is off.
     """
-    return [(process_value(one.values, one.blocks) - _empty(one)) / one.calls for one in processes]
+    return [_value(one) for one in processes]
 
 
-def _empty(one: TimedProcess) -> float:
-    return process_value(one.empties, 0) if one.empties and not one.blocks else 0.0
+def _value(one: TimedProcess) -> float:
+    if one.blocks or not one.empties:
+        return process_value(one.values, one.blocks) / one.calls
+    return (_without_longest(one.values) - _without_longest(one.empties)) / one.calls
+
+
+def _without_longest(values: Sequence[float]) -> float:
+    """The mean of all but the longest.
+
+    A mean, since a clock's steps may be as long as a call: medians of such times are multiples of
+    a step, whatever the call takes, and means are not.
+    """
+    ordered = sorted(values)
+    kept = ordered[: max(1, int(_KEPT * len(ordered)))]
+    return sum(kept) / len(kept)
 
 
 def groups_of_boots(old: Sequence[TimedProcess], new: Sequence[TimedProcess]) -> list[Group]:

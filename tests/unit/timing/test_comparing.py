@@ -105,9 +105,11 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The number of each look, and how many groups there were then."""
     found: list[tuple[int, int]] = []
 
-    def spy(output: Output, pairs: Sequence[Pair], plan: Plan, look: Look) -> Any:
+    def spy(
+        output: Output, pairs: Sequence[Pair], plan: Plan, look: Look, boots: Sequence[int]
+    ) -> Any:
         found.append((look.number, output.groups_ended))
-        return judged(output, pairs, plan, look)
+        return judged(output, pairs, plan, look, boots)
 
     monkeypatch.setattr(comparing, "judged", spy)
     return found

@@ -50,9 +50,9 @@ def test_all_that_a_run_says() -> None:
         "timing cpu=2 cpus=8 timer_ns=17 resolution_ns=1 clock=vdso counters=kernel-cycles",
         "absent first-use+vec=each it is a part of a window",
         "failed openat+close phase=time call=1 result=-24",
-        clock(1),
+        clock(1, cpu=2),
         *group(0),
-        clock(2),
+        clock(2, cpu=2),
         "end groups=1",
     )
     assert (output.architecture, output.release) == ("x86_64", "6.12.1 of mine")
@@ -172,11 +172,22 @@ def test_neither_are_lines_that_look_like_the_probes(lines: list[tuple[str, list
     ],
 )
 def test_a_group_during_which_a_clock_jumps_is_dropped_and_counted(reading: str, why: str) -> None:
-    output = heard(clock(1), *group(0), clock(2), *group(1), reading, *group(2))
+    begins = "timing cpu=0 cpus=4 timer_ns=17 resolution_ns=1 clock=vdso counters=none:2"
+    output = heard(begins, clock(1), *group(0), clock(2), *group(1), reading, *group(2))
     assert list(output.processes) == [(0, 0, 0), (0, 2, 0)]
     assert output.lost == 1
     assert output.jumps == [why]
     assert output.groups_ended == 2
+
+
+def test_every_group_on_another_cpu_is_dropped() -> None:
+    """One whose cpu went offline stays where it was moved to."""
+    begins = "timing cpu=1 cpus=4 timer_ns=17 resolution_ns=1 clock=vdso counters=none:2"
+    readings = [clock(number + 2, cpu=cpu) for number, cpu in enumerate((1, 0, 0, 0))]
+    lines = [line for number in range(4) for line in (*group(number), readings[number])]
+    output = heard(begins, clock(1, cpu=1), *lines)
+    assert list(output.processes) == [(0, 0, 0)]
+    assert output.lost == 3 and output.jumps[0] == "cpu 1 was left for cpu 0"
 
 
 @pytest.mark.parametrize("ahead", [0.0009, -0.0009, 0.0])
@@ -196,7 +207,9 @@ def test_only_the_group_between_two_readings_is_dropped() -> None:
 def test_a_run_that_lost_every_group_is_an_error() -> None:
     place = FakePlace({"getppid": 90.0}, jumps=frozenset(range(100)))
     output = Output()
-    with pytest.raises(PlaceError, match="clock of ssh:bench cannot be used: 1.000 s passed"):
+    with pytest.raises(
+        PlaceError, match="Nothing that ssh:bench timed can be used: 1.000 s passed"
+    ):
         Sampler(place, ["getppid"], Settings(), output).run(3)
     assert output.lost == 3
     assert not output.processes
