@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kentry.stats.noisy import Group, Look
 
 # Metrics of the probe itself, not of a kernel.
-OWN = frozenset({"loop_ns"})
+OWN = frozenset({"loop_ns", "user-cycles", "user-instructions", "user-branches"})
 # Units of which more is better; of all others less is.
 _RATES = ("/s",)
 # What a cpu executes rather than how long it takes: it has no layout, and no sign of its own.

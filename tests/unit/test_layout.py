@@ -36,8 +36,7 @@ ALLOWED = {
     "trace_workload": BASE | {"measure_vector", "targets", "kernels", "userland", "vector"},
     "apt": BASE,
     "preflight": BASE | {"preflight"},
-    "timing": BASE
-    | {"kernels", "preflight", "recording", "stats", "targets", "timing", "vector"},
+    "timing": BASE | {"kernels", "preflight", "recording", "stats", "targets", "timing", "vector"},
     "importing": BASE | {"importing", "recording", "vector"},
     "mirror": {"errors", "run"},
 }

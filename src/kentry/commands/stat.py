@@ -20,6 +20,8 @@ TAKES_PROGRAM = True
 HELP = "time on silicon: ns a call, or which of two is faster, with an interval and a verdict"
 
 MOST_CALLS = 1_000_000_000
+# Below these nothing is said: timing/comparing.py, timing/boots.py.
+_LEAST_GROUPS, _LEAST_ROUNDS = 20, 6
 _MOST_SECONDS = 86_400.0
 
 
@@ -32,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="local (this machine), ssh:HOST, board:PLACE (labgrid) or kvm (local)",
     )
     measuring.add_case_argument(parser)
-    parser.epilog = "Behind --: CMD_A :: CMD_B, two programs that print a number, run by turns."
+    parser.epilog = (
+        "Examples: kentry stat ssh:board --case getppid; kentry stat --compare getppid getuid;"
+        " kentry stat kvm --compare debian:6.1 debian:6.12; kentry stat -- ./old :: ./new"
+    )
     what = parser.add_argument_group("what is measured")
     what.add_argument(
         "--compare",
@@ -57,7 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="of measuring (8; --compare: 30, and it ends before where it can)",
     )
-    how.add_argument("--groups", type=_count, metavar="N", help="so many instead of seconds")
+    how.add_argument(
+        "--groups",
+        type=_count,
+        metavar="N",
+        help="so many instead of seconds; of kernels: in each boot (20)",
+    )
     how.add_argument(
         "--fixed", action="store_true", help="decide once, at the end, not at planned looks"
     )
@@ -111,7 +121,13 @@ def _add_target_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--ssh-option", action="append", default=[], metavar="OPTION", help="as ssh's own -o"
     )
-    group.add_argument("--boot-timeout", type=_seconds, default=300.0, metavar="S")
+    group.add_argument(
+        "--boot-timeout",
+        type=_seconds,
+        default=300.0,
+        metavar="S",
+        help="until a machine that was told to boot answers again (300)",
+    )
 
 
 def _seconds(text: str) -> float:
@@ -229,8 +245,27 @@ def _check_compare(args: argparse.Namespace) -> None:
             raise UserError(
                 "--compare names its cases itself.", "Leave --case out, or compare two kernels."
             )
-    elif len(args.compare) > 1:
-        raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
+        if args.compare and any(map(measuring.is_spec, args.compare[0])):
+            raise UserError(
+                f"{args.target} runs its own kernel, so it cannot be told to boot"
+                f" {args.compare[0][0]}.",
+                "Compare two kernels on kvm, ssh:HOST or board:PLACE.",
+            )
+        _check_least(args, "--groups", args.groups, _LEAST_GROUPS, "groups of a comparison")
+    else:
+        if len(args.compare) > 1:
+            raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
+        _check_least(args, "--rounds", args.rounds, _LEAST_ROUNDS, "rounds of four boots")
+
+
+def _check_least(
+    args: argparse.Namespace, option: str, given: int | None, least: int, what: str
+) -> None:
+    if args.compare and given is not None and given < least:
+        raise UserError(
+            f"{option} {given} is too few for an interval: {least} {what} are the least.",
+            f"Write {option} {least} or more.",
+        )
 
 
 def names_kernels(args: argparse.Namespace) -> bool:

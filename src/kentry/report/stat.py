@@ -48,7 +48,7 @@ def value_text(metric: NoisyMetric) -> tuple[str, str]:
         return f"{metric.value:.4g}", "?"
     half = (metric.interval[1] - metric.interval[0]) / 2
     if half == 0:
-        return f"{metric.value:g}", "0"
+        return f"{round(metric.value, 2):g}", "0"
     digits = decimals(half)
     return f"{metric.value:.{digits}f}", f"{half:.{digits}f}"
 

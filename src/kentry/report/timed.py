@@ -10,6 +10,7 @@ from kentry.compare_timed import TimedComparison, percent_digits, value_digits
 from kentry.recording import Recording, TimedProcess
 from kentry.report.plain import wrapped
 from kentry.stats.exact import SAME, UNDECIDED
+from kentry.stats.intervals import CONFIDENCE
 from kentry.vector.state import calls_of
 
 # Digits of a number without an interval, which is as it was imported.
@@ -36,7 +37,8 @@ def timed_unit(row: TimedComparison) -> str:
 
 def timed_change(row: TimedComparison) -> str:
     """The change with its interval and that one's level: '-1.7 % [-2.0, -1.3], 99 %'."""
-    level = "" if row.confidence is None else f", {100 * row.confidence:.3g} %"
+    # A look's own interval is wider; that all of them hold has the plan's confidence.
+    level = "" if row.confidence is None else f", {100 * min(row.confidence, CONFIDENCE):.3g} %"
     return f"{bare_change(row)}{level if row.interval else ''}"
 
 
@@ -64,7 +66,7 @@ def timed_verdict(row: TimedComparison) -> str:
     if row.verdict == UNDECIDED:
         return f"{UNDECIDED}: {row.reason}" if row.reason else UNDECIDED
     if row.verdict == SAME and row.detectable:
-        return f"{SAME}, would see {share(row.detectable, percent_digits(row))}"
+        return f"{SAME}, would see {row.detectable:.2g} %"
     return f"{row.verdict}, layout" if row.is_layout else row.verdict
 
 

@@ -158,7 +158,7 @@ class KvmPlace:
             if not self._options.kernel:
                 raise PlaceError(
                     f"{self.name} has no kernel to boot.",
-                    "Name one, like debian:6.12 or source:6.12.",
+                    "Name one: --kernel debian:6.12, or source:6.12.",
                 )
             self.boot(self._options.kernel, lambda fraction, now: None)
             kernel = self.kernel

@@ -50,7 +50,8 @@ class Session:
     def caveats(self) -> list[Caveat]:
         """What preflight found, with what to do about it."""
         found = [
-            {"kind": one.kind, "text": f"{one.text} {one.remedy}".strip()} for one in self.findings
+            {"kind": one.kind, "text": f"{one.text}. {one.remedy}" if one.remedy else one.text}
+            for one in self.findings
         ]
         if str(self.place.describe().get("accelerator", "")).startswith("tcg"):
             found.append({"kind": "emulated-time", "text": EMULATED})

@@ -372,6 +372,8 @@ def test_nothing_measured_is_nothing_kept(use: Use, capsys: Capture, tmp_path: P
         (["--working-set", "1M", "--case", "read+extra=1/9"], "read+extra=1/9 makes no sense."),
         (["--tails", "--case", "read+cache=cold"], "read+cache=cold makes no sense."),
         (["--case", "read+cache=4K+extra=1/9"], "has both +cache= and +extra="),
+        (["--compare", "read", "read", "--groups", "9"], "--groups 9 is too few for an interval"),
+        (["--compare", "debian:6.1", "debian:6.12"], "local runs its own kernel"),
         (["--calls", "9"], "--calls has a meaning only with --tails."),
         (["--threshold", "1"], "--threshold has a meaning only with --compare"),
         (["--tails", "--seconds", "9"], "--seconds has no meaning with --tails."),
@@ -392,7 +394,8 @@ def test_a_mistake_is_one_sentence_and_code_2(
     words: list[str], sentence: str, capsys: Capture
 ) -> None:
     at = words.index("--") if "--" in words else len(words)
-    groups = [] if "--tails" in words else ["--groups", "2"]
+    given = "--tails" in words or "--groups" in words
+    groups = [] if given else ["--groups", "20" if "--compare" in words else "2"]
     options = ["--no-preflight", "-q", *groups]
     assert main(["stat", *words[:at], *options, *words[at:]]) == 2
     captured = capsys.readouterr()

@@ -88,7 +88,7 @@ def test_what_is_printed_is_within_the_interval_of_what_is_meant(
 def test_a_verdict_says_what_belongs_to_it() -> None:
     assert timed_verdict(row_of(78, -2, 0.3)) == "better"
     same = row_of(78, 0.02, 0.1, verdict="same", detectable=0.31)
-    assert timed_verdict(same) == "same, would see 0.3 %"
+    assert timed_verdict(same) == "same, would see 0.31 %"
     apart = row_of(78, 0.02, 0.1, verdict="undecided", reason="measured apart")
     assert timed_verdict(apart) == "undecided: measured apart"
     layout = row_of(78, -2, 0.3, caveats=({"kind": "layout", "text": ""},))
