@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ from time import monotonic
 from types import ModuleType
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from kentry.arch import ARCHES, find_arch, host_arch
+from kentry.cli import main
 from kentry.errors import FetchError, PlaceError
 from kentry.kernels.resolve import resolve
 from kentry.targets.place import PlaceOptions, open_place
@@ -30,6 +33,7 @@ pytestmark = [
 ]
 
 KERNEL, OLDER = "debian:6.12", "debian:6.1"
+RECORDING = ROOT / "schema" / "recording-1.schema.json"
 EXAMPLE = ROOT / "examples" / "labgrid-qemu"
 FEW = ("n=3", "paths=0", "cases=getppid")
 # Slots A, B, B, A.
@@ -109,6 +113,44 @@ def test_a_board_of_labgrids_runs_the_probe(arch: str, environment: Path, native
     check_few(few, arch)
     check_timed(times)
     assert (said.status, said.stdout, said.stderr) == (3, "out\n", "err\n")
+
+
+def test_kentry_stat_of_a_board_is_a_recording(
+    environment: Path, native: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole way: labgrid boots it, preflight looks, the probe times, all of it is removed."""
+    words = ["--board-env", str(environment), "--case", "getppid,read", "--groups", "6"]
+    with timed(f"kentry stat board:arm64, {KERNEL} by labgrid's QEMUDriver"):
+        assert main(["stat", "board:arm64", *words, "--json", "-q"]) == 0
+        document = json.loads(capsys.readouterr().out)
+    Draft202012Validator(json.loads(RECORDING.read_text())).validate(document)
+    assert document["target"]["kind"] == "board"
+    assert document["kernel"]["release"].startswith("6.12.")
+    for case in document["cases"]:
+        low, high = case["metrics"]["ns"]["interval"]
+        assert 0 < low <= case["metrics"]["ns"]["value"] <= high
+
+
+def test_a_guests_own_counters_count_what_kentry_record_counts(
+    native: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two ways to count: perf_event_open on the emulated PMU, and the plugin; to the instruction.
+
+    And time: under -icount an instruction takes a nanosecond, so two cases differ by as many.
+    """
+    words = [KERNEL, "--arch", "arm64", "--case", "getppid,read", "--json", "-q"]
+    with timed(f"{KERNEL} (arm64) counted by its own counters and by the plugin"):
+        assert main(["record", *words]) == 0
+        counted = json.loads(capsys.readouterr().out)
+        guest = ["--accel", "icount", "--groups", "3", "--no-preflight", "--kernel"]
+        assert main(["stat", "kvm", *guest, *words]) == 0
+        timed_there = json.loads(capsys.readouterr().out)
+    exact = {one["name"]: one["metrics"]["instructions"]["value"] for one in counted["cases"]}
+    found = {one["name"]: one["metrics"] for one in timed_there["cases"]}
+    for name, instructions in exact.items():
+        assert found[name]["kernel-instructions"]["value"] == instructions
+    ns = {name: metrics["ns"]["value"] for name, metrics in found.items()}
+    assert ns["read"] - ns["getppid"] == pytest.approx(exact["read"] - exact["getppid"], abs=2)
 
 
 def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path, native: Path) -> None:
