@@ -6,8 +6,13 @@
 #include "clock.h"
 
 #define SECOND 1000000000L
-/* Readings among which the smallest step is looked for. */
+/* Readings among which the step is looked for; of a clock that stood still in them, at most. */
 #define READINGS 2000
+#define MOST_READINGS 4000000
+#define DIFFERENT_WAITS 61
+/* Differences that are told apart, ns, and how many that follow each other show a fine clock. */
+#define MOST_DIFFERENCE 1024
+#define FINE_IN_A_ROW 4
 #define MOST_CPUS 8192
 
 static clock_gettime_fn vdso_clock;
@@ -38,18 +43,47 @@ long now(void)
 	return read_clock(MONOTONIC);
 }
 
+/*
+ * The smallest gap between differences of readings, of which `seen` has a bit for each; or
+ * `least`, the smallest of them.  A difference of K steps is one of two nanoseconds that follow each
+ * other, so a gap of one says nothing; but many in a row say that the step is no longer than that.
+ */
+static long smallest_gap(const unsigned long *seen, long least)
+{
+	long gap = least, last = 0, in_a_row = 1;
+
+	for (long ns = 1; ns < MOST_DIFFERENCE; ns++) {
+		if (!(seen[ns / 64] >> ns % 64 & 1))
+			continue;
+		in_a_row = ns - last == 1 ? in_a_row + 1 : 1;
+		if (in_a_row == FINE_IN_A_ROW)
+			return 1;
+		if (ns - last > 1 && ns - last < gap)
+			gap = ns - last;
+		last = ns;
+	}
+	return gap;
+}
+
+/* Between readings it waits for longer and longer: else only what a reading takes is seen. */
 long clock_step(void)
 {
+	unsigned long seen[MOST_DIFFERENCE / 64] = { 0 };
 	long least = SECOND, last = now();
 
-	for (long i = 0; i < READINGS; i++) {
-		long time = now();
+	for (long i = 0; i < READINGS || (least == SECOND && i < MOST_READINGS); i++) {
+		long ns;
 
-		if (time > last && time - last < least)
-			least = time - last;
-		last = time;
+		for (volatile long wait = i % DIFFERENT_WAITS; wait > 0; wait--)
+			;
+		ns = now() - last;
+		last += ns;
+		if (ns > 0 && ns < least)
+			least = ns;
+		if (ns > 0 && ns < MOST_DIFFERENCE)
+			seen[ns / 64] |= 1ul << ns % 64;
 	}
-	return least;
+	return smallest_gap(seen, least);
 }
 
 static long allowed(unsigned long *mask, long bytes)

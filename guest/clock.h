@@ -14,7 +14,7 @@ int clock_is_vdso(void);
 long now(void);
 /* Any clock, in nanoseconds. */
 long read_clock(long clock);
-/* Its resolution in nanoseconds: clock_getres(2) says 1 whatever the counter's is. */
+/* By how much it goes on, ns, 1 at least: clock_getres(2) says 1 whatever the counter's step is. */
 long clock_step(void);
 
 /* To run on one cpu only: the one given, or the first that is allowed; the cpu, or -1. */

@@ -15,14 +15,17 @@
  *	absent CASE reason | end cases=N
  *
  * In time (the words "time" or "tails", timed.h) it says on the console, G S T the group, slot and turn:
- *	timing cpu=C cpus=N timer_ns=NS resolution_ns=NS clock=vdso|syscall counters=NAME,...
+ *	timing cpu=C cpus=N timer_ns=NS resolution_ns=NS block_ns=NS clock=vdso|syscall counters=NAME,...
  *	process G S CASE calls=K
  *	t G S T NS...		of K calls each, the blocks of a turn
  *	o G S T NS...		of as many loops, or readings, with no call in them
  *	c G S T CALLS NAME=VALUE-EMPTY...	what the cpu counted in the turn, NAME=VALUE-EMPTY/RUNNING/ENABLED
- *				where not all of the time
+ *				where not all of the time; not of cases that fork, or wait for a task
  *	h G S NS COUNT		calls that took NS or more, to the next bin; e: readings with none
  *	clock MONOTONIC RAW BOOTTIME CPU | end groups=N
+ *	failed NAME phase=fork|memory|turn call=0 result=R	a negative errno; of a turn: minus the
+ *				signal that ended the process, or what it exited with
+ * and exits with 1, without "end", where it could not write all of it.
  *
  * Arguments (after "--" on a kernel's command line): n=, paths=, warmup= (windows a
  * case; 0 leaves that pass out) and cases=NAME,NAME...; without cases= all those run that
@@ -190,9 +193,9 @@ static struct line full_name(const struct probe_case *c, const struct entry *ent
 
 /*
  * An entry instruction the kernel was not built for kills its caller, so a child
- * tries it first: 0 if it lived, else the wait status.
+ * tries it first: 0 if it lived, else the wait status; a negative errno where there is no child.
  */
-static int entry_status(const struct entry *entry)
+static long entry_status(const struct entry *entry)
 {
 	long child = fork_child();
 
@@ -202,12 +205,14 @@ static int entry_status(const struct entry *entry)
 		entry->bodies[SHAPE_ONE].marked(&w);
 		exit_child(w.first.ret < 0);
 	}
-	return wait_child(child);
+	return child < 0 ? child : wait_child(child);
 }
 
-int takes_entry(const struct entry *entry)
+long takes_entry(const struct entry *entry)
 {
-	return entry_status(entry) == 0;
+	long status = entry_status(entry);
+
+	return status < 0 ? status : status == 0;
 }
 
 /* Why a case cannot run here; null if it can. */
@@ -401,16 +406,21 @@ static void report_end(long done)
 	say(&line);
 }
 
-static void report_groups(long done)
+/* 0; 1 where something is missing of what was to be said. */
+static int time_cases(const struct timing *timing)
 {
 	struct line line = console_line("end groups=");
+	long done = run_timed(timing, next_name);
 
+	if (done < 0)
+		return 1;
 	put_number(&line, done);
 	say(&line);
+	return 0;
 }
 
-/* Counts the cases, or times them. */
-static void run_cases(const struct options *options, const unsigned long *auxv, int pid1)
+/* Counts the cases, or times them; what to exit with. */
+static int run_cases(const struct options *options, const unsigned long *auxv, int pid1)
 {
 	report_build_id();
 	find_units(auxv);
@@ -419,9 +429,9 @@ static void run_cases(const struct options *options, const unsigned long *auxv, 
 	if (pid1)
 		settle();
 	if (options->in_time)
-		report_groups(run_timed(&options->timing, next_name));
-	else
-		report_end(run_all(options));
+		return time_cases(&options->timing);
+	report_end(run_all(options));
+	return 0;
 }
 
 /* Entered from _start with the stack the kernel made: argc, argv, environment, auxv. */
@@ -432,7 +442,7 @@ __attribute__((noreturn, used)) void probe_start(long *stack)
 	const unsigned long *auxv = find_auxv(argv + argc + 1);
 	struct options options = parse_options(argc, argv);
 	struct line line = console_line("start " ARCH_NAME);
-	int pid1 = SYS(getpid, 0, 0, 0, 0) == 1;
+	int pid1 = SYS(getpid, 0, 0, 0, 0) == 1, status = 0;
 
 	vdso_fn = vdso_clock_gettime(auxv);
 	find_clock(auxv);
@@ -443,9 +453,9 @@ __attribute__((noreturn, used)) void probe_start(long *stack)
 	if (options.look)
 		look(options.look);
 	else
-		run_cases(&options, auxv, pid1);
+		status = run_cases(&options, auxv, pid1);
 	if (pid1)
 		power_off();
-	SYS(exit, 0, 0, 0, 0);
+	SYS(exit, status, 0, 0, 0);
 	__builtin_unreachable();
 }

@@ -11,8 +11,9 @@
 
 #define PROT_READ_WRITE 3
 #define MAP_SHARED_ANONYMOUS 0x21
-#define MAP_PRIVATE_ANONYMOUS 0x22
+#define MADV_DONTFORK 10
 #define MADV_NOHUGEPAGE 15
+#define ENOMEM 12
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
 #define WNOHANG 1
@@ -21,11 +22,18 @@
 #define MOST_SLOTS 64
 #define NAME_LENGTH 128
 #define LINE_BYTES 64
+#define PAGE_BYTES 4096
 #define KIB 1024L
 /* What cold stands for: more than the caches of a core, of most the shared one's part, too. */
 #define COLD_BYTES (16 * KIB * KIB)
 /* No call is added to the loop: a number of windows that no block has. */
 #define NO_EXTRA (1L << 62)
+/* The most windows that the shares of all slots may have as their common multiple. */
+#define MOST_MULTIPLE (1L << 20)
+/* Of the clock, in a block: what is lost at both its ends is below 0.05 % of it then. */
+#define STEPS_A_BLOCK 2000
+/* How a process ends that has said why. */
+#define SAID 2
 /* Calls one by one, not in a block. */
 #define ONE_BY_ONE 0
 #define IN_BLOCKS (-1)
@@ -49,10 +57,12 @@ struct slot {
 	struct state state;
 	char name[NAME_LENGTH]; /* without what follows the state */
 	const char *full_name;
-	long walk;  /* bytes read before each call; ONE_BY_ONE; IN_BLOCKS */
-	long extra; /* one more window for so many, or NO_EXTRA */
-	long child;
-	/* Shared with the child: */
+	long walk;     /* bytes read before each call; ONE_BY_ONE; IN_BLOCKS */
+	long extra;    /* one more window for so many, or NO_EXTRA */
+	long multiple; /* of which a block's windows are one: of `extra` of all slots of the case */
+	long child;    /* 0: none */
+	int status;    /* a wait status, once it has ended */
+	/* In the arena: */
 	volatile int *go, *is_ready;
 	long *windows; /* of a block */
 	long *values, *empties;
@@ -63,10 +73,12 @@ struct slot {
 static struct slot slots[MOST_SLOTS];
 static long slots_used;
 static volatile int *turn_done;
-static long multiple = 1; /* of which every block's windows are one */
-static const struct timing *timing;
-static char *walked;
+static struct timing timing;
+/* All that slots and the parent have in common; what walks read, where there are any. */
+static char *arena, *walked;
+static long arena_bytes, walked_bytes;
 static long counters; /* that can be had, or a negative errno */
+static int is_unsaid; /* something could not be written */
 
 /* --- words ------------------------------------------------------------ */
 
@@ -81,6 +93,7 @@ static void flush(void)
 	while (done < out_length) {
 		long wrote = SYS(write, 1, out + done, out_length - done, 0);
 
+		is_unsaid |= wrote <= 0;
 		if (wrote <= 0)
 			break;
 		done += (unsigned long)wrote;
@@ -153,7 +166,9 @@ static int parse_slot(const char *name, struct slot *slot)
 	const char *state;
 	long length = 0;
 
-	*slot = (struct slot){ .walk = IN_BLOCKS, .extra = NO_EXTRA, .full_name = name };
+	*slot = (struct slot){
+		.walk = IN_BLOCKS, .extra = NO_EXTRA, .multiple = 1, .full_name = name
+	};
 	while (name[length] && !after(name + length, "+cache=") && !after(name + length, "+extra="))
 		length++;
 	if (length >= NAME_LENGTH || take_additions(name + length, slot))
@@ -170,8 +185,8 @@ static int parse_slot(const char *name, struct slot *slot)
 	return 0;
 }
 
-/* A child asks, because asking changes the task. */
-static int length_is_there(const struct state *state)
+/* A child asks, because asking changes the task: 1 or 0, or a negative errno. */
+static long length_is_there(const struct state *state)
 {
 	long child;
 
@@ -180,23 +195,39 @@ static int length_is_there(const struct state *state)
 	child = fork_child();
 	if (child == 0)
 		exit_child(!takes_bits(state));
-	return wait_child(child) == 0;
+	return child < 0 ? child : wait_child(child) == 0;
 }
 
-/* Why it cannot be timed; null if it can. */
-static const char *why_not(const struct slot *slot)
+/* Why it cannot be timed; null if it can, or where `err` says that nothing could be asked. */
+static const char *why_not(const struct slot *slot, long *err)
 {
+	long is_there = 1, is_taken = 1;
+
 	if (slot->cell.c->shape == SHAPE_MARKED)
 		return "it is a part of a window: it has no time of its own";
 	if (slot->cell.c->shape == SHAPE_VDSO && !clock_is_vdso())
 		return "no vDSO";
 	if (slot->cell.state && !has_unit(slot->cell.state))
 		return "no-unit";
-	if (slot->cell.state && !length_is_there(slot->cell.state))
+	if (slot->cell.state)
+		is_there = length_is_there(slot->cell.state);
+	if (!is_there)
 		return "no such vector length";
-	if (slot->cell.entry->compat && !takes_entry(slot->cell.entry))
+	if (is_there > 0 && slot->cell.entry->compat)
+		is_taken = takes_entry(slot->cell.entry);
+	if (!is_taken)
 		return "the kernel does not take this entry instruction";
+	*err = is_there < 0 ? is_there : is_taken < 0 ? is_taken : 0;
 	return 0;
+}
+
+/*
+ * The cpu's counters are saved and restored whenever a task that has some is left, which would be
+ * a part of what is timed: a case that does more than calls of its own has none.
+ */
+static int is_counted(const struct slot *slot)
+{
+	return slot->walk == IN_BLOCKS && !timing.tails && slot->cell.c->shape != SHAPE_OWN;
 }
 
 /* --- what is timed ---------------------------------------------------- */
@@ -247,7 +278,7 @@ static __attribute__((noinline)) long time_block(const struct slot *slot, struct
 	return now() - start;
 }
 
-/* Reads `bytes` of its own, a cache line after the other, so that little else is in the caches. */
+/* Reads `bytes`, a cache line after the other, so that little else is in the caches. */
 static __attribute__((noinline)) void walk(long bytes)
 {
 	for (long at = 0; at < bytes; at += LINE_BYTES)
@@ -321,18 +352,18 @@ static void set_and_wake(volatile int *word, int value)
 /* Loops, or readings, with nothing in them, of a turn. */
 static long empties_a_turn(const struct slot *slot)
 {
-	return slot->walk == IN_BLOCKS ? 1 : timing->blocks / 4 + 1;
+	return slot->walk == IN_BLOCKS ? 1 : timing.blocks / 4 + 1;
 }
 
 /*
- * How many windows take about block_ns, a multiple of what `extra` counts in any slot: reading
- * the clock is a larger share of a shorter block, and would be taken for a difference.
+ * How many windows take about block_ns: reading the clock is a larger share of a shorter block,
+ * and would be taken for a difference.
  */
 static long calibrate(const struct slot *slot, struct work *w, void (*body)(struct work *))
 {
 	long windows = 1, ns;
 
-	while ((ns = time_block(slot, w, body, windows)) < timing->block_ns / 4)
+	while ((ns = time_block(slot, w, body, windows)) < timing.block_ns / 4)
 		windows *= 2;
 	/* What disturbs only ever adds. */
 	for (int i = 0; i < CALIBRATIONS; i++) {
@@ -340,24 +371,40 @@ static long calibrate(const struct slot *slot, struct work *w, void (*body)(stru
 
 		ns = again < ns ? again : ns;
 	}
-	windows = windows * timing->block_ns / (ns > 0 ? ns : 1);
+	return windows * timing.block_ns / (ns > 0 ? ns : 1);
+}
+
+/* So many, or some more: then every `extra` is what its name says. */
+static long as_multiple(long windows, long multiple)
+{
 	windows = (windows + multiple - 1) / multiple * multiple;
 	return windows ? windows : multiple;
+}
+
+/* Of a block. */
+static long choose_windows(const struct slot *slot, struct work *w, void (*body)(struct work *))
+{
+	long windows = timing.calls ? timing.calls : calibrate(slot, w, body);
+
+	return as_multiple(windows, slot->multiple);
 }
 
 static void turn_in_blocks(const struct slot *slot, struct work *w, void (*body)(struct work *),
 			   long turn)
 {
-	long *values = slot->values + turn * timing->blocks;
+	long *values = slot->values + turn * timing.blocks;
 	struct reading *counted = slot->counted + turn * READINGS * MOST_COUNTERS;
 	long windows = *slot->windows;
 
 	time_block(slot, w, body, windows);
-	read_counters(counted);
-	read_counters(counted + MOST_COUNTERS);
-	for (long i = 0; i < timing->blocks; i++)
+	if (is_counted(slot))
+		read_counters(counted);
+	if (is_counted(slot))
+		read_counters(counted + MOST_COUNTERS);
+	for (long i = 0; i < timing.blocks; i++)
 		values[i] = time_block(slot, w, body, windows);
-	read_counters(counted + 2 * MOST_COUNTERS);
+	if (is_counted(slot))
+		read_counters(counted + 2 * MOST_COUNTERS);
 	slot->empties[turn] = time_block(slot, w, empty_body, windows);
 }
 
@@ -367,17 +414,17 @@ static void turn_one_by_one(const struct slot *slot, struct work *w, void (*body
 	long count = empties_a_turn(slot);
 
 	time_one(slot, w, body);
-	for (long i = 0; i < timing->blocks; i++)
-		slot->values[turn * timing->blocks + i] = time_one(slot, w, body);
+	for (long i = 0; i < timing.blocks; i++)
+		slot->values[turn * timing.blocks + i] = time_one(slot, w, body);
 	for (long i = 0; i < count; i++)
 		slot->empties[turn * count + i] = time_one(slot, w, empty_body);
 }
 
 static void turn_of_tails(const struct slot *slot, struct work *w, void (*body)(struct work *))
 {
-	for (long i = 0; i < timing->calls; i++)
+	for (long i = 0; i < timing.calls; i++)
 		slot->bins[bin_of(time_one(slot, w, body))]++;
-	for (long i = 0; i <= timing->calls / 16; i++)
+	for (long i = 0; i <= timing.calls / 16; i++)
 		slot->empty_bins[bin_of(time_one(slot, w, empty_body))]++;
 }
 
@@ -387,29 +434,12 @@ static void one_turn(const struct slot *slot, struct work *w, void (*body)(struc
 {
 	if (slot->cell.state && slot->state.use == USE_ONCE)
 		slot->state.unit->use();
-	if (timing->tails)
+	if (timing.tails)
 		turn_of_tails(slot, w, body);
 	else if (slot->walk == IN_BLOCKS)
 		turn_in_blocks(slot, w, body, turn);
 	else
 		turn_one_by_one(slot, w, body, turn);
-}
-
-/* The memory that walks read: small pages, each its own; 0, or a negative errno. */
-static long fill_walked(long bytes)
-{
-	long at = 0;
-
-	if (bytes <= 0)
-		return 0;
-	at = syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0);
-	if ((unsigned long)at > -4096ul)
-		return at;
-	walked = (char *)at;
-	SYS(madvise, walked, bytes, MADV_NOHUGEPAGE, 0);
-	for (long line = 0; line < bytes; line += LINE_BYTES)
-		walked[line] = 1;
-	return 0;
 }
 
 /* 0 once it has had all its turns; 1 where the case does not do what it should. */
@@ -422,14 +452,14 @@ static int run_turns(const struct slot *slot, struct work *w)
 	if (wrong_call(slot->cell.c, w))
 		return 1;
 	set_and_wake(slot->is_ready, 1);
-	for (long turn = CALIBRATION; turn < timing->turns; turn++) {
+	for (long turn = CALIBRATION; turn < timing.turns; turn++) {
 		while (!*slot->go)
 			wait_on(slot->go, 0);
 		*slot->go = 0;
 		if (turn != CALIBRATION)
 			one_turn(slot, w, body, turn);
 		else if (!*slot->windows)
-			*slot->windows = timing->calls ? timing->calls : calibrate(slot, w, body);
+			*slot->windows = choose_windows(slot, w, body);
 		if (wrong_call(slot->cell.c, w))
 			return 1;
 		set_and_wake(turn_done, 1);
@@ -437,34 +467,46 @@ static int run_turns(const struct slot *slot, struct work *w)
 	return 0;
 }
 
+/*
+ * What a case forks has no use for what this process and its parent have in common, and would be
+ * the slower the more of it there is.
+ */
+static void keep_from_children(void)
+{
+	SYS(madvise, arena, arena_bytes, MADV_DONTFORK, 0);
+	if (walked)
+		SYS(madvise, walked, walked_bytes, MADV_DONTFORK, 0);
+}
+
 static __attribute__((noreturn)) void slot_process(const struct slot *slot, long parent)
 {
 	struct work w;
-	long wrong, err;
+	long wrong;
 
 	/* Whoever ends the probe ends its processes, too. */
 	SYS(prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
 	if (SYS(getppid, 0, 0, 0, 0) != parent)
-		exit_child(2);
-	if (slot->cell.state && !takes_bits(slot->cell.state))
-		exit_child(2);
-	open_counters();
-	err = fill_walked(slot->walk);
-	if (err) {
-		report_failure(slot->full_name, "walk", 0, err);
-		exit_child(2);
+		exit_child(SAID);
+	keep_from_children();
+	if (slot->cell.state && !takes_bits(slot->cell.state)) {
+		report_failure(slot->full_name, "vector", 0, -1);
+		exit_child(SAID);
 	}
+	if (is_counted(slot))
+		open_counters();
+	/* Each page is mapped when it is read first. */
+	walk(slot->walk);
 	if (begin_cell(&slot->cell, &w))
-		exit_child(2);
+		exit_child(SAID);
 	wrong = run_turns(slot, &w);
 	if (wrong)
 		report_failure(slot->full_name, "time", wrong_call(slot->cell.c, &w),
 			       wrong_call(slot->cell.c, &w) == 1 ? w.first.ret : w.second.ret);
 	end_cell(&slot->cell, &w);
-	exit_child(wrong ? 2 : 0);
+	exit_child(wrong ? SAID : 0);
 }
 
-/* --- the parent ------------------------------------------------------- */
+/* --- what processes have in common ------------------------------------- */
 
 /* Memory that children have in common with their parent; null where there is none. */
 static void *shared(long bytes)
@@ -474,38 +516,135 @@ static void *shared(long bytes)
 	return (unsigned long)at > -4096ul ? 0 : (void *)at;
 }
 
-static int share_slot(struct slot *slot)
+/* The next `bytes` at *at, up to the end of a cache line. */
+static void *take_piece(long *at, long bytes)
 {
-	long turns = timing->turns;
+	void *piece = (void *)*at;
 
-	slot->go = shared(4096);
-	slot->values = shared(turns * timing->blocks * (long)sizeof(long));
-	slot->empties = shared(turns * empties_a_turn(slot) * (long)sizeof(long));
-	slot->counted = shared(turns * READINGS * MOST_COUNTERS * (long)sizeof(struct reading));
-	slot->bins = shared(BINS * (long)sizeof(long));
-	slot->empty_bins = shared(BINS * (long)sizeof(long));
-	if (!slot->go || !slot->values || !slot->empties || !slot->counted || !slot->bins ||
-	    !slot->empty_bins)
-		return -1;
+	*at += (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+	return piece;
+}
+
+/* A slot's pieces, in pages of its own. */
+static void lay_out_slot(struct slot *slot, long *at)
+{
+	long turns = timing.turns, bins = timing.tails ? BINS : 0;
+
+	slot->go = take_piece(at, LINE_BYTES);
 	slot->is_ready = slot->go + 1;
 	slot->windows = (long *)slot->go + 1;
+	slot->values = take_piece(at, turns * timing.blocks * (long)sizeof(long));
+	slot->empties = take_piece(at, turns * empties_a_turn(slot) * (long)sizeof(long));
+	slot->counted =
+		take_piece(at, turns * READINGS * MOST_COUNTERS * (long)sizeof(struct reading));
+	slot->bins = take_piece(at, bins * (long)sizeof(long));
+	slot->empty_bins = take_piece(at, bins * (long)sizeof(long));
+	*at = (*at + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+/* All pieces from `at` on; how many bytes they are. */
+static long lay_out(long at)
+{
+	long begin = at;
+
+	turn_done = take_piece(&at, PAGE_BYTES);
+	for (long i = 0; i < slots_used; i++)
+		lay_out_slot(&slots[i], &at);
+	return at - begin;
+}
+
+/* One mapping for all slots: a fork copies every one that there is.  0, or a negative errno. */
+static long share_arena(void)
+{
+	arena_bytes = lay_out(0);
+	arena = shared(arena_bytes);
+	if (!arena)
+		return -ENOMEM;
+	lay_out((long)arena);
 	return 0;
 }
 
-/* Waits until the child sets `word`; 0, or -1 where it has ended before. */
-static int wait_for(volatile int *word, long child)
+/*
+ * What all walks read, as much as the longest: pages that are there before the first fork.  It is
+ * shared, not private, because a fork copies no page tables of shared memory, and there are
+ * forks of slots that do not walk.  Pages are small ones: MADV_NOHUGEPAGE precedes whatever
+ * /sys/kernel/mm/transparent_hugepage/shmem_enabled says, "force" too
+ * (shmem_allowable_huge_orders(), mm/shmem.c), but only for pages that are not there yet.
+ */
+static long share_walked(void)
 {
-	int status;
+	walked_bytes = 0;
+	for (long i = 0; i < slots_used; i++)
+		walked_bytes = slots[i].walk > walked_bytes ? slots[i].walk : walked_bytes;
+	if (!walked_bytes)
+		return 0;
+	walked = shared(walked_bytes);
+	if (!walked)
+		return -ENOMEM;
+	SYS(madvise, walked, walked_bytes, MADV_NOHUGEPAGE, 0);
+	for (long line = 0; line < walked_bytes; line += LINE_BYTES)
+		walked[line] = 1;
+	return 0;
+}
 
+/* Memory for all slots, or none of them is used. */
+static void share_memory(void)
+{
+	long err = share_arena();
+
+	if (!err)
+		err = share_walked();
+	if (err) {
+		report_failure(slots[0].full_name, "memory", 0, err);
+		slots_used = 0;
+	}
+}
+
+/* --- the parent ------------------------------------------------------- */
+
+/* Is there no process any more?  Its status is kept. */
+static int has_ended(struct slot *slot)
+{
+	if (slot->child > 0 && SYS(wait4, slot->child, &slot->status, WNOHANG, 0) == slot->child)
+		slot->child = 0;
+	return slot->child <= 0;
+}
+
+/* A wait status: the signal that ended it in bits 0 to 6, exit()'s byte above. */
+static void say_status(const struct slot *slot)
+{
+	int signal = slot->status & 0x7f, code = slot->status >> 8 & 0xff;
+
+	if (signal)
+		report_failure(slot->full_name, "turn", 0, -signal);
+	else if (code != SAID)
+		report_failure(slot->full_name, "turn", 0, code);
+}
+
+/* Waits until the slot's process sets `word`; 0, or -1 where it has ended before. */
+static int wait_for(volatile int *word, struct slot *slot)
+{
 	while (!*word) {
 		wait_on(word, 0);
-		if (!*word && SYS(wait4, child, &status, WNOHANG, 0) == child)
-			return *word ? 0 : -1;
+		if (!*word && has_ended(slot) && !*word) {
+			say_status(slot);
+			return -1;
+		}
 	}
 	return 0;
 }
 
 static unsigned long random_state;
+
+/* Splitmix64, Steele et al. 2014: of seeds that differ by a bit, states that differ by half of them. */
+static void seed_random(unsigned long seed)
+{
+	seed += 0x9e3779b97f4a7c15;
+	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9;
+	seed = (seed ^ seed >> 27) * 0x94d049bb133111eb;
+	seed ^= seed >> 31;
+	random_state = seed ? seed : 1;
+}
 
 /* Xorshift, Marsaglia 2003. */
 static unsigned long random_below(unsigned long limit)
@@ -543,17 +682,21 @@ static int run_group_turn(long turn, long *order)
 
 		*turn_done = 0;
 		set_and_wake(slot->go, 1);
-		if (wait_for(turn_done, slot->child))
+		if (wait_for(turn_done, slot))
 			return -1;
 	}
 	return 0;
 }
 
+/* Those that there are: a number of one that was waited for may be another's by now. */
 static void end_children(void)
 {
 	for (long i = 0; i < slots_used; i++) {
-		SYS(kill, slots[i].child, SIGKILL, 0, 0);
-		wait_child(slots[i].child);
+		if (slots[i].child > 0) {
+			SYS(kill, slots[i].child, SIGKILL, 0, 0);
+			wait_child(slots[i].child);
+		}
+		slots[i].child = 0;
 	}
 }
 
@@ -567,27 +710,44 @@ static void make_alike(void)
 				*slots[i].windows = *slots[j].windows;
 }
 
+static void clear_slot(struct slot *slot)
+{
+	*slot->go = *slot->is_ready = 0;
+	for (long bin = 0; bin < BINS && timing.tails; bin++)
+		slot->bins[bin] = slot->empty_bins[bin] = 0;
+}
+
+/* A process for every slot; 0, or -1 where there is one that cannot be had. */
+static int fork_slots(const long *order)
+{
+	long parent = SYS(getpid, 0, 0, 0, 0);
+
+	for (long i = 0; i < slots_used; i++) {
+		struct slot *slot = &slots[order[i]];
+
+		clear_slot(slot);
+		slot->child = fork_child();
+		if (slot->child == 0)
+			slot_process(slot, parent);
+		if (slot->child < 0) {
+			report_failure(slot->full_name, "fork", 0, slot->child);
+			return -1;
+		}
+	}
+	return 0;
+}
+
 /* Every slot's process, and all their turns; 0, or -1 where one did not come to its end. */
 static int run_group(void)
 {
 	static long order[MOST_SLOTS];
-	long parent = SYS(getpid, 0, 0, 0, 0);
-	int wrong = 0;
+	int wrong;
 
 	order_slots(order, 0);
-	for (long i = 0; i < slots_used; i++) {
-		struct slot *slot = &slots[order[i]];
-
-		*slot->go = *slot->is_ready = 0;
-		for (long bin = 0; bin < BINS && timing->tails; bin++)
-			slot->bins[bin] = slot->empty_bins[bin] = 0;
-		slot->child = fork_child();
-		if (slot->child == 0)
-			slot_process(slot, parent);
-	}
+	wrong = fork_slots(order);
 	for (long i = 0; i < slots_used && !wrong; i++)
-		wrong = wait_for(slots[i].is_ready, slots[i].child);
-	for (long turn = CALIBRATION; turn < timing->turns && !wrong; turn++) {
+		wrong = wait_for(slots[i].is_ready, &slots[i]);
+	for (long turn = CALIBRATION; turn < timing.turns && !wrong; turn++) {
 		wrong = run_group_turn(turn, order);
 		if (turn == CALIBRATION)
 			make_alike();
@@ -625,7 +785,7 @@ static void say_counted(long group, long number, long turn)
 	const struct slot *slot = &slots[number];
 	const struct reading *first = slot->counted + turn * READINGS * MOST_COUNTERS;
 	const struct reading *before = first + MOST_COUNTERS, *behind = before + MOST_COUNTERS;
-	long calls = *slot->windows * timing->blocks * (slot->cell.state ? slot->state.calls : 1);
+	long calls = *slot->windows * timing.blocks * (slot->cell.state ? slot->state.calls : 1);
 
 	add_slot("c", group, number);
 	add_number(turn);
@@ -664,7 +824,7 @@ static void say_process(long group, long number)
 {
 	const struct slot *slot = &slots[number];
 	long a_window = slot->cell.state ? slot->state.calls : 1;
-	long windows = slot->walk == IN_BLOCKS && !timing->tails ? *slot->windows : 1;
+	long windows = slot->walk == IN_BLOCKS && !timing.tails ? *slot->windows : 1;
 
 	add_slot("process", group, number);
 	add_word(slot->full_name);
@@ -678,15 +838,15 @@ static void say_slot(long group, long number)
 	const struct slot *slot = &slots[number];
 
 	say_process(group, number);
-	if (timing->tails) {
+	if (timing.tails) {
 		say_bins("h", group, number, slot->bins);
 		say_bins("e", group, number, slot->empty_bins);
 		return;
 	}
-	for (long turn = 0; turn < timing->turns; turn++) {
-		say_row("t", group, number, turn, slot->values, timing->blocks);
+	for (long turn = 0; turn < timing.turns; turn++) {
+		say_row("t", group, number, turn, slot->values, timing.blocks);
 		say_row("o", group, number, turn, slot->empties, empties_a_turn(slot));
-		if (slot->walk == IN_BLOCKS && counters > 0)
+		if (is_counted(slot) && counters > 0)
 			say_counted(group, number, turn);
 	}
 }
@@ -736,7 +896,7 @@ static void say_counters(void)
 	close_counters();
 }
 
-static void say_timing(long cpu, long cpus)
+static void say_timing(long cpu, long cpus, long step)
 {
 	add("kentry-probe timing cpu=");
 	add_plain(cpu);
@@ -745,13 +905,48 @@ static void say_timing(long cpu, long cpus)
 	add(" timer_ns=");
 	add_plain(timer_cost());
 	add(" resolution_ns=");
-	add_plain(clock_step());
+	add_plain(step);
+	add(" block_ns=");
+	add_plain(timing.block_ns);
 	add(clock_is_vdso() ? " clock=vdso" : " clock=syscall");
 	say_counters();
 	add("\n");
+	flush();
 }
 
 /* --- all of it -------------------------------------------------------- */
+
+static long common_divisor(long a, long b)
+{
+	while (b) {
+		long rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* Blocks of all slots of its case are a multiple of its share from now on; null, or why not. */
+static const char *share_multiple(struct slot *slot)
+{
+	long multiple = 1;
+
+	for (long i = 0; i < slots_used; i++)
+		if (same(slots[i].name, slot->name))
+			multiple = slots[i].multiple;
+	if (slot->extra != NO_EXTRA && slot->extra > MOST_MULTIPLE)
+		return "its share is less than a call in 1048576";
+	if (slot->extra != NO_EXTRA)
+		multiple *= slot->extra / common_divisor(multiple, slot->extra);
+	if (multiple > MOST_MULTIPLE)
+		return "its share has no common multiple with the others'";
+	slot->multiple = multiple;
+	for (long i = 0; i < slots_used; i++)
+		if (same(slots[i].name, slot->name))
+			slots[i].multiple = multiple;
+	return 0;
+}
 
 static void take_slots(const char *(*next)(const char *name))
 {
@@ -759,38 +954,57 @@ static void take_slots(const char *(*next)(const char *name))
 	for (const char *name = next(0); name && slots_used < MOST_SLOTS; name = next(name)) {
 		struct slot *slot = &slots[slots_used];
 		const char *reason = "no such case";
+		long err = 0;
 
 		if (parse_slot(name, slot) == 0)
-			reason = why_not(slot);
+			reason = why_not(slot, &err);
+		if (!reason && !err)
+			reason = share_multiple(slot);
 		if (reason)
 			report_absent_cell(name, reason);
-		else if (share_slot(slot))
-			report_absent_cell(name, "no memory");
+		else if (err)
+			report_failure(name, "fork", 0, err);
 		else
 			slots_used++;
-		if (!reason && slot->extra != NO_EXTRA && slot->extra > multiple)
-			multiple = slot->extra;
 	}
 }
 
-long run_timed(const struct timing *wanted, const char *(*next)(const char *name))
+/* Back to the cpu, if something took this task from it; 0 where the cpu is gone. */
+static int is_there_again(long cpu)
 {
-	long cpus = cpus_allowed(), cpu = stay_on(wanted->cpu), done = 0;
+	return cpu < 0 || stay_on(cpu) == cpu;
+}
 
-	timing = wanted;
-	random_state = (unsigned long)wanted->seed * 2 + 1;
-	turn_done = shared(4096);
-	say_timing(cpu, cpus);
-	flush();
-	if (cpu < 0 && wanted->cpu >= 0)
-		return 0;
-	take_slots(next);
+static long run_groups(long cpu)
+{
+	long done = 0;
+
 	say_clocks();
-	while (done < timing->groups && slots_used && run_group() == 0) {
+	while (done < timing.groups && slots_used && !is_unsaid && is_there_again(cpu) &&
+	       run_group() == 0) {
 		for (long i = 0; i < slots_used; i++)
 			say_slot(done, i);
 		say_clocks();
 		done++;
 	}
 	return done;
+}
+
+long run_timed(const struct timing *wanted, const char *(*next)(const char *name))
+{
+	long cpus = cpus_allowed(), cpu = stay_on(wanted->cpu), done = 0;
+	long step = clock_step();
+
+	timing = *wanted;
+	if (timing.block_ns < STEPS_A_BLOCK * step)
+		timing.block_ns = STEPS_A_BLOCK * step;
+	seed_random((unsigned long)timing.seed);
+	say_timing(cpu, cpus, step);
+	if (cpu >= 0 || timing.cpu < 0) {
+		take_slots(next);
+		if (slots_used)
+			share_memory();
+		done = run_groups(cpu);
+	}
+	return is_unsaid ? -1 : done;
 }

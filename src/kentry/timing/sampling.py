@@ -161,6 +161,11 @@ def check(
             "Name another with --cpu, or see /sys/devices/system/cpu/online and taskset -p $$.",
         )
     for case, reason in output.failed.items():
+        if reason.endswith("result=-9"):
+            raise PlaceError(
+                f"The process that timed {case} on {name} was killed.",
+                "Is there too little memory? Name fewer cases, or smaller working sets.",
+            )
         raise PlaceError(
             f"{case} cannot be timed on {name}: {reason}.", "Leave it out with --case."
         )
