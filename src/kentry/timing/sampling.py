@@ -161,7 +161,7 @@ def check(
             "Name another with --cpu, or see /sys/devices/system/cpu/online and taskset -p $$.",
         )
     for case, reason in output.failed.items():
-        if reason.endswith("result=-9"):
+        if reason == "phase=turn call=0 result=-9":
             raise PlaceError(
                 f"The process that timed {case} on {name} was killed.",
                 "Is there too little memory? Name fewer cases, or smaller working sets.",
