@@ -81,9 +81,8 @@ def confidence_text(confidence: float) -> str:
 def head_lines(recording: Recording) -> list[str]:
     """Which kernel, which machine, which cpu."""
     kernel, target = recording.kernel, recording.target
-    under = "accelerator" if target.get("accelerator") else "hypervisor"
     machine = ", ".join(
-        str(target[key]) for key in ("cpu_model", "machine", under) if target.get(key)
+        str(one) for one in (target.get("cpu_model"), target.get("machine"), _under(target)) if one
     )
     where = "" if target.get("place") in ("local", None) else f" on {target['place']}"
     cpu = f", cpu {target['on_cpu']}" if "on_cpu" in target else ""
@@ -91,6 +90,16 @@ def head_lines(recording: Recording) -> list[str]:
     if machine:
         lines += wrapped(plain(machine) + cpu, _WIDTH)
     return lines
+
+
+def _under(target: Mapping[str, Any]) -> str:
+    """What is under a virtual machine, in a word."""
+    accelerator = str(target.get("accelerator", ""))
+    if "-icount" in accelerator:
+        return "emulated, icount"
+    if accelerator.startswith("tcg"):
+        return "emulated"
+    return accelerator or str(target.get("hypervisor", ""))
 
 
 def note_lines(findings: Sequence[Finding], caveats: Iterable[Caveat], *, every: bool) -> list[str]:
