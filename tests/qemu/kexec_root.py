@@ -14,9 +14,10 @@ from pathlib import Path
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
-from kentry.apt import AptRoot, file_tree
+from kentry.apt import AptRoot
 from kentry.arch import Arch
 from kentry.mirror import RELEASES
+from kentry.run import need, run
 from kentry.targets.initramfs import Entry, archive
 
 _LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
@@ -38,8 +39,7 @@ def unpack(arch: Arch, folder: Path) -> None:
     root = AptRoot(arch.debian, RELEASES[0])
     with root.locked(silent):
         for deb in root.download_closure(["kexec-tools"], silent):
-            with file_tree(deb, "Try again.") as tar:
-                tar.extractall(folder, filter="tar")
+            run([need("dpkg-deb", "dpkg"), "-x", str(deb), str(folder)])
 
 
 def libraries(folder: Path, program: Path, seen: set[str]) -> Iterator[Path]:
