@@ -53,10 +53,11 @@ _SOCKET_PATH_LIMIT = 88
 # The scripts below are for sh(1) and reach it through whatever shell the account has, which not
 # all take newlines, backslashes and quotes in quotes.  $0 is the random word.
 
-# Ends "$@" and its children when standard input does, which is when the connection goes.
+# Ends "$@" and its children when standard input does, which is when the connection goes; the
+# children first, since once it has ended itself the one that waits for it ends the one that kills.
 _GUARDED = (
     'exec 3<&0 </dev/null; echo "$0 begin"; "$@" 3<&- & p=$!;'
-    ' { read -r x; kill -STOP "$p"; c=$(cat "/proc/$p/task/$p/children"); kill -9 "$p" $c; }'
+    ' { read -r x; kill -STOP "$p"; c=$(cat "/proc/$p/task/$p/children"); kill -9 $c "$p"; }'
     " <&3 3<&- >/dev/null 2>&1 & w=$!; exec 3<&-;"
     ' wait "$p"; s=$?; kill -9 "$w" 2>/dev/null; echo "$0 end $s"'
 )
