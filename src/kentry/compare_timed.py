@@ -297,11 +297,14 @@ def _with(plain: TimedComparison, found: Found, *, paired: bool) -> TimedCompari
     if not math.isfinite(effect) or effect <= -1 or not middle:
         return replace(plain, paired=paired, reason=found.reason)
     root = math.sqrt(1 + effect)
+    return replace(_as_found(plain, found, paired=paired), old=middle / root, new=middle * root)
+
+
+def _as_found(plain: TimedComparison, found: Found, *, paired: bool) -> TimedComparison:
+    """The row with all that was found of its change."""
     return replace(
         plain,
-        old=middle / root,
-        new=middle * root,
-        percent=100 * effect,
+        percent=_known(found.effect),
         verdict=found.verdict,
         interval=_interval(found.interval),
         confidence=found.confidence,
@@ -312,6 +315,15 @@ def _with(plain: TimedComparison, found: Found, *, paired: bool) -> TimedCompari
         p=found.p,
         reason=found.reason,
     )
+
+
+def measured(
+    name: str, metric: str, unit: str, values: tuple[float, float], found: Found
+) -> TimedComparison:
+    """A row of two things that were measured by turns and judged as they were: old, new."""
+    old, new = values
+    plain = TimedComparison(name, metric, unit, old, new, None, UNDECIDED)
+    return _as_found(plain, found, paired=True)
 
 
 def _interval(ends: tuple[float, float]) -> tuple[float, float] | None:

@@ -10,7 +10,7 @@ import argparse
 import contextlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from kentry.caveats import Caveat
 from kentry.commands import measuring
 from kentry.compare import compare
 from kentry.compare import to_json as comparison_json
+from kentry.compare_timed import measured
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, KentryError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update, progress
@@ -34,7 +35,13 @@ from kentry.timing.analysis import NS, metric, metrics_of
 from kentry.timing.identity import Session, kernel_of, recording_of
 from kentry.timing.names import choose_timed, is_one_by_one, is_plain
 from kentry.timing.output import Output
-from kentry.timing.sampling import PILOT_GROUPS, Sampler, Settings
+from kentry.timing.sampling import (
+    PILOT_GROUPS,
+    Sampler,
+    Settings,
+    boots_of_runs,
+    run_is_boot,
+)
 from kentry.vector.state import base_of, calls_of
 
 # Of a table, when nothing is said; of a comparison, at most.
@@ -208,6 +215,14 @@ def _no_counters(errno: str) -> Caveat:
     return {"kind": "no-counters", "text": text}
 
 
+def _metrics(
+    place: Place, output: Output, names: Sequence[str]
+) -> dict[str, dict[str, NoisyMetric]]:
+    """Of each case, once, in the order of the names."""
+    boots = boots_of_runs(place, output)
+    return {name: metrics_of(output, name, boots) for name in dict.fromkeys(names)}
+
+
 # --- a table --------------------------------------------------------------------
 
 
@@ -218,8 +233,7 @@ def table(place: Place, args: argparse.Namespace) -> int:
     output = Output()
 
     def so_far() -> Recording:
-        boots_of_runs = _boots_of_runs(place, output)
-        cases = {name: metrics_of(output, name, boots_of_runs) for name in names}
+        cases = _metrics(place, output, names)
         return _recording(
             session, output, cases, {"turns": settings.turns, "blocks": settings.blocks}
         )
@@ -235,11 +249,6 @@ def table(place: Place, args: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _boots_of_runs(place: Place, output: Output) -> list[int]:
-    """The boot that each run of the probe was in: a guest boots for each."""
-    return list(range(output.run + 1)) if place.kind == "kvm" else []
-
-
 def _sample(
     sampler: Sampler,
     args: argparse.Namespace,
@@ -250,7 +259,7 @@ def _sample(
     if args.groups:
         sampler.run(args.groups, _told(update, args.groups))
         return
-    if sampler.place.kind == "kvm":
+    if sampler.run_is_boot:
         _sample_boots(sampler, update)
         return
     sampler.pilot()
@@ -302,8 +311,7 @@ def working_sets(place: Place, args: argparse.Namespace) -> int:
     output = Output()
 
     def so_far() -> Recording:
-        boots_of_runs = _boots_of_runs(place, output)
-        cases = {name: metrics_of(output, name, boots_of_runs) for name in names}
+        cases = _metrics(place, output, names)
         return _recording(session, output, cases, {"sizes": len(sizes)})
 
     with (
@@ -377,10 +385,7 @@ def cases(place: Place, args: argparse.Namespace) -> int:
     odd_slots = [name for pair in pairs for name in pair.odd_slots]
 
     def so_far() -> Recording:
-        names = dict.fromkeys(slots)
-        boots_of_runs = _boots_of_runs(place, output)
-        found = {name: metrics_of(output, name, boots_of_runs) for name in names}
-        return _recording(session, output, found, {})
+        return _recording(session, output, _metrics(place, output, slots), {})
 
     title = ", ".join(pair.name for pair in pairs)
     plan = plan_of(args)
@@ -405,7 +410,7 @@ def _print_cases(
     for row in result.rows:
         assert row.found
         values = (row.old[NS].value, row.new[NS].value)
-        rows.append(report.comparison_row(row.pair.name, NS, "ns", row.found, values))
+        rows.append(measured(row.pair.name, NS, "ns", values, row.found).to_json())
         shown = report.values_text(row.found, *values)
         lines += [
             "",
@@ -433,7 +438,7 @@ def _ended(result: comparing.Result) -> str:
 
 def kernels(place: Place, args: argparse.Namespace) -> int:
     """Two kernels by turns, a boot each."""
-    if place.kind == "kvm":
+    if run_is_boot(place):
         # A look would be a boot, and is the host's business.
         session, settings = Session(place, _NO_FACTS), Settings()
     else:
@@ -520,7 +525,7 @@ def _print_programs(
     from kentry.run import command_line
 
     values = tuple(case.noisy["value"].value for case in recording.cases)
-    row = report.comparison_row("A -> B", "value", "value", result.found, (values[0], values[1]))
+    row = measured("A -> B", "value", "value", (values[0], values[1]), result.found).to_json()
     if args.json:
         sys.stdout.write(dump(report.comparison_document(recording, recording, [row])))
         return

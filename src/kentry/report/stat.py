@@ -287,41 +287,6 @@ def values_text(found: Comparison, old: float, new: float) -> tuple[str, str]:
     return f"{middle / root:.{digits}f}", f"{middle * root:.{digits}f}"
 
 
-def comparison_row(
-    name: str, metric: str, unit: str, found: Comparison, values: tuple[float, float]
-) -> dict[str, Any]:
-    """A row of kentry/comparison/1."""
-    old, new = values
-    return {
-        "name": name,
-        "metric": metric,
-        "unit": unit,
-        "old": old,
-        "new": new,
-        "delta": new - old,
-        "percent_of_old": _known(found.effect),
-        "verdict": found.verdict,
-        "reason": found.reason,
-        "interval": _interval(found.interval),
-        "confidence": found.confidence,
-        "floor": _known(found.floor),
-        "threshold": _known(found.threshold),
-        "detectable": _known(found.detectable),
-        "paired": True,
-        "identical_path": None,
-        "functions": [],
-        "caveats": [],
-    }
-
-
-def _known(share: float) -> float | None:
-    return 100 * share if math.isfinite(share) else None
-
-
-def _interval(ends: tuple[float, float]) -> list[float] | None:
-    return [100 * end for end in ends] if all(map(math.isfinite, ends)) else None
-
-
 def comparison_document(
     old: Recording, new: Recording, rows: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:

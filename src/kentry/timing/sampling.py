@@ -52,6 +52,16 @@ class Settings:
         ]
 
 
+def run_is_boot(place: Place) -> bool:
+    """Whether each run of the probe is a boot of its own, and so what is sampled."""
+    return place.kind == "kvm"
+
+
+def boots_of_runs(place: Place, output: Output) -> list[int]:
+    """The boot of each run of the probe so far; empty where they are all one."""
+    return list(range(output.run + 1)) if run_is_boot(place) else []
+
+
 @dataclass
 class Sampler:
     """Runs groups of slots on a place; everything that was said is in `output`, however it ended.
@@ -73,12 +83,12 @@ class Sampler:
     @property
     def run_is_boot(self) -> bool:
         """Whether each run of the probe is a boot of its own, and so what is sampled."""
-        return self.place.kind == "kvm"
+        return run_is_boot(self.place)
 
     @property
     def boots(self) -> list[int]:
         """The boot of each run so far, where they are not all one."""
-        return list(range(self.output.run + 1)) if self.run_is_boot else []
+        return boots_of_runs(self.place, self.output)
 
     @property
     def seconds_a_group(self) -> float:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kentry.compare_timed import measured
 from kentry.preflight import NOTE, WARNING, Finding
 from kentry.recording import NoisyMetric
 from kentry.report.stat import (
     comparison_document,
     comparison_lines,
-    comparison_row,
     confidence_text,
     decimals,
     effect_text,
@@ -157,13 +157,13 @@ def test_a_row_says_what_it_is_held_against() -> None:
 
 
 def test_a_row_as_json_has_shares_in_per_cent_and_null_for_what_is_not_known() -> None:
-    row = comparison_row("a -> b", "ns", "ns", FOUND, (80.0, 80.8))
+    row = measured("a -> b", "ns", "ns", (80.0, 80.8), FOUND).to_json()
     assert (row["old"], row["new"], row["delta"]) == (80.0, 80.8, pytest.approx(0.8))
     assert row["percent_of_old"] == pytest.approx(1.02)
     assert row["interval"] == [pytest.approx(0.96), pytest.approx(1.08)]
     shares = [row[key] for key in ("floor", "threshold", "detectable")]
     assert shares == [pytest.approx(0.12), pytest.approx(0.25), pytest.approx(0.31)]
-    unknown = comparison_row("a", "ns", "ns", UNKNOWN, (80.0, 80.8))
+    unknown = measured("a", "ns", "ns", (80.0, 80.8), UNKNOWN).to_json()
     assert unknown["interval"] is unknown["floor"] is unknown["detectable"] is None
     assert unknown["reason"] == UNKNOWN.reason
 
