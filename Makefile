@@ -24,10 +24,15 @@ test-setup: setup
 test: test-setup
 	$(PYTHON) -m pytest $(PYTEST)
 
+# Unit and golden tests, a minute: what boots, builds or waits is left to "make test".
+test-quick: test-setup
+	$(PYTHON) -m pytest -q -n 2 -m "not qemu and not slow" tests/unit tests/golden $(PYTEST)
+
 check: test-setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/lint-imports
 	clang-format --dry-run --Werror $(C_FILES)
 
 bench: setup
@@ -43,4 +48,4 @@ docs: setup
 clean:
 	rm -rf .venv src/kentry/native src/*.egg-info build demo
 
-.PHONY: setup demo test-setup test check bench honesty docs clean
+.PHONY: setup demo test-setup test test-quick check bench honesty docs clean

@@ -20,10 +20,10 @@ from statistics import median
 from kentry.arch import Arch, find_arch
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.targets.tracing import Guest, TraceOptions, trace_guest
-from kentry.userland.build import build_userland
-from kentry.userland.rootfs import find_release
-from kentry.userland.workloads import find_workload
+from kentry.runners.tracing import Guest, TraceOptions, trace_guest
+from kentry.runners.userland.build import build_userland
+from kentry.runners.userland.rootfs import find_release
+from kentry.runners.userland.workloads import find_workload
 from kentry.vector.hooks import find_hooks
 from kentry.vector.trace import read_trace
 

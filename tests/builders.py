@@ -5,7 +5,8 @@ import random
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from kentry.recording import (
+from kentry.compare.series import Outcome, Problem
+from kentry.model.recording import (
     MODAL,
     CaseResult,
     Instruction,
@@ -15,7 +16,6 @@ from kentry.recording import (
     Recording,
     TimedProcess,
 )
-from kentry.series import Outcome, Problem
 
 KERNEL = {
     "spec": "debian:6.12",

@@ -11,7 +11,7 @@ from kentry.arch import ARCHES
 from kentry.errors import PlaceError
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
-from kentry.targets.place import CommandResult, OnLine
+from kentry.runners.place import CommandResult, OnLine
 
 SECOND = 1_000_000_000
 BLOCK_CALLS = 640

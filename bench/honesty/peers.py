@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kentry.measure.timed.comparing import Pair, Plan, judged
+from kentry.measure.timed.output import Output, Process, Samples
 from kentry.stats.noisy import CONFIDENCE, Comparison
-from kentry.timing.comparing import Pair, Plan, judged
-from kentry.timing.output import Output, Process, Samples
 
 Array = npt.NDArray[np.float64]
 

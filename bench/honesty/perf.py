@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from kentry.run import run
+from kentry.host.process import run
 
 INSTALL = "apt-get install linux-perf (Ubuntu: linux-tools-generic; Fedora: perf)"
 _PILOT_CALLS = 500_000

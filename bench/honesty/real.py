@@ -20,12 +20,12 @@ from bench.honesty.peers import (
 from bench.honesty.perf import PerfBench
 from bench.honesty.results import Step
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, PlaceError
+from kentry.measure.timed.comparing import Pair, Plan, compare_cases
+from kentry.measure.timed.output import Output
+from kentry.measure.timed.sampling import Sampler, Settings
+from kentry.runners.place import Place
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.noisy import THRESHOLD
-from kentry.targets.place import Place
-from kentry.timing.comparing import Pair, Plan, compare_cases
-from kentry.timing.output import Output
-from kentry.timing.sampling import Sampler, Settings
 
 # Half of an interval with this confidence is one standard error, but for Student's t.
 _ONE_ERROR = 0.6827

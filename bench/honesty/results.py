@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import kentry
-from kentry.cache import cache_dir, sha256_of, write_atomically
 from kentry.errors import UserError
+from kentry.host.cache import cache_dir, sha256_of, write_atomically
 
 FORMAT = "kentry/honesty/1"
 # What the verdict depends on, below src/kentry.
-_JUDGES = ("stats", "timing")
+_JUDGES = ("stats", "measure/timed")
 
 Step = dict[str, Any]
 

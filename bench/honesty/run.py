@@ -31,17 +31,17 @@ from bench.honesty.real import Bench
 from bench.honesty.results import Results, Step, key_of, open_results
 from bench.honesty.simulated import NOISES, simulate
 from bench.honesty.table import Injected, table
-from kentry import preflight
 from kentry.arch import host_arch
 from kentry.commands.stat_modes import COMPARE_SECONDS
 from kentry.errors import EXIT_MISTAKE, KentryError
-from kentry.native import probe_file
-from kentry.preflight import WARNING, describe
+from kentry.host.native import probe_file
+from kentry.measure import preflight
+from kentry.measure.preflight import WARNING, describe
+from kentry.measure.timed.sampling import Settings
 from kentry.progress import Update, progress
 from kentry.report.plain import plain, wrapped
+from kentry.runners.place import PlaceOptions, open_place
 from kentry.stats.noisy import THRESHOLD
-from kentry.targets.place import PlaceOptions, open_place
-from kentry.timing.sampling import Settings
 
 # The default threshold would call 0.25 % none.
 INJECTED = (

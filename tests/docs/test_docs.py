@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.cases import catalogue
 from kentry.cli import COMMANDS, build_parser
 from kentry.kernels.spec import KINDS
+from kentry.measure.catalogue import catalogue
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 SLOW = "KENTRY_TEST_SLOW"
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import main
-from kentry.compare import compare
-from kentry.recording import read_recording
+from kentry.compare.counted import compare
+from kentry.compare.series import NO_BUILD, Problem, Series, tabulate
+from kentry.model.recording import read_recording
 from kentry.report.changelog import comparison_changelog, series_changelog
 from kentry.report.series import series_text
 from kentry.report.text import recording_table
-from kentry.series import NO_BUILD, Problem, Series, tabulate
 from tests.builders import outcome
 
 HERE = Path(__file__).parent

@@ -16,9 +16,9 @@ import pytest
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import FetchError, MissingToolError, UserError
-from kentry.targets.emulator import CHOICES, Emulator, find_emulator
+from kentry.runners.emulator import CHOICES, Emulator, find_emulator
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 FORCE = "KENTRY_TEST_FORCE"
 
 GetEmulator = Callable[[Arch, str], Emulator]

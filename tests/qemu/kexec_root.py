@@ -14,11 +14,11 @@ from pathlib import Path
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
-from kentry.apt import AptRoot
 from kentry.arch import Arch
-from kentry.mirror import RELEASES
-from kentry.run import need, run
-from kentry.targets.initramfs import Entry, archive
+from kentry.host.apt import AptRoot
+from kentry.host.mirror import RELEASES
+from kentry.host.process import need, run
+from kentry.runners.initramfs import Entry, archive
 
 _LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 _INTERPRETER = "lib64/ld-linux-x86-64.so.2"

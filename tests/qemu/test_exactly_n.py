@@ -18,19 +18,19 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from kentry.arch import Arch, find_arch
-from kentry.cases import choose
-from kentry.compare import CaseComparison, compare
+from kentry.compare.counted import CaseComparison, compare
 from kentry.errors import FetchError, MissingToolError
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.lineup import line_up
 from kentry.kernels.resolve import resolve
-from kentry.measure import measure
-from kentry.recording import INSTRUCTIONS, Recording
+from kentry.measure.catalogue import choose
+from kentry.measure.counting import measure
+from kentry.model.recording import INSTRUCTIONS, Recording
+from kentry.runners.qemu import QemuTarget
+from kentry.runners.target import Options
 from kentry.stats.exact import BETTER, SAME, WORSE
-from kentry.targets.qemu import QemuTarget
-from kentry.targets.target import Options
 
 from .conftest import skip, timed
 

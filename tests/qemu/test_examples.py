@@ -17,8 +17,9 @@ from kentry.errors import FetchError, MissingToolError
 from kentry.kernels import toolchain
 from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import resolve_source
+from tests import ROOT
 
-from .conftest import ROOT, skip, timed
+from .conftest import skip, timed
 
 pytestmark = pytest.mark.qemu
 

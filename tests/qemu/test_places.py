@@ -21,10 +21,11 @@ from kentry.arch import ARCHES, find_arch, host_arch
 from kentry.cli import main
 from kentry.errors import FetchError, PlaceError
 from kentry.kernels.resolve import resolve
-from kentry.targets.place import PlaceOptions, open_place
+from kentry.runners.place import PlaceOptions, open_place
+from tests import ROOT
 
 from . import kexec_root
-from .conftest import ROOT, skip, tell, timed
+from .conftest import skip, tell, timed
 
 pytestmark = [
     pytest.mark.qemu,

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from kentry import native as native_module
 from kentry.arch import Arch
-from kentry.cases import choose
 from kentry.errors import KentryError
+from kentry.host import native as native_module
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.targets.emulator import CHOICES, Emulator
-from kentry.targets.qemu import QemuTarget
-from kentry.targets.target import Options
-from kentry.targets.trace import Phase, Trace, Window, parse_trace
+from kentry.measure.catalogue import choose
+from kentry.runners.emulator import CHOICES, Emulator
+from kentry.runners.qemu import QemuTarget
+from kentry.runners.target import Options
+from kentry.runners.trace import Phase, Trace, Window, parse_trace
 
 from .conftest import GetEmulator, skip, tell, timed
 

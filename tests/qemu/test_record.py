@@ -18,13 +18,14 @@ from kentry.arch import ARCHES, find_arch
 from kentry.errors import FetchError, GuestError, KernelError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.measure import measure
+from kentry.measure.counting import measure
+from kentry.model.recording import Recording
 from kentry.path.symbols import UNNAMED
-from kentry.recording import Recording
-from kentry.targets.qemu import QemuTarget
-from kentry.targets.target import Options
+from kentry.runners.qemu import QemuTarget
+from kentry.runners.target import Options
+from tests import ROOT
 
-from .conftest import ROOT, skip, timed
+from .conftest import skip, timed
 
 pytestmark = pytest.mark.qemu
 

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 
 from kentry.arch import Arch, find_arch
-from kentry.measure import measure
-from kentry.native import probe_file, tasks_plugin_file
-from kentry.targets.emulator import BACKPORTS, INSTALLED, NEWEST
-from kentry.targets.initramfs import CASES_FILE, build_initramfs
-from kentry.targets.machine import machine_argv, plugin_argument
-from kentry.targets.qemu import QemuTarget
-from kentry.targets.target import Options
-from kentry.targets.tracing import Guest, TraceOptions, trace_guest
+from kentry.host.native import probe_file, tasks_plugin_file
+from kentry.measure.counting import measure
+from kentry.runners.emulator import BACKPORTS, INSTALLED, NEWEST
+from kentry.runners.initramfs import CASES_FILE, build_initramfs
+from kentry.runners.machine import machine_argv, plugin_argument
+from kentry.runners.qemu import QemuTarget
+from kentry.runners.target import Options
+from kentry.runners.tracing import Guest, TraceOptions, trace_guest
 from kentry.vector.hooks import find_hooks
 from kentry.vector.replay import check
 from kentry.vector.tasks import read_records, read_task_table

@@ -16,11 +16,11 @@ from kentry.arch import ARCHES, find_arch
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.lineup import line_up
-from kentry.measure import measure
-from kentry.targets.emulator import INSTALLED
-from kentry.targets.initramfs import build_initramfs
-from kentry.targets.qemu import QemuTarget
-from kentry.targets.target import Options
+from kentry.measure.counting import measure
+from kentry.runners.emulator import INSTALLED
+from kentry.runners.initramfs import build_initramfs
+from kentry.runners.qemu import QemuTarget
+from kentry.runners.target import Options
 
 from .conftest import GetEmulator, timed
 from .test_examples import BASE_SPEC, EXAMPLES, read_source, source

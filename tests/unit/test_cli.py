@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import COMMANDS, build_parser, main
-from kentry.recording import write_recording
+from kentry.model.recording import write_recording
+from tests import ROOT
 from tests.builders import recording
 
 OLD = recording({"getppid": [("el0_svc", 40), ("__arm64_sys_getppid", 14)], "invalid": [("a", 9)]})
@@ -101,7 +102,7 @@ def test_wrong_arguments_are_code_2(words: list[str]) -> None:
 
 
 def test_every_command_has_help_and_a_page() -> None:
-    pages = Path(__file__).parents[2] / "docs" / "commands"
+    pages = ROOT / "docs" / "commands"
     for command in COMMANDS:
         assert (pages / f"{command.NAME}.md").exists()
     assert build_parser().format_help().isascii()
@@ -178,7 +179,7 @@ def test_a_mistake_of_ours_is_not_a_verdict(
     def broken(*args: object) -> None:
         raise ZeroDivisionError("of all things")
 
-    monkeypatch.setattr("kentry.compare.compare", broken)
+    monkeypatch.setattr("kentry.compare.counted.compare", broken)
     assert main(["diff", *files, "--fail-on-regression"]) == 2
     assert "kentry failed: ZeroDivisionError: of all things" in capsys.readouterr().err
 

@@ -12,13 +12,13 @@ from kentry.commands import measuring
 from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError, UserError
 
 if TYPE_CHECKING:
-    from kentry.ablation import Trial
     from kentry.arch import Arch
+    from kentry.compare.ablation import Trial
     from kentry.kernels.config import Request
     from kentry.kernels.options import Option
     from kentry.kernels.repository import Revision
+    from kentry.model.recording import Recording
     from kentry.progress import Update
-    from kentry.recording import Recording
 
 NAME = "ablate"
 HELP = "build with each config option off and on: what it adds to the path"
@@ -46,10 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Builds and measures the base and each option, prints the table."""
-    from kentry.ablation import tabulate, to_json
+    from kentry.compare.ablation import tabulate, to_json
     from kentry.kernels.options import built_in, parse_options
+    from kentry.model.recording import dump
     from kentry.progress import progress
-    from kentry.recording import dump
     from kentry.report.ablation import ablation_text
 
     options = parse_options(args.options) if args.options else built_in()
@@ -107,7 +107,7 @@ class _Bench:
 
     def try_option(self, option: Option, config: dict[str, str], update: Update) -> Trial:
         """The option off and on; a kernel that cannot be had is the row's problem."""
-        from kentry.ablation import Trial
+        from kentry.compare.ablation import Trial
 
         on_in_base = config.get(option.name.removeprefix("CONFIG_")) == option.value
         try:

@@ -12,7 +12,7 @@ from kentry.errors import EXIT_DONE
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
-    from kentry.recording import CaseResult, Recording
+    from kentry.model.recording import CaseResult, Recording
 
 NAME = "annotate"
 HELP = "print the path of a case, instruction by instruction"
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Obtains the recording and prints the modal path of each case asked for."""
     from kentry.arch import find_arch
-    from kentry.recording import dump
+    from kentry.model.recording import dump
     from kentry.report.text import annotation
 
     if not (args.case or args.matrix or args.preset):

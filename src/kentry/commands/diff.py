@@ -11,8 +11,8 @@ from kentry.commands import measuring
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
 
 if TYPE_CHECKING:
-    from kentry.compare import Comparison
-    from kentry.recording import Recording
+    from kentry.compare.counted import Comparison
+    from kentry.model.recording import Recording
 
 NAME = "diff"
 HELP = "compare two kernels or recordings, function by function"
@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Obtains both sides, compares, prints."""
-    from kentry.compare import compare, to_json
-    from kentry.recording import dump
+    from kentry.compare.counted import compare, to_json
+    from kentry.model.recording import dump
     from kentry.report.changelog import comparison_changelog
     from kentry.report.text import FUNCTIONS_SHOWN, comparison_text
 
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_counts(file: str, recording: Recording) -> None:
     """Says before a kernel is booted to count that there is no count to compare with."""
-    from kentry.recording import INSTRUCTIONS
+    from kentry.model.recording import INSTRUCTIONS
 
     if not any(INSTRUCTIONS in case.metrics for case in recording.cases):
         raise UserError(

@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _look() -> Iterator[Finding]:
     from kentry.arch import ARCHES
-    from kentry.native import plugin_file, probe_file
-    from kentry.targets.emulator import find_emulator
+    from kentry.host.native import plugin_file, probe_file
+    from kentry.runners.emulator import find_emulator
 
     yield _try("QEMU plugin", lambda: str(plugin_file().name))
     for arch in ARCHES.values():
@@ -89,7 +89,7 @@ def _try(what: str, look: Callable[[], str]) -> Finding:
 
 
 def _program(program: str, package: str) -> Finding:
-    from kentry.run import need
+    from kentry.host.process import need
 
     return _try(program, lambda: need(program, package))
 
@@ -108,14 +108,14 @@ def _confined() -> str:
 
 
 def _mirror() -> str:
-    from kentry.mirror import find_mirror
+    from kentry.host.mirror import find_mirror
 
     return find_mirror().base
 
 
 def _cache() -> str:
-    from kentry.cache import cache_dir
     from kentry.errors import UserError
+    from kentry.host.cache import cache_dir
 
     folder = cache_dir()
     free = shutil.disk_usage(folder).free >> 20

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads all, then writes; what the format has no place for is said beside it."""
-    from kentry.cache import write_atomically
+    from kentry.host.cache import write_atomically
     from kentry.report.export.formats import check_format, export_files
 
     check_format(args.format, summary=args.summary)

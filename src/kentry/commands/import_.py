@@ -12,7 +12,7 @@ from kentry.errors import EXIT_DONE
 
 if TYPE_CHECKING:
     from kentry.importing.reading import Imported
-    from kentry.recording import Recording
+    from kentry.model.recording import Recording
 
 NAME = "import"
 HELP = "numbers of other tools and of published texts, checked, and as recordings"
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Reads, checks, writes the recordings, prints."""
     from kentry.importing.reading import import_file
-    from kentry.recording import dump
+    from kentry.model.recording import dump
     from kentry.report.imported import imported_text, imported_to_json
 
     only, arch = _format(args.format), _arch(args.arch)
@@ -78,9 +78,9 @@ def _arch(name: str) -> str:
 
 def _write(found: list[Imported], folder: Path) -> list[str]:
     """Writes a recording a side of each text, or none if one cannot be made; their names."""
-    from kentry.cache import no_space_is_an_error
+    from kentry.host.cache import no_space_is_an_error
     from kentry.importing.recordings import recordings, slug
-    from kentry.recording import write_recording
+    from kentry.model.recording import write_recording
 
     files: dict[Path, Recording] = {}
     for one in found:

@@ -14,7 +14,7 @@ from kentry.errors import EXIT_DONE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kentry.recording import Recording
+    from kentry.model.recording import Recording
 
 NAME = "join"
 HELP = "put the counts and the times of one kernel into one recording"
@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads both, joins, writes."""
-    from kentry.joining import with_times
-    from kentry.recording import dump, read_recording, to_json, write_recording
+    from kentry.measure.joining import with_times
+    from kentry.model.recording import dump, read_recording, to_json, write_recording
     from kentry.report.text import caveat_lines
 
     measuring.check_writable(args.output)
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _summary(recording: Recording) -> Iterator[str]:
     """The cases by the metrics they have."""
-    from kentry.recording import INSTRUCTIONS
+    from kentry.model.recording import INSTRUCTIONS
 
     found: dict[str, list[str]] = {}
     for case in recording.cases:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from kentry.arch import Arch
     from kentry.kernels.config import Request
     from kentry.kernels.kernel import Kernel
+    from kentry.model.recording import Recording
     from kentry.progress import Update
-    from kentry.recording import Recording
-    from kentry.targets.target import Options, Target
+    from kentry.runners.target import Options, Target
 
 SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
@@ -50,7 +50,7 @@ def add_case_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_vector_arguments(parser: argparse.ArgumentParser) -> None:
     """Vector states, beside those that --case spells out: 'getppid+vec=once'."""
-    from kentry.cases import PRESETS, VECTOR
+    from kentry.measure.catalogue import PRESETS, VECTOR
 
     group = parser.add_argument_group("vector state")
     group.add_argument(
@@ -223,7 +223,7 @@ def is_spec(text: str) -> bool:
 
 def case_names(args: argparse.Namespace, arch: Arch) -> tuple[str, ...]:
     """The cases that --case, --matrix, --preset and --vl stand for; UserError."""
-    from kentry.cases import choose, matrix, preset
+    from kentry.measure.catalogue import choose, matrix, preset
 
     words = chosen_cases(args)
     if args.matrix is not None:
@@ -268,7 +268,7 @@ def as_in_file(recording: Recording, args: argparse.Namespace) -> None:
 def _matched(known: Sequence[str], recording: Recording, wanted: Sequence[str]) -> list[str]:
     """Those of `known` that `wanted` stands for; imported numbers may be of any architecture."""
     from kentry.arch import ARCHES
-    from kentry.cases import match
+    from kentry.measure.catalogue import match
 
     name = recording.kernel["arch"]
     if name in ARCHES:
@@ -281,7 +281,7 @@ def _matched(known: Sequence[str], recording: Recording, wanted: Sequence[str]) 
 
 def options_of(args: argparse.Namespace, arch: Arch) -> Options:
     """The measuring arguments as Options."""
-    from kentry.targets.target import Options
+    from kentry.runners.target import Options
 
     if not 64 <= args.memory <= 65536:
         raise UserError(
@@ -318,7 +318,7 @@ def obtain(text: str, args: argparse.Namespace) -> Recording:
     The cache is keyed by content (image, config, probe, plugin, emulator, options), so
     a kept recording is what measuring again would give.
     """
-    from kentry.recording import read_recording
+    from kentry.model.recording import read_recording
 
     if not is_spec(text):
         if not os.path.exists(text) and (":" in text or not text):
@@ -350,8 +350,8 @@ def measured(
     reuse: bool,
 ) -> Recording:
     """Measures a kernel, or takes from the cache what that gave before; a boot a vector length."""
-    from kentry.joining import joined
-    from kentry.measure_vector import boots, check_options
+    from kentry.measure.joining import joined
+    from kentry.measure.vector_units import boots, check_options
 
     check_options(kernel, options.cases)
     return joined([_booted(kernel, arch, one, args, update, reuse=reuse) for one in boots(options)])
@@ -366,9 +366,9 @@ def _booted(
     *,
     reuse: bool,
 ) -> Recording:
-    from kentry.cache import cache_dir
-    from kentry.measure import measure
-    from kentry.recording import read_recording, write_recording
+    from kentry.host.cache import cache_dir
+    from kentry.measure.counting import measure
+    from kentry.model.recording import read_recording, write_recording
 
     kept = cache_dir("recordings") / f"{_content_key(kernel, arch, options, args)}.json"
     if reuse and kept.exists():
@@ -380,16 +380,16 @@ def _booted(
 
 
 def _target(arch: Arch, args: argparse.Namespace) -> Target:
-    from kentry.targets.fake import FakeTarget
-    from kentry.targets.qemu import QemuTarget
+    from kentry.runners.fake import FakeTarget
+    from kentry.runners.qemu import QemuTarget
 
     return FakeTarget(args.fake) if args.fake else QemuTarget(arch)
 
 
 def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Namespace) -> str:
     from kentry import __version__
-    from kentry.cache import sha256_of
-    from kentry.native import plugin_file, probe_file
+    from kentry.host.cache import sha256_of
+    from kentry.host.native import plugin_file, probe_file
 
     measured_with = asdict(options)
     del measured_with["console_file"], measured_with["timeout"]
@@ -412,17 +412,16 @@ def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Na
 
 def _analysis_digest() -> str:
     """Of what makes a recording out of a run: another kentry may find other events in it."""
-    from kentry import measure
+    import kentry
 
-    package = Path(measure.__file__).parent
-    files = [*package.glob("measure*.py"), *(package / "vector").glob("*.py")]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()
+    files = sorted(Path(kentry.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _target_identity(arch: Arch, options: Options, args: argparse.Namespace) -> list[str]:
     """What the numbers depend on: a saved run's files, or an emulator and its version."""
-    from kentry.cache import sha256_of
-    from kentry.targets.emulator import CHOICES, find_emulator
+    from kentry.host.cache import sha256_of
+    from kentry.runners.emulator import CHOICES, find_emulator
 
     if args.fake:
         return [sha256_of(args.fake / name) for name in ("console", "trace")]

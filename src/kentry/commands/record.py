@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures, writes, prints."""
-    from kentry.recording import dump, to_json, write_recording
+    from kentry.model.recording import dump, to_json, write_recording
     from kentry.report.changelog import recording_changelog
     from kentry.report.text import recording_table
 

@@ -14,12 +14,12 @@ from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, Kerne
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
-    from kentry.caveats import Caveat
+    from kentry.compare.series import Outcome, Problem
     from kentry.kernels.lineup import Lineup, Step
     from kentry.kernels.repository import Revision
+    from kentry.model.caveats import Caveat
+    from kentry.model.recording import Recording
     from kentry.progress import Update
-    from kentry.recording import Recording
-    from kentry.series import Outcome, Problem
 
 NAME = "series"
 HELP = "build and measure a series of patches, a row a patch"
@@ -62,12 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Applies, builds, measures, prints; exits with 2 where a patch does not apply."""
+    from kentry.compare.series import NO_APPLY, tabulate, to_json
     from kentry.kernels.lineup import line_up
+    from kentry.model.recording import dump
     from kentry.progress import progress
-    from kentry.recording import dump
     from kentry.report.changelog import series_changelog
     from kentry.report.series import series_text
-    from kentry.series import NO_APPLY, tabulate, to_json
 
     arches = measuring.arches_of(args)
     for arch in arches:
@@ -91,8 +91,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measure(lineup: Lineup, arches: list[Arch], args: argparse.Namespace) -> list[Outcome]:
+    from kentry.compare.series import NO_APPLY, Outcome, Problem
     from kentry.progress import progress
-    from kentry.series import NO_APPLY, Outcome, Problem
 
     recordings: dict[int, dict[str, Recording]] = {n: {} for n in range(len(lineup.steps) + 1)}
     problems: dict[int, dict[str, Problem]] = {n: {} for n in range(len(lineup.steps) + 1)}
@@ -129,7 +129,7 @@ def _measure(lineup: Lineup, arches: list[Arch], args: argparse.Namespace) -> li
 def _try(
     lineup: Lineup, step: Step, arch: Arch, args: argparse.Namespace, update: Update
 ) -> Recording | Problem:
-    from kentry.series import NO_BOOT, NO_BUILD, Problem
+    from kentry.compare.series import NO_BOOT, NO_BUILD, Problem
 
     assert step.revision
     try:
@@ -149,7 +149,7 @@ def _record(
     update: Update,
 ) -> Recording:
     from kentry.kernels import build
-    from kentry.recording import write_recording
+    from kentry.model.recording import write_recording
 
     spec = f"{lineup.base_spec} + patch {number}" if number else lineup.base_spec
     request = measuring.request_of(args).chosen(lineup.options)
@@ -189,7 +189,7 @@ def _origin(lineup: Lineup) -> dict[str, str]:
 
 
 def _caveats(lineup: Lineup) -> list[Caveat]:
-    from kentry import caveats
+    from kentry.model import caveats
 
     found = [caveats.series_note(note) for note in lineup.notes]
     if lineup.base_commit and lineup.base_commit != lineup.base.commit:

@@ -12,7 +12,7 @@ from kentry.commands import measuring
 from kentry.errors import UserError
 
 if TYPE_CHECKING:
-    from kentry.targets.place import PlaceOptions
+    from kentry.runners.place import PlaceOptions
 
 NAME = "stat"
 # Behind --: two programs.
@@ -166,7 +166,7 @@ def _cpu(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Measures, and prints."""
     from kentry.commands.stat_modes import mode_of
-    from kentry.targets.place import open_place
+    from kentry.runners.place import open_place
 
     _check(args)
     args.of_kernels = names_kernels(args)
@@ -282,7 +282,7 @@ def names_kernels(args: argparse.Namespace) -> bool:
 
 def _are_cases(*words: str) -> bool:
     from kentry.arch import host_arch
-    from kentry.timing.names import choose_timed
+    from kentry.measure.timed.names import choose_timed
 
     try:
         choose_timed(host_arch(), words)
@@ -293,7 +293,7 @@ def _are_cases(*words: str) -> bool:
 
 def place_options(args: argparse.Namespace) -> PlaceOptions:
     """The target's arguments."""
-    from kentry.targets.place import PlaceOptions
+    from kentry.runners.place import PlaceOptions
 
     if not 64 <= args.memory <= 65536:
         raise UserError(

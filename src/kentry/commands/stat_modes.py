@@ -14,35 +14,42 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kentry import preflight
-from kentry.cache import cache_dir
-from kentry.caveats import Caveat
 from kentry.commands import measuring
-from kentry.compare import compare
-from kentry.compare import to_json as comparison_json
-from kentry.compare_timed import measured
+from kentry.compare.counted import compare
+from kentry.compare.counted import to_json as comparison_json
+from kentry.compare.timed import measured
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, KentryError, UserError
+from kentry.host.cache import cache_dir
 from kentry.kernels.kernel import Kernel
-from kentry.progress import Update, progress
-from kentry.recording import NoisyMetric, Recording, TimedProcess, dump, to_json, write_recording
-from kentry.report import stat as report
-from kentry.report.text import comparison_text
-from kentry.stats.exact import UNDECIDED
-from kentry.stats.noisy import CONFIDENCE, THRESHOLD
-from kentry.targets.place import Place
-from kentry.timing import boots, comparing, programs, sweep, tails
-from kentry.timing.analysis import NS, metric, metrics_of
-from kentry.timing.identity import Session, kernel_of, recording_of
-from kentry.timing.names import choose_timed, is_one_by_one, is_plain
-from kentry.timing.output import Output
-from kentry.timing.sampling import (
+from kentry.measure import preflight
+from kentry.measure.timed import boots, comparing, programs, sweep, tails
+from kentry.measure.timed.analysis import NS, metric, metrics_of
+from kentry.measure.timed.identity import Session, kernel_of, recording_of
+from kentry.measure.timed.names import choose_timed, is_one_by_one, is_plain
+from kentry.measure.timed.output import Output
+from kentry.measure.timed.sampling import (
     PILOT_GROUPS,
     Sampler,
     Settings,
     boots_of_runs,
     run_is_boot,
 )
-from kentry.vector.state import base_of, calls_of
+from kentry.model.case_name import base_of, calls_of
+from kentry.model.caveats import Caveat
+from kentry.model.recording import (
+    NoisyMetric,
+    Recording,
+    TimedProcess,
+    dump,
+    to_json,
+    write_recording,
+)
+from kentry.progress import Update, progress
+from kentry.report import stat as report
+from kentry.report.text import comparison_text
+from kentry.runners.place import Place
+from kentry.stats.exact import UNDECIDED
+from kentry.stats.noisy import CONFIDENCE, THRESHOLD
 
 # Of a table, when nothing is said; of a comparison, at most.
 SECONDS, COMPARE_SECONDS = 8.0, 30.0
@@ -522,7 +529,7 @@ def _print_programs(
     wanted: programs.Programs,
     result: programs.Result,
 ) -> None:
-    from kentry.run import command_line
+    from kentry.host.process import command_line
 
     values = tuple(case.noisy["value"].value for case in recording.cases)
     row = measured("A -> B", "value", "value", (values[0], values[1]), result.found).to_json()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kentry.arch import Arch
     from kentry.kernels.kernel import Kernel
     from kentry.progress import Update
-    from kentry.targets.target import Options
+    from kentry.runners.target import Options
     from kentry.vector.cost_times import Timed
     from kentry.vector.costs import CostTable
 
@@ -153,8 +153,8 @@ def _name(args: argparse.Namespace, otherwise: str) -> str:
 def _show(
     args: argparse.Namespace, table: CostTable, absent: Mapping[str, str], checks: Checks
 ) -> None:
-    from kentry.cache import write_atomically
-    from kentry.recording import dump
+    from kentry.host.cache import write_atomically
+    from kentry.model.recording import dump
     from kentry.report.costs import costs_text
     from kentry.vector.costs import to_json, to_toml
 
@@ -171,7 +171,7 @@ def _show(
 
 def _program(arch: Arch) -> Path:
     """The program that times, as built beside the probe."""
-    from kentry.native import probe_file
+    from kentry.host.native import probe_file
 
     file = probe_file(arch).with_name(f"costs-{arch.name}")
     if not file.exists():
@@ -206,8 +206,8 @@ def _read(file: Path) -> str:
 
 def _run_here(args: argparse.Namespace) -> str:
     from kentry.arch import host_arch
+    from kentry.host.process import command_line, log
     from kentry.progress import progress
-    from kentry.run import command_line, log
 
     arch = host_arch()
     argv = [str(_program(arch)), *([f"rounds={args.rounds}"] if args.rounds else [])]
@@ -264,8 +264,8 @@ def _has_sme(kernel: Kernel) -> bool:
 
 
 def _options(args: argparse.Namespace, names: tuple[str, ...], length: int | None) -> Options:
-    from kentry.cases import choose
-    from kentry.targets.target import Options
+    from kentry.measure.catalogue import choose
+    from kentry.runners.target import Options
 
     chosen = tuple(choose(measuring.arch_of(args), names))
     return Options(
@@ -292,7 +292,7 @@ def _timed_in_guest(
     kernel: Kernel, arch: Arch, options: Options, update: Update, command: str
 ) -> Timed | None:
     """The second way: the program that times, in the same guest; None where it has no trap."""
-    from kentry.targets.timing import time_in_guest
+    from kentry.runners.timing import time_in_guest
     from kentry.vector.cost_counts import RULES
     from kentry.vector.cost_times import parse, tabulate
 

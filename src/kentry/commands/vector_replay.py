@@ -74,8 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads, replays, prints."""
+    from kentry.model.recording import dump
     from kentry.progress import progress
-    from kentry.recording import dump
     from kentry.report.replay import replay_text, to_json
     from kentry.vector.policies import parse_policy
     from kentry.vector.ranking import bounds, rank, sweep_all
@@ -131,7 +131,7 @@ def _speed(text: str) -> float:
 
 
 def _close_loop(args: argparse.Namespace) -> int:
-    from kentry.recording import dump
+    from kentry.model.recording import dump
     from kentry.report.replay import closed_text
     from kentry.vector.ranking import close_loop
 

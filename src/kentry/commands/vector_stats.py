@@ -44,7 +44,7 @@ def add_unit_argument(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads, counts, prints."""
-    from kentry.recording import dump
+    from kentry.model.recording import dump
     from kentry.report.trace import statistics_text, statistics_to_json
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace

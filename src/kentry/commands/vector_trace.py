@@ -13,8 +13,8 @@ from kentry.errors import EXIT_DONE, GuestError, UserError
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
-    from kentry.trace_workload import Outcome, Workload
-    from kentry.userland.build import Userland
+    from kentry.measure.workload import Outcome, Workload
+    from kentry.runners.userland.build import Userland
 
 NAME = "trace"
 HELP = "boot a Debian user space on a kernel, run a workload, write what its tasks did"
@@ -91,10 +91,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Builds the user space, boots it, writes the trace, says what is in it."""
     from kentry.kernels.resolve import resolve
+    from kentry.measure.workload import trace_workload
     from kentry.progress import progress
-    from kentry.targets.tracing import TraceOptions
-    from kentry.trace_workload import trace_workload
-    from kentry.userland.build import build_userland
+    from kentry.runners.tracing import TraceOptions
+    from kentry.runners.userland.build import build_userland
 
     arch = measuring.arch_of(args)
     _check(args, arch)
@@ -161,8 +161,8 @@ def _length_of(model: str, arch: Arch) -> int:
 
 def _userland_of(args: argparse.Namespace, arch: Arch) -> tuple[Any, Any]:
     """The release and the workload that are asked for."""
-    from kentry.userland.rootfs import find_release
-    from kentry.userland.workloads import find_workload, parse_copy
+    from kentry.runners.userland.rootfs import find_release
+    from kentry.runners.userland.workloads import find_workload, parse_copy
 
     packages = [name for name in args.packages.split(",") if name]
     copies = [parse_copy(text) for text in args.copy]
@@ -170,15 +170,15 @@ def _userland_of(args: argparse.Namespace, arch: Arch) -> tuple[Any, Any]:
 
 
 def _described(userland: Userland, append: str) -> Workload:
-    from kentry.targets.tracing import Guest
-    from kentry.trace_workload import Workload
+    from kentry.measure.workload import Workload
+    from kentry.runners.tracing import Guest
 
     guest = Guest(userland.initramfs, (*userland.kernel_words, *append.split()), "mark")
     return Workload(userland.workload.name, guest, userland.describe())
 
 
 def _print(args: argparse.Namespace, path: Path) -> None:
-    from kentry.recording import dump
+    from kentry.model.recording import dump
     from kentry.report.trace import statistics_to_json, trace_text
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace

@@ -11,8 +11,8 @@ from kentry.importing.limits import imported as imported_caveat
 from kentry.importing.numbers import UNITS, Group, groups
 from kentry.importing.reading import Imported
 from kentry.importing.text import FOREIGN_ARCHES
-from kentry.recording import CaseResult, NoisyMetric, Recording, TimedProcess
-from kentry.vector.state import state_of
+from kentry.model.case_name import state_of
+from kentry.model.recording import CaseResult, NoisyMetric, Recording, TimedProcess
 
 # Of the base where only a percentage was published: 100 is no change.
 _PERCENT = "percent"

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 
 from kentry.errors import KernelError
-from kentry.run import need, run
+from kentry.host.process import need, run
 
 # struct btf_header: magic 0xeb9f, version 1, flags 0, its own length 24; little endian.
 _MAGIC = bytes.fromhex("9feb010018000000")

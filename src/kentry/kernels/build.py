@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.cache import (
+from kentry.errors import BuildError
+from kentry.host.cache import (
     cache_dir,
     fresh_folder,
     held,
@@ -33,7 +34,7 @@ from kentry.cache import (
     sha256_of,
     write_atomically,
 )
-from kentry.errors import BuildError
+from kentry.host.process import command_line, log, need, run
 from kentry.kernels import config, image, toolchain
 from kentry.kernels.config import Request, Wanted
 from kentry.kernels.distro import distro_config
@@ -42,7 +43,6 @@ from kentry.kernels.repository import Revision
 from kentry.kernels.sandbox import confined
 from kentry.kernels.toolchain import Toolchain
 from kentry.progress import Update
-from kentry.run import command_line, log, need, run
 
 # Raised whenever the same source, config and compiler would make another kernel.
 _VERSION = 2

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kentry.apt import file_tree
 from kentry.arch import Arch
-from kentry.cache import cache_dir, fresh_folder, sha256_of, write_atomically
 from kentry.errors import UserError
+from kentry.host.apt import file_tree
+from kentry.host.cache import cache_dir, fresh_folder, sha256_of, write_atomically
+from kentry.host.process import need, run
 from kentry.kernels import image
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.spec import Spec
 from kentry.progress import Update
-from kentry.run import need, run
 
 log = logging.getLogger("kentry")
 

@@ -8,14 +8,14 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.apt import AptRoot, Candidate, first_problem
 from kentry.arch import Arch
-from kentry.cache import cache_dir, write_atomically
 from kentry.errors import FetchError, KentryError, UserError
+from kentry.host.apt import AptRoot, Candidate, first_problem
+from kentry.host.cache import cache_dir, write_atomically
+from kentry.host.mirror import RELEASES
 from kentry.kernels import deb, image
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.spec import NEWEST, OLDEST, Spec
-from kentry.mirror import RELEASES
 from kentry.progress import Update
 
 # The version in a package's name: 6.1.0-47, 6.12.95+deb12, 6.10.11+bpo, 6.1.0-0.deb11.5.

@@ -7,13 +7,13 @@ import lzma
 import re
 from pathlib import Path
 
-from kentry.apt import AptRoot, Candidate, first_problem
 from kentry.arch import Arch
-from kentry.cache import cache_dir, fresh_folder
 from kentry.errors import FetchError
-from kentry.mirror import RELEASES
+from kentry.host.apt import AptRoot, Candidate, first_problem
+from kentry.host.cache import cache_dir, fresh_folder
+from kentry.host.mirror import RELEASES
+from kentry.host.process import need, run
 from kentry.progress import Update
-from kentry.run import need, run
 
 _PACKAGE = r"linux-config-(\d+)\.(\d+)"
 

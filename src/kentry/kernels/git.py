@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kentry.run import need, run
+from kentry.host.process import need, run
 
 # What git itself sets for hooks (git rev-parse --local-env-vars): it names another repository.
 _ANOTHER = (

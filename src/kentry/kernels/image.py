@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.cache import cache_dir, sha256_of, write_atomically
 from kentry.errors import KernelError, UserError
+from kentry.host.cache import cache_dir, sha256_of, write_atomically
 from kentry.kernels import facts, symbols
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.kernels.spec import Spec

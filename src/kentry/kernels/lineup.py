@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.cache import write_atomically
 from kentry.errors import PatchError, UserError
+from kentry.host.cache import write_atomically
 from kentry.kernels import tree
 from kentry.kernels.git import in_folder
 from kentry.kernels.patches import Patch, read_patches

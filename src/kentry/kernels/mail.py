@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kentry.errors import UserError
-from kentry.run import command_line, log, need, run
+from kentry.host.process import command_line, log, need, run
 
 FETCH_RAW = "Fetch it again as raw mail: b4 am, or lore's raw link."
 _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt series file."

@@ -18,8 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kentry.errors import UserError
+from kentry.host.process import need, run
 from kentry.kernels.mail import FETCH_RAW, Mail, git_env, mailinfo, printable, read_mails
-from kentry.run import need, run
 
 _WHOLE_SERIES = "Give one version of one series, whole, or take the n/m out of the subjects."
 

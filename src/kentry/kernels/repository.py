@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kentry.cache import cache_dir, held, write_atomically
 from kentry.errors import KernelError, PatchError
+from kentry.host.cache import cache_dir, held, write_atomically
 from kentry.kernels.git import Git
 from kentry.kernels.patches import explain_rejection
 from kentry.progress import Update

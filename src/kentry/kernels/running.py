@@ -9,8 +9,8 @@ import platform
 from pathlib import Path
 
 from kentry.arch import Arch, host_arch
-from kentry.cache import cache_dir, sha256_of, write_atomically
 from kentry.errors import UserError
+from kentry.host.cache import cache_dir, sha256_of, write_atomically
 from kentry.kernels import image
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.spec import Spec

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import kentry
-from kentry.run import log, run
+from kentry.host.process import log, run
 
 _PROGRAM = "bwrap"
 _KEPT_IN = (

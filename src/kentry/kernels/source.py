@@ -9,19 +9,19 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from kentry.apt import AptRoot, Candidate, first_problem
 from kentry.arch import Arch, host_arch
-from kentry.cache import fresh_folder, write_atomically
 from kentry.errors import FetchError, KentryError, UserError
+from kentry.host.apt import AptRoot, Candidate, first_problem
+from kentry.host.cache import fresh_folder, write_atomically
+from kentry.host.mirror import RELEASES
+from kentry.host.process import need, run
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Repository, Revision
 from kentry.kernels.spec import Spec
 from kentry.kernels.tree import take_files
-from kentry.mirror import RELEASES
 from kentry.progress import Update
-from kentry.run import need, run
 
 # linux-source-6.12, and since 7.0 of backports linux-source-7.3 likewise.
 _PACKAGE = r"linux-source-(?P<series>\d+\.\d+)"

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import kentry
 from kentry.arch import Arch
-from kentry.cache import no_space_is_an_error, write_atomically
 from kentry.errors import KernelError, UserError
+from kentry.host.cache import no_space_is_an_error, write_atomically
+from kentry.host.process import run
 from kentry.kernels import facts
 from kentry.kernels.kernel import Symbol, SymbolTable
 from kentry.progress import Update
-from kentry.run import run
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.cache import cache_dir
 from kentry.errors import MissingToolError, UserError
-from kentry.run import run
+from kentry.host.cache import cache_dir
+from kentry.host.process import run
 
 _NAME = re.compile(r"(gcc|clang)(-\d+)?")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kentry.arch import Arch
-from kentry.recording import Instruction
+from kentry.model.recording import Instruction
 
 ENTRY, DISPATCH, HANDLER, EXIT, RETURN = "entry", "dispatch", "handler", "exit", "return"
 

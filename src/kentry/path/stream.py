@@ -25,8 +25,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from kentry.arch import Arch, Linking
+from kentry.model.recording import Instruction
 from kentry.path.symbols import base_name
-from kentry.recording import Instruction
 
 _NAMED = re.compile(r"<([^<>\n]+?)(?:\+0x[0-9a-f]+)?>")
 

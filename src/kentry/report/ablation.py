@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kentry.ablation import Ablation, Added, Row
+from kentry.compare.ablation import Ablation, Added, Row
 from kentry.report.plain import plain, wrapped
 from kentry.report.text import bloat_lines, caveat_lines, kernel_lines, target_lines
 

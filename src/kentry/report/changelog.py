@@ -11,11 +11,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kentry import caveats
 from kentry.arch import ARCHES, find_arch
-from kentry.caveats import Caveat
-from kentry.compare import CaseComparison, Comparison, compare
-from kentry.recording import INSTRUCTIONS, Recording
+from kentry.compare.counted import CaseComparison, Comparison, compare
+from kentry.compare.series import DIFFERENCES, Column, Problem, Series
+from kentry.model import caveats
+from kentry.model.case_name import calls_note
+from kentry.model.caveats import Caveat
+from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
 from kentry.report.series import PREFERRED, grouped, notes, summary_lines, table_lines
 from kentry.report.text import FUNCTIONS_SHOWN, bloat_lines, comparison_caveats
@@ -27,9 +29,7 @@ from kentry.report.vector import (
     own_caveats,
     stateful,
 )
-from kentry.series import DIFFERENCES, Column, Problem, Series
 from kentry.stats.exact import UNDECIDED
-from kentry.vector.state import calls_note
 
 # What checkpatch.pl and b4 ask of a commit message.
 WIDTH = 75

@@ -20,8 +20,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from kentry.cache import write_atomically
 from kentry.errors import UserError
+from kentry.host.cache import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kentry import caveats
-from kentry.caveats import Caveat
+from kentry.compare.series import NO_APPLY, NO_BOOT, NO_BUILD, Cell, Column, Row, Series
+from kentry.model import caveats
+from kentry.model.case_name import calls_note
+from kentry.model.caveats import Caveat
 from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
 from kentry.report.text import bloat_lines, caveat_lines, function_row, kernel_lines
 from kentry.report.vector import series_event_lines
-from kentry.series import NO_APPLY, NO_BOOT, NO_BUILD, Cell, Column, Row, Series
-from kentry.vector.state import calls_note
 
 WIDTH = 79
 

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from kentry.caveats import Caveat
-from kentry.compare import SCHEMA, side_to_json
-from kentry.preflight import WARNING, Finding
-from kentry.recording import CaseResult, NoisyMetric, Recording
+from kentry.compare.counted import SCHEMA, side_to_json
+from kentry.measure.preflight import WARNING, Finding
+from kentry.measure.timed.analysis import LOOP, NS
+from kentry.measure.timed.names import plain_name, walk_bytes
+from kentry.measure.timed.tails import SHARES, Tail
+from kentry.model.caveats import Caveat
+from kentry.model.recording import CaseResult, NoisyMetric, Recording
 from kentry.report.plain import plain, wrapped
 from kentry.stats.exact import SAME, UNDECIDED
 from kentry.stats.noisy import Comparison
-from kentry.timing.analysis import LOOP, NS
-from kentry.timing.names import plain_name, walk_bytes
-from kentry.timing.tails import SHARES, Tail
 
 _WIDTH = 79
 _BAR = 24

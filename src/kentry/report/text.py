@@ -7,16 +7,12 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.arch import Arch, find_arch
-from kentry.caveats import Caveat
-from kentry.compare import CaseComparison, Comparison, FunctionDelta
-from kentry.compare_timed import TimedComparison, percent_digits
+from kentry.compare.counted import CaseComparison, Comparison, FunctionDelta
+from kentry.compare.timed import TimedComparison, percent_digits
+from kentry.model.case_name import base_of, calls_note
+from kentry.model.caveats import Caveat
+from kentry.model.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
 from kentry.path.phases import Part, parts, split_calls
-from kentry.recording import (
-    INSTRUCTIONS,
-    CaseResult,
-    Instruction,
-    Recording,
-)
 from kentry.report.timed import (
     share,
     timed_change,
@@ -35,7 +31,6 @@ from kentry.report.vector import (
     stateful,
 )
 from kentry.stats.exact import SAME
-from kentry.vector.state import base_of, calls_note
 
 # Rows of a function table before the rest is added up in one.
 FUNCTIONS_SHOWN = 10

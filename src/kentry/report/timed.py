@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kentry.compare import Comparison
-from kentry.compare_timed import TimedComparison, percent_digits, value_digits
-from kentry.recording import Recording, TimedProcess
+from kentry.compare.counted import Comparison
+from kentry.compare.timed import TimedComparison, percent_digits, value_digits
+from kentry.model.case_name import calls_of
+from kentry.model.recording import Recording, TimedProcess
 from kentry.report.plain import wrapped
 from kentry.stats.exact import SAME, UNDECIDED
 from kentry.stats.intervals import CONFIDENCE
-from kentry.vector.state import calls_of
 
 # Digits of a number without an interval, which is as it was imported.
 _AS_GIVEN = 6

@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
-from kentry import caveats
 from kentry.arch import Arch
-from kentry.caveats import Caveat
-from kentry.compare import CaseComparison, EventDelta, compare_case
-from kentry.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.compare.counted import CaseComparison, EventDelta, compare_case
+from kentry.compare.series import Series
+from kentry.model import case_name as state
+from kentry.model import caveats
+from kentry.model.case_name import AFTER, EACH, NONE, ONCE, State
+from kentry.model.caveats import Caveat
+from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.report.plain import wrapped
-from kentry.series import Series
 from kentry.stats import exact
-from kentry.vector import state
-from kentry.vector.state import AFTER, EACH, NONE, ONCE, State
 
 # Columns of the matrix: events of a case are a list.
 _WIDE = 110

@@ -18,12 +18,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from kentry.model.case_name import State
+from kentry.model.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
 from kentry.path.symbols import base_name
-from kentry.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
 from kentry.vector.costs import INSTRUCTIONS as UNIT
 from kentry.vector.costs import CostTable, Figure
 from kentry.vector.events import SWITCH
-from kentry.vector.state import State
 
 COUNTED = "counted"
 

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from kentry.arch.vector import Marker, VectorSide
+from kentry.model.recording import Event, Instruction
 from kentry.path.symbols import base_name
-from kentry.recording import Event, Instruction
-from kentry.vector.unit import Marker, VectorSide
 
 SYSCALL, SWITCH = "syscall", "switch"
 _KERNEL_USE = "kernel use"

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kentry.arch import Arch
+from kentry.arch.vector import Marker
 from kentry.kernels.btf import member_offsets
 from kentry.kernels.kernel import Kernel, Symbol
 from kentry.kernels.text import KernelText, kernel_text
 from kentry.path.symbols import base_name
 from kentry.vector.trace import Event
-from kentry.vector.unit import Marker
 
 _WORD = 4  # bytes of an arm64 instruction
 _STUB = 8  # bytes that the smallest entry of Arch.stubs has

@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kentry import __version__
-from kentry.cache import no_space_is_an_error
 from kentry.errors import UserError
+from kentry.host.cache import no_space_is_an_error
 
 KIND = "kentry/vector-trace/"
 VERSION = 1

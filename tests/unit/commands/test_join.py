@@ -10,7 +10,7 @@ import pytest
 from kentry.cli import main
 from kentry.commands import join
 from kentry.errors import RecordingError, UserError
-from kentry.recording import Recording, read_recording, write_recording
+from kentry.model.recording import Recording, read_recording, write_recording
 from tests.builders import imported, recording, timed
 
 OLD, NEW = (0, 3), (1, 2)

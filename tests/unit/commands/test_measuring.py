@@ -9,8 +9,8 @@ import pytest
 from kentry.arch import ARCHES
 from kentry.commands import measuring
 from kentry.errors import UserError
-from kentry.measure_vector import boots
-from kentry.vector.state import USES
+from kentry.measure.vector_units import boots
+from kentry.model.case_name import USES
 from tests.builders import recording
 
 ARM, RISCV = ARCHES["arm64"], ARCHES["riscv64"]

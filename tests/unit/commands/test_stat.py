@@ -14,14 +14,14 @@ import pytest
 from kentry.arch import host_arch
 from kentry.cli import main
 from kentry.commands import stat
-from kentry.preflight import Facts
-from kentry.recording import read_recording
-from kentry.targets.place import CommandResult
-from kentry.timing.identity import Session
-from kentry.timing.sampling import Settings
+from kentry.measure.preflight import Facts
+from kentry.measure.timed.identity import Session
+from kentry.measure.timed.sampling import Settings
+from kentry.model.recording import read_recording
+from kentry.runners.place import CommandResult
+from tests import ROOT
 from tests.places import BLOCK_CALLS, FakePlace, opened
 
-ROOT = Path(__file__).parents[3]
 NS = {"getppid": 80.0, "getpid": 80.8, "invalid": 60.0, "read": 120.0}
 # What the fake place needs not look at.
 FAKE = ("ssh:bench", "--no-preflight", "-q")
@@ -43,7 +43,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakePlace], FakePlace]:
     """Has every place be this one."""
 
     def used(place: FakePlace) -> FakePlace:
-        monkeypatch.setattr("kentry.targets.place.open_place", lambda text, options: opened(place))
+        monkeypatch.setattr("kentry.runners.place.open_place", lambda text, options: opened(place))
         return place
 
     return used
@@ -256,7 +256,7 @@ def test_without_a_target_it_is_this_machine(
         opened_as.append(text)
         return opened(place)
 
-    monkeypatch.setattr("kentry.targets.place.open_place", open_it)
+    monkeypatch.setattr("kentry.runners.place.open_place", open_it)
     monkeypatch.setattr("kentry.commands.stat_modes.look", lambda *given: looked(place))
     main(["stat", "-q", "--", "a", "::", "b"])
     main(["stat", "ssh:x", "-q", "--seconds", "3", "--", "a", "::", "b"])

@@ -11,10 +11,11 @@ from jsonschema import Draft202012Validator
 
 from kentry.cli import build_parser
 from kentry.commands.stat_modes import mode_of
-from kentry.targets.place import PlaceOptions, open_place
-from tests.unit.targets.sshd import Server, serving
+from kentry.runners.place import PlaceOptions, open_place
+from tests import ROOT
+from tests.unit.runners.sshd import Server, serving
 
-SCHEMAS = Path(__file__).parents[3] / "schema"
+SCHEMAS = ROOT / "schema"
 
 
 @pytest.fixture

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from kentry import trace_workload as trace_workload_module
 from kentry.arch import ARCHES
 from kentry.cli import build_parser, main
 from kentry.commands import vector_trace
 from kentry.errors import KernelError, UserError
 from kentry.kernels import resolve as resolve_module
-from kentry.trace_workload import Outcome
-from kentry.userland import build as build_module
-from kentry.userland.build import Userland
-from kentry.userland.ending import Ending
+from kentry.measure import workload as trace_workload_module
+from kentry.measure.workload import Outcome
+from kentry.runners.userland import build as build_module
+from kentry.runners.userland.build import Userland
+from kentry.runners.userland.ending import Ending
 from kentry.vector.trace import Event, write_trace
 from tests.unit.vector.traces import SVE_TRAP, trace_of
 

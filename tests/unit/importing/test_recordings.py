@@ -9,11 +9,12 @@ import pytest
 
 from kentry.errors import UserError
 from kentry.importing.recordings import recordings, slug
-from kentry.recording import read_recording, to_json, write_recording
+from kentry.model.recording import read_recording, to_json, write_recording
+from tests import ROOT
 from tests.unit.importing import samples
 from tests.unit.importing.samples import imported
 
-SCHEMA = Path(__file__).parents[3] / "schema" / "recording-1.schema.json"
+SCHEMA = ROOT / "schema" / "recording-1.schema.json"
 
 
 def test_a_side_is_a_recording() -> None:

@@ -12,7 +12,7 @@ import pytest
 from kentry.cli import main
 from kentry.importing.reading import Imported, import_file
 from kentry.importing.recordings import recordings
-from kentry.recording import read_recording
+from kentry.model.recording import read_recording
 from kentry.report.imported import imported_text
 
 pytestmark = pytest.mark.skipif(

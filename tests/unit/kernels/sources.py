@@ -14,7 +14,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-FAKE = Path(__file__).parents[2] / "fakes/linux"
+from tests import ROOT
+
+FAKE = ROOT / "tests" / "fakes/linux"
 
 # Of what a build calls, all that the small tree has no use for.
 _PRETENDED = {

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import Arch
-from kentry.cache import cache_dir
 from kentry.errors import BuildError, MissingToolError, UserError
+from kentry.host.cache import cache_dir
 from kentry.kernels import build, sandbox, tree
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from kentry.apt import Candidate
+from kentry.host.apt import Candidate
 from kentry.kernels import debian
 from tests.unit.kernels import fakes
 

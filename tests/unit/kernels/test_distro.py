@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kentry.apt import Candidate
 from kentry.errors import FetchError
+from kentry.host.apt import Candidate
+from kentry.host.mirror import Release
 from kentry.kernels import distro
-from kentry.mirror import Release
 from kentry.progress import Update
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kentry.host.process import run
 from kentry.kernels import sandbox
 from kentry.kernels.sandbox import confined
-from kentry.run import run
 from tests.unit.kernels.sources import program
 
 LOOK = """

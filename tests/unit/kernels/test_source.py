@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from kentry.apt import Candidate
 from kentry.errors import FetchError, UserError
+from kentry.host.apt import Candidate
+from kentry.host.mirror import Release
 from kentry.kernels import source
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import parse
-from kentry.mirror import Release
 from kentry.progress import Update
 from tests.unit.kernels import fakes, sources
 from tests.unit.kernels.conftest import Said

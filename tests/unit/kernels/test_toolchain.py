@@ -11,8 +11,8 @@ import pytest
 
 from kentry.arch import ARCHES
 from kentry.errors import MissingToolError, UserError
+from kentry.host.process import run
 from kentry.kernels import toolchain
-from kentry.run import run
 from tests.unit.kernels.fakes import ARM64, X86_64
 from tests.unit.kernels.sources import program
 

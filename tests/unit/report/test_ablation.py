@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
-from kentry.ablation import Trial, tabulate
+from kentry.compare.ablation import Trial, tabulate
 from kentry.report.ablation import ablation_text
 from tests.builders import built
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.compare import Comparison, compare
-from kentry.recording import Event
+from kentry.compare.counted import Comparison, compare
+from kentry.compare.series import NO_APPLY, NO_BUILD, Problem, Series, tabulate
+from kentry.model.recording import Event
 from kentry.report.changelog import comparison_changelog, recording_changelog, series_changelog
-from kentry.series import NO_APPLY, NO_BUILD, Problem, Series, tabulate
 from tests.builders import built, outcome
 from tests.unit.report.test_series import (
     SHORTER,

@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from kentry.compare import compare
-from kentry.compare import to_json as comparison_json
+from kentry.compare.counted import compare
+from kentry.compare.counted import to_json as comparison_json
 from kentry.errors import RecordingError, UserError
 from kentry.importing.numbers import NS, OPS, TICKS
 from kentry.importing.reading import import_document
 from kentry.importing.text import document_of
-from kentry.recording import NoisyMetric, Recording, TimedProcess, write_recording
+from kentry.measure.timed.values import process_values
+from kentry.model.recording import NoisyMetric, Recording, TimedProcess, write_recording
 from kentry.report.export import benchfmt, ktap
 from kentry.report.export import csv as export_csv
 from kentry.report.export.common import labels, level_text, numbered, significant, with_interval
 from kentry.report.export.comparison import ComparisonFile, read_comparison
 from kentry.report.export.formats import FORMATS, check_format, export_files
 from kentry.report.export.peers import PEERS
-from kentry.timing.values import process_values
 from tests.builders import IMPORTED, imported, recording, timed
 
 PEER = {peer.name: peer for peer in PEERS}

@@ -2,16 +2,16 @@
 """The one table, and its JSON."""
 
 import json
-from pathlib import Path
 
 import jsonschema
 import pytest
 
 from kentry.report.imported import imported_text, imported_to_json
+from tests import ROOT
 from tests.unit.importing import samples
 from tests.unit.importing.samples import imported
 
-SCHEMA = Path(__file__).parents[3] / "schema" / "import-1.schema.json"
+SCHEMA = ROOT / "schema" / "import-1.schema.json"
 
 
 def test_each_change_has_its_base() -> None:

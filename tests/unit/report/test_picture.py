@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 
 from kentry.errors import UserError
 from kentry.report import picture
-from kentry.report.picture import (
-    Curve,
-    gaps_picture,
-    share_picture,
-    sweep_picture,
-    time_label,
-)
+from kentry.report.picture import Curve, gaps_picture, share_picture, sweep_picture, time_label
 
 X = np.geomspace(1e6, 1e10, 9)
 CURVES = [Curve("boot, A", X, X / 1e9), Curve("shell, A", X, 3 - np.log10(X) / 10)]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.recording import Recording
+from kentry.compare.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series, tabulate
+from kentry.model.recording import Recording
 from kentry.report.plain import plain, shortened
 from kentry.report.series import series_text
-from kentry.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series, tabulate
 from tests.builders import Functions, built, outcome
 
 NAMES = ["clock_gettime@vdso", "getpid", "getppid", "getppid+vec=each", "openat+close", "invalid"]

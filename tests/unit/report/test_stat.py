@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.compare_timed import measured
-from kentry.preflight import NOTE, WARNING, Finding
-from kentry.recording import NoisyMetric
+from kentry.compare.timed import measured
+from kentry.measure.preflight import NOTE, WARNING, Finding
+from kentry.measure.timed.tails import Tail
+from kentry.model.recording import NoisyMetric
 from kentry.report.stat import (
     comparison_document,
     comparison_lines,
@@ -30,7 +31,6 @@ from kentry.report.stat import (
     verdict_text,
 )
 from kentry.stats.noisy import Comparison
-from kentry.timing.tails import Tail
 from tests.builders import noisy, processes, timed
 
 FOUND = Comparison(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.compare import Comparison, compare
-from kentry.compare_timed import TimedComparison
-from kentry.joining import with_times
-from kentry.recording import Recording
+from kentry.compare.counted import Comparison, compare
+from kentry.compare.timed import TimedComparison
+from kentry.measure.joining import with_times
+from kentry.model.recording import Recording
 from kentry.report.changelog import comparison_changelog
 from kentry.report.text import comparison_text
 from kentry.report.timed import timed_change, timed_unit, timed_values, timed_verdict

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.arch import ARCHES
-from kentry.compare import CaseComparison, EventDelta, compare
-from kentry.recording import Event, Recording
+from kentry.compare.counted import CaseComparison, EventDelta, compare
+from kentry.compare.series import tabulate
+from kentry.model.case_name import USES
+from kentry.model.recording import Event, Recording
 from kentry.report.series import series_text
 from kentry.report.text import comparison_text, recording_table
 from kentry.report.vector import (
@@ -25,8 +27,6 @@ from kentry.report.vector import (
     short_changes,
     stateful,
 )
-from kentry.series import tabulate
-from kentry.vector.state import USES
 from tests.builders import built, outcome, recording
 from tests.unit.vector.builders import MARKERS, with_events
 

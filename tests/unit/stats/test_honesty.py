@@ -2,12 +2,13 @@
 """Verdicts on made-up noise: how often they are wrong.  bench/honesty/simulated.py has more."""
 
 import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[3] / "bench" / "honesty" / "simulated.py"
+from tests import ROOT
+
+SCRIPT = ROOT / "bench" / "honesty" / "simulated.py"
 
 
 def _load() -> ModuleType:

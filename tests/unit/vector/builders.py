@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kentry.arch import Arch
-from kentry.recording import Event, Instruction, Recording
+from kentry.model.recording import Event, Instruction, Recording
 from kentry.vector.events import EventCounter, Markers
 
 # As find_markers() names them for a riscv64 kernel with a vector unit.

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.cases import choose
-from kentry.recording import Event, Instruction, Recording
+from kentry.measure.catalogue import choose
+from kentry.model.recording import Event, Instruction, Recording
 from kentry.vector.cost_counts import NEVER, RULES, calls, cases_needed, count
 from tests.builders import Functions, recording
 from tests.unit.vector.builders import with_events

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.arch import ARCHES, Arch
-from kentry.recording import Event, Instruction
+from kentry.arch.vector import ARM64, RISCV64, X86_64, Marker, VectorSide
+from kentry.model.recording import Event, Instruction
 from kentry.vector.events import EventCounter, Markers, find_markers
-from kentry.vector.unit import ARM64, RISCV64, X86_64, Marker, VectorSide
 from tests.unit.vector.builders import Program
 
 ARM, RISCV, X86 = ARCHES["arm64"], ARCHES["riscv64"], ARCHES["x86_64"]

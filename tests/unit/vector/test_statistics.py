@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.vector.statistics import (
-    Share,
-    Statistics,
-    TaskCounts,
-    decades,
-    doublings,
-    statistics,
-)
+from kentry.vector.statistics import Share, Statistics, TaskCounts, decades, doublings, statistics
 from kentry.vector.trace import Event
 from tests.unit.vector.traces import PAGE_FAULT, SVE_TRAP, Row, trace_of
 

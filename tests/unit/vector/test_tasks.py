@@ -13,6 +13,7 @@ from kentry.errors import TraceError
 from kentry.vector import tasks as tasks_module
 from kentry.vector.tasks import TaskTable, read_records, read_task_table
 from kentry.vector.trace import Event, Task
+from tests import ROOT
 
 Row = tuple[int, int, Event, int, int]  # instructions, ns, event, task, arg
 
@@ -179,7 +180,7 @@ def test_no_other_event_is_merged(tmp_path: Path) -> None:
 
 def test_the_plugins_numbers_are_the_traces() -> None:
     """plugin/events.h and tasks_isa.h say the numbers a second time."""
-    folder = Path(__file__).parents[3] / "plugin"
+    folder = ROOT / "plugin"
     text = (folder / "events.h").read_text()
     for name in ("SYSCALL", "EXIT", "USE", "USE_SME", "SVCR", "SWITCH_BLOCKED", "FORK", "EXEC"):
         assert f"EVENT_{name} = {Event[name].value}," in text

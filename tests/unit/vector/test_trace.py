@@ -28,11 +28,10 @@ from kentry.vector.trace import (
     read_trace,
     write_trace,
 )
+from tests import ROOT
 from tests.unit.vector.traces import META, random_rows, same, trace_of
 
-SCHEMA = json.loads(
-    (Path(__file__).parents[3] / "schema" / "vector-trace-1.schema.json").read_text()
-)
+SCHEMA = json.loads((ROOT / "schema" / "vector-trace-1.schema.json").read_text())
 GROUP = 512
 SAMPLE = trace_of(random_rows(5 * GROUP + 100))
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from kentry.recording import CaseResult, Metric, Recording, TimedProcess
+from kentry.measure.timed.values import process_values
+from kentry.model.case_name import calls_of
+from kentry.model.recording import CaseResult, Metric, Recording, TimedProcess
 from kentry.report.export.common import (
     Export,
     kernel_text,
@@ -24,8 +26,6 @@ from kentry.report.export.common import (
     timed_metrics,
 )
 from kentry.stats import exact
-from kentry.timing.values import process_values
-from kentry.vector.state import calls_of
 
 NAME = "benchfmt"
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kentry.compare_timed import OWN
-from kentry.recording import CaseResult, NoisyMetric, Recording
+from kentry.compare.timed import OWN
+from kentry.model.recording import CaseResult, NoisyMetric, Recording
 
 # A process's number has so many digits: a block is some 50000 ns, read to 1 ns.
 SIGNIFICANT = 6

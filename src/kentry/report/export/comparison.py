@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kentry.compare import SCHEMA, CaseComparison
-from kentry.compare_timed import TimedComparison
+from kentry.compare.counted import SCHEMA, CaseComparison
+from kentry.compare.timed import TimedComparison
 from kentry.errors import RecordingError
-from kentry.recording.checks import (
+from kentry.model.recording.checks import (
     as_confidence,
     as_count,
     as_interval,

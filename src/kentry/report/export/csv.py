@@ -8,10 +8,10 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kentry.recording import CaseResult, Recording
+from kentry.model.case_name import calls_of
+from kentry.model.recording import CaseResult, Recording
 from kentry.report.export.common import Export
 from kentry.stats import exact
-from kentry.vector.state import calls_of
 
 NAME = "csv"
 

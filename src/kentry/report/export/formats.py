@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kentry.errors import UserError
-from kentry.recording import Recording, read_recording
+from kentry.model.recording import Recording, read_recording
 from kentry.report.export import benchfmt, csv, ktap
 from kentry.report.export.common import Export
 from kentry.report.export.comparison import ComparisonFile, read_comparison

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kentry.compare import CaseComparison
-from kentry.compare_timed import TimedComparison
-from kentry.recording import CaseResult, Metric, NoisyMetric, Recording
+from kentry.compare.counted import CaseComparison
+from kentry.compare.timed import TimedComparison
+from kentry.model.case_name import calls_of
+from kentry.model.recording import CaseResult, Metric, NoisyMetric, Recording
 from kentry.report.export.common import (
     Export,
     kernel_text,
@@ -27,7 +28,6 @@ from kentry.report.export.common import (
 from kentry.report.export.comparison import ComparisonFile
 from kentry.report.timed import bare_change, timed_values
 from kentry.stats import exact
-from kentry.vector.state import calls_of
 
 NAME = "ktap"
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from kentry.arch import ARCHES
 from kentry.errors import UserError
-from kentry.recording import CaseResult, NoisyMetric, Recording
+from kentry.model.case_name import base_of, state_of
+from kentry.model.recording import CaseResult, NoisyMetric, Recording
 from kentry.report.export.common import Export, labels, left_out
-from kentry.vector.state import base_of, state_of
 
 _NS_PER_US = 1_000
 _NS_PER_S = 1_000_000_000

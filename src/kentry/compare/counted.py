@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta.
+
+What is counted is compared here, what has noise in compare_timed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kentry.arch import find_arch
+from kentry.compare.differences import differences, of_both
+from kentry.compare.timed import (
+    Counted,
+    TimedComparison,
+    compare_noisy,
+    plan_of,
+    shared_metrics,
+    with_many_rows,
+)
+from kentry.errors import UserError
+from kentry.model.caveats import Caveat
+from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.path.stream import stream
+from kentry.path.symbols import base_name
+from kentry.stats import exact
+
+SCHEMA = "kentry/comparison/1"
+
+
+@dataclass(frozen=True)
+class FunctionDelta:
+    """A function's instructions in the modal path, on each side."""
+
+    name: str
+    old: int
+    new: int
+
+    @property
+    def delta(self) -> int:
+        """New less old."""
+        return self.new - self.old
+
+    def to_json(self) -> dict[str, Any]:
+        """As every format has it."""
+        return {"name": self.name, "old": self.old, "new": self.new, "delta": self.delta}
+
+
+@dataclass(frozen=True)
+class EventDelta:
+    """How often a vector event happened in a window on each side, and in which functions.
+
+    None: that kernel has no marker of it, so nothing is known.
+    """
+
+    name: str
+    cause: str
+    old: int | None
+    new: int | None
+    functions: tuple[str, ...]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether both sides are known and differ."""
+        return self.old is not None and self.new is not None and self.old != self.new
+
+    def to_json(self) -> dict[str, Any]:
+        """As every format has it."""
+        return {
+            "name": self.name,
+            "cause": self.cause,
+            "old": self.old,
+            "new": self.new,
+            "functions": list(self.functions),
+        }
+
+
+@dataclass(frozen=True)
+class CaseComparison:
+    """One case on two kernels; of one with a vector state, `events` of the modal paths.
+
+    `functions` sum to `old` and `new` exactly, changed ones first; they are empty where a
+    path is missing, which a caveat then says.
+    """
+
+    name: str
+    old: int
+    new: int
+    verdict: str
+    functions: tuple[FunctionDelta, ...]
+    identical_path: bool
+    caveats: tuple[Caveat, ...]
+    events: tuple[EventDelta, ...] = ()
+    metric: str = INSTRUCTIONS
+
+    @property
+    def delta(self) -> int:
+        """New less old."""
+        return self.new - self.old
+
+    @property
+    def percent(self) -> float | None:
+        """The delta in per cent of the old value; None where that is 0."""
+        return 100 * self.delta / self.old if self.old else None
+
+    def to_json(self) -> dict[str, Any]:
+        """A row of kentry/comparison/1."""
+        return {
+            "name": self.name,
+            "metric": self.metric,
+            "old": self.old,
+            "new": self.new,
+            "delta": self.delta,
+            "percent_of_old": self.percent,
+            "verdict": self.verdict,
+            "identical_path": self.identical_path,
+            "functions": [row.to_json() for row in self.functions],
+            **({"events": [one.to_json() for one in self.events]} if self.events else {}),
+            "caveats": list(self.caveats),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All cases that both recordings have, and what else differs between the two.
+
+    `cases` are those with instructions on both sides, `timed` the noisy metrics that both have;
+    `lost` are the cases whose instructions, or all of whose metrics, only the old one has.
+    """
+
+    old: Recording
+    new: Recording
+    cases: tuple[CaseComparison, ...]
+    caveats: tuple[Caveat, ...] = field(default=())
+    lost: tuple[str, ...] = ()
+    timed: tuple[TimedComparison, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The cases compared, by counts or by time, in the order of the old recording."""
+        found = {case.name for case in self.cases} | {row.name for row in self.timed}
+        return [case.name for case in self.old.cases if case.name in found]
+
+    def rows(self, name: str) -> Iterator[CaseComparison | TimedComparison]:
+        """What is known of one case, its instructions first."""
+        yield from (one for one in self.cases if one.name == name)
+        yield from (one for one in self.timed if one.name == name)
+
+
+def compare(
+    old: Recording,
+    new: Recording,
+    names: list[str] | None = None,
+    threshold: float | None = None,
+) -> Comparison:
+    """Compares every case both have, or those named; UserError when there is none.
+
+    Changes of time up to `threshold`, a fraction, are none; the usual one is stats.noisy's.
+    """
+    if old.kernel["arch"] != new.kernel["arch"]:
+        raise UserError(
+            f"The recordings are of two architectures, {old.kernel['arch']} and"
+            f" {new.kernel['arch']}.",
+            "Compare two kernels of one.",
+        )
+    wanted = names or [case.name for case in old.cases]
+    pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in wanted) if a and b]
+    cases = tuple(compare_case(a, b, old, new) for a, b in pairs if _is_counted(a, b))
+    counted = {case.name: case for case in cases}
+    timed = _timed(pairs, counted, old, new, threshold)
+    if not cases and not timed:
+        raise _nothing_in_common(old, new, [a.name for a, _ in pairs])
+    found = Comparison(old, new, cases, timed=tuple(timed))
+    return replace(
+        found,
+        lost=tuple(name for name in wanted if _is_lost(name, found)),
+        caveats=tuple(differences(old, new, pairs, names, counted=bool(cases), timed=bool(timed))),
+    )
+
+
+def _timed(
+    pairs: Sequence[tuple[CaseResult, CaseResult]],
+    counted: Mapping[str, CaseComparison],
+    old: Recording,
+    new: Recording,
+    threshold: float | None,
+) -> list[TimedComparison]:
+    """The rows of noisy metrics; what compares them is loaded only where there are some."""
+    if not any(shared_metrics(a, b) for a, b in pairs):
+        return []
+    plan = plan_of(old, new, threshold)
+    rows = [
+        row
+        for a, b in pairs
+        for row in compare_noisy(a, b, _counted(a, b, counted.get(a.name)), plan)
+    ]
+    return with_many_rows(rows)
+
+
+def _is_counted(old: CaseResult, new: CaseResult) -> bool:
+    return INSTRUCTIONS in old.metrics and INSTRUCTIONS in new.metrics
+
+
+def _counted(old: CaseResult, new: CaseResult, case: CaseComparison | None) -> Counted:
+    """What the noisy metrics of a case are held against."""
+    if case is None:
+        return Counted()
+    known = old.modal_path and new.modal_path
+    return Counted(case.delta, case.percent, case.verdict, case.identical_path if known else None)
+
+
+def _nothing_in_common(old: Recording, new: Recording, both: Sequence[str]) -> UserError:
+    if not both:
+        return UserError(
+            "The two recordings have no case in common.",
+            f"The old one has {_names(old)}; the new one {_names(new)}.",
+        )
+    metrics = [
+        ", ".join(dict.fromkeys(name for one in side.cases for name in (*one.metrics, *one.noisy)))
+        for side in (old, new)
+    ]
+    return UserError(
+        f"The two recordings have no metric of {both[0]} in common.",
+        f"The old one has {metrics[0]}; the new one {metrics[1]}.",
+    )
+
+
+def _names(recording: Recording) -> str:
+    return ", ".join(case.name for case in recording.cases)
+
+
+def _is_lost(name: str, comparison: Comparison) -> bool:
+    """Whether the old one has what a gate would miss."""
+    old = comparison.old.case(name)
+    if old is None:
+        return False
+    rows = list(comparison.rows(name))
+    counted = any(isinstance(row, CaseComparison) for row in rows)
+    return not rows or (INSTRUCTIONS in old.metrics and not counted)
+
+
+def compare_case(
+    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
+) -> CaseComparison:
+    """One case on each side; they may be two states of a case in one recording."""
+    a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
+    return CaseComparison(
+        name=old.name,
+        old=a.value,
+        new=b.value,
+        verdict=exact.verdict(dict(a.samples), dict(b.samples)),
+        functions=_functions(old, new),
+        identical_path=a.value == b.value and _same_path(old, new, old_recording, new_recording),
+        caveats=tuple(of_both(list(old.caveats), list(new.caveats))),
+        events=_events(old, new, old_recording, new_recording),
+    )
+
+
+def _events(
+    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
+) -> tuple[EventDelta, ...]:
+    """The events of either side, those that changed most first."""
+    if old.events is None or new.events is None:
+        return ()
+    sides = (old.events, new.events)
+    deltas = []
+    for name, cause in {(event.name, event.cause): None for side in sides for event in side}:
+        mine = [[one for one in side if (one.name, one.cause) == (name, cause)] for side in sides]
+        before, after = (
+            sum(one.times for one in events) if name in (recording.markers or {}) else None
+            for events, recording in zip(mine, (old_recording, new_recording), strict=True)
+        )
+        functions = dict.fromkeys(one.function for events in reversed(mine) for one in events)
+        deltas.append(EventDelta(name, cause, before, after, tuple(functions)))
+    return tuple(sorted(deltas, key=lambda one: -abs((one.new or 0) - (one.old or 0))))
+
+
+def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
+    """Every function of either path, by its own name: a compiler's clones count as one."""
+    a, b = _by_base_name(old), _by_base_name(new)
+    if a.total() != old.metrics[INSTRUCTIONS].value or b.total() != new.metrics[INSTRUCTIONS].value:
+        return ()
+    rows = [FunctionDelta(name, a[name], b[name]) for name in {**a, **b}]
+    return tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
+
+
+def _by_base_name(case: CaseResult) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for name, instructions in case.functions:
+        counts[base_name(name)] += instructions
+    return counts
+
+
+def _same_path(
+    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
+) -> bool:
+    executed = _stream(old, old_recording)
+    return executed is not None and executed == _stream(new, new_recording)
+
+
+def _stream(case: CaseResult, recording: Recording) -> tuple[tuple[str, str], ...] | None:
+    """The modal path as executed, wherever it was linked."""
+    path = case.modal_path
+    if path is None:
+        return None
+    return stream(recording.instructions(path), find_arch(recording.kernel["arch"]))
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as kentry/comparison/1."""
+    return {
+        "schema": SCHEMA,
+        "tool": comparison.new.tool,
+        "old": side_to_json(comparison.old),
+        "new": side_to_json(comparison.new),
+        "cases": [row.to_json() for name in comparison.names for row in comparison.rows(name)],
+        "caveats": list(comparison.caveats),
+    }
+
+
+def side_to_json(recording: Recording) -> dict[str, Any]:
+    """What was measured on what, without the kernel's whole config."""
+    kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
+    return {"kernel": kernel, "target": recording.target}

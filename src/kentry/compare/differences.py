@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What differs between two recordings besides the thing compared, as caveats."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kentry.compare.timed import OWN
+from kentry.model import caveats
+from kentry.model.caveats import Caveat
+from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
+
+# How many of the config options that shape kernel entry a caveat names.
+_OPTIONS_NAMED = 8
+
+# Options that say how the kernel was named or built rather than what is in it.
+_NOT_CONFIG = (
+    "CC_",
+    "GCC_",
+    "LD_",
+    "AS_",
+    "CLANG_",
+    "PAHOLE_",
+    "RUSTC_",
+    "BUILD_SALT",
+    "LOCALVERSION",
+)
+
+
+def differences(
+    old: Recording,
+    new: Recording,
+    pairs: Sequence[tuple[CaseResult, CaseResult]],
+    names: list[str] | None,
+    *,
+    counted: bool,
+    timed: bool,
+) -> list[Caveat]:
+    """What differs besides the kernels' cost; `names` were asked for, `pairs` are on both sides.
+
+    Where counts come from matters if there are `counted` metrics, where times do if `timed` ones.
+    """
+    found: list[Caveat] = []
+    if counted:
+        found += _differing(old.target, new.target, _TARGET_KEYS)
+    if timed:
+        found += _differing(old.timed_target, new.timed_target, _TIMED_TARGET_KEYS)
+    found += _differing(old.kernel, new.kernel, _KERNEL_KEYS)
+    found += _differing(old.options, new.options, _OPTION_KEYS if counted else ())
+    found += _config_difference(old, new)
+    for side, mine, other in (("old", old, new), ("new", new, old)):
+        for case in mine.cases:
+            if other.case(case.name) is None and (not names or case.name in names):
+                found.append(caveats.only_in(side, case.name))
+    found += _metrics_of_one_side(pairs)
+    found += of_both(old.caveats, new.caveats)
+    return [caveat for i, caveat in enumerate(found) if caveat not in found[:i]]
+
+
+def _differing(
+    old: dict[str, Any], new: dict[str, Any], keys: Sequence[tuple[str, str]]
+) -> Iterator[Caveat]:
+    for key, label in keys:
+        if _plain(old.get(key)) != _plain(new.get(key)):
+            yield caveats.differs(label, _told(old.get(key)), _told(new.get(key)))
+
+
+def _told(value: Any) -> str:
+    return "not known" if value in (None, "") else str(value)
+
+
+def _metrics(case: CaseResult) -> list[str]:
+    """Those that are compared."""
+    counted = [INSTRUCTIONS] if INSTRUCTIONS in case.metrics else []
+    return counted + [name for name in case.noisy if name not in OWN]
+
+
+def _metrics_of_one_side(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> Iterator[Caveat]:
+    """Metrics that one side alone has of cases that both have, and those in two units."""
+    only: dict[tuple[str, str], list[str]] = {}
+    for pair in pairs:
+        for side, mine, other in (("old", *pair), ("new", *pair[::-1])):
+            for metric in _metrics(mine):
+                if metric not in _metrics(other):
+                    only.setdefault((side, metric), []).append(mine.name)
+    for (side, metric), names in only.items():
+        yield caveats.metric_only_in(side, metric, names)
+    for old, new in pairs:
+        for metric in (name for name in old.noisy if name in new.noisy and name not in OWN):
+            a, b = old.noisy[metric], new.noisy[metric]
+            if a.unit != b.unit:
+                yield caveats.differs(f"unit of {metric}", a.unit, b.unit)
+            elif a.estimator and b.estimator and a.estimator != b.estimator:
+                yield caveats.differs(f"estimator of {metric}", a.estimator, b.estimator)
+
+
+def of_both(old: list[Caveat], new: list[Caveat]) -> list[Caveat]:
+    """The caveats of two sides: what both have once, the others with whose they are."""
+    common = [caveat for caveat in old if caveat in new]
+    return [
+        *common,
+        *(caveats.of_side("old", caveat) for caveat in old if caveat not in common),
+        *(caveats.of_side("new", caveat) for caveat in new if caveat not in common),
+    ]
+
+
+def _plain(value: Any) -> str:
+    """Without a cross compiler's prefix: the same compiler under another name is no difference."""
+    return _CROSS_PREFIX.sub("", str(value))
+
+
+_CROSS_PREFIX = re.compile(r"^\w+-linux-gnu-(?=gcc|clang)")
+_TARGET_KEYS = (
+    ("kind", "target"),
+    ("emulator", "emulator"),
+    ("machine", "machine"),
+    ("cpu", "cpu model"),
+    ("cmdline", "kernel command line"),
+    ("seed", "seed"),
+    ("memory_mib", "guest memory in MiB"),
+)
+_TIMED_TARGET_KEYS = (
+    ("kind", "target"),
+    ("host", "host"),
+    ("cpu_model", "cpu"),
+    ("microcode", "microcode"),
+    ("clock", "clock"),
+    ("cmdline", "kernel command line"),
+)
+_KERNEL_KEYS = (("arch", "architecture"), ("compiler", "compiler"))
+_OPTION_KEYS = (("windows", "windows a case"),)
+
+
+def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
+    a, b = old.kernel.get("config"), new.kernel.get("config")
+    if a is None or b is None:
+        known = "both sides'" if a is None and b is None else "one side's"
+        return [caveats.config_unknown(known)]
+    changed = [
+        name
+        for name in sorted(a.keys() | b.keys())
+        if a.get(name) != b.get(name) and not name.startswith(_NOT_CONFIG)
+    ]
+    if not changed:
+        return []
+    named = [
+        f"{name}={a.get(name, 'n')}/{b.get(name, 'n')}"
+        for name in changed
+        if _ENTRY_OPTIONS.match(name)
+    ]
+    return [
+        caveats.config_differs(
+            len(changed),
+            sum(name not in b for name in changed),
+            sum(name not in a for name in changed),
+            named[:_OPTIONS_NAMED],
+        )
+    ]
+
+
+# What a system call's path is made of, by the start of the option's name.
+_ENTRY_OPTIONS = re.compile(
+    r"PREEMPT|HZ|NO_HZ|GENERIC_ENTRY|AUDIT|SECCOMP|STACKPROTECTOR|RANDOMIZE|CONTEXT_TRACKING"
+    r"|VIRT_CPU_ACCOUNTING|TRACING|FTRACE|FUNCTION_TRACER|SHADOW_CALL|CFI|KASAN|UBSAN|LOCKDEP"
+    r"|DEBUG_ENTRY|INIT_STACK|ZERO_CALL|LTO|KCOV|SPECULATION|MITIGATION|RETPOLINE|CALL_DEPTH"
+    r"|IA32_EMUL|X86_KERNEL_IBT|FUNCTION_PADDING|PAGE_TABLE_ISOLATION|ARM64_(PTR_AUTH|BTI|SVE|SME"
+    r"|E0PD|MTE|PAN|PSEUDO_NMI|ERRATUM\w*|SW_TTBR0)|UNMAP_KERNEL|RISCV_(ISA|ALTERNATIVE)"
+)

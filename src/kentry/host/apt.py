@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Debian packages of any architecture and release, fetched by apt into folders of our own.
+
+apt-get and apt-cache run with an APT_CONFIG that points them at a root below kentry's
+cache, one for each architecture and release: the user's apt set-up is read, never
+changed.  Release -> Packages -> .deb is verified by apt itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kentry.errors import FetchError, UserError
+from kentry.host.cache import cache_dir, held, sha256_of, write_atomically
+from kentry.host.mirror import KEYRING_VARIABLE, MIRROR_VARIABLE, Mirror, Release, find_mirror
+from kentry.host.process import command_line, log, need, run
+from kentry.progress import Update
+
+_HOST_STATUS = Path("/var/lib/dpkg/status")
+_LISTS_LAST_SECONDS = 24 * 3600
+# Lists as young as this are not fetched again because something is not in them.
+_LISTS_NEW_SECONDS = 600
+_POLL_SECONDS = 0.5
+
+# How the user's apt reaches the network and judges dates also holds for ours.
+_INHERITED = (
+    "Acquire::http",
+    "Acquire::https",
+    "Acquire::ForceIPv4",
+    "Acquire::ForceIPv6",
+    "Acquire::Retries",
+    "Acquire::Check-Date",
+    "Acquire::Check-Valid-Until",
+)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One version of a package that the lists have; `size` in bytes, `arch` may be "all"."""
+
+    package: str
+    version: str
+    filename: str
+    sha256: str
+    size: int
+    suite: str
+    arch: str
+
+
+class AptRoot:
+    """A private apt for one architecture and one Debian release.
+
+    `arch` is Debian's name for it.  `status` is the dpkg status file that says what counts
+    as installed; without one nothing does.
+    """
+
+    def __init__(self, arch: str, release: Release, status: Path | None = None) -> None:
+        self.arch = arch
+        self.release = release
+        self._status = status
+        from filelock import FileLock
+
+        kind = "host-" if status else ""
+        self.folder = cache_dir("apt", f"{kind}{release.name}-{arch}")
+        self._lock = FileLock(self.folder / "lock")
+
+    @property
+    def problems(self) -> list[str]:
+        """apt's own lines about suites it could not refresh, from the last time it tried."""
+        return list(self._stamp().get("problems", ()))
+
+    def candidates(self, pattern: str, update: Update) -> list[Candidate]:
+        """Every version of every package whose whole name `pattern` matches.
+
+        Refreshes the lists if they are older than 24 hours.  Empty where there is none;
+        `problems` then may say why.
+        """
+        with self._ready(update):
+            names = self._apt("apt-cache", "pkgnames").stdout.split()
+            names = sorted(name for name in names if re.fullmatch(pattern, name))
+            return self._show(names) if names else []
+
+    def download(self, candidate: Candidate, update: Update) -> Path:
+        """Fetches one package and returns its verified .deb, which the caller may delete.
+
+        The file is the caller's only while it has the root `locked()`.  FetchError quotes
+        apt where it cannot be had or is not what the lists say.
+        """
+        name = candidate.package
+        file = self.folder / "archives" / deb_name(name, candidate.version, candidate.arch)
+        with self._ready(update):
+            file.unlink(missing_ok=True)
+            wanted = f"{name}={candidate.version}"
+            self._fetch(["download", wanted], name, candidate.size, update)
+        if not file.is_file() or sha256_of(file) != candidate.sha256:
+            file.unlink(missing_ok=True)
+            raise FetchError(
+                f"The package {name} is not what the archive's signed list says.",
+                f"Try again; if it stays so, name another mirror in {MIRROR_VARIABLE}.",
+            )
+        return file
+
+    def download_closure(
+        self, packages: Sequence[str], update: Update, suite: str | None = None
+    ) -> list[Path]:
+        """Fetches packages and what they depend on that is not installed; the .deb files.
+
+        `packages` are as for apt-get install; `suite` is one to prefer, as its -t takes.
+        Nothing is installed.  FetchError quotes apt.
+        """
+        target = ["-t", suite] if suite else []
+        command = [*target, "--no-install-recommends", "--yes", "install", *packages]
+        with self._ready(update):
+            files = self._closure(command, packages)
+            what = packages[0] if packages else "packages"
+            self._fetch(["--download-only", *command], what, 0, update)
+        missing = [file.name for file in files if not file.is_file()]
+        if missing:
+            raise FetchError(
+                f"apt did not fetch {missing[0]}.",
+                "Try again; a mirror that is a folder is copy:FOLDER here, not file:.",
+            )
+        return files
+
+    def _closure(self, command: list[str], packages: Sequence[str]) -> list[Path]:
+        result = self._apt("apt-get", "--simulate", *command, check=False)
+        if result.returncode:
+            raise _fetch_error(" ".join(packages), result, self.problems)
+        # Inst NAME [OLD VERSION] (VERSION SUITE... [ARCH])
+        row = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) .*\[(\w+)\]\)", re.MULTILINE)
+        archives = self.folder / "archives"
+        return [archives / deb_name(*found) for found in row.findall(result.stdout)]
+
+    def refresh(self, update: Update) -> bool:
+        """Fetches the lists again unless that was minutes ago; whether it did."""
+        with self.locked(update):
+            if self._age() < _LISTS_NEW_SECONDS:
+                return False
+            self._update_lists(update)
+            return True
+
+    def _show(self, names: list[str]) -> list[Candidate]:
+        from debian.deb822 import Packages
+
+        suites = {}
+        # " NAME | VERSION | URI SUITE/COMPONENT ARCH Packages"
+        for line in self._apt("apt-cache", "madison", *names).stdout.splitlines():
+            name, version, where = (part.strip() for part in line.split("|"))
+            suites[name, version] = where.split()[1].rpartition("/")[0]
+        text = self._apt("apt-cache", "show", *names).stdout
+        stanzas = Packages.iter_paragraphs(text.splitlines(keepends=True), use_apt_pkg=False)
+        found = [
+            Candidate(
+                package=stanza["Package"],
+                version=stanza["Version"],
+                filename=stanza["Filename"],
+                sha256=stanza["SHA256"],
+                size=int(stanza["Size"]),
+                suite=suites.get((stanza["Package"], stanza["Version"]), self.release.name),
+                arch=stanza["Architecture"],
+            )
+            for stanza in stanzas
+        ]
+        return list(dict.fromkeys(found))
+
+    @contextmanager
+    def locked(self, update: Update) -> Iterator[None]:
+        """Keeps every other kentry out of this root while the block runs; may be nested."""
+        with held(self._lock, update, f"another kentry that uses {self.folder}"):
+            yield
+
+    @contextmanager
+    def _ready(self, update: Update) -> Iterator[None]:
+        """Locked, configured, with lists not older than a day."""
+        with self.locked(update):
+            same = self._stamp().get("named") == _named_by_user()
+            if not same or self._age() > _LISTS_LAST_SECONDS:
+                self._update_lists(update)
+            yield
+
+    def _sources(self, mirror: Mirror) -> str:
+        """The sources in deb822 form: sources.list(5)."""
+        keyrings = " ".join(str(path) for path in mirror.keyrings)
+        places = [(mirror.base, self.release.suites)]
+        if mirror.security:
+            places.append((mirror.security, (self.release.security,)))
+        return "\n".join(
+            f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {keyrings}\n"
+            for uri, suites in places
+            for suite in suites
+        )
+
+    def _configure(self) -> None:
+        for name in ("empty", "sources", "lists/partial", "archives/partial", "cache", "state"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        (self.folder / "status").touch()
+        write_atomically(self.folder / "sources/kentry.sources", self._sources(find_mirror()))
+        inherited = run([need("apt-config", "apt"), "dump", *_INHERITED], check=False).stdout
+        write_atomically(self.folder / "apt.conf", self._settings() + inherited)
+
+    def _settings(self) -> str:
+        folder = self.folder
+        values = {
+            "APT::Architecture": self.arch,
+            # The same user as ourselves: _apt may not look into a cache below a home folder.
+            "APT::Sandbox::User": "root",
+            "Dir::State": f"{folder}/state",
+            "Dir::State::lists": f"{folder}/lists",
+            "Dir::State::status": str(self._status or folder / "status"),
+            "Dir::Cache": f"{folder}/cache",
+            "Dir::Cache::archives": f"{folder}/archives",
+            "Dir::Etc::main": f"{folder}/empty/apt.conf",
+            "Dir::Etc::parts": f"{folder}/empty",
+            "Dir::Etc::sourcelist": f"{folder}/empty/sources.list",
+            "Dir::Etc::sourceparts": f"{folder}/sources",
+            "Dir::Etc::preferences": f"{folder}/empty/preferences",
+            "Dir::Etc::preferencesparts": f"{folder}/empty",
+            "Dir::Etc::trusted": f"{folder}/empty/trusted.gpg",
+            "Dir::Etc::trustedparts": f"{folder}/empty",
+            "Dir::Log": f"{folder}/state",
+            # Half of the space for a tenth of a second.
+            "Dir::Cache::srcpkgcache": "",
+            "Acquire::GzipIndexes": "true",
+            "Acquire::Languages": "none",
+            # dpkg's lock is not ours to take; a lock of our own guards the folder.
+            "Debug::NoLocking": "true",
+            "Acquire::AllowInsecureRepositories": "false",
+            "Acquire::AllowDowngradeToInsecureRepositories": "false",
+            "APT::Get::AllowUnauthenticated": "false",
+        }
+        lines = [f'{name} "{value}";\n' for name, value in values.items()]
+        return "".join([*lines, f'APT::Architectures {{ "{self.arch}"; }};\n'])
+
+    def _update_lists(self, update: Update) -> None:
+        """Runs apt-get update; what failed is kept in `problems`, not raised.
+
+        A suite that could not be had does not matter when the package is in another.
+        """
+        update(None, f"fetching the package lists of {self.release.name} for {self.arch}")
+        self._configure()
+        result = self._apt("apt-get", "update", check=False)
+        stamp = {
+            "named": _named_by_user(),
+            "problems": _problem_lines(result),
+            "time": time.time(),
+        }
+        if result.returncode and not any(self.folder.glob("lists/*_InRelease")):
+            # Nothing at all came: the next run tries again.
+            stamp["time"] = 0.0
+        write_atomically(self._stamp_file, json.dumps(stamp) + "\n")
+
+    @property
+    def _stamp_file(self) -> Path:
+        return self.folder / "refreshed.json"
+
+    def _stamp(self) -> dict[str, Any]:
+        try:
+            stamp = json.loads(self._stamp_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return stamp if isinstance(stamp, dict) else {}
+
+    def _age(self) -> float:
+        """Seconds since the lists were fetched; very many if they never were."""
+        when = self._stamp().get("time")
+        return abs(time.time() - when) if isinstance(when, float) else float("inf")
+
+    def _apt(
+        self, program: str, *words: str, check: bool = True, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        env = {"APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C"}
+        return run([need(program, "apt"), "-q", *words], env=env, check=check, cwd=cwd)
+
+    def _fetch(self, words: list[str], what: str, size: int, update: Update) -> None:
+        """apt-get WORDS in the archives' folder, with progress where `size` is known."""
+        archives = self.folder / "archives"
+        update(0.0 if size else None, f"fetching {what}")
+        with _watched(archives, size, what, update):
+            result = self._apt("apt-get", *words, check=False, cwd=archives)
+        if result.returncode:
+            raise _fetch_error(what, result, self.problems)
+
+
+def host_root(arch: str, release: Release) -> AptRoot:
+    """A root in which what is installed on this machine counts as installed."""
+    if not _HOST_STATUS.is_file():
+        raise UserError(
+            f"This machine is not a Debian one: {_HOST_STATUS} is not there.",
+            "Install what is wanted with this machine's own package manager.",
+        )
+    return AptRoot(arch, release, _HOST_STATUS)
+
+
+def deb_name(package: str, version: str, arch: str) -> str:
+    """The file name that apt gives to a package."""
+    return f"{package}_{version.replace(':', '%3a')}_{arch}.deb"
+
+
+@contextmanager
+def file_tree(deb: Path, remedy: str) -> Iterator[tarfile.TarFile]:
+    """The package's file tree as a stream; UserError, with `remedy`, where it is damaged."""
+    argv = [need("dpkg-deb", "dpkg"), "--fsys-tarfile", str(deb)]
+    log.info("$ %s | tar -x", command_line(argv))
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stderr
+    try:
+        with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
+            yield tar
+    except (tarfile.TarError, EOFError) as err:
+        process.kill()
+        words = process.stderr.read().decode("utf-8", "replace").strip()
+        raise UserError(
+            f"{deb} is cut short or damaged: it cannot be unpacked.", remedy, words or str(err)
+        ) from err
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.stderr.close()
+        process.wait()
+
+
+def first_problem(problems: Sequence[str]) -> str:
+    """The line of apt's that says most, without its "E: "; "" where there is none.
+
+    For people only: which it is decides nothing.
+    """
+    # A suite that a mirror does not have, and the sum of it all, say less than the rest.
+    general = re.compile(r"[EW]: Some index files failed|.* does not have a Release|.* Release: ")
+    telling = [line for line in problems if not general.match(line)] or list(problems)
+    # apt says why as a warning, and only then that it failed: GPG error, E: ... not signed.
+    return telling[0][3:] if telling else ""
+
+
+def _problem_lines(result: subprocess.CompletedProcess[str]) -> list[str]:
+    """What apt complains of, a line each, as "E: " or "W: " and its words.
+
+    A list with a wrong hash is on stdout only if anything else failed too.
+    """
+    lines = [line for line in result.stderr.splitlines() if line.startswith(("E: ", "W: "))]
+    # "Err:6 WHAT", and below it, indented, why.
+    for what, why in re.findall(r"^Err:\d+ (.*)\n +(.*)", result.stdout, re.MULTILINE):
+        if not any(why in line for line in lines):
+            lines.append(f"E: {what}: {why}")
+    return lines
+
+
+def _fetch_error(
+    what: str, result: subprocess.CompletedProcess[str], problems: list[str]
+) -> FetchError:
+    lines = _problem_lines(result) + problems
+    reason = first_problem(lines) or result.stderr.strip() or "apt gave no reason"
+    return FetchError(
+        f"{what} could not be fetched: {reason}",
+        f"Try again, or name another mirror in {MIRROR_VARIABLE}.",
+        "\n".join(lines[1:]),
+    )
+
+
+def _named_by_user() -> list[str]:
+    """What the lists depend on besides the user's apt set-up."""
+    return [os.environ.get(name, "") for name in (MIRROR_VARIABLE, KEYRING_VARIABLE)]
+
+
+@contextmanager
+def _watched(folder: Path, size: int, what: str, update: Update) -> Iterator[None]:
+    """Reports how much of `size` bytes has come into `folder` while the block runs."""
+    done = threading.Event()
+    thread = threading.Thread(target=_watch, args=(folder, size, what, update, done.wait))
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _watch(
+    folder: Path, size: int, what: str, update: Update, wait: Callable[[float], bool]
+) -> None:
+    began = time.time()
+    while not wait(_POLL_SECONDS):
+        come = 0
+        for path in (*folder.glob("*.deb"), *folder.glob("partial/*")):
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            come += status.st_size if status.st_mtime >= began - 1 else 0
+        text = f"fetching {what}: {come / 1e6:.0f} MB"
+        update(min(come / size, 1.0) if size else None, text)

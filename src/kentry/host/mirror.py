@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Debian's releases, and the mirror that this machine's apt has them from.
+
+Environment: KENTRY_MIRROR names the mirror, and after a space the security mirror, instead
+of those that this machine's apt uses; KENTRY_KEYRING the keyring that signs them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kentry.errors import MissingToolError, UserError
+from kentry.host.process import need, run
+
+MIRROR_VARIABLE = "KENTRY_MIRROR"
+KEYRING_VARIABLE = "KENTRY_KEYRING"
+
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+@dataclass(frozen=True)
+class Release:
+    """A Debian release by its code name; `without` are architectures that it does not have.
+
+    Architectures are Debian's names, of those that kentry knows.
+    """
+
+    name: str
+    without: tuple[str, ...] = ()
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        """Its suites on the ordinary mirror."""
+        return (self.name, f"{self.name}-updates", f"{self.name}-backports")
+
+    @property
+    def security(self) -> str:
+        """Its suite on the security mirror."""
+        return f"{self.name}-security"
+
+
+# Oldest first: the first that has a kernel is where it is taken from.
+RELEASES = (Release("bookworm", ("riscv64",)), Release("trixie"))
+
+# Those whose packages may make a guest's root file system, oldest first.  The first and the last
+# are no place for kernels: one has none that is wanted, the other another one every few days.
+USERLAND_RELEASES = (Release("bullseye", ("riscv64",)), *RELEASES, Release("forky"))
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Where packages come from and whose signature they carry."""
+
+    base: str
+    security: str | None
+    keyrings: tuple[Path, ...]
+
+
+def find_mirror() -> Mirror:
+    """The mirror that KENTRY_MIRROR names, or the Debian one that this machine's apt uses.
+
+    UserError where there is neither, MissingToolError where there is no keyring.
+    """
+    named = os.environ.get(MIRROR_VARIABLE, "").split()
+    if named:
+        return Mirror(named[0], named[1] if len(named) > 1 else None, _keyrings(()))
+    sources = list(_debian_sources())
+    security = [source for source in sources if source.is_security]
+    base = [source for source in sources if not source.is_security]
+    if not base:
+        raise UserError(
+            "This machine's apt uses no Debian mirror.",
+            f"Name one in {MIRROR_VARIABLE}, as after 'deb' in a sources.list of Debian.",
+        )
+    signed_by = [path for source in sources for path in source.signed_by]
+    return Mirror(base[0].uri, security[0].uri if security else None, _keyrings(signed_by))
+
+
+def _keyrings(signed_by: Iterable[Path]) -> tuple[Path, ...]:
+    named = os.environ.get(KEYRING_VARIABLE)
+    if named:
+        path = Path(named).expanduser()
+        if not path.is_file():
+            raise UserError(
+                f"{path}, which {KEYRING_VARIABLE} names, is not there.", "Name a keyring file."
+            )
+        return (path.absolute(),)
+    found = tuple(path for path in dict.fromkeys([_KEYRING, *signed_by]) if path.is_file())
+    if not found:
+        raise MissingToolError(
+            f"{_KEYRING}, which verifies Debian's packages, is not there.",
+            f"Run: apt-get install debian-archive-keyring, or name one in {KEYRING_VARIABLE}.",
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Source:
+    uri: str
+    is_security: bool
+    signed_by: tuple[Path, ...]
+
+
+def _debian_sources() -> Iterator[_Source]:
+    """What the user's apt has from Debian, in its own order."""
+    fields = ("REPO_URI", "ORIGIN", "LABEL", "RELEASE", "SOURCESENTRY")
+    layout = "|".join(f"$({field})" for field in fields)
+    argv = [need("apt-get", "apt"), "indextargets", "--format", layout, "Created-By: Packages"]
+    ours = {suite for release in USERLAND_RELEASES for suite in (*release.suites, release.security)}
+    for line in run(argv, check=False).stdout.splitlines():
+        uri, origin, label, suite, entry = line.split("|")
+        # apt leaves $(ORIGIN) as it is until it has fetched the Release file once.
+        if origin != "Debian" and not (origin.startswith("$(") and suite in ours):
+            continue
+        is_security = label == "Debian-Security" or "-security" in suite
+        yield _Source(uri, is_security, _signed_by(Path(entry.rpartition(":")[0]), uri))
+
+
+def _signed_by(entry: Path, uri: str) -> tuple[Path, ...]:
+    """The keyring files that a file of sources names for `uri`: sources.list(5)."""
+    from debian.deb822 import Deb822
+
+    try:
+        text = entry.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ()
+    values: list[str] = []
+    if entry.suffix == ".sources":
+        for stanza in Deb822.iter_paragraphs(text.splitlines(keepends=True)):
+            if any(uri.rstrip("/") == word.rstrip("/") for word in stanza.get("URIs", "").split()):
+                values.append(stanza.get("Signed-By", ""))
+    else:
+        lines = [line for line in text.splitlines() if uri.rstrip("/") in line]
+        values += [
+            found[1] for line in lines if (found := re.search(r"signed-by=(\S+?)[\]\s]", line))
+        ]
+    words = [word for value in values for word in re.split(r"[\s,]+", value)]
+    return tuple(Path(word) for word in words if word.startswith("/"))

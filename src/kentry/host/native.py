@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where the compiled parts are: the plugin, and a probe an architecture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kentry.arch import Arch
+from kentry.errors import MissingToolError
+
+_FOLDER = Path(__file__).parents[1] / "native"
+
+
+def probe_file(arch: Arch) -> Path:
+    """The probe's executable; MissingToolError where it was not built."""
+    return _built(f"probe-{arch.name}", f"the probe for {arch.name}", arch.compiler_package)
+
+
+def plugin_file() -> Path:
+    """The QEMU plugin; MissingToolError where it was not built."""
+    return _built("kentry.so", "the QEMU plugin", "gcc")
+
+
+def tasks_plugin_file() -> Path:
+    """The QEMU plugin that records tasks; MissingToolError where it was not built."""
+    return _built("tasks.so", "the QEMU plugin for tasks", "gcc")
+
+
+def _built(name: str, what: str, package: str) -> Path:
+    file = _FOLDER / name
+    if not file.exists():
+        raise MissingToolError(
+            f"{what[0].upper()}{what[1:]} is not built.",
+            f"Run: apt-get install {package} make, then install kentry again (make setup).",
+        )
+    return file

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The catalogue of cases, read from the probe that will run them.
+
+A case is one file in guest/cases/; its CASE() leaves a line "name|entries|summary|group|uses" in
+the probe's .kentry.catalogue section, so the catalogue and the program cannot disagree.
+
+A case may be run in a vector state, which its name then has: vector/state.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kentry.arch import Arch
+from kentry.arch.vector import Unit
+from kentry.errors import UserError
+from kentry.host.native import probe_file
+from kentry.model import case_name as state
+from kentry.model.case_name import State
+
+_SECTION = ".kentry.catalogue"
+
+# What `--matrix` takes besides the units' own names.
+VECTOR = "vector"
+# The use 1/K of a matrix.
+_MATRIX_USES = (*state.USES, "1/10")
+# Cases of a matrix that are in the default group, too.
+_MATRIX_CASES = ("getppid", "getpid", "pipe", "sched_yield")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel entry, repeated: `name` is the syscall, with @entry where it is not native.
+
+    Cases of a `group` run only where they are named.  `uses` are the vector states that make
+    sense for it: every one, and none, where it is empty.
+    """
+
+    name: str
+    summary: str
+    group: str = ""
+    uses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Cases that someone else's benchmark measures."""
+
+    cases: tuple[str, ...]
+    unit: str = ""
+
+
+PRESETS = {
+    # tools/testing/selftests/arm64/fp/fp-pidbench.S, its last loop since Linux 7.0.
+    "fp-pidbench": Preset(
+        tuple(f"getpid+vec={use}" for use in state.USES),
+        "SVE",
+    ),
+    # The loop posted to linux-riscv on 2026-05-21 in answer to "optimize Vector context
+    # restore on syscall".
+    "v-getppid": Preset(("getppid+vec=none", "getppid+vec=once")),
+}
+
+
+def catalogue(arch: Arch) -> tuple[Case, ...]:
+    """Every case of an architecture's probe, each entry instruction its own."""
+    return _catalogue(probe_file(arch), arch.entries[1:])
+
+
+@cache
+def _catalogue(probe: Path, entries: Sequence[str]) -> tuple[Case, ...]:
+    from elftools.elf.elffile import ELFFile
+
+    with probe.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(_SECTION)
+        assert section is not None, "the probe has no catalogue"
+        lines = section.data().decode().strip("\0").split("\0")
+    rows = [line.split("|") for line in lines if line]
+    native = [
+        Case(name, summary, group, tuple(uses.split())) for name, _, summary, group, uses in rows
+    ]
+    others = [
+        Case(f"{name}@{entry}", f"{summary}, entered by {entry}")
+        for entry in entries
+        for name, also, summary, *_ in rows
+        if entry in also.split(",")
+    ]
+    return (*native, *others)
+
+
+def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list[str]:
+    """The cases of an architecture's catalogue that `wanted` stands for, in its order.
+
+    Names, patterns with * and ?, each also with a vector state, whose use may be a pattern;
+    nothing wanted means every case of the default group.  "getppid@svc" is "getppid" where svc
+    is the native instruction.  `length` is the vector length where a name has none.
+    UserError for a word that stands for nothing, or a state that makes no sense.
+    """
+    words = list(wanted)
+    cases = catalogue(arch)
+    plain = [case.name for case in cases if not case.uses]
+    if not words:
+        return [case.name for case in cases if not case.group]
+    stateful = [word for word in words if state.split(word)]
+    others = [word for word in words if not state.split(word)]
+    for case in cases:
+        if case.uses and case.name in others:
+            raise UserError(
+                f"{case.name} measures a use of the vector unit, so it needs a vector state.",
+                f"Write {case.name}+{arch.vector.units[0].name}={case.uses[0]}.",
+            )
+    chosen = match(plain, arch, others) if others else []
+    return [*chosen, *dict.fromkeys(n for word in stateful for n in _states(arch, word, length))]
+
+
+def matrix(arch: Arch, name: str) -> list[str]:
+    """The words for choose() of a whole matrix; `name` is a unit, or "vector" for the first one.
+
+    UserError for another name.
+    """
+    unit = arch.vector.units[0].name if name == VECTOR else _unit(arch, name, name).name
+    cases = [case for case in catalogue(arch) if case.group == VECTOR or case.name in _MATRIX_CASES]
+    return [f"{case.name}+{unit}={use}" for case in cases for use in case.uses or _MATRIX_USES]
+
+
+def preset(arch: Arch, name: str) -> list[str]:
+    """The words for choose() of a preset; UserError where it is another architecture's."""
+    unit = arch.vector.units[0]
+    if PRESETS[name].unit not in ("", unit.what):
+        raise UserError(
+            f"{name} measures {PRESETS[name].unit}; {arch.name} has {unit.what}.",
+            "Take --preset v-getppid, or name the cases: --case 'getpid+vec=*'.",
+        )
+    return list(PRESETS[name].cases)
+
+
+def _states(arch: Arch, word: str, length: int | None) -> list[str]:
+    """The names that a word with a state stands for."""
+    parts = state.split(word)
+    assert parts
+    base, unit_name, use, written = parts
+    unit = _unit(arch, unit_name, word)
+    bits = _length(arch, unit, written, length)
+    cases = {case.name: case for case in catalogue(arch)}
+    bases = match(list(cases), arch, [base])
+    uses = [use] if state.is_use(use) else fnmatch.filter(state.USES, use)
+    if not uses:
+        raise UserError(
+            f"'{use}' in '{word}' is no use of a vector unit.",
+            f"Uses: {', '.join(state.USES)}, or 1/K: once every K calls (2 to {state.MOST_CALLS}).",
+        )
+    pattern = len(bases) > 1 or len(uses) > 1
+    names = [
+        f"{name}{State(unit.name, one, bits)}"
+        for name in bases
+        for one in uses
+        if _makes_sense(cases[name], unit, one, quiet=pattern)
+    ]
+    if not names:
+        raise UserError(f"No case has a state that '{word}' stands for.", "kentry record --help")
+    return names
+
+
+def _unit(arch: Arch, name: str, word: str) -> Unit:
+    unit = arch.vector.unit(name)
+    if unit:
+        return unit
+    known = ", ".join(f"{one.name}= ({one.what})" for one in arch.vector.units)
+    reason = arch.vector.unmodelled.get(name)
+    if reason:
+        raise UserError(f"'{word}' cannot be measured: {reason}.", f"Units here: {known}.")
+    raise UserError(f"{arch.name} has no vector unit '{name}'.", f"Units: {known}.")
+
+
+def _length(arch: Arch, unit: Unit, written: str | None, length: int | None) -> int | None:
+    """The vector length in bits; None for the cpu model's own."""
+    if written is not None and not written.isdecimal():
+        raise UserError(f"'{written}' is no vector length in bits.", "Write it like vl=256.")
+    bits = int(written) if written else length
+    if bits is None or bits == unit.lengths[0]:
+        return None
+    if bits not in unit.lengths:
+        reason = arch.vector.unmodelled.get(f"{unit.name} {bits}")
+        raise UserError(
+            f"{arch.name}'s cpu model has no {unit.what} of {bits} bits"
+            f"{f': {reason}' if reason else ''}.",
+            f"Lengths: {', '.join(map(str, unit.lengths))}.",
+        )
+    return bits
+
+
+def _makes_sense(case: Case, unit: Unit, use: str, *, quiet: bool) -> bool:
+    """Whether the case can run in the state; where it was named alone, UserError if not."""
+    if "@" in case.name:
+        reason = "it enters the kernel in another way, or not at all"
+        remedy = f"Take {case.name.partition('@')[0]}."
+    elif case.uses and use not in case.uses:
+        reason = f"it makes sense with {', '.join(case.uses)} only"
+        remedy = f"Take {case.name}+{unit.name}={case.uses[0]}."
+    else:
+        return True
+    if quiet:
+        return False
+    raise UserError(f"{case.name} has no vector state '{use}': {reason}.", remedy)
+
+
+def match(known: Sequence[str], arch: Arch, wanted: Iterable[str]) -> list[str]:
+    """Those of `known` that `wanted` (names, or patterns with * and ?) stands for, in order.
+
+    Nothing wanted means every one.  "getppid@svc" is "getppid" where svc is the native
+    instruction.  UserError for a word that stands for nothing.
+    """
+    chosen: set[str] = set()
+    for word in wanted:
+        name = word.removesuffix(f"@{arch.entries[0]}")
+        matches = [one for one in known if fnmatch.fnmatchcase(one, name)]
+        if not matches:
+            raise _unknown(word, arch, known)
+        chosen.update(matches)
+    return [name for name in known if not chosen or name in chosen]
+
+
+def _unknown(word: str, arch: Arch, names: Sequence[str]) -> UserError:
+    close = difflib.get_close_matches(word, names, n=1)
+    meant = f" Did you mean {close[0]}?" if close else ""
+    return UserError(f"Unknown case '{word}' on {arch.name}.{meant}", f"Cases: {', '.join(names)}.")

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Recordings of one kernel -> one: boots, of which each has a vector length; counts and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kentry.errors import UserError
+from kentry.model import caveats
+from kentry.model.caveats import Caveat
+from kentry.model.recording import TIMED, CaseResult, Instruction, KernelPath, Recording
+
+# A build ID is told apart by so many digits.
+_ABBREVIATED = 12
+
+
+def joined(recordings: Sequence[Recording]) -> Recording:
+    """Boots of one kernel that differ in the cpu model's vector length, as one recording."""
+    first, *others = recordings
+    if not others:
+        return first
+    code, cases = _all_cases(recordings)
+    cpus = dict.fromkeys(one.target["cpu"] for one in recordings if "cpu" in one.target)
+    cpu = {"cpu": " / ".join(cpus)} if cpus else {}
+    return replace(
+        first,
+        target={**first.target, **cpu},
+        code=code,
+        cases=cases,
+        caveats=_once([caveat for one in recordings for caveat in one.caveats]),
+        markers=_markers(recordings),
+    )
+
+
+def with_times(counted: Recording, timed: Recording) -> Recording:
+    """The counts of one recording and the times of another, of one kernel, in one recording.
+
+    UserError where they are not of one kernel, or have the same metric of a case.
+    """
+    _check_axes(counted, timed)
+    doubts = _check_kernels(counted, timed)
+    code, cases = _all_cases((counted, timed))
+    merged: dict[str, CaseResult] = {}
+    for case in cases:
+        known = merged.get(case.name)
+        merged[case.name] = _both(known, case) if known else case
+    return replace(
+        counted,
+        kernel=_completed(counted.kernel, timed.kernel),
+        target=counted.target
+        | {f"{TIMED}{name}": value for name, value in timed.timed_target.items()},
+        options=_beside(counted.options, timed.options),
+        code=code,
+        cases=list(merged.values()),
+        caveats=_once([*counted.caveats, *timed.caveats, *doubts]),
+        markers=_markers((counted, timed)),
+    )
+
+
+def _all_cases(recordings: Sequence[Recording]) -> tuple[list[Instruction], list[CaseResult]]:
+    """The code of all recordings, and their cases with paths into it."""
+    first, *others = recordings
+    code = list(first.code)
+    places = {insn: index for index, insn in enumerate(code)}
+    cases = list(first.cases)
+    for other in others:
+        indexes = []
+        for insn in other.code:
+            if insn not in places:
+                places[insn] = len(code)
+                code.append(insn)
+            indexes.append(places[insn])
+        cases += [_reindexed(case, indexes) for case in other.cases]
+    return code, cases
+
+
+def _markers(recordings: Sequence[Recording]) -> dict[str, str] | None:
+    return next((one.markers for one in recordings if one.markers is not None), None)
+
+
+def _once(known: list[Caveat]) -> list[Caveat]:
+    return [caveat for i, caveat in enumerate(known) if caveat not in known[:i]]
+
+
+def _check_axes(counted: Recording, timed: Recording) -> None:
+    """One has counts, the other times."""
+    if not any(case.metrics for case in counted.cases):
+        raise UserError("The first recording has no counts.", "kentry record SPEC -o FILE counts.")
+    if not any(case.noisy for case in timed.cases):
+        raise UserError("The second recording has no times.", "kentry stat -o FILE measures them.")
+    for case in timed.cases:
+        other = counted.case(case.name)
+        both = other and ({*case.metrics, *case.noisy} & {*other.metrics, *other.noisy})
+        if both:
+            raise UserError(
+                f"Both recordings have {min(both)} of {case.name}.",
+                "Join one with counts and one with times; kentry diff compares two.",
+            )
+
+
+def _check_kernels(counted: Recording, timed: Recording) -> list[Caveat]:
+    """Whether both are of one kernel: caveats where that is not known, UserError where not."""
+    a, b = counted.kernel, timed.kernel
+    if a["arch"] != b["arch"]:
+        raise UserError(
+            f"The recordings are of two architectures, {a['arch']} and {b['arch']}.",
+            "Join two of one kernel.",
+        )
+    if a["build_id"] and b["build_id"]:
+        if a["build_id"] != b["build_id"]:
+            raise UserError(
+                "The recordings are of two kernels: their build IDs are"
+                f" {a['build_id'][:_ABBREVIATED]} and {b['build_id'][:_ABBREVIATED]}.",
+                "Measure both on one image; kentry diff compares two.",
+            )
+        return []
+    if a["image_sha256"] and a["image_sha256"] == b["image_sha256"]:
+        return []
+    unknown = [what for what, one in (("counts", a), ("times", b)) if not one["build_id"]]
+    doubts = [caveats.kernel_unknown(unknown)]
+    if a["release"] and b["release"] and a["release"] != b["release"]:
+        doubts.append(caveats.differs("release (counts / times)", a["release"], b["release"]))
+    return doubts
+
+
+def _both(counted: CaseResult, timed: CaseResult) -> CaseResult:
+    """One case: the paths are of the side that has some."""
+    executed = counted if counted.paths or not timed.paths else timed
+    return replace(
+        executed,
+        metrics={**counted.metrics, **timed.metrics},
+        interrupted=executed.interrupted,
+        caveats=tuple(_once([*counted.caveats, *timed.caveats])),
+        noisy={**counted.noisy, **timed.noisy},
+    )
+
+
+def _completed(kernel: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a kernel, by either; a config and its hash are one."""
+    found = {name: value or other[name] for name, value in kernel.items()}
+    if kernel["config"] is None and kernel["config_sha256"] and other["config"] is not None:
+        found["config_sha256"] = other["config_sha256"]
+    return found
+
+
+def _beside(counted: dict[str, Any], timed: dict[str, Any]) -> dict[str, Any]:
+    """Both; where they say different things, the timed side's under TIMED + its name."""
+    differing = {name for name, value in timed.items() if counted.get(name, value) != value}
+    return counted | {
+        f"{TIMED}{name}" if name in differing else name: value for name, value in timed.items()
+    }
+
+
+def _reindexed(case: CaseResult, indexes: Sequence[int]) -> CaseResult:
+    paths = tuple(replace(path, runs=_runs(path, indexes)) for path in case.paths)
+    return replace(case, paths=paths)
+
+
+def _runs(path: KernelPath, indexes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    runs: list[tuple[int, int]] = []
+    for first, count in path.runs:
+        for index in indexes[first : first + count]:
+            if runs and sum(runs[-1]) == index:
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((index, 1))
+    return tuple(runs)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The vector side of a run: was the unit there, and which events are in the paths?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kentry.arch import Arch, find_arch
+from kentry.arch.vector import Unit
+from kentry.errors import KernelError, UserError
+from kentry.kernels import config
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.text import kernel_text
+from kentry.model.case_name import state_of
+from kentry.model.recording import CaseResult, Instruction
+from kentry.runners.target import GuestRun, Options
+from kentry.vector.events import EventCounter, Markers, find_markers
+
+# Why the probe left a stateful case out: guest/state.c.
+_NO_UNIT = "no-unit"
+_OTHER_LENGTH = "vl="
+
+
+def boots(options: Options) -> list[Options]:
+    """The options of each boot: the vector length is the cpu model's, so there is one a length.
+
+    The console of a boot after the first is kept in FILE.vl-BITS.
+    """
+    lengths: dict[int | None, list[str]] = {}
+    for name in options.cases:
+        state = state_of(name)
+        lengths.setdefault(state.length if state else None, []).append(name)
+    return [
+        replace(
+            options,
+            cases=tuple(names),
+            vector_length=length,
+            console_file=_console(options, length) if number else options.console_file,
+        )
+        for number, (length, names) in enumerate(lengths.items())
+    ]
+
+
+def _console(options: Options, length: int | None) -> Path | None:
+    file = options.console_file
+    return file.with_name(f"{file.name}.vl-{length or 'own'}") if file else None
+
+
+def check_options(kernel: Kernel, cases: Sequence[str]) -> None:
+    """Before the boot: KernelError where the kernel's config says that a unit is built out."""
+    if kernel.config is None:
+        return
+    arch = find_arch(kernel.arch)
+    for unit in _units(arch, cases):
+        check_built_in(kernel, unit)
+
+
+def check_built_in(kernel: Kernel, unit: Unit) -> None:
+    """KernelError where the kernel's config, if it is known, says that the unit is built out."""
+    if kernel.config is None:
+        return
+    options = config.read(kernel.config.read_text(encoding="utf-8", errors="replace"))
+    if options.get(f"CONFIG_{unit.option}", "n") != "y":
+        raise _built_out(kernel, unit)
+
+
+def check_units(kernel: Kernel, run: GuestRun, options: Options) -> None:
+    """After it: KernelError or UserError where the guest had not the unit or its length."""
+    arch = find_arch(kernel.arch)
+    _check_own_lengths(run, arch, options)
+    for name in options.cases:
+        state, reason = state_of(name), run.probe.absent.get(name, "")
+        unit = arch.vector.unit(state.unit) if state else None
+        if state is None or unit is None or not reason:
+            continue
+        if reason == _NO_UNIT:
+            raise _missing(kernel, run, unit)
+        if reason.startswith(_OTHER_LENGTH):
+            wanted = state.length or unit.lengths[0]
+            raise _other_length(run, unit, wanted, reason.removeprefix(_OTHER_LENGTH))
+
+
+def _check_own_lengths(run: GuestRun, arch: Arch, options: Options) -> None:
+    """A case without vl= has the length that the cpu model is known to have, or no name for it."""
+    states = [state for state in map(state_of, options.cases) if state and not state.length]
+    for unit in _units(arch, options.cases):
+        has = run.probe.vector.get(unit.name)
+        if has and has != unit.lengths[0] and unit.name in {state.unit for state in states}:
+            raise _other_length(run, unit, unit.lengths[0], has)
+
+
+def _other_length(run: GuestRun, unit: Unit, wanted: int, has: int | str) -> UserError:
+    return UserError(
+        f"{unit.what} of {wanted} bits could not be had: the guest has {has}.",
+        f"The cpu model was {run.target.get('cpu', '?')}; take another vector length.",
+    )
+
+
+def _units(arch: Arch, cases: Sequence[str]) -> list[Unit]:
+    found = [arch.vector.unit(state.unit) for state in map(state_of, cases) if state]
+    return list(dict.fromkeys(unit for unit in found if unit))
+
+
+def _built_out(kernel: Kernel, unit: Unit) -> KernelError:
+    hint = f" {unit.hint}" if unit.hint else ""
+    return KernelError(
+        f"{kernel.spec} (Linux {kernel.release}) is built without {unit.what}:"
+        f" CONFIG_{unit.option} is off or unknown to it.",
+        f"Take another kernel, or build one with --set CONFIG_{unit.option}=y.{hint}",
+    )
+
+
+def _missing(kernel: Kernel, run: GuestRun, unit: Unit) -> KernelError:
+    """Which of the two lacks it, as far as that can be told."""
+    if kernel.config is None:
+        return KernelError(
+            f"No {unit.what} in the guest: the kernel's config is not known, so it or"
+            f" {run.target.get('emulator', 'the emulator')} may lack it.",
+            f"Give the config with config=FILE; CONFIG_{unit.option}=y turns it on.",
+        )
+    return KernelError(
+        f"No {unit.what} in the guest, though {kernel.spec} has CONFIG_{unit.option}=y:"
+        f" {run.target.get('emulator', 'the emulator')} has none with -cpu"
+        f" {run.target.get('cpu', '?')}.",
+        "Try --emulator newest.",
+    )
+
+
+def with_events(
+    cases: Sequence[CaseResult], code: Sequence[Instruction], kernel: Kernel
+) -> tuple[list[CaseResult], dict[str, str]]:
+    """The cases, those with a vector state with the events of their paths; and the markers used."""
+    arch = find_arch(kernel.arch)
+    markers = _markers(kernel, arch)
+    counter = EventCounter(markers, arch.vector, arch.calls, code)
+    counted = [_counted(case, counter) if state_of(case.name) else case for case in cases]
+    return counted, {marker.event: marker.label for marker in markers.found}
+
+
+def _markers(kernel: Kernel, arch: Arch) -> Markers:
+    return find_markers(arch.vector, kernel.symbols.names, kernel_text(kernel).text)
+
+
+def _counted(case: CaseResult, counter: EventCounter) -> CaseResult:
+    paths = tuple(
+        replace(
+            path,
+            events=counter.count(
+                index for first, count in path.runs for index in range(first, first + count)
+            ),
+        )
+        for path in case.paths
+    )
+    return replace(case, paths=paths)

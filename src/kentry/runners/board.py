@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A board of a lab as a place: labgrid switches it on and has a shell there.
+
+The probe's output goes into a file on the board and is fetched when the probe has ended: a
+serial console is too slow to print on while time is measured, and may lose what is printed.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kentry.arch import ARCHES, Arch, find_arch
+from kentry.errors import PlaceError, UserError
+from kentry.host.process import log
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.resolve import resolve
+from kentry.kernels.spec import KINDS
+from kentry.progress import Update
+from kentry.runners import shell_files, switching
+from kentry.runners.lab import Lab
+from kentry.runners.place import (
+    CommandResult,
+    OnLine,
+    Place,
+    PlaceOptions,
+    ProbeLines,
+    choose_probe,
+    closing,
+    stopped,
+)
+from kentry.runners.shell_files import LINE_CHARACTERS, MOMENT
+
+# Makes a folder of the name in {} below the first that lets programs run.
+_MAKE_FOLDER = (
+    'for b in "$TMPDIR" /tmp /run /dev/shm /var/tmp "$HOME"; do [ -d "$b" ] || continue;'
+    ' d="$b/{}"; mkdir -m 700 "$d" 2>/dev/null || continue;'
+    ' (echo "#!/bin/sh" >"$d/t" && chmod 700 "$d/t" && "$d/t") 2>/dev/null'
+    ' && rm "$d/t" && echo "in $d" && break; rm -rf "$d"; done'
+)
+
+# Seconds that labgrid waits longer than timeout(1) does.
+_GRACE = 30.0
+# What timeout(1) leaves with: coreutils, and a shell that saw SIGKILL or SIGTERM.
+_TIMED_OUT = (124, 137, 143)
+
+
+class BoardPlace:
+    """One board, booted, with a folder of ours on it."""
+
+    kind = "board"
+    kernel: Kernel | None = None
+
+    def __init__(self, name: str, lab: Lab, options: PlaceOptions) -> None:
+        self.name = name
+        self._lab = lab
+        self._options = options
+        self._folder = ""
+        self._printk = ""
+        self._tools: frozenset[str] = frozenset()
+        lab.bring_up()
+        self.arch = self._find_arch()
+        self._probe = choose_probe(name, self.arch, options)
+
+    # --- Place ----------------------------------------------------------------------------
+
+    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+        """Runs the probe; its lines come when it has ended.  See Place."""
+        self._prepare()
+        lines = ProbeLines(on_line)
+        status, late = self._run([f"{self._folder}/probe", *words], timeout)
+        # A line without its end may be cut short.
+        for line in self._fetch("out").splitlines(keepends=True):
+            if line.endswith("\n"):
+                lines(line.rstrip("\r\n"))
+        if late:
+            raise stopped("The probe", self.name, f"after {timeout:g} s")
+        lines.check(self.name, status, self._fetch("err"))
+
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        """Runs a command; see Place."""
+        if not argv:
+            raise PlaceError(f"There is no command to run on {self.name}.", "Name a program.")
+        self._make_folder()
+        status, late = self._run(argv, timeout)
+        if late:
+            raise stopped(f"'{argv[0]}'", self.name, f"after {timeout:g} s")
+        return CommandResult(status, self._fetch("out"), self._fetch("err"))
+
+    def boot(self, kernel: str, update: Update) -> None:
+        """Boots another kernel.
+
+        A state of that name of the place's strategy; of a QEMU, unless the user has a command
+        for it, an image of the environment, a file or a spec; else as switching.boot() does.
+        """
+        update(None, f"{self.name}: booting {kernel}")
+        if kernel in self._lab.states:
+            self._lab.reconnect()
+            self._lab.bring_up(kernel)
+        elif image := self._image(kernel, update):
+            self._lab.boot_image({"kernel": image})
+        else:
+            how, seconds = self._options.switch, self._options.boot_timeout
+            switching.boot(self, kernel, how, update, seconds, self._lab.reconnect, self)
+        self._silence()
+
+    # labgrid would wait for the end of a command that ends the machine until its time is over.
+
+    def leave(self, argv: Sequence[str]) -> None:
+        """Runs a command in a second, when nobody waits for an answer; see switching.Leaving."""
+        self._make_folder()
+        command = self._on_a_line(shlex.join(argv))
+        there = f"{self._folder}/left"
+        run = f"sleep 1; {command} >{there}.out 2>{there}.err; echo $? >{there}"
+        self._lab.run(f"rm -f {there}; ({run}) </dev/null >/dev/null 2>&1 &", MOMENT)
+
+    def left(self) -> CommandResult | None:
+        """What became of it, if it has ended; see switching.Leaving."""
+        lines, _ = self._lab.run(f"cat {self._folder}/left 2>/dev/null", MOMENT)
+        ended = lines[-1].strip() if lines else ""
+        result = None
+        if ended.isdecimal():
+            result = CommandResult(int(ended), self._fetch("left.out"), self._fetch("left.err"))
+        # A boot loader may be the next that listens on a console: labgrid looks before it writes.
+        self._lab.reconnect()
+        return result
+
+    def describe(self) -> dict[str, Any]:
+        """Nothing that preflight would not see."""
+        return {}
+
+    def close(self) -> None:
+        """Removes the folder, and lets labgrid have the board back."""
+        try:
+            if self._printk:
+                self._lab.run(f"echo {self._printk} >/proc/sys/kernel/printk", MOMENT)
+            if self._folder:
+                self._lab.run(f"rm -rf {self._folder}", MOMENT)
+        except PlaceError as err:
+            log.warning("kentry: %s stays on %s: %s", self._folder, self.name, err.sentence)
+
+    # --- what they are made of ------------------------------------------------------------
+
+    def _find_arch(self) -> Arch:
+        lines, _ = self._lab.run("uname -m", MOMENT)
+        machine = lines[-1].strip() if lines else ""
+        try:
+            return find_arch(machine)
+        except UserError as err:
+            raise PlaceError(
+                f"{self.name} is '{machine}', an architecture that kentry does not know.",
+                f"It knows {', '.join(ARCHES)}.",
+            ) from err
+
+    def _image(self, kernel: str, update: Update) -> Path | None:
+        """What a QEMU is started anew with; None where the board itself has the kernel."""
+        if self._options.switch != switching.KEXEC or self._lab.machine() is None:
+            return None
+        images = self._lab.images()
+        if kernel in images:
+            return images[kernel]
+        file = Path(kernel).expanduser()
+        if file.is_file():
+            return file.absolute()
+        is_spec = kernel.partition(":")[0].partition(",")[0] in KINDS
+        return resolve(kernel, self.arch, update).image if is_spec else None
+
+    def _prepare(self) -> None:
+        """The probe is there, also when the board was booted since."""
+        self._make_folder()
+        _, status = self._lab.run(f"test -x {self._folder}/probe", MOMENT)
+        if status == 0:
+            return
+        probe, there = self._probe.read_bytes(), f"{self._folder}/probe"
+        if self._lab.files() is None:
+            shell_files.put(self._lab, self._tools, probe, there)
+        else:
+            self._lab.transfer("put", str(self._probe), there)
+            if not shell_files.is_whole(self._lab, self._tools, probe, there):
+                raise PlaceError(
+                    f"The probe did not get to {self.name} whole.", "Is there space on it?"
+                )
+        self._lab.run(f"chmod 700 {there}", MOMENT)
+
+    def _make_folder(self) -> None:
+        if self._folder:
+            _, status = self._lab.run(f"test -d {self._folder}", MOMENT)
+            if status == 0:
+                return
+        self._tools = shell_files.find_tools(self._lab)
+        self._silence()
+        # Folder names have no characters that a shell reads; $TMPDIR's might.
+        lines, _ = self._lab.run(
+            _MAKE_FOLDER.replace("{}", f"kentry-{secrets.token_hex(6)}"), MOMENT
+        )
+        found = next((line[3:].strip() for line in lines if line.startswith("in /")), "")
+        if not found or shlex.quote(found) != found:
+            raise PlaceError(
+                f"No folder on {self.name} takes a program and lets it run.",
+                "Let one of /tmp, /run, /dev/shm, /var/tmp, the home folder be writable there and"
+                " not noexec.",
+            )
+        self._folder = found
+
+    def _silence(self) -> None:
+        """Keeps the kernel's messages off the console, where labgrid waits for its own words."""
+        if not self._lab.has_console_shell:
+            return
+        lines, status = self._lab.run("cat /proc/sys/kernel/printk", MOMENT)
+        words = lines[-1].split() if lines else []
+        if status or not words or words[0] == "1":
+            return  # not known, or silent since this boot was looked at
+        if all(word.isdecimal() for word in words):
+            self._printk = f'"{" ".join(words)}"'
+            self._lab.run("dmesg -n 1 2>/dev/null", MOMENT)
+
+    def _run(self, argv: Sequence[str], timeout: float) -> tuple[int, bool]:
+        """Runs `argv` with its output in files; its status, and whether it took too long."""
+        limit = f"timeout -s KILL {max(int(timeout), 1)} " if "timeout" in self._tools else ""
+        command = self._on_a_line(f"{limit}{shlex.join(argv)}")
+        files = f">{self._folder}/out 2>{self._folder}/err </dev/null"
+        begun = time.monotonic()
+        _, status = self._lab.run(f"{command} {files}", timeout + _GRACE)
+        late = status in _TIMED_OUT and time.monotonic() - begun >= int(timeout)
+        return status, bool(limit) and late
+
+    def _on_a_line(self, command: str) -> str:
+        """The command, or one that runs a script with it where a line takes no more."""
+        if not self._lab.has_console_shell or len(command) <= LINE_CHARACTERS:
+            return command
+        script = f"exec {command}\n".encode()
+        shell_files.put(self._lab, self._tools, script, f"{self._folder}/run")
+        return f"sh {self._folder}/run"
+
+    def _fetch(self, file: str) -> str:
+        """The text of a file in the folder."""
+        there = f"{self._folder}/{file}"
+        if self._lab.files() is None:
+            data = shell_files.get(self._lab, self._tools, there)
+        else:
+            with tempfile.TemporaryDirectory(prefix="kentry-") as folder:
+                here = Path(folder) / file
+                self._lab.transfer("get", there, str(here))
+                data = here.read_bytes()
+        return data.decode(errors="replace")
+
+
+@contextmanager
+def open_board(text: str, options: PlaceOptions) -> Iterator[Place]:
+    """The board that "board:PLACE" names, for a `with`."""
+    lab = Lab(text, text.partition(":")[2], options)
+    try:
+        with closing(BoardPlace(text, lab, options)) as place:
+            yield place
+    finally:
+        lab.close()

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A machine that ssh(1) reaches as a place.
+
+The probe is copied into a folder of its own there, which is removed at the end.  Everything goes
+through the system's ssh and the user's own settings, over one connection that is kept open.
+
+What runs there is one line for sh(1), whatever the account's own shell is.  It says when it
+begins and how it ended in lines with a random word in them, so it does not matter what the
+account's start-up files print.  When the connection goes, what runs there is ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import secrets
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kentry.arch import ARCHES, Arch, find_arch
+from kentry.errors import PlaceError, UserError
+from kentry.host.process import log, need
+from kentry.kernels.kernel import Kernel
+from kentry.progress import Update
+from kentry.runners import switching
+from kentry.runners.console import tail
+from kentry.runners.place import (
+    CommandResult,
+    OnLine,
+    Place,
+    PlaceOptions,
+    ProbeLines,
+    choose_probe,
+    closing,
+    stopped,
+    wrong_architecture,
+)
+from kentry.runners.ssh_errors import SSH_FAILED, explain_ssh
+from kentry.runners.streaming import Streamed, stream
+
+# Seconds for what takes a moment there once the connection stands.
+_MOMENT = 60.0
+# Seconds until a connection that carries nothing is given up: 3 times unanswered.
+_ALIVE_SECONDS = 15
+# sun_path is 108 bytes, of which ssh takes 18 for a name of its own.
+_SOCKET_PATH_LIMIT = 88
+
+# The scripts below are for sh(1) and reach it through whatever shell the account has, which not
+# all take newlines, backslashes and quotes in quotes.  $0 is the random word.
+
+# Ends "$@" and its children when standard input does, which is when the connection goes; the
+# children first, since once it has ended itself the one that waits for it ends the one that kills.
+_GUARDED = (
+    'exec 3<&0 </dev/null; echo "$0 begin"; "$@" 3<&- & p=$!;'
+    ' { read -r x; kill -STOP "$p"; c=$(cat "/proc/$p/task/$p/children"); kill -9 $c "$p"; }'
+    " <&3 3<&- >/dev/null 2>&1 & w=$!; exec 3<&-;"
+    ' wait "$p"; s=$?; kill -9 "$w" 2>/dev/null; echo "$0 end $s"'
+)
+
+# The same for the probe, $1, which the machine may have lost when it was booted.
+_PROBE = f'[ -x "$1" ] || {{ echo "$0 begin"; echo "$0 end gone"; exit 0; }}; {_GUARDED}'
+
+_FOLDERS = 'for b in "$TMPDIR" /tmp "$XDG_RUNTIME_DIR" "$HOME/.cache" /var/tmp /dev/shm; do'
+
+# Copies standard input to the folder $1 below the first that takes it and lets programs run.
+_COPY = (
+    'echo "$0 begin"; LC_ALL=C; export LC_ALL; umask 077; n=$1;'
+    f' {_FOLDERS} [ -d "$b" ] || continue; d="$b/$n"; echo "$0 at $d";'
+    ' m=$(mkdir "$d" 2>&1) || { echo "$0 not $b: $m"; continue; };'
+    # Without a first line of its own it runs in this same shell, if at all.
+    ' m=$(echo "exit 0" 2>&1 >"$d/probe" && chmod 700 "$d/probe" 2>&1 && "$d/probe" 2>&1)'
+    ' || { echo "$0 not $b: $m"; rm -rf "$d"; continue; };'
+    ' m=$(cat 2>&1 >"$d/probe") || { rm -rf "$d"; echo "$0 end no $b: $m"; exit 0; };'
+    ' echo "$0 size $(wc -c <"$d/probe")";'
+    ' echo "$0 sum $(sha256sum <"$d/probe" 2>/dev/null)"; echo "$0 end in $d"; exit 0; done;'
+    ' echo "$0 end nowhere"'
+)
+
+_REMOVE = f'echo "$0 begin"; n=$1; {_FOLDERS} [ -z "$b" ] || rm -rf "$b/$n"; done; echo "$0 end 0"'
+
+
+def destination_of(text: str) -> str:
+    """What ssh(1) is given for "ssh:HOST" or "ssh://USER@HOST:PORT"; UserError where it is none."""
+    destination = text if text.startswith("ssh://") else text.removeprefix("ssh:")
+    host = destination.removeprefix("ssh://").rpartition("@")[2]
+    wrong = not host or "-" in (destination[:1], host[:1])
+    if wrong or not destination.isprintable() or re.search(r"\s", destination):
+        raise UserError(
+            f"'{text}' names no machine for ssh.",
+            "Write it as ssh:HOST, ssh:USER@HOST or ssh://USER@HOST:PORT.",
+        )
+    return destination
+
+
+def _quoted(word: str) -> str:
+    """A word for sh and csh, which looks for ! in single quotes, too."""
+    return shlex.quote(word).replace("!", "'\\!'")
+
+
+@dataclass
+class Remote:
+    """What one script said between its first and its last word.
+
+    `began` is whether it ran at all, `end` what it ended with, None where it did not get there.
+    `cut` is output before that without a newline, `noise` what was printed before it began.
+    """
+
+    word: str
+    on_line: Callable[[str], None]
+    began: bool = False
+    end: str | None = None
+    cut: str = ""
+    noise: list[str] = field(default_factory=list)
+
+    def __call__(self, line: str) -> None:
+        """One line of ssh's standard output."""
+        before, found, rest = line.partition(self.word + " ")
+        if found:
+            self._take(rest)
+            self.cut = before if self.end is not None else ""
+        elif not self.began:
+            self.noise.append(line)
+        elif self.end is None:
+            self.on_line(line)
+
+    def _take(self, text: str) -> None:
+        if text == "begin":
+            self.began = True
+        elif text.startswith("end "):
+            self.end = text.removeprefix("end ")
+        elif self.began:
+            self.on_line(text)
+
+
+class Connection:
+    """One ssh connection to `destination`, shared by everything that runs there."""
+
+    def __init__(self, destination: str, folder: Path, options: PlaceOptions) -> None:
+        self.destination = destination
+        socket = folder / "ssh"
+        shared = (
+            ["ControlMaster=auto", f"ControlPath={socket}", f"ControlPersist={int(_MOMENT)}"]
+            if len(str(socket)) <= _SOCKET_PATH_LIMIT
+            else ["ControlMaster=no", "ControlPath=none"]
+        )
+        settings = [
+            "BatchMode=yes",
+            f"ConnectTimeout={options.connect_timeout}",
+            f"ServerAliveInterval={_ALIVE_SECONDS}",
+            "ServerAliveCountMax=3",
+            # Of the user's own settings, what is not for a program that reads the output, and
+            # what the other machine has no business with.
+            *("RemoteCommand=none", "PermitLocalCommand=no", "ClearAllForwardings=yes"),
+            *("ForwardAgent=no", "ForwardX11=no", "LogLevel=INFO"),
+        ]
+        self._argv = [need("ssh", "openssh-client"), "-T", *options.ssh_options]
+        self._argv += [word for setting in settings for word in ("-o", setting)]
+        # Apart, since -v shows commands that work when this connection has gone, too.
+        self._sharing = [word for setting in shared for word in ("-o", setting)]
+
+    def run(
+        self,
+        script: str,
+        words: Sequence[str],
+        timeout: float,
+        on_line: Callable[[str], None],
+        feed: bytes = b"",
+    ) -> tuple[Remote, Streamed]:
+        """Runs a script of this file with the words as its arguments, for `timeout` seconds.
+
+        PlaceError where it did not begin.
+        """
+        word = f"kentry-{secrets.token_hex(6)}"
+        said = Remote(word, on_line)
+        command = f"exec sh -c {' '.join(map(_quoted, [script, word, *words]))}"
+        argv, shown = (
+            [*self._argv, *more, "--", self.destination, command] for more in (self._sharing, [])
+        )
+        ran = stream(
+            argv,
+            timeout,
+            said,
+            env={"LC_ALL": "C"},  # which ssh hands on: messages are read there and here
+            feed=feed,
+            hold=not feed,
+            shown=shown,
+        )
+        said.on_line = lambda line: None
+        if ran.rest:
+            said(ran.rest)
+        if not said.began:
+            raise self._not_begun(said, ran)
+        return said, ran
+
+    def _not_begun(self, said: Remote, ran: Streamed) -> PlaceError:
+        if ran.stopped:
+            return stopped("ssh", self.destination, ran.stopped)
+        if ran.status == SSH_FAILED:
+            return explain_ssh(self.destination, ran.stderr)
+        return PlaceError(
+            f"The account's shell on {self.destination} ended with status {ran.status} before it"
+            " ran anything.",
+            f"See what this prints: ssh {shlex.quote(self.destination)} true  (start-up files must"
+            " not end the shell, and the account must be allowed to run commands).",
+            tail("\n".join([*said.noise, ran.stderr])),
+        )
+
+    def hang_up(self) -> None:
+        """Ends the connection; the next run makes another."""
+        argv = [*self._argv, *self._sharing, "-O", "exit", "--", self.destination]
+        stream(argv, _MOMENT, lambda line: None)
+
+
+class SshPlace:
+    """A machine that ssh reaches."""
+
+    kind = "ssh"
+    kernel: Kernel | None = None
+
+    def __init__(self, name: str, connection: Connection, options: PlaceOptions) -> None:
+        self.name = name
+        self._connection = connection
+        self._options = options
+        # Known before it is made, so that it can be removed whatever happens meanwhile.
+        self._folder_name = f"kentry-{secrets.token_hex(8)}"
+        self._folder = ""  # where the probe is
+        self._made = ""  # where it was put, or was going to be
+        self.arch = self._find_arch()
+        self._probe = choose_probe(name, self.arch, options)
+
+    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+        """Runs the probe, which is copied there the first time; see Place."""
+        for _ in range(2):
+            if not self._folder:
+                self._copy()
+            lines = ProbeLines(on_line)
+            argv = [f"{self._folder}/probe", *words]
+            said, ran = self._connection.run(_PROBE, argv, timeout, lines)
+            if said.end != "gone":
+                break
+            self._folder = ""  # the machine was booted, or tidied up
+        status = self._status("The probe", said, ran)
+        if "Exec format error" in ran.stderr or "cannot execute binary" in ran.stderr:
+            raise wrong_architecture(self.name, self._probe, self.arch.name)
+        lines.check(self.name, status, ran.stderr)
+
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        """Runs a command; see Place."""
+        if not argv:
+            raise PlaceError(f"There is no command to run on {self.name}.", "Name a program.")
+        lines: list[str] = []
+        said, ran = self._connection.run(_GUARDED, argv, timeout, lines.append)
+        status = self._status(f"'{argv[0]}'", said, ran)
+        stdout = "\n".join([*lines, said.cut])
+        return CommandResult(status, stdout, ran.stderr.replace(said.word, "sh"))
+
+    def boot(self, kernel: str, update: Update) -> None:
+        """Boots another kernel; see switching.boot()."""
+        how, timeout = self._options.switch, self._options.boot_timeout
+        switching.boot(self, kernel, how, update, timeout, self._connection.hang_up)
+
+    def describe(self) -> dict[str, Any]:
+        """Nothing that preflight would not see."""
+        return {}
+
+    def close(self) -> None:
+        """Removes the folder there; says so where that cannot be done."""
+        if self._made:
+            try:
+                self._remove()
+            except PlaceError as err:
+                command = shlex.join(["ssh", self._connection.destination, "rm", "-rf", self._made])
+                log.warning("kentry: %s stays on %s: %s", self._made, self.name, err.sentence)
+                log.warning("kentry: Remove it when it can be reached: %s", command)
+        self._connection.hang_up()
+
+    def _remove(self) -> None:
+        said, ran = self._connection.run(_REMOVE, [self._folder_name], _MOMENT, lambda line: None)
+        self._status("Removing the probe's folder", said, ran)
+        self._folder = self._made = ""
+
+    def _find_arch(self) -> Arch:
+        result = self.run_command(["uname", "-sm"], self._options.connect_timeout + _MOMENT)
+        system, _, machine = result.stdout.strip().partition(" ")
+        if system != "Linux":
+            raise PlaceError(
+                f"{self.name} runs {system or 'no system that says its name'}, not Linux.",
+                "kentry measures entries into the Linux kernel: name a machine that runs it.",
+                tail(result.stderr),
+            )
+        try:
+            return find_arch(machine)
+        except UserError as err:
+            raise PlaceError(
+                f"{self.name} is {machine}, an architecture that kentry does not know.",
+                f"It knows {', '.join(ARCHES)}.",
+            ) from err
+
+    def _copy(self) -> None:
+        """Puts the probe into a new folder there, and checks that it arrived whole."""
+        probe = self._probe.read_bytes()
+        lines: list[str] = []
+
+        def take(line: str) -> None:
+            lines.append(line)
+            if line.startswith("at /"):
+                self._made = line.removeprefix("at ")
+
+        said, ran = self._connection.run(_COPY, [self._folder_name], _MOMENT, take, probe)
+        end = said.end or ""
+        if not end.startswith("in /"):
+            raise self._not_copied(said, lines, ran)
+        self._folder = end.removeprefix("in ")
+        facts = dict(line.partition(" ")[::2] for line in lines)
+        wanted = hashlib.sha256(probe).hexdigest()
+        # A machine without sha256sum says nothing there.
+        sums = facts.get("sum", "").split()[:1]
+        if facts.get("size", "").strip() != str(len(probe)) or sums not in ([], [wanted]):
+            raise PlaceError(
+                f"The probe did not get to {self.name} whole.",
+                f"See that there is space in {self._folder.rpartition('/')[0]}, and run again.",
+                tail(ran.stderr),
+            )
+
+    def _not_copied(self, said: Remote, lines: list[str], ran: Streamed) -> PlaceError:
+        end = said.end or ""
+        tried = [line.removeprefix("not ") for line in lines if line.startswith("not ")]
+        if end.startswith("no "):
+            return PlaceError(
+                f"The probe cannot be written on {self.name}: {end.removeprefix('no ')}.",
+                "Make some space there: it takes 64 KiB.",
+                tail("\n".join(tried)),
+            )
+        if end == "nowhere":
+            return PlaceError(
+                f"No folder on {self.name} takes a program and lets it run.",
+                "Let one of /tmp, ~/.cache, /var/tmp, /dev/shm be writable there and not noexec,"
+                " or set TMPDIR there.",
+                tail("\n".join([*tried, ran.stderr])),
+            )
+        return self._lost("Copying the probe", ran)
+
+    def _status(self, what: str, said: Remote, ran: Streamed) -> int:
+        """The status of what ran there to its end; PlaceError where it did not get there."""
+        if said.end is not None and said.end.isdecimal():
+            return int(said.end)
+        if said.end == "gone":
+            raise PlaceError(
+                f"The probe vanishes from {self._folder or 'its folder'} on {self.name}.",
+                "Find out what removes files there, or set TMPDIR there to another folder.",
+            )
+        if ran.stopped:
+            raise stopped(what, self.name, ran.stopped)
+        raise self._lost(what, ran)
+
+    def _lost(self, what: str, ran: Streamed) -> PlaceError:
+        return PlaceError(
+            f"The connection to {self.name} was lost: {what[0].lower()}{what[1:]} did not come"
+            " to its end.",
+            "What had come before is kept; run again when the machine can be reached.",
+            tail(ran.stderr),
+        )
+
+
+@contextlib.contextmanager
+def open_ssh(text: str, options: PlaceOptions) -> Iterator[Place]:
+    """The machine that `text` names, for a `with`."""
+    destination = destination_of(text)
+    with tempfile.TemporaryDirectory(prefix="kentry-", ignore_cleanup_errors=True) as folder:
+        connection = Connection(destination, Path(folder), options)
+        try:
+            place = SshPlace(text, connection, options)
+        except BaseException:
+            connection.hang_up()
+            raise
+        with closing(place):
+            yield place

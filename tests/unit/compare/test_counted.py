@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Comparisons: verdicts, and functions that add up whatever the paths."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.compare.counted import CaseComparison, EventDelta, compare, compare_case, to_json
+from kentry.errors import UserError
+from kentry.model.recording import OTHER, Event, Metric, Recording
+from tests import ROOT
+from tests.builders import recording
+from tests.unit.vector.builders import MARKERS, with_events
+
+SCHEMA = json.loads((ROOT / "schema" / "comparison-1.schema.json").read_text())
+NAMES = st.sampled_from(["a", "b", "b.constprop.0", "c.isra.1", "c", "d.part.0.cold"])
+PATHS = st.lists(st.tuples(NAMES, st.integers(1, 40)), max_size=8)
+
+
+@given(PATHS, PATHS)
+def test_function_deltas_sum_to_the_delta(
+    old: list[tuple[str, int]], new: list[tuple[str, int]]
+) -> None:
+    case = compare(recording({"x": old}), recording({"x": new})).cases[0]
+    assert sum(row.old for row in case.functions) == case.old
+    assert sum(row.new for row in case.functions) == case.new
+    assert sum(row.delta for row in case.functions) == case.delta
+    assert len({row.name for row in case.functions}) == len(case.functions)
+
+
+@given(PATHS)
+def test_nothing_changed_is_the_same_and_an_identical_path(path: list[tuple[str, int]]) -> None:
+    case = compare(recording({"x": path}), recording({"x": path})).cases[0]
+    assert (case.verdict, case.delta, case.identical_path) == ("same", 0, True)
+
+
+def test_as_many_instructions_need_not_be_the_same_ones() -> None:
+    case = compare(recording({"x": [("a", 5)]}), recording({"x": [("b", 5)]})).cases[0]
+    assert (case.verdict, case.identical_path) == ("same", False)
+
+
+@pytest.mark.parametrize(
+    ("arch", "old", "new", "identical"),
+    [
+        ("arm64", "bl <foo>", "bl <foo>", True),
+        ("arm64", "bl <foo>", "bl <bar>", False),
+        ("arm64", "b.eq <a+0x40>", "b.eq <a+0x48>", True),
+        ("arm64", "adrp x0, 0xffff800008d00000", "adrp x0, 0xffff800008d10000", True),
+        ("arm64", "mov w0, #1", "mov w0, #2", False),
+        ("arm64", "ldr x0, [x1, #0x10]", "ldr x0, [x1, #0x18]", False),
+        ("x86_64", "movq %gs:0x7e205f85(%rip), %rsp", "movq %gs:0x7e235f85(%rip), %rsp", True),
+        ("x86_64", "movq 0x10(%rdi), %rsp", "movq 0x18(%rdi), %rsp", False),
+    ],
+)
+def test_an_identical_path_may_have_been_linked_elsewhere(
+    arch: str, old: str, new: str, identical: bool
+) -> None:
+    def moved(text: str, by: int) -> Recording:
+        found = recording({"x": [("a", 1)]}, kernel={"arch": arch})
+        insn = found.code[0]
+        found.code[0] = insn._replace(
+            address=insn.address + by, code=f"{by:08x}", text=text, offset=insn.offset + by // 2
+        )
+        return found
+
+    case = compare(moved(old, 0), moved(new, 64)).cases[0]
+    assert (case.verdict, case.identical_path) == ("same", identical)
+
+
+def test_one_instruction_more_is_worse() -> None:
+    case = compare(recording({"x": [("a", 5)]}), recording({"x": [("a", 6)]})).cases[0]
+    assert (case.verdict, case.delta, case.percent) == ("worse", 1, 20.0)
+
+
+def test_a_base_of_zero_has_no_percentage() -> None:
+    case = compare(recording({"x": []}), recording({"x": [("a", 6)]})).cases[0]
+    assert case.percent is None
+
+
+def test_it_is_as_the_schema_says() -> None:
+    comparison = compare(
+        recording({"x": [("a", 5)], "gone": [("a", 1)]}),
+        recording({"x": [("a", 6)], "came": [("a", 1)]}),
+    )
+    document = to_json(comparison)
+    jsonschema.validate(document, SCHEMA)
+    texts = [caveat["text"] for caveat in document["caveats"]]
+    assert "gone was measured only in the old recording" in texts
+    assert "came was measured only in the new recording" in texts
+
+
+def test_a_spread_without_a_majority_is_undecided() -> None:
+    old = recording({"x": [("a", 5)]}, samples={"x": {5: 400, 6: 300, 7: 300}})
+    assert compare(old, recording({"x": [("a", 6)]})).cases[0].verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "target", "words"),
+    [
+        ({"compiler": "clang 19"}, {}, "compiler differs"),
+        ({}, {"emulator": "QEMU 10.0.2"}, "emulator differs: QEMU 7.2.22 / QEMU 10.0.2"),
+        ({}, {"cpu": "neoverse-n1"}, "cpu model differs"),
+        ({}, {"cmdline": "quiet"}, "kernel command line differs"),
+        ({"config": {"PREEMPT": "y", "HZ": "1000"}}, {}, "of kernel entry: HZ=250/1000"),
+        ({"config": {"HZ": "250"}}, {}, "config differs in 1 built-in options: 1 only old"),
+        ({"config": None}, {}, "one side's config is not known"),
+    ],
+)
+def test_what_else_differs_is_a_caveat(
+    kernel: dict[str, object], target: dict[str, object], words: str
+) -> None:
+    cases = {"x": [("a", 5)]}
+    found = compare(recording(cases), recording(cases, kernel=kernel, target=target)).caveats
+    assert any(words in caveat["text"] for caveat in found)
+
+
+def test_how_the_compiler_is_spelled_in_the_config_is_no_difference() -> None:
+    cases = {"x": [("a", 5)]}
+    new = recording(cases, kernel={"config": {"PREEMPT": "y", "HZ": "250", "CC_VERSION_TEXT": "x"}})
+    assert not compare(recording(cases), new).caveats
+
+
+def test_nothing_in_common_is_an_error() -> None:
+    with pytest.raises(UserError, match="no case in common"):
+        compare(recording({"x": [("a", 5)]}), recording({"y": [("a", 5)]}))
+
+
+# --- vector events -------------------------------------------------------
+
+CASE = "getppid+vec=once"
+DISCARD = Event("discard", "syscall", "do_trap_ecall_u", 1)
+SAVE = Event("save", "switch", "__switch_to", 1)
+RESTORE = Event("restore", "switch", "ret_from_exception", 1)
+
+
+def with_one(*events: Event, markers: Mapping[str, str] | None = None) -> Recording:
+    """A riscv64 kernel with one case, in whose window these events happen."""
+    found = recording({CASE: [("do_trap_ecall_u", 5)]}, kernel={"arch": "riscv64"})
+    return with_events(found, {CASE: events}, markers)
+
+
+def compared(old: Recording, new: Recording) -> CaseComparison:
+    [case] = compare(old, new).cases
+    return case
+
+
+def test_events_are_compared_by_what_they_are_and_why() -> None:
+    case = compared(
+        with_one(DISCARD, SAVE, RESTORE),
+        with_one(SAVE, RESTORE._replace(times=3), SAVE._replace(cause="user copy", times=2)),
+    )
+    assert [(one.name, one.cause, one.old, one.new, one.is_change) for one in case.events] == [
+        ("restore", "switch", 1, 3, True),
+        ("save", "user copy", 0, 2, True),
+        ("discard", "syscall", 1, 0, True),
+        ("save", "switch", 1, 1, False),
+    ]
+
+
+def test_the_functions_of_an_event_are_added_up_and_the_new_kernels_come_first() -> None:
+    old = with_one(DISCARD._replace(function="a"), DISCARD._replace(function="b", times=2))
+    new = with_one(DISCARD._replace(function="c"), DISCARD._replace(function="b"))
+    assert compared(old, new).events == (EventDelta("discard", "syscall", 3, 2, ("c", "b", "a")),)
+
+
+def test_as_many_events_in_another_function_are_no_change() -> None:
+    [event] = compared(with_one(DISCARD), with_one(DISCARD._replace(function="x"))).events
+    assert not event.is_change
+
+
+@pytest.mark.parametrize("missing", [{"trap": "entry of f"}, {}])
+def test_nothing_is_known_of_an_event_where_a_kernel_has_no_marker_of_it(
+    missing: dict[str, str],
+) -> None:
+    known, unknown = with_one(DISCARD), with_one(markers=missing)
+    [event] = compared(known, unknown).events
+    assert (event.old, event.new, event.is_change) == (1, None, False)
+    [event] = compared(unknown, known).events
+    assert (event.old, event.new, event.is_change) == (None, 1, False)
+
+
+def test_nothing_is_known_of_a_recording_for_which_none_was_looked_for() -> None:
+    [event] = compared(replace(with_one(), markers=None), with_one(DISCARD)).events
+    assert (event.old, event.new, event.is_change) == (None, 1, False)
+
+
+def test_events_are_compared_where_all_paths_agree_on_them() -> None:
+    new = with_one(DISCARD)
+    [case] = new.cases
+    path = replace(case.paths[0], role=OTHER)
+    undecided = {"instructions": Metric.of({5: 1, 6: 1, 7: 1})}
+    case = replace(case, metrics=undecided)
+    new.cases = [replace(case, paths=(path, path), functions=())]
+    [event] = compared(with_one(), new).events
+    assert (event.old, event.new) == (0, 1)
+    new.cases = [replace(case, paths=(path, replace(path, events=())), functions=())]
+    assert compared(with_one(), new).events == ()
+
+
+def test_no_events_where_a_path_is_missing_or_has_none() -> None:
+    assert compared(with_one(), with_one()).events == ()
+    lost = with_one()
+    lost.cases = [replace(case, paths=(), functions=()) for case in lost.cases]
+    assert compared(with_one(DISCARD), lost).events == ()
+    assert compared(lost, with_one(DISCARD)).events == ()
+
+
+@given(st.dictionaries(st.sampled_from(list(MARKERS)), st.tuples(*[st.integers(0, 9)] * 2)))
+def test_those_that_changed_most_come_first(times: dict[str, tuple[int, int]]) -> None:
+    sides = [
+        with_one(*(Event(name, "syscall", "f", both[i]) for name, both in times.items() if both[i]))
+        for i in (0, 1)
+    ]
+    events = compared(*sides).events
+    assert {one.name: (one.old, one.new) for one in events} == {
+        name: both for name, both in times.items() if any(both)
+    }
+    changes = [abs((one.new or 0) - (one.old or 0)) for one in events]
+    assert changes == sorted(changes, reverse=True)
+
+
+def test_two_states_of_a_recording_are_compared_like_two_kernels() -> None:
+    states = recording({"x+vec=none": [("f", 5)], "x+vec=once": [("f", 5), ("g", 2)]})
+    states = with_events(states, {"x+vec=once": [DISCARD]})
+    none, once = states.cases
+    case = compare_case(none, once, states, states)
+    assert (case.old, case.new, case.delta) == (5, 7, 2)
+    assert [(row.name, row.delta) for row in case.functions if row.delta] == [("g", 2)]
+    assert [(one.name, one.old, one.new) for one in case.events] == [("discard", 0, 1)]
+
+
+def test_events_are_as_the_schema_says() -> None:
+    comparison = compare(with_one(DISCARD), with_one(SAVE, markers={"save": "entry of f"}))
+    document = to_json(comparison)
+    jsonschema.validate(document, SCHEMA)
+    assert document["cases"][0]["events"] == [
+        {
+            "name": "discard",
+            "cause": "syscall",
+            "old": 1,
+            "new": None,
+            "functions": ["do_trap_ecall_u"],
+        },
+        {"name": "save", "cause": "switch", "old": 0, "new": 1, "functions": ["__switch_to"]},
+    ]
+    document["cases"][0]["events"][0]["new"] = "?"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, SCHEMA)
+
+
+def test_a_comparison_without_events_has_no_such_key() -> None:
+    document = to_json(compare(recording({"x": [("a", 5)]}), recording({"x": [("a", 5)]})))
+    assert "events" not in document["cases"][0]

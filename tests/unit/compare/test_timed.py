@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Times: in turns they get a verdict, apart they are shown, and beside counts they may disagree."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+
+from kentry.compare.counted import Comparison, compare, to_json
+from kentry.compare.timed import TimedComparison, percent_digits, value_digits
+from kentry.errors import UserError
+from kentry.measure.joining import with_times
+from kentry.model.recording import NoisyMetric, Recording, dump
+from tests import ROOT
+from tests.builders import imported, noisy, processes, recording, timed
+
+SCHEMA = json.loads((ROOT / "schema" / "comparison-1.schema.json").read_text())
+OLD, NEW = (0, 3), (1, 2)
+
+
+def both(instructions: int, ns: float, slots: tuple[int, ...]) -> Recording:
+    """Counts and times of getppid."""
+    counts = recording({"getppid": [("el0_svc", instructions)]})
+    return with_times(counts, timed({"getppid": ns}, slots))
+
+
+def only(comparison: Comparison) -> TimedComparison:
+    [row] = comparison.timed
+    return row
+
+
+def kinds(row: TimedComparison) -> list[str]:
+    return [caveat["kind"] for caveat in row.caveats]
+
+
+def test_in_turns_a_change_is_found_with_its_interval() -> None:
+    row = only(compare(timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)))
+    assert (row.verdict, row.paired, row.reason) == ("better", True, "")
+    assert row.interval and row.percent and row.floor is not None
+    assert row.interval[0] < row.percent < row.interval[1] < 0
+    assert row.interval[0] < 100 * (77.1 / 78.4 - 1) < row.interval[1]
+    assert row.interval[1] - row.interval[0] < 1, "5 % of drift is in both sides"
+    assert not row.caveats
+
+
+def test_every_number_of_a_row_follows_from_the_others() -> None:
+    row = only(compare(timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)))
+    document = row.to_json()
+    assert document["delta"] == document["new"] - document["old"]
+    share = 100 * document["delta"] / document["old"]
+    assert math.isclose(share, document["percent_of_old"], rel_tol=1e-9)
+
+
+def test_more_is_worse_and_the_way_back_better() -> None:
+    fast, slow = timed({"x": 77.1}, OLD), timed({"x": 78.4}, NEW)
+    assert only(compare(fast, slow)).verdict == "worse"
+    assert only(compare(slow, fast)).verdict == "better"
+
+
+def test_more_of_a_rate_is_better() -> None:
+    def rates(rate: float, slots: tuple[int, ...]) -> Recording:
+        metric = noisy(processes(rate, slots), "ops/s")
+        return timed({"x": metric}, slots, metric="ops_per_s")
+
+    row = only(compare(rates(1000.0, OLD), rates(1030.0, NEW)))
+    assert (row.metric, row.unit, row.verdict) == ("ops_per_s", "ops/s", "better")
+
+
+def test_a_recording_is_the_same_as_itself() -> None:
+    one = timed({"x": 78.4})
+    row = only(compare(one, one))
+    assert (row.verdict, row.delta, row.percent, row.paired) == ("same", 0, 0, True)
+
+
+def test_no_change_is_the_same_and_says_what_it_would_have_seen() -> None:
+    row = only(compare(timed({"x": 78.4}, OLD), timed({"x": 78.4}, NEW)))
+    assert row.verdict == "same"
+    assert row.detectable and row.threshold and row.detectable > row.threshold
+
+
+def test_too_few_groups_decide_nothing_and_have_no_interval() -> None:
+    row = only(compare(timed({"x": 78.4}, OLD, groups=3), timed({"x": 70}, NEW, groups=3)))
+    assert (row.verdict, row.interval, row.paired) == ("undecided", None, True)
+    assert row.reason
+    jsonschema.validate(to_json(compare(timed({"x": 1.0}, groups=1), timed({"x": 2.0}))), SCHEMA)
+
+
+@pytest.mark.parametrize("sessions", [("0a", "0b"), ("0a", ""), ("", "")])
+def test_measured_apart_decides_nothing_whatever_the_interval(sessions: tuple[str, str]) -> None:
+    a, b = (
+        timed({"x": ns}, target={"session": session})
+        for ns, session in zip((100, 50), sessions, strict=True)
+    )
+    comparison = compare(a, b)
+    row = only(comparison)
+    assert (row.verdict, row.paired, kinds(row)) == ("undecided", False, ["measured-apart"])
+    assert row.interval and row.interval[1] < 0
+    assert row.percent and row.percent < -40
+    assert "kentry stat --compare" in row.caveats[0]["text"]
+    jsonschema.validate(to_json(comparison), SCHEMA)
+
+
+def test_groups_that_only_one_side_has_are_left_out() -> None:
+    long, short = timed({"x": 78.4}, OLD, groups=40), timed({"x": 77.1}, NEW, groups=20)
+    assert only(compare(long, short)).verdict == "better"
+
+
+def test_no_group_in_common_is_measured_apart() -> None:
+    late = [one._replace(group=one.group + 100) for one in processes(77.1, NEW)]
+    row = only(compare(timed({"x": 78.4}), timed({"x": noisy(late)})))
+    assert (row.paired, kinds(row)) == (False, ["measured-apart"])
+
+
+def test_the_boots_are_the_sample_where_there_are_several() -> None:
+    def booted(ns: float, slots: tuple[int, ...]) -> Recording:
+        return timed({"x": noisy(processes(ns, slots, boots=10))}, slots)
+
+    row = only(compare(booted(78.4, OLD), booted(77.1, NEW)))
+    assert (row.verdict, row.paired) == ("better", True)
+
+
+def of_rounds(ns: float, places: tuple[int, int], rounds: int = 12) -> Recording:
+    """Two boots a round of four, which the kernels share."""
+    found = []
+    for boot in range(rounds):
+        for place in places:
+            number = 4 * boot + place
+            found += [
+                one._replace(boot=number, group=number * 100 + one.group)
+                for one in processes(ns * (1 + boot / 100), (0, 1), groups=5, seed=number)
+            ]
+    return timed({"x": noisy(found)})
+
+
+def test_two_kernels_have_boots_of_their_own_and_are_paired_by_rounds() -> None:
+    row = only(compare(of_rounds(78.4, OLD), of_rounds(76.0, NEW)))
+    assert (row.verdict, row.paired, kinds(row)) == ("better", True, [])
+
+
+def test_what_is_no_change_can_be_said() -> None:
+    a, b = timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)
+    assert compare(a, b).timed[0].verdict == "better"
+    row = compare(a, b, threshold=0.05).timed[0]
+    assert (row.verdict, row.threshold) == ("same", 5)
+
+
+# --- imported numbers ----------------------------------------------------
+
+
+def test_an_imported_number_is_shown_and_decides_nothing() -> None:
+    comparison = compare(imported({"getppid": 80.0}), timed({"getppid": 77.1}))
+    row = only(comparison)
+    assert (row.verdict, row.interval, kinds(row)) == ("undecided", None, ["unsupported"])
+    assert "old: ns was imported without interval, repetitions, kernel" in row.caveats[0]["text"]
+    texts = [caveat["text"] for caveat in comparison.caveats]
+    assert "target differs: import / local" in texts
+    jsonschema.validate(to_json(comparison), SCHEMA)
+
+
+def test_two_imported_numbers_of_an_architecture_that_kentry_does_not_know() -> None:
+    a, b = (imported({"getpid": value}, "cycles", "ia64") for value in (254.0, 225.0))
+    comparison = compare(a, b)
+    row = only(comparison)
+    assert (row.unit, row.old, row.new, row.verdict) == ("cycles", 254, 225, "undecided")
+    assert [caveat["text"][:4] for caveat in row.caveats] == ["old:", "new:"]
+    dump(to_json(comparison))
+
+
+def test_nothing_is_a_share_of_0() -> None:
+    comparison = compare(imported({"x": 0.0}), imported({"x": 3.0}))
+    assert only(comparison).percent is None
+    jsonschema.validate(to_json(comparison), SCHEMA)
+
+
+def test_values_of_which_there_is_no_ratio_are_shown() -> None:
+    none = replace(noisy(processes(78.4)), value=0.0)
+    zeros = replace(none, samples=tuple(one._replace(values=(0,)) for one in none.samples))
+    for session in ("0a", "0b"):
+        a = timed({"x": zeros}, target={"session": "0a"})
+        comparison = compare(a, timed({"x": 78.4}, target={"session": session}))
+        assert (only(comparison).verdict, kinds(only(comparison))) == ("undecided", ["unsupported"])
+        jsonschema.validate(to_json(comparison), SCHEMA)
+
+
+# --- both axes -----------------------------------------------------------
+
+
+def test_counts_and_times_are_both_there_counts_first() -> None:
+    comparison = compare(both(250, 78.4, OLD), both(239, 77.1, NEW))
+    document = to_json(comparison)
+    jsonschema.validate(document, SCHEMA)
+    assert [(row["name"], row["metric"], row["verdict"]) for row in document["cases"]] == [
+        ("getppid", "instructions", "better"),
+        ("getppid", "ns", "better"),
+    ]
+    assert not only(comparison).caveats
+    assert only(comparison).identical_path is False
+
+
+def test_a_sign_conflict_is_a_caveat_by_name() -> None:
+    comparison = compare(both(250, 78.4, OLD), both(241, 79.3, NEW))
+    row = only(comparison)
+    assert (row.verdict, kinds(row)) == ("worse", ["sign-conflict"])
+    text = row.caveats[0]["text"]
+    assert text.startswith("getppid: instructions -9 (-3.6 %), time +1.")
+    assert text.endswith("they disagree; say both")
+    back = only(compare(both(241, 79.3, OLD), both(250, 78.4, NEW)))
+    assert (back.verdict, kinds(back)) == ("better", ["sign-conflict"])
+
+
+def test_a_published_disagreement_is_told_though_nothing_is_decided() -> None:
+    # 1e3ad78334a6: 5.1 % more instructions, 1.4 % more calls a second.
+    def told(instructions: int, rate: float) -> Recording:
+        counts = recording({"getppid": [("f", instructions)]}, kernel={"build_id": None})
+        return with_times(counts, imported({"getppid": rate}, "ops/s"))
+
+    row = only(compare(told(1000, 5_000_000.0), told(1051, 5_070_000.0)))
+    assert (row.verdict, kinds(row)[-1]) == ("undecided", "sign-conflict")
+    assert "instructions +51 (+5.1 %), ops_per_s +1.4 % (imported)" in row.caveats[-1]["text"]
+
+
+def test_no_conflict_is_seen_in_noise() -> None:
+    row = only(compare(both(250, 78.4, OLD), both(249, 78.4, NEW)))
+    assert row.verdict == "same"
+    assert not row.caveats
+
+
+def test_a_change_on_an_identical_path_is_layout() -> None:
+    comparison = compare(both(250, 78.4, OLD), both(250, 80.0, NEW))
+    row = only(comparison)
+    assert (row.identical_path, row.verdict, kinds(row)) == (True, "worse", ["layout"])
+    assert row.is_layout
+    assert "--set CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y" in row.caveats[0]["text"]
+    jsonschema.validate(to_json(comparison), SCHEMA)
+
+
+def test_paths_that_are_not_known_are_neither_identical_nor_not() -> None:
+    a, b = both(250, 78.4, OLD), both(250, 80.0, NEW)
+    lost = replace(b, cases=[replace(b.cases[0], paths=(), functions=())])
+    row = only(compare(a, lost))
+    assert (row.identical_path, kinds(row)) == (None, [])
+
+
+def test_what_a_cpu_executes_has_no_layout() -> None:
+    def counted(value: float, slots: tuple[int, ...]) -> Recording:
+        metric = noisy(processes(value, slots), "instructions")
+        return with_times(
+            recording({"x": [("f", 250)]}),
+            timed({"x": metric}, slots, metric="kernel-instructions"),
+        )
+
+    row = only(compare(counted(250, OLD), counted(260, NEW)))
+    assert (row.verdict, row.is_layout) == ("worse", False)
+
+
+def test_a_state_that_is_several_calls_a_window_is_compared_too() -> None:
+    name = "getppid+vec=1/10"
+
+    def state(instructions: int, ns: float, slots: tuple[int, ...]) -> Recording:
+        counts = recording({name: [("f", instructions)]})
+        return with_times(counts, timed({name: ns}, slots))
+
+    comparison = compare(state(2500, 78.4, OLD), state(2400, 77.1, NEW))
+    assert [row["metric"] for row in to_json(comparison)["cases"]] == ["instructions", "ns"]
+
+
+# --- one side only -------------------------------------------------------
+
+
+def test_a_metric_of_one_side_is_a_caveat_and_counts_that_are_gone_are_lost() -> None:
+    counted, whole = recording({"getppid": [("el0_svc", 250)]}), both(239, 77.1, NEW)
+    found = compare(counted, whole)
+    assert (len(found.cases), found.timed, found.lost) == (1, (), ())
+    assert "ns was measured only in the new recording: getppid" in [
+        caveat["text"] for caveat in found.caveats
+    ]
+    found = compare(whole, timed({"getppid": 78.4}))
+    assert (found.cases, len(found.timed), found.lost) == ((), 1, ("getppid",))
+
+
+def test_many_cases_are_named_in_one_sentence() -> None:
+    names = [f"case{number}" for number in range(9)]
+    old = recording({name: [("f", 5)] for name in names})
+    times = imported(dict.fromkeys(names, 5.0))
+    new = with_times(old, replace(times, kernel={**times.kernel, "arch": "arm64"}))
+    texts = [caveat["text"] for caveat in compare(old, new).caveats]
+    assert (
+        "ns was measured only in the new recording: case0, case1, case2, case3 and 5 more" in texts
+    )
+
+
+def test_a_case_of_one_side_is_as_for_counts() -> None:
+    found = compare(timed({"x": 5.0, "gone": 5.0}), timed({"x": 5.0, "came": 5.0}))
+    assert found.lost == ("gone",)
+    texts = [caveat["text"] for caveat in found.caveats]
+    assert "gone was measured only in the old recording" in texts
+    assert "came was measured only in the new recording" in texts
+
+
+def test_no_metric_in_common_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="no metric of x in common") as caught:
+        compare(recording({"x": [("f", 5)]}), timed({"x": 5.0}))
+    assert "ns" in caught.value.remedy
+
+
+def test_metrics_of_two_units_are_not_compared() -> None:
+    a = timed({"x": noisy(processes(5.0)), "y": 5.0})
+    b = timed({"x": noisy(processes(5.0), "us"), "y": 5.0})
+    found = compare(a, b)
+    assert [row.name for row in found.timed] == ["y"]
+    assert "unit of ns differs: ns / us" in [caveat["text"] for caveat in found.caveats]
+
+
+def test_what_the_probes_own_loop_takes_is_not_compared() -> None:
+    a = timed({"x": 1.2}, metric="loop_ns")
+    with pytest.raises(UserError, match="no metric of x"):
+        compare(a, a)
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ({"cpu_model": "Neoverse-V2"}, "cpu differs: Neoverse-N1 r3p1 / Neoverse-V2"),
+        ({"microcode": "0x1"}, "microcode differs: not known / 0x1"),
+        ({"clock": "syscall"}, "clock differs: vdso / syscall"),
+        ({"host": "other"}, "host differs: bench / other"),
+    ],
+)
+def test_what_else_differs_is_a_caveat(target: Mapping[str, object], words: str) -> None:
+    found = compare(timed({"x": 5.0}), timed({"x": 5.0}, target=target)).caveats
+    assert words in [caveat["text"] for caveat in found]
+
+
+def test_the_machine_of_the_counts_does_not_matter_to_times() -> None:
+    found = compare(both(250, 78.4, OLD), timed({"getppid": 77.1}, NEW))
+    assert not [caveat for caveat in found.caveats if caveat["kind"] == "differs"]
+
+
+# --- many rows, looks ----------------------------------------------------
+
+
+def test_what_is_barely_sure_alone_is_not_among_many() -> None:
+    # A change just beyond the bounds, and thirty cases of nothing.
+    def many(changed: float, slots: tuple[int, ...], others: int) -> Recording:
+        cases = {"x": changed, **{f"y{number}": 50.0 + number for number in range(others)}}
+        return timed(cases, slots, groups=20)
+
+    alone = only(compare(many(60.0, OLD, 0), many(60.6, NEW, 0)))
+    among = compare(many(60.0, OLD, 30), many(60.6, NEW, 30)).timed
+    assert among[0].name == "x"
+    assert among[0].p >= min(1.0, alone.p)
+    assert all(row.verdict not in ("better", "worse") for row in among[1:])
+
+
+def test_a_measurement_that_ended_early_has_the_interval_of_its_look() -> None:
+    def ended(ns: float, slots: tuple[int, ...], look: int) -> Recording:
+        found = timed({"x": ns}, slots)
+        return replace(found, options={"looks": 5, "look": look})
+
+    early = only(compare(ended(78.4, OLD, 1), ended(77.1, NEW, 1)))
+    last = only(compare(ended(78.4, OLD, 5), ended(77.1, NEW, 5)))
+    assert early.confidence and last.confidence and early.confidence > last.confidence > 0.989
+
+
+# --- digits --------------------------------------------------------------
+
+
+def row_of(old: float, percent: float, half: float | None) -> TimedComparison:
+    interval = None if half is None else (percent - half, percent + half)
+    return TimedComparison(
+        "x", "ns", "ns", old, old * (1 + percent / 100), percent, "better", interval, 0.99
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "half", "percent_places", "value_places"),
+    [
+        (78.4, 0.35, 1, 1),
+        (78.4, 0.04, 2, 2),
+        (78.4, 3.0, 0, 0),
+        (78.4, 20.0, 0, -1),
+        (123456.0, 0.35, 1, -2),
+        (78.4, 0.0, 1, 1),
+        (78.4, None, 1, None),
+    ],
+)
+def test_no_digit_is_beyond_the_interval(
+    old: float, half: float | None, percent_places: int, value_places: int | None
+) -> None:
+    row = row_of(old, -1.7, half)
+    assert percent_digits(row) == percent_places
+    assert value_digits(row) == (value_places, value_places)
+
+
+def test_a_value_beside_one_without_interval_has_its_own_digits() -> None:
+    row = only(compare(imported({"getppid": 80.125}), timed({"getppid": 77.1})))
+    assert value_digits(row) == (None, 1)
+
+
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"interval": [1.0]},
+        {"interval": "99 %"},
+        {"confidence": 1},
+        {"old": -1},
+        {"verdict": "maybe"},
+        {"identical_path": "yes"},
+        {"functions": [{"name": "f", "old": 1, "new": 2, "delta": 1}]},
+        {"paired": None},
+        {"windows": 1},
+    ],
+)
+def test_the_schema_refuses_what_is_no_comparison_of_times(change: dict[str, Any]) -> None:
+    document = to_json(compare(timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)))
+    document["cases"][0].update(change)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, SCHEMA)
+
+
+def test_a_metric_without_samples_is_as_imported() -> None:
+    metric = NoisyMetric(5.0, "ns", (), absent=("samples",))
+    row = only(compare(timed({"x": metric}), timed({"x": 5.0})))
+    assert (row.verdict, kinds(row)) == ("undecided", ["unsupported"])

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The probe as it is built prints files of the machine it runs on: guest/look.h."""
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import host_arch
+from kentry.host.native import probe_file
+from kentry.measure.preflight import LEVELS, check, describe, gather, wanted
+from kentry.measure.preflight.facts import LOCKDEP, parse_lines
+
+LINE = 255  # bytes, without the new line
+MOST = 64 << 10
+
+
+def run(look: str) -> list[str]:
+    done = subprocess.run(
+        [str(probe_file(host_arch())), f"look={look}"], capture_output=True, check=True, timeout=60
+    )
+    lines = done.stdout.decode("ascii").split("\n")
+    assert lines.pop() == ""
+    assert lines[0] == f"kentry-probe start {host_arch().name}"
+    return lines
+
+
+class Here:
+    """This machine."""
+
+    def run_probe(
+        self, words: Sequence[str], timeout: float, on_line: Callable[[str], None]
+    ) -> None:
+        for line in run(words[0].removeprefix("look=")):
+            on_line(line)
+
+
+def said_of(lines: list[str]) -> list[str]:
+    """The lines of look, without the probe's own first ones."""
+    first = next(n for n, line in enumerate(lines) if line.split()[1] in ("file", "nofile", "end"))
+    return [line.removeprefix("kentry-probe ") for line in lines[first:]]
+
+
+def test_files_and_their_lines(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("first\n\n last")
+    two.write_text("")
+    assert said_of(run(f"{one},{two}")) == [
+        f"file {one}",
+        "> first",
+        "> ",
+        ">  last",
+        f"file {two}",
+        "end files=2",
+    ]
+
+
+def test_what_cannot_be_read_has_its_errno(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    assert said_of(run(f"{tmp_path}/none,{tmp_path},{file}/")) == [
+        f"nofile {tmp_path}/none 2",  # ENOENT
+        f"nofile {tmp_path} 21",  # EISDIR
+        f"nofile {file}/ 20",  # ENOTDIR
+        "end files=3",
+    ]
+    too_long = "/" + "x" * 300
+    assert said_of(run(too_long)) == [f"nofile {too_long[:223]} 36", "end files=1"]  # ENAMETOOLONG
+
+
+def test_what_is_no_text_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"a\tb\0c\x1b[0m\xc3\xa9~\x7f\r\n")
+    assert said_of(run(str(file)))[1:-1] == ["> a b?c?[0m??~??"]
+
+
+@pytest.mark.parametrize("length", [0, 1, 238, 239, 240, 241, 242, 480, 481, 4095, 4096, 9000])
+def test_long_lines_go_on(tmp_path: Path, length: int) -> None:
+    file = tmp_path / "file"
+    text = "".join(chr(ord("!") + n % 90) for n in range(length))
+    file.write_text(f"{text}\nnext\n")
+    lines = run(str(file))
+    assert max(map(len, lines)) <= LINE
+    assert parse_lines(lines).files[str(file)] == f"{text}\nnext"
+
+
+def test_blanks_at_a_seam_stay(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    for shift in range(6):
+        text = "x" * (236 + shift) + " y  z" * 100
+        file.write_text(text)
+        assert parse_lines(run(str(file))).files[str(file)] == text
+
+
+def test_a_file_is_cut_after_64_kib(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    text = "".join(f"{n:07}\n" for n in range(20000))
+    file.write_text(text)
+    assert parse_lines(run(str(file))).files[str(file)] + "\n" == text[:MOST]
+
+
+def test_files_are_read_to_their_end_in_several_reads() -> None:
+    assert Path("/proc/kallsyms").stat().st_size == 0
+    text = parse_lines(run("/proc/kallsyms")).files.get("/proc/kallsyms", "")
+    if not text:
+        pytest.skip("this kernel has no /proc/kallsyms (CONFIG_KALLSYMS)")
+    assert len(text) >= MOST - 1
+
+
+def test_a_pipe_does_not_stop_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert said_of(run(f"{tmp_path}/pipe"))[-1] == "end files=1"
+
+
+def test_paths_can_be_in_a_file(tmp_path: Path) -> None:
+    paths, file = tmp_path / "paths", tmp_path / "file"
+    file.write_text("text\n")
+    paths.write_text(f"{file}\n\n{tmp_path}/none,{file}")
+    assert said_of(run(f"@{paths}")) == [
+        f"file {file}",
+        "> text",
+        f"nofile {tmp_path}/none 2",
+        f"file {file}",
+        "> text",
+        "end files=3",
+    ]
+    assert said_of(run(f"@{tmp_path}/none")) == [f"nofile {tmp_path}/none 2", "end files=0"]
+
+
+@pytest.mark.parametrize("look", ["", ",", ",,"])
+def test_nothing_to_look_at(look: str) -> None:
+    assert said_of(run(look)) == ["end files=0"]
+
+
+def test_what_a_preflight_wants_is_had_here() -> None:
+    paths = wanted(0)
+    facts = parse_lines(run(",".join(paths)))
+    assert set(facts.files) | set(facts.missing) == set(paths)
+    for path in ("/proc/stat", "/proc/interrupts", "/proc/self/status", "/proc/cmdline"):
+        assert facts.files[path]
+    assert facts.is_there(LOCKDEP) == Path("/proc/lockdep").exists()
+
+
+def test_a_preflight_of_this_machine() -> None:
+    facts = gather(Here(), None)
+    assert facts.cpu in os.sched_getaffinity(0) or facts.cpu in facts.isolated
+    assert facts.seconds < 20
+    assert facts.busy(facts.cpu) is not None
+    found = check(facts)
+    assert found
+    assert [LEVELS.index(one.level) for one in found] == sorted(
+        LEVELS.index(one.level) for one in found
+    )
+    about = describe(facts)
+    assert int(about["cpus"]) >= len(os.sched_getaffinity(0))
+    assert about["host"] == os.uname().nodename

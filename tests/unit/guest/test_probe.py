@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The probe as it is built: small, static, and able to run as an ordinary process."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from kentry.arch import ARCHES, Arch, host_arch
+from kentry.errors import UserError
+from kentry.host.native import probe_file
+from kentry.measure.catalogue import catalogue, choose
+from tests import ROOT
+
+MOST_BYTES = 64 << 10
+
+
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
+def test_it_is_one_small_static_program(arch: Arch) -> None:
+    file = probe_file(arch)
+    assert file.stat().st_size <= MOST_BYTES
+    with file.open("rb") as stream:
+        elf = ELFFile(stream)
+        assert elf["e_machine"] == arch.elf_machine
+        assert elf["e_type"] == "ET_EXEC"
+        kinds = {segment["p_type"] for segment in elf.iter_segments()}
+    assert not kinds & {"PT_INTERP", "PT_DYNAMIC"}
+
+
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
+def test_the_catalogue_is_the_files_in_guest_cases(arch: Arch) -> None:
+    native = [case for case in catalogue(arch) if case.name.partition("@")[2] in ("", "vdso")]
+    assert len(native) == len(list((ROOT / "guest" / "cases").glob("*.c")))
+    assert all(case.summary for case in native)
+    assert len({case.name for case in catalogue(arch)}) == len(catalogue(arch))
+
+
+def test_every_case_but_the_vdsos_has_a_second_entry_on_x86() -> None:
+    arch = ARCHES["x86_64"]
+    names = {case.name for case in catalogue(arch) if not case.group}
+    native = {name for name in names if "@" not in name}
+    assert names == native | {f"{name}@int80" for name in native} | {"clock_gettime@vdso"}
+    assert not [case for case in catalogue(arch) if case.group and "@" in case.name]
+
+
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
+def test_only_what_needs_a_state_says_which(arch: Arch) -> None:
+    assert {case.group for case in catalogue(arch)} == {"", "vector"}
+    assert {case.name: case.uses for case in catalogue(arch) if case.uses} == {
+        "first-use": ("each",),
+        "use-after-fork": ("each",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arch", "wanted", "chosen"),
+    [
+        ("arm64", ["getppid"], ["getppid"]),
+        ("arm64", ["getppid@svc"], ["getppid"]),
+        ("riscv64", ["getppid@ecall", "getpid"], ["getpid", "getppid"]),
+        ("x86_64", ["get?id@int80"], ["getpid@int80", "gettid@int80", "getuid@int80"]),
+    ],
+)
+def test_cases_are_chosen_by_name_and_pattern(
+    arch: str, wanted: list[str], chosen: list[str]
+) -> None:
+    assert sorted(choose(ARCHES[arch], wanted)) == sorted(chosen)
+
+
+@pytest.mark.parametrize("word", ["getpid@int80", "getpid@ecall", "", "nothing*"])
+def test_what_an_architecture_does_not_have_is_unknown(word: str) -> None:
+    with pytest.raises(UserError, match="Unknown case"):
+        choose(ARCHES["arm64"], [word])
+
+
+def run(*words: str) -> list[str]:
+    done = subprocess.run(
+        [str(probe_file(host_arch())), *words], capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def said(lines: list[str], word: str) -> list[str]:
+    return [line.removeprefix(f"kentry-probe {word} ") for line in lines if f" {word} " in line]
+
+
+def without_group() -> list[str]:
+    return [case.name for case in catalogue(host_arch()) if not case.group]
+
+
+def vector_bits() -> int:
+    """This machine's own vector length; a skip where it has no such unit."""
+    bits = dict(line.split() for line in said(run("n=1", "cases=getpid"), "vector"))["vec"]
+    if bits == "0":
+        pytest.skip("this machine's processor has no vector unit")
+    return int(bits)
+
+
+def test_it_runs_every_case_of_no_group_as_an_ordinary_process() -> None:
+    lines = run("n=20", "paths=2", "warmup=1")
+    assert lines[0] == f"kentry-probe start {host_arch().name}"
+    assert not said(lines, "failed")
+    absent = len(said(lines, "absent"))
+    assert lines[-1] == f"kentry-probe end cases={len(without_group()) - absent}"
+
+
+def test_it_runs_every_case_that_is_named() -> None:
+    names = [case.name for case in catalogue(host_arch()) if not case.uses]
+    lines = run("n=20", "paths=2", "warmup=1", f"cases={','.join(names)}")
+    assert not said(lines, "failed")
+    assert lines[-1] == f"kentry-probe end cases={len(names) - len(said(lines, 'absent'))}"
+
+
+def test_it_runs_only_the_cases_it_is_given() -> None:
+    assert run("n=2", "cases=getppid,read")[-1] == "kentry-probe end cases=2"
+    # A name that another begins with is not that other one.
+    assert run("n=2", "cases=getp")[-1] == "kentry-probe end cases=0"
+    assert run("n=2", "cases=")[-1] == "kentry-probe end cases=0"
+
+
+def test_it_reads_the_names_of_cases_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "cases"
+    for text, count in (
+        ("getppid\nread\n", 2),
+        ("\n\ngetppid\n\nread", 2),
+        ("", 0),
+        ("x" * 65528 + "\ngetppid", 1),
+    ):
+        file.write_text(text)
+        assert run("n=2", f"cases={file}")[-1] == f"kentry-probe end cases={count}"
+
+
+def test_names_that_cannot_be_read_are_a_failure(tmp_path: Path) -> None:
+    file = tmp_path / "cases"
+    lines = run("n=2", f"cases={file}")
+    assert said(lines, "failed") == [f"{file} phase=names call=0 result=-2"]  # ENOENT
+    assert lines[-1] == "kentry-probe end cases=0"
+    file.write_text("x" * 65529 + "\ngetppid")
+    assert said(run("n=2", f"cases={file}"), "failed") == [
+        f"{file} phase=names call=0 result=-7"  # E2BIG
+    ]
+
+
+def test_it_runs_every_case_in_every_state() -> None:
+    vector_bits()
+    names = [
+        f"{case.name}+vec={use}"
+        for case in catalogue(host_arch())
+        if "@int80" not in case.name
+        for use in case.uses or ("none", "once", "each", "1/3")
+    ]
+    lines = run("n=5", "paths=2", "warmup=1", f"cases={','.join(names)}")
+    assert not said(lines, "failed")
+    assert not said(lines, "absent")
+    assert lines[-1] == f"kentry-probe end cases={len(names)}"
+
+
+def test_after_sleeps_and_counts_as_a_case() -> None:
+    vector_bits()
+    assert run("n=2", "paths=0", "cases=getppid+vec=after")[-1] == "kentry-probe end cases=1"
+
+
+def test_a_vector_length_is_there_or_the_case_is_absent() -> None:
+    bits = vector_bits()
+    lines = run("n=2", f"cases=getppid+vec=once+vl={bits},getppid+vec=once+vl=65536")
+    absent = said(lines, "absent")
+    assert len(absent) == 1
+    assert absent[0].startswith("getppid+vec=once+vl=65536 vl=")
+    assert lines[-1] == "kentry-probe end cases=1"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "getppid+vec=",
+        "getppid+vec=twice",
+        "getppid+vec=oncemore",
+        "getppid+vec=1/1",
+        "getppid+vec=1/",
+        "getppid+vec=once+vl=",
+        "getppid+vec=once+vl=128bits",
+        "getppid+none=once",
+        "getp+vec=once",
+        "use-after-fork",
+        "use-after-fork+vec=once",
+        "use-after-fork+vec=1/10",
+    ],
+)
+def test_what_is_no_case_does_not_run(name: str) -> None:
+    lines = run("n=2", f"cases={name}")
+    assert lines[-1] == "kentry-probe end cases=0"
+    assert not said(lines, "failed") + said(lines, "absent")

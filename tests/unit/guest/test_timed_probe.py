@@ -1,0 +1,551 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The probe's timed mode, for real, as an ordinary process: what it says, not how long it took."""
+
+import ctypes
+import os
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from kentry.arch import ARCHES, Arch, host_arch
+from kentry.host.native import probe_file
+from kentry.measure.timed.output import PREFIX, Output
+from tests.unit.runners.test_supervise import gone
+
+MOST_BYTES = 64 << 10
+# As little as can be: a millisecond or so.
+LITTLE = ("groups=1", "turns=2", "blocks=3", "block_ns=2000", "seed=1")
+
+
+def run(*words: str) -> list[str]:
+    done = subprocess.run(
+        [str(probe_file(host_arch())), *words], capture_output=True, text=True, check=True
+    )
+    assert all(line.startswith(PREFIX) for line in done.stdout.splitlines())
+    return [line.removeprefix(PREFIX) for line in done.stdout.splitlines()]
+
+
+def said(lines: list[str], word: str) -> list[str]:
+    return [line.removeprefix(f"{word} ") for line in lines if line.split()[0] == word]
+
+
+def taken(lines: list[str]) -> Output:
+    output = Output()
+    output.begin_run()
+    for line in lines:
+        output.take(PREFIX + line)
+    return output
+
+
+def names_of(output: Output, group: int = 0) -> list[str]:
+    return [one.case for one, _ in output.processes.values() if one.group == group]
+
+
+def machine(lines: list[str]) -> dict[str, str]:
+    (text,) = said(lines, "timing")
+    return dict(word.split("=", 1) for word in text.split())
+
+
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
+def test_with_time_in_it_it_is_still_one_static_file_of_64_kib(arch: Arch) -> None:
+    file = probe_file(arch)
+    assert file.stat().st_size <= MOST_BYTES
+    # It has the timed mode, and not because another file has it.
+    assert b"kentry-probe timing cpu=" in file.read_bytes()
+    with file.open("rb") as stream:
+        kinds = {segment["p_type"] for segment in ELFFile(stream).iter_segments()}
+    assert not kinds & {"PT_INTERP", "PT_DYNAMIC"}
+
+
+def test_slots_come_in_the_order_given_and_a_name_may_stand_there_twice() -> None:
+    wanted = ["getppid", "getpid", "getpid", "getppid"]
+    output = taken(run("time", *LITTLE, f"cases={','.join(wanted)}"))
+    assert names_of(output) == wanted
+    assert [one.slot for one, _ in output.processes.values()] == [0, 1, 2, 3]
+
+
+def test_every_group_has_every_slot_turn_and_block() -> None:
+    lines = run("time", "groups=3", "turns=4", "blocks=5", "block_ns=2000", "cases=getppid,getpid")
+    output = taken(lines)
+    assert lines[-1] == "end groups=3"
+    assert output.ended and output.groups_ended == 3
+    assert [key[1:] for key in output.processes] == [(g, s) for g in range(3) for s in range(2)]
+    for process, samples in output.processes.values():
+        assert process.calls >= 1
+        assert [len(turn) for turn in samples.turns] == [5] * 4
+        assert [len(turn) for turn in samples.empties] == [1] * 4
+        assert all(ns > 0 for turn in samples.turns for ns in turn)
+    numbers = [line.split()[:3] for line in said(lines, "t")]
+    assert numbers == [
+        [str(g), str(s), str(t)] for g in range(3) for s in range(2) for t in range(4)
+    ]
+
+
+def test_what_it_says_first_is_where_it_runs() -> None:
+    lines = run("time", *LITTLE, "cases=getppid")
+    assert lines[0] == f"start {host_arch().name}"
+    assert said(lines, "release") == [os.uname().release]
+    found = machine(lines)
+    assert set(found) == {
+        *("cpu", "cpus", "timer_ns", "resolution_ns", "block_ns", "clock", "counters")
+    }
+    assert int(found["cpu"]) in os.sched_getaffinity(0)
+    assert int(found["cpus"]) == len(os.sched_getaffinity(0))
+    assert found["clock"] in ("vdso", "syscall")
+    assert int(found["timer_ns"]) >= 0 and int(found["resolution_ns"]) >= 1
+
+
+def test_the_clocks_are_read_before_and_after_each_group() -> None:
+    lines = run("time", "groups=2", *LITTLE[1:], "cases=getppid")
+    clocks = [[int(word) for word in text.split()] for text in said(lines, "clock")]
+    assert [len(clock) for clock in clocks] == [4] * 3
+    for column in range(3):
+        assert clocks[0][column] < clocks[1][column] < clocks[2][column]
+    assert {clock[3] for clock in clocks} == {int(machine(lines)["cpu"])}
+
+
+def test_counters_are_named_or_there_is_an_errno() -> None:
+    lines = run("time", *LITTLE, "cases=getppid")
+    counters = machine(lines)["counters"]
+    if counters.startswith("none:"):
+        assert -4096 < int(counters.removeprefix("none:")) < 0
+        assert not said(lines, "c")
+        return
+    for text in said(lines, "c"):
+        _, _, _, calls, *found = text.split()
+        assert int(calls) >= 3
+        assert [word.partition("=")[0] for word in found] == counters.split(",")
+
+
+def test_a_cpu_that_may_be_used_is_used() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    lines = run("time", *LITTLE, f"cpu={cpu}", "cases=getppid")
+    assert machine(lines)["cpu"] == str(cpu)
+    assert said(lines, "clock")[-1].split()[3] == str(cpu)
+
+
+@pytest.mark.parametrize("cpu", [8191, 99999])
+def test_a_cpu_that_does_not_exist_is_minus_1_and_no_group(cpu: int) -> None:
+    lines = run("time", *LITTLE, f"cpu={cpu}", "cases=getppid")
+    assert machine(lines)["cpu"] == "-1"
+    assert not said(lines, "process") + said(lines, "t") + said(lines, "clock")
+    assert lines[-1] == "end groups=0"
+
+
+@pytest.mark.parametrize("block_ns", [1, 300_000])
+def test_a_block_has_2000_steps_of_the_clock_or_more(block_ns: int) -> None:
+    found = machine(run("time", f"block_ns={block_ns}", "groups=0", "cases=getppid"))
+    # No step is longer than what reading the clock takes and a step: else it was none.
+    assert 1 <= int(found["resolution_ns"]) <= 10_000_000
+    assert int(found["block_ns"]) == max(block_ns, 2000 * int(found["resolution_ns"]))
+
+
+@pytest.mark.parametrize("every", [1, 2, 7, 50])
+def test_calls_are_a_multiple_of_what_an_extra_call_is_for(every: int) -> None:
+    name = f"getppid+extra=1/{every}"
+    output = taken(run("time", *LITTLE, f"cases={name},{name}"))
+    for process, _ in output.processes.values():
+        assert process.calls % every == 0
+        assert process.calls >= every
+
+
+def test_several_shares_of_extra_calls_are_all_exact() -> None:
+    slots = ["getppid+extra=1/6", "getppid", "getppid+extra=1/4", "getppid+extra=1/7"]
+    output = taken(run("time", *LITTLE, f"cases={','.join(slots)}"))
+    (calls,) = {process.calls for process, _ in output.processes.values()}
+    assert calls % (3 * 4 * 7) == 0
+
+
+def test_a_given_number_of_calls_is_made_a_multiple_of_the_shares() -> None:
+    slots = ["getppid+extra=1/5", "getppid", "read"]
+    output = taken(run("time", *LITTLE, "calls=12", f"cases={','.join(slots)}"))
+    assert [one.calls for one, _ in output.processes.values()] == [15, 15, 12]
+
+
+def test_shares_that_would_need_too_long_a_block_are_absent() -> None:
+    # 1021 and 1031 are primes, their product is more than 1 << 20.
+    slots = ["getppid+extra=1/1021", "getppid+extra=1/1031", "read+extra=1/1031"]
+    lines = run("time", *LITTLE, f"cases={','.join(slots)},getppid+extra=1/1048577")
+    assert said(lines, "absent") == [
+        f"{slots[1]} its share has no common multiple with the others'",
+        "getppid+extra=1/1048577 its share is less than a call in 1048576",
+    ]
+    assert names_of(taken(lines)) == [slots[0], slots[2]]
+
+
+@pytest.mark.parametrize("case", ["pingpong", "fork+exit", "signal"])
+def test_a_case_that_does_more_than_calls_of_its_own_has_no_counters(case: str) -> None:
+    lines = run("time", *LITTLE, f"cases=getppid,{case}")
+    # Where the machine has none at all there are none of the first slot, either.
+    assert {text.split()[1] for text in said(lines, "c")} <= {"0"}
+    assert names_of(taken(lines)) == ["getppid", case]
+
+
+def test_blocks_of_one_case_have_as_many_calls_in_every_slot() -> None:
+    """Else reading the clock is a larger share of one slot's blocks than of another's."""
+    slots = ["getppid", "read", "getppid", "getppid+extra=1/7", "getppid"]
+    output = taken(run("time", *LITTLE, f"cases={','.join(slots)}"))
+    calls = [process.calls for process, _ in output.processes.values()]
+    assert len({calls[0], *calls[2:]}) == 1
+
+
+def test_calls_may_be_given() -> None:
+    output = taken(run("time", *LITTLE, "calls=12", "cases=getppid,read"))
+    assert [one.calls for one, _ in output.processes.values()] == [12, 12]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("first-use+vec=each", "it is a part of a window: it has no time of its own"),
+        ("nothing", "no such case"),
+        ("getpp", "no such case"),
+        ("getppid+vec=sometimes", "no such case"),
+        ("getppid+extra=1/0", "no such case"),
+        ("getppid+extra=2/3", "no such case"),
+        ("getppid+cache=", "no such case"),
+        ("getppid+cache=0K", "no such case"),
+        ("getppid+cache=1Kx", "no such case"),
+        ("getppid+extra=1/2+cache=warm", "no such case"),
+        ("x" * 200, "no such case"),
+    ],
+)
+def test_what_cannot_be_timed_is_absent_and_says_why(name: str, reason: str) -> None:
+    lines = run("time", *LITTLE, f"cases=getppid,{name},getpid")
+    assert said(lines, "absent") == [f"{name} {reason}"]
+    assert names_of(taken(lines)) == ["getppid", "getpid"]
+
+
+def test_a_unit_that_the_machine_has_not_is_absent() -> None:
+    wanted = "ssve" if host_arch().name == "arm64" else "vec"
+    name = f"getppid+{wanted}=each"
+    lines = run("time", *LITTLE, f"cases={name}")
+    bits = dict(text.split() for text in said(lines, "vector"))
+    if bits.get(wanted, "0") == "0":
+        assert said(lines, "absent") == [f"{name} no-unit"]
+        assert lines[-1] == "end groups=0"
+    else:
+        assert not said(lines, "absent")
+        assert names_of(taken(lines)) == [name]
+
+
+def test_nothing_but_absent_cases_is_no_group() -> None:
+    lines = run("time", "groups=5", *LITTLE[1:], "cases=nothing,none")
+    assert lines[-1] == "end groups=0"
+    assert not said(lines, "process")
+
+
+def test_a_window_of_several_calls_counts_them() -> None:
+    lines = run("time", *LITTLE, "calls=6", "cases=getppid+vec=1/4")
+    if said(lines, "absent"):
+        assert said(lines, "absent") == ["getppid+vec=1/4 no-unit"]
+    else:
+        assert [one.calls for one, _ in taken(lines).processes.values()] == [24]
+
+
+@pytest.mark.parametrize("walk", ["warm", "cold", "64K", "1M", "4096"])
+def test_behind_a_walk_each_call_is_timed_by_itself(walk: str) -> None:
+    output = taken(run("time", *LITTLE, f"cases=getppid+cache={walk}"))
+    ((process, samples),) = output.processes.values()
+    assert process.calls == 1
+    assert [len(turn) for turn in samples.turns] == [3, 3]
+    # blocks / 4 + 1 readings with nothing between them.
+    assert [len(turn) for turn in samples.empties] == [1, 1]
+
+
+def test_a_walk_has_more_readings_of_the_clock_where_there_are_more_calls() -> None:
+    words = ("time", "groups=1", "turns=1", "blocks=9", "cases=getppid+cache=warm")
+    ((_, samples),) = taken(run(*words)).processes.values()
+    assert [len(turn) for turn in samples.empties] == [3]
+
+
+def test_a_histogram_has_every_call() -> None:
+    lines = run("tails", "groups=2", "turns=3", "calls=48", "cases=getppid,read")
+    output = taken(lines)
+    assert lines[-1] == "end groups=2"
+    assert not said(lines, "t") + said(lines, "o") + said(lines, "c")
+    assert len(output.processes) == 4
+    for process, samples in output.processes.values():
+        assert process.calls == 1
+        assert samples.bins.total() == 3 * 48
+        assert samples.empty_bins.total() == 3 * (48 // 16 + 1)
+
+
+def test_bins_are_written_from_the_shortest_to_the_longest() -> None:
+    lines = run("tails", "groups=1", "turns=1", "calls=200", "cases=getppid")
+    starts = [int(text.split()[2]) for text in said(lines, "h")]
+    assert starts == sorted(set(starts))
+
+
+# --- what ends ------------------------------------------------------------------
+
+
+# A case that fails: the probe is given no file descriptor more, so its first openat fails.
+def run_without_files(case: str) -> list[str]:
+    script = 'ulimit -n 3; exec "$@"'
+    words = [str(probe_file(host_arch())), "time", *LITTLE, f"cases={case}"]
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *words], capture_output=True, text=True, check=True
+    )
+    return [line.removeprefix(PREFIX) for line in done.stdout.splitlines()]
+
+
+def test_a_case_that_does_not_do_what_it_should_has_failed() -> None:
+    lines = run_without_files("openat+close")
+    (failed,) = said(lines, "failed")
+    assert failed.startswith("openat+close phase=")
+    assert failed.endswith("result=-24")  # EMFILE
+    assert lines[-1] == "end groups=0"
+    assert not said(lines, "t")
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@contextmanager
+def started(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A probe that has said its first "clock": its groups begin."""
+    with subprocess.Popen(
+        [str(probe_file(host_arch())), "time", *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if line.startswith(f"{PREFIX}clock"):
+                    break
+            yield process
+        finally:
+            process.kill()
+
+
+# More groups than it can ever do.
+ENDLESS = ("groups=100000000", "turns=8", "blocks=8")
+
+
+@pytest.fixture
+def endless() -> Iterator[subprocess.Popen[str]]:
+    """A probe in the midst of its groups, and four processes of it."""
+    with started(*ENDLESS, "cases=getppid,read,read,getppid") as process:
+        yield process
+
+
+def stopped_with_children(process: subprocess.Popen[str]) -> list[int]:
+    """Its four processes; it is stopped, so that they are all that it will ever have."""
+    assert process.stdout is not None
+    for _ in process.stdout:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        children = children_of(process.pid)
+        if len(children) == 4:
+            return children
+        process.send_signal(signal.SIGCONT)
+    raise AssertionError("the probe has ended")
+
+
+def awaited(true: Callable[[], bool]) -> bool:
+    """Whether it becomes true within seconds."""
+    end = time.monotonic() + 10
+    while not true() and time.monotonic() < end:
+        time.sleep(0.001)
+    return true()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_its_processes_end_with_it(endless: subprocess.Popen[str], number: signal.Signals) -> None:
+    children = stopped_with_children(endless)
+    endless.send_signal(number)
+    endless.send_signal(signal.SIGCONT)
+    assert endless.wait() == -number
+    for child in children:
+        assert gone(child)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_process_that_is_killed_ends_the_probe(
+    endless: subprocess.Popen[str], number: signal.Signals
+) -> None:
+    assert endless.stdout is not None
+    children = stopped_with_children(endless)
+    os.kill(children[1], number)
+    endless.send_signal(signal.SIGCONT)
+    *_, failed, last = endless.stdout.read().splitlines()
+    assert re.fullmatch(
+        f"{PREFIX}failed (getppid|read) phase=turn call=0 result=-{number.value}", failed
+    )
+    assert last.startswith(f"{PREFIX}end groups=")
+    assert endless.wait() == 0
+    for child in children:
+        assert gone(child)
+
+
+# --- memory ---------------------------------------------------------------------
+
+
+def shared_mappings(pid: int) -> list[dict[str, str]]:
+    """What /proc/PID/smaps says of each mapping that processes have in common."""
+    mappings: list[dict[str, str]] = []
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        first, _, rest = line.partition(" ")
+        if not first.endswith(":"):
+            mappings.append({"mapping": line})
+        else:
+            mappings[-1][first.removesuffix(":")] = rest.strip()
+    return [found for found in mappings if "/dev/zero" in found["mapping"]]
+
+
+def not_for_children(pid: int) -> bool:
+    return all("dc" in found["VmFlags"].split() for found in shared_mappings(pid))
+
+
+def test_what_slots_have_in_common_is_one_mapping(endless: subprocess.Popen[str]) -> None:
+    children = stopped_with_children(endless)
+    assert len(shared_mappings(endless.pid)) == 1
+    for child in children:
+        assert len(shared_mappings(child)) == 1
+        assert awaited(lambda child=child: not_for_children(child))  # type: ignore[misc]
+
+
+def test_walks_read_one_memory_of_small_pages() -> None:
+    walks = ["64K", "8M", "warm", "1M"]
+    cases = ",".join(f"getppid+cache={walk}" for walk in walks)
+    with started(*ENDLESS, f"cases={cases}") as process:
+        children = stopped_with_children(process)
+        for pid in (process.pid, *children):
+            (walked,) = (
+                found for found in shared_mappings(pid) if "nh" in found["VmFlags"].split()
+            )
+            assert walked["Size"] == "8192 kB"
+            assert walked["ShmemPmdMapped"] == "0 kB"
+            assert pid != process.pid or walked["Rss"] == "8192 kB"
+            assert len(shared_mappings(pid)) == 2
+            assert pid == process.pid or awaited(
+                lambda pid=pid: not_for_children(pid)  # type: ignore[misc]
+            )
+
+
+# --- forks that fail ------------------------------------------------------------
+
+
+def forbid_clone() -> None:
+    """From here on clone(2) is EAGAIN in this process: a filter of seccomp(2)."""
+    number = {"x86_64": 56, "arm64": 220, "riscv64": 220}[host_arch().name]
+    steps = [
+        (0x20, 0, 0, 0),  # the call's number
+        (0x15, 0, 1, number),
+        (0x06, 0, 0, 0x00050000 | 11),  # SECCOMP_RET_ERRNO, EAGAIN
+        (0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
+    ]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    # PR_SET_NO_NEW_PRIVS; PR_SET_SECCOMP, SECCOMP_MODE_FILTER.
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+@pytest.mark.parametrize(
+    "case", ["getppid", *(["getppid@int80"] if host_arch().name == "x86_64" else [])]
+)
+def test_where_no_process_can_be_had_the_case_has_failed_and_is_not_absent(case: str) -> None:
+    done = subprocess.run(
+        [str(probe_file(host_arch())), "time", *LITTLE, f"cases={case}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+        preexec_fn=forbid_clone,
+    )
+    lines = [line.removeprefix(PREFIX) for line in done.stdout.splitlines()]
+    assert said(lines, "failed") == [f"{case} phase=fork call=0 result=-11"]
+    assert not said(lines, "absent")
+    assert lines[-1] == "end groups=0"
+
+
+def run_with_processes(most: int, *words: str) -> str:
+    """Run where there may be so many processes, the probe among them."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        file = shutil.copy(probe_file(host_arch()), folder)
+        # Root has as many as it likes, so it is somebody else; who is not root may have some
+        # already, but none in a name space of its own (Linux 5.14).
+        root = os.geteuid() == 0
+        return subprocess.run(
+            [*([] if root else ["unshare", "--user"]), file, *words],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=20,
+            user=54321 if root else None,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (most, most)),
+        ).stdout
+
+
+def test_processes_that_there_are_end_where_one_more_cannot_be_had() -> None:
+    # It returns when the last process that could write has ended.
+    text = run_with_processes(3, "time", *LITTLE, "cases=getppid,getpid,gettid,getuid")
+    *_, failed, last = text.splitlines()
+    assert re.fullmatch(rf"{PREFIX}failed get\w+ phase=fork call=0 result=-11", failed)
+    assert last == f"{PREFIX}end groups=0"
+
+
+# --- what is not said, where it runs, in which order ------------------------------
+
+
+def test_what_could_not_be_written_is_no_whole_run() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    words = ["time", "groups=100000", *LITTLE[1:], "cases=getppid,getpid"]
+    # Nobody reads until it has ended: it fills the pipe, and is told so.
+    done = subprocess.run([str(probe_file(host_arch())), *words], stdout=writing, timeout=60)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        text = stream.read()
+    assert done.returncode == 1
+    assert f"{PREFIX}t 0 0 0 " in text
+    assert f"{PREFIX}end " not in text
+
+
+def test_it_comes_back_to_its_cpu_at_the_next_group(endless: subprocess.Popen[str]) -> None:
+    cpus = os.sched_getaffinity(0)
+    if len(cpus) < 2:
+        pytest.skip("There is one cpu: there is no other to be moved to.")
+    assert endless.stdout is not None
+    mine = os.sched_getaffinity(endless.pid)
+    os.sched_setaffinity(endless.pid, cpus - mine)
+    for _, line in zip(range(20_000), endless.stdout, strict=False):
+        if line.startswith(f"{PREFIX}clock") and os.sched_getaffinity(endless.pid) == mine:
+            return
+    raise AssertionError("it stayed where it was moved to")
+
+
+def has_zeroes(pid: int) -> bool:
+    """Is it the process of a case that reads /dev/zero?"""
+    try:
+        files = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return False
+    return "/dev/zero" in files
+
+
+def first_has_zeroes(seed: int) -> bool:
+    words = ("groups=1", "turns=100000", "blocks=1", f"seed={seed}", "cases=getppid,read")
+    with started(*words) as process:
+        assert awaited(lambda: any(map(has_zeroes, children_of(process.pid))))
+        return has_zeroes(children_of(process.pid)[0])
+
+
+def test_small_seeds_give_every_order_alike() -> None:
+    """The same seeds give the same orders: this does not depend on chance."""
+    assert 8 <= sum(first_has_zeroes(seed) for seed in range(1, 33)) <= 24

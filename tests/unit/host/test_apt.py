@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""apt itself against a small signed archive made here; no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import Arch
+from kentry.errors import FetchError, MissingToolError, UserError
+from kentry.host import apt, mirror
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.resolve import resolve
+from tests.unit.kernels import fakes
+from tests.unit.kernels.conftest import Said
+
+SUITE = "bookworm"
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with two throwaway keys: good.gpg signs the archive, wrong.gpg does not."""
+    for program in ("gpg", "apt-ftparchive", "apt-get"):
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed: apt-get install gpg apt-utils")
+    folder = tmp_path_factory.mktemp("keys")
+    folder.chmod(0o700)
+    for name in ("good", "wrong"):
+        _gpg(folder, "--passphrase", "", "--quick-gen-key", f"{name}@example.org", "ed25519")
+        _gpg(folder, "--output", str(folder / f"{name}.gpg"), "--export", f"{name}@example.org")
+    yield folder
+    subprocess.run(["gpgconf", "--homedir", str(folder), "--kill", "all"], check=False)
+
+
+def _gpg(home: Path, *words: str) -> None:
+    argv = ["gpg", "--homedir", str(home), "--batch", "--yes", "--pinentry-mode", "loopback"]
+    subprocess.run([*argv, *words], check=True, capture_output=True)
+
+
+class Archive:
+    """A Debian archive in a folder, with one suite."""
+
+    def __init__(self, folder: Path, keys: Path) -> None:
+        self.folder = folder
+        self._keys = keys
+        (folder / "pool").mkdir(parents=True)
+
+    def add(self, version: str, arch: str = "arm64", kernel: bytes | None = None) -> Path:
+        name = f"linux-image-{version.split('-')[0]}-{arch}"
+        path = self.folder / f"pool/{name}_{version}_{arch}.deb"
+        return fakes.deb(path, fakes.boot_files(kernel), arch, Package=name, Version=version)
+
+    def publish(self, arches: tuple[str, ...] = ("arm64", "riscv64")) -> None:
+        """Writes the lists and signs them."""
+        suite = f"dists/{SUITE}"
+        for arch in arches:
+            lists = self.folder / suite / f"main/binary-{arch}"
+            lists.mkdir(parents=True, exist_ok=True)
+            (lists / "Packages").write_text(self._ftparchive("--arch", arch, "packages", "pool"))
+        (self.folder / suite / "InRelease").unlink(missing_ok=True)
+        (self.folder / suite / "Release").unlink(missing_ok=True)
+        says = {"Codename": SUITE, "Suite": "oldstable", "Architectures": " ".join(arches)}
+        says |= {"Components": "main", "Origin": "Debian"}
+        options = [f"-oAPT::FTPArchive::Release::{name}={text}" for name, text in says.items()]
+        release = self._ftparchive(*options, "release", suite)
+        (self.folder / suite / "Release").write_text(release)
+        signed = str(self.folder / suite / "InRelease")
+        _gpg(
+            self._keys,
+            *("--local-user", "good@example.org", "--output", signed),
+            *("--clearsign", str(self.folder / suite / "Release")),
+        )
+
+    def _ftparchive(self, *words: str) -> str:
+        argv = ["apt-ftparchive", *words]
+        return subprocess.run(
+            argv, cwd=self.folder, check=True, capture_output=True, text=True
+        ).stdout
+
+
+@pytest.fixture
+def archive(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    made = Archive(tmp_path / "archive", keys)
+    monkeypatch.delenv("KENTRY_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(mirror.MIRROR_VARIABLE, f"copy:{made.folder}")
+    monkeypatch.setenv(mirror.KEYRING_VARIABLE, str(keys / "good.gpg"))
+    made.add("6.1.99-1")
+    made.add("6.1.170-3")
+    made.publish()
+    return made
+
+
+@pytest.fixture
+def said() -> Said:
+    return Said()
+
+
+def load(version: str, said: Said, arch: Arch = fakes.ARM64) -> Kernel:
+    return resolve(f"debian:{version}", arch, said)
+
+
+def root(arch: str = "arm64") -> apt.AptRoot:
+    return apt.AptRoot(arch, mirror.RELEASES[0])
+
+
+def expire_lists() -> None:
+    """As if the lists were fetched an hour ago: old enough to be fetched again."""
+    for release in mirror.RELEASES:
+        path = apt.AptRoot("arm64", release).folder / "refreshed.json"
+        if path.exists():
+            stamp = json.loads(path.read_text())
+            path.write_text(json.dumps({**stamp, "time": time.time() - 3600}))
+
+
+def test_the_newest_package_becomes_a_kernel(archive: Archive, tmp_path: Path, said: Said) -> None:
+    kernel = load("6.1", said)
+    assert kernel.image.read_bytes() == fakes.image()
+    assert kernel.spec == "debian:6.1"
+    assert kernel.origin["package"] == "linux-image-6.1.170-arm64"
+    assert kernel.origin["version"] == "6.1.170-3"
+    assert kernel.origin["suite"] == SUITE
+    # The packages are large, and what is in them is kept.
+    assert list((tmp_path / "cache").rglob("*.deb")) == []
+
+
+def test_a_package_in_the_cache_is_not_fetched_again(archive: Archive, said: Said) -> None:
+    first = load("6.1", said)
+    shutil.rmtree(archive.folder)
+    said.clear()
+    assert load("6.1", said) == first
+    assert said == []
+
+
+def test_a_whole_version_in_the_cache_needs_no_apt(
+    archive: Archive, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = load("6.1.170-3", said)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert load("6.1.170-3", said) == first
+    with pytest.raises(MissingToolError, match="apt-get install apt"):
+        load("6.1.99-1", said)
+
+
+def test_a_damaged_kernel_is_fetched_again(archive: Archive, said: Said) -> None:
+    first = load("6.1.170-3", said)
+    first.image.write_bytes(b"damaged")
+    assert load("6.1.170-3", said) == first
+    assert first.image.read_bytes() == fakes.image()
+    assert any("is damaged" in line for line in said)
+
+
+def test_a_version_that_is_not_there_lists_those_that_are(archive: Archive, said: Said) -> None:
+    with pytest.raises(UserError) as raised:
+        load("6.12", said)
+    assert raised.value.sentence == "Debian has no kernel 6.12 for arm64."
+    assert "6.1.170-3" in raised.value.remedy
+    assert "6.1.99-1 6.1.170-3" in raised.value.detail
+    with pytest.raises(UserError, match=r"no kernels of flavour 'rt' .* exist: arm64"):
+        load("6.1,flavour=rt", said)
+
+
+def test_an_architecture_without_kernels(archive: Archive, said: Said) -> None:
+    # riscv64's list is there, and empty; the other suites are not there at all.
+    with pytest.raises(FetchError, match="does not have a Release file"):
+        load("6.1", said, fakes.RISCV64)
+
+
+def test_a_package_that_was_tampered_with_is_refused(
+    archive: Archive, tmp_path: Path, said: Said
+) -> None:
+    path = archive.folder / "pool/linux-image-6.1.170-arm64_6.1.170-3_arm64.deb"
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(FetchError) as raised:
+        load("6.1", said)
+    assert "Hash Sum mismatch" in raised.value.sentence
+    assert raised.value.exit_code == 2
+    assert list((tmp_path / "cache/kentry/kernels").glob("*/vmlinuz*")) == []
+    assert load("6.1.99", said).release == fakes.RELEASE
+
+
+def test_a_list_that_was_tampered_with_is_refused(archive: Archive, said: Said) -> None:
+    path = archive.folder / f"dists/{SUITE}/main/binary-arm64/Packages"
+    path.write_text(path.read_text().replace("6.1.170-3", "6.1.170-4"))
+    with pytest.raises(FetchError, match="Hash Sum mismatch"):
+        load("6.1", said)
+
+
+def test_another_key_is_refused(
+    archive: Archive, keys: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(mirror.KEYRING_VARIABLE, str(keys / "wrong.gpg"))
+    with pytest.raises(FetchError) as raised:
+        load("6.1", said)
+    assert "NO_PUBKEY" in raised.value.sentence
+    assert raised.value.exit_code == 2
+
+
+def test_an_unsigned_archive_is_refused(archive: Archive, said: Said) -> None:
+    (archive.folder / f"dists/{SUITE}/InRelease").unlink()
+    with pytest.raises(FetchError, match="is not signed|does not have a Release file"):
+        load("6.1", said)
+
+
+def test_lists_a_day_old_are_fetched_again(
+    archive: Archive, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load("6.1", said)
+    archive.add("6.1.180-1")
+    archive.publish()
+    assert load("6.1", said).origin["version"] == "6.1.170-3"
+    monkeypatch.setattr(apt, "_LISTS_LAST_SECONDS", 0)
+    assert load("6.1", said).origin["version"] == "6.1.180-1"
+
+
+def test_what_is_not_in_the_lists_is_looked_for_in_new_ones(archive: Archive, said: Said) -> None:
+    load("6.1", said)
+    archive.add("6.1.180-1")
+    archive.publish()
+    expire_lists()
+    assert load("6.1.180", said).origin["version"] == "6.1.180-1"
+
+
+def test_what_the_mirror_has_no_more_is_chosen_again(archive: Archive, said: Said) -> None:
+    assert root().candidates("linux-image-.*", said)
+    (archive.folder / "pool/linux-image-6.1.170-arm64_6.1.170-3_arm64.deb").unlink()
+    archive.add("6.1.180-1")
+    archive.publish()
+    expire_lists()
+    assert load("6.1", said).origin["version"] == "6.1.180-1"
+
+
+def test_a_mirror_that_has_gone_leaves_the_lists_usable(archive: Archive, said: Said) -> None:
+    first = load("6.1", said)
+    shutil.rmtree(archive.folder)
+    expire_lists()
+    assert not root().refresh(said) or root().problems
+    assert load("6.1", said).image == first.image
+
+
+def test_another_mirror_has_other_lists(
+    archive: Archive, tmp_path: Path, keys: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load("6.1", said)
+    other = Archive(tmp_path / "other", keys)
+    other.add("6.1.50-1")
+    other.publish()
+    monkeypatch.setenv(mirror.MIRROR_VARIABLE, f"copy:{other.folder}")
+    assert load("6.1", said).origin["version"] == "6.1.50-1"
+
+
+def test_candidates_say_what_the_lists_say(archive: Archive, said: Said) -> None:
+    found = root().candidates(r"linux-image-6\.1\.99-.*", said)
+    assert [one.package for one in found] == ["linux-image-6.1.99-arm64"]
+    path = archive.folder / found[0].filename
+    assert found[0].size == path.stat().st_size
+    assert found[0].suite == SUITE
+    assert root().candidates("linux-imag", said) == []
+
+
+def test_a_closure_is_what_is_not_installed(archive: Archive, said: Said) -> None:
+    pool = archive.folder / "pool"
+    fakes.deb(pool / "base_arm64.deb", {}, Package="base", Version="1:2+x~1")
+    fakes.deb(pool / "top_arm64.deb", {}, Package="top", Version="1", Depends="base, there")
+    fakes.deb(pool / "there_arm64.deb", {}, Package="there", Version="1")
+    archive.publish()
+    status = archive.folder / "status"
+    status.write_text(
+        "Package: there\nStatus: install ok installed\nVersion: 1\nArchitecture: arm64\n"
+        "Maintainer: A Test <test@example.org>\nDescription: a test\n\n"
+    )
+    files = apt.AptRoot("arm64", mirror.RELEASES[0], status).download_closure(["top"], said)
+    assert sorted(path.name for path in files) == ["base_1%3a2+x~1_arm64.deb", "top_1_arm64.deb"]
+    assert all(path.read_bytes().startswith(b"!<arch>") for path in files)
+    with pytest.raises(FetchError, match="Unable to locate package absent"):
+        root().download_closure(["absent"], said)
+
+
+def test_two_at_once_do_not_meet(archive: Archive, said: Said) -> None:
+    script = (
+        "from kentry.kernels.resolve import resolve; from kentry.arch import find_arch\n"
+        "print(resolve('debian:6.1', find_arch('arm64'), lambda *_: None).image)"
+    )
+    package = str(Path(apt.__file__).parents[2])
+    env = {**os.environ, "PYTHONPATH": package}
+    argv = [sys.executable, "-c", script]
+    both = [
+        subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    out = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0], out
+    assert out[0][0] == out[1][0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [
+        ([], ""),
+        (["E: Some index files failed to download."], "Some index files failed to download."),
+        (["E: Some index files failed to download.", "E: Failed to fetch x"], "Failed to fetch x"),
+        (["W: GPG error: NO_PUBKEY 1", "E: y is not signed."], "GPG error: NO_PUBKEY 1"),
+    ],
+)
+def test_the_line_that_says_most(lines: list[str], first: str) -> None:
+    assert apt.first_problem(lines) == first

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which mirror is used, and whose signature it carries."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kentry.errors import MissingToolError, UserError
+from kentry.host import mirror
+
+
+class TestMirror:
+    """Which mirror is used, from what apt-get indextargets says."""
+
+    @pytest.fixture(autouse=True)
+    def no_mirror_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.delenv(mirror.MIRROR_VARIABLE, raising=False)
+        keyring = tmp_path / "keyring.gpg"
+        keyring.touch()
+        monkeypatch.setenv(mirror.KEYRING_VARIABLE, str(keyring))
+
+    @pytest.fixture
+    def targets(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """What a fake apt-get prints."""
+        out = tmp_path / "targets"
+        out.touch()
+        program = tmp_path / "bin/apt-get"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\n[ $1 = indextargets ] && cat {out}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+        return out
+
+    def test_debians_own_and_the_security_one(self, targets: Path) -> None:
+        targets.write_text(
+            "https://other.example/apt|Other|Other|stable|/etc/apt/sources.list:1\n"
+            "https://d.example/debian/|Debian|Debian|bookworm|/nonexistent.list:1\n"
+            "https://s.example/sec/|Debian|Debian-Security|bookworm-security|/nonexistent.list:2\n"
+        )
+        found = mirror.find_mirror()
+        assert (found.base, found.security) == (
+            "https://d.example/debian/",
+            "https://s.example/sec/",
+        )
+
+    def test_before_apts_first_update_the_suite_tells(self, targets: Path) -> None:
+        targets.write_text("https://d.example/debian/|$(ORIGIN)|$(LABEL)|trixie|/nonexistent:1\n")
+        assert mirror.find_mirror().base == "https://d.example/debian/"
+
+    def test_none_of_debian_is_an_error_that_names_the_variable(self, targets: Path) -> None:
+        targets.write_text("https://u.example/ubuntu/|Ubuntu|Ubuntu|noble|/nonexistent:1\n")
+        with pytest.raises(UserError) as raised:
+            mirror.find_mirror()
+        assert raised.value.sentence == "This machine's apt uses no Debian mirror."
+        assert "KENTRY_MIRROR" in raised.value.remedy
+
+    def test_the_variable_names_one_or_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(mirror.MIRROR_VARIABLE, "https://d.example/debian https://s.example/sec")
+        assert mirror.find_mirror().security == "https://s.example/sec"
+        monkeypatch.setenv(mirror.MIRROR_VARIABLE, "https://d.example/debian")
+        assert mirror.find_mirror().security is None
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("a.sources", "Types: deb\nURIs: https://d.example/debian\nSigned-By: {}\n"),
+            ("a.list", "deb [arch=arm64 signed-by={}] https://d.example/debian bookworm main\n"),
+        ],
+    )
+    def test_the_keyring_that_apt_uses(
+        self,
+        targets: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        name: str,
+        text: str,
+    ) -> None:
+        monkeypatch.delenv(mirror.KEYRING_VARIABLE)
+        monkeypatch.setattr(mirror, "_KEYRING", tmp_path / "absent")
+        keyring = tmp_path / "keyring.gpg"
+        (tmp_path / name).write_text(text.format(keyring))
+        targets.write_text(f"https://d.example/debian/|Debian|Debian|trixie|{tmp_path}/{name}:1\n")
+        assert mirror.find_mirror().keyrings == (keyring,)
+        keyring.unlink()
+        with pytest.raises(MissingToolError, match="apt-get install debian-archive-keyring"):
+            mirror.find_mirror()
+
+    def test_a_keyring_that_is_not_there_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(mirror.MIRROR_VARIABLE, "https://d.example/debian")
+        monkeypatch.setenv(mirror.KEYRING_VARIABLE, "/nonexistent.gpg")
+        with pytest.raises(UserError, match="which KENTRY_KEYRING names, is not there"):
+            mirror.find_mirror()
+
+
+def test_releases_have_the_architectures_that_debian_made_them_for() -> None:
+    assert [release.name for release in mirror.RELEASES] == ["bookworm", "trixie"]
+    with_riscv64 = [one.name for one in mirror.USERLAND_RELEASES if "riscv64" not in one.without]
+    assert with_riscv64 == ["trixie", "forky"]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the vector commands print as JSON is what the schemas say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from kentry.cli import main
+from kentry.vector.costs import ACTS, shipped
+from kentry.vector.trace import Event, VectorTrace, write_trace
+from tests import ROOT
+from tests.unit.vector.traces import META, SVE_TRAP, Row, trace_of
+
+SCHEMAS = ROOT / "schema"
+NS = 10**6
+
+
+def schema(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+    return found
+
+
+def used_and_called(task: int, uses: int, calls: int) -> list[Row]:
+    """A task that traps and then makes calls, again and again, and blocks in between."""
+    rows: list[Row] = [(Event.EXIT, task, NS, 0)]
+    now = NS
+    for _ in range(uses):
+        rows += [
+            (Event.USE, task, now + 10, 1),
+            (Event.FAULT, task, now + 10, SVE_TRAP),
+            (Event.SEEN_TRAP, task, now + 20, 0),
+            (Event.EXIT, task, now + 30, 0),
+        ]
+        for _ in range(calls):
+            now += NS
+            rows += [(Event.SYSCALL, task, now, 63), (Event.EXIT, task, now + 100, 0)]
+    return rows
+
+
+def sample(**meta: Any) -> VectorTrace:
+    return trace_of([*used_and_called(1, 3, 20), *used_and_called(2, 1, 5)], **meta)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["vector", *words, "--json", "-q"]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> list[str]:
+    files = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
+    for file, name in zip(files, ("boot", "shell"), strict=True):
+        write_trace(file, sample(workload={**META["workload"], "name": name}))
+    return [str(file) for file in files]
+
+
+def test_statistics(traces: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    document = printed(capsys, "stats", traces[0])
+    jsonschema.validate(document, schema("vector-statistics-1"))
+    assert document["sums"]["calls"] == 65
+    document["tasks"][0]["traps"] = -1
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema("vector-statistics-1"))
+
+
+def test_a_replay_of_one_trace_and_of_two(
+    traces: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for files in (traces[:1], traces):
+        document = printed(capsys, "replay", *files, "--sweep", "count")
+        jsonschema.validate(document, schema("vector-replay-1"))
+        assert len(document["traces"]) == len(files)
+        assert bool(document["means"]) == (len(files) > 1)
+        assert document["traces"][0]["policies"][0]["policy"] == "optimal"
+    document["traces"][0]["check"]["exact"] = "yes"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema("vector-replay-1"))
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_cost_tables(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document = printed(capsys, "costs", name)
+    jsonschema.validate(document, schema("costs-1"))
+    document["figures"]["trap"] = {"value": 1}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema("costs-1"))
+
+
+def test_the_schemas_know_every_act() -> None:
+    for name in ("costs-1", "vector-replay-1"):
+        acts = schema(name)["$defs"]["figures"]["propertyNames"]["enum"]
+        assert acts == list(ACTS)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""QEMU's command line up to what is booted."""
+
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import ARCHES, Arch, find_arch
+from kentry.runners.emulator import Emulator
+from kentry.runners.machine import ACCELERATOR, machine_argv, plugin_argument
+
+EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))
+
+
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
+def test_the_guest_is_shut_in_and_every_run_is_alike(arch: Arch) -> None:
+    argv = machine_argv(EMULATOR, arch, "a-cpu", 2048, 7, file_limit=3)
+    words = " ".join(argv)
+    for needed in (
+        "setpriv --pdeathsig KILL --",
+        f"--as={(2048 + 4096) << 20}",
+        f"--fsize={3 << 20} --core=0 -- /usr/bin/qemu -L /firmware",
+        f"-machine {arch.machine} -cpu a-cpu",
+        "-accel tcg,thread=single -smp 1 -m 2048M -icount shift=0,sleep=off -seed 7",
+        "-rtc base=2020-01-01T00:00:00,clock=vm",
+        "-nic none -monitor none",
+        "-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+    ):
+        assert needed in words
+    assert not {"-kernel", "-initrd", "-append", "-plugin"} & set(argv)
+
+
+def test_what_a_recording_says_of_it_is_what_is_asked_for() -> None:
+    words = " ".join(machine_argv(EMULATOR, find_arch("arm64"), "max", 512, 1))
+    assert ACCELERATOR == "tcg, one thread, -icount shift=0,sleep=off"
+    assert "tcg,thread=single" in words
+    assert "-icount shift=0,sleep=off" in words
+
+
+def test_a_comma_in_a_path_is_not_an_option() -> None:
+    text = plugin_argument(Path("/a,b/x.so"), find_arch("arm64"), ["out=/c,d", "from=mark"])
+    assert text == "/a,,b/x.so,out=/c,,d,from=mark"
+
+
+def test_firmware_is_named_where_there_is_some() -> None:
+    text = plugin_argument(Path("/x.so"), find_arch("riscv64"), [])
+    assert text == "/x.so,firmware=80000000-80200000"

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The runner as it is built: small, static, and harmless where it is no guest's init."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from kentry.arch import ARCHES, Arch, host_arch
+from kentry.runners.userland.build import runner_file
+
+MOST_BYTES = 32 << 10
+
+
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
+def test_it_is_one_small_static_program(arch: Arch) -> None:
+    file = runner_file(arch)
+    assert file.stat().st_size <= MOST_BYTES
+    with file.open("rb") as stream:
+        elf = ELFFile(stream)
+        assert elf["e_machine"] == arch.elf_machine
+        assert elf["e_type"] == "ET_EXEC"
+        kinds = {segment["p_type"] for segment in elf.iter_segments()}
+    assert not kinds & {"PT_INTERP", "PT_DYNAMIC"}
+
+
+# marks.h: how a mark is encoded, and that 0x30 and 0x31 are the trace's.
+@pytest.mark.parametrize(
+    ("name", "base", "shift", "tail"),
+    [
+        ("arm64", 0xD280001F | 0xAB00 << 5, 5, b""),
+        ("riscv64", 0xABC00 << 12 | 0x37, 12, b""),
+        ("x86_64", 0x00841F0F, None, b"\xbc\xab\x5a"),
+    ],
+)
+def test_both_marks_are_in_it(name: str, base: int, shift: int | None, tail: bytes) -> None:
+    text = runner_file(ARCHES[name]).read_bytes()
+    for number in (0x30, 0x31):
+        if shift is None:
+            mark = base.to_bytes(4, "little") + bytes([number]) + tail
+        else:
+            mark = (base + (number << shift)).to_bytes(4, "little")
+        assert text.count(mark) >= 2, f"{number:#x}"
+
+
+def test_by_its_name_it_takes_few_words() -> None:
+    program = str(runner_file(host_arch()))
+    assert subprocess.run([program, "mark"], check=False).returncode == 0
+    # "end" powers off, but only where there is a workload's file.
+    assert not Path("/kentry/workload").exists()
+    for words in ([], ["end"], ["end", "x"], ["end", "0"], ["mark", "2"], ["other"]):
+        assert subprocess.run([program, *words], check=False).returncode == 2
