@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How large the house is: lines, functions, options, cycles; a row a package and a total.
+
+Usage: python bench/size.py [CHECKOUT]
+
+A private function (its name begins with one underscore) has a single caller if its module names
+it once besides its definition.  Options are counted as each command registers them, without
+-h, -v and -q, which every command has.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+OPTIONS = """
+import argparse
+from kentry.cli import build_parser
+
+COMMON = {"-h", "-v", "-q"}
+
+def leaves(parser):
+    below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if not below:
+        yield parser
+    for action in below:
+        for one in action.choices.values():
+            yield from leaves(one)
+
+options = [
+    action.option_strings[-1]
+    for parser in leaves(build_parser())
+    for action in parser._actions
+    if action.option_strings and not COMMON & set(action.option_strings)
+]
+print(len(options), len(set(options)))
+"""
+
+
+@dataclass
+class Size:
+    """Of one package: lines of Python, the lengths of its functions, its private functions."""
+
+    lines: int = 0
+    lengths: list[int] = field(default_factory=list)
+    private: int = 0
+    single: int = 0
+
+    def add(self, other: Size) -> None:
+        self.lines += other.lines
+        self.lengths += other.lengths
+        self.private += other.private
+        self.single += other.single
+
+    def row(self, name: str) -> str:
+        lengths = sorted(self.lengths) or [0]
+        p90 = lengths[int(0.9 * (len(lengths) - 1))]
+        share = self.single / self.private if self.private else 0.0
+        return (
+            f"{name:<12} {self.lines:>7} {len(self.lengths):>10} {p90:>5} {lengths[-1]:>5}"
+            f" {self.private:>8} {self.single:>7} {share:>6.0%}"
+        )
+
+
+def size_of(file: Path) -> Size:
+    text = file.read_text(encoding="utf-8")
+    nodes = list(ast.walk(ast.parse(text)))
+    functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
+    uses.update(n.attr for n in nodes if isinstance(n, ast.Attribute))
+    private = [n.name for n in functions if n.name.startswith("_") and n.name[:2] != "__"]
+    return Size(
+        len(text.splitlines()),
+        [(n.end_lineno or n.lineno) - n.lineno + 1 for n in functions],
+        len(private),
+        sum(uses[name] == 1 for name in private),
+    )
+
+
+def main(checkout: Path) -> None:
+    package = checkout / "src" / "kentry"
+    sizes: dict[str, Size] = {}
+    total = Size()
+    for file in sorted(package.rglob("*.py")):
+        below = file.relative_to(package).parts
+        size = size_of(file)
+        sizes.setdefault(below[0] if len(below) > 1 else "(loose)", Size()).add(size)
+        total.add(size)
+    print(
+        f"{'package':<12} {'lines':>7} {'functions':>10} {'p90':>5} {'max':>5}"
+        f" {'private':>8} {'single':>7} {'share':>6}"
+    )
+    for name, size in sizes.items():
+        print(size.row(name))
+    print(total.row("total"))
+    tests = sum(len(f.read_text().splitlines()) for f in (checkout / "tests").rglob("*.py"))
+    print(f"tests: {tests} lines")
+    options = subprocess.run(
+        [sys.executable, "-c", OPTIONS],
+        env={"PYTHONPATH": str(checkout / "src")},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    print(f"options registered: {options[0]}, distinct: {options[1]}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1])
