@@ -3,7 +3,7 @@
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,7 @@ class FakePlace:
     the kernel that was booted, `boot_spread` how far boots of one kernel differ.  `jumps` are
     numbers of groups, counted through all runs, whose clock jumps.  `absent` and `failed` map
     cases to reasons, `dies_in` is the run of the probe, from 0, that ends after a group, `refuses`
-    the boot that does not come to its end.  `programs` answer what is run there.
+    the boot that does not come to its end.
     """
 
     ns: Mapping[str, float] = field(default_factory=dict)
@@ -50,7 +50,6 @@ class FakePlace:
     failed: Mapping[str, str] = field(default_factory=dict)
     dies_in: int | None = None
     refuses: int | None = None
-    programs: Mapping[str, Callable[[Sequence[str]], CommandResult]] = field(default_factory=dict)
     counters: str = COUNTERS
     cpu: int = 0
     kind: str = "ssh"
@@ -62,7 +61,6 @@ class FakePlace:
         self.random = random.Random(self.seed)
         self.runs: list[list[str]] = []
         self.booted: list[str] = []
-        self.commands: list[tuple[str, ...]] = []
         self.closed = False
         self.groups = 0
         self._clock, self._ahead = SECOND, 0
@@ -81,9 +79,8 @@ class FakePlace:
                 raise PlaceError(f"The probe on {self.name} did not come to its end.", "Again.")
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Runs one of the programs."""
-        self.commands.append(tuple(argv))
-        return self.programs[argv[0]](argv)
+        """No program is there."""
+        return CommandResult(127, "", f"{argv[0]}: not found")
 
     def boot(self, kernel: str, update: Update) -> None:
         """Boots another kernel."""

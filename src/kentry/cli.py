@@ -58,9 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
-    words, behind = _parted(sys.argv[1:] if argv is None else argv)
-    args = build_parser().parse_args(words)
-    args.behind = behind
+    args = build_parser().parse_args(argv)
     _set_up_logging(args.verbose)
     set_quiet(args.quiet)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -90,19 +88,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         error = KentryError(sentence, "Please report it; -v shows where it happened.")
         error.__cause__ = err
         return _report(error, args.verbose)
-
-
-def _parted(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    """The words, and those behind -- where a command takes a program's command line there.
-
-    argparse would take the program's own options for ours, or its name for a target.
-    """
-    words = list(argv)
-    taken = {command.NAME for command in COMMANDS if getattr(command, "TAKES_PROGRAM", False)}
-    if not words or words[0] not in taken or "--" not in words:
-        return words, None
-    at = words.index("--")
-    return words[:at], words[at + 1 :]
 
 
 def _discard_output() -> None:

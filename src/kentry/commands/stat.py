@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kentry.runners.place import PlaceOptions
 
 NAME = "stat"
-# Behind --: two programs.
-TAKES_PROGRAM = True
 HELP = "time on silicon: ns a call, or which of two is faster, with an interval and a verdict"
 
 MOST_CALLS = 1_000_000_000
@@ -36,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measuring.add_case_argument(parser)
     parser.epilog = (
         "Examples: kentry stat ssh:board --case getppid; kentry stat --compare getppid getuid;"
-        " kentry stat kvm --compare debian:6.1 debian:6.12; kentry stat -- ./old :: ./new"
+        " kentry stat kvm --compare debian:6.1 debian:6.12"
     )
     what = parser.add_argument_group("what is measured")
     what.add_argument(
@@ -80,13 +78,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--cpu", type=_cpu, metavar="N", help="the cpu to measure on")
     how.add_argument(
         "--no-preflight", action="store_true", help="do not look at the machine for a second"
-    )
-    how.add_argument("--number", metavar="REGEX", help="which number a program's output means")
-    how.add_argument(
-        "--higher-is-better", action="store_true", help="of a program's number: a rate, not a time"
-    )
-    how.add_argument(
-        "--timeout", type=_seconds, default=600.0, metavar="S", help="of one run of a program (600)"
     )
     _add_target_arguments(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="keep the recording")
@@ -179,17 +170,14 @@ def run(args: argparse.Namespace) -> int:
 # What is asked, and the options that only have a meaning with it.
 _ONLY_WITH = {
     "--calls": ("calls", ("--tails",)),
-    "--fixed": ("fixed", ("--compare", "a program behind --")),
-    "--threshold": ("threshold", ("--compare", "a program behind --")),
-    "--number": ("number", ("a program behind --",)),
-    "--higher-is-better": ("higher_is_better", ("a program behind --",)),
+    "--fixed": ("fixed", ("--compare",)),
+    "--threshold": ("threshold", ("--compare",)),
     "--rounds": ("rounds", ("--compare",)),
     "--kernel": ("kernel", ("kvm",)),
     "--console": ("console", ("kvm",)),
 }
 # And those that it leaves nothing to say to.
 _NOT_WITH = {
-    "--case": ("case", ("a program behind --",)),
     "--seconds": ("seconds", ("--tails",)),
     "--groups": ("groups", ("--tails",)),
 }
@@ -202,7 +190,6 @@ def _check(args: argparse.Namespace) -> None:
             ("--compare", bool(args.compare)),
             ("--tails", args.tails),
             ("--working-set", args.working_set is not None),
-            ("a program behind --", args.behind is not None),
         )
         if is_asked
     ]
@@ -211,7 +198,6 @@ def _check(args: argparse.Namespace) -> None:
     if args.target.startswith("kvm"):
         asked.append("kvm")
     _check_options(args, asked)
-    _check_number(args)
     _check_compare(args)
 
 
@@ -225,18 +211,6 @@ def _check_options(args: argparse.Namespace, asked: list[str]) -> None:
         found = set(uses) & set(asked)
         if getattr(args, name) and found:
             raise UserError(f"{option} has no meaning with {min(found)}.", f"Leave {option} out.")
-
-
-def _check_number(args: argparse.Namespace) -> None:
-    if args.number is None:
-        return
-    try:
-        re.compile(args.number)
-    except re.error as err:
-        raise UserError(
-            f"--number {args.number} is no regular expression: {err}.",
-            r"Write it like --number 'total: ([0-9.]+)'.",
-        ) from err
 
 
 def _check_compare(args: argparse.Namespace) -> None:

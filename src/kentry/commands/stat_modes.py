@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `kentry stat` can be asked: a table, tails, a sweep, two cases, two kernels, two programs.
+"""What `kentry stat` can be asked: a table, tails, a sweep, two cases, two kernels.
 
 Each looks at the machine, has it measured, keeps the samples however that ends, and prints.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,8 +21,8 @@ from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, KentryError, UserError
 from kentry.host.cache import cache_dir
 from kentry.kernels.kernel import Kernel
 from kentry.measure import preflight
-from kentry.measure.timed import boots, comparing, programs, sweep, tails
-from kentry.measure.timed.analysis import NS, metric, metrics_of
+from kentry.measure.timed import boots, comparing, sweep, tails
+from kentry.measure.timed.analysis import NS, metrics_of
 from kentry.measure.timed.identity import Session, kernel_of, recording_of
 from kentry.measure.timed.names import choose_timed, is_one_by_one, is_plain
 from kentry.measure.timed.output import Output
@@ -39,7 +38,6 @@ from kentry.model.caveats import Caveat
 from kentry.model.recording import (
     NoisyMetric,
     Recording,
-    TimedProcess,
     dump,
     to_json,
     write_recording,
@@ -49,7 +47,7 @@ from kentry.report import stat as report
 from kentry.report.text import comparison_text
 from kentry.runners.place import Place
 from kentry.stats.exact import UNDECIDED
-from kentry.stats.noisy import CONFIDENCE, THRESHOLD
+from kentry.stats.noisy import THRESHOLD
 
 # Of a table, when nothing is said; of a comparison, at most.
 SECONDS, COMPARE_SECONDS = 8.0, 30.0
@@ -478,75 +476,8 @@ def kernels(place: Place, args: argparse.Namespace) -> int:
     return EXIT_UNDECIDED if any(row.verdict == UNDECIDED for row in timed) else EXIT_DONE
 
 
-# --- two programs ----------------------------------------------------------------------
-
-
-def two_programs(place: Place, args: argparse.Namespace) -> int:
-    """A user's own programs by turns."""
-    old, new = programs.parse_programs(args.behind)
-    session, _ = look(place, args)
-    pattern = re.compile(args.number) if args.number else None
-    if args.cpu is not None:
-        pinned = ("taskset", "--cpu-list", str(args.cpu))
-        old, new = (*pinned, *old), (*pinned, *new)
-    wanted = programs.Programs(old, new, pattern, args.higher_is_better, args.timeout)
-    runs = programs.Runs()
-
-    def so_far() -> Recording:
-        return _recording(session, Output(), _program_metrics(runs), {})
-
-    with (
-        keeping(args, session, lambda: {"": so_far()}),
-        progress("running two programs by turns") as update,
-    ):
-        result = programs.compare_programs(place, wanted, plan_of(args), runs, update)
-    recording = so_far()
-    _print_programs(args, session, recording, wanted, result)
-    save(args, session, recording)
-    return EXIT_UNDECIDED if result.found.verdict == UNDECIDED else EXIT_DONE
-
-
-def _program_metrics(runs: programs.Runs) -> dict[str, dict[str, NoisyMetric]]:
-    """Every number printed: a group a round; those of a round under way, too."""
-    sides: dict[str, list[TimedProcess]] = {"A": [], "B": []}
-    for number, values in enumerate(runs.rounds):
-        for name, of_side in zip(sides, values, strict=True):
-            for slot, value in enumerate(of_side):
-                sides[name].append(TimedProcess(0, 0, number, slot, 1, (value,)))
-    for slot, (name, value) in enumerate(runs.started):
-        sides[name.upper()].append(TimedProcess(0, 0, len(runs.rounds), slot, 1, (value,)))
-    return {
-        name: {"value": metric(processes, "value", "mean of runs")}
-        for name, processes in sides.items()
-        if processes
-    }
-
-
-def _print_programs(
-    args: argparse.Namespace,
-    session: Session,
-    recording: Recording,
-    wanted: programs.Programs,
-    result: programs.Result,
-) -> None:
-    from kentry.host.process import command_line
-
-    values = tuple(case.noisy["value"].value for case in recording.cases)
-    row = measured("A -> B", "value", "value", (values[0], values[1]), result.found).to_json()
-    if args.json:
-        sys.stdout.write(dump(report.comparison_document(recording, recording, [row])))
-        return
-    shown = report.values_text(result.found, values[0], values[1])
-    lines = [f"A: {command_line(wanted.old)}", f"B: {command_line(wanted.new)}", ""]
-    lines += report.comparison_lines("A -> B", result.found, shown, "as printed", CONFIDENCE)
-    lines += report.notes(recording, session.findings, every=args.verbose)
-    sys.stdout.write("\n".join(lines) + "\n")
-
-
 def mode_of(args: argparse.Namespace) -> Callable[[Place, argparse.Namespace], int]:
     """Which of them was asked for."""
-    if args.behind is not None:
-        return two_programs
     if args.compare:
         return kernels if args.of_kernels else cases
     if args.tails:

@@ -14,11 +14,7 @@ import pytest
 from kentry.arch import host_arch
 from kentry.cli import main
 from kentry.commands import stat
-from kentry.measure.preflight import Facts
-from kentry.measure.timed.identity import Session
-from kentry.measure.timed.sampling import Settings
 from kentry.model.recording import read_recording
-from kentry.runners.place import CommandResult
 from tests import ROOT
 from tests.places import BLOCK_CALLS, FakePlace, opened
 
@@ -64,12 +60,6 @@ def document(words: Sequence[str], capsys: Capture, kind: str, code: int = 0) ->
     found: dict[str, Any] = json.loads(said([*words, "--json"], capsys, code))
     jsonschema.validate(found, schema(kind))
     return found
-
-
-def printing(*values: float) -> Callable[[Sequence[str]], CommandResult]:
-    """A program that prints these, over and over."""
-    count = iter(range(10_000))
-    return lambda argv: CommandResult(0, f"{values[next(count) % len(values)]}\n", "")
 
 
 # --- a table -----------------------------------------------------------------------
@@ -235,56 +225,6 @@ def test_two_kernels_that_cannot_be_told_apart_are_code_3(use: Use, capsys: Capt
     assert "undecided" in said(words, capsys, code=3)
 
 
-# --- programs ---------------------------------------------------------------------------
-
-
-def test_two_programs(use: Use, capsys: Capture) -> None:
-    place = use(FakePlace(programs={"a": printing(5.0, 5.01, 4.99), "b": printing(6.0, 6.01)}))
-    out = said([*FAKE, "--groups", "20", "--", "a", "-x", "::", "b", "--groups", "7"], capsys)
-    assert "A: a -x\nB: b --groups 7\n" in out
-    assert "A -> B: worse" in out
-    assert set(place.commands) == {("a", "-x"), ("b", "--groups", "7")}
-
-
-def test_without_a_target_it_is_this_machine(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    opened_as: list[str] = []
-    place = FakePlace(programs={"a": printing(5.0, 5.01), "b": printing(5.0, 5.01)})
-
-    def open_it(text: str, options: object) -> Any:
-        opened_as.append(text)
-        return opened(place)
-
-    monkeypatch.setattr("kentry.runners.place.open_place", open_it)
-    monkeypatch.setattr("kentry.commands.stat_modes.look", lambda *given: looked(place))
-    main(["stat", "-q", "--", "a", "::", "b"])
-    main(["stat", "ssh:x", "-q", "--seconds", "3", "--", "a", "::", "b"])
-    assert opened_as == ["local", "ssh:x"]
-
-
-def looked(place: FakePlace) -> tuple[Session, Settings]:
-    return Session(place, Facts()), Settings()
-
-
-def test_two_programs_as_json(use: Use, capsys: Capture, tmp_path: Path) -> None:
-    use(FakePlace(programs={"a": printing(5.0, 5.01), "b": printing(6.0, 6.01)}))
-    words = [*FAKE, "--groups", "20", "-o", str(tmp_path / "it.json"), "--higher-is-better"]
-    assert main(["stat", *words, "--json", "--", "a", "::", "b"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    jsonschema.validate(found, schema("comparison-1"))
-    assert found["cases"][0]["verdict"] == "better"
-    recording = read_recording(tmp_path / "it.json")
-    values = [one.values[0] for one in recording.cases[0].noisy["value"].samples]
-    assert set(values) == {5.0, 5.01} and len(values) % 2 == 0
-
-
-def test_programs_that_cannot_be_told_apart_are_code_3(use: Use, capsys: Capture) -> None:
-    use(FakePlace(programs={"a": printing(5.0, 9.0, 4.0), "b": printing(5.0, 9.0, 4.1, 7.0)}))
-    out = said([*FAKE, "--groups", "8", "--", "a", "::", "b"], capsys, code=3)
-    assert "A -> B: undecided" in out
-
-
 # --- what ends early ---------------------------------------------------------------------
 
 
@@ -296,9 +236,8 @@ def test_programs_that_cannot_be_told_apart_are_code_3(use: Use, capsys: Capture
         ({"dies_in": 1}, ["--compare", "read", "getpid", "--groups", "40"]),
         ({"refuses": 9}, ["--compare", "6.1", "6.12", "--case", "read", "--groups", "2"]),
         ({"dies_in": 9}, ["--compare", "6.1", "6.12", "--case", "read", "--groups", "2"]),
-        ({}, ["--", "a", "::", "b"]),
     ],
-    ids=["table", "sweep", "cases", "boot", "probe in a boot", "programs"],
+    ids=["table", "sweep", "cases", "boot", "probe in a boot"],
 )
 @pytest.mark.parametrize("named", [True, False])
 def test_what_was_measured_before_an_error_is_kept_and_named(
@@ -310,10 +249,7 @@ def test_what_was_measured_before_an_error_is_kept_and_named(
     tmp_path: Path,
     cache: Path,
 ) -> None:
-    programs = {"a": printing(5.0), "b": printing(*[6.0] * 9, 0.0)}
-    place = use(
-        FakePlace(NS, programs=programs, dies_in=ends.get("dies_in"), refuses=ends.get("refuses"))
-    )
+    place = use(FakePlace(NS, dies_in=ends.get("dies_in"), refuses=ends.get("refuses")))
     out = ["-o", str(tmp_path / "it.json")] if named else []
     assert main(["stat", *FAKE, *out, *words]) == 2
     err = capsys.readouterr().err
@@ -364,7 +300,6 @@ def test_nothing_measured_is_nothing_kept(use: Use, capsys: Capture, tmp_path: P
         (["--compare", "read", "nothing"], "Unknown case 'nothing'"),
         (["--tails", "--working-set", "1M"], "are different questions."),
         (["--tails", "--compare", "read", "write"], "are different questions."),
-        (["--tails", "--", "a", "::", "b"], "are different questions."),
         (["--working-set", "", "--compare", "read", "write"], "are different questions."),
         (["--compare", "read", "write", "--case", "stat"], "--compare names its cases itself."),
         (["--compare", "read*", "read"], "--compare takes one case, and read* are"),
@@ -377,27 +312,17 @@ def test_nothing_measured_is_nothing_kept(use: Use, capsys: Capture, tmp_path: P
         (["--calls", "9"], "--calls has a meaning only with --tails."),
         (["--threshold", "1"], "--threshold has a meaning only with --compare"),
         (["--tails", "--seconds", "9"], "--seconds has no meaning with --tails."),
-        (["--case", "read", "--", "a", "::", "b"], "--case has no meaning with a program"),
-        (["--number", "(", "--", "a", "::", "b"], "--number ( is no regular expression"),
-        (["--", "a"], "Two commands are needed behind --"),
-        (["--", "a", "::"], "One side of :: has no command."),
-        (["--"], "Two commands are needed behind --"),
         (["-o", "/nonexistent/x.json"], "does not exist"),
         (["--compare", *[f"/boot/{k}" for k in "ab"]], "Booting /boot/"),
         (["--compare", "read", "write"] * 17, "68 processes would take turns; 64 is the most."),
-        (["--", "no-such-program", "::", "true"], "There is no program 'no-such-program'"),
-        (["--", "true", "::", "true"], "'true' printed no number."),
-        (["--", "false", "::", "true"], "'false' failed with status 1 after 0 good runs."),
     ],
 )
 def test_a_mistake_is_one_sentence_and_code_2(
     words: list[str], sentence: str, capsys: Capture
 ) -> None:
-    at = words.index("--") if "--" in words else len(words)
     given = "--tails" in words or "--groups" in words
     groups = [] if given else ["--groups", "20" if "--compare" in words else "2"]
-    options = ["--no-preflight", "-q", *groups]
-    assert main(["stat", *words[:at], *options, *words[at:]]) == 2
+    assert main(["stat", *words, "--no-preflight", "-q", *groups]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     first = captured.err.splitlines()[0]
@@ -503,14 +428,3 @@ def test_a_comparison_for_real_finds_a_known_slowdown(capsys: Capture) -> None:
     found = document(words, capsys, "comparison-1")
     assert found["cases"][0]["verdict"] == "worse"
     assert 50 < found["cases"][0]["percent_of_old"] < 200
-
-
-def test_programs_for_real(capsys: Capture) -> None:
-    old, new = "echo 1 of 10,000,000", "echo 2 of 20,000,000"
-    words = ["local", *REAL, "--seconds", "3", "--groups", "6"]
-    assert main(["stat", *words, "--", "sh", "-c", old, "::", "sh", "-c", new]) == 0
-    out = capsys.readouterr().out
-    assert "A: sh -c 'echo 1 of 10,000,000'" in out
-    assert "A -> B: worse" in out
-    # Neither 1 nor 10, and no number of the next word.
-    assert re.search(r"(1e\+07|10000000\S*) -> (2e\+07|20000000\S*) as printed, \+100", out)

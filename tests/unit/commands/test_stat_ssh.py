@@ -27,7 +27,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 def stat(server: Server, *words: str) -> int:
     args = build_parser().parse_args(["stat", "ssh:target", *words, "--json", "-q"])
-    args.behind, args.of_kernels = None, False
+    args.of_kernels = False
     with open_place("ssh:target", PlaceOptions(ssh_options=server.options)) as place:
         return mode_of(args)(place, args)
 
