@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kentry.arch import ARCHES
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
-from kentry.runners.place import CommandResult, OnLine
+from kentry.runners.machine import CommandResult, OnLine
 
 SECOND = 1_000_000_000
 BLOCK_CALLS = 640
@@ -66,7 +66,7 @@ class FakePlace:
         self._clock, self._ahead = SECOND, 0
         self._boot_level = 1.0
 
-    # --- a Place -------------------------------------------------------------
+    # --- a Machine -------------------------------------------------------------
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Says what a probe with these arguments would."""
@@ -76,7 +76,7 @@ class FakePlace:
             on_line(f"kentry-probe {line}")
             ended += line.startswith("clock ")
             if run == self.dies_in and ended == 1:
-                raise PlaceError(f"The probe on {self.name} did not come to its end.", "Again.")
+                raise MachineError(f"The probe on {self.name} did not come to its end.", "Again.")
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """No program is there."""
@@ -85,7 +85,7 @@ class FakePlace:
     def boot(self, kernel: str, update: Update) -> None:
         """Boots another kernel."""
         if len(self.booted) == self.refuses:
-            raise PlaceError(f"{self.name} did not boot {kernel}.", "Look at its console.")
+            raise MachineError(f"{self.name} did not boot {kernel}.", "Look at its console.")
         self.booted.append(kernel)
         self._boot_level = 1 + self.random.gauss(0, self.boot_spread)
 
@@ -175,7 +175,7 @@ class FakePlace:
 
 @contextlib.contextmanager
 def opened(place: FakePlace) -> Iterator[FakePlace]:
-    """As open_place() has it."""
+    """As open_machine() has it."""
     try:
         yield place
     finally:

@@ -19,11 +19,11 @@ from bench.honesty.peers import (
 )
 from bench.honesty.perf import PerfBench
 from bench.honesty.results import Step
-from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, PlaceError
+from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, MachineError
 from kentry.measure.timed.comparing import Pair, Plan, compare_cases
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Sampler, Settings
-from kentry.runners.place import Place
+from kentry.runners.machine import Machine
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.noisy import THRESHOLD
 
@@ -38,7 +38,7 @@ class Bench:
     `options` are words of the command, for what is not as it has it by default.
     """
 
-    place: Place
+    place: Machine
     settings: Settings
     seconds: float
     options: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Bench:
         ran = subprocess.run([*words, *self.options], capture_output=True, text=True, check=False)
         seconds = time.monotonic() - begun
         if ran.returncode not in (EXIT_DONE, EXIT_UNDECIDED):
-            raise PlaceError(f"kentry stat ended with status {ran.returncode}.", "", ran.stderr)
+            raise MachineError(f"kentry stat ended with status {ran.returncode}.", "", ran.stderr)
         row = json.loads(ran.stdout)["cases"][0]
         expected = EXIT_UNDECIDED if row["verdict"] == UNDECIDED else EXIT_DONE
         return {

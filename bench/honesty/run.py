@@ -40,7 +40,8 @@ from kentry.measure.preflight import WARNING, describe
 from kentry.measure.timed.sampling import Settings
 from kentry.progress import Update, progress
 from kentry.report.plain import plain, wrapped
-from kentry.runners.place import PlaceOptions, open_place
+from kentry.runners.machine import MachineOptions
+from kentry.runners.open import open_machine
 from kentry.stats.noisy import THRESHOLD
 
 # The default threshold would call 0.25 % none.
@@ -170,7 +171,7 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
 
 def run(args: argparse.Namespace) -> int:
     """Measures what is left, prints the table; 1 where a bar is missed."""
-    with open_place("local", PlaceOptions()) as place:
+    with open_machine("local", MachineOptions()) as place:
         with progress("looking at this machine"):
             facts = preflight.gather(place, args.cpu)
         release = Path("/proc/sys/kernel/osrelease").read_text(encoding="ascii").strip()

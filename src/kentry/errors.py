@@ -58,7 +58,7 @@ class GuestError(KentryError):
     """The guest did not get to its end mark: nothing was measured."""
 
 
-class PlaceError(KentryError):
+class MachineError(KentryError):
     """A machine to measure on cannot be reached, or did not do what it was asked."""
 
 

@@ -28,8 +28,8 @@ from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
 from kentry.measure.counting import measure
 from kentry.model.recording import INSTRUCTIONS, Recording
-from kentry.runners.qemu import QemuTarget
-from kentry.runners.target import Options
+from kentry.runners.exact import ExactOptions
+from kentry.runners.qemu import QemuRunner
 from kentry.stats.exact import BETTER, SAME, WORSE
 
 from .conftest import skip, timed
@@ -99,11 +99,11 @@ def built(variant: Variant) -> Kernel:
 
 def measured(variant: Variant, arch: Arch = ARCH, windows: int = WINDOWS) -> Recording:
     kernel = get_built(variant)
-    options = Options(
+    options = ExactOptions(
         cases=tuple(choose(arch, [])), windows=windows, path_windows=min(windows, PATH_WINDOWS)
     )
     with timed(f"tiny {arch.name} kernel, {variant.name}, {windows} windows a case"):
-        return measure(kernel, QemuTarget(arch), options, _silent)
+        return measure(kernel, QemuRunner(arch), options, _silent)
 
 
 def _silent(fraction: float | None, now: str) -> None:

@@ -19,9 +19,10 @@ from jsonschema import Draft202012Validator
 
 from kentry.arch import ARCHES, find_arch, host_arch
 from kentry.cli import main
-from kentry.errors import FetchError, PlaceError
+from kentry.errors import FetchError, MachineError
 from kentry.kernels.resolve import resolve
-from kentry.runners.place import PlaceOptions, open_place
+from kentry.runners.machine import MachineOptions
+from kentry.runners.open import open_machine
 from tests import ROOT
 
 from . import kexec_root
@@ -100,12 +101,12 @@ def check_timed(lines: list[str]) -> dict[tuple[int, int], list[int]]:
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_board_of_labgrids_runs_the_probe(arch: str, environment: Path, native: Path) -> None:
-    options = PlaceOptions(board_env=environment, probe=native / f"probe-{arch}")
+    options = MachineOptions(board_env=environment, probe=native / f"probe-{arch}")
     few: list[str] = []
     times: list[str] = []
     with (
         timed(f"labgrid's QEMUDriver, {KERNEL} ({arch}), the probe over its console"),
-        open_place(f"board:{arch}", options) as place,
+        open_machine(f"board:{arch}", options) as place,
     ):
         assert place.arch is find_arch(arch)
         place.run_probe(FEW, 60, few.append)
@@ -155,11 +156,11 @@ def test_a_guests_own_counters_count_what_kentry_record_counts(
 
 
 def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path, native: Path) -> None:
-    options = PlaceOptions(board_env=environment, probe=native / "probe-arm64")
+    options = MachineOptions(board_env=environment, probe=native / "probe-arm64")
     releases = []
     with (
         timed(f"labgrid's QEMUDriver, {KERNEL}, {OLDER} and back (arm64)"),
-        open_place("board:arm64", options) as place,
+        open_machine("board:arm64", options) as place,
     ):
         for kernel in (OLDER, "arm64-kernel"):
             place.boot(kernel, silent)
@@ -196,10 +197,10 @@ def test_a_board_boots_other_kernels_by_kexec_and_by_a_command(
         for kernel in (OLDER, KERNEL)
     ]
     own = "kexec -l /boot/vmlinuz-{} --initrd=/initrd --reuse-cmdline && kexec -e"
-    options = PlaceOptions(board_env=with_kexec, probe=native / "probe-x86_64", boot_timeout=120)
+    options = MachineOptions(board_env=with_kexec, probe=native / "probe-x86_64", boot_timeout=120)
     with (
         timed(f"labgrid's QEMUDriver, {KERNEL} (x86_64), {OLDER} and back by kexec"),
-        open_place("board:x86_64", options) as place,
+        open_machine("board:x86_64", options) as place,
     ):
         begun = monotonic()
         place.boot(releases[0], silent)
@@ -213,7 +214,7 @@ def test_a_board_boots_other_kernels_by_kexec_and_by_a_command(
     assert [lines[1].split()[-1], said.strip()] == releases
     with (
         timed(f"labgrid's QEMUDriver, {KERNEL} (x86_64), {OLDER} by a command"),
-        open_place("board:x86_64", replace(options, switch=own)) as place,
+        open_machine("board:x86_64", replace(options, switch=own)) as place,
     ):
         place.boot(releases[0], silent)
         assert place.run_command(["uname", "-r"], 60).stdout == f"{releases[0]}\n"
@@ -229,8 +230,8 @@ def test_a_board_that_does_not_boot_is_one_sentence(
     broken = environment.parent / "broken.yaml"
     broken.write_text(text.replace("arm64-kernel: arm64-kernel", f"arm64-kernel: {image}"))
     with (
-        pytest.raises(PlaceError, match=f"labgrid could not boot board:arm64: .*{words}"),
-        open_place("board:arm64", PlaceOptions(board_env=broken)),
+        pytest.raises(MachineError, match=f"labgrid could not boot board:arm64: .*{words}"),
+        open_machine("board:arm64", MachineOptions(board_env=broken)),
     ):
         pass
 
@@ -238,12 +239,15 @@ def test_a_board_that_does_not_boot_is_one_sentence(
 @pytest.mark.parametrize("accelerator", ["tcg", "icount"])
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_guest_boots_for_each_run_of_the_probe(arch: str, accelerator: str, native: Path) -> None:
-    options = PlaceOptions(
+    options = MachineOptions(
         accelerator=accelerator, arch=arch, kernel=KERNEL, probe=native / f"probe-{arch}"
     )
     few: list[str] = []
     times: list[str] = []
-    with timed(f"{KERNEL} ({arch}, {accelerator}), two boots"), open_place("kvm", options) as place:
+    with (
+        timed(f"{KERNEL} ({arch}, {accelerator}), two boots"),
+        open_machine("kvm", options) as place,
+    ):
         try:
             place.boot(KERNEL, silent)
         except FetchError as err:
@@ -255,11 +259,11 @@ def test_a_guest_boots_for_each_run_of_the_probe(arch: str, accelerator: str, na
 
 
 def test_time_of_instructions_is_the_same_in_every_boot(native: Path) -> None:
-    options = PlaceOptions(
+    options = MachineOptions(
         accelerator="icount", arch="arm64", kernel=KERNEL, probe=native / "probe-arm64"
     )
     seen = []
-    with timed(f"{KERNEL} (arm64, icount), the same twice"), open_place("kvm", options) as place:
+    with timed(f"{KERNEL} (arm64, icount), the same twice"), open_machine("kvm", options) as place:
         for _ in range(2):
             lines: list[str] = []
             place.run_probe(TIMED, 120, lines.append)
@@ -270,13 +274,13 @@ def test_time_of_instructions_is_the_same_in_every_boot(native: Path) -> None:
 def test_a_guest_on_the_processor_runs_or_is_refused_at_once(native: Path) -> None:
     """Few machines that are guests themselves have a KVM that runs a kernel."""
     arch = host_arch()
-    options = PlaceOptions(kernel=KERNEL, probe=native / f"probe-{arch.name}")
+    options = MachineOptions(kernel=KERNEL, probe=native / f"probe-{arch.name}")
     lines: list[str] = []
     begun, refused = monotonic(), None
     try:
-        with timed(f"{KERNEL} ({arch.name}, kvm)"), open_place("kvm", options) as place:
+        with timed(f"{KERNEL} ({arch.name}, kvm)"), open_machine("kvm", options) as place:
             place.run_probe(FEW, 120, lines.append)
-    except PlaceError as err:
+    except MachineError as err:
         refused = err
     if refused:
         assert re.search("cannot run this kernel|has no KVM|may not be opened", refused.sentence)

@@ -19,9 +19,9 @@ from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
 from kentry.runners.emulator import CHOICES, Emulator
-from kentry.runners.qemu import QemuTarget
-from kentry.runners.target import Options
-from kentry.runners.trace import Phase, Trace, Window, parse_trace
+from kentry.runners.exact import ExactOptions
+from kentry.runners.plugin_trace import Phase, PluginTrace, Window, parse_trace
+from kentry.runners.qemu import QemuRunner
 
 from .conftest import GetEmulator, skip, tell, timed
 
@@ -85,7 +85,7 @@ def symbol_address(program: Path, arch: Arch, name: str) -> int:
 
 def run_program(
     arch: Arch, emulator: Emulator, native: Path, programs: Path, folder: Path
-) -> Trace:
+) -> PluginTrace:
     """The trace of the bare-metal program under one emulator, checked by a second count."""
     program = programs / f"{arch.name}.elf"
     symbol, offset = TRAP[arch.name]
@@ -101,7 +101,7 @@ def run_program(
 
 
 @pytest.fixture(scope="module")
-def traces() -> dict[tuple[str, str], Trace]:
+def traces() -> dict[tuple[str, str], PluginTrace]:
     return {}
 
 
@@ -113,15 +113,15 @@ def trace(
     native: Path,
     programs: Path,
     tmp_path: Path,
-    traces: dict[tuple[str, str], Trace],
-) -> Trace:
+    traces: dict[tuple[str, str], PluginTrace],
+) -> PluginTrace:
     key = arch.name, choice
     if key not in traces:
         traces[key] = run_program(arch, emulator, native, programs, tmp_path)
     return traces[key]
 
 
-def phase(trace: Trace, case: str, name: str = "count") -> Phase:
+def phase(trace: PluginTrace, case: str, name: str = "count") -> Phase:
     return next(phase for phase in trace.phases if (phase.case, phase.name) == (case, name))
 
 
@@ -132,42 +132,42 @@ def counted(phase: Phase) -> tuple[int, int, int, int, int]:
     return window.times, window.kernel, window.firmware, window.user, window.exceptions
 
 
-def clock(trace: Trace, case: str) -> int:
+def clock(trace: PluginTrace, case: str) -> int:
     prefix = f"clock {case} "
     return next(int(text[len(prefix) :], 16) for text in trace.messages if text.startswith(prefix))
 
 
 class TestBareMetal:
-    def test_counts_are_those_counted_by_hand(self, arch: Arch, trace: Trace) -> None:
+    def test_counts_are_those_counted_by_hand(self, arch: Arch, trace: PluginTrace) -> None:
         expected = HAND_COUNTS[arch.name]
         assert {case: counted(phase(trace, case)) for case in expected} == expected
 
-    def test_guest_clock_agrees(self, arch: Arch, trace: Trace) -> None:
+    def test_guest_clock_agrees(self, arch: Arch, trace: PluginTrace) -> None:
         # The clock counts instructions retired; a fault is one dispatched and not retired.
         for case in ("mmio", "fault"):
             _, kernel, firmware, _, faults = counted(phase(trace, case))
             assert clock(trace, case) == kernel + firmware - CLOCK_ENDS[arch.name] - faults
 
-    def test_second_count_agrees(self, trace: Trace) -> None:
+    def test_second_count_agrees(self, trace: PluginTrace) -> None:
         assert trace.checked == trace.windows
         assert trace.mismatches == 0
 
-    def test_paths_have_their_windows_length(self, arch: Arch, trace: Trace) -> None:
+    def test_paths_have_their_windows_length(self, arch: Arch, trace: PluginTrace) -> None:
         for case, count in PATH_COUNTS[arch.name].items():
             (window,) = phase(trace, case, "path").windows
             assert window.path is not None
             assert window.kernel == trace.path_length(window.path) == count
 
-    def test_windows_begun_too_early_are_spoilt_not_wrong(self, trace: Trace) -> None:
+    def test_windows_begun_too_early_are_spoilt_not_wrong(self, trace: PluginTrace) -> None:
         windows = phase(trace, "reset").windows
         assert {(window.kernel, window.user) for window in windows} == {(3, 1)}
         assert trace.spoilt >= 1
         assert trace.spoilt + sum(window.times for window in windows) == RESET_WINDOWS
 
-    def test_nothing_is_counted_when_idle(self, trace: Trace) -> None:
+    def test_nothing_is_counted_when_idle(self, trace: PluginTrace) -> None:
         assert phase(trace, "idle").windows == []
 
-    def test_rep_iterations_are_kept_apart(self, arch: Arch, trace: Trace) -> None:
+    def test_rep_iterations_are_kept_apart(self, arch: Arch, trace: PluginTrace) -> None:
         for each in trace.phases:
             rep = "rep" in each.case and each.case != "faulting-rep"
             for window in each.windows:
@@ -192,14 +192,14 @@ def kernel(arch: Arch, kernels: dict[str, Kernel]) -> Kernel:
     return kernels[arch.name]
 
 
-def boot(arch: Arch, kernel: Kernel, emulator: Emulator, choice: str) -> Trace:
+def boot(arch: Arch, kernel: Kernel, emulator: Emulator, choice: str) -> PluginTrace:
     cases = tuple(choose(arch, ()))
-    options = Options(cases=cases, windows=200, path_windows=4, emulator=choice, check=True)
+    options = ExactOptions(cases=cases, windows=200, path_windows=4, emulator=choice, check=True)
     with timed(f"{kernel.release} under QEMU {emulator.version}, check=on"):
-        return QemuTarget(arch).run(kernel, options, lambda fraction, now: None).trace
+        return QemuRunner(arch).run(kernel, options, lambda fraction, now: None).trace
 
 
-def clean_windows(trace: Trace) -> dict[str, Counter[tuple[int, int]]]:
+def clean_windows(trace: PluginTrace) -> dict[str, Counter[tuple[int, int]]]:
     """Per case: how often each (kernel, user) count was seen, interrupted windows left out."""
     found: dict[str, Counter[tuple[int, int]]] = {}
     for each in trace.phases:
@@ -239,7 +239,7 @@ def test_a_kernel_counts_the_same_everywhere(
     report_and_compare(seen)
 
 
-def assert_user_side(trace: Trace) -> None:
+def assert_user_side(trace: PluginTrace) -> None:
     for each in trace.phases:
         if each.user is not None:
             assert {window.user for window in each.windows} == {each.user}, each.case

@@ -21,8 +21,8 @@ from kentry.kernels.resolve import resolve
 from kentry.measure.counting import measure
 from kentry.model.recording import Recording
 from kentry.path.symbols import UNNAMED
-from kentry.runners.qemu import QemuTarget
-from kentry.runners.target import Options
+from kentry.runners.exact import ExactOptions
+from kentry.runners.qemu import QemuRunner
 from tests import ROOT
 
 from .conftest import skip, timed
@@ -45,9 +45,9 @@ def fetched(spec: str, arch: str) -> Kernel:
         raise
 
 
-def recorded(kernel: Kernel, options: Options) -> Recording:
+def recorded(kernel: Kernel, options: ExactOptions) -> Recording:
     with timed(f"{kernel.spec} ({kernel.arch}), {len(options.cases)} cases"):
-        return measure(kernel, QemuTarget(find_arch(kernel.arch)), options, silent)
+        return measure(kernel, QemuRunner(find_arch(kernel.arch)), options, silent)
 
 
 def kentry(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -90,7 +90,7 @@ def _check_sums(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_hundred_repeats_have_no_spread(arch: str) -> None:
     kernel = fetched(KERNEL, arch)
-    result = recorded(kernel, Options(cases=NULL_CALLS, windows=100, path_windows=16))
+    result = recorded(kernel, ExactOptions(cases=NULL_CALLS, windows=100, path_windows=16))
     for case in result.cases:
         assert len(case.metrics["instructions"].samples) == 1, case.name
         assert len(case.paths) == 1, case.name
@@ -98,8 +98,8 @@ def test_a_hundred_repeats_have_no_spread(arch: str) -> None:
 
 def test_the_value_depends_neither_on_how_many_windows_nor_on_the_other_cases() -> None:
     kernel = fetched(KERNEL, "riscv64")
-    few = recorded(kernel, Options(cases=("getppid",), windows=10, path_windows=4))
-    many = recorded(kernel, Options(cases=("getppid", "read", "pipe"), windows=3000))
+    few = recorded(kernel, ExactOptions(cases=("getppid",), windows=10, path_windows=4))
+    many = recorded(kernel, ExactOptions(cases=("getppid", "read", "pipe"), windows=3000))
     a, b = few.case("getppid"), many.case("getppid")
     assert a and b
     assert a.metrics["instructions"].value == b.metrics["instructions"].value
@@ -126,7 +126,7 @@ def test_diff_of_two_kernels_adds_up_and_names_what_it_counts() -> None:
 
 def test_both_entry_instructions_of_x86() -> None:
     kernel = fetched(KERNEL, "x86_64")
-    result = recorded(kernel, Options(cases=("getpid", "getpid@int80"), windows=100))
+    result = recorded(kernel, ExactOptions(cases=("getpid", "getpid@int80"), windows=100))
     by_syscall, by_int80 = result.cases
     assert by_syscall.metrics["instructions"].value != by_int80.metrics["instructions"].value
     assert any("int80" in name for name, _ in by_int80.functions)
@@ -136,15 +136,15 @@ def test_both_entry_instructions_of_x86() -> None:
 def test_a_kernel_without_an_entry_instruction_says_so_and_measures_the_rest() -> None:
     kernel = fetched(KERNEL, "x86_64")
 
-    class Without32Bits(QemuTarget):
-        def _kernel_words(self, options: Options) -> list[str]:
+    class Without32Bits(QemuRunner):
+        def _kernel_words(self, options: ExactOptions) -> list[str]:
             return [*super()._kernel_words(options), "ia32_emulation=0"]
 
     with timed(f"{KERNEL} (x86_64) with ia32_emulation=0"):
         result = measure(
             kernel,
             Without32Bits(find_arch("x86_64")),
-            Options(cases=("getpid", "getpid@int80"), windows=10),
+            ExactOptions(cases=("getpid", "getpid@int80"), windows=10),
             silent,
         )
     assert [case.name for case in result.cases] == ["getpid"]
@@ -154,8 +154,8 @@ def test_a_kernel_without_an_entry_instruction_says_so_and_measures_the_rest() -
 @pytest.mark.parametrize("arch", ARCHES)
 def test_randomising_costs_more_and_shows_its_refill(arch: str) -> None:
     kernel = fetched(KERNEL, arch)
-    steady = recorded(kernel, Options(cases=("getppid",)))
-    random = recorded(kernel, Options(cases=("getppid",), randomise=True))
+    steady = recorded(kernel, ExactOptions(cases=("getppid",)))
+    random = recorded(kernel, ExactOptions(cases=("getppid",), randomise=True))
     before, after = steady.cases[0], random.cases[0]
     assert after.metrics["instructions"].value > before.metrics["instructions"].value
     assert {c["kind"] for c in random.caveats} >= {"randomised"}
@@ -166,16 +166,16 @@ def test_randomising_costs_more_and_shows_its_refill(arch: str) -> None:
 
 def test_a_randomised_run_shows_the_pools_refill_as_another_path() -> None:
     kernel = fetched(KERNEL, "riscv64")
-    case = recorded(kernel, Options(cases=("getppid",), randomise=True)).cases[0]
+    case = recorded(kernel, ExactOptions(cases=("getppid",), randomise=True)).cases[0]
     assert "random pool refill" in {path.why for path in case.paths}
 
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_the_self_check_finds_no_window_in_which_two_counts_differ(arch: str) -> None:
     kernel = fetched(KERNEL, arch)
-    target = QemuTarget(find_arch(arch))
+    target = QemuRunner(find_arch(arch))
     with timed(f"{KERNEL} ({arch}) with --self-check"):
-        run = target.run(kernel, Options(cases=("getppid", "read"), check=True), silent)
+        run = target.run(kernel, ExactOptions(cases=("getppid", "read"), check=True), silent)
     assert run.trace.checked == run.trace.windows
     assert run.trace.checked
     assert run.trace.mismatches == 0
@@ -184,15 +184,15 @@ def test_the_self_check_finds_no_window_in_which_two_counts_differ(arch: str) ->
 def test_a_panic_is_one_sentence_with_the_consoles_last_lines() -> None:
     kernel = fetched(KERNEL, "arm64")
 
-    class NoInit(QemuTarget):
-        def _kernel_words(self, options: Options) -> list[str]:
+    class NoInit(QemuRunner):
+        def _kernel_words(self, options: ExactOptions) -> list[str]:
             return [*super()._kernel_words(options), "rdinit=/nonexistent", "root=/dev/none"]
 
     with (
         timed(f"{KERNEL} (arm64) without an init"),
         pytest.raises(GuestError, match="The kernel panicked before the probe started") as caught,
     ):
-        NoInit(find_arch("arm64")).run(kernel, Options(cases=("getpid",)), silent)
+        NoInit(find_arch("arm64")).run(kernel, ExactOptions(cases=("getpid",)), silent)
     assert caught.value.detail.splitlines()[0].endswith("on unknown-block(0,0)")
 
 
@@ -242,7 +242,7 @@ def test_symbols_of_another_build_are_refused() -> None:
     kernel = fetched(KERNEL, "riscv64")
     other = replace(kernel, build_id="0" * 40)
     with pytest.raises(KernelError, match="symbols do not match the image"):
-        recorded(other, Options(cases=("getpid",), windows=10, path_windows=1))
+        recorded(other, ExactOptions(cases=("getpid",), windows=10, path_windows=1))
 
 
 def test_an_image_of_another_architecture_is_refused_before_it_is_booted() -> None:

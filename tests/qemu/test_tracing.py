@@ -20,11 +20,11 @@ from kentry.arch import Arch, find_arch
 from kentry.host.native import probe_file, tasks_plugin_file
 from kentry.measure.counting import measure
 from kentry.runners.emulator import BACKPORTS, INSTALLED, NEWEST
+from kentry.runners.exact import ExactOptions
+from kentry.runners.guest_tasks import Guest, TraceOptions, trace_guest
 from kentry.runners.initramfs import CASES_FILE, build_initramfs
-from kentry.runners.machine import machine_argv, plugin_argument
-from kentry.runners.qemu import QemuTarget
-from kentry.runners.target import Options
-from kentry.runners.tracing import Guest, TraceOptions, trace_guest
+from kentry.runners.qemu import QemuRunner
+from kentry.runners.qemu_argv import machine_argv, plugin_argument
 from kentry.vector.hooks import find_hooks
 from kentry.vector.replay import check
 from kentry.vector.tasks import read_records, read_task_table
@@ -284,8 +284,8 @@ def test_a_call_takes_what_kentry_record_says(
     with timed(f"{KERNEL} ({name}), the same with kentry record"):
         recorded = measure(
             kernel,
-            QemuTarget(arch),
-            Options(cases=("getppid",), windows=100, path_windows=1, emulator=BACKPORTS),
+            QemuRunner(arch),
+            ExactOptions(cases=("getppid",), windows=100, path_windows=1, emulator=BACKPORTS),
             silent,
         )
     value = recorded.cases[0].metrics["instructions"].value

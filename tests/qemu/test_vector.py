@@ -18,9 +18,9 @@ from kentry.kernels.config import Request
 from kentry.kernels.lineup import line_up
 from kentry.measure.counting import measure
 from kentry.runners.emulator import INSTALLED
+from kentry.runners.exact import ExactOptions
 from kentry.runners.initramfs import build_initramfs
-from kentry.runners.qemu import QemuTarget
-from kentry.runners.target import Options
+from kentry.runners.qemu import QemuRunner
 
 from .conftest import GetEmulator, timed
 from .test_examples import BASE_SPEC, EXAMPLES, read_source, source
@@ -143,7 +143,7 @@ def test_initial_tracking_makes_a_vector_task_as_cheap_as_any_other() -> None:
     with timed(f"{BASE_SPEC} with {len(patches)} patches, built for riscv64"):
         kernel = build.kernel("patched", last, arch, Request(), silent)
     cases = ("getppid+vec=none", "getppid+vec=once", "pipe-4k+vec=after")
-    found = measure(kernel, QemuTarget(arch), Options(cases, 100, 16), silent)
+    found = measure(kernel, QemuRunner(arch), ExactOptions(cases, 100, 16), silent)
     none, once, copies = found.cases
     assert once.metrics["instructions"].value - none.metrics["instructions"].value <= 3
     assert once.events == ()

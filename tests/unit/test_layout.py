@@ -21,7 +21,7 @@ def test_there_are_modules() -> None:
 def test_heavy_libraries_wait_for_the_command_that_needs_them() -> None:
     """`kentry --help` and what boots kernels start without them."""
     script = (
-        "import sys, kentry.cli, kentry.runners.tracing; kentry.cli.build_parser();"
+        "import sys, kentry.cli, kentry.runners.guest_tasks; kentry.cli.build_parser();"
         " print(*{'numpy', 'numba', 'pyarrow', 'matplotlib'} & set(sys.modules))"
     )
     done = subprocess.run(

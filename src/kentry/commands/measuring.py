@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kentry.kernels.kernel import Kernel
     from kentry.model.recording import Recording
     from kentry.progress import Update
-    from kentry.runners.target import Options, Target
+    from kentry.runners.exact import ExactOptions, Runner
 
 SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
@@ -279,9 +279,9 @@ def _matched(known: Sequence[str], recording: Recording, wanted: Sequence[str]) 
     return found or list(known)
 
 
-def options_of(args: argparse.Namespace, arch: Arch) -> Options:
-    """The measuring arguments as Options."""
-    from kentry.runners.target import Options
+def options_of(args: argparse.Namespace, arch: Arch) -> ExactOptions:
+    """The measuring arguments as ExactOptions."""
+    from kentry.runners.exact import ExactOptions
 
     if not 64 <= args.memory <= 65536:
         raise UserError(
@@ -293,7 +293,7 @@ def options_of(args: argparse.Namespace, arch: Arch) -> Options:
         raise UserError(
             f"--timeout {args.timeout:g} is not a time in seconds.", "Try --timeout 600."
         )
-    return Options(
+    return ExactOptions(
         cases=case_names(args, arch),
         windows=args.windows or (MATRIX_WINDOWS if args.matrix else WINDOWS),
         path_windows=args.paths or (MATRIX_PATHS if args.matrix else PATHS),
@@ -343,7 +343,7 @@ def _record(spec: str, args: argparse.Namespace, *, reuse: bool) -> Recording:
 def measured(
     kernel: Kernel,
     arch: Arch,
-    options: Options,
+    options: ExactOptions,
     args: argparse.Namespace,
     update: Update,
     *,
@@ -360,7 +360,7 @@ def measured(
 def _booted(
     kernel: Kernel,
     arch: Arch,
-    options: Options,
+    options: ExactOptions,
     args: argparse.Namespace,
     update: Update,
     *,
@@ -379,14 +379,16 @@ def _booted(
     return recording
 
 
-def _target(arch: Arch, args: argparse.Namespace) -> Target:
-    from kentry.runners.fake import FakeTarget
-    from kentry.runners.qemu import QemuTarget
+def _target(arch: Arch, args: argparse.Namespace) -> Runner:
+    from kentry.runners.fake import FakeRunner
+    from kentry.runners.qemu import QemuRunner
 
-    return FakeTarget(args.fake) if args.fake else QemuTarget(arch)
+    return FakeRunner(args.fake) if args.fake else QemuRunner(arch)
 
 
-def _content_key(kernel: Kernel, arch: Arch, options: Options, args: argparse.Namespace) -> str:
+def _content_key(
+    kernel: Kernel, arch: Arch, options: ExactOptions, args: argparse.Namespace
+) -> str:
     from kentry import __version__
     from kentry.host.cache import sha256_of
     from kentry.host.native import plugin_file, probe_file
@@ -418,7 +420,7 @@ def _analysis_digest() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _target_identity(arch: Arch, options: Options, args: argparse.Namespace) -> list[str]:
+def _target_identity(arch: Arch, options: ExactOptions, args: argparse.Namespace) -> list[str]:
     """What the numbers depend on: a saved run's files, or an emulator and its version."""
     from kentry.host.cache import sha256_of
     from kentry.runners.emulator import CHOICES, find_emulator

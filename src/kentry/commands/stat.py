@@ -12,7 +12,7 @@ from kentry.commands import measuring
 from kentry.errors import UserError
 
 if TYPE_CHECKING:
-    from kentry.runners.place import PlaceOptions
+    from kentry.runners.machine import MachineOptions
 
 NAME = "stat"
 HELP = "time on silicon: ns a call, or which of two is faster, with an interval and a verdict"
@@ -157,13 +157,13 @@ def _cpu(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Measures, and prints."""
     from kentry.commands.stat_modes import mode_of
-    from kentry.runners.place import open_place
+    from kentry.runners.open import open_machine
 
     _check(args)
     args.of_kernels = names_kernels(args)
     if args.output:
         measuring.check_writable(args.output)
-    with open_place(args.target, place_options(args)) as place:
+    with open_machine(args.target, place_options(args)) as place:
         return mode_of(args)(place, args)
 
 
@@ -265,9 +265,9 @@ def _are_cases(*words: str) -> bool:
     return True
 
 
-def place_options(args: argparse.Namespace) -> PlaceOptions:
+def place_options(args: argparse.Namespace) -> MachineOptions:
     """The target's arguments."""
-    from kentry.runners.place import PlaceOptions
+    from kentry.runners.machine import MachineOptions
 
     if not 64 <= args.memory <= 65536:
         raise UserError(
@@ -276,7 +276,7 @@ def place_options(args: argparse.Namespace) -> PlaceOptions:
     if args.console:
         measuring.check_writable(args.console)
     in_guest = args.target.startswith("kvm")
-    return PlaceOptions(
+    return MachineOptions(
         memory=args.memory,
         emulator=args.emulator,
         console_file=args.console,

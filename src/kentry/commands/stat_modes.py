@@ -45,7 +45,7 @@ from kentry.model.recording import (
 from kentry.progress import Update, progress
 from kentry.report import stat as report
 from kentry.report.text import comparison_text
-from kentry.runners.place import Place
+from kentry.runners.machine import Machine
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.noisy import THRESHOLD
 
@@ -68,7 +68,7 @@ _NO_FACTS = preflight.Facts()
 # --- before and after -----------------------------------------------------------
 
 
-def look(place: Place, args: argparse.Namespace) -> tuple[Session, Settings]:
+def look(place: Machine, args: argparse.Namespace) -> tuple[Session, Settings]:
     """What the machine says of itself, and the cpu to measure on.
 
     A guest has a cpu of its own; which one of this machine it runs on is the place's business.
@@ -221,7 +221,7 @@ def _no_counters(errno: str) -> Caveat:
 
 
 def _metrics(
-    place: Place, output: Output, names: Sequence[str]
+    place: Machine, output: Output, names: Sequence[str]
 ) -> dict[str, dict[str, NoisyMetric]]:
     """Of each case, once, in the order of the names."""
     boots = boots_of_runs(place, output)
@@ -231,7 +231,7 @@ def _metrics(
 # --- a table --------------------------------------------------------------------
 
 
-def table(place: Place, args: argparse.Namespace) -> int:
+def table(place: Machine, args: argparse.Namespace) -> int:
     """ns a call of each case."""
     names = choose_timed(place.arch, measuring.chosen_cases(args))
     session, settings = look(place, args)
@@ -295,7 +295,7 @@ def _check_plain(names: list[str], option: str) -> None:
         )
 
 
-def one_case(place: Place, words: list[str], option: str) -> str:
+def one_case(place: Machine, words: list[str], option: str) -> str:
     """The case that the words stand for; UserError where they are several."""
     names = choose_timed(place.arch, words)
     if len(names) != 1:
@@ -306,7 +306,7 @@ def one_case(place: Place, words: list[str], option: str) -> str:
     return names[0]
 
 
-def working_sets(place: Place, args: argparse.Namespace) -> int:
+def working_sets(place: Machine, args: argparse.Namespace) -> int:
     """The curve of one case."""
     sizes = sweep.sizes_of(args.working_set)
     case = one_case(place, measuring.chosen_cases(args) or ["getppid"], "--working-set")
@@ -336,7 +336,7 @@ def working_sets(place: Place, args: argparse.Namespace) -> int:
 # --- tails ------------------------------------------------------------------------
 
 
-def percentiles(place: Place, args: argparse.Namespace) -> int:
+def percentiles(place: Machine, args: argparse.Namespace) -> int:
     """Calls one by one."""
     names = choose_timed(
         place.arch, measuring.chosen_cases(args) or ["getppid", "getpid", "invalid"]
@@ -372,7 +372,7 @@ def plan_of(args: argparse.Namespace) -> comparing.Plan:
     )
 
 
-def cases(place: Place, args: argparse.Namespace) -> int:
+def cases(place: Machine, args: argparse.Namespace) -> int:
     """Pairs of cases by turns."""
     pairs = [
         comparing.Pair(*(one_case(place, [word], "--compare") for word in words))
@@ -441,7 +441,7 @@ def _ended(result: comparing.Result) -> str:
 # --- two kernels ----------------------------------------------------------------------
 
 
-def kernels(place: Place, args: argparse.Namespace) -> int:
+def kernels(place: Machine, args: argparse.Namespace) -> int:
     """Two kernels by turns, a boot each."""
     if run_is_boot(place):
         # A look would be a boot, and is the host's business.
@@ -476,7 +476,7 @@ def kernels(place: Place, args: argparse.Namespace) -> int:
     return EXIT_UNDECIDED if any(row.verdict == UNDECIDED for row in timed) else EXIT_DONE
 
 
-def mode_of(args: argparse.Namespace) -> Callable[[Place, argparse.Namespace], int]:
+def mode_of(args: argparse.Namespace) -> Callable[[Machine, argparse.Namespace], int]:
     """Which of them was asked for."""
     if args.compare:
         return kernels if args.of_kernels else cases

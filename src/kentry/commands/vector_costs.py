@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kentry.arch import Arch
     from kentry.kernels.kernel import Kernel
     from kentry.progress import Update
-    from kentry.runners.target import Options
+    from kentry.runners.exact import ExactOptions
     from kentry.vector.cost_times import Timed
     from kentry.vector.costs import CostTable
 
@@ -263,12 +263,12 @@ def _has_sme(kernel: Kernel) -> bool:
     return config.read(text).get("CONFIG_ARM64_SME") == "y"
 
 
-def _options(args: argparse.Namespace, names: tuple[str, ...], length: int | None) -> Options:
+def _options(args: argparse.Namespace, names: tuple[str, ...], length: int | None) -> ExactOptions:
     from kentry.measure.catalogue import choose
-    from kentry.runners.target import Options
+    from kentry.runners.exact import ExactOptions
 
     chosen = tuple(choose(measuring.arch_of(args), names))
-    return Options(
+    return ExactOptions(
         cases=chosen,
         timeout=args.timeout,
         memory=_MEMORY,
@@ -289,10 +289,10 @@ def _command(args: argparse.Namespace, arch: Arch, length: int | None, name: str
 
 
 def _timed_in_guest(
-    kernel: Kernel, arch: Arch, options: Options, update: Update, command: str
+    kernel: Kernel, arch: Arch, options: ExactOptions, update: Update, command: str
 ) -> Timed | None:
     """The second way: the program that times, in the same guest; None where it has no trap."""
-    from kentry.runners.timing import time_in_guest
+    from kentry.runners.guest_costs import time_in_guest
     from kentry.vector.cost_counts import RULES
     from kentry.vector.cost_times import parse, tabulate
 

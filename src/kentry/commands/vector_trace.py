@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     from kentry.kernels.resolve import resolve
     from kentry.measure.workload import trace_workload
     from kentry.progress import progress
-    from kentry.runners.tracing import TraceOptions
+    from kentry.runners.guest_tasks import TraceOptions
     from kentry.runners.userland.build import build_userland
 
     arch = measuring.arch_of(args)
@@ -171,7 +171,7 @@ def _userland_of(args: argparse.Namespace, arch: Arch) -> tuple[Any, Any]:
 
 def _described(userland: Userland, append: str) -> Workload:
     from kentry.measure.workload import Workload
-    from kentry.runners.tracing import Guest
+    from kentry.runners.guest_tasks import Guest
 
     guest = Guest(userland.initramfs, (*userland.kernel_words, *append.split()), "mark")
     return Workload(userland.workload.name, guest, userland.describe())

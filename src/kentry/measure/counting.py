@@ -28,8 +28,8 @@ from kentry.model.recording import (
 from kentry.path.symbols import UNNAMED, SymbolMap
 from kentry.path.why import why
 from kentry.progress import Update
-from kentry.runners.target import GuestRun, Options, Target
-from kentry.runners.trace import Phase, Trace, Window
+from kentry.runners.exact import ExactOptions, GuestRun, Runner
+from kentry.runners.plugin_trace import Phase, PluginTrace, Window
 from kentry.stats import exact
 
 # Distinct paths kept of one case; the rest are counted in `samples` all the same.
@@ -46,7 +46,7 @@ _PAGE = 4096
 _TARGET = re.compile(r"(?:-?\w+ # )?#?0x(ffff[0-9a-f]{12})\b")
 
 
-def measure(kernel: Kernel, target: Target, options: Options, update: Update) -> Recording:
+def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Update) -> Recording:
     """Boots `kernel` on `target` and makes its recording.
 
     GuestError when nothing was measured, KernelError when the symbols are not this
@@ -91,7 +91,7 @@ def _nothing_measured(lost: list[Caveat]) -> GuestError:
     )
 
 
-def _check_counts(run: GuestRun, options: Options) -> None:
+def _check_counts(run: GuestRun, options: ExactOptions) -> None:
     """The self-check, where it was asked for: both ways of counting must have agreed."""
     if options.check and (run.trace.checked != run.trace.windows or run.trace.mismatches):
         raise TraceError(
@@ -102,7 +102,7 @@ def _check_counts(run: GuestRun, options: Options) -> None:
         )
 
 
-def _slide(kernel: Kernel, trace: Trace) -> int:
+def _slide(kernel: Kernel, trace: PluginTrace) -> int:
     """How far KASLR moved the kernel: bytes to take off an executed address.
 
     The guest says 0 where it hides addresses (kptr_restrict).
@@ -113,7 +113,7 @@ def _slide(kernel: Kernel, trace: Trace) -> int:
     return trace.text_address - linked
 
 
-def _check_identity(kernel: Kernel, run: GuestRun, options: Options, slide: int) -> None:
+def _check_identity(kernel: Kernel, run: GuestRun, options: ExactOptions, slide: int) -> None:
     """The kernel that ran must be the one whose symbols we have: build, release and place."""
     booted = gnu_build_id(run.probe.notes)
     said = [
@@ -135,7 +135,7 @@ def _check_identity(kernel: Kernel, run: GuestRun, options: Options, slide: int)
             )
 
 
-def _code(trace: Trace, kernel: Kernel, slide: int) -> list[Instruction]:
+def _code(trace: PluginTrace, kernel: Kernel, slide: int) -> list[Instruction]:
     symbols = SymbolMap(
         ((symbol.address, symbol.name) for symbol in kernel.symbols if symbol.kind in _TEXT_KINDS),
         kernel.symbols.address_of(TEXT_END),
@@ -178,7 +178,7 @@ def _only_code_of_paths(
 
 
 def _cases(
-    run: GuestRun, options: Options, code: list[Instruction], lost: list[Caveat]
+    run: GuestRun, options: ExactOptions, code: list[Instruction], lost: list[Caveat]
 ) -> Iterator[CaseResult]:
     """The cases asked for; why one is not there is added to `lost`."""
     counted = {phase.case: phase for phase in run.trace.phases if phase.name == "count"}
@@ -199,8 +199,8 @@ def _cases(
 def _case(
     counted: Phase,
     recorded: Phase | None,
-    trace: Trace,
-    options: Options,
+    trace: PluginTrace,
+    options: ExactOptions,
     code: list[Instruction],
     lost: list[Caveat],
 ) -> CaseResult | None:
@@ -254,7 +254,9 @@ def functions_of(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _paths(recorded: Phase, value: int, trace: Trace, code: list[Instruction]) -> list[KernelPath]:
+def _paths(
+    recorded: Phase, value: int, trace: PluginTrace, code: list[Instruction]
+) -> list[KernelPath]:
     """The case's distinct paths: the modal one first, then by how often they were taken.
 
     Windows an interrupt fell into are not among them: they are set apart as counts.
@@ -282,7 +284,7 @@ def _paths(recorded: Phase, value: int, trace: Trace, code: list[Instruction]) -
 
 
 def _caveats(
-    kernel: Kernel, run: GuestRun, options: Options, code: list[Instruction]
+    kernel: Kernel, run: GuestRun, options: ExactOptions, code: list[Instruction]
 ) -> list[Caveat]:
     found = [caveats.not_time()]
     found.append(caveats.randomised() if options.randomise else caveats.steady())

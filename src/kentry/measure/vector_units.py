@@ -15,7 +15,7 @@ from kentry.kernels.kernel import Kernel
 from kentry.kernels.text import kernel_text
 from kentry.model.case_name import state_of
 from kentry.model.recording import CaseResult, Instruction
-from kentry.runners.target import GuestRun, Options
+from kentry.runners.exact import ExactOptions, GuestRun
 from kentry.vector.events import EventCounter, Markers, find_markers
 
 # Why the probe left a stateful case out: guest/state.c.
@@ -23,7 +23,7 @@ _NO_UNIT = "no-unit"
 _OTHER_LENGTH = "vl="
 
 
-def boots(options: Options) -> list[Options]:
+def boots(options: ExactOptions) -> list[ExactOptions]:
     """The options of each boot: the vector length is the cpu model's, so there is one a length.
 
     The console of a boot after the first is kept in FILE.vl-BITS.
@@ -43,7 +43,7 @@ def boots(options: Options) -> list[Options]:
     ]
 
 
-def _console(options: Options, length: int | None) -> Path | None:
+def _console(options: ExactOptions, length: int | None) -> Path | None:
     file = options.console_file
     return file.with_name(f"{file.name}.vl-{length or 'own'}") if file else None
 
@@ -66,7 +66,7 @@ def check_built_in(kernel: Kernel, unit: Unit) -> None:
         raise _built_out(kernel, unit)
 
 
-def check_units(kernel: Kernel, run: GuestRun, options: Options) -> None:
+def check_units(kernel: Kernel, run: GuestRun, options: ExactOptions) -> None:
     """After it: KernelError or UserError where the guest had not the unit or its length."""
     arch = find_arch(kernel.arch)
     _check_own_lengths(run, arch, options)
@@ -82,7 +82,7 @@ def check_units(kernel: Kernel, run: GuestRun, options: Options) -> None:
             raise _other_length(run, unit, wanted, reason.removeprefix(_OTHER_LENGTH))
 
 
-def _check_own_lengths(run: GuestRun, arch: Arch, options: Options) -> None:
+def _check_own_lengths(run: GuestRun, arch: Arch, options: ExactOptions) -> None:
     """A case without vl= has the length that the cpu model is known to have, or no name for it."""
     states = [state for state in map(state_of, options.cases) if state and not state.length]
     for unit in _units(arch, options.cases):

@@ -18,7 +18,7 @@ from kentry.measure.vector_units import check_built_in
 from kentry.model import caveats
 from kentry.progress import Update
 from kentry.runners.console import tail
-from kentry.runners.tracing import Guest, Traced, TraceOptions, trace_guest
+from kentry.runners.guest_tasks import Guest, Traced, TraceOptions, trace_guest
 from kentry.runners.userland.ending import Ending, read_ending
 from kentry.vector.hooks import find_hooks
 from kentry.vector.tasks import TaskTable, count_records, read_records, read_task_table

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import ARCHES, Arch, find_arch
-from kentry.errors import PlaceError, UserError
+from kentry.errors import MachineError, UserError
 from kentry.host.process import log
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
@@ -25,11 +25,11 @@ from kentry.kernels.spec import KINDS
 from kentry.progress import Update
 from kentry.runners import shell_files, switching
 from kentry.runners.lab import Lab
-from kentry.runners.place import (
+from kentry.runners.machine import (
     CommandResult,
+    Machine,
+    MachineOptions,
     OnLine,
-    Place,
-    PlaceOptions,
     ProbeLines,
     choose_probe,
     closing,
@@ -51,13 +51,13 @@ _GRACE = 30.0
 _TIMED_OUT = (124, 137, 143)
 
 
-class BoardPlace:
+class BoardMachine:
     """One board, booted, with a folder of ours on it."""
 
     kind = "board"
     kernel: Kernel | None = None
 
-    def __init__(self, name: str, lab: Lab, options: PlaceOptions) -> None:
+    def __init__(self, name: str, lab: Lab, options: MachineOptions) -> None:
         self.name = name
         self._lab = lab
         self._options = options
@@ -68,10 +68,10 @@ class BoardPlace:
         self.arch = self._find_arch()
         self._probe = choose_probe(name, self.arch, options)
 
-    # --- Place ----------------------------------------------------------------------------
+    # --- Machine ----------------------------------------------------------------------------
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
-        """Runs the probe; its lines come when it has ended.  See Place."""
+        """Runs the probe; its lines come when it has ended.  See Machine."""
         self._prepare()
         lines = ProbeLines(on_line)
         status, late = self._run([f"{self._folder}/probe", *words], timeout)
@@ -84,9 +84,9 @@ class BoardPlace:
         lines.check(self.name, status, self._fetch("err"))
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Runs a command; see Place."""
+        """Runs a command; see Machine."""
         if not argv:
-            raise PlaceError(f"There is no command to run on {self.name}.", "Name a program.")
+            raise MachineError(f"There is no command to run on {self.name}.", "Name a program.")
         self._make_folder()
         status, late = self._run(argv, timeout)
         if late:
@@ -142,7 +142,7 @@ class BoardPlace:
                 self._lab.run(f"echo {self._printk} >/proc/sys/kernel/printk", MOMENT)
             if self._folder:
                 self._lab.run(f"rm -rf {self._folder}", MOMENT)
-        except PlaceError as err:
+        except MachineError as err:
             log.warning("kentry: %s stays on %s: %s", self._folder, self.name, err.sentence)
 
     # --- what they are made of ------------------------------------------------------------
@@ -153,7 +153,7 @@ class BoardPlace:
         try:
             return find_arch(machine)
         except UserError as err:
-            raise PlaceError(
+            raise MachineError(
                 f"{self.name} is '{machine}', an architecture that kentry does not know.",
                 f"It knows {', '.join(ARCHES)}.",
             ) from err
@@ -183,7 +183,7 @@ class BoardPlace:
         else:
             self._lab.transfer("put", str(self._probe), there)
             if not shell_files.is_whole(self._lab, self._tools, probe, there):
-                raise PlaceError(
+                raise MachineError(
                     f"The probe did not get to {self.name} whole.", "Is there space on it?"
                 )
         self._lab.run(f"chmod 700 {there}", MOMENT)
@@ -201,7 +201,7 @@ class BoardPlace:
         )
         found = next((line[3:].strip() for line in lines if line.startswith("in /")), "")
         if not found or shlex.quote(found) != found:
-            raise PlaceError(
+            raise MachineError(
                 f"No folder on {self.name} takes a program and lets it run.",
                 "Let one of /tmp, /run, /dev/shm, /var/tmp, the home folder be writable there and"
                 " not noexec.",
@@ -252,11 +252,11 @@ class BoardPlace:
 
 
 @contextmanager
-def open_board(text: str, options: PlaceOptions) -> Iterator[Place]:
+def open_board(text: str, options: MachineOptions) -> Iterator[Machine]:
     """The board that "board:PLACE" names, for a `with`."""
     lab = Lab(text, text.partition(":")[2], options)
     try:
-        with closing(BoardPlace(text, lab, options)) as place:
+        with closing(BoardMachine(text, lab, options)) as place:
             yield place
     finally:
         lab.close()

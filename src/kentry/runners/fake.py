@@ -14,17 +14,17 @@ from kentry.errors import UserError
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners.console import explain, read_probe
-from kentry.runners.target import GuestRun, Options
-from kentry.runners.trace import parse_trace
+from kentry.runners.exact import ExactOptions, GuestRun
+from kentry.runners.plugin_trace import parse_trace
 
 
 @dataclass(frozen=True)
-class FakeTarget:
+class FakeRunner:
     """Replays one run out of `folder`."""
 
     folder: Path
 
-    def run(self, kernel: Kernel, options: Options, update: Update) -> GuestRun:
+    def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
         """The saved run; GuestError where its console has no end mark."""
         try:
             console = (self.folder / "console").read_text(encoding="utf-8", errors="replace")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch, find_arch, host_arch
-from kentry.errors import PlaceError, UserError
+from kentry.errors import MachineError, UserError
 from kentry.host.cache import cache_dir, write_atomically
 from kentry.host.process import need
 from kentry.kernels.kernel import Kernel
@@ -26,8 +26,15 @@ from kentry.progress import Update
 from kentry.runners.console import ProbeReport, explain, tail
 from kentry.runners.emulator import Emulator, find_emulator
 from kentry.runners.initramfs import CASES_FILE, build_initramfs
-from kentry.runners.machine import ACCELERATOR, ALONE, exact, limits
-from kentry.runners.place import CommandResult, OnLine, Place, PlaceOptions, choose_probe, closing
+from kentry.runners.machine import (
+    CommandResult,
+    Machine,
+    MachineOptions,
+    OnLine,
+    choose_probe,
+    closing,
+)
+from kentry.runners.qemu_argv import ACCELERATOR, ALONE, exact, limits
 from kentry.runners.streaming import Streamed, stream
 
 KVM, TCG, ICOUNT = "kvm", "tcg", "icount"
@@ -75,7 +82,7 @@ class _Console:
         self.lines.append(line)
         self.size += len(line) + 1
         if self.size > _CONSOLE_LIMIT_BYTES:
-            raise PlaceError(
+            raise MachineError(
                 f"The guest printed more than {_CONSOLE_LIMIT_BYTES >> 20} MiB and was stopped.",
                 "Nothing that the probe does prints so much.",
                 tail("\n".join(self.lines[-50:])),
@@ -92,12 +99,12 @@ class _Console:
         return "".join(f"{line}\n" for line in self.lines)
 
 
-class KvmPlace:
+class KvmMachine:
     """Guests of one architecture, one after the other."""
 
     kind = "kvm"
 
-    def __init__(self, name: str, arch: Arch, probe: Path, options: PlaceOptions) -> None:
+    def __init__(self, name: str, arch: Arch, probe: Path, options: MachineOptions) -> None:
         self.name = name
         self.arch = arch
         self.kernel: Kernel | None = None
@@ -106,7 +113,7 @@ class KvmPlace:
         self._emulator: Emulator | None = None
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
-        """Boots the kernel with the probe as its only program; see Place."""
+        """Boots the kernel with the probe as its only program; see Machine."""
         console = _Console(on_line)
         argv, env = self.command(words)
         check = _Check(console, self._options.boot_timeout)
@@ -120,7 +127,7 @@ class KvmPlace:
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Refuses: the probe is the guest's only program."""
-        raise PlaceError(
+        raise MachineError(
             f"A guest of {self.name} has no program but the probe, so '{argv[0]}' is not there.",
             "Run commands on local, ssh:HOST or board:PLACE.",
         )
@@ -149,7 +156,7 @@ class KvmPlace:
         kernel = self.kernel
         if kernel is None:
             if not self._options.kernel:
-                raise PlaceError(
+                raise MachineError(
                     f"{self.name} has no kernel to boot.",
                     "Name one: --kernel debian:6.12, or source:6.12.",
                 )
@@ -214,12 +221,12 @@ class KvmPlace:
         line = " ".join([*self._kernel_words(), "--", *words])
         odd = next((word for word in words if not word or set(word) & set(' \t\n"')), None)
         if odd is not None:
-            raise PlaceError(
+            raise MachineError(
                 f"The probe's argument '{odd}' cannot go through a kernel's command line.",
                 "Leave out its spaces and quotes.",
             )
         if len(line.encode()) > _MOST_CMDLINE_BYTES or len(words) > _MOST_WORDS:
-            raise PlaceError(
+            raise MachineError(
                 f"The probe's {len(words)} arguments do not fit on a kernel's command line, which"
                 f" has room for {_MOST_WORDS} words and {_MOST_CMDLINE_BYTES} bytes.",
                 "Ask for less at a time.",
@@ -227,7 +234,7 @@ class KvmPlace:
         return line
 
 
-def open_kvm(text: str, options: PlaceOptions) -> AbstractContextManager[Place]:
+def open_kvm(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
     """Guests of this machine, for a `with`; "kvm:SPEC" names the first kernel."""
     if options.accelerator not in ACCELERATORS:
         raise UserError(
@@ -237,7 +244,7 @@ def open_kvm(text: str, options: PlaceOptions) -> AbstractContextManager[Place]:
     arch = find_arch(options.arch) if options.arch else host_arch()
     if options.accelerator == KVM:
         check_kvm(arch)
-    place = KvmPlace(text, arch, choose_probe(text, arch, options), options)
+    place = KvmMachine(text, arch, choose_probe(text, arch, options), options)
     spec = text.partition(":")[2]
     if spec:
         place.boot(spec, lambda fraction, now: None)
@@ -245,20 +252,20 @@ def open_kvm(text: str, options: PlaceOptions) -> AbstractContextManager[Place]:
 
 
 def check_kvm(arch: Arch) -> None:
-    """PlaceError unless this machine, and this user, can run guests of `arch` under KVM."""
+    """MachineError unless this machine, and this user, can run guests of `arch` under KVM."""
     if arch is not host_arch():
-        raise PlaceError(
+        raise MachineError(
             f"KVM on this machine runs {host_arch().name} guests, not {arch.name} ones.",
             _WITHOUT_KVM,
         )
     if not DEVICE.exists():
-        raise PlaceError(
+        raise MachineError(
             f"This machine has no KVM: {DEVICE} is not there.",
             "Load the module (modprobe kvm_intel, or kvm_amd) and switch virtualisation on in the"
             f" firmware or the hypervisor; or {_WITHOUT_KVM}",
         )
     if not os.access(DEVICE, os.R_OK | os.W_OK):
-        raise PlaceError(
+        raise MachineError(
             f"{DEVICE} may not be opened by this user.",
             f"Join its group and log in again (adduser $USER kvm); or {_WITHOUT_KVM}",
         )
@@ -282,7 +289,7 @@ class _Check:
             # KVM_INTERNAL_ERROR_EMULATION: an instruction that the processor did not run itself.
             why = "emulation failure" if "emulation failure" in words else "internal error"
             when = "while the probe ran" if self.console.started else "before the probe started"
-            raise PlaceError(
+            raise MachineError(
                 f"KVM of this machine cannot run this kernel: {why}, {when}.",
                 "It is a virtual machine whose hypervisor does not pass virtualisation on"
                 f" whole; {_WITHOUT_KVM}",
@@ -311,7 +318,7 @@ def _lists_apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return rest, listed
 
 
-def _trouble(console: _Console, ran: Streamed) -> PlaceError:
+def _trouble(console: _Console, ran: Streamed) -> MachineError:
     if ran.stopped:
         clause = f"it was stopped {ran.stopped}"
     elif ran.status:
@@ -319,13 +326,13 @@ def _trouble(console: _Console, ran: Streamed) -> PlaceError:
     else:
         clause = "the machine rebooted or was switched off"
     if console.ended:
-        return PlaceError(
+        return MachineError(
             f"The guest did not switch itself off after its end mark: {clause}.",
             "Is ACPI, or PSCI or SBI, in this kernel?",
             tail(console.text),
         )
     if ran.stderr and not console.text.strip():
-        return PlaceError(
+        return MachineError(
             f"QEMU ended before the guest said anything: {clause}.",
             "kentry doctor shows what is missing; -v shows the command line.",
             ran.stderr,
@@ -333,6 +340,6 @@ def _trouble(console: _Console, ran: Streamed) -> PlaceError:
     return _explained(console, clause)
 
 
-def _explained(console: _Console, clause: str) -> PlaceError:
+def _explained(console: _Console, clause: str) -> MachineError:
     why = explain(console.text, ProbeReport(started=console.started), clause)
-    return PlaceError(why.sentence, why.remedy, why.detail)
+    return MachineError(why.sentence, why.remedy, why.detail)

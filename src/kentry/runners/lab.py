@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kentry.errors import KentryError, PlaceError
+from kentry.errors import KentryError, MachineError
 from kentry.host.process import log
-from kentry.runners.place import PlaceOptions
+from kentry.runners.machine import MachineOptions
 
 _ENV_VARIABLE = "LG_ENV"
 
@@ -36,7 +36,7 @@ _WORDS_SHOWN = 300  # characters of what labgrid says of an error, and of a comm
 class Lab:
     """One target of an environment; `name` is what the user wrote for it."""
 
-    def __init__(self, name: str, place: str, options: PlaceOptions) -> None:
+    def __init__(self, name: str, place: str, options: MachineOptions) -> None:
         self.name = name
         self._options = options
         self._logging = False
@@ -51,7 +51,7 @@ class Lab:
         self._log_consoles()
 
     def _refuse(self, message: str) -> str:
-        raise PlaceError(
+        raise MachineError(
             f"labgrid would have somebody do something for {self.name} by hand: {message.strip()}",
             "Use a place whose power labgrid can switch, or do it before.",
         )
@@ -59,7 +59,7 @@ class Lab:
     def _check_target(self, place: str, file: Path) -> None:
         targets = self.env.config.get_targets()
         if place not in targets:
-            raise PlaceError(
+            raise MachineError(
                 f"{file} has no target '{place}'.",
                 f"It has: {', '.join(map(str, targets)) or 'none'}.",
             )
@@ -92,7 +92,7 @@ class Lab:
             return self.target.get_strategy()
         except NoStrategyFoundError as err:
             if "multiple" in str(err):
-                raise PlaceError(
+                raise MachineError(
                     f"{self.name} has more than one strategy in its environment.",
                     "Leave one.",
                 ) from err
@@ -107,7 +107,7 @@ class Lab:
             elif state in self.states or not self.states:
                 strategy.transition(state)
             else:
-                raise PlaceError(
+                raise MachineError(
                     f"The strategy of {self.name} has no state '{state}'.",
                     f"It has: {', '.join(self.states)}.",
                 )
@@ -144,7 +144,7 @@ class Lab:
             raise first
         if found := self._driver("CommandProtocol"):
             return found
-        raise PlaceError(
+        raise MachineError(
             f"{self.name} has no driver that runs commands.",
             "Give the target a ShellDriver or an SSHDriver in its environment.",
         )
@@ -223,16 +223,16 @@ class Lab:
 
 
 def environment_file(given: Path | None) -> Path:
-    """The environment file that was named, or that LG_ENV names; PlaceError without one."""
+    """The environment file that was named, or that LG_ENV names; MachineError without one."""
     named = given or (Path(os.environ[_ENV_VARIABLE]) if os.environ.get(_ENV_VARIABLE) else None)
     if named is None:
-        raise PlaceError(
+        raise MachineError(
             "No labgrid environment says what board there is.",
             f"Name its file with --board-env env.yaml, or in {_ENV_VARIABLE}.",
         )
     file = named.expanduser()
     if not file.is_file():
-        raise PlaceError(
+        raise MachineError(
             f"There is no labgrid environment {file}.",
             f"Name its file with --board-env env.yaml, or in {_ENV_VARIABLE}.",
         )
@@ -247,7 +247,7 @@ def _explained(doing: str, remedy: str) -> Iterator[None]:
     except KentryError:
         raise
     except Exception as err:
-        raise PlaceError(f"labgrid could not {doing}: {_said(err)}.", remedy) from err
+        raise MachineError(f"labgrid could not {doing}: {_said(err)}.", remedy) from err
 
 
 def _said(err: BaseException) -> str:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch, host_arch
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
-from kentry.runners.place import (
+from kentry.runners.machine import (
     CommandResult,
+    Machine,
+    MachineOptions,
     OnLine,
-    Place,
-    PlaceOptions,
     ProbeLines,
     choose_probe,
     closing,
@@ -26,7 +26,7 @@ from kentry.runners.place import (
 from kentry.runners.streaming import stream
 
 
-class LocalPlace:
+class LocalMachine:
     """This machine."""
 
     kind = "local"
@@ -38,7 +38,7 @@ class LocalPlace:
         self._probe = probe
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
-        """Runs the probe; see Place."""
+        """Runs the probe; see Machine."""
         lines = ProbeLines(on_line)
         ran = stream([str(self._probe), *words], timeout, lines)
         if ran.stopped:
@@ -46,12 +46,12 @@ class LocalPlace:
         lines.check(self.name, ran.status, ran.stderr)
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Runs a command; see Place."""
+        """Runs a command; see Machine."""
         return run_here(self.name, argv, timeout)
 
     def boot(self, kernel: str, update: Update) -> None:
         """Refuses: the kernel under kentry cannot be replaced."""
-        raise PlaceError(
+        raise MachineError(
             f"Booting {kernel} on this machine would end kentry itself.",
             "Run kentry on another machine and reach this one by ssh:HOST.",
         )
@@ -64,16 +64,16 @@ class LocalPlace:
         """Nothing was put anywhere."""
 
 
-def open_local(text: str, options: PlaceOptions) -> AbstractContextManager[Place]:
+def open_local(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
     """This machine, for a `with`."""
     arch = host_arch()
-    return closing(LocalPlace(text, arch, choose_probe(text, arch, options)))
+    return closing(LocalMachine(text, arch, choose_probe(text, arch, options)))
 
 
 def run_here(name: str, argv: Sequence[str], timeout: float) -> CommandResult:
     """Runs `argv` on this machine for at most `timeout` seconds."""
     if not argv or not shutil.which(argv[0]):
-        raise PlaceError(
+        raise MachineError(
             f"There is no program '{argv[0] if argv else ''}' on {name}.",
             "Name one that is on the PATH, or its whole path; no shell reads the command.",
         )

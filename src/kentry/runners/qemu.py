@@ -21,23 +21,23 @@ from kentry.kernels.kernel import TEXT_START, Kernel
 from kentry.progress import Update
 from kentry.runners.console import explain, read_probe, tail
 from kentry.runners.emulator import Emulator, find_emulator
+from kentry.runners.exact import ExactOptions, GuestRun
 from kentry.runners.initramfs import CASES_FILE, build_initramfs
-from kentry.runners.machine import ACCELERATOR, machine_argv, plugin_argument
+from kentry.runners.plugin_trace import parse_trace
+from kentry.runners.qemu_argv import ACCELERATOR, machine_argv, plugin_argument
 from kentry.runners.supervise import Ending, supervise
-from kentry.runners.target import GuestRun, Options
-from kentry.runners.trace import parse_trace
 
 _STEADY = ("nokaslr", "randomize_kstack_offset=off")
 _RANDOM = ("randomize_kstack_offset=on",)
 
 
 @dataclass(frozen=True)
-class QemuTarget:
+class QemuRunner:
     """Boots kernels of one architecture."""
 
     arch: Arch
 
-    def run(self, kernel: Kernel, options: Options, update: Update) -> GuestRun:
+    def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
         """One boot; GuestError when the guest did not reach its end mark."""
         emulator = find_emulator(self.arch, options.emulator)
         inputs = self._inputs(kernel, options)
@@ -49,7 +49,7 @@ class QemuTarget:
                 write_atomically(options.console_file, ending.console)
             return self._result(ending, trace, emulator, kernel, options)
 
-    def _inputs(self, kernel: Kernel, options: Options) -> Path:
+    def _inputs(self, kernel: Kernel, options: ExactOptions) -> Path:
         """The folder with what QEMU reads; kept, so that a command line can be repeated."""
         initramfs = build_initramfs(probe_file(self.arch), options.cases)
         traps = self._traps(kernel)
@@ -59,7 +59,12 @@ class QemuTarget:
         return folder
 
     def _result(
-        self, ending: Ending, trace_file: Path, emulator: Emulator, kernel: Kernel, options: Options
+        self,
+        ending: Ending,
+        trace_file: Path,
+        emulator: Emulator,
+        kernel: Kernel,
+        options: ExactOptions,
     ) -> GuestRun:
         report = read_probe(ending.console)
         if ending.trouble and not report.started and not ending.console.strip():
@@ -89,7 +94,7 @@ class QemuTarget:
         )
 
     def _describe(
-        self, emulator: Emulator, kernel: Kernel, options: Options, api: int
+        self, emulator: Emulator, kernel: Kernel, options: ExactOptions, api: int
     ) -> dict[str, Any]:
         return {
             "kind": "qemu",
@@ -115,26 +120,26 @@ class QemuTarget:
                     lines.append(f"{trap.kind} {symbol.address + trap.offset:x}")
         return "".join(f"{line}\n" for line in lines)
 
-    def _kernel_words(self, options: Options) -> list[str]:
+    def _kernel_words(self, options: ExactOptions) -> list[str]:
         # panic=-1: reboot at once, which -no-reboot turns into QEMU's end.
         steadiness = _RANDOM if options.randomise else _STEADY
         words = ["panic=-1", "quiet", f"console={self.arch.console}"]
         return [*words, *self.arch.boot_words, *steadiness]
 
-    def _cmdline(self, options: Options) -> str:
+    def _cmdline(self, options: ExactOptions) -> str:
         """The kernel's words, then the probe's."""
         probe = [f"n={options.windows}", f"paths={options.path_windows}"]
         probe += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
         return " ".join([*self._kernel_words(options), "--", *probe])
 
-    def _plugin(self, options: Options, inputs: Path, trace: Path) -> str:
+    def _plugin(self, options: ExactOptions, inputs: Path, trace: Path) -> str:
         words = [f"out={trace}", f"traps={inputs}/traps"]
         if options.check:
             words.append("check=on")
         return plugin_argument(plugin_file(), self.arch, words)
 
     def _argv(
-        self, emulator: Emulator, kernel: Kernel, options: Options, inputs: Path, trace: Path
+        self, emulator: Emulator, kernel: Kernel, options: ExactOptions, inputs: Path, trace: Path
     ) -> list[str]:
         machine = machine_argv(
             emulator,

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 
 # What the board's shell is asked for; all of them are in busybox and in coreutils.
 TOOLS = ("base64", "gzip", "sha256sum", "timeout", "od", "dmesg")
@@ -42,7 +42,7 @@ class Shell(Protocol):
         """The machine's, as the user wrote it."""
 
     def run(self, command: str, timeout: float) -> tuple[list[str], int]:
-        """The lines that a line of shell printed, and its status; PlaceError."""
+        """The lines that a line of shell printed, and its status; MachineError."""
 
 
 def find_tools(shell: Shell) -> frozenset[str]:
@@ -68,7 +68,7 @@ def is_whole(shell: Shell, tools: frozenset[str], data: bytes, path: str) -> boo
 
 
 def get(shell: Shell, tools: frozenset[str], path: str) -> bytes:
-    """What is in the file `path`; PlaceError where it cannot be had whole."""
+    """What is in the file `path`; MachineError where it cannot be had whole."""
     facts = _facts(shell, tools, path)
     if not facts[0]:
         return b""
@@ -80,8 +80,8 @@ def get(shell: Shell, tools: frozenset[str], path: str) -> bytes:
     raise _not_whole(shell, path, "from")
 
 
-def _not_whole(shell: Shell, path: str, direction: str) -> PlaceError:
-    return PlaceError(
+def _not_whole(shell: Shell, path: str, direction: str) -> MachineError:
+    return MachineError(
         f"{path} did not get {direction} {shell.name} whole in {_TRIES} tries.",
         "Is there space, and is the console quiet? A place with an SSHDriver does not use it.",
     )
@@ -165,7 +165,7 @@ def _encoding(
         return _from_base64, "base64"
     if "od" in tools:
         return _from_hex, "od -An -v -tx1"
-    raise PlaceError(
+    raise MachineError(
         f"{shell.name} has neither base64 nor od, so no file can be had from it.",
         "Put one of them (busybox has both) on its PATH.",
     )

@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import ARCHES, Arch, find_arch
-from kentry.errors import PlaceError, UserError
+from kentry.errors import MachineError, UserError
 from kentry.host.process import log, need
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners import switching
 from kentry.runners.console import tail
-from kentry.runners.place import (
+from kentry.runners.machine import (
     CommandResult,
+    Machine,
+    MachineOptions,
     OnLine,
-    Place,
-    PlaceOptions,
     ProbeLines,
     choose_probe,
     closing,
@@ -140,7 +140,7 @@ class Remote:
 class Connection:
     """One ssh connection to `destination`, shared by everything that runs there."""
 
-    def __init__(self, destination: str, folder: Path, options: PlaceOptions) -> None:
+    def __init__(self, destination: str, folder: Path, options: MachineOptions) -> None:
         self.destination = destination
         socket = folder / "ssh"
         shared = (
@@ -173,7 +173,7 @@ class Connection:
     ) -> tuple[Remote, Streamed]:
         """Runs a script of this file with the words as its arguments, for `timeout` seconds.
 
-        PlaceError where it did not begin.
+        MachineError where it did not begin.
         """
         word = f"kentry-{secrets.token_hex(6)}"
         said = Remote(word, on_line)
@@ -197,12 +197,12 @@ class Connection:
             raise self._not_begun(said, ran)
         return said, ran
 
-    def _not_begun(self, said: Remote, ran: Streamed) -> PlaceError:
+    def _not_begun(self, said: Remote, ran: Streamed) -> MachineError:
         if ran.stopped:
             return stopped("ssh", self.destination, ran.stopped)
         if ran.status == SSH_FAILED:
             return explain_ssh(self.destination, ran.stderr)
-        return PlaceError(
+        return MachineError(
             f"The account's shell on {self.destination} ended with status {ran.status} before it"
             " ran anything.",
             f"See what this prints: ssh {shlex.quote(self.destination)} true  (start-up files must"
@@ -216,13 +216,13 @@ class Connection:
         stream(argv, _MOMENT, lambda line: None)
 
 
-class SshPlace:
+class SshMachine:
     """A machine that ssh reaches."""
 
     kind = "ssh"
     kernel: Kernel | None = None
 
-    def __init__(self, name: str, connection: Connection, options: PlaceOptions) -> None:
+    def __init__(self, name: str, connection: Connection, options: MachineOptions) -> None:
         self.name = name
         self._connection = connection
         self._options = options
@@ -234,7 +234,7 @@ class SshPlace:
         self._probe = choose_probe(name, self.arch, options)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
-        """Runs the probe, which is copied there the first time; see Place."""
+        """Runs the probe, which is copied there the first time; see Machine."""
         for _ in range(2):
             if not self._folder:
                 self._copy()
@@ -250,9 +250,9 @@ class SshPlace:
         lines.check(self.name, status, ran.stderr)
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Runs a command; see Place."""
+        """Runs a command; see Machine."""
         if not argv:
-            raise PlaceError(f"There is no command to run on {self.name}.", "Name a program.")
+            raise MachineError(f"There is no command to run on {self.name}.", "Name a program.")
         lines: list[str] = []
         said, ran = self._connection.run(_GUARDED, argv, timeout, lines.append)
         status = self._status(f"'{argv[0]}'", said, ran)
@@ -273,7 +273,7 @@ class SshPlace:
         if self._made:
             try:
                 self._remove()
-            except PlaceError as err:
+            except MachineError as err:
                 command = shlex.join(["ssh", self._connection.destination, "rm", "-rf", self._made])
                 log.warning("kentry: %s stays on %s: %s", self._made, self.name, err.sentence)
                 log.warning("kentry: Remove it when it can be reached: %s", command)
@@ -288,7 +288,7 @@ class SshPlace:
         result = self.run_command(["uname", "-sm"], self._options.connect_timeout + _MOMENT)
         system, _, machine = result.stdout.strip().partition(" ")
         if system != "Linux":
-            raise PlaceError(
+            raise MachineError(
                 f"{self.name} runs {system or 'no system that says its name'}, not Linux.",
                 "kentry measures entries into the Linux kernel: name a machine that runs it.",
                 tail(result.stderr),
@@ -296,7 +296,7 @@ class SshPlace:
         try:
             return find_arch(machine)
         except UserError as err:
-            raise PlaceError(
+            raise MachineError(
                 f"{self.name} is {machine}, an architecture that kentry does not know.",
                 f"It knows {', '.join(ARCHES)}.",
             ) from err
@@ -321,23 +321,23 @@ class SshPlace:
         # A machine without sha256sum says nothing there.
         sums = facts.get("sum", "").split()[:1]
         if facts.get("size", "").strip() != str(len(probe)) or sums not in ([], [wanted]):
-            raise PlaceError(
+            raise MachineError(
                 f"The probe did not get to {self.name} whole.",
                 f"See that there is space in {self._folder.rpartition('/')[0]}, and run again.",
                 tail(ran.stderr),
             )
 
-    def _not_copied(self, said: Remote, lines: list[str], ran: Streamed) -> PlaceError:
+    def _not_copied(self, said: Remote, lines: list[str], ran: Streamed) -> MachineError:
         end = said.end or ""
         tried = [line.removeprefix("not ") for line in lines if line.startswith("not ")]
         if end.startswith("no "):
-            return PlaceError(
+            return MachineError(
                 f"The probe cannot be written on {self.name}: {end.removeprefix('no ')}.",
                 "Make some space there: it takes 64 KiB.",
                 tail("\n".join(tried)),
             )
         if end == "nowhere":
-            return PlaceError(
+            return MachineError(
                 f"No folder on {self.name} takes a program and lets it run.",
                 "Let one of /tmp, ~/.cache, /var/tmp, /dev/shm be writable there and not noexec,"
                 " or set TMPDIR there.",
@@ -346,11 +346,11 @@ class SshPlace:
         return self._lost("Copying the probe", ran)
 
     def _status(self, what: str, said: Remote, ran: Streamed) -> int:
-        """The status of what ran there to its end; PlaceError where it did not get there."""
+        """The status of what ran there to its end; MachineError where it did not get there."""
         if said.end is not None and said.end.isdecimal():
             return int(said.end)
         if said.end == "gone":
-            raise PlaceError(
+            raise MachineError(
                 f"The probe vanishes from {self._folder or 'its folder'} on {self.name}.",
                 "Find out what removes files there, or set TMPDIR there to another folder.",
             )
@@ -358,8 +358,8 @@ class SshPlace:
             raise stopped(what, self.name, ran.stopped)
         raise self._lost(what, ran)
 
-    def _lost(self, what: str, ran: Streamed) -> PlaceError:
-        return PlaceError(
+    def _lost(self, what: str, ran: Streamed) -> MachineError:
+        return MachineError(
             f"The connection to {self.name} was lost: {what[0].lower()}{what[1:]} did not come"
             " to its end.",
             "What had come before is kept; run again when the machine can be reached.",
@@ -368,13 +368,13 @@ class SshPlace:
 
 
 @contextlib.contextmanager
-def open_ssh(text: str, options: PlaceOptions) -> Iterator[Place]:
+def open_ssh(text: str, options: MachineOptions) -> Iterator[Machine]:
     """The machine that `text` names, for a `with`."""
     destination = destination_of(text)
     with tempfile.TemporaryDirectory(prefix="kentry-", ignore_cleanup_errors=True) as folder:
         connection = Connection(destination, Path(folder), options)
         try:
-            place = SshPlace(text, connection, options)
+            place = SshMachine(text, connection, options)
         except BaseException:
             connection.hang_up()
             raise

@@ -10,19 +10,19 @@ import re
 import shlex
 from collections.abc import Callable
 
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.runners.console import tail
 
 # ssh's own status; a command's may be the same.
 SSH_FAILED = 255
 
 
-def explain_ssh(destination: str, stderr: str) -> PlaceError:
+def explain_ssh(destination: str, stderr: str) -> MachineError:
     """The error for an ssh that ended before anything ran on `destination`."""
     for pattern, explain in _EXPLAINED:
         if found := pattern.search(stderr):
-            return PlaceError(*explain(destination, found), tail(stderr))
-    return PlaceError(f"ssh does not get to {destination}.", _try_it(destination), tail(stderr))
+            return MachineError(*explain(destination, found), tail(stderr))
+    return MachineError(f"ssh does not get to {destination}.", _try_it(destination), tail(stderr))
 
 
 def _try_it(destination: str) -> str:

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from kentry.errors import PlaceError, UserError
+from kentry.errors import MachineError, UserError
 from kentry.progress import Update
 from kentry.runners.console import tail
-from kentry.runners.place import CommandResult
+from kentry.runners.machine import CommandResult
 
 KEXEC = "kexec"
 
@@ -29,14 +29,14 @@ _RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
 
 
 class Shell(Protocol):
-    """What a machine must be able to do; a Place is one."""
+    """What a machine must be able to do; a Machine is one."""
 
     @property
     def name(self) -> str:
         """As the user wrote it."""
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Runs a command; PlaceError where that could not be done."""
+        """Runs a command; MachineError where that could not be done."""
 
 
 class Leaving(Protocol):
@@ -61,7 +61,7 @@ class Waiting:
         """Runs it for at most `timeout` seconds; see Leaving."""
         try:
             self._said = self._place.run_command(argv, self._timeout)
-        except PlaceError as err:
+        except MachineError as err:
             # It may have gone before it could answer: the next boot says it.
             self._said = CommandResult(0, "", err.sentence)
         return self._said
@@ -80,7 +80,7 @@ def boot(
     reconnect: Callable[[], None] = lambda: None,
     leaving: Leaving | None = None,
 ) -> None:
-    """Boots `kernel`, and comes back when it runs; PlaceError where it does not.
+    """Boots `kernel`, and comes back when it runs; MachineError where it does not.
 
     `how` is "kexec", where `kernel` is a release that is installed there or an image's whole
     path; or a command for the place's shell with {} where `kernel` goes.  `timeout` is seconds
@@ -122,7 +122,7 @@ def _identity(place: Shell) -> tuple[str, str]:
     result = place.run_command(["sh", "-c", f"cat {_BOOT_ID} && uname -r"], _MOMENT)
     words = result.stdout.split()
     if result.status or len(words) != 2:
-        raise PlaceError(
+        raise MachineError(
             f"{place.name} does not say which boot it is in.",
             f"{_BOOT_ID} must be readable there.",
             tail(result.stdout + result.stderr),
@@ -134,7 +134,7 @@ def _load(place: Shell, kernel: str) -> list[str]:
     """Loads a kernel for kexec; the command that starts it."""
     root = _become_root(place)
     if _sh(place, [], "command -v kexec").status:
-        raise PlaceError(
+        raise MachineError(
             f"kexec is not installed on {place.name}.",
             "Run there: apt-get install kexec-tools  (or give a command that boots a kernel).",
         )
@@ -163,7 +163,7 @@ def _become_root(place: Shell) -> list[str]:
         return []
     if place.run_command(["sh", "-c", "sudo -n true"], _MOMENT).status == 0:
         return ["sudo", "-n"]
-    raise PlaceError(
+    raise MachineError(
         f"The account on {place.name} may not boot another kernel: it is not root, and sudo"
         " would ask for a password.",
         "Log in as root, or let sudo run kexec and systemctl there without a password.",
@@ -187,33 +187,33 @@ def _find_kernel(place: Shell, root: Sequence[str], kernel: str) -> tuple[str, s
     there = _sh(place, root, script, *images, *initrds).stdout.splitlines()
     image = next((file for file in images if file in there), None)
     if not image:
-        raise PlaceError(
+        raise MachineError(
             f"{place.name} has no kernel {kernel}.",
             f"Install it there first; looked for: {', '.join(images)}.",
         )
     return image, next((file for file in initrds if file in there), "")
 
 
-def _not_loaded(place: Shell, kernel: str, said: str) -> PlaceError:
+def _not_loaded(place: Shell, kernel: str, said: str) -> MachineError:
     if re.search(r"Operation not permitted|Permission denied|lockdown|locked down", said, re.I):
-        return PlaceError(
+        return MachineError(
             f"{place.name} does not permit kexec.",
             "Its kernel is locked down (secure boot), or kernel.kexec_load_disabled is 1:"
             " allow it there, or give a command that boots a kernel.",
             tail(said),
         )
     if re.search(r"Function not implemented", said):
-        return PlaceError(
+        return MachineError(
             f"The kernel that {place.name} runs has no kexec.",
             "It takes CONFIG_KEXEC; or give a command that boots a kernel.",
             tail(said),
         )
-    return PlaceError(
+    return MachineError(
         f"kexec on {place.name} does not load {kernel}.", "See what it says below.", tail(said)
     )
 
 
-class _LeavingError(PlaceError):
+class _LeavingError(MachineError):
     """The command that ends the running kernel has failed: there is nothing to wait for."""
 
 
@@ -256,7 +256,7 @@ def _await(
                 last = still_there()
         except _LeavingError:
             raise
-        except PlaceError as err:
+        except MachineError as err:
             answered, last = False, err.sentence
             update(None, f"{place.name}: waiting until it answers again")
             reconnect()
@@ -266,19 +266,19 @@ def _await(
             update(None, f"{place.name}: waiting until it goes down")
             continue
         if _RELEASE.fullmatch(kernel) and release != kernel:
-            raise PlaceError(
+            raise MachineError(
                 f"{place.name} came back with the kernel {release}, not {kernel}.",
                 "See on its console why that one does not boot, or whether the command chose it.",
             )
         return
     if answered:
-        raise PlaceError(
+        raise MachineError(
             f"{place.name} was told to boot {kernel} and still runs the same boot of"
             f" {before[1]} after {timeout:g} s.",
             "Give a command that does reboot it, or see there what holds it up.",
             tail(last),
         )
-    raise PlaceError(
+    raise MachineError(
         f"{place.name} did not come back within {timeout:g} s of being told to boot {kernel}.",
         "See its console, or switch it off and on; then give it more time if it only was slow.",
         tail(last),

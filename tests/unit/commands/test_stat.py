@@ -39,7 +39,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakePlace], FakePlace]:
     """Has every place be this one."""
 
     def used(place: FakePlace) -> FakePlace:
-        monkeypatch.setattr("kentry.runners.place.open_place", lambda text, options: opened(place))
+        monkeypatch.setattr("kentry.runners.open.open_machine", lambda text, options: opened(place))
         return place
 
     return used

@@ -11,7 +11,8 @@ from jsonschema import Draft202012Validator
 
 from kentry.cli import build_parser
 from kentry.commands.stat_modes import mode_of
-from kentry.runners.place import PlaceOptions, open_place
+from kentry.runners.machine import MachineOptions
+from kentry.runners.open import open_machine
 from tests import ROOT
 from tests.unit.runners.sshd import Server, serving
 
@@ -28,7 +29,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def stat(server: Server, *words: str) -> int:
     args = build_parser().parse_args(["stat", "ssh:target", *words, "--json", "-q"])
     args.of_kernels = False
-    with open_place("ssh:target", PlaceOptions(ssh_options=server.options)) as place:
+    with open_machine("ssh:target", MachineOptions(ssh_options=server.options)) as place:
         return mode_of(args)(place, args)
 
 

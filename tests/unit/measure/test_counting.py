@@ -9,8 +9,8 @@ import pytest
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.measure.counting import measure
 from kentry.model.recording import Recording
-from kentry.runners.fake import FakeTarget
-from kentry.runners.target import Options
+from kentry.runners.exact import ExactOptions
+from kentry.runners.fake import FakeRunner
 from tests.unit.runners.test_qemu import kernel
 
 PATHS = """\
@@ -24,7 +24,7 @@ window 5 2 0 1 0 0 0 0
 window 1 3 0 1 0 0 0 1
 window 2 3 0 1 1 0 0 1
 """
-OPTIONS = Options(cases=("getppid",), windows=10, path_windows=8)
+OPTIONS = ExactOptions(cases=("getppid",), windows=10, path_windows=8)
 
 
 def run(
@@ -34,7 +34,7 @@ def run(
     said: str = "",
     messages: str = "",
     closing: str = "spoilt 0\n",
-    options: Options = OPTIONS,
+    options: ExactOptions = OPTIONS,
     build_id: str | None = None,
 ) -> Recording:
     windows = sum(int(line.split()[1]) for line in counted.splitlines() if line[:6] == "window")
@@ -46,7 +46,7 @@ def run(
         f"{PATHS}message end 1\n{closing}end {windows + 8}\n"
     )
     measured = replace(kernel(), build_id=build_id)
-    return measure(measured, FakeTarget(folder), options, lambda fraction, now: None)
+    return measure(measured, FakeRunner(folder), options, lambda fraction, now: None)
 
 
 def texts(recording: Recording) -> str:

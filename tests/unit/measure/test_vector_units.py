@@ -21,16 +21,16 @@ from kentry.model.recording import (
     Recording,
 )
 from kentry.runners.console import ProbeReport
-from kentry.runners.fake import FakeTarget
-from kentry.runners.target import GuestRun, Options
-from kentry.runners.trace import Trace
+from kentry.runners.exact import ExactOptions, GuestRun
+from kentry.runners.fake import FakeRunner
+from kentry.runners.plugin_trace import PluginTrace
 from tests.unit.runners.test_qemu import kernel
 
 TARGET = {"emulator": "QEMU 7.2.22", "cpu": "rv64,v=true,vlen=128"}
 
 
-def options(*cases: str) -> Options:
-    return Options(cases=cases, windows=10, path_windows=8)
+def options(*cases: str) -> ExactOptions:
+    return ExactOptions(cases=cases, windows=10, path_windows=8)
 
 
 # --- boots ---------------------------------------------------------------
@@ -100,7 +100,9 @@ def test_a_config_is_asked_only_for_what_is_measured(tmp_path: Path) -> None:
 
 
 def came_back(absent: dict[str, str], target: dict[str, str] | None = None) -> GuestRun:
-    return GuestRun("", ProbeReport(absent=absent), Trace(), TARGET if target is None else target)
+    return GuestRun(
+        "", ProbeReport(absent=absent), PluginTrace(), TARGET if target is None else target
+    )
 
 
 def test_a_guest_without_the_unit_though_the_kernel_has_it(tmp_path: Path) -> None:
@@ -225,7 +227,7 @@ def measured(folder: Path, name: str, said: str = "") -> Recording:
     (folder / "trace").write_text(TRACE.format(name=name))
     file = image(folder / "Image", "riscv64", (0x1000, DISCARD))
     booted = of_text("riscv64", file, "do_trap_ecall_u")
-    return measure(booted, FakeTarget(folder), options(name), lambda fraction, now: None)
+    return measure(booted, FakeRunner(folder), options(name), lambda fraction, now: None)
 
 
 def test_from_a_run_to_the_events_of_its_recording(tmp_path: Path) -> None:

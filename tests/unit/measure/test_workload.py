@@ -16,8 +16,8 @@ from kentry.errors import GuestError, KernelError, TraceError
 from kentry.kernels.kernel import Kernel
 from kentry.measure import workload as module
 from kentry.measure.workload import Outcome, Workload, trace_workload
+from kentry.runners.guest_tasks import Guest, Traced, TraceOptions
 from kentry.runners.supervise import Ending
-from kentry.runners.tracing import Guest, Traced, TraceOptions
 from kentry.vector.hooks import Hooks
 from kentry.vector.trace import Event, VectorTrace, read_trace
 from tests.unit.runners.test_qemu import kernel

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.runners import board, lab, shell_files, switching
-from kentry.runners.board import BoardPlace, open_board
-from kentry.runners.place import CommandResult, PlaceOptions, open_place
+from kentry.runners.board import BoardMachine, open_board
+from kentry.runners.machine import CommandResult, MachineOptions
+from kentry.runners.open import open_machine
 
 HEAD = "imports: [tests.unit.runners.lab_drivers]\ntargets:\n  x:\n    drivers:\n"
 CONSOLE = "      FakeConsoleDriver: {}\n"
@@ -48,15 +49,15 @@ def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def options(tmp_path: Path, text: str, **more: Any) -> PlaceOptions:
+def options(tmp_path: Path, text: str, **more: Any) -> MachineOptions:
     file = tmp_path / "env.yaml"
     file.write_text(text)
-    return PlaceOptions(board_env=file, **more)
+    return MachineOptions(board_env=file, **more)
 
 
 def lines_of(tmp_path: Path, text: str, words: tuple[str, ...] = ("n=3",)) -> list[str]:
     lines: list[str] = []
-    with open_place("board:x", options(tmp_path, text)) as place:
+    with open_machine("board:x", options(tmp_path, text)) as place:
         assert place.kind == "board"
         assert place.name == "board:x"
         place.run_probe(words, 20, lines.append)
@@ -111,9 +112,9 @@ def test_a_command_has_its_status_and_both_outputs(tmp_path: Path, probe: Path) 
     with open_board("board:x", options(tmp_path, SERIAL)) as place:
         result = place.run_command(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"], 20)
         assert (result.status, result.stdout, result.stderr) == (3, "a  b\n", "c\n")
-        with pytest.raises(PlaceError, match="'sleep' on board:x was stopped after 1 s"):
+        with pytest.raises(MachineError, match="'sleep' on board:x was stopped after 1 s"):
             place.run_command(["sleep", "100"], 1)
-        with pytest.raises(PlaceError, match="no command"):
+        with pytest.raises(MachineError, match="no command"):
             place.run_command([], 1)
 
 
@@ -133,7 +134,7 @@ def test_a_probe_without_an_end_is_one_sentence_and_its_lines_are_kept(
     lines: list[str] = []
     with (
         open_board("board:x", options(tmp_path, SERIAL)) as place,
-        pytest.raises(PlaceError, match=words),
+        pytest.raises(MachineError, match=words),
     ):
         place.run_probe((), 1, lines.append)
     assert lines == ["kentry-probe start x86_64"] * ("start" in body)
@@ -152,11 +153,11 @@ def test_a_folder_that_vanished_is_made_again(tmp_path: Path, probe: Path, folde
 def test_a_state_of_the_strategy_is_another_kernel(tmp_path: Path, probe: Path) -> None:
     text = f"{SERIAL}      TwoKernels: {{}}\n"
     with open_board("board:x", options(tmp_path, text)) as place:
-        assert isinstance(place, BoardPlace)
+        assert isinstance(place, BoardMachine)
         assert place._lab.states == ("unknown", "off", "shell", "shell_next")
         place.boot("shell_next", lambda fraction, now: None)
         assert place._lab.target.get_strategy().seen == ["shell", "shell_next"]
-        with pytest.raises(PlaceError, match="no state 'nothing'"):
+        with pytest.raises(MachineError, match="no state 'nothing'"):
             place._lab.bring_up("nothing")
 
 
@@ -214,7 +215,7 @@ def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
 
 def test_a_command_that_ends_the_machine_is_not_waited_for(tmp_path: Path, probe: Path) -> None:
     with open_board("board:x", options(tmp_path, SERIAL)) as place:
-        assert isinstance(place, BoardPlace)
+        assert isinstance(place, BoardMachine)
         place.leave(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"])
         assert place.left() is None
         deadline = time.monotonic() + 20
@@ -245,8 +246,8 @@ def test_an_environment_that_will_not_do_is_one_sentence(
     tmp_path: Path, text: str, words: str
 ) -> None:
     with (
-        pytest.raises(PlaceError, match=words) as caught,
-        open_place("board:x", options(tmp_path, text)),
+        pytest.raises(MachineError, match=words) as caught,
+        open_machine("board:x", options(tmp_path, text)),
     ):
         pass
     assert caught.value.remedy
@@ -255,7 +256,7 @@ def test_an_environment_that_will_not_do_is_one_sentence(
 
 def test_a_file_that_cannot_be_put_there_is_one_sentence(tmp_path: Path, probe: Path) -> None:
     text = f"{HEAD}      NetworkShell: {{broken: true}}\n"
-    with pytest.raises(PlaceError, match="labgrid could not put .*: no space left on device"):
+    with pytest.raises(MachineError, match="labgrid could not put .*: no space left on device"):
         lines_of(tmp_path, text)
 
 
@@ -264,8 +265,8 @@ def test_a_board_of_another_kind_is_refused(
 ) -> None:
     monkeypatch.setattr(lab.Lab, "run", lambda self, command, timeout: (["vax"], 0))
     with (
-        pytest.raises(PlaceError, match="board:x is 'vax', an architecture that kentry does not"),
-        open_place("board:x", options(tmp_path, SERIAL)),
+        pytest.raises(MachineError, match="board:x is 'vax', an architecture that kentry does not"),
+        open_machine("board:x", options(tmp_path, SERIAL)),
     ):
         pass
 
@@ -273,11 +274,11 @@ def test_a_board_of_another_kind_is_refused(
 def test_the_environment_is_named_or_lg_env_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(PlaceError, match="No labgrid environment"):
+    with pytest.raises(MachineError, match="No labgrid environment"):
         lab.environment_file(None)
     file = tmp_path / "e.yaml"
     monkeypatch.setenv("LG_ENV", str(file))
-    with pytest.raises(PlaceError, match="There is no labgrid environment"):
+    with pytest.raises(MachineError, match="There is no labgrid environment"):
         lab.environment_file(None)
     file.touch()
     assert lab.environment_file(None) == file
@@ -305,11 +306,11 @@ class Losing:
 
 def test_a_file_that_never_arrives_whole_is_one_sentence() -> None:
     tools = frozenset({"base64", "sha256sum"})
-    with pytest.raises(PlaceError, match="did not get to board:x whole in 3 tries"):
+    with pytest.raises(MachineError, match="did not get to board:x whole in 3 tries"):
         shell_files.put(Losing(), tools, b"abc", "/x/probe")
-    with pytest.raises(PlaceError, match="did not get from board:x whole in 3 tries"):
+    with pytest.raises(MachineError, match="did not get from board:x whole in 3 tries"):
         shell_files.get(Losing(), tools, "/x/out")
-    with pytest.raises(PlaceError, match="neither base64 nor od"):
+    with pytest.raises(MachineError, match="neither base64 nor od"):
         shell_files.get(Losing(), frozenset({"sha256sum"}), "/x/out")
 
 

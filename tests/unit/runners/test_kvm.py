@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
-from kentry.errors import PlaceError, UserError
+from kentry.errors import MachineError, UserError
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.runners import kvm
 from kentry.runners.emulator import Emulator
-from kentry.runners.kvm import KvmPlace
-from kentry.runners.place import PlaceOptions, open_place
+from kentry.runners.kvm import KvmMachine
+from kentry.runners.machine import MachineOptions
+from kentry.runners.open import open_machine
 
-ICOUNT = PlaceOptions(accelerator="icount", arch="arm64")
+ICOUNT = MachineOptions(accelerator="icount", arch="arm64")
 
 
 @pytest.fixture(autouse=True)
@@ -41,19 +42,21 @@ def kernel(arch: Arch) -> Kernel:
     )
 
 
-def place_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: PlaceOptions) -> KvmPlace:
+def place_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: MachineOptions
+) -> KvmMachine:
     """A place whose QEMU is tmp_path/qemu."""
     arch = find_arch(options.arch) if options.arch else host_arch()
     probe = tmp_path / "probe"
     probe.write_bytes(b"the probe")
     emulator = Emulator((str(tmp_path / "qemu"),), "7.2.22", (7, 2, 22))
     monkeypatch.setattr(kvm, "find_emulator", lambda arch, choice: emulator)
-    place = KvmPlace("kvm", arch, probe, options)
+    place = KvmMachine("kvm", arch, probe, options)
     place.kernel = kernel(arch)
     return place
 
 
-def words_of(place: KvmPlace, *words: str) -> str:
+def words_of(place: KvmMachine, *words: str) -> str:
     return " ".join(place.command(words)[0])
 
 
@@ -62,7 +65,7 @@ def words_of(place: KvmPlace, *words: str) -> str:
 def test_the_guest_is_shut_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str, accelerator: str
 ) -> None:
-    options = PlaceOptions(accelerator=accelerator, arch=arch, memory=300)
+    options = MachineOptions(accelerator=accelerator, arch=arch, memory=300)
     words = words_of(place_of(tmp_path, monkeypatch, options), "n=3")
     for needed in (
         "-nic none",
@@ -81,7 +84,7 @@ def test_the_guest_is_shut_in(
 
 
 def test_each_accelerator_has_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = PlaceOptions(arch="x86_64", smp=2, pin=3)
+    options = MachineOptions(arch="x86_64", smp=2, pin=3)
     place = place_of(tmp_path, monkeypatch, options)
     words = words_of(place)
     assert "-cpu host -accel kvm -smp 2" in words
@@ -122,7 +125,7 @@ def test_a_list_of_cases_goes_into_a_file(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_a_command_line_does_not_take_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
-    with pytest.raises(PlaceError, match="command line"):
+    with pytest.raises(MachineError, match="command line"):
         place_of(tmp_path, monkeypatch, ICOUNT).command((word,))
 
 
@@ -141,7 +144,7 @@ def play(
     lines: list[str] = []
     try:
         place.run_probe(("n=3",), timeout, lines.append)
-    except PlaceError as err:
+    except MachineError as err:
         err.lines = lines  # type: ignore[attr-defined]
         raise
     return lines
@@ -199,7 +202,7 @@ def test_a_guest_that_misbehaves_is_one_sentence(
 ) -> None:
     timeout = options.pop("timeout", 1) if "sleep" in script else 20
     begun = time.monotonic()
-    with pytest.raises(PlaceError, match=words) as caught:
+    with pytest.raises(MachineError, match=words) as caught:
         play(tmp_path, monkeypatch, script, timeout, **options)
     assert time.monotonic() - begun < 10
     assert "extra data" not in caught.value.detail
@@ -210,7 +213,7 @@ def test_a_guest_that_misbehaves_is_one_sentence(
 
 def test_a_guest_that_floods_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kvm, "_CONSOLE_LIMIT_BYTES", 4 << 20)
-    with pytest.raises(PlaceError, match="printed more than 4 MiB and was stopped"):
+    with pytest.raises(MachineError, match="printed more than 4 MiB and was stopped"):
         play(tmp_path, monkeypatch, "yes all work and no play")
 
 
@@ -218,10 +221,10 @@ def test_a_guest_has_no_other_program_and_needs_a_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = place_of(tmp_path, monkeypatch, ICOUNT)
-    with pytest.raises(PlaceError, match="no program but the probe, so 'ls' is not there"):
+    with pytest.raises(MachineError, match="no program but the probe, so 'ls' is not there"):
         place.run_command(["ls"], 1)
     place.kernel = None
-    with pytest.raises(PlaceError, match="kvm has no kernel to boot"):
+    with pytest.raises(MachineError, match="kvm has no kernel to boot"):
         place.command(())
     monkeypatch.setattr(kvm, "resolve", lambda spec, arch, update: kernel(arch))
     place.boot("debian:6.12", lambda fraction, now: None)
@@ -233,21 +236,21 @@ def test_a_machine_without_kvm_is_told_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = next(name for name in ARCHES if name != host_arch().name)
-    with pytest.raises(PlaceError, match=f"runs {host_arch().name} guests, not {other}"):
+    with pytest.raises(MachineError, match=f"runs {host_arch().name} guests, not {other}"):
         kvm.check_kvm(find_arch(other))
     monkeypatch.setattr(kvm, "DEVICE", tmp_path / "kvm")
-    with pytest.raises(PlaceError, match="This machine has no KVM.*--accel tcg"):
+    with pytest.raises(MachineError, match="This machine has no KVM.*--accel tcg"):
         kvm.check_kvm(host_arch())
     (tmp_path / "kvm").touch()
     kvm.check_kvm(host_arch())
     monkeypatch.setattr(kvm.os, "access", lambda path, mode: False)  # type: ignore[attr-defined]
-    with pytest.raises(PlaceError, match="may not be opened by this user.*adduser"):
+    with pytest.raises(MachineError, match="may not be opened by this user.*adduser"):
         kvm.check_kvm(host_arch())
 
 
 def test_an_accelerator_that_is_none_is_refused() -> None:
     with (
         pytest.raises(UserError, match="Unknown accelerator 'hvf'"),
-        open_place("kvm", PlaceOptions(accelerator="hvf")),
+        open_machine("kvm", MachineOptions(accelerator="hvf")),
     ):
         pass

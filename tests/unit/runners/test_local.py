@@ -11,17 +11,18 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import ARCHES, host_arch
-from kentry.errors import PlaceError, UserError
+from kentry.errors import MachineError, UserError
 from kentry.host.native import probe_file
-from kentry.runners.place import Place, PlaceOptions, open_place
+from kentry.runners.machine import Machine, MachineOptions
+from kentry.runners.open import open_machine
 from kentry.runners.streaming import Streamed, stream
 from tests.unit.runners.test_supervise import gone
 
 WORDS = ("n=3", "paths=0", "cases=getppid")
 
 
-def here(options: PlaceOptions | None = None) -> Place:
-    with open_place("local", options or PlaceOptions()) as place:
+def here(options: MachineOptions | None = None) -> Machine:
+    with open_machine("local", options or MachineOptions()) as place:
         return place
 
 
@@ -55,35 +56,35 @@ def test_a_commands_status_and_words_come_back() -> None:
 
 @pytest.mark.parametrize("argv", [[], ["no-such-program"]])
 def test_a_program_that_is_not_there_is_an_error(argv: list[str]) -> None:
-    with pytest.raises(PlaceError, match="There is no program"):
+    with pytest.raises(MachineError, match="There is no program"):
         here().run_command(argv, 20)
 
 
 def test_this_machine_does_not_boot_another_kernel() -> None:
-    with pytest.raises(PlaceError, match="would end kentry itself.*ssh:HOST"):
+    with pytest.raises(MachineError, match="would end kentry itself.*ssh:HOST"):
         here().boot("6.1.0", lambda fraction, now: None)
 
 
 def test_another_architectures_probe_is_refused() -> None:
     other = next(arch for arch in ARCHES.values() if arch != host_arch())
-    with pytest.raises(PlaceError, match=f"cannot run the probe probe-{other.name}"):
-        here(PlaceOptions(probe=probe_file(other)))
+    with pytest.raises(MachineError, match=f"cannot run the probe probe-{other.name}"):
+        here(MachineOptions(probe=probe_file(other)))
 
 
 def test_a_probe_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(PlaceError, match="cannot be read: No such file"):
-        here(PlaceOptions(probe=tmp_path / "probe"))
+    with pytest.raises(MachineError, match="cannot be read: No such file"):
+        here(MachineOptions(probe=tmp_path / "probe"))
 
 
 @pytest.mark.parametrize("text", ["", "locals", "ssh", "ssh:", "board", "board:", "qemu", "host:x"])
 def test_what_is_no_place_is_a_mistake(text: str) -> None:
     with pytest.raises(UserError, match="is no place to measure on"):
-        open_place(text, PlaceOptions())
+        open_machine(text, MachineOptions())
 
 
 def test_a_probe_that_takes_too_long_is_stopped_and_its_lines_kept() -> None:
     lines: list[str] = []
-    with pytest.raises(PlaceError, match=r"was stopped after 0\.3 s"):
+    with pytest.raises(MachineError, match=r"was stopped after 0\.3 s"):
         here().run_probe(["n=2000000000", "paths=0", "cases=getppid"], 0.3, lines.append)
     assert lines[0].startswith("kentry-probe start")
 

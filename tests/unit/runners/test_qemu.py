@@ -11,10 +11,10 @@ from kentry.errors import GuestError, TraceError
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.runners import qemu
 from kentry.runners.emulator import Emulator
-from kentry.runners.qemu import QemuTarget
-from kentry.runners.target import GuestRun, Options
+from kentry.runners.exact import ExactOptions, GuestRun
+from kentry.runners.qemu import QemuRunner
 
-OPTIONS = Options(cases=("getppid", "read"))
+OPTIONS = ExactOptions(cases=("getppid", "read"))
 TRACE = """\
 kentry-trace 1
 qemu aarch64 api=1
@@ -56,9 +56,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
 
 
-def argv(arch: Arch, options: Options = OPTIONS, trace: str = "/tmp/x.trace") -> list[str]:
+def argv(arch: Arch, options: ExactOptions = OPTIONS, trace: str = "/tmp/x.trace") -> list[str]:
     emulator = Emulator((arch.qemu,), "7.2.22", (7, 2, 22))
-    target = QemuTarget(arch)
+    target = QemuRunner(arch)
     return target._argv(emulator, kernel(arch.name), options, Path("/c"), Path(trace))
 
 
@@ -82,7 +82,7 @@ def test_the_guest_is_shut_in_and_every_run_is_alike(arch: Arch) -> None:
 
 def test_randomising_changes_the_kernels_words_and_nothing_else() -> None:
     arch = find_arch("arm64")
-    steady, random = argv(arch), argv(arch, Options(cases=("getppid", "read"), randomise=True))
+    steady, random = argv(arch), argv(arch, ExactOptions(cases=("getppid", "read"), randomise=True))
     differing = [(a, b) for a, b in zip(steady, random, strict=True) if a != b]
     assert len(differing) == 1
     assert "nokaslr randomize_kstack_offset=off" in differing[0][0]
@@ -103,11 +103,11 @@ def test_a_comma_in_a_path_is_not_an_option() -> None:
     ],
 )
 def test_traps_are_found_by_whole_names(arch: str, lines: list[str]) -> None:
-    assert QemuTarget(find_arch(arch))._traps(kernel(arch)).splitlines() == lines
+    assert QemuRunner(find_arch(arch))._traps(kernel(arch)).splitlines() == lines
 
 
 def test_arm64s_traps_are_offsets_into_its_vectors() -> None:
-    traps = QemuTarget(find_arch("arm64"))._traps(kernel()).splitlines()
+    traps = QemuRunner(find_arch("arm64"))._traps(kernel()).splitlines()
     assert "irq ffff800008010a80" in traps
     assert "exception ffff800008010a00" in traps
 
@@ -122,8 +122,8 @@ def play(
     file.chmod(0o755)
     emulator = Emulator((str(file),), "7.2.22", (7, 2, 22))
     monkeypatch.setattr(qemu, "find_emulator", lambda arch, choice: emulator)
-    options = Options(cases=("getppid",), timeout=timeout)
-    return QemuTarget(find_arch("arm64")).run(kernel(), options, lambda fraction, now: None)
+    options = ExactOptions(cases=("getppid",), timeout=timeout)
+    return QemuRunner(find_arch("arm64")).run(kernel(), options, lambda fraction, now: None)
 
 
 GOOD = "echo kentry-probe start arm64; echo kentry-probe end cases=1"

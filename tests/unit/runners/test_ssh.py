@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import ARCHES, host_arch
-from kentry.errors import PlaceError, UserError
+from kentry.errors import MachineError, UserError
 from kentry.host.native import probe_file
 from kentry.runners import ssh
-from kentry.runners.place import Place, PlaceOptions, open_place
+from kentry.runners.machine import Machine, MachineOptions
+from kentry.runners.open import open_machine
 from kentry.runners.ssh import destination_of
 from kentry.runners.ssh_errors import explain_ssh, host_and_port
 from tests.unit.runners.sshd import Server, make_key, serving
@@ -43,30 +44,30 @@ def started(server: Server) -> Server:
     return server
 
 
-def options(server: Server) -> PlaceOptions:
-    return PlaceOptions(ssh_options=server.options, connect_timeout=10)
+def options(server: Server) -> MachineOptions:
+    return MachineOptions(ssh_options=server.options, connect_timeout=10)
 
 
 def nothing_left(server: Server) -> bool:
     return not [*server.tmp.iterdir(), *(server.home / ".cache").glob("*")]
 
 
-def refused(server: Server, pattern: str, text: str = "ssh:target") -> PlaceError:
+def refused(server: Server, pattern: str, text: str = "ssh:target") -> MachineError:
     """The error of a place that cannot be opened."""
-    with pytest.raises(PlaceError, match=pattern) as caught, open_place(text, options(server)):
+    with pytest.raises(MachineError, match=pattern) as caught, open_machine(text, options(server)):
         pass
     assert nothing_left(server)
     return caught.value
 
 
-def probe(place: Place, words: tuple[str, ...] = WORDS, timeout: float = 30.0) -> list[str]:
+def probe(place: Machine, words: tuple[str, ...] = WORDS, timeout: float = 30.0) -> list[str]:
     lines: list[str] = []
     place.run_probe(words, timeout, lines.append)
     return lines
 
 
 def test_the_probe_runs_there_and_nothing_is_left(started: Server) -> None:
-    with open_place("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", options(started)) as place:
         assert (place.kind, place.name, place.arch) == ("ssh", "ssh:target", host_arch())
         assert nothing_left(started)
         first, second = probe(place), probe(place)
@@ -80,7 +81,7 @@ def test_the_probe_runs_there_and_nothing_is_left(started: Server) -> None:
 
 
 def test_many_runs_are_one_connection_that_ends_with_the_place(started: Server) -> None:
-    with open_place("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", options(started)) as place:
         for _ in range(3):
             probe(place)
     assert started.log().count("Accepted publickey") == 1
@@ -93,14 +94,14 @@ def test_without_room_for_a_socket_it_connects_anew(
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
-    with open_place("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", options(started)) as place:
         assert probe(place)[-1] == "kentry-probe end cases=1"
     assert started.log().count("Accepted publickey") > 1
     assert nothing_left(started)
 
 
 def test_words_with_spaces_and_quotes_arrive_as_they_are(started: Server) -> None:
-    with open_place("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", options(started)) as place:
         result = place.run_command(["printf", "<%s>", *AWKWARD], 20)
         assert (result.status, result.stderr) == (0, "")
         assert result.stdout == "".join(f"<{word}>" for word in AWKWARD)
@@ -108,15 +109,15 @@ def test_words_with_spaces_and_quotes_arrive_as_they_are(started: Server) -> Non
 
 
 def test_a_commands_status_and_words_come_back(started: Server) -> None:
-    with open_place("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", options(started)) as place:
         result = place.run_command(["sh", "-c", "echo out; echo err >&2; exit 255"], 20)
         assert (result.status, result.stdout, result.stderr) == (255, "out\n", "err")
         assert place.run_command(["no-such-program"], 20).status == 127
         killed = place.run_command(["sh", "-c", "kill -9 $$"], 20)
         assert killed.status == 128 + signal.SIGKILL
-        with pytest.raises(PlaceError, match=r"'sleep' on ssh:target was stopped after 0\.5 s"):
+        with pytest.raises(MachineError, match=r"'sleep' on ssh:target was stopped after 0\.5 s"):
             place.run_command(["sleep", "1000"], 0.5)
-        with pytest.raises(PlaceError, match="no command"):
+        with pytest.raises(MachineError, match="no command"):
             place.run_command([], 20)
 
 
@@ -130,7 +131,7 @@ def test_noise_of_the_accounts_shell_does_not_matter(server: Server) -> None:
     (server.home / ".bashrc").write_text(f"{noise}\nuname() {{ echo Minix; }}\n")
     (server.folder / "banner").write_text("Authorised use only: Connection refused\n")
     server.start(f"Banner {server.folder / 'banner'}")
-    with open_place("ssh:target", options(server)) as place:
+    with open_machine("ssh:target", options(server)) as place:
         said = place.run_command(["echo", "hello"], 20)
         assert "no newline" in _raw(server)
         assert said.stdout == "hello\n"
@@ -187,7 +188,7 @@ def test_an_unknown_host_key_is_not_accepted(started: Server, strict: str) -> No
 
 def test_a_host_key_is_accepted_where_the_user_says_so(started: Server) -> None:
     started.write_client("StrictHostKeyChecking accept-new", known="")
-    with open_place("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", options(started)) as place:
         assert probe(place)
 
 
@@ -207,8 +208,8 @@ def test_a_server_that_says_nothing_is_given_up(server: Server) -> None:
         server.port = silent.getsockname()[1]
         server.write_client()
         with (
-            pytest.raises(PlaceError, match=r"does not answer \(connection timed out\)"),
-            open_place("ssh:target", replace(options(server), connect_timeout=1)),
+            pytest.raises(MachineError, match=r"does not answer \(connection timed out\)"),
+            open_machine("ssh:target", replace(options(server), connect_timeout=1)),
         ):
             pass
 
@@ -222,8 +223,8 @@ def test_another_architectures_probe_is_refused(started: Server) -> None:
     other = next(arch for arch in ARCHES.values() if arch != host_arch())
     wrong = replace(options(started), probe=probe_file(other))
     with (
-        pytest.raises(PlaceError, match=f"cannot run the probe probe-{other.name}"),
-        open_place("ssh:target", wrong),
+        pytest.raises(MachineError, match=f"cannot run the probe probe-{other.name}"),
+        open_machine("ssh:target", wrong),
     ):
         pass
 
@@ -238,8 +239,8 @@ def test_a_probe_that_the_kernel_there_does_not_know_is_refused(server: Server) 
     image[54:56] = b"\xff\xff"
     damaged.write_bytes(image)
     with (
-        open_place("ssh:target", replace(options(server), probe=damaged)) as place,
-        pytest.raises(PlaceError, match="cannot run the probe damaged"),
+        open_machine("ssh:target", replace(options(server), probe=damaged)) as place,
+        pytest.raises(MachineError, match="cannot run the probe damaged"),
     ):
         probe(place)
     assert nothing_left(server)
@@ -263,8 +264,8 @@ def test_a_machine_that_is_not_for_kentry_is_an_error(
 
 def test_a_cut_connection_keeps_lines_and_ends_the_probe(started: Server) -> None:
     lines: list[str] = []
-    with open_place("ssh:target", options(started)) as place:
-        with pytest.raises(PlaceError, match=r"connection to ssh:target was lost: the probe did"):
+    with open_machine("ssh:target", options(started)) as place:
+        with pytest.raises(MachineError, match=r"connection to ssh:target was lost: the probe did"):
             place.run_probe(ENDLESS, 60, Cutting(started, lines).take)
         assert lines[0].startswith("kentry-probe start")
         assert started.no_probe()
@@ -289,7 +290,7 @@ class Cutting:
 def test_a_folder_that_cannot_be_removed_is_named(
     started: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with open_place("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", options(started)) as place:
         probe(place)
         (folder,) = started.tmp.iterdir()
         started.stop()
@@ -299,8 +300,8 @@ def test_a_folder_that_cannot_be_removed_is_named(
 
 
 def test_the_probe_ends_when_it_is_stopped(started: Server) -> None:
-    with open_place("ssh:target", options(started)) as place:
-        with pytest.raises(PlaceError, match=r"The probe on ssh:target was stopped after 1 s"):
+    with open_machine("ssh:target", options(started)) as place:
+        with pytest.raises(MachineError, match=r"The probe on ssh:target was stopped after 1 s"):
             probe(place, ENDLESS, timeout=1)
         assert started.no_probe()
     assert nothing_left(started)
@@ -309,8 +310,8 @@ def test_the_probe_ends_when_it_is_stopped(started: Server) -> None:
 def test_what_is_stopped_ends_with_its_children(started: Server) -> None:
     file = started.folder / "pid"
     text = f"sleep 1000 & echo $! >{file}; wait"
-    with open_place("ssh:target", options(started)) as place:
-        with pytest.raises(PlaceError, match="was stopped after 5 s"):
+    with open_machine("ssh:target", options(started)) as place:
+        with pytest.raises(MachineError, match="was stopped after 5 s"):
             place.run_command(["sh", "-c", text], 5)
         assert gone(int(file.read_text()))
 
@@ -337,9 +338,11 @@ def _endless(server: Server) -> Iterator[subprocess.Popen[bytes]]:
     text = (
         "import signal, sys\n"
         "from kentry import cli\n"
-        "from kentry.runners.place import PlaceOptions, open_place\n"
+        "from kentry.runners.machine import MachineOptions\n"
+        "from kentry.runners.open import open_machine\n"
         "signal.signal(signal.SIGTERM, cli._interrupt)\n"
-        f"with open_place('ssh:target', PlaceOptions(ssh_options={server.options!r})) as place:\n"
+        f"options = MachineOptions(ssh_options={server.options!r})\n"
+        "with open_machine('ssh:target', options) as place:\n"
         f"    place.run_probe({ENDLESS!r}, 1000, lambda line: print(line, flush=True))\n"
     )
     child = subprocess.Popen(
@@ -355,7 +358,7 @@ def _endless(server: Server) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_probe_that_vanished_is_copied_again(started: Server) -> None:
-    with open_place("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", options(started)) as place:
         probe(place)
         (folder,) = started.tmp.iterdir()
         (folder / "probe").unlink()
@@ -371,7 +374,7 @@ def test_a_folder_where_nothing_runs_is_passed_over(server: Server) -> None:
     text = f'case "$1" in {server.folder}/*) exec /bin/mkdir "$@" ;; *) exit 1 ;; esac'
     server.program("mkdir", text)
     server.start()
-    with open_place("ssh:target", options(server)) as place:
+    with open_machine("ssh:target", options(server)) as place:
         assert probe(place)[-1] == "kentry-probe end cases=1"
         assert list((server.home / ".cache").iterdir())
         assert not list(server.tmp.iterdir())
@@ -382,8 +385,8 @@ def test_no_folder_at_all_is_an_error(server: Server) -> None:
     server.program("mkdir", "echo Read-only file system >&2; exit 1")
     server.start()
     with (
-        open_place("ssh:target", options(server)) as place,
-        pytest.raises(PlaceError, match="No folder on ssh:target takes a program") as caught,
+        open_machine("ssh:target", options(server)) as place,
+        pytest.raises(MachineError, match="No folder on ssh:target takes a program") as caught,
     ):
         probe(place)
     assert f"{server.tmp}: Read-only file system" in caught.value.detail
@@ -392,8 +395,8 @@ def test_no_folder_at_all_is_an_error(server: Server) -> None:
 def test_no_space_is_an_error(server: Server) -> None:
     server.program("cat", "echo cat: write error: No space left on device >&2; exit 1")
     server.start()
-    with open_place("ssh:target", options(server)) as place:
-        with pytest.raises(PlaceError, match="cannot be written.*: cat: write error: No space"):
+    with open_machine("ssh:target", options(server)) as place:
+        with pytest.raises(MachineError, match="cannot be written.*: cat: write error: No space"):
             probe(place)
         assert nothing_left(server)
 
@@ -405,8 +408,8 @@ def test_a_probe_that_did_not_arrive_whole_is_an_error(
     server.program(name, script)
     server.start()
     with (
-        open_place("ssh:target", options(server)) as place,
-        pytest.raises(PlaceError, match="did not get to ssh:target whole"),
+        open_machine("ssh:target", options(server)) as place,
+        pytest.raises(MachineError, match="did not get to ssh:target whole"),
     ):
         probe(place)
     assert nothing_left(server)
@@ -415,7 +418,7 @@ def test_a_probe_that_did_not_arrive_whole_is_an_error(
 def test_a_machine_without_sha256sum_will_do(server: Server) -> None:
     server.program("sha256sum", "exit 127")
     server.start()
-    with open_place("ssh:target", options(server)) as place:
+    with open_machine("ssh:target", options(server)) as place:
         assert probe(place)[-1] == "kentry-probe end cases=1"
 
 
@@ -424,7 +427,7 @@ def test_command_lines_are_shown_and_work_again(
 ) -> None:
     with (
         caplog.at_level(logging.INFO, logger="kentry"),
-        open_place("ssh:target", options(started)) as place,
+        open_machine("ssh:target", options(started)) as place,
     ):
         place.run_command(["echo", "it's", "here"], 20)
     (line,) = [text for text in caplog.messages if text.endswith("here'")]
@@ -483,14 +486,14 @@ def test_host_and_port_are_read(destination: str, host: str, port: str) -> None:
     ],
 )
 def test_what_ssh_says_is_explained(stderr: str, pattern: str) -> None:
-    with pytest.raises(PlaceError, match=pattern) as caught:
+    with pytest.raises(MachineError, match=pattern) as caught:
         raise explain_ssh("h", stderr)
     assert stderr[:20] in caught.value.detail
 
 
 def test_everything_is_gone_at_the_end(started: Server) -> None:
     """The kept connection, too, which is a process of this machine's."""
-    with open_place("ssh:target", options(started)):
+    with open_machine("ssh:target", options(started)):
         pids = started.sessions()
         assert pids
     assert all(gone(pid) for pid in pids)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kentry.errors import PlaceError, UserError
+from kentry.errors import MachineError, UserError
 from kentry.runners import switching
-from kentry.runners.place import CommandResult, PlaceOptions, open_place
+from kentry.runners.machine import CommandResult, MachineOptions
+from kentry.runners.open import open_machine
 from tests.unit.runners.sshd import Server, serving
 
 OLD, NEW = "6.1.0-1-arm64", "6.12.3-arm64"
@@ -34,7 +35,7 @@ class Machine:
     root: bool = True
     systemd: bool = True
     down: int = 2
-    parts_with: PlaceError | None = None
+    parts_with: MachineError | None = None
     files: tuple[str, ...] = (f"/boot/vmlinuz-{NEW}", f"/boot/initrd.img-{NEW}")
     answers: dict[str, CommandResult] = field(default_factory=dict)
     asked: list[list[str]] = field(default_factory=list)
@@ -65,7 +66,7 @@ class Machine:
     def _identity(self) -> CommandResult:
         if self.told and self.down:
             self.down -= 1
-            raise PlaceError("It does not answer.")
+            raise MachineError("It does not answer.")
         boot, release = ("new", self.after) if self.told and self.after else ("old", OLD)
         return CommandResult(0, f"{boot}\n{release}\n", "")
 
@@ -82,8 +83,8 @@ def boot(
     return said
 
 
-def fails(machine: Machine, pattern: str, how: str = "kexec", timeout: float = 5.0) -> PlaceError:
-    with pytest.raises(PlaceError, match=pattern) as caught:
+def fails(machine: Machine, pattern: str, how: str = "kexec", timeout: float = 5.0) -> MachineError:
+    with pytest.raises(MachineError, match=pattern) as caught:
         boot(machine, how, timeout=timeout)
     return caught.value
 
@@ -175,7 +176,7 @@ def test_a_command_that_fails_is_said() -> None:
 
 
 def test_a_machine_that_goes_before_it_answers_is_waited_for() -> None:
-    boot(Machine(parts_with=PlaceError("The connection was lost.")), OWN)
+    boot(Machine(parts_with=MachineError("The connection was lost.")), OWN)
 
 
 @dataclass
@@ -197,7 +198,7 @@ class Telling:
 def test_a_machine_that_nobody_waits_for_is_asked_while_it_is_there() -> None:
     machine = Machine(after="", down=0)
     telling = Telling(machine, CommandResult(2, "", "no such entry"))
-    with pytest.raises(PlaceError, match="the command ended with status 2") as caught:
+    with pytest.raises(MachineError, match="the command ended with status 2") as caught:
         switching.boot(machine, NEW, OWN, lambda *_: None, 5, leaving=telling)
     assert "no such entry" in caught.value.detail
     assert telling.asked == 1
@@ -209,7 +210,7 @@ def test_a_machine_that_nobody_waits_for_and_does_not_go_is_an_error(
 ) -> None:
     machine = Machine(after="", down=0)
     telling = Telling(machine, result)
-    with pytest.raises(PlaceError, match="still runs the same boot") as caught:
+    with pytest.raises(MachineError, match="still runs the same boot") as caught:
         switching.boot(machine, NEW, OWN, lambda *_: None, 0.2, leaving=telling)
     assert ("rebooting" in caught.value.detail) == bool(result)
     assert telling.asked > 1
@@ -284,9 +285,9 @@ def test_a_machine_behind_ssh_is_booted_and_measured_again(server: Server) -> No
     server.start()
     lines: list[str] = []
     words = ["n=3", "paths=0", "cases=getppid"]
-    options = PlaceOptions(ssh_options=server.options, switch="own-boot {}", boot_timeout=30)
+    options = MachineOptions(ssh_options=server.options, switch="own-boot {}", boot_timeout=30)
 
-    with open_place("ssh:target", options) as place:
+    with open_machine("ssh:target", options) as place:
         place.run_probe(words, 30, lines.append)
         (folder,) = server.tmp.iterdir()
 
@@ -318,8 +319,8 @@ def test_kexec_behind_ssh(server: Server) -> None:
     image.touch()
     (server.folder / f"initrd.img-{NEW}").touch()
     server.start()
-    options = PlaceOptions(ssh_options=server.options, boot_timeout=30)
-    with open_place("ssh:target", options) as place:
+    options = MachineOptions(ssh_options=server.options, boot_timeout=30)
+    with open_machine("ssh:target", options) as place:
         place.boot(str(image), lambda fraction, now: None)
     said = (server.folder / "kexec").read_text().splitlines()
     initrd = f"--initrd={server.folder}/initrd.img-{NEW}"

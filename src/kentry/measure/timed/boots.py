@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.kernels.kernel import Kernel
 from kentry.measure.timed.analysis import NS, metrics_of
 from kentry.measure.timed.comparing import Plan
@@ -20,7 +20,7 @@ from kentry.measure.timed.sampling import Sampler, Settings
 from kentry.measure.timed.values import groups_of_boots
 from kentry.model.recording import NoisyMetric
 from kentry.progress import Update
-from kentry.runners.place import Place
+from kentry.runners.machine import Machine
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.noisy import Comparison, Group, Look, apply_holm, compare_groups
 
@@ -70,7 +70,7 @@ class Result:
 
 
 def compare_kernels(
-    place: Place, sides: tuple[Side, Side], boots: Boots, plan: Plan, update: Update
+    place: Machine, sides: tuple[Side, Side], boots: Boots, plan: Plan, update: Update
 ) -> Result:
     """Boots the two by turns until every case is decided at a planned look, or to the end.
 
@@ -101,7 +101,7 @@ def _of_all(update: Update, number: int, rounds: int) -> Update:
 
 
 def _round(
-    place: Place,
+    place: Machine,
     sides: tuple[Side, Side],
     boots: Boots,
     order: random.Random,
@@ -118,32 +118,32 @@ def _round(
     _check_sides(place, sides)
 
 
-def _measure(place: Place, side: Side, boots: Boots) -> None:
+def _measure(place: Machine, side: Side, boots: Boots) -> None:
     sampler = Sampler(place, boots.cases, boots.settings, side.output)
     sampler.run_in_one(boots.groups)
     _check_identity(place, side)
     if not any(key[0] == side.output.run for key in side.output.processes):
-        raise PlaceError(f"{side.kernel} on {place.name} timed nothing.", "Run again with -v.")
+        raise MachineError(f"{side.kernel} on {place.name} timed nothing.", "Run again with -v.")
 
 
-def _check_identity(place: Place, side: Side) -> None:
+def _check_identity(place: Machine, side: Side) -> None:
     """A boot loader falls back to another kernel without a word: every boot must be of one."""
     said = (side.output.release, side.output.notes)
     if side.identity is None:
         side.identity = said
     if said != side.identity:
-        raise PlaceError(
+        raise MachineError(
             f"{place.name} was told to boot {side.kernel}, and another kernel than before runs"
             f" there: {said[0]}.",
             "Look at its boot loader; --boot says how kernels are switched.",
         )
 
 
-def _check_sides(place: Place, sides: tuple[Side, Side]) -> None:
+def _check_sides(place: Machine, sides: tuple[Side, Side]) -> None:
     old, new = sides
     known = old.identity is not None and old.identity[1]
     if known and old.kernel != new.kernel and old.identity == new.identity:
-        raise PlaceError(
+        raise MachineError(
             f"{place.name} runs the same kernel, {old.output.release}, whether it is told to boot"
             f" {old.kernel} or {new.kernel}.",
             "Look at its boot loader; --boot says how kernels are switched.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.measure.timed.analysis import NS, metrics_of_pairs
 from kentry.measure.timed.output import Output, Process, Samples
 from kentry.measure.timed.sampling import PILOT_GROUPS, Sampler
@@ -172,13 +172,13 @@ def _row(
     new = _of_side(output, number, pair.new, _INNER, _OUTER)
     if not old or not new:
         reason = next(iter(output.absent.items()), (pair.name, "the probe did not run it"))
-        raise PlaceError(
+        raise MachineError(
             f"{pair.name} was not timed: {reason[0]} {reason[1]}.", "Compare other cases."
         )
     row = Row(pair, metrics_of_pairs(old, boots), metrics_of_pairs(new, boots))
     groups = paired_groups(row.old[NS].samples, row.new[NS].samples)
     if not groups:
-        raise PlaceError(
+        raise MachineError(
             f"{pair.name} cannot be compared: calls take no longer than reading the clock, whose"
             f" step is {output.resolution:g} ns.",
             "Compare them in blocks: leave +cache= out.",

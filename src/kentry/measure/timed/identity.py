@@ -15,7 +15,7 @@ from kentry.measure.preflight import Facts, Finding, describe
 from kentry.measure.timed.output import Output
 from kentry.model.caveats import Caveat
 from kentry.model.recording import CaseResult, NoisyMetric, Recording
-from kentry.runners.place import Place
+from kentry.runners.machine import Machine
 
 RUNNING = "running"
 EMULATED = "software emulation: its time is not any processor's, and its ratios neither"
@@ -29,7 +29,7 @@ _LINKER = re.compile(r", (?:GNU ld|LLD|Debian LLD).*$")
 class Session:
     """Measured in one go, interleaved: what all recordings of it share."""
 
-    place: Place
+    place: Machine
     facts: Facts
     findings: tuple[Finding, ...] = ()
     name: str = field(default_factory=lambda: secrets.token_hex(8))

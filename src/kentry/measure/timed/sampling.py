@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kentry.errors import PlaceError, UserError
+from kentry.errors import MachineError, UserError
 from kentry.measure.timed.output import Output
-from kentry.runners.place import Place
+from kentry.runners.machine import Machine
 
 # At most so many processes take turns: guest/timed.c.
 MOST_SLOTS = 64
@@ -52,12 +52,12 @@ class Settings:
         ]
 
 
-def run_is_boot(place: Place) -> bool:
+def run_is_boot(place: Machine) -> bool:
     """Whether each run of the probe is a boot of its own, and so what is sampled."""
     return place.kind == "kvm"
 
 
-def boots_of_runs(place: Place, output: Output) -> list[int]:
+def boots_of_runs(place: Machine, output: Output) -> list[int]:
     """The boot of each run of the probe so far; empty where they are all one."""
     return list(range(output.run + 1)) if run_is_boot(place) else []
 
@@ -71,7 +71,7 @@ class Sampler:
     `all_of_them` a case that is absent ends it: slots are known by their numbers.
     """
 
-    place: Place
+    place: Machine
     slots: Sequence[str]
     settings: Settings
     output: Output
@@ -144,7 +144,7 @@ class Sampler:
         ended = output.groups_ended - before
         check(output, self.place.name, self.slots, self.settings.cpu, all_of_them=self.all_of_them)
         if ended < groups:
-            raise PlaceError(
+            raise MachineError(
                 f"The probe on {self.place.name} timed {ended} of {groups} groups.",
                 "Run again with -v for its command line.",
             )
@@ -161,32 +161,32 @@ class Sampler:
 def check(
     output: Output, name: str, slots: Sequence[str], cpu: int = -1, *, all_of_them: bool = False
 ) -> None:
-    """PlaceError where what the probe said cannot be used; one sentence for each way.
+    """MachineError where what the probe said cannot be used; one sentence for each way.
 
     With `all_of_them` a case that is absent is one, too: slots are known by their numbers.
     """
     if output.machine.get("cpu") == "-1":
-        raise PlaceError(
+        raise MachineError(
             f"{name} has no cpu {cpu} that may be used: it is offline, or not allowed here.",
             "Name another with --cpu, or see /sys/devices/system/cpu/online and taskset -p $$.",
         )
     for case, reason in output.failed.items():
         if reason == "phase=turn call=0 result=-9":
-            raise PlaceError(
+            raise MachineError(
                 f"The process that timed {case} on {name} was killed.",
                 "Is there too little memory? Name fewer cases, or smaller working sets.",
             )
-        raise PlaceError(
+        raise MachineError(
             f"{case} cannot be timed on {name}: {reason}.", "Leave it out with --case."
         )
     absent = [case for case in dict.fromkeys(slots) if case in output.absent]
     if absent and (all_of_them or len(absent) == len(set(slots))):
-        raise PlaceError(
+        raise MachineError(
             f"{absent[0]} cannot be timed on {name}: {output.absent[absent[0]]}.",
             "Name other cases.",
         )
     if output.lost and not output.processes:
-        raise PlaceError(
+        raise MachineError(
             f"Nothing that {name} timed can be used: {output.jumps[0]}.",
             "Leave its clock, its cpus and itself as they are while it measures; see"
             " /sys/devices/system/clocksource/clocksource0/current_clocksource.",

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.measure.timed.analysis import metric
 from kentry.measure.timed.output import Output, Process, Samples, quantile
 from kentry.measure.timed.sampling import check
 from kentry.model.recording import NoisyMetric, TimedProcess
-from kentry.runners.place import Place
+from kentry.runners.machine import Machine
 
 SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 # Turns a group, and groups: an interval is from group to group.
@@ -37,9 +37,9 @@ class Tail:
 
 
 def time_tails(
-    place: Place, names: Sequence[str], calls: int, cpu: int, output: Output
+    place: Machine, names: Sequence[str], calls: int, cpu: int, output: Output
 ) -> list[Tail]:
-    """So many calls of each case; PlaceError as the place has it."""
+    """So many calls of each case; MachineError as the place has it."""
     a_turn = max(1, calls // (TURNS * GROUPS))
     output.begin_run()
     before = output.groups_ended
@@ -49,7 +49,7 @@ def time_tails(
     check(output, place.name, names, cpu)
     ended = output.groups_ended - before
     if ended < GROUPS:
-        raise PlaceError(
+        raise MachineError(
             f"The probe on {place.name} timed {ended} of {GROUPS} groups.",
             "Run again with -v for its command line.",
         )

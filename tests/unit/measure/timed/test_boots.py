@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.measure.timed.boots import LEAST_ROUNDS, Boots, Result, Side, compare_kernels
 from kentry.measure.timed.comparing import Plan
 from kentry.measure.timed.sampling import Settings
@@ -93,7 +93,7 @@ def test_fewer_rounds_than_an_interval_needs_are_not_planned() -> None:
 
 def test_a_boot_that_fails_keeps_what_was_measured() -> None:
     both = sides()
-    with pytest.raises(PlaceError, match="did not boot 6.1"):
+    with pytest.raises(MachineError, match="did not boot 6.1"):
         compare_kernels(FakePlace(NS, refuses=5), both, BOOTS, PLAN, silent)
     assert len(both[0].boots) + len(both[1].boots) == 5
     samples = [one for side in both for one in side.metrics("read")["ns"].samples]
@@ -102,7 +102,7 @@ def test_a_boot_that_fails_keeps_what_was_measured() -> None:
 
 def test_a_probe_that_dies_keeps_what_was_measured() -> None:
     both = sides()
-    with pytest.raises(PlaceError, match="did not come to its end"):
+    with pytest.raises(MachineError, match="did not come to its end"):
         compare_kernels(FakePlace(NS, dies_in=5), both, BOOTS, PLAN, silent)
     samples = [one for side in both for one in side.metrics("read")["ns"].samples]
     assert len(samples) == 5 * 3 + 1
@@ -111,7 +111,7 @@ def test_a_probe_that_dies_keeps_what_was_measured() -> None:
 def test_a_boot_that_timed_nothing_is_an_error() -> None:
     """Its groups were all lost, though those of the boots before were not."""
     place = FakePlace(NS, boot_spread=0.05, jumps=frozenset(range(6, 9)))
-    with pytest.raises(PlaceError, match="timed nothing"):
+    with pytest.raises(MachineError, match="timed nothing"):
         compared(place)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.measure.timed import comparing
 from kentry.measure.timed.comparing import (
     LEAST_GROUPS,
@@ -211,7 +211,7 @@ def test_among_many_rows_one_must_be_surer() -> None:
 @pytest.mark.parametrize("gone", ["a", "b", "fast"])
 def test_a_case_that_is_absent_is_an_error_and_never_another_ones_slot(gone: str) -> None:
     place = FakePlace(NS, absent={gone: "no such case"})
-    with pytest.raises(PlaceError, match=f"{gone} cannot be timed on ssh:bench: no such case"):
+    with pytest.raises(MachineError, match=f"{gone} cannot be timed on ssh:bench: no such case"):
         compared(place, Pair("a", "b"), Pair("fast", "same"))
 
 
@@ -224,7 +224,7 @@ def test_neither_is_one_whose_line_was_lost(monkeypatch: pytest.MonkeyPatch) -> 
         return (line for line in lines(words) if not line.startswith("absent"))
 
     monkeypatch.setattr(place, "_lines", without_absent)
-    with pytest.raises(PlaceError):
+    with pytest.raises(MachineError):
         compared(place, Pair("a", "b"), Pair("fast", "same"))
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.measure.timed.analysis import metrics_of
 from kentry.measure.timed.output import Output, quantile
 from kentry.measure.timed.sampling import Sampler, Settings, check
@@ -208,7 +208,7 @@ def test_a_run_that_lost_every_group_is_an_error() -> None:
     place = FakePlace({"getppid": 90.0}, jumps=frozenset(range(100)))
     output = Output()
     with pytest.raises(
-        PlaceError, match="Nothing that ssh:bench timed can be used: 1.000 s passed"
+        MachineError, match="Nothing that ssh:bench timed can be used: 1.000 s passed"
     ):
         Sampler(place, ["getppid"], Settings(), output).run(3)
     assert output.lost == 3
@@ -226,7 +226,7 @@ def test_a_run_that_lost_some_goes_on() -> None:
 
 def test_a_place_without_that_cpu_is_an_error() -> None:
     output = heard("timing cpu=-1 cpus=2 timer_ns=17 resolution_ns=1 clock=vdso", "end groups=0")
-    with pytest.raises(PlaceError, match="ssh:bench has no cpu 7 that may be used"):
+    with pytest.raises(MachineError, match="ssh:bench has no cpu 7 that may be used"):
         check(output, "ssh:bench", ["getppid"], 7)
 
 

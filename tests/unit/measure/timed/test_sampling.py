@@ -3,7 +3,7 @@
 
 import pytest
 
-from kentry.errors import PlaceError, UserError
+from kentry.errors import MachineError, UserError
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import MOST_SLOTS, PILOT_GROUPS, Sampler, Settings
 from tests.places import FakePlace
@@ -99,20 +99,20 @@ def test_an_absent_case_is_an_error_only_where_slots_count() -> None:
     one.run_in_one(1)
     assert one.output.absent == {"read": "no such case"}
     for slots, all_of_them in ((("read", "getppid"), True), (("read", "read"), False)):
-        with pytest.raises(PlaceError, match="read cannot be timed on ssh:bench: no such case"):
+        with pytest.raises(MachineError, match="read cannot be timed on ssh:bench: no such case"):
             sampler(place, *slots, all_of_them=all_of_them).run_in_one(1)
 
 
 def test_a_failed_case_is_an_error_that_names_it() -> None:
     place = FakePlace(NS, failed={"read": "phase=time call=1 result=-9"})
-    with pytest.raises(PlaceError, match="read cannot be timed on ssh:bench: phase=time call=1"):
+    with pytest.raises(MachineError, match="read cannot be timed on ssh:bench: phase=time call=1"):
         sampler(place, "getppid", "read").run_in_one(1)
 
 
 def test_what_a_probe_said_before_it_died_is_kept() -> None:
     one = sampler(FakePlace(NS, dies_in=1))
     one.run_in_one(3)
-    with pytest.raises(PlaceError, match="did not come to its end"):
+    with pytest.raises(MachineError, match="did not come to its end"):
         one.run_in_one(3)
     assert [key[:2] for key in one.output.processes] == [(0, 0), (0, 1), (0, 2), (1, 0)]
 
@@ -124,5 +124,5 @@ def test_fewer_groups_than_were_asked_for_are_an_error(monkeypatch: pytest.Monke
         "_lines",
         lambda words: iter(["timing cpu=0 cpus=1", "clock 1 1 1 0", "end groups=0"]),
     )
-    with pytest.raises(PlaceError, match="timed 0 of 5 groups"):
+    with pytest.raises(MachineError, match="timed 0 of 5 groups"):
         sampler(place).run_in_one(5)

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kentry.errors import PlaceError
+from kentry.errors import MachineError
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.tails import GROUPS, TURNS, time_tails
 from tests.places import TIMER_NS, FakePlace
@@ -49,5 +49,5 @@ def test_a_case_that_is_absent_is_left_out_and_all_of_them_an_error() -> None:
     place = FakePlace({"getppid": 80.0}, absent={"first-use+vec=each": "it has no time of its own"})
     names = ["first-use+vec=each", "getppid"]
     assert [one.name for one in time_tails(place, names, 500, -1, Output())] == ["getppid"]
-    with pytest.raises(PlaceError, match="first-use.vec=each cannot be timed on ssh:bench: it has"):
+    with pytest.raises(MachineError, match="first-use.vec=each cannot be timed on ssh:bench"):
         time_tails(place, names[:1], 500, -1, Output())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import TraceError
-from kentry.runners.trace import parse_trace, tidy
+from kentry.runners.plugin_trace import parse_trace, tidy
 
 WHOLE = """\
 kentry-trace 1

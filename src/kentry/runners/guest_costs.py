@@ -17,17 +17,17 @@ from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners.console import tail
 from kentry.runners.emulator import find_emulator
+from kentry.runners.exact import ExactOptions
 from kentry.runners.initramfs import build_initramfs
-from kentry.runners.machine import machine_argv
+from kentry.runners.qemu_argv import machine_argv
 from kentry.runners.supervise import supervise
-from kentry.runners.target import Options
 
 # A block of 500 system calls, or 50 round trips, is shorter than the time between two ticks.
 ROUNDS, CALLS = 16, 500
 
 
 def time_in_guest(
-    kernel: Kernel, arch: Arch, program: Path, options: Options, update: Update
+    kernel: Kernel, arch: Arch, program: Path, options: ExactOptions, update: Update
 ) -> str:
     """What the program printed; GuestError where it did not come to its end.
 

@@ -23,7 +23,7 @@ class Insn:
 
 @dataclass(frozen=True)
 class Window:
-    """`times` windows in a row with the same counts; `path` indexes Trace.paths."""
+    """`times` windows in a row with the same counts; `path` indexes PluginTrace.paths."""
 
     times: int
     kernel: int
@@ -49,7 +49,7 @@ class Phase:
 
 
 @dataclass
-class Trace:
+class PluginTrace:
     """A whole trace.  A path is a list of (first instruction's index, how many) runs."""
 
     target: str = ""
@@ -70,7 +70,7 @@ class Trace:
         return sum(count for _, count in self.paths[path])
 
 
-def parse_trace(file: Path) -> Trace:
+def parse_trace(file: Path) -> PluginTrace:
     """The trace in `file`; TraceError when it is not one, newer, or cut short."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -83,7 +83,7 @@ def parse_trace(file: Path) -> Trace:
             f"The plugin's trace is not version {TRACE_VERSION}.",
             "Build the plugin anew: make setup.",
         )
-    trace = Trace()
+    trace = PluginTrace()
     for number, line in enumerate(lines[1:], start=2):
         keyword, _, rest = line.partition(" ")
         try:
@@ -98,12 +98,12 @@ def parse_trace(file: Path) -> Trace:
     return trace
 
 
-def _read_qemu(trace: Trace, rest: str) -> None:
+def _read_qemu(trace: PluginTrace, rest: str) -> None:
     trace.target, api = rest.split()
     trace.api = int(api.removeprefix("api="))
 
 
-def _read_message(trace: Trace, rest: str) -> None:
+def _read_message(trace: PluginTrace, rest: str) -> None:
     trace.messages.append(rest)
     words = rest.split()
     if words[0] == "text":
@@ -115,14 +115,14 @@ def _read_message(trace: Trace, rest: str) -> None:
         trace.cases_ended = int(words[1])
 
 
-def _read_insn(trace: Trace, rest: str) -> None:
+def _read_insn(trace: PluginTrace, rest: str) -> None:
     index, address, code, text = rest.split(" ", 3)
     if int(index) != len(trace.insns):
         raise ValueError("instructions out of order")
     trace.insns.append(Insn(int(address, 16), code, tidy(code, text)))
 
 
-def _read_path(trace: Trace, rest: str) -> None:
+def _read_path(trace: PluginTrace, rest: str) -> None:
     index, count, *runs = rest.split()
     if int(index) != len(trace.paths):
         raise ValueError("paths out of order")
@@ -134,7 +134,7 @@ def _read_path(trace: Trace, rest: str) -> None:
     trace.paths.append(path)
 
 
-def _read_window(trace: Trace, rest: str) -> None:
+def _read_window(trace: PluginTrace, rest: str) -> None:
     *numbers, path = rest.split()
     times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
     if not trace.phases:
@@ -155,23 +155,23 @@ def _read_window(trace: Trace, rest: str) -> None:
     )
 
 
-def _read_spoilt(trace: Trace, rest: str) -> None:
+def _read_spoilt(trace: PluginTrace, rest: str) -> None:
     trace.spoilt = int(rest)
 
 
-def _read_check(trace: Trace, rest: str) -> None:
+def _read_check(trace: PluginTrace, rest: str) -> None:
     windows, mismatches = rest.split()
     trace.checked, trace.mismatches = int(windows), int(mismatches)
 
 
-def _read_end(trace: Trace, rest: str) -> None:
+def _read_end(trace: PluginTrace, rest: str) -> None:
     trace.windows = int(rest)
     seen = sum(window.times for phase in trace.phases for window in phase.windows)
     if seen != trace.windows:
         raise ValueError("windows are missing")
 
 
-_READERS: dict[str, Callable[[Trace, str], None]] = {
+_READERS: dict[str, Callable[[PluginTrace, str], None]] = {
     "qemu": _read_qemu,
     "message": _read_message,
     "insn": _read_insn,

@@ -18,7 +18,7 @@ from kentry.host.native import tasks_plugin_file
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners.emulator import BACKPORTS, INSTALLED, NEWEST, Emulator, find_emulator
-from kentry.runners.machine import ACCELERATOR, machine_argv, plugin_argument
+from kentry.runners.qemu_argv import ACCELERATOR, machine_argv, plugin_argument
 from kentry.runners.supervise import Ending, supervise
 
 # The first that lets plugins read memory, and so a task's name (plugin API version 4).

@@ -7,7 +7,7 @@ import pytest
 
 from kentry.arch import ARCHES, Arch, find_arch
 from kentry.runners.emulator import Emulator
-from kentry.runners.machine import ACCELERATOR, machine_argv, plugin_argument
+from kentry.runners.qemu_argv import ACCELERATOR, machine_argv, plugin_argument
 
 EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))
 

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners.console import ProbeReport
-from kentry.runners.trace import Trace
+from kentry.runners.plugin_trace import PluginTrace
 
 
 @dataclass(frozen=True)
-class Options:
+class ExactOptions:
     """How a kernel is measured.
 
     `windows`, `path_windows` and `warmup` are windows a case: counted, recorded as paths,
@@ -44,12 +44,12 @@ class GuestRun:
 
     console: str
     probe: ProbeReport
-    trace: Trace
+    trace: PluginTrace
     target: dict[str, Any]
 
 
-class Target(Protocol):
+class Runner(Protocol):
     """Something that can run the probe on a kernel."""
 
-    def run(self, kernel: Kernel, options: Options, update: Update) -> GuestRun:
+    def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
         """Boots, measures and comes back; GuestError when the end mark was not reached."""

@@ -11,10 +11,10 @@ import pytest
 
 from kentry.arch import ARCHES, find_arch
 from kentry.errors import FetchError, GuestError, MissingToolError
-from kentry.runners import tracing
+from kentry.runners import guest_tasks
 from kentry.runners.emulator import Emulator
+from kentry.runners.guest_tasks import Guest, Traced, TraceOptions, trace_guest, tracing_emulator
 from kentry.runners.supervise import Ending
-from kentry.runners.tracing import Guest, Traced, TraceOptions, trace_guest, tracing_emulator
 
 from .test_qemu import kernel
 
@@ -50,7 +50,7 @@ def having(monkeypatch: pytest.MonkeyPatch, **found: Emulator | Exception) -> li
             raise one
         return one
 
-    monkeypatch.setattr(tracing, "find_emulator", find)
+    monkeypatch.setattr(guest_tasks, "find_emulator", find)
     return asked
 
 
@@ -131,9 +131,9 @@ def played(
     **options: Any,
 ) -> tuple[Played, Traced]:
     play = Played(ending or Ending("hello\n", "the machine rebooted or was switched off", ""))
-    monkeypatch.setattr(tracing, "supervise", play)
-    monkeypatch.setattr(tracing, "find_emulator", lambda *words: emulator(10, 0, 2))
-    monkeypatch.setattr(tracing, "tasks_plugin_file", lambda: Path("/native/tasks.so"))
+    monkeypatch.setattr(guest_tasks, "supervise", play)
+    monkeypatch.setattr(guest_tasks, "find_emulator", lambda *words: emulator(10, 0, 2))
+    monkeypatch.setattr(guest_tasks, "tasks_plugin_file", lambda: Path("/native/tasks.so"))
     traced = trace_guest(
         kernel(arch), ARCHES[arch], GUEST, HOOKS, TraceOptions(**options), folder, silent
     )
@@ -257,7 +257,7 @@ def test_a_program_in_the_emulators_place(monkeypatch: pytest.MonkeyPatch, tmp_p
     file.write_text("#!/bin/sh\necho 'could not load kernel' >&2; exit 3\n")
     file.chmod(0o755)
     mine = replace(emulator(10, 0, 2), argv=(str(file),))
-    monkeypatch.setattr(tracing, "find_emulator", lambda *words: mine)
+    monkeypatch.setattr(guest_tasks, "find_emulator", lambda *words: mine)
     with pytest.raises(GuestError, match="QEMU ended with status 3") as caught:
         trace_guest(kernel(), ARM64, GUEST, HOOKS, TraceOptions(), tmp_path, silent)
     assert caught.value.detail == "could not load kernel"
