@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How numbers are printed: percentages with their base, intervals, durations, rates.
+
+A number with an interval has no digit beyond it.  A value that is not zero is never printed as
+zero, and a share that is not whole never as 100 %.
+"""
+
+from __future__ import annotations
+
+import math
+
+# A process's value has this many digits: a block is about 50000 ns, read to 1 ns.
+SIGNIFICANT = 6
+_MOST_DECIMALS = 12
+# Half an interval below this is a rounding error: counters of an emulated cpu have no spread.
+_NO_SPREAD = 1e-6
+
+_DURATIONS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
+
+
+def signed(value: int) -> str:
+    """A change of a count with its sign: "+2", "-3", "0"."""
+    return f"{value:+d}" if value else "0"
+
+
+def significant(value: float, digits: int = SIGNIFICANT) -> str:
+    """A number with this many significant digits, no exponent and no zeros at its end."""
+    if not value:
+        return "0"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{value:.{min(max(places, 0), _MOST_DECIMALS)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def per_call(count: int, calls: int) -> str:
+    """A count per call: whole where it is, else one decimal, or three digits of less than 1."""
+    value = count / calls
+    if not count % calls:
+        return str(count // calls)
+    return f"{value:.1f}" if value > 1 else f"{value:.3g}"
+
+
+def per_thousand(count: int, base: int) -> str:
+    """How many of `count` there are per thousand of `base`; "-" if there is no base."""
+    return f"{1000 * count / base:.1f}" if base else "-"
+
+
+def duration(ns: float) -> str:
+    """A time with its unit and three digits: "100 us", "1.5 s"."""
+    for unit, size in _DURATIONS:
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.3g} ns"
+
+
+# --- percentages ---------------------------------------------------------
+
+
+def change(delta: float, old: float, digits: int = 1) -> str:
+    """`delta` in per cent of `old`, with more decimals where these would make it zero."""
+    while True:
+        text = f"{100 * delta / old:+.{digits}f}"
+        if not delta or float(text):
+            return f"{text} %"
+        digits += 1
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    """A number of per cent with this many significant digits; "-" if it is not known."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{significant(value, digits)} %"
+
+
+def share(part: float, whole: float) -> str:
+    """`part` in per cent of `whole`; "-" if there is no whole."""
+    if not whole:
+        return "-"
+    digits = f"{100 * part / whole:.1f}"
+    if part and digits == "0.0":
+        return "<0.1 %"
+    return ">99.9 %" if digits == "100.0" and part < whole else f"{digits} %"
+
+
+def level(confidence: float) -> str:
+    """An interval's confidence in per cent, with as many nines as it takes: it is never 100 %."""
+    for digits in (4, 8, 12):
+        text = f"{100 * confidence:.{digits}g}"
+        if float(text) < 100:
+            break
+    return f"{text} %"
+
+
+# --- intervals -----------------------------------------------------------
+
+Interval = tuple[float, float]
+
+
+def decimals(half: float, most: int = 4) -> int:
+    """Decimals up to the first digit of half an interval: less than 0 for tens, `most` at most."""
+    if not math.isfinite(half) or half < _NO_SPREAD:
+        return min(1, most)
+    return min(most, -math.floor(math.log10(half)))
+
+
+def fixed(value: float, digits: int) -> str:
+    """A number with this many decimals; less than 0 rounds it to tens."""
+    return f"{round(value, digits):.{max(0, digits)}f}"
+
+
+def with_interval(value: float, interval: Interval | None) -> tuple[str, str]:
+    """The value and its interval in brackets, with the interval's digits; "" if there is none."""
+    if interval is None:
+        return significant(value), ""
+    low, high = interval
+    half = high / 2 - low / 2
+    if half <= 0:
+        return significant(value), f"[{significant(low)}, {significant(high)}]"
+    digits = max(0, decimals(half, _MOST_DECIMALS))
+    return f"{value:.{digits}f}", f"[{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def change_with_interval(percent: float, interval: Interval | None) -> str:
+    """A change in per cent and its interval: "+1.02 % [+0.96, +1.08]"."""
+    if interval is None or not all(map(math.isfinite, interval)):
+        return f"{percent:+.1f} %, no interval"
+    low, high = interval
+    digits = max(0, decimals((high - low) / 2))
+    return f"{percent:+.{digits}f} % [{low:+.{digits}f}, {high:+.{digits}f}]"

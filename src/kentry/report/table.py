@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The one layout of text: tables and paragraphs of at most 75 columns, in ASCII.
+
+75 columns are what checkpatch.pl and b4 ask of a commit message, so every report can be mailed.
+No line has a tab or ends in a blank.  Cells and sentences may hold text from outside: accents and
+control characters are replaced.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+WIDTH = 75
+
+# A cell that wraps has at least this many columns beside the others, or goes below its row.
+_LEAST_TEXT = 22
+_INDENT = "    "
+
+_ASCII = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u00d7", "''\"\"----x")
+
+
+def plain(text: str) -> str:
+    """`text` in ASCII on one line: accents removed, other characters replaced by "?"."""
+    text = unicodedata.normalize("NFKD", text.translate(_ASCII))
+    text = "".join(char for char in text if not unicodedata.combining(char))
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(printable.encode("ascii", "replace").decode().split())
+
+
+def ascii_lines(lines: Iterable[str]) -> str:
+    """The lines as one text, in ASCII, with no blank at the end of a line."""
+    text = "\n".join(line.rstrip() for line in lines) + "\n"
+    return text.encode("ascii", "replace").decode()
+
+
+def shortened(text: str, width: int) -> str:
+    """`text`, its end replaced by "..." where it is longer than `width`."""
+    return text if len(text) <= width else text[: width - 3].rstrip() + "..."
+
+
+def wrapped(text: str, width: int = WIDTH, first: str = "", then: str = "  ") -> list[str]:
+    """The lines of a sentence.  A hyphen does not break a word, nor a blank "12 %"."""
+    lines = textwrap.wrap(
+        text.replace(" %", "\xa0%"),
+        width,
+        initial_indent=first,
+        subsequent_indent=then,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    name, unit: its heading is "name, unit".  group: a second heading over neighbouring columns
+    of the same group.  left: text is aligned left, numbers right.  least: the width it has at
+    least.  most: in a table that is too wide, its cells are shortened to this width.
+    wraps: the last column may be a sentence, which continues on the next lines.
+    """
+
+    name: str = ""
+    unit: str = ""
+    group: str = ""
+    left: bool = False
+    least: int = 0
+    most: int | None = None
+    wraps: bool = False
+
+    @property
+    def heading(self) -> str:
+        """Name and unit."""
+        return f"{self.name}, {self.unit}" if self.unit else self.name
+
+
+def text_column(name: str = "", *, most: int | None = None, wraps: bool = False) -> Column:
+    """A column of words: aligned left."""
+    return Column(name, left=True, most=most, wraps=wraps)
+
+
+@dataclass
+class Table:
+    """Rows of cells below headings; columns are as wide as their longest cell.
+
+    If the table is too wide, columns with a `most` are shortened, in their order.  Columns that
+    still do not fit follow in a second table below, which begins with the first `keys` columns
+    again; columns of one group stay together.  Between columns are two blanks, or one if that
+    avoids a second table.
+    """
+
+    columns: Sequence[Column]
+    keys: int = 1
+    headings: bool = True
+    indent: str = ""
+    _rows: list[list[str]] = field(default_factory=list)
+    _notes: dict[int, list[str]] = field(default_factory=dict)
+
+    def row(self, *cells: object) -> None:
+        """Add a row; None is printed as "-", and cells that are not given are empty."""
+        texts = ["-" if cell is None else plain(str(cell)) for cell in cells]
+        self._rows.append(texts + [""] * (len(self.columns) - len(texts)))
+
+    def note(self, text: str) -> None:
+        """Add a sentence below the last row."""
+        self._notes.setdefault(len(self._rows) - 1, []).append(plain(text))
+
+    def lines(self, width: int = WIDTH) -> list[str]:
+        """The table's lines, at most `width` columns wide."""
+        room = width - len(self.indent)
+        gap, natural = 2, self._natural(2)
+        blocks = self._blocks(natural, room, gap)
+        if len(blocks) > 1:
+            narrow = self._natural(1)
+            if len(self._blocks(narrow, room, 1)) == 1:
+                gap, natural = 1, narrow
+                blocks = self._blocks(natural, room, gap)
+        lines: list[str] = []
+        for number, places in enumerate(blocks):
+            widths = [natural[place] for place in places]
+            for i, place in enumerate(places):
+                most, over = self.columns[place].most, _total(widths, gap) - room
+                if most is not None and over > 0:
+                    widths[i] = max(min(most, widths[i]), widths[i] - over)
+            lines += [""] if number else []
+            lines += self._block_lines(places, widths, " " * gap, room, notes=not number)
+        return [f"{self.indent}{line}".rstrip() for line in lines]
+
+    def _natural(self, gap: int) -> list[int]:
+        """What each column's longest cell needs; of a column that wraps, what it needs at least."""
+        widths = []
+        for place, column in enumerate(self.columns):
+            longest = max((len(row[place]) for row in self._rows), default=0)
+            heading = len(column.heading) if self.headings else 0
+            width = min(_LEAST_TEXT, longest) if column.wraps else max(longest, heading)
+            widths.append(max(width, column.least))
+        for name, same in groupby(range(len(widths)), lambda place: self.columns[place].group):
+            group = list(same)
+            missing = len(name) - _total((widths[place] for place in group), gap)
+            widths[group[0]] += max(0, missing)
+        return widths
+
+    def _blocks(self, natural: Sequence[int], room: int, gap: int) -> list[list[int]]:
+        """Which columns stand beside each other: the keys and as many others as fit."""
+        keys = list(range(self.keys))
+        blocks = [keys]
+        others = range(self.keys, len(self.columns))
+        for _, same in groupby(others, lambda place: self.columns[place].group or place):
+            beside = [*blocks[-1], *same]
+            least = (min(natural[p], self.columns[p].most or natural[p]) for p in beside)
+            fits = _total(least, gap) <= room or self.columns[beside[-1]].wraps
+            if fits or blocks[-1] == keys:
+                blocks[-1] = beside
+            else:
+                blocks.append([*keys, *beside[len(blocks[-1]) :]])
+        return blocks
+
+    def _block_lines(
+        self, places: Sequence[int], widths: Sequence[int], between: str, room: int, *, notes: bool
+    ) -> Iterator[str]:
+        columns = [self.columns[place] for place in places]
+        if any(column.group for column in columns):
+            groups = []
+            for name, same in groupby(zip(columns, widths, strict=True), lambda one: one[0].group):
+                width = _total((width for _, width in same), len(between))
+                groups.append(f"{shortened(name, width):>{width}}")
+            yield between.join(groups)
+        if self.headings:
+            yield between.join(map(_cell, columns, widths, (one.heading for one in columns)))
+        for number, row in enumerate(self._rows):
+            cells = list(map(_cell, columns, widths, (row[place] for place in places)))
+            last = row[places[-1]]
+            if columns[-1].wraps and last:
+                start = "".join(cell + between for cell in cells[:-1])
+                beside = room - len(start) >= min(_LEAST_TEXT, len(last))
+                yield from [] if beside else [start]
+                first, then = (start, " " * len(start)) if beside else (_INDENT, _INDENT)
+                yield from wrapped(last, room, first, then)
+            else:
+                yield between.join(cells)
+            for text in self._notes.get(number, ()) if notes else ():
+                yield from wrapped(text, room, _INDENT, _INDENT + "  ")
+
+
+def _total(widths: Iterable[int], gap: int) -> int:
+    """How wide columns are beside each other."""
+    return sum(width + gap for width in widths) - gap
+
+
+def _cell(column: Column, width: int, text: str) -> str:
+    text = text if column.wraps else shortened(text, width)
+    return f"{text:<{width}}" if column.left else f"{text:>{width}}"
