@@ -256,7 +256,7 @@ def names_kernels(args: argparse.Namespace) -> bool:
 
 def _are_cases(*words: str) -> bool:
     from kentry.arch import host_arch
-    from kentry.measure.timed.names import choose_timed
+    from kentry.measure.catalogue import choose_timed
 
     try:
         choose_timed(host_arch(), words)

@@ -21,10 +21,10 @@ from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, KentryError, UserError
 from kentry.host.cache import cache_dir
 from kentry.kernels.kernel import Kernel
 from kentry.measure import preflight
+from kentry.measure.catalogue import choose_timed
 from kentry.measure.timed import boots, comparing, sweep, tails
 from kentry.measure.timed.analysis import NS, metrics_of
 from kentry.measure.timed.identity import Session, kernel_of, recording_of
-from kentry.measure.timed.names import choose_timed, is_one_by_one, is_plain
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import (
     PILOT_GROUPS,
@@ -33,7 +33,7 @@ from kentry.measure.timed.sampling import (
     boots_of_runs,
     run_is_boot,
 )
-from kentry.model.case_name import base_of, calls_of
+from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.recording import (
     NoisyMetric,
@@ -287,11 +287,12 @@ def _told(update: Update, groups: int) -> Callable[[int], None]:
 
 
 def _check_plain(names: list[str], option: str) -> None:
-    odd = [name for name in names if not is_plain(name) or calls_of(name) > 1]
+    parsed = map(CaseName.parse, names)
+    odd = [name for name in parsed if name != name.counted or name.calls > 1]
     if odd:
         raise UserError(
             f"{option} times calls one by one itself, so {odd[0]} makes no sense.",
-            f"Write {base_of(odd[0])}.",
+            f"Write {odd[0].call}.",
         )
 
 
@@ -379,7 +380,8 @@ def cases(place: Machine, args: argparse.Namespace) -> int:
         for words in args.compare
     ]
     for pair in pairs:
-        if is_one_by_one(pair.old) != is_one_by_one(pair.new):
+        old, new = CaseName.parse(pair.old), CaseName.parse(pair.new)
+        if old.is_one_by_one != new.is_one_by_one:
             raise UserError(
                 f"{pair.name} compares calls in blocks with calls one by one.",
                 "Write +cache=warm where there is no +cache=.",

@@ -11,7 +11,7 @@ from kentry.importing.limits import imported as imported_caveat
 from kentry.importing.numbers import UNITS, Group, groups
 from kentry.importing.reading import Imported
 from kentry.importing.text import FOREIGN_ARCHES
-from kentry.model.case_name import state_of
+from kentry.model.case_name import CaseName
 from kentry.model.recording import CaseResult, NoisyMetric, Recording, TimedProcess
 
 # Of the base where only a percentage was published: 100 is no change.
@@ -26,7 +26,7 @@ def recordings(imported: Imported) -> dict[str, Recording]:
             f"{imported.document.name} does not say on which architecture it was measured.",
             "Say it with --arch.",
         )
-    stateful = next((one.case for one in imported.numbers if state_of(one.case)), "")
+    stateful = next((one.case for one in imported.numbers if CaseName.parse(one.case).state), "")
     if stateful and imported.arch in FOREIGN_ARCHES:
         raise UserError(
             f"{stateful} in {imported.document.name} has a vector state, which kentry does not"

@@ -4,31 +4,45 @@
 A case is one file in guest/cases/; its CASE() leaves a line "name|entries|summary|group|uses" in
 the probe's .kentry.catalogue section, so the catalogue and the program cannot disagree.
 
-A case may be run in a vector state, which its name then has: vector/state.py.
+A case may be run in a vector state, which its name then has: model/case_name.py.
 """
 
 from __future__ import annotations
 
 import difflib
 import fnmatch
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.arch.vector import Unit
+from kentry.arch.record import Unit
 from kentry.errors import UserError
 from kentry.host.native import probe_file
-from kentry.model import case_name as state
-from kentry.model.case_name import State
+from kentry.model.case_name import (
+    COLD,
+    MOST_CALLS,
+    USES,
+    WARM,
+    CaseName,
+    State,
+    is_use,
+    parse_size,
+    size_name,
+)
 
 _SECTION = ".kentry.catalogue"
+
+# A block of that many calls takes a tenth of a millisecond: with more there would be no extra call.
+MOST_EXTRA = 10_000
+_EXTRA = re.compile(r"1/([0-9]{1,9})")
 
 # What `--matrix` takes besides the units' own names.
 VECTOR = "vector"
 # The use 1/K of a matrix.
-_MATRIX_USES = (*state.USES, "1/10")
+_MATRIX_USES = (*USES, "1/10")
 # Cases of a matrix that are in the default group, too.
 _MATRIX_CASES = ("getppid", "getpid", "pipe", "sched_yield")
 
@@ -58,7 +72,7 @@ class Preset:
 PRESETS = {
     # tools/testing/selftests/arm64/fp/fp-pidbench.S, its last loop since Linux 7.0.
     "fp-pidbench": Preset(
-        tuple(f"getpid+vec={use}" for use in state.USES),
+        tuple(f"getpid+vec={use}" for use in USES),
         "SVE",
     ),
     # The loop posted to linux-riscv on 2026-05-21 in answer to "optimize Vector context
@@ -103,19 +117,61 @@ def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list
     """
     words = list(wanted)
     cases = catalogue(arch)
-    plain = [case.name for case in cases if not case.uses]
     if not words:
         return [case.name for case in cases if not case.group]
-    stateful = [word for word in words if state.split(word)]
-    others = [word for word in words if not state.split(word)]
+    parsed = {word: CaseName.parse(word) for word in words}
+    stateful = [word for word, name in parsed.items() if name.state and name == name.counted]
+    others = [word for word in words if word not in stateful]
+    for word in others:
+        _, vl, bits = word.rpartition("+vl=")
+        if vl and not bits.isdecimal():
+            raise UserError(f"'{bits}' is no vector length in bits.", "Write it like vl=256.")
     for case in cases:
         if case.uses and case.name in others:
             raise UserError(
                 f"{case.name} measures a use of the vector unit, so it needs a vector state.",
                 f"Write {case.name}+{arch.vector.units[0].name}={case.uses[0]}.",
             )
-    chosen = match(plain, arch, others) if others else []
+    chosen = match([case.name for case in cases if not case.uses], arch, others) if others else []
     return [*chosen, *dict.fromkeys(n for word in stateful for n in _states(arch, word, length))]
+
+
+def choose_timed(arch: Arch, words: Iterable[str]) -> list[str]:
+    """Like choose(), for time: in the order of `words`, each also with +cache= or +extra=.
+
+    UserError for a word that stands for nothing, or a cache or an extra that makes no sense.
+    """
+    words = list(words)
+    if not words:
+        return choose(arch, ())
+    names: dict[str, None] = {}
+    for word in words:
+        name = CaseName.parse(word)
+        cache, extra = name.cache, name.extra
+        if cache is not None and extra is not None:
+            raise UserError(
+                f"'{word}' has both +cache= and +extra=, and calls one by one have no loop to"
+                " extend.",
+                "Leave one of them out.",
+            )
+        if cache not in (None, WARM, COLD):
+            cache = size_name(parse_size(cache))
+        if extra is not None:
+            every = _EXTRA.fullmatch(extra)
+            if not every or not 1 <= int(every[1]) <= MOST_EXTRA:
+                raise UserError(
+                    f"'+extra={extra}' in '{word}' is no share of extra calls.",
+                    "Write it like +extra=1/100: one more call every hundred, 1 %.",
+                )
+            extra = f"1/{int(every[1])}"
+        for one in map(CaseName.parse, choose(arch, [str(name.counted)])):
+            if cache is not None and one.calls > 1:
+                raise UserError(
+                    f"'{word}' times calls one by one, and the use is only in one of {one.calls}.",
+                    "Take vec=each with +cache=, or leave +cache= out.",
+                )
+            names[str(replace(one, cache=cache, extra=extra))] = None
+    return list(names)
 
 
 def matrix(arch: Arch, name: str) -> list[str]:
@@ -141,25 +197,25 @@ def preset(arch: Arch, name: str) -> list[str]:
 
 def _states(arch: Arch, word: str, length: int | None) -> list[str]:
     """The names that a word with a state stands for."""
-    parts = state.split(word)
-    assert parts
-    base, unit_name, use, written = parts
-    unit = _unit(arch, unit_name, word)
-    bits = _length(arch, unit, written, length)
+    name = CaseName.parse(word)
+    assert name.state
+    use = name.state.use
+    unit = _unit(arch, name.state.unit, word)
+    bits = _length(arch, unit, length if name.state.length is None else name.state.length)
     cases = {case.name: case for case in catalogue(arch)}
-    bases = match(list(cases), arch, [base])
-    uses = [use] if state.is_use(use) else fnmatch.filter(state.USES, use)
+    bases = match(list(cases), arch, [name.call])
+    uses = [use] if is_use(use) else fnmatch.filter(USES, use)
     if not uses:
         raise UserError(
             f"'{use}' in '{word}' is no use of a vector unit.",
-            f"Uses: {', '.join(state.USES)}, or 1/K: once every K calls (2 to {state.MOST_CALLS}).",
+            f"Uses: {', '.join(USES)}, or 1/K: once every K calls (2 to {MOST_CALLS}).",
         )
     pattern = len(bases) > 1 or len(uses) > 1
     names = [
-        f"{name}{State(unit.name, one, bits)}"
-        for name in bases
+        f"{base}{State(unit.name, one, bits)}"
+        for base in bases
         for one in uses
-        if _makes_sense(cases[name], unit, one, quiet=pattern)
+        if _makes_sense(cases[base], unit, one, quiet=pattern)
     ]
     if not names:
         raise UserError(f"No case has a state that '{word}' stands for.", "kentry record --help")
@@ -177,11 +233,8 @@ def _unit(arch: Arch, name: str, word: str) -> Unit:
     raise UserError(f"{arch.name} has no vector unit '{name}'.", f"Units: {known}.")
 
 
-def _length(arch: Arch, unit: Unit, written: str | None, length: int | None) -> int | None:
-    """The vector length in bits; None for the cpu model's own."""
-    if written is not None and not written.isdecimal():
-        raise UserError(f"'{written}' is no vector length in bits.", "Write it like vl=256.")
-    bits = int(written) if written else length
+def _length(arch: Arch, unit: Unit, bits: int | None) -> int | None:
+    """The vector length in bits; None for the cpu model's default."""
     if bits is None or bits == unit.lengths[0]:
         return None
     if bits not in unit.lengths:

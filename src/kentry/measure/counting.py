@@ -13,7 +13,7 @@ from kentry.kernels.identity import NOTE, gnu_build_id, kernel_to_json
 from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
 from kentry.measure.vector_units import check_units, with_events
 from kentry.model import caveats
-from kentry.model.case_name import state_of
+from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.recording import (
     INSTRUCTIONS,
@@ -65,7 +65,7 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         raise _nothing_measured(lost)
     cases, code = _only_code_of_paths(cases, executed)
     markers = None
-    if any(map(state_of, options.cases)):
+    if any(CaseName.parse(name).state for name in options.cases):
         update(None, "looking for vector events")
         cases, markers = with_events(cases, code, kernel)
     return Recording(

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from kentry.arch import Arch, find_arch
-from kentry.arch.vector import Unit
+from kentry.arch.record import Unit
 from kentry.errors import KernelError, UserError
 from kentry.kernels import config
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.text import kernel_text
-from kentry.model.case_name import state_of
+from kentry.model.case_name import CaseName, State
 from kentry.model.recording import CaseResult, Instruction
 from kentry.runners.exact import ExactOptions, GuestRun
 from kentry.vector.events import EventCounter, Markers, find_markers
@@ -30,7 +30,7 @@ def boots(options: ExactOptions) -> list[ExactOptions]:
     """
     lengths: dict[int | None, list[str]] = {}
     for name in options.cases:
-        state = state_of(name)
+        state = CaseName.parse(name).state
         lengths.setdefault(state.length if state else None, []).append(name)
     return [
         replace(
@@ -71,7 +71,7 @@ def check_units(kernel: Kernel, run: GuestRun, options: ExactOptions) -> None:
     arch = find_arch(kernel.arch)
     _check_own_lengths(run, arch, options)
     for name in options.cases:
-        state, reason = state_of(name), run.probe.absent.get(name, "")
+        state, reason = CaseName.parse(name).state, run.probe.absent.get(name, "")
         unit = arch.vector.unit(state.unit) if state else None
         if state is None or unit is None or not reason:
             continue
@@ -84,7 +84,7 @@ def check_units(kernel: Kernel, run: GuestRun, options: ExactOptions) -> None:
 
 def _check_own_lengths(run: GuestRun, arch: Arch, options: ExactOptions) -> None:
     """A case without vl= has the length that the cpu model is known to have, or no name for it."""
-    states = [state for state in map(state_of, options.cases) if state and not state.length]
+    states = [state for state in _states(options.cases) if not state.length]
     for unit in _units(arch, options.cases):
         has = run.probe.vector.get(unit.name)
         if has and has != unit.lengths[0] and unit.name in {state.unit for state in states}:
@@ -98,8 +98,12 @@ def _other_length(run: GuestRun, unit: Unit, wanted: int, has: int | str) -> Use
     )
 
 
+def _states(cases: Sequence[str]) -> list[State]:
+    return [name.state for name in map(CaseName.parse, cases) if name.state]
+
+
 def _units(arch: Arch, cases: Sequence[str]) -> list[Unit]:
-    found = [arch.vector.unit(state.unit) for state in map(state_of, cases) if state]
+    found = [arch.vector.unit(state.unit) for state in _states(cases)]
     return list(dict.fromkeys(unit for unit in found if unit))
 
 
@@ -135,7 +139,7 @@ def with_events(
     arch = find_arch(kernel.arch)
     markers = _markers(kernel, arch)
     counter = EventCounter(markers, arch.vector, arch.calls, code)
-    counted = [_counted(case, counter) if state_of(case.name) else case for case in cases]
+    counted = [_counted(case, counter) if case.parsed.state else case for case in cases]
     return counted, {marker.event: marker.label for marker in markers.found}
 
 

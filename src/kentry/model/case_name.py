@@ -1,35 +1,53 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The vector state in a case's name: CASE+UNIT=USE[+vl=BITS].
+"""The name of a case: CALL[@ENTRY][+UNIT=USE[+vl=BITS]][+cache=WALK][+extra=1/N].
 
 `vec=` names the architecture's vector unit, `ssve=` and `za=` those of arm64's SME.  A use is
 
     none    the task never used the unit
-    once    it used the unit once, just before the windows
-    each    before each call, inside the window: a trap of it is counted
-    after   once; then it slept for a second and went on without
-    1/K     once every K calls; a window is one use and K calls
+    once    the task used the unit once, before the windows
+    each    the task uses the unit before each call, inside the window
+    after   the task used the unit once, slept for a second and then went on without it
+    1/K     the task uses the unit once every K calls; a window is one use and K calls
+
+The rest changes only how time is measured.  `+cache=` times each call by itself: `warm` directly
+after the previous one, `cold` or a size (256K, 4M) after a walk over that much memory.
+`+extra=1/N` adds a call after every N: a slowdown of known size, to test kentry itself.
+The probe reads the same names (guest/state.c, guest/timed.c).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from kentry.errors import UserError
 
 NONE, ONCE, EACH, AFTER = "none", "once", "each", "after"
 USES = (NONE, ONCE, EACH, AFTER)
 
-# A window of more calls than that would be interrupted by the timer.
+# A window of more calls would be interrupted by the timer.
 MOST_CALLS = 1000
 
-# What only time knows follows the state: timing/names.py.
-_ADDITIONS = re.compile(r"(?:\+cache=[^+]*)?(?:\+extra=[^+]*)?$")
-_STATE = re.compile(r"\+([a-z]+[0-9]*)=([^+]*)(?:\+vl=([^+]{0,9}))?$")
+WARM, COLD = "warm", "cold"
+# What the probe walks over before each call of a cold cache (guest/timed.c); bytes.
+COLD_BYTES = 16 << 20
+# The guest kernel would swap, or kill a program that walks over more; bytes.
+MOST_BYTES = 1 << 30
+
+_NAME = re.compile(
+    r"(?P<call>.*?)"
+    r"(?:\+(?P<unit>(?!vl=|cache=|extra=)[a-z]+[0-9]*)=(?P<use>[^+]*)(?:\+vl=(?P<vl>[0-9]{1,9}))?)?"
+    r"(?:\+cache=(?P<cache>[^+]*))?(?:\+extra=(?P<extra>[^+]*))?",
+    re.DOTALL,
+)
 _EVERY = re.compile(r"1/([1-9][0-9]{0,3})")
+_SIZE = re.compile(r"([1-9][0-9]{0,9})([KMG]?)(?:i?B)?")
+_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
 @dataclass(frozen=True)
 class State:
-    """The vector state of a case; `length` in bits, None for the cpu model's own."""
+    """The vector state of a case; `length` in bits, None for the cpu model's default."""
 
     unit: str
     use: str
@@ -37,7 +55,7 @@ class State:
 
     @property
     def calls(self) -> int:
-        """How many calls one window is."""
+        """How many calls one window has."""
         every = _EVERY.fullmatch(self.use)
         return int(every[1]) if every else 1
 
@@ -46,41 +64,83 @@ class State:
         return f"+{self.unit}={self.use}{length}"
 
 
-def split(name: str) -> tuple[str, str, str, str | None] | None:
-    """A name as (case, unit, use, length), each as it is written; None without a state."""
-    name = _ADDITIONS.sub("", name, count=1)
-    match = _STATE.search(name)
-    return (name[: match.start()], match[1], match[2], match[3]) if match else None
+@dataclass(frozen=True)
+class CaseName:
+    """A case's name in its parts.
 
+    `call` is the system call, with @ENTRY where the entry instruction is not the native one.
+    `cache` and `extra` are None where the name does not have them.
+    """
 
-def state_of(name: str) -> State | None:
-    """The state in the name of a case that was measured; None without one."""
-    parts = split(name)
-    if parts is None:
-        return None
-    _, unit, use, length = parts
-    return State(unit, use, int(length) if length and length.isdecimal() else None)
+    call: str
+    state: State | None = None
+    cache: str | None = None
+    extra: str | None = None
 
+    @classmethod
+    def parse(cls, text: str) -> CaseName:
+        """The parts of any text; what fits no part stays in `call`."""
+        match = _NAME.fullmatch(text)
+        assert match
+        state = None
+        if match["unit"]:
+            state = State(match["unit"], match["use"], int(match["vl"]) if match["vl"] else None)
+        return cls(match["call"], state, match["cache"], match["extra"])
 
-def base_of(name: str) -> str:
-    """The case's name without its state."""
-    parts = split(name)
-    return parts[0] if parts else name
+    def __str__(self) -> str:
+        cache = "" if self.cache is None else f"+cache={self.cache}"
+        extra = "" if self.extra is None else f"+extra={self.extra}"
+        return f"{self.call}{self.state or ''}{cache}{extra}"
 
+    @property
+    def calls(self) -> int:
+        """How many calls one window has."""
+        return self.state.calls if self.state else 1
 
-def calls_of(name: str) -> int:
-    """How many calls one window of the case is."""
-    state = state_of(name)
-    return state.calls if state else 1
+    @property
+    def calls_note(self) -> str:
+        """A note to print beside a count of more than one call."""
+        return f" ({self.calls} calls)" if self.calls > 1 else ""
 
+    @property
+    def counted(self) -> CaseName:
+        """The name without +cache= and +extra=: the case as `kentry record` counts it."""
+        return replace(self, cache=None, extra=None)
 
-def calls_note(name: str) -> str:
-    """What is to be said beside a count of more than one call."""
-    calls = calls_of(name)
-    return f" ({calls} calls)" if calls > 1 else ""
+    @property
+    def is_one_by_one(self) -> bool:
+        """Whether each call is timed by itself."""
+        return self.cache is not None
+
+    @property
+    def walk_bytes(self) -> int:
+        """How many bytes the probe walks over before each call."""
+        if self.cache in (None, WARM):
+            return 0
+        return COLD_BYTES if self.cache == COLD else parse_size(self.cache or "")
 
 
 def is_use(text: str) -> bool:
     """Whether `text` is a use: one of USES, or 1/K with K from 2 to MOST_CALLS."""
     every = _EVERY.fullmatch(text)
     return text in USES or bool(every and 2 <= int(every[1]) <= MOST_CALLS)
+
+
+def parse_size(text: str) -> int:
+    """The bytes of "256K" or "4M"; UserError for anything but 64 bytes to MOST_BYTES."""
+    match = _SIZE.fullmatch(text)
+    size = int(match[1]) << _SHIFTS[match[2]] if match else 0
+    if not 64 <= size <= MOST_BYTES:
+        raise UserError(
+            f"'{text}' is no size of a working set (64 bytes to 1G).",
+            "Write it like 256K or 4M, or warm, or cold.",
+        )
+    return size
+
+
+def size_name(size: int) -> str:
+    """The shortest text that the probe reads as `size` bytes."""
+    for unit, power in (("M", 20), ("K", 10)):
+        if size % (1 << power) == 0:
+            return f"{size >> power}{unit}"
+    return str(size)

@@ -24,7 +24,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from kentry.arch import Arch, Linking
+from kentry.arch import Arch
+from kentry.arch.record import Linking
 from kentry.model.recording import Instruction
 from kentry.path.symbols import base_name
 

@@ -15,7 +15,7 @@ from kentry.arch import ARCHES, find_arch
 from kentry.compare.counted import CaseComparison, Comparison, compare
 from kentry.compare.series import DIFFERENCES, Column, Problem, Series
 from kentry.model import caveats
-from kentry.model.case_name import calls_note
+from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
@@ -177,7 +177,7 @@ def _functions(case: CaseComparison) -> list[str]:
 def _verdicts(cases: Sequence[CaseComparison]) -> Iterator[str]:
     """A line a case whose count changed or has no majority; the others by what they ran."""
     told = [case for case in cases if case.delta or case.verdict == UNDECIDED]
-    labels = [f"{case.name}{calls_note(case.name)}:" for case in told]
+    labels = [f"{case.name}{CaseName.parse(case.name).calls_note}:" for case in told]
     name = max(map(len, labels), default=0)
     number = max((len(str(count)) for case in told for count in (case.old, case.new)), default=0)
     for case, label in zip(told, labels, strict=True):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kentry.compare.series import NO_APPLY, NO_BOOT, NO_BUILD, Cell, Column, Row, Series
 from kentry.model import caveats
-from kentry.model.case_name import calls_note
+from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
 from kentry.report.text import bloat_lines, caveat_lines, function_row, kernel_lines
@@ -152,7 +152,7 @@ class _Block:
 
     def __init__(self, series: Series, group: Group) -> None:
         self._column = group.shown
-        name = f"{series.name(group.shown)}{calls_note(group.shown.case)}"
+        name = f"{series.name(group.shown)}{CaseName.parse(group.shown.case).calls_note}"
         self._name = shortened(plain(name), _TITLE)
         cells = [row.cells[group.shown] for row in series.rows if group.shown in row.cells]
         self._count = max(len("count"), *(len(str(cell.instructions)) for cell in cells))
@@ -344,7 +344,7 @@ def _totals(series: Series) -> Iterator[str]:
         old, new = (row.cells[column].instructions for row in (rows[0], rows[-1]))
         up_to = f" up to patch {rows[-1].patch}" if rows[-1] is not series.rows[-1] else ""
         share = f", {percent(new - old, old)} % of the baseline" if old and new != old else ""
-        name = f"{series.name(column)}{calls_note(column.case)}"
+        name = f"{series.name(column)}{CaseName.parse(column.case).calls_note}"
         yield f"Total{up_to}: {name} {old} -> {new} ({signed(new - old)}{share})"
 
 

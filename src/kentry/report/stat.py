@@ -11,8 +11,8 @@ from typing import Any
 from kentry.compare.counted import SCHEMA, side_to_json
 from kentry.measure.preflight import WARNING, Finding
 from kentry.measure.timed.analysis import LOOP, NS
-from kentry.measure.timed.names import plain_name, walk_bytes
 from kentry.measure.timed.tails import SHARES, Tail
+from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.recording import CaseResult, NoisyMetric, Recording
 from kentry.report.plain import plain, wrapped
@@ -192,12 +192,18 @@ def _loops(cases: Sequence[CaseResult]) -> Iterator[str]:
 def sweep_text(recording: Recording, findings: Sequence[Finding], *, every: bool) -> str:
     """The curve: ns a call behind walks over more and more memory."""
     cases = recording.cases
+    name = CaseName.parse(cases[0].name).counted
     most = max(case.noisy[NS].value for case in cases)
-    lines = [*head_lines(recording), "", f"{plain_name(cases[0].name)} among working sets"]
+    lines = [
+        *head_lines(recording),
+        "",
+        f"{name} among working sets",
+    ]
     lines += [f"{'set':>6} {'ns a call':>10} {'+-':>7}"]
     for case in cases:
         value, half = value_text(case.noisy[NS])
-        size = case.name.rpartition("=")[2] if walk_bytes(case.name) else "none"
+        parsed = case.parsed
+        size = parsed.cache if parsed.walk_bytes else "none"
         bar = "#" * max(1, round(_BAR * case.noisy[NS].value / most))
         lines.append(f"{size:>6} {value:>10} {half:>7} {bar}")
     lines.append("")

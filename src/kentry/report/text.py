@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kentry.arch import Arch, find_arch
 from kentry.compare.counted import CaseComparison, Comparison, FunctionDelta
 from kentry.compare.timed import TimedComparison, percent_digits
-from kentry.model.case_name import base_of, calls_note
+from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
 from kentry.path.phases import Part, parts, split_calls
@@ -71,7 +71,7 @@ def _added_by_states(recording: Recording) -> Iterator[str]:
     for one, own, base in over_none(recording):
         if one.delta:
             lines = (f"({one.delta:+d})", *function_lines(one, FUNCTIONS_SHOWN))
-            tables.setdefault((base_of(one.name), base, lines), []).append(own)
+            tables.setdefault((CaseName.parse(one.name).call, base, lines), []).append(own)
     for (case, base, (delta, *table)), states in tables.items():
         yield from ("", f"{case}: {', '.join(states)} over {base} {delta}", *table)
 
@@ -168,7 +168,7 @@ def comparison_text(comparison: Comparison, shown: int | None = FUNCTIONS_SHOWN)
     lines += _all_verdict_lines(comparison)
     for case in comparison.cases:
         if case.delta:
-            title = f"{case.name}{calls_note(case.name)} ({case.delta:+d})"
+            title = f"{case.name}{CaseName.parse(case.name).calls_note} ({case.delta:+d})"
             lines += ["", title, *function_lines(case, shown)]
     return "\n".join([*lines, *caveat_lines(comparison_caveats(comparison))]) + "\n"
 
@@ -188,7 +188,7 @@ def _all_verdict_lines(comparison: Comparison) -> list[str]:
         for name in comparison.names
         for i, row in enumerate(comparison.rows(name))
     ]
-    labels = [f"{name}{calls_note(name)}:" if name else "" for name, _ in rows]
+    labels = [f"{name}{CaseName.parse(name).calls_note}:" if name else "" for name, _ in rows]
     values = [_values(row) for _, row in rows]
     name = max(map(len, labels))
     number = max(len(value) for pair in values for value in pair)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kentry.compare.counted import Comparison
 from kentry.compare.timed import TimedComparison, percent_digits, value_digits
-from kentry.model.case_name import calls_of
+from kentry.model.case_name import CaseName
 from kentry.model.recording import Recording, TimedProcess
 from kentry.report.plain import wrapped
 from kentry.stats.exact import SAME, UNDECIDED
@@ -32,7 +32,7 @@ def _value(value: float, digits: int | None) -> str:
 def timed_unit(row: TimedComparison) -> str:
     """Its unit and whose, user's or kernel's; a call's, where the count beside is of several."""
     unit = row.metric.replace("-", " ") if row.metric.endswith(f"-{row.unit}") else row.unit
-    return f"{unit} a call" if calls_of(row.name) > 1 else unit
+    return f"{unit} a call" if CaseName.parse(row.name).calls > 1 else unit
 
 
 def timed_change(row: TimedComparison) -> str:

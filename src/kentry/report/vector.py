@@ -11,9 +11,8 @@ from fractions import Fraction
 from kentry.arch import Arch
 from kentry.compare.counted import CaseComparison, EventDelta, compare_case
 from kentry.compare.series import Series
-from kentry.model import case_name as state
 from kentry.model import caveats
-from kentry.model.case_name import AFTER, EACH, NONE, ONCE, State
+from kentry.model.case_name import AFTER, EACH, NONE, ONCE, USES, CaseName, State
 from kentry.model.caveats import Caveat
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.report.plain import wrapped
@@ -28,21 +27,22 @@ _SHOWN = frozenset((caveats.no_majority("", 0)["kind"], caveats.unrecorded_path(
 
 def stateful(recording: Recording) -> list[CaseResult]:
     """The cases with a vector state."""
-    return [case for case in recording.cases if state.state_of(case.name)]
+    return [case for case in recording.cases if case.parsed.state]
 
 
 def _state(case: CaseResult) -> State:
-    found = state.state_of(case.name)
+    found = case.parsed.state
     assert found
     return found
 
 
 def _bits(case: CaseResult, arch: Arch) -> int:
-    return arch.vector.bits(_state(case))
+    state = _state(case)
+    return arch.vector.bits(state.unit, state.length)
 
 
 def _per_call(case: CaseResult) -> Fraction:
-    return Fraction(case.metrics[INSTRUCTIONS].value, case.calls)
+    return Fraction(case.metrics[INSTRUCTIONS].value, case.parsed.calls)
 
 
 def _number(value: Fraction) -> str:
@@ -55,7 +55,7 @@ def _number(value: Fraction) -> str:
 def _none_of(case: CaseResult, cases: Iterable[CaseResult]) -> CaseResult | None:
     """The same case in a task that never used the unit."""
     own = _state(case)
-    wanted = f"{state.base_of(case.name)}{State(own.unit, NONE, own.length)}"
+    wanted = f"{case.parsed.call}{State(own.unit, NONE, own.length)}"
     return next((one for one in cases if one.name == wanted), None)
 
 
@@ -75,20 +75,20 @@ def _rows(cases: Sequence[CaseResult]) -> list[CaseResult]:
     groups: dict[tuple[str, str, int | None], list[CaseResult]] = {}
     for case in cases:
         own = _state(case)
-        groups.setdefault((own.unit, state.base_of(case.name), own.length), []).append(case)
+        groups.setdefault((own.unit, case.parsed.call, own.length), []).append(case)
     return [case for group in groups.values() for case in group]
 
 
 def matrix_lines(recording: Recording, arch: Arch) -> list[str]:
     """A row a state: its count, how much more that is than without vectors, its events."""
     cases = stateful(recording)
-    width = max(len(state.base_of(case.name)) for case in cases)
+    width = max(len(case.parsed.call) for case in cases)
     head = f"{'case':<{width}} {'vl':>5}  {'state':<10} {'instructions':>12} {'x none':>7}"
     lines = [f"{head}  events per call"]
     last = ""
     for case in _rows(cases):
         own = _state(case)
-        label = f"{state.base_of(case.name):<{width}} {_bits(case, arch):>5}"
+        label = f"{case.parsed.call:<{width}} {_bits(case, arch):>5}"
         shown, last = (label if label != last else " " * len(label)), label
         row = (
             f"{shown}  {f'{own.unit}={own.use}':<10} {_number(_per_call(case)):>12}"
@@ -112,7 +112,7 @@ def _event_cell(case: CaseResult) -> str:
         times[event.name, event.cause] += event.times
     return (
         ", ".join(
-            f"{name} {_number(Fraction(count, case.calls))} ({cause})"
+            f"{name} {_number(Fraction(count, case.parsed.calls))} ({cause})"
             for (name, cause), count in times.items()
         )
         or "-"
@@ -127,7 +127,9 @@ def _spread(case: CaseResult) -> str:
         return ""
     if exact.is_decided(samples):
         return f"  [{agreeing} of {total} windows]"
-    low, high = (_number(Fraction(edge, case.calls)) for edge in (min(samples), max(samples)))
+    low, high = (
+        _number(Fraction(edge, case.parsed.calls)) for edge in (min(samples), max(samples))
+    )
     return f"  [undecided: {low} to {high} in {total} windows]"
 
 
@@ -139,7 +141,7 @@ def over_none(recording: Recording) -> list[tuple[CaseComparison, str, str]]:
         base = _none_of(case, cases)
         if base in (None, case) or not (_is_decided(base) and _is_decided(case)):
             continue
-        if base.calls == case.calls:
+        if base.parsed.calls == case.parsed.calls:
             one = compare_case(base, case, recording, recording)
             found.append((one, str(_state(case)), str(_state(base))))
     return found
@@ -177,10 +179,9 @@ def narrow_lines(recording: Recording, arch: Arch, width: int) -> list[str]:
 def _across(cases: Sequence[CaseResult], width: int) -> Iterator[str]:
     """A table of cases and uses; tables below each other where the uses have no room beside."""
     uses = list(dict.fromkeys(_state(case).use for case in cases))
-    names = list(dict.fromkeys(state.base_of(case.name) for case in cases))
+    names = list(dict.fromkeys(case.parsed.call for case in cases))
     cells = {
-        (state.base_of(c.name), _state(c).use): ("" if _is_decided(c) else "~")
-        + _number(_per_call(c))
+        (c.parsed.call, _state(c).use): ("" if _is_decided(c) else "~") + _number(_per_call(c))
         for c in cases
     }
     label = max(map(len, ("case", *names)))
@@ -200,7 +201,7 @@ def _grouped_events(cases: Sequence[CaseResult], width: int) -> Iterator[str]:
     """Uses and cases with the same events together."""
     named: dict[tuple[str, str], list[str]] = {}
     for case in cases:
-        named.setdefault((_state(case).use, _event_cell(case)), []).append(state.base_of(case.name))
+        named.setdefault((_state(case).use, _event_cell(case)), []).append(case.parsed.call)
     groups: dict[tuple[str, str], list[str]] = {}
     for (use, events), names in named.items():
         groups.setdefault((events, ", ".join(names)), []).append(use)
@@ -214,7 +215,7 @@ def own_caveats(cases: Iterable[CaseResult]) -> Iterator[Caveat]:
     for case in cases:
         for caveat in case.caveats:
             shown = caveat["kind"] in _SHOWN and not _is_decided(case)
-            if not state.state_of(case.name) or not shown:
+            if not case.parsed.state or not shown:
                 yield caveat
 
 
@@ -235,7 +236,7 @@ def event_change_lines(cases: Iterable[CaseComparison], width: int) -> list[str]
     """The policy before the price: every case whose events are not the same, and which."""
     lines = []
     for case in cases:
-        calls = state.calls_of(case.name)
+        calls = CaseName.parse(case.name).calls
         for event in (one for one in case.events if one.is_change):
             lines += wrapped(f"{case.name}: {_change(event, calls)}", width, "  ", "    ")
     return ["Vector events:", *lines] if lines else []
@@ -244,7 +245,7 @@ def event_change_lines(cases: Iterable[CaseComparison], width: int) -> list[str]
 def short_changes(case: CaseComparison) -> str:
     """The event that changed most, and how many others did; nothing where none changed."""
     changed = [event for event in case.events if event.is_change]
-    calls = state.calls_of(case.name)
+    calls = CaseName.parse(case.name).calls
     texts = [_change(event, calls) for event in changed[:1]]
     return "; ".join([*texts, *([f"{len(changed) - 1} more"] if changed[1:] else [])])
 
@@ -255,7 +256,7 @@ def series_event_lines(series: Series, width: int) -> list[str]:
     for row in series.rows:
         groups: dict[str, list[str]] = {}
         for column, cell in row.cells.items():
-            calls = state.calls_of(column.case)
+            calls = CaseName.parse(column.case).calls
             text = "; ".join(_change(event, calls) for event in cell.events)
             if text:
                 groups.setdefault(text, []).append(series.name(column))
@@ -283,7 +284,7 @@ def _value(recording: Recording, name: str) -> int | None:
 def _by_length(recording: Recording, base: str) -> Iterator[tuple[int | None, dict[str, int]]]:
     """By vector length, None for the cpu model's own, a benchmark's counts in each state."""
     for length in dict.fromkeys(_state(case).length for case in stateful(recording)):
-        found = {use: _value(recording, f"{base}{State('vec', use, length)}") for use in state.USES}
+        found = {use: _value(recording, f"{base}{State('vec', use, length)}") for use in USES}
         known = {use: value for use, value in found.items() if value is not None}
         if known:
             yield length, known
@@ -302,7 +303,7 @@ def _fp_pidbench(recording: Recording, arch: Arch) -> list[str]:
             (AFTER, "No SVE after SVE"),
         ):
             if not use:
-                lines.append(f"{label}: {arch.vector.bits(State('vec', NONE, length))}")
+                lines.append(f"{label}: {arch.vector.bits('vec', length)}")
             elif use in known:
                 lines.append(f"{label}: {known[use] * windows}")
     return lines

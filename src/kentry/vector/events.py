@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from kentry.arch.vector import Marker, VectorSide
+from kentry.arch.record import Marker, VectorSide
 from kentry.model.recording import Event, Instruction
 from kentry.path.symbols import base_name
 

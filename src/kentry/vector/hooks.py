@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kentry.arch import Arch
-from kentry.arch.vector import Marker
+from kentry.arch.record import Marker
 from kentry.kernels.btf import member_offsets
 from kentry.kernels.kernel import Kernel, Symbol
 from kentry.kernels.text import KernelText, kernel_text

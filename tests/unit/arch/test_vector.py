@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.arch import ARCHES, Arch
-from kentry.arch.vector import ARM64, RISCV64, X86_64, VectorSide, word
-from kentry.model.case_name import State
+from kentry.arch.record import VectorSide, word
+
+ARM64, RISCV64, X86_64 = (ARCHES[name].vector for name in ("arm64", "riscv64", "x86_64"))
 
 WORDS = st.integers(0, 0xFFFFFFFF)
 
@@ -151,8 +152,8 @@ def test_lengths_are_whole_units_of_128_bits_and_the_first_is_the_cpus_own(arch:
     for unit in arch.vector.units:
         assert all(bits % 128 == 0 for bits in unit.lengths)
         assert arch.vector.unit(unit.name) is unit
-        assert arch.vector.bits(State(unit.name, "once")) == unit.lengths[0]
-        assert arch.vector.bits(State(unit.name, "once", 384)) == 384
+        assert arch.vector.bits(unit.name) == unit.lengths[0]
+        assert arch.vector.bits(unit.name, 384) == 384
     assert arch.vector.unit("mmx") is None
 
 

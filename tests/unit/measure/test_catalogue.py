@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import UserError
-from kentry.measure.catalogue import PRESETS, VECTOR, catalogue, choose, matrix, preset
-from kentry.model.case_name import USES, State, state_of
+from kentry.measure.catalogue import (
+    PRESETS,
+    VECTOR,
+    catalogue,
+    choose,
+    choose_timed,
+    matrix,
+    preset,
+)
+from kentry.model.case_name import USES, CaseName, State
 
 ARM, RISCV, X86 = ARCHES["arm64"], ARCHES["riscv64"], ARCHES["x86_64"]
 EVERY_ARCH = pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
@@ -125,9 +133,9 @@ def test_what_is_chosen_is_chosen_again_by_its_name(arch: Arch, data: st.DataObj
     length = data.draw(st.sampled_from([None, *unit.lengths]))
     [name] = choose(arch, [f"getppid{State(unit.name, use, length)}"])
     assert choose(arch, [name]) == [name]
-    state = state_of(name)
+    state = CaseName.parse(name).state
     assert state and (state.unit, state.use) == (unit.name, use)
-    assert arch.vector.bits(state) == (length or unit.lengths[0])
+    assert arch.vector.bits(state.unit, state.length) == (length or unit.lengths[0])
 
 
 # --- what is not to be had -----------------------------------------------
@@ -350,3 +358,79 @@ def test_a_preset_of_another_architecture(arch: Arch, sentence: str) -> None:
         preset(arch, "fp-pidbench")
     assert caught.value.sentence == sentence
     assert "--preset v-getppid" in caught.value.remedy
+
+
+# --- cases in time ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("getppid", ["getppid"]),
+        ("getppid@syscall", ["getppid"]),
+        ("getppid+vec=each", ["getppid+vec=each"]),
+        ("getppid+cache=warm", ["getppid+cache=warm"]),
+        ("getppid+cache=cold", ["getppid+cache=cold"]),
+        ("getppid+cache=1024K", ["getppid+cache=1M"]),
+        ("getppid+cache=256KiB", ["getppid+cache=256K"]),
+        ("getppid+cache=1G", ["getppid+cache=1024M"]),
+        ("getppid+cache=1000", ["getppid+cache=1000"]),
+        ("getppid+extra=1/100", ["getppid+extra=1/100"]),
+        ("getppid+extra=1/010", ["getppid+extra=1/10"]),
+        ("getppid+vec=1/10+extra=1/7", ["getppid+vec=1/10+extra=1/7"]),
+        ("getppid@int80+cache=4K", ["getppid@int80+cache=4K"]),
+        ("get[pu]id+extra=1/2", ["getpid+extra=1/2", "getuid+extra=1/2"]),
+    ],
+)
+def test_a_word_stands_for_what_the_probe_is_told(word: str, names: list[str]) -> None:
+    assert choose_timed(X86, [word]) == names
+
+
+def test_cases_come_in_the_order_of_the_words_and_once() -> None:
+    words = ["read", "getpid", "read", "getpid+extra=1/10"]
+    assert choose_timed(X86, words) == ["read", "getpid", "getpid+extra=1/10"]
+
+
+def test_no_word_is_every_case_of_no_group() -> None:
+    names = choose_timed(X86, [])
+    assert "getppid" in names and "getppid@int80" in names
+    assert not [name for name in names if "=" in name]
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("getpppid", "Unknown case 'getpppid'"),
+        ("getpppid+cache=warm", "Unknown case 'getpppid'"),
+        ("getppid+cache=hot", "'hot' is no size of a working set"),
+        ("getppid+cache=", "'' is no size of a working set"),
+        ("getppid+cache=63", "'63' is no size"),
+        ("getppid+cache=2G", "'2G' is no size"),
+        ("getppid+cache=-1K", "'-1K' is no size"),
+        ("getppid+cache=0x10K", "'0x10K' is no size"),
+        ("getppid+extra=1/0", "'+extra=1/0' in 'getppid+extra=1/0' is no share of extra calls"),
+        ("getppid+extra=2/3", "'+extra=2/3'"),
+        ("getppid+extra=1/10001", "'+extra=1/10001'"),
+        ("getppid+extra=", "'+extra='"),
+        ("getppid+extra=1/-5", "'+extra=1/-5'"),
+        # Only in this order, so that each thing has one name.
+        ("getppid+extra=1/2+cache=warm", "Unknown case"),
+        ("getppid+cache=warm+vec=each", "Unknown case"),
+        ("+cache=warm", "Unknown case"),
+        ("", "Unknown case"),
+    ],
+)
+def test_what_makes_no_sense_is_an_error(word: str, sentence: str) -> None:
+    with pytest.raises(UserError) as caught:
+        choose_timed(X86, [word])
+    assert sentence in caught.value.sentence
+    assert caught.value.remedy
+
+
+@given(st.text(alphabet="getppid+cache=warmextr1/0K,vM ", max_size=30))
+def test_a_word_is_cases_or_a_user_error(word: str) -> None:
+    try:
+        names = choose_timed(X86, [word])
+    except UserError:
+        return
+    assert choose_timed(X86, names) == names

@@ -1,62 +1,84 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The vector state in a case's name: read back as written, and nothing else taken for one."""
+"""Names of cases: parsed as they were written, and nothing else taken for a state."""
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kentry.errors import UserError
 from kentry.model.case_name import (
+    COLD_BYTES,
     MOST_CALLS,
     NONE,
     ONCE,
     USES,
+    CaseName,
     State,
-    base_of,
-    calls_of,
     is_use,
-    split,
-    state_of,
+    parse_size,
+    size_name,
 )
 
-BASES = st.sampled_from(["getppid", "openat+close", "read-4k", "clock_gettime@vdso", "read@int80"])
+CALLS = st.sampled_from(["getppid", "openat+close", "read-4k", "clock_gettime@vdso", "read@int80"])
 EVERY = st.integers(2, MOST_CALLS).map(lambda calls: f"1/{calls}")
 STATES = st.builds(
     State,
-    st.from_regex(r"[a-z]{1,6}[0-9]{0,3}", fullmatch=True),
+    st.from_regex(r"(?!(vl|cache|extra)$)[a-z]{1,6}[0-9]{0,3}", fullmatch=True),
     st.sampled_from(USES) | EVERY,
     st.none() | st.integers(1, 65536),
 )
+NAMES = st.builds(
+    CaseName,
+    CALLS,
+    st.none() | STATES,
+    st.none() | st.sampled_from(["warm", "cold", "256K", ""]),
+    st.none() | st.sampled_from(["1/100", ""]),
+)
 
 
-@given(BASES, STATES)
-def test_a_name_is_read_as_it_was_written(base: str, state: State) -> None:
-    name = f"{base}{state}"
-    length = str(state.length) if state.length else None
-    assert split(name) == (base, state.unit, state.use, length)
-    assert state_of(name) == state
-    assert base_of(name) == base
-    assert calls_of(name) == state.calls
+@given(NAMES)
+def test_a_name_is_parsed_as_it_was_written(name: CaseName) -> None:
+    assert CaseName.parse(str(name)) == name
 
 
-def test_how_it_is_written() -> None:
-    assert str(State("vec", ONCE)) == "+vec=once"
-    assert str(State("za", NONE, 256)) == "+za=none+vl=256"
+@given(st.text(alphabet="getpid@+vec=1/1lwarmcache+extra\n ", max_size=40))
+def test_any_text_is_a_name_that_is_written_back(text: str) -> None:
+    assert str(CaseName.parse(text)) == text
 
 
 @pytest.mark.parametrize(
-    "name", ["getppid", "openat+close", "getppid@int80", "getppid+vec", "getppid+VEC=once", "a=b"]
+    ("text", "name"),
+    [
+        ("a+vec=once", CaseName("a", State("vec", ONCE))),
+        ("a+za=none+vl=256", CaseName("a", State("za", NONE, 256))),
+        ("a+vec=often+cache=4K", CaseName("a", State("vec", "often"), "4K")),
+        ("a+vec=", CaseName("a", State("vec", ""))),
+        ("a+cache=warm+vec=each", CaseName("a+cache=warm", State("vec", "each"))),
+        ("a+extra=1/2+cache=warm", CaseName("a+extra=1/2", None, "warm")),
+        ("+cache=warm", CaseName("", None, "warm")),
+    ],
 )
-def test_a_name_without_a_state(name: str) -> None:
-    assert split(name) is None
-    assert state_of(name) is None
-    assert base_of(name) == name
-    assert calls_of(name) == 1
+def test_parts_of_a_name(text: str, name: CaseName) -> None:
+    assert CaseName.parse(text) == name
+    assert str(name) == text
 
 
-def test_what_is_written_is_kept_for_who_explains_it() -> None:
-    assert split("getppid+vec=often+vl=big") == ("getppid", "vec", "often", "big")
-    assert split("getppid+vec=+vl=") == ("getppid", "vec", "", "")
-    assert state_of("getppid+vec=once+vl=big") == State("vec", "once")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "getppid",
+        "openat+close",
+        "getppid@int80",
+        "getppid+vec",
+        "getppid+VEC=once",
+        "a=b",
+        "getppid+vec=once+vl=big",
+        "getppid+vec=once+vl=",
+    ],
+)
+def test_a_name_without_a_state(text: str) -> None:
+    assert CaseName.parse(text) == CaseName(text)
+    assert CaseName(text).calls == 1
 
 
 @example(1)
@@ -64,7 +86,7 @@ def test_what_is_written_is_kept_for_who_explains_it() -> None:
 @example(1000)
 @example(1001)
 @given(st.integers(0, 20_000))
-def test_once_every_so_many_calls_is_a_use_from_2_to_1000(calls: int) -> None:
+def test_a_use_every_k_calls_has_k_from_2_to_1000(calls: int) -> None:
     assert is_use(f"1/{calls}") == (2 <= calls <= MOST_CALLS)
 
 
@@ -72,17 +94,50 @@ def test_once_every_so_many_calls_is_a_use_from_2_to_1000(calls: int) -> None:
     ("use", "calls"),
     [("none", 1), ("once", 1), ("each", 1), ("after", 1), ("1/2", 2), ("1/10", 10)],
 )
-def test_a_window_is_as_many_calls_as_the_use_says(use: str, calls: int) -> None:
+def test_a_window_has_as_many_calls_as_the_use_says(use: str, calls: int) -> None:
     assert is_use(use)
-    assert State("vec", use).calls == calls
-    assert calls_of(f"pipe+vec={use}+vl=512") == calls
+    assert CaseName.parse(f"pipe+vec={use}+vl=512").calls == calls
 
 
-@pytest.mark.parametrize("text", ["", "on", "Once", "once ", "1/", "1/010", "2/10", "1/10.0", "*"])
-def test_what_is_no_use(text: str) -> None:
+@pytest.mark.parametrize(
+    # The probe reads bytes from "0" to "9" only, so digits are ASCII.
+    "text",
+    ["", "on", "Once", "once ", "1/", "1/010", "2/10", "1/10.0", "*", "1/1\u0660"],
+)
+def test_other_text_is_no_use(text: str) -> None:
     assert not is_use(text)
 
 
-def test_digits_are_ascii() -> None:
-    # The probe reads bytes from "0" to "9" only.
-    assert not is_use("1/1\u0660")
+# --- what only time depends on -------------------------------------------------------
+
+
+@given(st.integers(64, 1 << 30))
+def test_a_size_is_read_as_it_is_named(size: int) -> None:
+    assert parse_size(size_name(size)) == size
+
+
+@pytest.mark.parametrize("text", ["", "hot", "63", "2G", "-1K", "0x10K", "1_000K"])
+def test_other_text_is_no_size(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_size(text)
+    assert repr(text) in caught.value.sentence
+
+
+def test_the_counted_name_has_neither_cache_nor_extra() -> None:
+    name = CaseName.parse("getppid+vec=each+cache=1M+extra=1/2")
+    assert str(name.counted) == "getppid+vec=each"
+
+
+@pytest.mark.parametrize(
+    ("text", "one_by_one", "walk"),
+    [
+        ("a", False, 0),
+        ("a+extra=1/2", False, 0),
+        ("a+cache=warm", True, 0),
+        ("a+cache=cold", True, COLD_BYTES),
+        ("a+vec=each+cache=64K", True, 64 << 10),
+    ],
+)
+def test_calls_behind_a_walk_are_timed_one_by_one(text: str, one_by_one: bool, walk: int) -> None:
+    name = CaseName.parse(text)
+    assert (name.is_one_by_one, name.walk_bytes) == (one_by_one, walk)

@@ -210,7 +210,7 @@ def test_vector_states_are_read_as_they_were_written(tmp_path: Path) -> None:
     case = found.case("getppid+vec=1/10")
     assert case and case.modal_path
     assert case.modal_path.events == EVENTS
-    assert case.calls == 10
+    assert case.parsed.calls == 10
     assert found.markers == MARKERS
 
 

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.arch import ARCHES, Arch
-from kentry.arch.vector import ARM64, RISCV64, X86_64, Marker, VectorSide
+from kentry.arch.record import Marker, VectorSide
 from kentry.model.recording import Event, Instruction
 from kentry.vector.events import EventCounter, Markers, find_markers
 from tests.unit.vector.builders import Program
 
 ARM, RISCV, X86 = ARCHES["arm64"], ARCHES["riscv64"], ARCHES["x86_64"]
+ARM64, RISCV64, X86_64 = ARM.vector, RISCV.vector, X86.vector
 
 # Bytes in memory order, text as QEMU's disassembler has it.
 NOP, RET = ("13000000", "nop"), ("67800000", "ret")

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from kentry.measure.timed.names import is_one_by_one
 from kentry.measure.timed.output import Output, Process, Samples
 from kentry.measure.timed.values import process_values
+from kentry.model.case_name import CaseName
 from kentry.model.recording import NoisyMetric, TimedProcess
 from kentry.stats.noisy import CONFIDENCE, Group, compare_groups, level_interval
 
@@ -36,7 +36,7 @@ def metrics_of_pairs(
 ) -> dict[str, NoisyMetric]:
     """The metrics of processes that ran the same case."""
     pairs = list(pairs)
-    one_by_one = is_one_by_one(pairs[0][0].case)
+    one_by_one = CaseName.parse(pairs[0][0].case).is_one_by_one
     timed = [_timed(process, samples, one_by_one, boots) for process, samples in pairs]
     found = {NS: metric(timed, "ns", ONE_BY_ONE if one_by_one else IN_BLOCKS)}
     if not one_by_one:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kentry.errors import UserError
-from kentry.measure.timed.names import WARM, parse_size, plain_name, size_name
 from kentry.measure.timed.sampling import Settings
+from kentry.model.case_name import WARM, CaseName, parse_size, size_name
 
 SMALLEST, LARGEST = 32 << 10, 256 << 20
 # A walk over the largest takes some 30 ms, and each turn has a dozen.
@@ -27,8 +28,9 @@ def sizes_of(text: str) -> list[int]:
 
 def names_of(case: str, sizes: Sequence[int]) -> list[str]:
     """The case one by one without a walk, and behind each."""
-    base = plain_name(case)
-    return [f"{base}+cache={WARM}", *(f"{base}+cache={size_name(size)}" for size in sizes)]
+    base = CaseName.parse(case).counted
+    walks = [WARM, *map(size_name, sizes)]
+    return [str(replace(base, cache=walk)) for walk in walks]
 
 
 def settings_of(settings: Settings) -> Settings:

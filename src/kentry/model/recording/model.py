@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kentry import __version__
-from kentry.model.case_name import calls_of
+from kentry.model.case_name import CaseName
 from kentry.stats import exact
 
 KIND = "kentry/recording/"
@@ -162,9 +162,9 @@ class CaseResult:
         return None
 
     @property
-    def calls(self) -> int:
-        """How many calls a window is."""
-        return calls_of(self.name)
+    def parsed(self) -> CaseName:
+        """The name in its parts."""
+        return CaseName.parse(self.name)
 
 
 @dataclass

@@ -9,7 +9,6 @@ from typing import Any
 
 from kentry.arch import find_arch
 from kentry.host.cache import write_atomically
-from kentry.model.case_name import state_of
 from kentry.model.recording.checks import check_metrics
 from kentry.model.recording.model import KIND, VERSION, CaseResult, NoisyMetric, Recording
 
@@ -106,14 +105,14 @@ def _vector_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
 
     Only a case with a vector state needs to know its architecture: an imported one may be of any.
     """
-    state = state_of(case.name)
+    state = case.parsed.state
     if state is None:
         return {}
     found: dict[str, Any] = {
         "vector": {
             "unit": state.unit,
             "use": state.use,
-            "vl": find_arch(arch).vector.bits(state),
+            "vl": find_arch(arch).vector.bits(state.unit, state.length),
             "calls": state.calls,
         }
     }

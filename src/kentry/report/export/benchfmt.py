@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.measure.timed.values import process_values
-from kentry.model.case_name import calls_of
+from kentry.model.case_name import CaseName
 from kentry.model.recording import CaseResult, Metric, Recording, TimedProcess
 from kentry.report.export.common import (
     Export,
@@ -81,7 +81,7 @@ def _counts(case: CaseResult) -> dict[str, Metric]:
         _USER: kernel is None or not kernel.value,
         _FIRMWARE: _FIRMWARE in case.metrics and case.metrics[_FIRMWARE].value > 0,
     }
-    per = "op" if calls_of(case.name) == 1 else "window"
+    per = "op" if CaseName.parse(case.name).calls == 1 else "window"
     return {
         f"{_word(name).replace(_INSTRUCTIONS, 'insns')}/{per}": one
         for name, one in case.metrics.items()

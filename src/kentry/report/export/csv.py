@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kentry.model.case_name import calls_of
+from kentry.model.case_name import CaseName
 from kentry.model.recording import CaseResult, Recording
 from kentry.report.export.common import Export
 from kentry.stats import exact
@@ -84,7 +84,7 @@ def _sample_rows(recording: Recording) -> Iterator[Row]:
 
 def _counted(case: CaseResult) -> Iterator[Row]:
     """A row a value, with how many windows had it: a window is so many calls, and no process."""
-    calls = calls_of(case.name)
+    calls = CaseName.parse(case.name).calls
     for metric, one in case.metrics.items():
         for value, times in one.samples:
             yield (metric, COUNT, None, None, None, None, calls, None, value, times)

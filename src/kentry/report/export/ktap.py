@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kentry.compare.counted import CaseComparison
 from kentry.compare.timed import TimedComparison
-from kentry.model.case_name import calls_of
+from kentry.model.case_name import CaseName
 from kentry.model.recording import CaseResult, Metric, NoisyMetric, Recording
 from kentry.report.export.common import (
     Export,
@@ -136,7 +136,7 @@ def _diagnostics(case: CaseResult) -> Iterator[str]:
 def _count_text(case: CaseResult, metric: Metric) -> str:
     samples = dict(metric.samples)
     windows = f"{samples[metric.value]} of {sum(samples.values())} windows"
-    calls = calls_of(case.name)
+    calls = CaseName.parse(case.name).calls
     return f"{metric.value}, exact, {windows}" + (f" of {calls} calls" if calls > 1 else "")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kentry.arch import ARCHES
 from kentry.errors import UserError
-from kentry.model.case_name import base_of, state_of
+from kentry.model.case_name import CaseName
 from kentry.model.recording import CaseResult, NoisyMetric, Recording
 from kentry.report.export.common import Export, labels, left_out
 
@@ -210,10 +210,10 @@ def _pidbench_cases(recording: Recording) -> dict[tuple[int | None, str], CaseRe
         return {}
     found: dict[tuple[int | None, str], CaseResult] = {}
     for case in recording.cases:
-        state = state_of(case.name)
+        state = CaseName.parse(case.name).state
         if state and f"{_PIDBENCH_CASE}{state}" == case.name and _LEAST < _ticks(case) < _MOST:
             known = state.unit == arch.vector.units[0].name and state.use in _PIDBENCH
-            if known and base_of(case.name) == _PIDBENCH_CASE:
+            if known and CaseName.parse(case.name).call == _PIDBENCH_CASE:
                 found[None if state.use == "none" else state.length, state.use] = case
     return found
 

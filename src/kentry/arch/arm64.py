@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""arm64: its names, its machine, its kernel entry, its vector units (SVE and SME)."""
+
+from __future__ import annotations
+
+import re
+
+from kentry.arch.record import (
+    ALLOCATORS,
+    Arch,
+    Linking,
+    Marker,
+    Trap,
+    Unit,
+    VectorSide,
+    function_marker,
+    word,
+)
+
+# QEMU takes 256 bits for SME, whatever it has for SVE.
+_SME_LENGTHS = (256, 128, 512, 1024, 2048)
+
+_VECTOR = VectorSide(
+    units=(
+        Unit("vec", "SVE", (128, 256, 512, 1024, 2048), "ARM64_SVE"),
+        Unit(
+            "ssve",
+            "streaming SVE (SME)",
+            _SME_LENGTHS,
+            "ARM64_SME",
+            "Linux 6.12's Kconfig marks SME broken; 7.0 and later have it.",
+        ),
+        Unit(
+            "za",
+            "ZA (SME)",
+            _SME_LENGTHS,
+            "ARM64_SME",
+            "Linux 6.12's Kconfig marks SME broken; 7.0 and later have it.",
+        ),
+    ),
+    markers=(
+        function_marker("trap", "do_sve_acc"),
+        function_marker("sme-trap", "do_sme_acc"),
+        # wrffr also ends the loading of SVE registers.
+        Marker(
+            "flush",
+            "wrffr p0.b, not where registers are loaded",
+            code=word(0xFFFFFFFF, 0x25289000),
+            outside=re.compile(r"\w*(load|restore)\w*"),
+        ),
+        # CPACR_EL1.ZEN, bit 17: EL0's access is taken away.
+        Marker(
+            "drop",
+            "msr cpacr_el1 behind and #~(1 << 17)",
+            code=word(0xFFFFFFE0, 0xD5181040),
+            behind=word(0xFFFFFC00, 0x926EF800),
+        ),
+        Marker("smstop", "smstop sm", code=word(0xFFFFFFFF, 0xD503427F)),
+        Marker("save", "rdffr p0.b", code=word(0xFFFFFFFF, 0x2519F000)),
+        Marker("restore", "ldr z31, [xN]", code=word(0xFFC0E01F, 0x8580401F)),
+        Marker("fpsimd-save", "stp q30, q31, [xN, #480]", code=word(0xFF7FFC1F, 0xAD0F7C1E)),
+        Marker("fpsimd-restore", "ldp q30, q31, [xN, #480]", code=word(0xFF7FFC1F, 0xAD4F7C1E)),
+        Marker("za-save", "str za", code=word(0xFFFF9C10, 0xE1200000), repeats=True),
+        Marker("za-restore", "ldr za", code=word(0xFFFF9C10, 0xE1000000), repeats=True),
+        function_marker("kernel-use", "kernel_neon_begin"),
+        function_marker("allocation", ALLOCATORS, within="sve_alloc|sme_alloc"),
+    ),
+    switch="cpu_switch_to",
+    # arch/arm64/kernel/entry.S: every table of vectors jumps to them.
+    entered=(
+        (re.compile(r"el0t_(32|64)_sync"), "entered"),
+        (re.compile(r"el0t_(32|64)_(irq|fiq|error)"), "interrupted"),
+    ),
+    alignment=4,
+    # 8c845e273104 ("arm64/sve: Leave SVE enabled on syscall if we don't context switch"), 6.2.
+    policies=(((0, 0), "drop-each-syscall"), ((6, 2), "drop-on-load")),
+    trap_classes=(0x19, 0x1D),  # SVE, SME: arch/arm64/include/asm/esr.h
+)
+
+ARM64 = Arch(
+    name="arm64",
+    aliases=("aarch64",),
+    debian="arm64",
+    flavour="arm64",
+    cross="aarch64-linux-gnu-",
+    compiler_package="gcc-aarch64-linux-gnu",
+    elf_machine="EM_AARCH64",
+    qemu="qemu-system-aarch64",
+    qemu_package="qemu-system-arm",
+    qemu_split_package="qemu-system-arm",
+    machine="virt",
+    # pauth-impdef=on: the architected hash makes emulation twice as slow and is not
+    # visible in instruction counts.  sve-max-vq: the default is 2048 bits.
+    cpu="max,pauth-impdef=on,sve-max-vq={vq}",
+    console="ttyAMA0",
+    boot_words=(),
+    entries=("svc",),
+    firmware=None,
+    traps=(
+        # Offsets into the vector table: Arm ARM, D1.10.2; 0x80 bytes a vector.
+        Trap("irq", re.compile(r"vectors"), 0x280),  # current EL with SP_ELx: IRQ
+        Trap("irq", re.compile(r"vectors"), 0x300),  # FIQ
+        Trap("irq", re.compile(r"vectors"), 0x480),  # lower EL, AArch64: IRQ
+        Trap("irq", re.compile(r"vectors"), 0x500),  # FIQ
+        Trap("exception", re.compile(r"vectors"), 0x200),  # current EL: synchronous
+        Trap("exception", re.compile(r"vectors"), 0x380),  # SError
+    ),
+    assembly=re.compile(
+        r"vectors|el\dt?h?_\d\d_(sync|irq|fiq|error)|ret_to_(user|kernel)|tramp_\w+|__bp_\w+"
+    ),
+    handlers=re.compile(r"(__do_sys|__se_sys|__arm64_(compat_)?sys)_\w+"),
+    calls=re.compile(r"blr?\b|blra\w*"),
+    linking=Linking(
+        rewrites=(
+            (re.compile(r"^(adrp x\d+, ).*$", re.MULTILINE), r"\1%hi"),
+            # One version of kentry left the # off.
+            (re.compile(r"#(?=0xffff[0-9a-f]{12}\b)"), ""),
+            # Near addresses without a name: of branches, adr and literals.
+            (
+                re.compile(
+                    r"^((?:adr|bl?|b\.\w+|cbn?z|tbn?z|ldr|ldrsw) [^\[\n]*)0xffff[0-9a-f]{12}$",
+                    re.MULTILINE,
+                ),
+                r"\1%addr",
+            ),
+            # What the kernel allocated and wrote into its code when it booted (runtime-const.h);
+            # a compiler makes no constant like it of all four parts.
+            (
+                re.compile(
+                    r"^(movz (x\d+), )#\w+\n(movk \2, )#\w+(, lsl #16\nmovk \2, )#\w+"
+                    r"(, lsl #32\nmovk \2, )#0xfff[0f](, lsl #48)$",
+                    re.MULTILINE,
+                ),
+                r"\1%addr\n\3%addr\4%addr\5%addr\6",
+            ),
+        ),
+        high=re.compile(r"adrp x(\d+), %hi"),
+        # 12 bits.
+        low=(
+            (
+                re.compile(r"(add x\d+, x(?P<base>\d+), )#(?P<low>0x[0-9a-f]{1,3}|\d)$"),
+                r"\1%lo",
+            ),
+            (
+                re.compile(
+                    r"((?:ld|st|prf)\w+ [^\[]+\[x(?P<base>\d+))"
+                    r"(?:, #(?P<low>0x[0-9a-f]{1,3}|\d))?\]$"
+                ),
+                r"\1, %lo]",
+            ),
+        ),
+        register=re.compile(r"\b[xw](\d+)\b"),
+        preserved=re.compile(r"19|2\d"),  # AAPCS64
+    ),
+    image_format="Image",
+    image_magic=(0x38, b"ARMd"),  # Documentation/arch/arm64/booting.rst
+    kbuild="arm64",
+    source_folder="arm64",
+    boot_target="Image",
+    vector=_VECTOR,
+    cores={128: "neoverse-n2,pauth-impdef=on", 256: "neoverse-v1,pauth-impdef=on"},
+)

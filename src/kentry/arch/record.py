@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What kentry knows of an architecture: the record that each of them fills in.
+
+A vector event is found by the kernel's own symbols and by instruction encodings, never by an
+address.  The encodings are from the instruction sets' manuals.  The functions were read in
+Linux 6.1, 6.12 and 7.3 (arch/arm64/kernel/fpsimd.c, arch/riscv/include/asm/vector.h,
+arch/x86/kernel/fpu/).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Trap:
+    """Where the kernel takes an interrupt or exception: symbols matching `symbol`, + offset."""
+
+    kind: str  # "irq" or "exception"
+    symbol: re.Pattern[str]
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Linking:
+    """How the disassembly spells what the linker chose; path/stream.py puts placeholders there.
+
+    `rewrites` are applied to a path's text, one line per instruction.  `high` matches an
+    instruction that puts the upper part of an address into a register.  `low` are patterns, with
+    their replacements, for the instructions that add the rest to their `base`.  `register` finds
+    the registers of a line; its group is the same for all names of one register.  `preserved`
+    matches the callee-saved registers, `global_pointer` names the register that points into the
+    middle of the data.
+    """
+
+    rewrites: tuple[tuple[re.Pattern[str], str], ...]
+    high: re.Pattern[str] | None = None
+    low: tuple[tuple[re.Pattern[str], str], ...] = ()
+    register: re.Pattern[str] | None = None
+    preserved: re.Pattern[str] | None = None
+    global_pointer: str = ""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A vector unit: `name` is its word in a case's name, `what` is what people call it.
+
+    `lengths` are the vector lengths in bits that the emulated cpu can have, the default first.
+    `option` is the kernel's config option; `hint` is printed with the error when it is off.
+    """
+
+    name: str
+    what: str
+    lengths: tuple[int, ...]
+    option: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Marker:
+    """How an event is recognised among executed instructions.
+
+    Either by the first instruction of a function that `symbol` matches, or by an instruction
+    whose bytes match `code`.  Where they are given, the instruction must also be outside the
+    functions that `outside` matches, directly follow one that `behind` matches, and run within a
+    call of a function that `within` matches.  A marker that `repeats` is in a loop: consecutive
+    iterations are one event.
+    """
+
+    event: str
+    label: str
+    symbol: re.Pattern[str] | None = None
+    code: re.Pattern[bytes] | None = None
+    outside: re.Pattern[str] | None = None
+    behind: re.Pattern[bytes] | None = None
+    within: re.Pattern[str] | None = None
+    repeats: bool = False
+
+
+@dataclass(frozen=True)
+class VectorSide:
+    """An architecture's vector units, and how the kernel keeps their state.
+
+    `switch` is the function that changes from one task's stack to another's.  `settled` is the
+    function before which the kernel may still save the previous task, where it does not do so
+    before `switch`.  `fork` is called with the new task and saves the parent's registers.
+    `entered` are the labels behind the vectors for user mode, with the tasks plugin's word for
+    each.  An instruction's address is a multiple of `alignment` bytes.  `unmodelled` maps a unit,
+    or a unit and a length, to the reason why no emulator has it.  `policies` are what Linux does
+    with the state of a task that no longer uses it, each from the release it names.
+    `trap_classes` are the exceptions that a first use may raise (ESR_EL1.EC, scause).
+    """
+
+    units: tuple[Unit, ...]
+    markers: tuple[Marker, ...]
+    switch: str
+    alignment: int
+    policies: tuple[tuple[tuple[int, int], str], ...]
+    trap_classes: tuple[int, ...] = ()
+    settled: str = ""
+    fork: str = "arch_dup_task_struct"
+    entered: tuple[tuple[re.Pattern[str], str], ...] = ()
+    unmodelled: Mapping[str, str] = field(default_factory=dict)
+
+    def unit(self, name: str) -> Unit | None:
+        """The unit of that name."""
+        return next((unit for unit in self.units if unit.name == name), None)
+
+    def policy_of(self, release: tuple[int, int]) -> str:
+        """The policy of Linux of that release."""
+        return max(row for row in self.policies if row[0] <= release)[1]
+
+    def bits(self, unit: str, length: int | None = None) -> int:
+        """A vector length in bits: `length`, or else the unit's default."""
+        return length or (self.unit(unit) or self.units[0]).lengths[0]
+
+
+@dataclass(frozen=True)
+class Arch:
+    """One architecture: its names, its machine in QEMU, the shape of its kernel entry.
+
+    `cpu` is QEMU's model; {vl} and {vq} stand for its vector length in bits and in units of 128
+    bits (see cpu_with).  `cores` are QEMU's models of real cores by vector length (see
+    core_with).  `boot_words` go on the guest kernel's command line.  `entries` are the
+    instructions that enter the kernel, the native one first.  `firmware` is the range of
+    addresses, in the user half, where code below the kernel runs.  `stubs` are tables of code,
+    with an entry every 8 bytes or a multiple, through which interrupts reach `traps`.
+
+    `assembly` matches the symbols of the entry code written in assembly, `handlers` those of
+    system call handlers.  `calls` matches the disassembly of call instructions.
+
+    `kbuild` is ARCH= of the kernel's makefiles, `source_folder` the folder below arch/,
+    `boot_target` what make builds for QEMU's -kernel.  `build_headers` maps headers that host
+    programs of the build include to Debian's packages.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    debian: str
+    flavour: str
+    cross: str
+    compiler_package: str
+    elf_machine: str
+    qemu: str
+    qemu_package: str
+    qemu_split_package: str
+    machine: str
+    cpu: str
+    console: str
+    boot_words: tuple[str, ...]
+    entries: tuple[str, ...]
+    firmware: tuple[int, int] | None
+    traps: tuple[Trap, ...]
+    assembly: re.Pattern[str]
+    handlers: re.Pattern[str]
+    calls: re.Pattern[str]
+    linking: Linking
+    image_format: str
+    image_magic: tuple[int, bytes]
+    kbuild: str
+    source_folder: str
+    boot_target: str
+    vector: VectorSide
+    build_headers: dict[str, str] = field(default_factory=dict)
+    cores: dict[int, str] = field(default_factory=dict)
+    stubs: tuple[str, ...] = ()
+
+    def cpu_with(self, length: int | None = None) -> str:
+        """QEMU's cpu model with vectors of `length` bits, or of the default length."""
+        bits = length or self.vector.units[0].lengths[0]
+        return self.cpu.format(vl=bits, vq=bits // 128)
+
+    def core_with(self, length: int | None = None) -> str:
+        """Like cpu_with(), but the model of a real core where QEMU has one of that length.
+
+        User space asks the cpu what it has.  With everything that QEMU emulates, glibc's memcpy
+        uses FEAT_MOPS instead of arm64's vector instructions, and no core with SVE of 2022 to
+        2024 has FEAT_MOPS.
+        """
+        bits = length or self.vector.units[0].lengths[0]
+        return self.cores.get(bits, self.cpu_with(length))
+
+
+# Functions that allocate memory, for markers of the allocation of vector state.
+ALLOCATORS = r"kmem_cache_alloc\w*|__kmalloc\w*|kmalloc\w*|vmalloc\w*"
+
+
+def word(mask: int, value: int) -> re.Pattern[bytes]:
+    """Matches a 32-bit little-endian instruction that has `value` in the bits of `mask`."""
+    classes = []
+    for shift in range(0, 32, 8):
+        m, v = mask >> shift & 0xFF, value >> shift & 0xFF
+        fitting = [byte for byte in range(256) if byte & m == v]
+        classes.append(b"[" + b"".join(b"\\x%02x" % byte for byte in fitting) + b"]")
+    return re.compile(b"".join(classes), re.DOTALL)
+
+
+def function_marker(event: str, name: str, within: str | None = None) -> Marker:
+    """The marker of an event that is the entry of a function, if given in a call of `within`."""
+    where = f" in {within.replace('|', ' or ')}" if within else ""
+    label = re.sub(r"\\w[*+]", "*", name).replace("|", " or ")
+    return Marker(
+        event,
+        f"entry of {label}{where}",
+        symbol=re.compile(name),
+        within=re.compile(within) if within else None,
+    )
