@@ -18,6 +18,9 @@ __all__ = ["ARCHES", "Arch", "find_arch", "host_arch"]
 
 ARCHES: dict[str, Arch] = {arch.name: arch for arch in (ARM64, RISCV64, X86_64)}
 
+# Go's GOARCH (internal/goarch) where it is not the kernel's name, imported recordings included.
+GOARCH = {"x86_64": "amd64", "loongarch64": "loong64", "powerpc": "ppc64"}
+
 
 def find_arch(name: str) -> Arch:
     """The record for a name or alias; UserError lists the supported ones."""

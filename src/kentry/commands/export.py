@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kentry export: recordings as Go benchmarks, KTAP, CSV, or the lines of other tools."""
+"""kentry export: recordings as Go benchmarks, KTAP or CSV."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kentry.commands import measuring
 from kentry.errors import EXIT_DONE
 
 NAME = "export"
-HELP = "recordings as Go benchmarks, KTAP, CSV, or the lines that other tools print"
+HELP = "write recordings as Go benchmarks, KTAP or CSV"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         metavar="F",
         required=True,
-        help="benchfmt, ktap, csv, lmbench, unixbench, perf-bench, fp-pidbench or will-it-scale",
+        help="benchfmt, ktap or csv",
     )
     parser.add_argument(
         "--summary", action="store_true", help="csv: a row a case and metric, not a row a sample"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Recordings in other programs' formats, read back by their rules and by kentry import."""
+"""Recordings in other programs' formats, read back by the rules of each format."""
 
 import csv
 import io
@@ -16,9 +16,6 @@ import pytest
 from kentry.compare.counted import compare
 from kentry.compare.counted import to_json as comparison_json
 from kentry.errors import RecordingError, UserError
-from kentry.importing.numbers import NS, OPS, TICKS
-from kentry.importing.reading import import_document
-from kentry.importing.text import document_of
 from kentry.measure.timed.values import process_values
 from kentry.model.recording import NoisyMetric, Recording, TimedProcess, write_recording
 from kentry.report.export import benchfmt, ktap
@@ -26,10 +23,7 @@ from kentry.report.export import csv as export_csv
 from kentry.report.export.common import labels, level_text, numbered, significant, with_interval
 from kentry.report.export.comparison import ComparisonFile, read_comparison
 from kentry.report.export.formats import FORMATS, check_format, export_files
-from kentry.report.export.peers import PEERS
 from tests.builders import IMPORTED, imported, recording, timed
-
-PEER = {peer.name: peer for peer in PEERS}
 
 COUNTED = recording(
     {"getppid": [("el0_svc", 250)], "getppid@svc": [("el0_svc", 9)], "read+vec=1/8": [("f", 900)]}
@@ -256,6 +250,15 @@ def test_text_with_commas_and_quotes_is_quoted() -> None:
     assert rows(export_csv.export_summary([timed({name: 5.0})]).text)[0]["case"] == name
 
 
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nok 2 b", "a\u202eb"])
+def test_a_name_with_control_characters_is_escaped_in_every_format(name: str) -> None:
+    odd = [timed({name: 5.0}, groups=1)]
+    escaped = name.encode("unicode_escape").decode()
+    for text in (export_csv.export_summary(odd).text, ktap.export(odd).text):
+        assert escaped in text and name not in text
+    assert len(check_benchfmt(benchfmt.export(odd).text)) == 1
+
+
 # --- KTAP ----------------------------------------------------------------
 
 _RESULT = re.compile(r"(ok|not ok) (\d+) ([^#]+?)(?: # (SKIP) ?(.*))?")
@@ -380,166 +383,10 @@ def test_a_name_begins_no_directive() -> None:
     assert check_ktap(text.splitlines()) == [("ok", "a _ SKIP b", "")]
 
 
-# --- peers, read back ----------------------------------------------------
-
-NS_OF = {
-    "getppid": 236.54,
-    "read": 301.0,
-    "write": 255.0,
-    "stat": 1500.04,
-    "fstat": 400.0,
-    "openat+close": 3250.06,
-    "getpid": 120.0,
-    "fork+exit": 91234.5,
-    "sched_yield": 203.9,
-    "getuid@int80": 7000.0,
-    "getpid+vec=none": 120.25,
-    "getpid+vec=once": 131.5,
-    "getpid+vec=each": 240.75,
-    "getpid+vec=after": 125.125,
-    "getpid+vec=once+vl=512": 133.5,
-    "getpid+vec=1/8": 140.0,
-}
-
-
-def of_times(times: dict[str, float]) -> Recording:
-    one = timed(dict.fromkeys(times, 100.0), groups=2)
-    one.cases[:] = [
-        replace(case, noisy={"ns": replace(case.noisy["ns"], value=times[case.name])})
-        for case in one.cases
-    ]
-    return one
-
-
-def read_back(name: str, text: str) -> dict[tuple[str, str], float]:
-    """What kentry import finds, by case and metric; nothing in it may contradict itself."""
-    only = {"lmbench": "lat_syscall"}.get(name, name)
-    found = import_document(document_of(text, "export"), only, "arm64")
-    assert not found.findings
-    assert len({(one.side, one.key) for one in found.numbers}) == len(found.numbers)
-    return {(one.case, one.metric): float(one.amount) for one in found.numbers}
-
-
-def test_lmbench_lines() -> None:
-    found = PEER["lmbench"].export([of_times(NS_OF)])
-    assert found.text == (
-        "Simple syscall: 0.2365 microseconds\nSimple read: 0.3010 microseconds\n"
-        "Simple write: 0.2550 microseconds\nSimple stat: 1.5000 microseconds\n"
-        "Simple fstat: 0.4000 microseconds\nSimple open/close: 3.2501 microseconds\n"
-    )
-    assert found.notes[0].startswith("left out, lmbench has no line for it: getpid, fork+exit, ")
-    for (case, metric), ns in read_back("lmbench", found.text).items():
-        assert metric == NS
-        assert ns == pytest.approx(NS_OF[case], abs=0.0501)
-
-
-def test_unixbench_counts_for_a_time() -> None:
-    text = PEER["unixbench"].export([of_times(NS_OF)]).text
-    assert text.startswith("# ./syscall 10 getpid\nCOUNT|83333333|1|lps\nTIME|10.0\n")
-    back = read_back("unixbench", text)
-    assert {case for case, _ in back} == {"getpid", "fork+exit"}
-    for (case, metric), rate in back.items():
-        assert metric == OPS
-        assert rate == pytest.approx(1e9 / NS_OF[case], abs=0.051)
-
-
-def test_perf_bench_numbers_agree_with_each_other() -> None:
-    text = PEER["perf-bench"].export([of_times(NS_OF)]).text
-    assert text.startswith(
-        "# Running 'syscall/basic' benchmark:\n# Executed 10000000 getppid() calls\n"
-        "     Total time: 2.365 [sec]\n\n       0.236540 usecs/op\n        4227614 ops/sec\n\n"
-    )
-    back = read_back("perf-bench", text)
-    assert back["getppid", NS] == pytest.approx(NS_OF["getppid"], abs=0.0005)
-    assert back["fork+exit", NS] == pytest.approx(NS_OF["fork+exit"], abs=0.05)
-    assert back["getppid", OPS] == pytest.approx(1e9 / NS_OF["getppid"], abs=10)
-
-
-@pytest.mark.parametrize("ns", [0.4, 3.3, 85.712345, 99.99995, 131.04, 7777.77, 1234567.8])
-def test_perf_bench_holds_for_any_time(ns: float) -> None:
-    back = read_back("perf-bench", PEER["perf-bench"].export([of_times({"getppid": ns})]).text)
-    assert back["getppid", NS] == pytest.approx(ns, abs=0.000501)
-
-
-def test_fp_pidbench_is_a_run_a_vector_length() -> None:
-    found = PEER["fp-pidbench"].export([of_times(NS_OF)])
-    assert [line.partition(":")[0] for line in found.text.splitlines()] == [
-        "# 1 tick is 1 ns",
-        "Iterations per test",
-        "No SVE",
-        "SVE used once",
-        "SVE used per syscall",
-        "No SVE after SVE",
-        "# 1 tick is 1 ns",
-        "Iterations per test",
-        "SVE VL",
-        "SVE used once",
-    ]
-    back = read_back("fp-pidbench", found.text)
-    assert len(back) == 5
-    for (case, metric), ticks in back.items():
-        assert metric == TICKS
-        assert ticks == pytest.approx(NS_OF[case], abs=1e-6)
-
-
-def test_fp_pidbench_keeps_imported_ticks_and_is_of_sve_alone() -> None:
-    ticks = imported({"getpid+vec=none": 12.5}, "ticks")
-    text = PEER["fp-pidbench"].export([ticks]).text
-    assert text == "Iterations per test: 40960000\nNo SVE: 512000000\n"
-    for arch in ("riscv64", "ia64"):
-        with pytest.raises(UserError, match="no case that fp-pidbench measures"):
-            PEER["fp-pidbench"].export([imported({"getpid+vec=none": 12.5}, "ns", arch)])
-
-
-def test_will_it_scale_has_a_table_a_test() -> None:
-    text = PEER["will-it-scale"].export([of_times(NS_OF)]).text
-    assert text.startswith(
-        "# ./runtest.py getppid1\ntasks,processes,processes_idle,threads,threads_idle,linear\n"
-        "0,0,100,0,100,0\n1,4227614,0.00,0,0.00,4227614\n# ./runtest.py sched_yield\n"
-    )
-    back = read_back("will-it-scale", text)
-    assert back == {
-        ("getppid", OPS): int(1e9 / NS_OF["getppid"]),
-        ("sched_yield", OPS): int(1e9 / NS_OF["sched_yield"]),
-    }
-
-
-@pytest.mark.parametrize("name", PEER)
-def test_several_recordings_are_several_sides(name: str) -> None:
-    new = replace(of_times({case: 1.5 * ns for case, ns in NS_OF.items()}))
-    new.kernel.update(OTHER)
-    text = PEER[name].export([of_times(NS_OF), new]).text
-    found = import_document(document_of(text, "export"))
-    assert found.arch == "arm64"
-    assert found.sides == ("6.12.95+deb12-arm64", "6.1.170 arm64")
-    for side in found.sides:
-        keys = [one.key for one in found.numbers if one.side == side]
-        assert keys
-        assert len(set(keys)) == len(keys)
-
-
-def test_a_rate_is_as_it_was_imported() -> None:
-    rates = imported({"getpid": 1234567.8, "getppid": 9876543.0}, "ops/s")
-    assert "COUNT|12345678|1|lps\n" in PEER["unixbench"].export([rates]).text
-    assert "\n1,9876543,0.00," in PEER["will-it-scale"].export([rates]).text
-    assert PEER["lmbench"].export([rates]).text == "Simple syscall: 0.1013 microseconds\n"
-
-
-@pytest.mark.parametrize("name", PEER)
-def test_counts_alone_have_no_time(name: str) -> None:
-    with pytest.raises(UserError, match=f"counts and no time, and {name} has nothing but time"):
-        PEER[name].export([COUNTED])
-
-
 @pytest.mark.parametrize("value", [0.0, 5e-324, 1.7e308])
-def test_what_cannot_be_a_time_is_in_no_line(value: float) -> None:
-    odd = of_times({"getppid": 236.54, "getpid": 1.0, "getpid+vec=none": value, "read": value})
-    assert PEER["lmbench"].export([odd]).text == "Simple syscall: 0.2365 microseconds\n"
-    with pytest.raises(UserError, match="no case that fp-pidbench measures"):
-        PEER["fp-pidbench"].export([odd])
+def test_a_number_at_the_end_of_what_a_float_holds_is_printed(value: float) -> None:
     wide = NoisyMetric(value, "ns", (), (0, value), 0.99, absent=("repetitions",))
-    for name in ("benchfmt", "ktap"):
-        module = {"benchfmt": benchfmt, "ktap": ktap}[name]
+    for module in (benchfmt, ktap):
         assert "inf" not in module.export([timed({"getppid": wide})]).text
 
 

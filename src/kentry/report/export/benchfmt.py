@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from kentry.arch import GOARCH
 from kentry.measure.timed.values import process_values
 from kentry.model.case_name import CaseName
 from kentry.model.recording import CaseResult, Metric, Recording, TimedProcess
@@ -22,6 +23,7 @@ from kentry.report.export.common import (
     labels,
     left_out,
     numbered,
+    printable,
     significant,
     timed_metrics,
 )
@@ -29,8 +31,6 @@ from kentry.stats import exact
 
 NAME = "benchfmt"
 
-# What Go calls an architecture, where that is not the kernel's name.
-_GOARCH = {"x86_64": "amd64", "loongarch64": "loong64", "powerpc": "ppc64"}
 # Units of which a case's number is for one call.
 _A_CALL = ("ns", "cycles", "instructions", "branches", "ticks")
 _INSTRUCTIONS, _USER = "instructions", "user_instructions"
@@ -124,7 +124,7 @@ def _benchmark_name(case: str) -> str:
 
 
 def _name_part(text: str) -> str:
-    return re.sub(r"[\s-]", "_", text.replace("/", ":"))
+    return re.sub(r"[\s-]", "_", printable(text).replace("/", ":"))
 
 
 # --- lines ---------------------------------------------------------------
@@ -136,7 +136,7 @@ def _lines(recording: Recording, label: str) -> Iterator[str]:
     if label:
         yield f"kernel: {label}"
     yield "goos: linux"
-    yield f"goarch: {_GOARCH.get(recording.kernel['arch'], recording.kernel['arch'])}"
+    yield f"goarch: {GOARCH.get(recording.kernel['arch'], recording.kernel['arch'])}"
     names = benchmark_names(case.name for case in recording.cases)
     pairs = list(zip(names, recording.cases, strict=True))
     counts = [line for name, case in pairs for line in _count_lines(name, case)]

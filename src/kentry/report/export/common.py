@@ -96,6 +96,13 @@ def level_text(confidence: float) -> str:
     return f"{text} %"
 
 
+def printable(text: str) -> str:
+    r"""Text with control characters as escapes: "\x1b", "\n"."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
 def left_out(names: Iterable[str], why: str) -> tuple[str, ...]:
     """The note that these are left out, and why; none where there are none."""
     found = list(dict.fromkeys(names))

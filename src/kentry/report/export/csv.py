@@ -10,7 +10,7 @@ from typing import Any
 
 from kentry.model.case_name import CaseName
 from kentry.model.recording import CaseResult, Recording
-from kentry.report.export.common import Export
+from kentry.report.export.common import Export, printable
 from kentry.stats import exact
 
 NAME = "csv"
@@ -71,7 +71,8 @@ def _text(header: Row, rows: Iterable[Row]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(header)
-    writer.writerows(rows)
+    for row in rows:
+        writer.writerow([printable(one) if isinstance(one, str) else one for one in row])
     return text.getvalue()
 
 

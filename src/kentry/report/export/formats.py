@@ -11,15 +11,13 @@ from kentry.model.recording import Recording, read_recording
 from kentry.report.export import benchfmt, csv, ktap
 from kentry.report.export.common import Export
 from kentry.report.export.comparison import ComparisonFile, read_comparison
-from kentry.report.export.peers import PEERS
 
-# Of recordings alone; KTAP has a place for verdicts, so it takes comparisons, too.
+# These take recordings only.  KTAP has a place for verdicts, so it takes comparisons too.
 _OF_RECORDINGS: dict[str, Callable[[Sequence[Recording]], Export]] = {
     benchfmt.NAME: benchfmt.export,
     csv.NAME: csv.export,
-    **{peer.name: peer.export for peer in PEERS},
 }
-FORMATS = (benchfmt.NAME, ktap.NAME, csv.NAME, *(peer.name for peer in PEERS))
+FORMATS = (benchfmt.NAME, ktap.NAME, csv.NAME)
 
 
 def check_format(name: str, *, summary: bool) -> None:

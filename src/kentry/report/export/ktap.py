@@ -21,6 +21,7 @@ from kentry.report.export.common import (
     labels,
     level_text,
     numbered,
+    printable,
     significant,
     timed_metrics,
     with_interval,
@@ -87,8 +88,8 @@ def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
 
 
 def _description(name: str) -> str:
-    """A test's name: "#" would begin a directive."""
-    return name.replace("#", "_")
+    """A test's name, in which "#" would begin a directive."""
+    return printable(name).replace("#", "_")
 
 
 # --- what is tested ------------------------------------------------------
@@ -127,10 +128,11 @@ def _no_value(case: CaseResult) -> str:
 
 
 def _diagnostics(case: CaseResult) -> Iterator[str]:
+    name = printable(case.name)
     for metric, count in case.metrics.items():
-        yield f"{case.name}: {metric}: {_count_text(case, count)}"
+        yield f"{name}: {metric}: {_count_text(case, count)}"
     for metric, one in timed_metrics(case).items():
-        yield f"{case.name}: {metric}: {_noisy_text(one)}"
+        yield f"{name}: {metric}: {_noisy_text(one)}"
 
 
 def _count_text(case: CaseResult, metric: Metric) -> str:
