@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from kentry.measure.timed.comparing import Pair, Plan, judged
 from kentry.measure.timed.output import Output, Process, Samples
-from kentry.stats.noisy import CONFIDENCE, Comparison
+from kentry.stats.noisy import CONFIDENCE, Estimate
 
 Array = npt.NDArray[np.float64]
 
@@ -124,7 +124,7 @@ def windows(pairs: Pairs, groups_each: int) -> list[list[tuple[Process, Samples]
 
 def kentry_comparison(
     pairs: Pairs, confidence: float = CONFIDENCE, pair: Pair = NO_CHANGE
-) -> Comparison:
+) -> Estimate:
     """What kentry says of a pair's processes if it looks once, at the end."""
     output = Output(processes={(one.run, one.group, one.slot): (one, of) for one, of in pairs})
     plan = Plan(0.0, confidence=confidence, sequential=False)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from kentry.stats.estimators import trimmed_mean
-from kentry.stats.noisy import Comparison, Group, Sequential, compare_groups
+from kentry.stats.noisy import Estimate, Group, Look, compare_groups, plan_looks
 
 Array = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Array]  # groups -> logarithms, a row of four a group
@@ -146,9 +146,9 @@ def simulate(
     shared out among them, and a kernel's boots differ by 1 %.
     """
     rng = np.random.default_rng(seed)
-    plan = Sequential(1 - CONFIDENCE, looks)
+    plan = plan_looks(1 - CONFIDENCE, looks)
     begun = time.perf_counter()
-    found = [judge(run, plan, looks) for run in _made_up(rng, noise, groups, change, runs, boots)]
+    found = [judge(run, plan) for run in _made_up(rng, noise, groups, change, runs, boots)]
     seconds = time.perf_counter() - begun
     verdicts = Counter(one.verdict for one in found)
     lows, highs = np.array([one.interval for one in found]).T
@@ -185,12 +185,12 @@ def _made_up(
         yield [Group(int(at), (a, d), (b, c)) for at, (a, b, c, d) in zip(boot, rows, strict=True)]
 
 
-def judge(run: list[Group], plan: Sequential, looks: int) -> Comparison:
+def judge(run: list[Group], plan: Sequence[Look]) -> Estimate:
     """The verdict of a run that is looked at as planned, and ends with the first verdict."""
-    if looks == 1:
+    if len(plan) == 1:
         return compare_groups(run, confidence=CONFIDENCE)
-    for look in plan.looks:
-        found = compare_groups(run[: round(look.fraction * len(run))], looks=look)
+    for look in plan:
+        found = compare_groups(run[: round(look.fraction * len(run))], look=look)
         if found.verdict != "undecided":
             break
     return found

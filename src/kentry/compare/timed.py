@@ -18,7 +18,7 @@ from kentry.model.recording import CaseResult, NoisyMetric, Recording, TimedProc
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
 if TYPE_CHECKING:
-    from kentry.stats.noisy import Comparison as Found
+    from kentry.stats.noisy import Estimate as Found
     from kentry.stats.noisy import Group, Look
 
 # Metrics of the probe itself, not of a kernel.
@@ -185,10 +185,10 @@ def _look(old: Recording, new: Recording) -> Look | None:
     looks, look = old.options.get(_LOOKS, 0), old.options.get(_LOOK, 0)
     if looks < 2 or not 1 <= look <= looks or new.options.get(_LOOK) != look:
         return None
-    from kentry.stats.noisy import CONFIDENCE, LOOKS, Sequential
+    from kentry.stats.noisy import CONFIDENCE, LOOKS, plan_looks
 
     planned = LOOKS if looks == len(LOOKS) else looks
-    return Sequential(1 - CONFIDENCE, planned).look(look)
+    return plan_looks(1 - CONFIDENCE, planned)[int(look) - 1]
 
 
 def _compared(
@@ -267,7 +267,7 @@ def _of_groups(groups: Sequence[Group], better_more: bool, plan: Plan) -> Found:
     from kentry.stats.noisy import compare_groups
 
     return compare_groups(
-        groups, looks=plan.look, threshold=plan.threshold, higher_is_better=better_more
+        groups, look=plan.look, threshold=plan.threshold, higher_is_better=better_more
     )
 
 

@@ -17,7 +17,7 @@ from kentry.model.caveats import Caveat
 from kentry.model.recording import CaseResult, NoisyMetric, Recording
 from kentry.report.plain import plain, wrapped
 from kentry.stats.exact import SAME, UNDECIDED
-from kentry.stats.noisy import Comparison
+from kentry.stats.noisy import Estimate
 
 _WIDTH = 79
 _BAR = 24
@@ -61,7 +61,7 @@ def share_text(share: float | None) -> str:
     return f"{100 * share:.{min(digits, 3)}f}"
 
 
-def effect_text(found: Comparison) -> str:
+def effect_text(found: Estimate) -> str:
     """The change in per cent, and its interval: "+1.02 % [+0.96, +1.08]"."""
     low, high = found.interval
     if not math.isfinite(low):
@@ -251,7 +251,7 @@ def _span(values: Sequence[int]) -> str:
 
 
 def comparison_lines(
-    name: str, found: Comparison, values: tuple[str, str], unit: str, confidence: float
+    name: str, found: Estimate, values: tuple[str, str], unit: str, confidence: float
 ) -> list[str]:
     """One row: the verdict, the change, and what it is held against.
 
@@ -271,7 +271,7 @@ def comparison_lines(
     return lines
 
 
-def verdict_text(found: Comparison) -> str:
+def verdict_text(found: Estimate) -> str:
     """The verdict; of an undecided one why, and how much longer would decide."""
     if found.verdict == SAME:
         return f"{SAME}, to {100 * found.threshold:g} %"
@@ -281,7 +281,7 @@ def verdict_text(found: Comparison) -> str:
     return f"{UNDECIDED}, {found.reason}{more}"
 
 
-def values_text(found: Comparison, old: float, new: float) -> tuple[str, str]:
+def values_text(found: Estimate, old: float, new: float) -> tuple[str, str]:
     """Two numbers in the ratio that was found, about their middle, no digit beyond its interval."""
     low, high = found.interval
     if not math.isfinite(low) or old <= 0 or new <= 0:

@@ -10,8 +10,8 @@ from kentry.compare.timed import TimedComparison, percent_digits, value_digits
 from kentry.model.case_name import CaseName
 from kentry.model.recording import Recording, TimedProcess
 from kentry.report.plain import wrapped
+from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
-from kentry.stats.intervals import CONFIDENCE
 
 # Digits of a number without an interval, which is as it was imported.
 _AS_GIVEN = 6

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Many noisy numbers to one: blocks to a process's value, values to a mean and its standard error.
+"""Estimators: a process's value from its blocks, and means with their standard errors.
 
-What disturbs a loop on a cpu only ever adds time, so a low quantile of a process's blocks is
-nearer to the path's cost than their mean; what differs from process to process (placement in
-memory, which pages) has two sides, so processes are averaged, without the outermost ones.
+Disturbances of a loop only add time, so a low quantile of a process's blocks is nearer to the
+cost of the path than their mean.  Differences between processes (their place in memory, their
+pages) have either sign, so processes are averaged without the outermost ones.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-# The quantile of a turn's blocks that stands for the turn.
+# The quantile of a turn's blocks that represents the turn.
 PATH_QUANTILE = 0.10
 # The share of turns left out on each side when a process's turns are averaged.
 TURN_TRIM = 0.25
 # The share of processes or groups left out on each side: Yuen's and Wilcox's usual 20 %.
 TRIM = 0.20
-
-
-# Fewer than so many are averaged without leaving any out: too little would be left for an interval.
+# Fewer values than this are averaged untrimmed: too few would be left for an interval.
 LEAST_TRIMMED = 10
 
 
@@ -47,10 +45,10 @@ def trimmed_mean(values: npt.ArrayLike, trim: float = TRIM) -> Array:
 def trimmed(values: npt.ArrayLike, trim: float = TRIM) -> Mean:
     """Trimmed means along the last axis, with standard errors after Yuen (1974).
 
-    The error comes from the Winsorised values (those left out are pulled in to the outermost kept
-    ones), so an outlier that the mean leaves out does not widen the interval either.  Both sides
-    are pulled in to the farther of the two: values that stand in few heaps otherwise look narrower
-    than they are whenever one side by chance has fewer outer ones than are left out.
+    The error comes from the Winsorised values (trimmed values replaced by the outermost kept
+    ones), so an outlier that the mean leaves out does not widen the interval.  Both sides are
+    replaced by the farther of the two: otherwise values in a few clusters look narrower than they
+    are whenever one side has fewer outer values than are trimmed.  ValueError below two values.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
     count = ordered.shape[-1]
@@ -58,7 +56,7 @@ def trimmed(values: npt.ArrayLike, trim: float = TRIM) -> Mean:
         raise ValueError("fewer than two values have no spread")
     cut = _cut(count, trim) if count >= LEAST_TRIMMED else 0
     kept = count - 2 * cut
-    # Differences from one of the values: equal ones have a spread of exactly nothing.
+    # Differences from one of the values: the spread of equal values is exactly 0.
     middle = ordered[..., count // 2, None]
     inner = ordered[..., cut : count - cut] - middle
     mean = inner.mean(axis=-1)
@@ -70,8 +68,8 @@ def trimmed(values: npt.ArrayLike, trim: float = TRIM) -> Mean:
 def trimmed_in_order(values: npt.ArrayLike) -> Mean:
     """Like `trimmed`, for values in the order in which they were measured, one row or several.
 
-    What disturbs several groups in a row makes them worth fewer than they are: the error grows by
-    the root of that, and the degrees of freedom shrink with it.
+    A disturbance that lasts for several groups makes them count for fewer: the error grows by the
+    root of the inflation, and the degrees of freedom shrink by it.
     """
     rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
     mean = trimmed(values)
@@ -81,10 +79,10 @@ def trimmed_in_order(values: npt.ArrayLike) -> Mean:
 
 
 def inflation(rows: Array) -> float:
-    """How many times as large a mean's variance is as if values had nothing to do with their order.
+    """The variance of a mean, in multiples of that of independent values.
 
-    1 + 2 (r1 + r2 + ...), autocorrelations averaged over the rows, up to the first that is not
-    above what chance makes of independent values.  1 for fewer than LEAST_TRIMMED values.
+    1 + 2 (r1 + r2 + ...) with the autocorrelations averaged over the rows, up to the first that
+    independent values reach by chance.  1 for fewer than LEAST_TRIMMED values.
     """
     count = rows.shape[1]
     if count < LEAST_TRIMMED:
@@ -117,8 +115,8 @@ def process_value(
 
     `blocks` is how many blocks a turn has; the turns follow each other in `values`.  Each turn is
     represented by the `quantile` of its blocks, the process by the trimmed mean of its turns.
-    An unfinished last turn is left out unless it is the only one.  With blocks=0 (not measured in
-    turns) it is the median of all values.
+    An unfinished last turn is left out unless it is the only one.  With blocks=0 (no turns) the
+    result is the median of all values.  ValueError without values.
     """
     raw = np.asarray(values, dtype=np.float64)
     if raw.size == 0:
@@ -127,18 +125,13 @@ def process_value(
         return float(np.median(raw))
     whole = raw.size // blocks
     turns = raw[: whole * blocks].reshape(whole, blocks) if whole else raw.reshape(1, -1)
-    return float(trimmed_mean(_low_quantile(turns, quantile), trim))
-
-
-def _low_quantile(rows: Array, quantile: float) -> Array:
-    """numpy's own quantile of each row, without its overhead: it is asked for every process."""
-    ordered = np.sort(rows, axis=1)
-    place = quantile * (rows.shape[1] - 1)
+    # numpy.quantile(turns, quantile, axis=1) without its overhead, which every process would pay.
+    ordered = np.sort(turns, axis=1)
+    place = quantile * (turns.shape[1] - 1)
     below = int(place)
-    above = min(below + 1, rows.shape[1] - 1)
+    above = min(below + 1, turns.shape[1] - 1)
     low = ordered[:, below]
-    found: Array = low + (place - below) * (ordered[:, above] - low)
-    return found
+    return float(trimmed_mean(low + (place - below) * (ordered[:, above] - low), trim))
 
 
 def _cut(count: int, trim: float) -> int:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Samples that are assumed exact: integers without noise.
-
-They are kept as a histogram, value -> how many windows.  No mean is ever taken.
-"""
+"""Exact samples: integers without noise, as histograms (value -> number of windows)."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ BETTER = "better"
 WORSE = "worse"
 UNDECIDED = "undecided"
 
-# A value is the case's value only if more than half of its windows have it.
+# A case's value is the value of more than this share of its windows.
 _MAJORITY = 0.5
 
 
 def histogram(samples: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """(value, times) pairs, added up; sorted by value."""
+    """The histogram of (value, times) pairs, sorted by value."""
     counts: Counter[int] = Counter()
     for value, times in samples:
         counts[value] += times
@@ -37,7 +34,7 @@ def is_decided(samples: Mapping[int, int]) -> bool:
 
 
 def verdict(old: Mapping[int, int], new: Mapping[int, int]) -> str:
-    """Whether fewer instructions (better), more (worse) or as many; undecided without a mode."""
+    """ "better" for fewer instructions, "worse" for more, "same", or "undecided" without a mode."""
     if not old or not new or not is_decided(old) or not is_decided(new):
         return UNDECIDED
     delta = mode(new) - mode(old)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Old and new that ran in turns: what drifts does so under both, and drops out of each group."""
+"""Old and new that ran interleaved: drift moves both sides of a group and cancels out."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from functools import lru_cache
 
 import numpy as np
 
+from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.estimators import Array, trimmed_in_order, trimmed_mean
-from kentry.stats.intervals import CONFIDENCE
 from kentry.stats.sequential import Look
 from kentry.stats.verdict import (
-    THRESHOLD,
-    Comparison,
-    Rules,
-    check_values,
+    Criteria,
+    Estimate,
     decide,
     least_units,
-    nothing,
+    logarithms,
     too_few,
-    undecided,
+    without_spread,
 )
 
 
 @dataclass(frozen=True)
 class Group:
-    """One fork of all slots: the values of its processes, above 0, in any one unit."""
+    """One fork of all slots: a value a process in the order of the slots, above 0, in one unit."""
 
-    boot: int  # the boot; or the set of boots, where each kernel has boots of its own
-    old: tuple[float, ...]  # one a process, in the order of their slots
+    boot: int  # the boot; the round of boots where each kernel has its own boots
+    old: tuple[float, ...]
     new: tuple[float, ...]
 
 
@@ -40,56 +38,45 @@ def compare_groups(
     *,
     confidence: float = CONFIDENCE,
     threshold: float = THRESHOLD,
-    looks: Look | None = None,
+    look: Look | None = None,
     higher_is_better: bool = False,
-) -> Comparison:
-    """New against old, from groups (in their order) whose processes ran in turns.
+) -> Estimate:
+    """New against old, from interleaved groups in their order; ValueError if a side is empty.
 
-    The groups are the sample; where there are several boots, the boots are.  With `looks`, the
-    look at which this is, the interval has that look's level instead of `confidence`.
+    The groups are the sample, or the boots if there are several.  At a planned `look` the
+    interval has that look's level instead of `confidence`.
     """
-    alpha = 1 - confidence if looks is None else looks.alpha
-    rules = Rules(alpha, threshold, higher_is_better, looks)
-    units, word = _units(groups)
-    if units.shape[1] < least_units(alpha):
-        return _too_few(units, rules, len(groups), word)
-    return decide(trimmed_in_order(units), rules, len(groups))
-
-
-def _too_few(units: Array, rules: Rules, groups: int, word: str) -> Comparison:
-    """What can be said of fewer units than an interval needs."""
+    alpha = 1 - confidence if look is None else look.alpha
+    criteria = Criteria(alpha, threshold, higher_is_better, look)
+    # Rows: the effect and both null contrasts; columns: groups.
+    units, unit = np.zeros((3, 0)), "groups"
+    if groups:
+        units = np.column_stack([_contrasts(group) for group in groups])
+        boots = np.array([group.boot for group in groups])
+        kinds = np.unique(boots)
+        if kinds.size > 1:
+            unit = "boots"
+            units = np.column_stack([trimmed_mean(units[:, boots == kind]) for kind in kinds])
     count = units.shape[1]
-    effect = float(trimmed_mean(units[0])) if count else math.nan
-    more = least_units(rules.alpha) / count if count else None
-    found = nothing(effect, rules, groups)
-    return undecided(found, more, too_few(count, rules, word))
-
-
-def _units(groups: Sequence[Group]) -> tuple[Array, str]:
-    """Rows: the effect and both null contrasts; columns: groups, or boots if there are several."""
-    if not groups:
-        return np.zeros((3, 0)), "groups"
-    columns = np.column_stack([_contrasts(group) for group in groups])
-    boots = np.array([group.boot for group in groups])
-    kinds = np.unique(boots)
-    if kinds.size < 2:
-        return columns, "groups"
-    return np.column_stack([trimmed_mean(columns[:, boots == kind]) for kind in kinds]), "boots"
+    if count < least_units(alpha):
+        effect = float(trimmed_mean(units[0])) if count else math.nan
+        estimate = without_spread(effect, criteria, len(groups))
+        return too_few(estimate, criteria, count, unit)
+    return decide(trimmed_in_order(units), criteria, len(groups))
 
 
 def _contrasts(group: Group) -> Array:
-    """A group's effect and its null contrasts, each as varied as the effect if all are alike."""
+    """A group's effect and null contrasts; all three vary alike if all processes are alike."""
     if not group.old or not group.new:
         raise ValueError("a group needs old and new values")
-    values = np.array([*group.old, *group.new], dtype=np.float64)
-    check_values(values)
-    products: Array = _weights(len(group.old), len(group.new)) @ np.log(values)
+    values = logarithms(np.array([*group.old, *group.new], dtype=np.float64))
+    products: Array = _weights(len(group.old), len(group.new)) @ values
     return products
 
 
 @lru_cache(maxsize=64)
 def _weights(old: int, new: int) -> Array:
-    """Three rows of weights for `old` and `new` logarithms; NaN where no null contrast is."""
+    """Three rows of weights for `old` + `new` logarithms; NaN rows without a null contrast."""
     effect = np.r_[np.full(old, -1 / old), np.full(new, 1 / new)]
     within_old = np.r_[_alternating(old), np.zeros(new)]
     within_new = np.r_[np.zeros(old), _alternating(new)]
@@ -100,7 +87,7 @@ def _weights(old: int, new: int) -> Array:
 
 
 def _alternating(count: int) -> Array:
-    """Weights that add up to 0, every other slot against the rest, as varied as the mean."""
+    """Weights that add up to 0: every other slot against the rest, varying like the mean."""
     if count < 2:
         return np.zeros(count)
     even = np.arange(count) % 2 == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Intervals: between which bounds a value lies, and how often that is said rightly."""
+"""Confidence intervals."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from kentry.stats import CONFIDENCE
 from kentry.stats.estimators import Array, Mean, trimmed, trimmed_in_order, trimmed_mean
 
-CONFIDENCE = 0.99
-# A level's drift is judged by so many consecutive stretches of its processes, if it has enough.
+# Drift is judged by the means of this many consecutive stretches of a boot's processes, if there
+# are enough processes.
 STRETCHES = 6
 LEAST_IN_STRETCHES = 30
 
 
 class Level(NamedTuple):
-    """A case's own value with its interval, in the unit of what it was made from."""
+    """A case's value with its confidence interval, in the unit of the samples."""
 
     estimate: float
     low: float
@@ -26,12 +27,12 @@ class Level(NamedTuple):
 
 
 def quantile_t(alpha: float, freedom: float) -> float:
-    """What Student's |t| exceeds with probability `alpha`; from the tail, so exact at 1e-12 too."""
+    """The value that Student's |t| exceeds with probability `alpha`; exact down to 1e-12."""
     return -float(special.stdtrit(freedom, alpha / 2))
 
 
 def tail_t(value: float, error: float, freedom: float) -> float:
-    """The two-sided p of a value with this standard error, of being 0."""
+    """The two-sided p of the value being 0, given its standard error."""
     if error == 0:
         return float(value == 0)
     return float(2 * special.stdtr(freedom, -abs(value) / error))
@@ -45,10 +46,10 @@ def half_width(mean: Mean, alpha: float) -> Array:
 def level_interval(
     values_by_boot: Sequence[Sequence[float]], confidence: float = CONFIDENCE
 ) -> Level:
-    """One case's own value, from the values of its processes (one a process, in their order).
+    """A case's value from one number a process, in their order; ValueError without any.
 
-    With two boots or more the boots are the sample, each one number: the interval is for this
-    kernel on this machine.  With one boot its processes are the sample: it is for this boot.  A
+    With several boots, the boots are the sample and the interval is for this kernel on this
+    machine.  With one boot, its processes are the sample and the interval is for this boot.  A
     single process has no interval: both bounds are NaN.
     """
     boots = [np.asarray(boot, dtype=np.float64) for boot in values_by_boot if len(boot)]
@@ -58,13 +59,9 @@ def level_interval(
     if sample.size < 2:
         return Level(float(sample[0]), float("nan"), float("nan"))
     mean = trimmed_in_order(sample)
-    half = max(float(half_width(mean, 1 - confidence)), _half_of_stretches(sample, confidence))
+    half = float(half_width(mean, 1 - confidence))
+    if sample.size >= LEAST_IN_STRETCHES:
+        # The means of stretches show drift that is slower than a process.
+        parts = [float(trimmed_mean(part)) for part in np.array_split(sample, STRETCHES)]
+        half = max(half, float(half_width(trimmed(parts), 1 - confidence)))
     return Level(float(mean.value), float(mean.value) - half, float(mean.value) + half)
-
-
-def _half_of_stretches(sample: Array, confidence: float) -> float:
-    """Half the width from means of consecutive stretches: it sees drift slower than a process."""
-    if sample.size < LEAST_IN_STRETCHES:
-        return 0.0
-    stretches = [float(trimmed_mean(part)) for part in np.array_split(sample, STRETCHES)]
-    return float(half_width(trimmed(stretches), 1 - confidence))

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Looking at a measurement before its end without fooling oneself: alpha spending.
+"""Interim analyses ("looks") of a run that keep the chance of a false verdict: alpha spending.
 
-The chance of a false verdict, alpha, is spent over looks that are planned in advance as fractions
-of a maximum that is fixed in advance (Lan and DeMets, Biometrika 70, 1983).  The boundaries follow
-from the joint distribution of the looks, integrated one look after the other (Armitage, McPherson
-and Rowe, 1969).  An interval at the level that belongs to a look is a repeated confidence
-interval: all of them together miss with probability alpha at most (Jennison and Turnbull, 1989).
+The chance of a false verdict, alpha, is spent over looks that are planned as fractions of a
+maximum, both fixed before measuring (Lan and DeMets, Biometrika 70, 1983), with a spending function
+like O'Brien and Fleming's, which spends little early.  The boundaries follow from the joint
+distribution of the looks, integrated look by look (Armitage, McPherson and Rowe, 1969).  An
+interval at the level of its look is a repeated confidence interval: all of them together miss with
+probability alpha at most (Jennison and Turnbull, 1989).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,37 +20,28 @@ from scipy import optimize, special
 
 from kentry.stats.estimators import Array
 
-OBRIEN_FLEMING = "obrien-fleming"
-POCOCK = "pocock"
-
-# The looks of a run that may end early, as fractions of its longest: a recording says only how
-# many there were, so other fractions need another number of them.
+# The fractions of the maximum at which a run is analysed.  A recording stores only their number,
+# so a change of these fractions needs another number of looks.
 LOOKS = (0.1, 0.2, 0.4, 0.7, 1.0)
 
-# No look is asked to be surer than this: below, doubles and measurements have no tails.
+# The least level of a look: smaller tails have no meaning in doubles or in measurements.
 LEAST_ALPHA = 1e-12
-# Beyond so many standard deviations there is nothing to integrate: 2e-19.
+# The integrals end at this many standard deviations: 2e-19 of a normal distribution is beyond.
 _REACH = 9.0
 
 
 class Look(NamedTuple):
-    """One planned look: the level to use for the interval there."""
+    """One planned look; its interval has the confidence 1 - `alpha`."""
 
     number: int  # from 1
     fraction: float  # of the planned maximum
     boundary: float  # in standard errors of a normal estimate
-    alpha: float  # two-sided; the interval's confidence is 1 - alpha
-    spent: float  # of the whole alpha, up to and with this look
-    plan: Sequential
-
-    @property
-    def confidence(self) -> float:
-        """The level of the interval at this look."""
-        return 1 - self.alpha
+    alpha: float  # two-sided
+    fractions: tuple[float, ...]  # of all looks of the plan
 
     def adjusted(self, p: float) -> float:
-        """A look's two-sided p to one of the whole plan: the least alpha that would reject."""
-        levels, alphas = _levels(self.plan.fractions, self.plan.kind)
+        """The two-sided p of the whole plan: the least alpha with which the plan rejects here."""
+        levels, alphas = _levels(self.fractions)
         at_look = levels[:, self.number - 1]
         if p >= at_look[-1]:
             return 1.0
@@ -58,87 +49,51 @@ class Look(NamedTuple):
         return float(np.exp(np.interp(np.log(p), np.log(at_look), np.log(alphas))))
 
 
-@dataclass(frozen=True)
-class Sequential:
-    """A plan of looks.  `fractions` rise to 1, the maximum that was fixed before measuring."""
+def plan_looks(alpha: float, looks: int | Sequence[float] = LOOKS) -> tuple[Look, ...]:
+    """The looks of a plan: their number if equally spaced, or their fractions, which rise to 1.
 
-    alpha: float
-    fractions: tuple[float, ...]
-    kind: str = OBRIEN_FLEMING
-
-    def __init__(
-        self, alpha: float, looks: int | Sequence[float], kind: str = OBRIEN_FLEMING
-    ) -> None:
-        """`looks`: how many, equally apart, or the fractions of the maximum at which they are."""
-        fractions = (
-            tuple((k + 1) / looks for k in range(looks)) if isinstance(looks, int) else tuple(looks)
-        )
-        if not 0 < alpha < 1 or not _rise_to_one(fractions) or kind not in _SPENDING:
-            raise ValueError(f"no plan of looks: {alpha}, {looks}, {kind}")
-        object.__setattr__(self, "alpha", alpha)
-        object.__setattr__(self, "fractions", fractions)
-        object.__setattr__(self, "kind", kind)
-
-    @property
-    def looks(self) -> tuple[Look, ...]:
-        """All looks, in order."""
-        bounds = boundaries(self.alpha, self.fractions, self.kind)
-        spent = [2 * _SPENDING[self.kind](self.alpha / 2, part) for part in self.fractions]
-        return tuple(
-            Look(i + 1, part, bound, max(_two_sided(bound), LEAST_ALPHA), total, self)
-            for i, (part, bound, total) in enumerate(
-                zip(self.fractions, bounds, spent, strict=True)
-            )
-        )
-
-    def look(self, number: int) -> Look:
-        """The look with this number, from 1."""
-        return self.looks[number - 1]
-
-
-def _rise_to_one(fractions: Sequence[float]) -> bool:
+    ValueError for anything else, and for an alpha outside of 0 to 1.
+    """
+    fractions = tuple(
+        [(at + 1) / looks for at in range(looks)] if isinstance(looks, int) else looks
+    )
     rising = all(a < b for a, b in zip((0.0, *fractions), fractions, strict=False))
-    return bool(fractions) and rising and abs(fractions[-1] - 1) < 1e-9
+    if not 0 < alpha < 1 or not fractions or not rising or abs(fractions[-1] - 1) > 1e-9:
+        raise ValueError(f"no plan of looks: {alpha}, {looks}")
+    return tuple(
+        Look(number, part, bound, max(_two_sided(bound), LEAST_ALPHA), fractions)
+        for number, (part, bound) in enumerate(
+            zip(fractions, boundaries(alpha, fractions), strict=True), start=1
+        )
+    )
 
 
 def _two_sided(boundary: float) -> float:
     return float(2 * special.ndtr(-boundary))
 
 
-def _spend_late(alpha: float, part: float) -> float:
-    """One side's alpha spent at a fraction, like O'Brien and Fleming's: hardly any early."""
-    return float(2 * special.ndtr(special.ndtri(alpha / 2) / np.sqrt(part)))
-
-
-def _spend_evenly(alpha: float, part: float) -> float:
-    """One side's alpha spent at a fraction, like Pocock's."""
-    return float(alpha * np.log1p((np.e - 1) * part))
-
-
-_SPENDING = {OBRIEN_FLEMING: _spend_late, POCOCK: _spend_evenly}
-
-
 @lru_cache(maxsize=512)
-def boundaries(alpha: float, fractions: tuple[float, ...], kind: str) -> tuple[float, ...]:
+def boundaries(alpha: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
     """The two-sided boundary of each look, in standard errors.
 
-    Both sides get alpha / 2; that one path crosses both is left out, as usual (it is < alpha^2).
+    Each side gets alpha / 2.  Paths that cross both are neglected, as usual: their share is below
+    alpha^2.
     """
-    spent = [_SPENDING[kind](alpha / 2, part) for part in fractions]
+    late = special.ndtri(alpha / 4)
+    spent = [float(2 * special.ndtr(late / np.sqrt(part))) for part in fractions]
     return tuple(_solve(fractions, np.diff([0.0, *spent])))
 
 
 def _solve(fractions: Sequence[float], spends: Array) -> Iterator[float]:
-    """Look by look: the boundary that spends what is to be spent, given all before it.
+    """Yields each look's boundary: it spends that look's share, given the boundaries before it.
 
-    The sum of a normal process has variance `fraction`; `nodes`, `weights` and `density` are its
-    distribution among the paths that have not crossed yet.
+    The sum of a normal process has variance `fraction`; `nodes`, `weights` and `density` describe
+    its distribution over the paths that have not crossed yet.
     """
     nodes, weights, density, before = np.zeros(1), np.ones(1), np.ones(1), 0.0
     for part, spend in zip(fractions, spends, strict=True):
         step, root = np.sqrt(part - before), np.sqrt(part)
         mass = weights * density
-
         bound = _bound(nodes / step, root / step, mass, spend)
         yield bound
         reach = min(bound, _REACH) * root
@@ -152,11 +107,11 @@ def _solve(fractions: Sequence[float], spends: Array) -> Iterator[float]:
 
 def _bound(nodes: Array, scale: float, mass: Array, spend: float) -> float:
     """The boundary that paths at `nodes` with this `mass` cross with probability `spend`."""
-    wanted = np.log(max(spend, 1e-300))
+    target = np.log(max(spend, 1e-300))
 
     def excess(bound: float) -> float:
         crossing = mass @ special.ndtr(nodes - bound * scale)
-        return float(np.log(max(crossing, 1e-300)) - wanted)
+        return float(np.log(max(crossing, 1e-300)) - target)
 
     return float(optimize.brentq(excess, -1.0, 36.0, xtol=1e-10))
 
@@ -168,8 +123,8 @@ def _legendre(count: int) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=32)
-def _levels(fractions: tuple[float, ...], kind: str) -> tuple[Array, Array]:
-    """(each look's own alpha for each whole alpha, those whole alphas), from small to large."""
+def _levels(fractions: tuple[float, ...]) -> tuple[Array, Array]:
+    """(each look's own level for each alpha of a plan, those alphas), from small to large."""
     alphas = np.geomspace(1e-11, 0.5, 40)
-    rows = [[_two_sided(b) for b in boundaries(float(a), fractions, kind)] for a in alphas]
+    rows = [[_two_sided(b) for b in boundaries(float(a), fractions)] for a in alphas]
     return np.maximum(np.array(rows), 1e-300), alphas

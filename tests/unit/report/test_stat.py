@@ -30,10 +30,10 @@ from kentry.report.stat import (
     values_text,
     verdict_text,
 )
-from kentry.stats.noisy import Comparison
+from kentry.stats.noisy import Estimate
 from tests.builders import noisy, processes, timed
 
-FOUND = Comparison(
+FOUND = Estimate(
     effect=0.0102,
     interval=(0.0096, 0.0108),
     confidence=0.9999,

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from kentry.stats.groups import Group, compare_groups
-from kentry.stats.sequential import Sequential
-from kentry.stats.verdict import needed_groups
+from kentry.stats.sequential import plan_looks
 
 
 def run(
@@ -112,17 +111,17 @@ def test_boots_are_the_sample_where_there_are_several() -> None:
 
 
 def test_an_early_look_needs_as_many_as_it_has_to_be_sure() -> None:
-    look = Sequential(0.01, 5).look(1)
-    assert compare_groups(run(20, 0.5), looks=look).reason == "too few groups: 20 of 30"
-    found = compare_groups(run(60, 0.5), looks=look)
+    look = plan_looks(0.01, 5)[0]
+    assert compare_groups(run(20, 0.5), look=look).reason == "too few groups: 20 of 30"
+    found = compare_groups(run(60, 0.5), look=look)
     assert found.verdict == "worse"
-    assert found.confidence == look.confidence
+    assert found.confidence == 1 - look.alpha
     assert 0 < found.p < 0.01
 
 
 def test_a_look_is_wider_than_no_look() -> None:
     groups = run(60)
-    early = compare_groups(groups, looks=Sequential(0.01, 5).look(2))
+    early = compare_groups(groups, look=plan_looks(0.01, 5)[1])
     assert early.interval[0] < compare_groups(groups).interval[0]
 
 
@@ -167,7 +166,7 @@ def test_wild_values_make_finite_numbers() -> None:
     rng = np.random.default_rng(8)
     rows = np.exp(rng.normal(0, 60, (40, 4))).tolist()
     groups = [Group(0, (a, d), (b, c)) for a, b, c, d in rows]
-    found = compare_groups(groups, looks=Sequential(0.01, (0.1, 1.0)).look(1))
+    found = compare_groups(groups, look=plan_looks(0.01, (0.1, 1.0))[0])
     assert all(math.isfinite(end) for end in (*found.interval, found.floor, found.detectable))
     assert found.verdict == "undecided"
     assert found.more is None
@@ -178,19 +177,6 @@ def test_what_a_run_could_have_found_it_finds() -> None:
     size = float(np.median([compare_groups(run(50, seed=s)).detectable for s in range(50)]))
     found = [compare_groups(run(50, size, seed=100 + s)).verdict for s in range(300)]
     assert found.count("worse") / 300 == pytest.approx(0.95, abs=0.04)
-
-
-def test_as_many_more_as_are_asked_for_decide() -> None:
-    pilot = compare_groups(run(40, seed=3))
-    wanted = needed_groups(pilot, 0.005)
-    assert wanted is not None
-    found = [compare_groups(run(wanted, 0.005, seed=s)).verdict for s in range(200)]
-    assert found.count("worse") / 200 > 0.85
-
-
-def test_no_number_finds_what_is_below_the_threshold() -> None:
-    assert needed_groups(compare_groups(run(40)), 0.0025) is None
-    assert needed_groups(compare_groups(run(3)), 0.5) is None
 
 
 def test_it_is_the_same_every_time_and_quick() -> None:

@@ -22,7 +22,7 @@ from kentry.model.recording import NoisyMetric
 from kentry.progress import Update
 from kentry.runners.machine import Machine
 from kentry.stats.exact import UNDECIDED
-from kentry.stats.noisy import Comparison, Group, Look, apply_holm, compare_groups
+from kentry.stats.noisy import Estimate, Group, Look, apply_holm, compare_groups
 
 # Rounds at which a sequential run is looked at: below the first there is no interval.
 LEAST_ROUNDS = 6
@@ -58,7 +58,7 @@ class Boots:
 class Result:
     """What was found of every case that both have, at the look where it ended."""
 
-    found: dict[str, Comparison]
+    found: dict[str, Estimate]
     look: Look
     looks: int
     rounds: int
@@ -152,12 +152,12 @@ def _check_sides(place: Machine, sides: tuple[Side, Side]) -> None:
 
 def judged(
     sides: tuple[Side, Side], cases: Sequence[str], plan: Plan, look: Look
-) -> dict[str, Comparison]:
+) -> dict[str, Estimate]:
     """By case, the newer kernel against the older one, Holm's correction made."""
     groups = {case: round_groups(*(side.metrics(case) for side in sides)) for case in cases}
     known = {case: of_case for case, of_case in groups.items() if of_case}
     found = [
-        compare_groups(of_case, threshold=plan.threshold, confidence=plan.confidence, looks=look)
+        compare_groups(of_case, threshold=plan.threshold, confidence=plan.confidence, look=look)
         for of_case in known.values()
     ]
     return dict(zip(known, apply_holm(found, 1 - plan.confidence), strict=True))

@@ -22,12 +22,12 @@ from kentry.stats.noisy import (
     CONFIDENCE,
     LOOKS,
     THRESHOLD,
-    Comparison,
+    Estimate,
     Group,
     Look,
-    Sequential,
     apply_holm,
     compare_groups,
+    plan_looks,
 )
 
 # A pair's slots: A B B A in one run of the probe, B A A B in the next.
@@ -72,7 +72,7 @@ class Plan:
     def looks(self) -> tuple[Look, ...]:
         """The planned looks; one where nobody looks before the end."""
         fractions = LOOKS if self.sequential else (1.0,)
-        return Sequential(1 - self.confidence, fractions).looks
+        return plan_looks(1 - self.confidence, fractions)
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Row:
     pair: Pair
     old: dict[str, NoisyMetric] = field(default_factory=dict)
     new: dict[str, NoisyMetric] = field(default_factory=dict)
-    found: Comparison | None = None
+    found: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _row(
             "Compare them in blocks: leave +cache= out.",
         )
     row.found = compare_groups(
-        groups, threshold=plan.threshold, confidence=plan.confidence, looks=look
+        groups, threshold=plan.threshold, confidence=plan.confidence, look=look
     )
     return row
 
