@@ -82,6 +82,21 @@ class Metric:
         """The metric of a histogram that is not empty."""
         return Metric(exact.mode(samples), tuple(samples.items()))
 
+    @property
+    def windows(self) -> int:
+        """How many windows were measured."""
+        return sum(times for _, times in self.samples)
+
+    @property
+    def agreeing(self) -> int:
+        """How many windows have the value."""
+        return dict(self.samples)[self.value]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether more than half of the windows have the value."""
+        return exact.is_decided(dict(self.samples))
+
 
 class TimedProcess(NamedTuple):
     """The raw samples of one process, and which one it was: nothing in them is derived.
