@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
+from dataclasses import dataclass
+from types import FrameType, ModuleType
 
 from kentry import __version__
 from kentry.commands import (
@@ -25,6 +26,7 @@ from kentry.commands import (
     stat,
     vector,
 )
+from kentry.commands.options import Parser, Show, add_commands, add_options, option, read
 from kentry.errors import KentryError, UserError
 from kentry.progress import printable, set_quiet
 
@@ -33,44 +35,61 @@ COMMANDS = (record, diff, series, ablate, annotate, vector, stat, import_, join,
 log = logging.getLogger("kentry")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; each command adds its own arguments."""
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "-v", "--verbose", action="store_true", help="print every command line that is run"
+@dataclass(frozen=True, kw_only=True)
+class _Top:
+    """What stands before the command's name."""
+
+    help: None = option("-h", "--help", action=Show, help="print this help")
+    version: None = option(
+        "--version", action=Show, text=f"kentry {__version__}\n", help="print kentry's version"
     )
-    common.add_argument("-q", "--quiet", action="store_true", help="show no progress")
-    parser = argparse.ArgumentParser(
+
+
+def build_parser() -> Parser:
+    """The whole command line; each command's options are the fields of its class Options."""
+    parser = Parser(
         prog="kentry",
-        description="What it costs a program to enter and leave the kernel, exactly.",
-        epilog="Exit codes: 0 done, 1 a regression, 2 a mistake or a missing tool, 3 undecided.",
+        summary="What it costs a program to enter and leave the kernel, exactly.",
+        examples=(
+            "kentry record debian:6.12 -o 6.12.json",
+            "kentry diff debian:6.1 debian:6.12",
+            "kentry help diff",
+        ),
+        epilog="kentry help COMMAND shows a command's options. Exit codes: 0 done, 1 a regression,"
+        " 2 a mistake or a missing tool, 3 undecided.",
     )
-    parser.add_argument("--version", action="version", version=f"kentry {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        sub = commands.add_parser(
-            command.NAME, help=command.HELP, description=command.HELP, parents=[common]
-        )
-        command.add_arguments(sub)
-        sub.set_defaults(run=command.run)
+    add_options(parser, _Top)
+    add_commands(parser, COMMANDS)
+    parser.usage = "kentry COMMAND ..."
+    # For the commands that still read a Namespace.
+    parser.set_defaults(verbose=False, quiet=False)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
-    args = build_parser().parse_args(argv)
-    _set_up_logging(args.verbose)
-    set_quiet(args.quiet)
+    words = list(sys.argv[1:] if argv is None else argv)
+    verbose = False
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
         if sys.stdout is None:
             raise UserError("There is no standard output.", "Open it, or send it to a file.")
-        code: int = args.run(args)
+        if words[:1] == ["help"]:
+            words = [*words[1:], "--help"]
+        args = build_parser().parse_args(words)
+        command = args.command
+        if not hasattr(command, "Options"):
+            return _run_with_namespace(command, args)
+        options = read(command.Options, args)
+        verbose = options.verbose
+        _set_up_logging(verbose)
+        set_quiet(options.quiet)
+        code: int = command.run(options)
         sys.stdout.flush()
         return code
     except KentryError as err:
-        return _report(err, args.verbose)
+        return _report(err, verbose)
     except KeyboardInterrupt:
         print("kentry: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -81,13 +100,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as err:
         _discard_output()
         what = err.filename or "The output"
-        return _report(UserError(f"{what} cannot be used: {err.strerror}."), args.verbose)
+        return _report(UserError(f"{what} cannot be used: {err.strerror}."), verbose)
     except Exception as err:
         # A mistake of ours must not look like a verdict: 1 means a regression.
         sentence = f"kentry failed: {type(err).__name__}: {err}."
         error = KentryError(sentence, "Please report it; -v shows where it happened.")
         error.__cause__ = err
-        return _report(error, args.verbose)
+        return _report(error, verbose)
+
+
+def _run_with_namespace(command: ModuleType, args: argparse.Namespace) -> int:
+    """A command that has no class Options yet."""
+    _set_up_logging(args.verbose)
+    set_quiet(args.quiet)
+    code: int = command.run(args)
+    sys.stdout.flush()
+    return code
 
 
 def _discard_output() -> None:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kentry.commands import measuring
+from kentry.commands.options import operand, option
 from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError, UserError
 
 if TYPE_CHECKING:
@@ -22,29 +22,38 @@ if TYPE_CHECKING:
 
 NAME = "ablate"
 HELP = "build with each config option off and on: what it adds to the path"
+EXAMPLES = (
+    "kentry ablate source:6.12 --arch arm64",
+    "kentry ablate source:6.12 --options CONFIG_SECCOMP,CONFIG_AUDIT --case getppid",
+    "kentry ablate tree:~/linux@HEAD --config distro --options options.txt",
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("spec", metavar="SPEC", help="a source: source:6.12 or tree:DIR[@REV]")
-    parser.add_argument(
+@dataclass(frozen=True, kw_only=True)
+class Options(measuring.CachedOptions):
+    """What `kentry ablate` takes."""
+
+    spec: str = operand(metavar="SPEC", help="a source: source:6.12 or tree:DIR[@REV]")
+    options: str | None = option(
         "--options",
-        metavar="FILE|CONFIG_A,...",
-        help="the options, or a file with one a line; without it those that shape kernel entry",
+        metavar="LIST",
+        help="config options with commas, or a file with one on each line (default: those that"
+        " shape kernel entry)",
     )
-    parser.add_argument("--json", action="store_true", help="print kentry/ablation/1")
-    parser.add_argument(
+    json: bool = option("--json", default=False, help="print JSON")
+    functions: bool = option(
         "--functions",
-        action="store_true",
-        help="print each option's function deltas below the table; -v does, too",
+        default=False,
+        help="print a table of functions for each row; -v prints it, too",
     )
-    parser.add_argument(
-        "--fresh", action="store_true", help="measure again even what is in the cache"
-    )
-    measuring.add_arguments(parser)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The spec."""
+        return (self.spec,)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Builds and measures the base and each option, prints the table."""
     from kentry.compare.ablation import tabulate, to_json
     from kentry.kernels.options import built_in, parse_options
@@ -52,41 +61,41 @@ def run(args: argparse.Namespace) -> int:
     from kentry.progress import progress
     from kentry.report.ablation import ablation_text
 
-    options = parse_options(args.options) if args.options else built_in()
-    bench = _Bench(args)
-    with progress(f"{args.spec} ({bench.arch.name})") as update:
+    candidates = parse_options(options.options) if options.options else built_in()
+    bench = _Bench(options)
+    with progress(f"{options.spec} ({bench.arch.name})") as update:
         base = bench.record((), update)
     config = base.kernel["config"]
-    known, passed_over = options, []
-    if not args.options:
-        known = [option for option in options if bench.knows(option.name)]
-        passed_over = [option.name for option in options if option not in known]
+    known, passed_over = candidates, []
+    if not options.options:
+        known = [one for one in candidates if bench.knows(one.name)]
+        passed_over = [one.name for one in candidates if one not in known]
     trials: list[Trial] = []
-    for number, option in enumerate(known, start=1):
-        with progress(f"{number} of {len(known)}: {option.name}") as update:
-            trials.append(bench.try_option(option, config, update))
+    for number, one in enumerate(known, start=1):
+        with progress(f"{number} of {len(known)}: {one.name}") as update:
+            trials.append(bench.try_option(one, config, update))
     ablation = tabulate(base, trials, passed_over)
-    if args.json:
+    if options.json:
         sys.stdout.write(dump(to_json(ablation)))
     else:
-        sys.stdout.write(ablation_text(ablation, functions=args.functions or args.verbose))
+        sys.stdout.write(ablation_text(ablation, functions=options.functions or options.verbose))
     return EXIT_DONE
 
 
 class _Bench:
     """The source that all kernels are built from, and how they are measured."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         from kentry.kernels.resolve import resolve_source
         from kentry.kernels.spec import parse
         from kentry.progress import progress
 
-        self._args = args
-        self.arch: Arch = measuring.arch_of(args)
-        self._options = measuring.options_of(args, self.arch)
-        self._request: Request = measuring.request_of(args).chosen(parse(args.spec).options)
-        with progress(args.spec) as update:
-            self._revision: Revision = resolve_source(args.spec, update)
+        self._options = options
+        self.arch: Arch = options.find_arch()
+        self._measurement = options.measurement(self.arch)
+        self._request: Request = options.request().chosen(parse(options.spec).options)
+        with progress(options.spec) as update:
+            self._revision: Revision = resolve_source(options.spec, update)
 
     def knows(self, name: str) -> bool:
         """Whether the source has the option, for this architecture or for all."""
@@ -97,13 +106,13 @@ class _Bench:
     def record(self, sets: tuple[str, ...], update: Update) -> Recording:
         """Builds with `sets` on top of what the user set, boots, measures."""
         from kentry.kernels import build
+        from kentry.measure import cache
 
         words = {word.partition("=")[0]: word for word in (*self._request.sets, *sets)}
         request = replace(self._request, sets=tuple(words.values()))
-        kernel = build.kernel(self._args.spec, self._revision, self.arch, request, update)
-        return measuring.measured(
-            kernel, self.arch, self._options, self._args, update, reuse=not self._args.fresh
-        )
+        kernel = build.kernel(self._options.spec, self._revision, self.arch, request, update)
+        reuse = not self._options.fresh
+        return cache.record(kernel, self.arch, self._measurement, update, reuse=reuse)
 
     def try_option(self, option: Option, config: dict[str, str], update: Update) -> Trial:
         """The option off and on; a kernel that cannot be had is the row's problem."""

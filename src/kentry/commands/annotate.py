@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kentry.commands import measuring
-from kentry.errors import EXIT_DONE
+from kentry.commands.options import operand, option
+from kentry.errors import EXIT_DONE, UserError
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
@@ -16,35 +17,41 @@ if TYPE_CHECKING:
 
 NAME = "annotate"
 HELP = "print the path of a case, instruction by instruction"
+EXAMPLES = (
+    "kentry annotate 6.12.json",
+    "kentry annotate 6.12.json --case read,openat+close",
+    "kentry annotate debian:6.12 --arch riscv64 --case getppid",
+)
 
-DEFAULT_CASE = "getppid"
 
+@dataclass(frozen=True, kw_only=True)
+class Options(measuring.CachedOptions):
+    """What `kentry annotate` takes."""
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument(
-        "what", metavar="SPEC|FILE", help=f"a recording, or a kernel: {measuring.SPEC_HELP}"
+    what: str = operand(
+        metavar="SPEC|FILE", help=f"a recording, or a kernel: {measuring.SPEC_HELP}"
     )
-    parser.add_argument("--json", action="store_true", help="print kentry/annotation/1")
-    parser.add_argument(
-        "--fresh", action="store_true", help="measure again even what is in the cache"
-    )
-    measuring.add_arguments(parser)
+    json: bool = option("--json", default=False, help="print JSON")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The spec or file."""
+        return (self.what,)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Obtains the recording and prints the modal path of each case asked for."""
     from kentry.arch import find_arch
     from kentry.model.recording import dump
     from kentry.report.text import annotation
 
-    if not (args.case or args.matrix or args.preset):
-        args.case = [DEFAULT_CASE]
-    recording = measuring.obtain(args.what, args)
+    options = replace(options, case=options.case or ("getppid",))
+    recording = measuring.obtain(options.what, options)
     arch = find_arch(recording.kernel["arch"])
-    names = measuring.asked_for([args.what], [recording], args) or []
-    cases = [_case(recording, name) for name in names]
-    if args.json:
+    # A spec was measured for these cases alone.
+    patterns = () if measuring.is_spec(options.what) else options.case
+    cases = [_case(recording, name) for name in measuring.match_cases([recording], patterns)]
+    if options.json:
         document = {
             "schema": "kentry/annotation/1",
             "kernel": {k: v for k, v in recording.kernel.items() if k != "config"},
@@ -58,8 +65,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _case(recording: Recording, name: str) -> CaseResult:
-    from kentry.errors import UserError
-
     case = recording.case(name)
     assert case is not None
     if case.modal_path is None or not case.modal_path.length:

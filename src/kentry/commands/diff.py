@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kentry.commands import measuring
+from kentry.commands.options import operand, option
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
 
 if TYPE_CHECKING:
@@ -16,59 +17,70 @@ if TYPE_CHECKING:
 
 NAME = "diff"
 HELP = "compare two kernels or recordings, function by function"
+EXAMPLES = (
+    "kentry diff old.json new.json",
+    "kentry diff debian:6.1 debian:6.12 --arch arm64 --case getppid",
+    "kentry diff tree:~/linux@v6.12 tree:~/linux@HEAD --fail-on-regression",
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    what = f"a recording, or a kernel: {measuring.SPEC_HELP}"
-    parser.add_argument("old", metavar="OLD", help=what)
-    parser.add_argument("new", metavar="NEW", help="likewise")
-    parser.add_argument("--json", action="store_true", help="print kentry/comparison/1")
-    parser.add_argument(
+@dataclass(frozen=True, kw_only=True)
+class Options(measuring.CachedOptions):
+    """What `kentry diff` takes."""
+
+    old: str = operand(metavar="OLD", help=f"a recording, or a kernel: {measuring.SPEC_HELP}")
+    new: str = operand(metavar="NEW", help="a recording or a kernel")
+    json: bool = option("--json", default=False, help="print JSON")
+    changelog: bool = option(
         "--changelog",
-        action="store_true",
-        help="print text for a commit message, at most 75 columns",
+        default=False,
+        help="print text for a commit message or cover letter, at most 75 columns wide",
     )
-    parser.add_argument(
-        "--functions", choices=("some", "all"), default="some", help="how many rows a table"
+    functions: str = option(
+        "--functions",
+        choices=("some", "all"),
+        default="some",
+        help="rows of each table of functions",
     )
-    parser.add_argument(
+    fail_on_regression: bool = option(
         "--fail-on-regression",
-        action="store_true",
-        help="exit with 1 if a case is worse, 3 if one is undecided or was lost",
+        default=False,
+        help="exit with 1 if a case is worse, with 3 if one is undecided or lost",
     )
-    parser.add_argument(
-        "--fresh", action="store_true", help="measure again even what is in the cache"
-    )
-    measuring.add_arguments(parser)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Both sides."""
+        return (self.old, self.new)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
     from kentry.compare.counted import compare, to_json
     from kentry.model.recording import dump
     from kentry.report.changelog import comparison_changelog
     from kentry.report.text import FUNCTIONS_SHOWN, comparison_text
 
-    sides = {}
-    # A file first: what a pattern stands for in it is what the other side is measured for.
-    for text in sorted((args.old, args.new), key=measuring.is_spec):
-        sides[text] = measuring.obtain(text, args)
-        if not measuring.is_spec(text):
-            measuring.as_in_file(sides[text], args)
-            if measuring.is_spec(args.old) or measuring.is_spec(args.new):
-                _check_counts(text, sides[text])
-    old, new = sides[args.old], sides[args.new]
-    names = measuring.asked_for((args.old, args.new), (old, new), args)
-    comparison = compare(old, new, names)
-    if args.json:
+    names = None
+    files = [text for text in options.inputs if not measuring.is_spec(text)]
+    sides = {file: measuring.obtain(file, options) for file in files}
+    if files and options.case:
+        # A pattern stands for what it matches in the file; the other side is measured for that.
+        names = measuring.match_cases(list(sides.values()), options.case)
+        options = replace(options, case=tuple(names))
+    for spec in filter(measuring.is_spec, options.inputs):
+        for file in files:
+            _check_counts(file, sides[file])
+        sides[spec] = measuring.obtain(spec, options)
+    comparison = compare(sides[options.old], sides[options.new], names)
+    if options.json:
         sys.stdout.write(dump(to_json(comparison)))
-    elif args.changelog:
+    elif options.changelog:
         sys.stdout.write(comparison_changelog(comparison))
     else:
-        shown = FUNCTIONS_SHOWN if args.functions == "some" else None
+        shown = FUNCTIONS_SHOWN if options.functions == "some" else None
         sys.stdout.write(comparison_text(comparison, shown))
-    return _exit_code(comparison) if args.fail_on_regression else EXIT_DONE
+    return _exit_code(comparison) if options.fail_on_regression else EXIT_DONE
 
 
 def _check_counts(file: str, recording: Recording) -> None:

@@ -3,45 +3,164 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kentry.commands import measuring
+from kentry.commands import measuring, values
+from kentry.commands.options import RARE, Need, operand, option
 from kentry.errors import EXIT_DONE
+from kentry.measure.catalogue import PRESETS, choose, matrix, preset
+
+if TYPE_CHECKING:
+    from kentry.arch import Arch
+    from kentry.runners.exact import ExactOptions
 
 NAME = "record"
 HELP = "boot a kernel, measure it, write a recording"
+EXAMPLES = (
+    "kentry record debian:6.12 -o 6.12.json",
+    "kentry record debian:6.12 --arch riscv64 --case getppid,read",
+    "kentry record tree:~/linux@HEAD --arch arm64 --matrix vector -o head.json",
+)
+
+# A matrix has many cases, and more windows would not change its counts.
+_MATRIX_WINDOWS, _MATRIX_PATHS = 200, 32
+
+_A_STATE = Need(
+    lambda options: options.matrix or options.preset or "=" in "".join(options.case),
+    "without a vector state, such as --matrix vector or --case getppid+vec=once",
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("spec", metavar="SPEC", help=measuring.SPEC_HELP)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the recording")
-    parser.add_argument("--json", action="store_true", help="print the recording, not a table")
-    parser.add_argument(
-        "--changelog",
-        action="store_true",
-        help="print text for a cover letter or commit message, at most 75 columns",
+@dataclass(frozen=True, kw_only=True)
+class Options(measuring.MeasureOptions):
+    """What `kentry record` takes."""
+
+    spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
+    output: Path | None = option(
+        "-o", "--output", type=values.path, metavar="FILE", help="write the recording to FILE"
     )
-    measuring.add_arguments(parser)
+    json: bool = option("--json", default=False, help="print JSON")
+    changelog: bool = option(
+        "--changelog",
+        default=False,
+        help="print text for a commit message or cover letter, at most 75 columns wide",
+    )
+    matrix: str | None = option(
+        "--matrix",
+        metavar="UNIT",
+        group="vector state",
+        help="every state of a vector unit with every case that it matters to: vector (the"
+        " architecture's first unit), or arm64's ssve or za",
+    )
+    preset: str | None = option(
+        "--preset",
+        choices=sorted(PRESETS),
+        group="vector state",
+        help="the cases of a benchmark; the table has the benchmark's own form, too",
+    )
+    vl: tuple[int, ...] = option(
+        "--vl",
+        default=(),
+        type=values.lengths,
+        metavar="BITS,...",
+        group="vector state",
+        needs=(_A_STATE,),
+        help="vector lengths of the cpu model in bits; each takes a boot",
+    )
+    windows: int | None = option(
+        "--windows",
+        type=values.windows,
+        metavar="N",
+        group=RARE,
+        help=f"count N windows of each case (default: {measuring.WINDOWS}, with --matrix"
+        f" {_MATRIX_WINDOWS})",
+    )
+    paths: int | None = option(
+        "--paths",
+        type=values.windows,
+        metavar="N",
+        group=RARE,
+        help=f"keep the paths of N windows of each case (default: {measuring.PATHS}, with --matrix"
+        f" {_MATRIX_PATHS})",
+    )
+    randomise: bool = option(
+        "--randomise",
+        default=False,
+        group=RARE,
+        help="leave KASLR and stack-offset randomisation on",
+    )
+    seed: int = option(
+        "--seed", default=1, type=values.seed, metavar="N", group=RARE, help="the emulator's seed"
+    )
+    memory: int = option(
+        "--memory",
+        default=512,
+        type=values.memory,
+        metavar="MIB",
+        group=RARE,
+        help="the guest's memory in MiB",
+    )
+    console: Path | None = option(
+        "--console",
+        type=values.path,
+        metavar="FILE",
+        group=RARE,
+        help="write the guest's console to FILE",
+    )
+    self_check: bool = option(
+        "--self-check",
+        default=False,
+        group=RARE,
+        help="count every instruction in a second way and compare (slow)",
+    )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The spec."""
+        return (self.spec,)
+
+    def measurement(self, arch: Arch) -> ExactOptions:
+        """What to measure, and how; UserError for cases that `arch` does not have."""
+        from kentry.runners.exact import ExactOptions
+
+        words = list(self.case)
+        if self.matrix is not None:
+            words += matrix(arch, self.matrix)
+        if self.preset:
+            words += preset(arch, self.preset)
+        names = dict.fromkeys(name for vl in self.vl or (None,) for name in choose(arch, words, vl))
+        return ExactOptions(
+            cases=tuple(names),
+            windows=self.windows or (_MATRIX_WINDOWS if self.matrix else measuring.WINDOWS),
+            path_windows=self.paths or (_MATRIX_PATHS if self.matrix else measuring.PATHS),
+            randomise=self.randomise,
+            seed=self.seed,
+            timeout=self.timeout,
+            memory=self.memory,
+            emulator=self.emulator,
+            check=self.self_check,
+            console_file=self.console,
+        )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Measures, writes, prints."""
     from kentry.model.recording import dump, to_json, write_recording
     from kentry.report.changelog import recording_changelog
     from kentry.report.text import recording_table
 
-    if args.output:
-        measuring.check_writable(args.output)
-    recording = measuring.record(args.spec, args)
-    if args.json:
+    for file in filter(None, (options.output, options.console)):
+        measuring.check_writable(file)
+    recording = measuring.record(options.spec, options)
+    if options.json:
         sys.stdout.write(dump(to_json(recording)))
-    elif args.changelog:
+    elif options.changelog:
         sys.stdout.write(recording_changelog(recording))
     else:
-        sys.stdout.write(recording_table(recording, args.preset))
-    if args.output:
-        write_recording(recording, args.output)
+        sys.stdout.write(recording_table(recording, options.preset))
+    if options.output:
+        write_recording(recording, options.output)
     return EXIT_DONE

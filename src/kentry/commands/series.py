@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kentry.commands import measuring
+from kentry.commands import measuring, values
+from kentry.commands.options import operand, option
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, KernelError, UserError
 
 if TYPE_CHECKING:
@@ -22,45 +23,58 @@ if TYPE_CHECKING:
     from kentry.progress import Update
 
 NAME = "series"
-HELP = "build and measure a series of patches, a row a patch"
+HELP = "build and measure a series of patches, a row for each patch"
+EXAMPLES = (
+    "kentry series source:6.12 series.mbox --arch arm64,riscv64",
+    "kentry series tree:~/linux v6.12..topic --case getppid,read",
+    "kentry series source:6.12 patches/ --changelog -o rows",
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument(
-        "base", metavar="BASE", help="the source they are for: source:6.12 or tree:DIR[@REV]"
+@dataclass(frozen=True, kw_only=True)
+class Options(measuring.CachedOptions):
+    """What `kentry series` takes."""
+
+    base: str = operand(
+        metavar="BASE", help="the source that the patches are for: source:6.12 or tree:DIR[@REV]"
     )
-    parser.add_argument(
-        "patches",
-        metavar="PATCHES",
+    patches: tuple[str, ...] = operand(
+        default=(),
         nargs="*",
+        metavar="PATCHES",
         help="mbox files, a git format-patch folder, a quilt series file; or commits, A..B",
     )
-    parser.add_argument(
+    output: Path | None = option(
         "-o",
         "--output",
-        type=Path,
+        type=values.path,
         metavar="DIR",
-        help="write each row's recording there: 0000-arm64.json is the baseline's",
+        help="write each row's recording to DIR: 0000-arm64.json is the baseline's",
     )
-    parser.add_argument("--json", action="store_true", help="print kentry/series/1")
-    parser.add_argument(
+    json: bool = option("--json", default=False, help="print JSON")
+    changelog: bool = option(
         "--changelog",
-        action="store_true",
-        help="print text for a cover letter or commit message, at most 75 columns",
+        default=False,
+        help="print text for a commit message or cover letter, at most 75 columns wide",
     )
-    parser.add_argument(
+    functions: bool = option(
         "--functions",
-        action="store_true",
-        help="print each patch's function deltas below the table; -v does, too",
+        default=False,
+        help="print a table of functions for each row; -v prints it, too",
     )
-    parser.add_argument(
-        "--fresh", action="store_true", help="measure again even what is in the cache"
-    )
-    measuring.add_arguments(parser, many_arches=True)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The base."""
+        return (self.base,)
+
+    def find_arches(self) -> list[Arch]:
+        """Each architecture of --arch once, or this machine's own."""
+        arches = [replace(self, arch=name).find_arch() for name in (self.arch or "").split(",")]
+        return list({arch.name: arch for arch in arches}.values())
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Applies, builds, measures, prints; exits with 2 where a patch does not apply."""
     from kentry.compare.series import NO_APPLY, tabulate, to_json
     from kentry.kernels.lineup import line_up
@@ -69,28 +83,28 @@ def run(args: argparse.Namespace) -> int:
     from kentry.report.changelog import series_changelog
     from kentry.report.series import series_text
 
-    arches = measuring.arches_of(args)
+    arches = options.find_arches()
     for arch in arches:
-        measuring.options_of(args, arch)
-    if args.output:
-        _check_folder(args.output)
-    with progress(f"{args.base}: reading the patches") as update:
-        lineup = line_up(args.base, args.patches, update)
-    if args.output:
-        _remove_old(args.output, len(lineup.steps), arches)
-    outcomes = _measure(lineup, arches, args)
+        options.measurement(arch)
+    if options.output:
+        _check_folder(options.output)
+    with progress(f"{options.base}: reading the patches") as update:
+        lineup = line_up(options.base, options.patches, update)
+    if options.output:
+        _remove_old(options.output, len(lineup.steps), arches)
+    outcomes = _measure(lineup, arches, options)
     series = tabulate(outcomes, _origin(lineup), caveats=_caveats(lineup))
-    if args.json:
+    if options.json:
         sys.stdout.write(dump(to_json(series)))
-    elif args.changelog:
+    elif options.changelog:
         sys.stdout.write(series_changelog(series))
     else:
-        sys.stdout.write(series_text(series, functions=args.functions or args.verbose))
+        sys.stdout.write(series_text(series, functions=options.functions or options.verbose))
     refused = any(row.status == NO_APPLY for row in series.rows)
     return EXIT_MISTAKE if refused else EXIT_DONE
 
 
-def _measure(lineup: Lineup, arches: list[Arch], args: argparse.Namespace) -> list[Outcome]:
+def _measure(lineup: Lineup, arches: list[Arch], options: Options) -> list[Outcome]:
     from kentry.compare.series import NO_APPLY, Outcome, Problem
     from kentry.progress import progress
 
@@ -98,7 +112,7 @@ def _measure(lineup: Lineup, arches: list[Arch], args: argparse.Namespace) -> li
     problems: dict[int, dict[str, Problem]] = {n: {} for n in range(len(lineup.steps) + 1)}
     for arch in arches:
         with progress(f"baseline ({arch.name})") as update:
-            base = _record(lineup, 0, lineup.base, arch, args, update)
+            base = _record(lineup, 0, lineup.base, arch, options, update)
         recordings[0][arch.name] = base
         for place, step in enumerate(lineup.steps, start=1):
             if step.revision is None:
@@ -106,7 +120,7 @@ def _measure(lineup: Lineup, arches: list[Arch], args: argparse.Namespace) -> li
                 continue
             label = f"patch {step.number} of {len(lineup.steps)} ({arch.name})"
             with progress(label) as update:
-                got = _try(lineup, step, arch, args, update)
+                got = _try(lineup, step, arch, options, update)
             if isinstance(got, Problem):
                 problems[place][arch.name] = got
             else:
@@ -127,13 +141,13 @@ def _measure(lineup: Lineup, arches: list[Arch], args: argparse.Namespace) -> li
 
 
 def _try(
-    lineup: Lineup, step: Step, arch: Arch, args: argparse.Namespace, update: Update
+    lineup: Lineup, step: Step, arch: Arch, options: Options, update: Update
 ) -> Recording | Problem:
     from kentry.compare.series import NO_BOOT, NO_BUILD, Problem
 
     assert step.revision
     try:
-        return _record(lineup, step.number, step.revision, arch, args, update)
+        return _record(lineup, step.number, step.revision, arch, options, update)
     except BuildError as err:
         return Problem(NO_BUILD, err.sentence, f"{err.detail}\n{err.remedy}".strip())
     except (GuestError, KernelError) as err:
@@ -145,19 +159,20 @@ def _record(
     number: int,
     revision: Revision,
     arch: Arch,
-    args: argparse.Namespace,
+    options: Options,
     update: Update,
 ) -> Recording:
     from kentry.kernels import build
+    from kentry.measure import cache
     from kentry.model.recording import write_recording
 
     spec = f"{lineup.base_spec} + patch {number}" if number else lineup.base_spec
-    request = measuring.request_of(args).chosen(lineup.options)
+    request = options.request().chosen(lineup.options)
     kernel = build.kernel(spec, revision, arch, request, update)
-    options = measuring.options_of(args, arch)
-    recording = measuring.measured(kernel, arch, options, args, update, reuse=not args.fresh)
-    if args.output:
-        write_recording(recording, _row_file(args.output, number, arch))
+    measurement = options.measurement(arch)
+    recording = cache.record(kernel, arch, measurement, update, reuse=not options.fresh)
+    if options.output:
+        write_recording(recording, _row_file(options.output, number, arch))
     return recording
 
 

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A command's options: the fields of one frozen dataclass, each declared once.
+
+A command is a module with NAME, HELP, EXAMPLES (three), a class Options and run(options).
+A module with COMMANDS instead of Options is a group of commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar
+
+from kentry.commands import values
+from kentry.errors import UserError
+
+# Groups that stand last in the help, in this order.
+COMMON, RARE = "every command", "rarely needed"
+# How an operand stands in the usage line, by its nargs.
+_USAGE = {None: "{}", "?": "[{}]", "*": "[{}...]", "+": "{}..."}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an option must find in the rest of the command line to have an effect.
+
+    `met` is called with the command's Options.  `otherwise` completes the sentence "--calls has
+    no effect ...", as in "without --tails".
+    """
+
+    met: Callable[[Any], Any]
+    otherwise: str
+
+
+def option(
+    *flags: str,
+    default: Any = None,
+    group: str = "options",
+    needs: Sequence[Need] = (),
+    **words: Any,
+) -> Any:
+    """A field that is set by one of `flags`; `words` are argparse's for add_argument.
+
+    A default of False makes a flag that takes no value.  action="append" makes a tuple of all
+    the values given; action="extend" joins the tuples that `type` returns.
+    """
+    if default is False:
+        words = {"action": "store_true", **words}
+    metadata = {"flags": flags, "group": group, "needs": needs, "words": words}
+    return field(default=default, metadata=metadata)
+
+
+def operand(*, default: Any = MISSING, **words: Any) -> Any:
+    """A field that is set by its place on the command line; required unless it has a default."""
+    metadata = {"flags": (), "group": "operands", "needs": (), "words": words}
+    return field(default=default, metadata=metadata)
+
+
+class Show(argparse.Action):
+    """Prints a text, or the parser's help, and ends the program; OSError if that fails."""
+
+    def __init__(self, *, text: str = "", **words: Any) -> None:
+        super().__init__(**{**words, "nargs": 0})
+        self._text = text
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """Called by argparse where the option stands."""
+        sys.stdout.write(self._text or parser.format_help())
+        sys.stdout.flush()
+        parser.exit()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """What every command takes."""
+
+    help: None = option("-h", "--help", group=COMMON, action=Show, help="print this help")
+    verbose: bool = option(
+        "-v", "--verbose", default=False, group=COMMON, help="print every command line that is run"
+    )
+    quiet: bool = option("-q", "--quiet", default=False, group=COMMON, help="show no progress")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help opens with examples, and whose errors are UserErrors."""
+
+    def __init__(self, *, summary: str = "", examples: Iterable[str] = (), **words: Any) -> None:
+        super().__init__(**words, add_help=False, formatter_class=_Formatter)
+        self._head = "\n".join([summary, "", "examples:", *(f"  {one}" for one in examples), ""])
+
+    def format_help(self) -> str:
+        """The summary, the examples, then argparse's own help."""
+        return f"{self._head}\n{super().format_help()}"
+
+    def error(self, message: str) -> NoReturn:
+        """UserError with argparse's message as a sentence."""
+        sentence = message.removeprefix("argument ").rstrip(".")
+        command = self.prog.replace("kentry", "kentry help", 1)
+        raise UserError(f"{sentence[0].upper()}{sentence[1:]}.", f"Run: {command}")
+
+
+class _Formatter(argparse.HelpFormatter):
+    """The same lines on every terminal and with every version of Python."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=80)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return ", ".join(action.option_strings) or super()._format_action_invocation(action)
+        value = self._format_args(action, action.dest.upper())
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+def add_commands(parser: Parser, commands: Iterable[ModuleType]) -> None:
+    """Registers each command with its options; a group's commands below the group."""
+    below = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, prog=parser.prog
+    )
+    for command in commands:
+        examples = getattr(command, "EXAMPLES", ())
+        words = {"help": command.HELP, "summary": command.HELP, "examples": examples}
+        sub = below.add_parser(command.NAME, **words)
+        add_options(sub, getattr(command, "Options", Common))
+        if hasattr(command, "COMMANDS"):
+            add_commands(sub, command.COMMANDS)
+            sub.usage = f"{sub.prog} COMMAND ..."
+            continue
+        if hasattr(command, "add_arguments"):
+            command.add_arguments(sub)
+        sub.set_defaults(command=command)
+
+
+def add_options(parser: Parser, cls: type) -> None:
+    """Registers the fields of `cls`: its own first, then inherited ones; RARE ones are last."""
+    own = inspect.get_annotations(cls)
+    last = {COMMON: 1, RARE: 2}
+    groups: dict[str, Any] = {}
+    usage = [parser.prog]
+    for item in sorted(
+        fields(cls),
+        key=lambda item: (last.get(item.metadata["group"], 0), item.name not in own),
+    ):
+        flags, group = item.metadata["flags"], item.metadata["group"]
+        words = {"default": argparse.SUPPRESS, **item.metadata["words"]}
+        if words.get("action") in (None, "append", "extend"):
+            words = {"type": values.text, **words}
+        if item.default not in (MISSING, None, False, ()):
+            default = f"{item.default:g}" if isinstance(item.default, float) else item.default
+            words["help"] += f" (default: {default})"
+        if group not in groups:
+            groups[group] = parser.add_argument_group(group)
+        if flags:
+            groups[group].add_argument(*flags, dest=item.name, **words)
+        else:
+            groups[group].add_argument(item.name, **words)
+            usage.append(_USAGE[words.get("nargs")].format(words["metavar"]))
+    parser.usage = " ".join([*usage, "[options]"])
+
+
+def read(cls: type[_T], args: argparse.Namespace) -> _T:
+    """The parsed command line as an instance of `cls`.
+
+    UserError names an option that can have no effect beside the others.
+    """
+    given = [item for item in fields(cls) if hasattr(args, item.name)]  # type: ignore[arg-type]
+    options = cls(**{item.name: _frozen(getattr(args, item.name)) for item in given})
+    for item in given:
+        for need in item.metadata["needs"]:
+            if not need.met(options):
+                name = item.metadata["flags"][-1]
+                raise UserError(f"{name} has no effect {need.otherwise}.", f"Leave {name} out.")
+    return options
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

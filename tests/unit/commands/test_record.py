@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the options of kentry record ask for: cases, vector lengths, windows, boots."""
+
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import ARCHES
+from kentry.cli import build_parser
+from kentry.commands import record
+from kentry.commands.options import read
+from kentry.errors import UserError
+from kentry.measure.vector_units import boots
+from kentry.model.case_name import USES
+from kentry.runners.exact import ExactOptions
+
+ARM, RISCV = ARCHES["arm64"], ARCHES["riscv64"]
+
+
+def measurement(*words: str) -> ExactOptions:
+    args = build_parser().parse_args(["record", "debian:6.12", *words])
+    return read(record.Options, args).measurement(RISCV)
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [
+        (["--case", "read,getppid+vec=once"], ["read", "getppid+vec=once"]),
+        (["--preset", "v-getppid"], ["getppid+vec=none", "getppid+vec=once"]),
+        (
+            ["--preset", "v-getppid", "--case", "getppid+vec=once,getpid"],
+            ["getpid", "getppid+vec=once", "getppid+vec=none"],
+        ),
+        (["--case", "getppid+vec=once", "--vl", "512"], ["getppid+vec=once+vl=512"]),
+        (
+            ["--case", "getppid", "--case", "getpid+vec=once", "--vl", "256,128,256"],
+            ["getppid", "getpid+vec=once+vl=256", "getpid+vec=once"],
+        ),
+        (["--case", "getpid+vec=once+vl=512", "--vl", "128,256"], ["getpid+vec=once+vl=512"]),
+    ],
+)
+def test_cases_preset_and_lengths_make_one_list(words: list[str], chosen: list[str]) -> None:
+    assert list(measurement(*words).cases) == chosen
+
+
+def test_a_matrix_is_measured_once_for_each_length() -> None:
+    once = measurement("--matrix", "vector").cases
+    assert [name for name in once if name.startswith("getppid+")] == [
+        f"getppid+vec={use}" for use in (*USES, "1/10")
+    ]
+    both = measurement("--matrix", "vec", "--vl", "128,256").cases
+    assert both == (*once, *(f"{name}+vl=256" for name in once))
+
+
+@pytest.mark.parametrize("words", [[], ["--case", "getppid"], ["--case", "*"]])
+def test_a_length_without_a_vector_state_is_refused(words: list[str]) -> None:
+    with pytest.raises(UserError, match="--vl"):
+        measurement("--vl", "256", *words)
+
+
+@pytest.mark.parametrize("text", ["", "big", "128,", "128,,256", "-1", "1.5", "1_28"])
+def test_a_bad_list_of_lengths_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="--vl"):
+        measurement("--matrix", "vector", f"--vl={text}")
+
+
+def test_an_unknown_preset_names_the_known_ones() -> None:
+    with pytest.raises(UserError, match="fp-pidbench"):
+        measurement("--preset", "lmbench")
+
+
+@pytest.mark.parametrize(
+    ("words", "windows", "paths"),
+    [
+        ([], 1000, 128),
+        (["--case", "getppid+vec=*"], 1000, 128),
+        (["--matrix", "vector"], 200, 32),
+        (["--matrix", "vector", "--windows", "7", "--paths", "3"], 7, 3),
+    ],
+)
+def test_a_matrix_has_fewer_windows_a_case(words: list[str], windows: int, paths: int) -> None:
+    options = measurement(*words)
+    assert (options.windows, options.path_windows) == (windows, paths)
+    assert options.vector_length is None
+
+
+def test_a_unit_of_another_architecture_is_refused_before_the_boot() -> None:
+    with pytest.raises(UserError, match="za"):
+        measurement("--matrix", "za")
+
+
+def test_each_boot_keeps_its_own_console(tmp_path: Path) -> None:
+    console = str(tmp_path / "console")
+    options = measurement("--case", "getppid+vec=once", "--vl", "128,256", "--console", console)
+    each = boots(options)
+    assert len({one.console_file for one in each}) == len(each) == 2
