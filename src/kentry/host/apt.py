@@ -87,8 +87,10 @@ class AptRoot:
         `problems` then may say why.
         """
         with self._ready(update):
-            names = self._apt("apt-cache", "pkgnames").stdout.split()
-            names = sorted(name for name in names if re.fullmatch(pattern, name))
+            listed = self._apt("apt-cache", "pkgnames", check=False)
+            if listed.returncode:
+                raise _fetch_error("The package lists", listed, self.problems)
+            names = sorted(name for name in listed.stdout.split() if re.fullmatch(pattern, name))
             return self._show(names) if names else []
 
     def download(self, candidate: Candidate, update: Update) -> Path:

@@ -19,6 +19,10 @@ from kentry.host.process import need, run
 MIRROR_VARIABLE = "KENTRY_MIRROR"
 KEYRING_VARIABLE = "KENTRY_KEYRING"
 
+# A URI of sources.list(5); apt cannot read its sources with anything else in them.
+_URI = re.compile(r"[a-z][a-z0-9+-]*:[!-~]+")
+_MOST_MIRRORS = 2
+
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
@@ -66,6 +70,12 @@ def find_mirror() -> Mirror:
     UserError where there is neither, MissingToolError where there is no keyring.
     """
     named = os.environ.get(MIRROR_VARIABLE, "").split()
+    if len(named) > _MOST_MIRRORS or not all(map(_URI.fullmatch, named)):
+        raise UserError(
+            f"{MIRROR_VARIABLE} does not name a mirror.",
+            f"Write it like {MIRROR_VARIABLE}=http://HOST/debian, and after a space the"
+            " security mirror.",
+        )
     if named:
         return Mirror(named[0], named[1] if len(named) > 1 else None, _keyrings(()))
     sources = list(_debian_sources())
@@ -83,10 +93,12 @@ def find_mirror() -> Mirror:
 def _keyrings(signed_by: Iterable[Path]) -> tuple[Path, ...]:
     named = os.environ.get(KEYRING_VARIABLE)
     if named:
-        path = Path(named).expanduser()
-        if not path.is_file():
+        path = Path(os.path.expanduser(named))
+        # apt takes a list of keyrings, separated by blanks.
+        if not path.is_file() or not str(path).isprintable() or " " in str(path):
             raise UserError(
-                f"{path}, which {KEYRING_VARIABLE} names, is not there.", "Name a keyring file."
+                f"{KEYRING_VARIABLE} does not name a keyring: {path!s:.200}.",
+                "Name a file whose path has no blank in it.",
             )
         return (path.absolute(),)
     found = tuple(path for path in dict.fromkeys([_KEYRING, *signed_by]) if path.is_file())

@@ -35,12 +35,11 @@ from kentry.host.cache import (
     write_atomically,
 )
 from kentry.host.process import command_line, log, need, run
-from kentry.kernels import config, image, toolchain
+from kentry.kernels import config, image, sandbox, toolchain
 from kentry.kernels.config import Request, Wanted
 from kentry.kernels.distro import distro_config
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Revision
-from kentry.kernels.sandbox import confined
 from kentry.kernels.toolchain import Toolchain
 from kentry.progress import Update
 
@@ -139,6 +138,7 @@ def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: 
     folder = cache_dir("built") / job.key()
     if not _is_whole(folder):
         toolchain.check_tools(arch)
+        sandbox.check()
         with _slot(update), no_space_is_an_error(folder), revision.repository.locked(update):
             if not _is_whole(folder):
                 _build(job, folder, update)
@@ -309,7 +309,7 @@ class _Tuxmake:
 
     def run(self, *words: str) -> None:
         """tuxmake WORDS; BuildError with the first error that it printed."""
-        argv = confined(
+        argv = sandbox.confined(
             [*self._argv, *words, *self._variables, "config"], self._writable, [cache_dir()]
         )
         log.info("$ %s", command_line(argv, self._env))
@@ -396,6 +396,26 @@ def _configure(job: _Job, tuxmake: _Tuxmake) -> None:
     names = [name for name in names if not config.given_up(name, job.wanted, reasons[name])]
     if names:
         raise config.dropped_error(names, job.wanted, reasons)
+    _check_machine(job, dot_config)
+
+
+def _check_machine(job: _Job, dot_config: Path) -> None:
+    """BuildError names the options that QEMU's machine needs and the config does not have."""
+    options = config.read(dot_config.read_text(encoding="utf-8"))
+    missing = [need for need in config.machine_needs(job.arch) if options.get(need.option) != "y"]
+    missing = [need for need in missing if knows_option(job.revision, need.option, job.arch)]
+    if missing:
+        lacks = ", ".join(f"{need.option} ({need.what})" for need in missing)
+        sets = dict.fromkeys(
+            name
+            for need in missing
+            for name in need.sets
+            if options.get(name) != "y" and knows_option(job.revision, name, job.arch)
+        )
+        raise BuildError(
+            f"The config does not boot in QEMU's machine for {job.arch.name}: it lacks {lacks}.",
+            f"Add {' '.join(f'--set {name}=y' for name in sets)}.",
+        )
 
 
 def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
@@ -425,7 +445,7 @@ def _reasons(job: _Job, dot_config: Path, names: list[str]) -> dict[str, str]:
     wanted = [f"{name}={job.wanted.options[name]}" for name in names]
     argv = [sys.executable, "-m", "kentry.kernels.kconfig", str(tree), str(dot_config), *wanted]
     # Kconfig files run commands, too.
-    done = run(confined(argv, [], [cache_dir()]), env=env, check=False)
+    done = run(sandbox.confined(argv, [], [cache_dir()]), env=env, check=False)
     try:
         reasons = json.loads(done.stdout)
     except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kentry.arch import Arch
@@ -43,11 +43,8 @@ class Request:
 
     def chosen(self, options: Mapping[str, str]) -> Request:
         """The request with what a spec's own options say instead."""
-        return Request(
-            options.get("config", self.config),
-            self.sets,
-            options.get("compiler", self.compiler),
-        )
+        config = options.get("config", self.config)
+        return replace(self, config=config, compiler=options.get("compiler", self.compiler))
 
 
 @dataclass(frozen=True)
@@ -200,6 +197,26 @@ def dropped_error(names: Sequence[str], wanted: Wanted, why: Mapping[str, str]) 
         f"Kconfig dropped {', '.join(clauses)}{more}.",
         "Set what is missing as well, with --set or in the config, or leave the option out.",
     )
+
+
+@dataclass(frozen=True)
+class MachineNeed:
+    """An option without which QEMU's machine does not boot or end; `sets` turn it on."""
+
+    option: str
+    sets: tuple[str, ...]
+    what: str
+
+
+def machine_needs(arch: Arch) -> list[MachineNeed]:
+    """What a kernel for `arch` must have built in to run in QEMU: configs/machine."""
+    lines = (_FOLDER / "machine").read_text(encoding="utf-8").splitlines()
+    rows = [line.split(None, 3) for line in lines if not line.startswith("#")]
+    return [
+        MachineNeed(option, tuple(sets.split(",")), what)
+        for name, option, sets, what in rows
+        if name in ("all", arch.name)
+    ]
 
 
 def difference(options: Iterable[str]) -> str:

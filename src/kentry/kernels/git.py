@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
+from kentry.errors import UserError
 from kentry.host.process import need, run
 
 # What git itself sets for hooks (git rev-parse --local-env-vars): it names another repository.
@@ -32,6 +34,9 @@ _PLAIN = {
     "GIT_OPTIONAL_LOCKS": "0",
     "LC_ALL": "C",
 }
+
+# strerror(ENOSPC) and strerror(EDQUOT), as git and the C locale say them.
+_FULL = re.compile("No space left on device|Disk quota exceeded")
 
 # Of a repository of ours: what a user's or a system's settings might change.  A kernel is
 # 1.5 GB: deflating it harder would take minutes and save little.
@@ -65,11 +70,22 @@ class Git:
         self._work = work
 
     def __call__(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """git WORDS in the work tree; subprocess.CalledProcessError where it fails."""
+        """git WORDS in the work tree.
+
+        UserError where the disk is full, with `check` subprocess.CalledProcessError for the rest.
+        """
         cwd = self._work if self._work.is_dir() else self.folder
         own = [f"{name}={value}" for name, value in self._env.items()]
         argv = [*_env_without(*_ANOTHER, *_SETTINGS_OF_USER), *own, need("git", "git"), *words]
-        return run(argv, cwd=cwd, check=check)
+        done = run(argv, cwd=cwd, check=False)
+        if done.returncode and _FULL.search(done.stderr):
+            raise UserError(
+                f"No space is left for {self.folder}.",
+                "Free some, or name another folder in KENTRY_CACHE.",
+            )
+        if check:
+            done.check_returncode()
+        return done
 
     def line(self, *words: str) -> str:
         """The one line that git WORDS prints."""

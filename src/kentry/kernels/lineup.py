@@ -3,33 +3,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.errors import PatchError, UserError
-from kentry.host.cache import write_atomically
+from kentry.errors import UserError
 from kentry.kernels import tree
+from kentry.kernels.apply import Step, apply_patches
 from kentry.kernels.git import in_folder
-from kentry.kernels.patches import Patch, read_patches
-from kentry.kernels.repository import Repository, Revision
+from kentry.kernels.patches import read_patches
+from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
 from kentry.progress import Update
-
-
-@dataclass(frozen=True)
-class Step:
-    """One patch: the source with it, or why there is none."""
-
-    number: int
-    subject: str
-    revision: Revision | None
-    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,24 +56,11 @@ def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
         base,
         parse(base).options,
         revision,
-        tuple(_apply(revision, series.patches, update)),
+        tuple(apply_patches(revision, series.patches, update)),
         series.base_commit,
         series.change_id,
         series.notes,
     )
-
-
-def patched(base: Revision, patches: Path, update: Update) -> Revision:
-    """`base` with every patch of a file or folder; PatchError names the first that fails."""
-    steps = _apply(base, read_patches([patches]).patches, update)
-    for step in steps:
-        if step.revision is None:
-            raise PatchError(
-                f"Patch {step.number}, '{step.subject}', {step.problem}",
-                "kentry series shows what becomes of each patch.",
-            )
-    assert steps[-1].revision
-    return steps[-1].revision
 
 
 def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | None:
@@ -146,56 +121,3 @@ def _of_range(spec: str, folder: Path, first: str, last: str) -> Lineup:
     notes = [] if base == start else [f"the baseline is where {last} left {first}: {base[:12]}"]
     revision = tree.of_commit(folder, base)
     return Lineup(name, parsed.options, revision, tuple(steps), notes=tuple(notes))
-
-
-def _apply(base: Revision, patches: Sequence[Patch], update: Update) -> list[Step]:
-    repository = base.repository
-    steps = []
-    commit = base.commit
-    with repository.locked(update):
-        known = _Applied(repository)
-        for patch in patches:
-            try:
-                commit = known.commit(commit, patch, update)
-            except PatchError as err:
-                steps.append(Step(patch.number, patch.subject, None, err.sentence))
-                continue
-            origin = {**base.origin, "patch": patch.subject, "patched_commit": commit}
-            revision = Revision(repository, commit, repository.tree_of(commit), origin)
-            steps.append(Step(patch.number, patch.subject, revision))
-        known.keep()
-    return steps
-
-
-class _Applied:
-    """Which commit a patch on a commit makes: to apply one again would touch its files."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-        self._file = repository.folder / "applied.json"
-        self._checked_out = ""
-        try:
-            found = json.loads(self._file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            found = None
-        self._known: dict[str, str] = found if isinstance(found, dict) else {}
-
-    def commit(self, before: str, patch: Patch, update: Update) -> str:
-        """The commit of `patch` on `before`; PatchError where it does not apply."""
-        key = f"{before} {hashlib.sha256(patch.message).hexdigest()}"
-        after = self._known.get(key, "")
-        if after and not self._repository.git("cat-file", "-e", after, check=False).returncode:
-            return after
-        if self._checked_out != before:
-            self._repository.check_out(before, update)
-        try:
-            after = self._repository.apply(patch.message, update)
-        except PatchError:
-            self._checked_out = ""
-            raise
-        self._checked_out = self._known[key] = after
-        return after
-
-    def keep(self) -> None:
-        """Remembers it for the next run."""
-        write_atomically(self._file, json.dumps(self._known, indent=0) + "\n")

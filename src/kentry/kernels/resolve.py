@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""spec -> Kernel, whatever the kind of spec."""
+"""Resolves a spec of any kind to a Kernel, or to the source that a kernel is built from."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ from collections.abc import Callable
 from kentry.arch import Arch
 from kentry.errors import UserError
 from kentry.kernels import build, deb, debian, image, running, source, tree
+from kentry.kernels.apply import patched
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import Spec, parse
 from kentry.progress import Update
 
-_RESOLVERS: dict[str, Callable[[Spec, Arch, Update], Kernel]] = {
+_READY: dict[str, Callable[[Spec, Arch, Update], Kernel]] = {
     "debian": debian.resolve,
     "deb": deb.resolve,
     "image": image.resolve,
     "running": running.resolve,
 }
-_BUILDERS: dict[str, Callable[[Spec, Arch, Update, Request], Kernel]] = {
-    "source": source.resolve,
-    "tree": tree.resolve,
-}
 _SOURCES: dict[str, Callable[[Spec, Update], Revision]] = {
     "source": source.revision,
     "tree": tree.revision,
 }
-_AS_USUAL = Request()
+_DEFAULTS = Request()
 
 
-def resolve(spec: str, arch: Arch, update: Update, request: Request = _AS_USUAL) -> Kernel:
+def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS) -> Kernel:
     """The kernel that `spec` names for `arch`: fetched, or built as `request` says, if need be.
 
     Raises UserError (the spec, or a file it names, is wrong), FetchError (a package could
@@ -39,18 +36,16 @@ def resolve(spec: str, arch: Arch, update: Update, request: Request = _AS_USUAL)
     PatchError, BuildError and MissingToolError.
     """
     parsed = parse(spec)
-    if "patches" in parsed.options:
-        wanted = request.chosen(parsed.options)
-        return build.kernel(parsed.text, _source(parsed, update), arch, wanted, update)
-    if parsed.kind in _BUILDERS:
-        return _BUILDERS[parsed.kind](parsed, arch, update, request.chosen(parsed.options))
-    return _RESOLVERS[parsed.kind](parsed, arch, update)
+    if parsed.kind in _READY:
+        return _READY[parsed.kind](parsed, arch, update)
+    revision = resolve_source(spec, update)
+    return build.kernel(spec, revision, arch, request.chosen(parsed.options), update)
 
 
 def resolve_source(spec: str, update: Update) -> Revision:
-    """The source that a tree: or source: spec names, with its patches; PatchError.
+    """The source that a tree: or source: spec names, with its patches.
 
-    UserError for any other kind.
+    Raises UserError for any other kind of spec, and PatchError.
     """
     parsed = parse(spec)
     if parsed.kind not in _SOURCES:
@@ -58,14 +53,7 @@ def resolve_source(spec: str, update: Update) -> Revision:
             f"'{spec}' is not a kernel's source, so it cannot be built with something changed.",
             "Name a source, like source:6.12 or tree:~/linux@HEAD.",
         )
-    return _source(parsed, update)
-
-
-def _source(spec: Spec, update: Update) -> Revision:
-    revision = _SOURCES[spec.kind](spec, update)
-    if "patches" not in spec.options:
-        return revision
-    # It resolves specs itself.
-    from kentry.kernels.lineup import patched
-
-    return patched(revision, spec.path("patches"), update)
+    revision = _SOURCES[parsed.kind](parsed, update)
+    if "patches" in parsed.options:
+        return patched(revision, parsed.path("patches"), update)
+    return revision

@@ -2,20 +2,24 @@
 """Keeps a build in: a patch may change a Makefile, and so run anything.
 
 Under bubblewrap (bwrap(1)) a build has no network, sees no other process, and can write
-only the folders it is for.  Where the system does not let bubblewrap work, as in many
-containers, builds run without it.
+only the folders it is for.  Where bubblewrap does not work, as in many containers, nothing is
+built unless KENTRY_UNCONFINED_BUILDS=1 says that the user trusts the source.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import kentry
+from kentry.errors import MissingToolError
 from kentry.host.process import log, run
+
+ALLOW_VARIABLE = "KENTRY_UNCONFINED_BUILDS"
 
 _PROGRAM = "bwrap"
 _KEPT_IN = (
@@ -29,10 +33,12 @@ _KEPT_IN = (
 def confined(
     argv: Sequence[str], writable: Sequence[Path], readable: Sequence[Path] = ()
 ) -> list[str]:
-    """`argv` run so that it can write below `writable` and nowhere else, if that can be had.
+    """`argv` run so that it can write below `writable` and nowhere else.
 
     `readable` folders and kentry's own are there also where they lie below a hidden one.
+    MissingToolError where bubblewrap does not work, unless the user allowed that.
     """
+    check()
     if not works():
         return list(argv)
     own = (Path(sys.prefix), Path(kentry.__file__).parents[1])
@@ -42,13 +48,22 @@ def confined(
     return [_PROGRAM, *_KEPT_IN, *words, "--", *argv]
 
 
+def check() -> None:
+    """MissingToolError where builds can neither be confined nor may run unconfined."""
+    if not works() and os.environ.get(ALLOW_VARIABLE) != "1":
+        raise MissingToolError(
+            "A build runs the source's own programs, and bubblewrap, which confines them, is not"
+            " installed or not allowed here.",
+            f"Run: apt-get install bubblewrap; or set {ALLOW_VARIABLE}=1 if you trust the source.",
+        )
+
+
 @functools.cache
 def works() -> bool:
     """Whether bubblewrap is installed and the system allows what it does."""
     if not shutil.which(_PROGRAM):
-        log.info("builds are not confined: bubblewrap is not installed")
         return False
     done = run([_PROGRAM, *_KEPT_IN, "--", "true"], check=False)
     if done.returncode:
-        log.info("builds are not confined: %s", done.stderr.strip())
+        log.info("bubblewrap does not work: %s", done.stderr.strip())
     return not done.returncode

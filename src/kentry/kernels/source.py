@@ -9,15 +9,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from kentry.arch import Arch, host_arch
+from kentry.arch import host_arch
 from kentry.errors import FetchError, KentryError, UserError
 from kentry.host.apt import AptRoot, Candidate, first_problem
 from kentry.host.cache import fresh_folder, write_atomically
 from kentry.host.mirror import RELEASES
 from kentry.host.process import need, run
-from kentry.kernels import build
-from kentry.kernels.config import Request
-from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Repository, Revision
 from kentry.kernels.spec import Spec
 from kentry.kernels.tree import take_files
@@ -26,11 +23,6 @@ from kentry.progress import Update
 # linux-source-6.12, and since 7.0 of backports linux-source-7.3 likewise.
 _PACKAGE = r"linux-source-(?P<series>\d+\.\d+)"
 _MANIFEST = "source.json"
-
-
-def resolve(spec: Spec, arch: Arch, update: Update, request: Request) -> Kernel:
-    """Builds the kernel of Debian's source unless the cache has it; UserError, BuildError."""
-    return build.kernel(spec.text, revision(spec, update), arch, request, update)
 
 
 def revision(spec: Spec, update: Update) -> Revision:

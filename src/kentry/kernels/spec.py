@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,7 +52,8 @@ class Spec:
 
     def path(self, option: str = "") -> Path:
         """The file that the value, or the option of that name, names; ~ is the home folder."""
-        return Path(self.options[option] if option else self.value).expanduser()
+        # Path.expanduser() raises RuntimeError for the home of an unknown user.
+        return Path(os.path.expanduser(self.options[option] if option else self.value))
 
 
 def parse(text: str) -> Spec:

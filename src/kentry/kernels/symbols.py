@@ -76,16 +76,19 @@ def of_image(image: Path, table: Path, update: Update) -> None:
 
 
 def read_kallsyms(path: Path) -> SymbolTable:
-    """The text symbols of a table in the form of /proc/kallsyms or System.map.
-
-    ValueError or IndexError where a line of the file is not in that form.
-    """
-    rows = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
-    return SymbolTable.of(
-        Symbol(address, row[1], row[2])
-        for row in rows
-        if (row[1] in _TEXT or row[2] in _EDGES) and (address := int(row[0], 16)) >= _KERNEL_HALF
-    )
+    """The text symbols of a table in the form of /proc/kallsyms or System.map; KernelError."""
+    found = []
+    try:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            address, kind, name = line.split()[:3]
+            if (kind in _TEXT or name in _EDGES) and int(address, 16) >= _KERNEL_HALF:
+                found.append(Symbol(int(address, 16), kind, name))
+    except ValueError as err:
+        raise KernelError(
+            f"The symbol table {path.name} is damaged: {err}.",
+            "Give the vmlinux of the same build: image:FILE,symbols=vmlinux.",
+        ) from err
+    return SymbolTable.of(found)
 
 
 def read_table(path: Path) -> SymbolTable:

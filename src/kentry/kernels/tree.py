@@ -7,12 +7,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from kentry.arch import Arch
 from kentry.errors import UserError
-from kentry.kernels import build
-from kentry.kernels.config import Request
 from kentry.kernels.git import in_folder
-from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Repository, Revision
 from kentry.kernels.spec import Spec
 from kentry.progress import Update, printable
@@ -23,11 +19,6 @@ _CHANGED_NAMED = 3
 _ABBREVIATED = 12
 
 
-def resolve(spec: Spec, arch: Arch, update: Update, request: Request) -> Kernel:
-    """Builds the tree's kernel unless the cache has it; UserError, BuildError."""
-    return build.kernel(spec.text, revision(spec, update), arch, request, update)
-
-
 def revision(spec: Spec, update: Update) -> Revision:
     """The source that the spec names; UserError says what is wrong with it."""
     folder, commit_name = split(spec.value)
@@ -35,6 +26,12 @@ def revision(spec: Spec, update: Update) -> Revision:
         raise UserError(
             f"There is no folder {folder}.",
             "Name a kernel's source tree: tree:DIR or tree:DIR@REV.",
+        )
+    # git reads a lone @ as HEAD, but DIR@@ is a slip of the keyboard.
+    if commit_name in ("", "@"):
+        raise UserError(
+            f"'{spec.text}' names no commit after the @.",
+            f"Write tree:{folder}@HEAD, or leave the @ out to measure the tree as it is.",
         )
     if is_repository(folder, commit_name):
         if commit_name is None:

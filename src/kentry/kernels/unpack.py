@@ -152,8 +152,11 @@ def _check_whole(data: bytes) -> None:
 def _decompress(data: bytes) -> bytes:
     from vmlinux_to_elf.core.auto_unpack import VmlinuzDecompressor
 
-    with _no_root_logging():
-        plain = bytes(VmlinuzDecompressor(data).decompressed or b"")
+    try:
+        with _no_root_logging():
+            plain = bytes(VmlinuzDecompressor(data).decompressed or b"")
+    except (struct.error, ValueError, LookupError):
+        plain = b""
     if not plain or plain == data:
         raise NotAnImageError("is cut short or damaged: it cannot be decompressed")
     return plain

@@ -62,6 +62,17 @@ class TestMirror:
         assert mirror.find_mirror().security is None
 
     @pytest.mark.parametrize(
+        "value", ["*", "-h", "~/", "http:", "http://a http://b http://c", "http://h\udcff\udcfe/d"]
+    )
+    def test_a_word_that_is_no_mirror_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch, value: str
+    ) -> None:
+        monkeypatch.setenv(mirror.MIRROR_VARIABLE, value)
+        with pytest.raises(UserError) as raised:
+            mirror.find_mirror()
+        assert mirror.MIRROR_VARIABLE in raised.value.remedy
+
+    @pytest.mark.parametrize(
         ("name", "text"),
         [
             ("a.sources", "Types: deb\nURIs: https://d.example/debian\nSigned-By: {}\n"),
@@ -89,7 +100,7 @@ class TestMirror:
     def test_a_keyring_that_is_not_there_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(mirror.MIRROR_VARIABLE, "https://d.example/debian")
         monkeypatch.setenv(mirror.KEYRING_VARIABLE, "/nonexistent.gpg")
-        with pytest.raises(UserError, match="which KENTRY_KEYRING names, is not there"):
+        with pytest.raises(UserError, match="KENTRY_KEYRING.*/nonexistent.gpg"):
             mirror.find_mirror()
 
 

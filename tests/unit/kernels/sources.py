@@ -22,6 +22,8 @@ FAKE = ROOT / "tests" / "fakes/linux"
 _PRETENDED = {
     "aarch64-linux-gnu-gcc": "aarch64-linux-gnu-gcc (Test) 12.2.0",
     "aarch64-linux-gnu-ld": "GNU ld (Test) 2.40",
+    "riscv64-linux-gnu-gcc": "riscv64-linux-gnu-gcc (Test) 12.2.0",
+    "riscv64-linux-gnu-ld": "GNU ld (Test) 2.40",
     "gcc": "gcc (Test) 12.2.0",
     **dict.fromkeys(("bc", "bison", "ccache", "flex", "perl"), ""),
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kentry.errors import MissingToolError
+from kentry.errors import MissingToolError, UserError
 from kentry.kernels.git import Git, in_folder
 from tests.unit.kernels import sources
 
@@ -70,6 +70,20 @@ def test_a_failure_is_the_callers(git: Git) -> None:
     with pytest.raises(subprocess.CalledProcessError):
         git("rev-parse", "--verify", "nothing")
     assert git("rev-parse", "--verify", "nothing", check=False).returncode
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_full_disk_is_one_sentence(
+    git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
+) -> None:
+    file = sources.program(tmp_path / "bin", "git", "x")
+    words = "error: unable to write file: No space left on device"
+    file.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 128\n")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    with pytest.raises(UserError) as raised:
+        git("write-tree", check=check)
+    assert str(git.folder) in raised.value.sentence
+    assert "KENTRY_CACHE" in raised.value.remedy
 
 
 def test_another_work_tree_has_an_index_of_its_own(git: Git, tmp_path: Path) -> None:

@@ -11,39 +11,17 @@ from kentry.arch import Arch
 from kentry.errors import PatchError, UserError
 from kentry.kernels import build, resolve
 from kentry.kernels.config import Request
-from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Revision
-from kentry.kernels.spec import KINDS, Spec
 from kentry.progress import Update
 from tests.unit.kernels import fakes, sources
 from tests.unit.kernels.conftest import Said
 
 
-def test_every_kind_is_resolved_one_way() -> None:
-    ready, built = resolve._RESOLVERS.keys(), resolve._BUILDERS.keys()
-    assert ready | built == KINDS.keys()
-    assert not ready & built
-    assert resolve._SOURCES.keys() == built
-    for name in built:
-        assert {"config", "compiler", "patches"} <= set(KINDS[name].options)
-
-
-def test_a_specs_own_words_say_how_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Request] = []
-
-    def builder(spec: Spec, arch: Arch, update: Update, request: Request) -> Kernel:
-        asked.append(request)
-        raise UserError("no")
-
-    monkeypatch.setitem(resolve._BUILDERS, "tree", builder)
+def test_the_options_of_a_spec_go_before_those_of_the_command_line() -> None:
     request = Request("distro", ("CONFIG_A=y",), "gcc-12")
-    for spec in ("tree:.", "tree:.,config=tiny,compiler=clang"):
-        with pytest.raises(UserError):
-            resolve.resolve(spec, fakes.ARM64, Said(), request)
-    with pytest.raises(UserError):
-        resolve.resolve("tree:.", fakes.ARM64, Said())
-    own = Request("tiny", ("CONFIG_A=y",), "clang")
-    assert asked == [request, own, Request("tiny", (), "gcc")]
+    assert request.chosen({}) == request
+    own = request.chosen({"config": "tiny", "compiler": "clang"})
+    assert own == Request("tiny", ("CONFIG_A=y",), "clang")
 
 
 @pytest.mark.parametrize("spec", ["debian:6.12", "image:Image", "deb:a.deb", "running"])
@@ -98,6 +76,6 @@ def test_a_patch_that_does_not_fit(patched: tuple[Path, Path]) -> None:
         resolve.resolve_source(f"tree:{linux},patches={out}", Said())
     assert "Patch 1, 'first', does not apply: " in raised.value.sentence
     assert "kentry series" in raised.value.remedy
-    for value in (str(out / "none"), str(linux)):
+    for value in (str(out / "none"), str(linux), "~nobody-of-this-name"):
         with pytest.raises(UserError, match=value):
             resolve.resolve_source(f"tree:{linux}@v6.12,patches={value}", Said())

@@ -37,6 +37,11 @@ def test_kallsyms_without_data_and_per_cpu_offsets(tmp_path: Path) -> None:
     (tmp_path / "kallsyms").write_text("\n".join(lines) + "\n")
     found = symbols.read_kallsyms(tmp_path / "kallsyms")
     assert found.names == ["_text", "_stext", "weak", "_etext"]
+    for damaged in ("ffff80008001002g T bad", "ffff800080010020 T", "\udc80"):
+        text = "\n".join([*lines, damaged])
+        (tmp_path / "kallsyms").write_text(text, errors="surrogateescape")
+        with pytest.raises(KernelError):
+            symbols.read_kallsyms(tmp_path / "kallsyms")
     assert found.kinds == "TTWD"
 
 

@@ -127,7 +127,7 @@ def test_an_index_that_git_cannot_read_is_not_taken_for_no_changes(linux: Path) 
     assert "cannot tell" in refused(linux).sentence
 
 
-@pytest.mark.parametrize("name", ["v9.9", "-h", "--git-path", "HEAD:Makefile"])
+@pytest.mark.parametrize("name", ["v9.9", "-h", "--git-path", "HEAD:Makefile", "", "@"])
 def test_no_such_commit(linux: Path, name: str) -> None:
     assert name in refused(f"{linux}@{name}").sentence
 

@@ -80,6 +80,7 @@ def test_an_x86_vmlinux_is_booted_where_it_has_the_entry_for_that() -> None:
         (fakes.bzimage(fakes.x86_vmlinux())[:0x210], "is cut short"),
         (fakes.zboot(gzip.compress(IMAGE))[:1000], "is cut short"),
         (gzip.compress(IMAGE)[:1000], "cut short or damaged"),
+        (fakes.zboot(b"short"), "cut short or damaged"),
         (gzip.compress(b"\0" * 50000, mtime=0), "is not a kernel image"),
         (fakes.bzimage(b"\0" * 50000), "no kernel that kentry can read"),
         (fakes.bzimage(fakes.x86_vmlinux("EM_386")), "EM_386"),
