@@ -16,7 +16,8 @@ from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, Kerne
 if TYPE_CHECKING:
     from kentry.arch import Arch
     from kentry.compare.series import Outcome, Problem
-    from kentry.kernels.lineup import Lineup, Step
+    from kentry.kernels.apply import Step
+    from kentry.kernels.lineup import Lineup
     from kentry.kernels.repository import Revision
     from kentry.model.caveats import Caveat
     from kentry.model.recording import Recording
