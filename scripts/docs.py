@@ -4,8 +4,8 @@
 A block that begins with ```console holds commands, each on a line "$ COMMAND", and the
 output of each; one that begins with ```console slow holds those that build kernels for many
 minutes, which the tests leave to `make docs`.  Commands are run by bash, those of a page in one
-folder, with examples/ and, where KENTRY_SEEDS names a folder, the documents in it, with this
-tree's kentry first on the PATH.  Usage: python scripts/docs.py [FILE...]
+folder, with this tree's kentry first on the PATH.  The folder has links to examples/ and docs/ and,
+where KENTRY_SEEDS names a folder, to the documents in it.  Usage: python scripts/docs.py [FILE...]
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def folder_of(page: Path) -> Path:
     if page not in _folders:
         _folders[page] = tempfile.TemporaryDirectory()
         seeds = Path(os.environ[SEEDS]).iterdir() if os.environ.get(SEEDS) else ()
-        for target in (ROOT / "examples", *seeds):
+        for target in (ROOT / "examples", ROOT / "docs", *seeds):
             (Path(_folders[page].name) / target.name).symlink_to(target)
     return Path(_folders[page].name)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Numbers of other tools and of published texts: one file a format; reading.py has them all."""
+"""Readers of other tools' output and of plain tables; import_file.py has the list of them."""

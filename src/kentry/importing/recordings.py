@@ -1,69 +1,82 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Imported numbers as recordings: one a side, so that kentry diff can read them."""
+"""Imported numbers as recordings, one a side, so that kentry diff can read them."""
 
 from __future__ import annotations
 
 import re
 from decimal import Decimal
 
+from kentry.arch import ARCHES, find_arch
 from kentry.errors import UserError
-from kentry.importing.limits import imported as imported_caveat
-from kentry.importing.numbers import UNITS, Group, groups
-from kentry.importing.reading import Imported
-from kentry.importing.text import FOREIGN_ARCHES
+from kentry.importing.import_file import Imported
+from kentry.importing.numbers import (
+    ALL_INSTRUCTIONS,
+    CYCLES,
+    NS,
+    OPS,
+    REPETITIONS,
+    Samples,
+    samples,
+)
 from kentry.model.case_name import CaseName
+from kentry.model.caveats import imported as imported_caveat
 from kentry.model.recording import CaseResult, NoisyMetric, Recording, TimedProcess
 
-# Of the base where only a percentage was published: 100 is no change.
-_PERCENT = "percent"
-_WHOLE = Decimal(100)
+# The units of metrics that are published in others, such as us and lps.
+_UNITS = {NS: "ns", CYCLES: "cycles", OPS: "ops/s", ALL_INSTRUCTIONS: "instructions"}
+
+# Architectures that kentry does not run, by the kernel's names.
+FOREIGN_ARCHES = ("ia64", "powerpc", "loongarch64", "s390x")
+
+
+def arch_name(name: str) -> str:
+    """The name of an architecture for a recording; UserError where it is unknown."""
+    if not name or name in FOREIGN_ARCHES:
+        return name
+    try:
+        return find_arch(name).name
+    except UserError as err:
+        names = ", ".join((*ARCHES, *FOREIGN_ARCHES))
+        raise UserError(err.sentence, f"Use one of: {names}.") from err
 
 
 def recordings(imported: Imported) -> dict[str, Recording]:
-    """A recording a side, by a name fit for a file; UserError where the architecture is missing."""
+    """A recording a side, by a name fit for a file.
+
+    UserError where the architecture is missing, or has no vector state and a case names one.
+    """
     if not imported.arch:
         raise UserError(
-            f"{imported.document.name} does not say on which architecture it was measured.",
+            f"{imported.name} does not say on which architecture it was measured.",
             "Say it with --arch.",
         )
     stateful = next((one.case for one in imported.numbers if CaseName.parse(one.case).state), "")
     if stateful and imported.arch in FOREIGN_ARCHES:
         raise UserError(
-            f"{stateful} in {imported.document.name} has a vector state, which kentry does not"
-            f" know of {imported.arch}.",
-            "Say another architecture with --arch.",
+            f"{stateful} in {imported.name} has a vector state, which kentry does not know of"
+            f" {imported.arch}.",
+            "Name another architecture with --arch.",
         )
-    found: dict[str, Recording] = {}
-    for side in imported.sides:
-        name = _unused(slug(side), found)
-        found[name] = _recording(imported, side)
-    return found
+    by_name: dict[str, Recording] = {}
+    for side in dict.fromkeys(number.side for number in imported.numbers):
+        name, place = slug(side), 2
+        while name in by_name:
+            name, place = f"{slug(side)}-{place}", place + 1
+        by_name[name] = _recording(imported, side)
+    return by_name
 
 
 def slug(side: str) -> str:
-    """A side's name as a file's: "Without this patchset" is without-this-patchset."""
+    """A side's name for a file: "Without this patchset" is without-this-patchset."""
     return re.sub(r"[^a-z0-9.]+", "-", side.lower()).strip("-.")[:60]
 
 
-def _unused(name: str, taken: dict[str, Recording]) -> str:
-    number = 2
-    wanted = name
-    while wanted in taken:
-        wanted = f"{name}-{number}"
-        number += 1
-    return wanted
-
-
 def _recording(imported: Imported, side: str) -> Recording:
-    name = imported.document.name
     cases: dict[str, dict[str, NoisyMetric]] = {}
-    lines: dict[str, str] = {}
-    for group in groups(number for number in imported.numbers if number.side == side):
-        case = group.key[0]
-        cases.setdefault(case, {})[metric_name(group)] = noisy_metric(group)
-        lines[case] = group.lines
+    for group in samples(number for number in imported.numbers if number.side == side):
+        cases.setdefault(group.first.case, {})[group.first.metric] = _noisy_metric(group)
     kernel = {
-        "spec": f"import:{name}#{side}" if side else f"import:{name}",
+        "spec": f"import:{imported.name}#{side}" if side else f"import:{imported.name}",
         "arch": imported.arch,
         "release": "",
         "build_id": None,
@@ -73,49 +86,34 @@ def _recording(imported: Imported, side: str) -> Recording:
         "config": None,
         "image_sha256": None,
         "symbols_from": "",
-        "origin": {"kind": "import", "file": name, "side": side},
+        "origin": {"kind": "import", "file": imported.name, "side": side},
     }
-    target = {"kind": "import", "emulator": "", "format": ", ".join(imported.formats)}
     return Recording(
         kernel=kernel,
-        target=target,
+        target={"kind": "import", "emulator": "", "format": ", ".join(imported.formats)},
         options={},
         code=[],
-        cases=[
-            CaseResult(case, {}, (), (), (), (), noisy) for case, noisy in cases.items() if noisy
-        ],
-        caveats=[imported_caveat(name)],
+        cases=[CaseResult(case, {}, (), (), (), (), noisy) for case, noisy in cases.items()],
+        caveats=[imported_caveat(imported.name)],
     )
 
 
-def metric_name(group: Group) -> str:
-    """The name in a recording: a percentage of an unpublished base has one of its own."""
-    number = group.numbers[0]
-    words = (number.metric, number.statistic, "of-base" if number.relative_to else "")
-    return "-".join(word for word in words if word)
-
-
-def noisy_metric(group: Group) -> NoisyMetric:
-    """The published numbers as samples, and their median as the value."""
-    first = group.numbers[0]
-    values = [number.amount for number in group.numbers]
-    unit = UNITS.get(first.metric) or first.unit or first.metric
-    middle = group.middle
-    if first.relative_to:
-        values, unit, middle = [_WHOLE + value for value in values], _PERCENT, _WHOLE + middle
-    count = len(values)
+def _noisy_metric(group: Samples) -> NoisyMetric:
+    """The numbers as samples and their median; a percentage of a base is 100 + that, "percent"."""
+    first, count = group.first, len(group.numbers)
+    metric = OPS if first.metric.startswith(f"{OPS}-") else first.metric
+    unit, base = _UNITS.get(metric) or first.unit or metric, Decimal(0)
+    if first.percent_of:
+        unit, base = "percent", Decimal(100)
+    # Repeats in one file are repetitions.
+    lacks = [word for word in first.lacks if count == 1 or word != REPETITIONS]
     return NoisyMetric(
-        value=float(middle),
+        value=float(base + group.middle),
         unit=unit,
         samples=tuple(
-            TimedProcess(0, 0, place, 0, 1, (float(value),)) for place, value in enumerate(values)
+            TimedProcess(0, 0, place, 0, 1, (float(base + number.amount),))
+            for place, number in enumerate(group.numbers)
         ),
         estimator=f"median of {count} published values" if count > 1 else "one published value",
-        absent=tuple(dict.fromkeys((*_absent(group, count), "kernel", "config", "interleaving"))),
+        absent=("interval", *lacks, "kernel", "config", "interleaving"),
     )
-
-
-def _absent(group: Group, count: int) -> tuple[str, ...]:
-    """What the number lacks: repeats in a text are repetitions."""
-    words = group.numbers[0].absent
-    return tuple(word for word in words if count == 1 or word != "repetitions")

@@ -214,3 +214,29 @@ def kernel_unknown(whose: list[str]) -> Caveat:
         f"the build ID is not known of the {' and the '.join(whose)}, so counts and times may be"
         " of different kernels",
     )
+
+
+def imported(name: str) -> Caveat:
+    """Every recording of imported numbers carries it."""
+    return _caveat(
+        "imported", f"published in {name}, not measured by kentry: no interval, so no verdict"
+    )
+
+
+def imported_numbers() -> Caveat:
+    """Every import carries it."""
+    return _caveat(
+        "no-interval",
+        "the numbers have no interval, the sides were not interleaved, and kernel, config and"
+        " compiler are not known: a change of a few per cent may be noise, and no verdict follows",
+    )
+
+
+def imported_ticks() -> Caveat:
+    """Ticks were imported."""
+    return _caveat("ticks", "the timer's frequency is not known, so ticks are not converted to ns")
+
+
+def imported_percentages() -> Caveat:
+    """Percentages were imported."""
+    return _caveat("only-percent", "a percentage without its two values cannot be checked")
