@@ -1,7 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""For every test: how long something takes is never what is tested."""
+"""For every test: no deadlines, and the comparison with golden files."""
 
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("kentry", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kentry")
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="write the golden files anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """golden(name, text) fails unless tests/golden/NAME holds the text; --update writes it."""
+
+    def check(name: str, text: str) -> None:
+        file = GOLDEN / name
+        if request.config.getoption("--update"):
+            file.write_text(text)
+        if not file.exists():
+            pytest.fail(f"tests/golden/{name} is missing; pytest --update writes it")
+        if text != (expected := file.read_text()):
+            lines = (expected.splitlines(), text.splitlines())
+            diff = difflib.unified_diff(*lines, name, "printed now", lineterm="")
+            pytest.fail("\n".join([*diff, "pytest --update accepts it"]))
+
+    return check

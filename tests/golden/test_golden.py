@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whole outputs on recordings of real kernels, compared with the files beside this one.
+"""Whole outputs on recordings of real kernels, compared with the files beside this one."""
 
-KENTRY_BLESS=1 writes the expected files anew; a missing one fails.  What was printed
-instead is left beside it as NAME.got.
-"""
-
-import difflib
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +15,7 @@ from kentry.report.series import series_text
 from kentry.report.text import recording_table
 from tests.builders import outcome
 
+Golden = Callable[[str, str], None]
 HERE = Path(__file__).parent
 OLD, NEW = "arm64-6.1.json", "arm64-6.12.json"
 
@@ -34,31 +30,22 @@ COMMANDS = {
 }
 
 
-def check(name: str, got: str) -> None:
-    expected = HERE / name
-    if os.environ.get("KENTRY_BLESS"):
-        expected.write_text(got)
-    assert expected.exists(), f"{name} is missing; KENTRY_BLESS=1 writes it"
-    text = expected.read_text()
-    if got != text:
-        expected.with_suffix(expected.suffix + ".got").write_text(got)
-        lines = difflib.unified_diff(text.splitlines(), got.splitlines(), name, "got", lineterm="")
-        pytest.fail("\n".join(lines) + "\nKENTRY_BLESS=1 accepts it")
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_output(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    golden: Golden,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(HERE)
     assert main(COMMANDS[name]) == 0
     got = capsys.readouterr().out
     assert got.isascii()
-    check(name, got)
+    golden(name, got)
 
 
-def test_the_table_of_a_recording() -> None:
-    check("record.txt", recording_table(read_recording(HERE / NEW)))
+def test_the_table_of_a_recording(golden: Golden) -> None:
+    golden("record.txt", recording_table(read_recording(HERE / NEW)))
 
 
 def a_series() -> Series:
@@ -84,14 +71,14 @@ def a_series() -> Series:
     )
 
 
-def test_the_table_of_a_series() -> None:
-    check("series.txt", series_text(a_series(), functions=True))
+def test_the_table_of_a_series(golden: Golden) -> None:
+    golden("series.txt", series_text(a_series(), functions=True))
 
 
-def test_the_changelog_of_a_series() -> None:
-    check("series-changelog.txt", series_changelog(a_series()))
+def test_the_changelog_of_a_series(golden: Golden) -> None:
+    golden("series-changelog.txt", series_changelog(a_series()))
 
 
-def test_the_changelog_of_a_comparison() -> None:
+def test_the_changelog_of_a_comparison(golden: Golden) -> None:
     old, new = (read_recording(HERE / name) for name in (OLD, NEW))
-    check("diff-changelog.txt", comparison_changelog(compare(old, new)))
+    golden("diff-changelog.txt", comparison_changelog(compare(old, new)))

@@ -40,7 +40,6 @@ class Options(measuring.CachedOptions):
         help="config options with commas, or a file with one on each line (default: those that"
         " shape kernel entry)",
     )
-    json: bool = option("--json", default=False, help="print JSON")
     functions: bool = option(
         "--functions",
         default=False,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kentry.commands import measuring
-from kentry.commands.options import operand, option
+from kentry.commands.options import operand
 from kentry.errors import EXIT_DONE, UserError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ class Options(measuring.CachedOptions):
     what: str = operand(
         metavar="SPEC|FILE", help=f"a recording, or a kernel: {measuring.SPEC_HELP}"
     )
-    json: bool = option("--json", default=False, help="print JSON")
 
     @property
     def inputs(self) -> tuple[str, ...]:

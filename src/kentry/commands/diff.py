@@ -30,11 +30,10 @@ class Options(measuring.CachedOptions):
 
     old: str = operand(metavar="OLD", help=f"a recording, or a kernel: {measuring.SPEC_HELP}")
     new: str = operand(metavar="NEW", help="a recording or a kernel")
-    json: bool = option("--json", default=False, help="print JSON")
     changelog: bool = option(
         "--changelog",
         default=False,
-        help="print text for a commit message or cover letter, at most 75 columns wide",
+        help=measuring.CHANGELOG_HELP,
     )
     functions: str = option(
         "--functions",

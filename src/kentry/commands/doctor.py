@@ -3,44 +3,63 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError
+from kentry.commands.options import ResultOptions
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError, UserError
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
 
 NAME = "doctor"
-HELP = "say what is missing here, and the command that installs it"
+HELP = "print what is missing here, and the command that installs it"
+EXAMPLES = ("kentry doctor", "kentry doctor --json", "kentry doctor -v")
 
-# A kernel's source with what is built of it; a distribution's package takes a tenth.
-_SPACE_WANTED_MIB = 4096
+# A kernel's source and its build; a distribution's package takes a tenth.
+_LEAST_MIB = 4096
+_PROGRAMS = {
+    "apt-get": "apt",
+    "dpkg-deb": "dpkg",
+    "git": "git",
+    "ssh": "openssh-client",
+    "setpriv": "util-linux",
+    "pahole": "dwarves",
+    "prlimit": "util-linux",
+}
+# What is looked at, and a function that returns its state or raises KentryError.
+_Check = tuple[str, Callable[[], str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ResultOptions):
+    """What `kentry doctor` takes."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: `state` is what was found, `remedy` empty when all is well."""
+    """The state of one thing that kentry needs; `remedy` is empty if it is there."""
 
     what: str
     state: str
     remedy: str = ""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Looks, prints, and exits with 2 where something is missing."""
-    findings = list(_look())
-    if args.json:
+def run(options: Options) -> int:
+    """Prints a finding for each check; returns 2 if something is missing."""
+    findings = []
+    for what, look in _checks():
+        try:
+            findings.append(Finding(what, look()))
+        except KentryError as err:
+            remedy = err.remedy or "see docs/howto/troubleshooting.md"
+            findings.append(Finding(what, err.sentence, remedy))
+    if options.json:
         document = {"schema": "kentry/doctor/1", "findings": [asdict(f) for f in findings]}
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
     else:
@@ -53,75 +72,46 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_MISTAKE if any(finding.remedy for finding in findings) else EXIT_DONE
 
 
-def _look() -> Iterator[Finding]:
+def _checks() -> Iterator[_Check]:
     from kentry.arch import ARCHES
-    from kentry.host.native import plugin_file, probe_file
-    from kentry.runners.emulator import find_emulator
-
-    yield _try("QEMU plugin", lambda: str(plugin_file().name))
-    for arch in ARCHES.values():
-        yield _try(f"{arch.name}: probe", lambda arch=arch: probe_file(arch).name)  # type: ignore[misc]
-        yield _try(
-            f"{arch.name}: emulator",
-            lambda arch=arch: f"QEMU {find_emulator(arch, 'installed').version}",  # type: ignore[misc]
-        )
-        yield _try(f"{arch.name}: kernel builds", lambda arch=arch: _builds(arch))  # type: ignore[misc]
-    for program, package in (
-        ("apt-get", "apt"),
-        ("dpkg-deb", "dpkg"),
-        ("git", "git"),
-        ("ssh", "openssh-client"),
-        ("setpriv", "util-linux"),
-        ("pahole", "dwarves"),
-        ("prlimit", "util-linux"),
-    ):
-        yield _program(program, package)
-    yield Finding("builds confined", _confined())
-    yield _try("Debian mirror", _mirror)
-    yield _try("cache", _cache)
-
-
-def _try(what: str, look: Callable[[], str]) -> Finding:
-    try:
-        return Finding(what, look())
-    except KentryError as err:
-        return Finding(what, err.sentence, err.remedy or "see docs/howto/troubleshooting.md")
-
-
-def _program(program: str, package: str) -> Finding:
+    from kentry.host.mirror import find_mirror
+    from kentry.host.native import plugin_file
     from kentry.host.process import need
-
-    return _try(program, lambda: need(program, package))
-
-
-def _builds(arch: Arch) -> str:
-    from kentry.kernels import toolchain
-
-    toolchain.check_tools(arch)
-    return toolchain.find(arch, "gcc").identity[0]
-
-
-def _confined() -> str:
     from kentry.kernels import sandbox
 
-    return "by bubblewrap" if sandbox.works() else "no: bubblewrap is missing or not allowed here"
+    yield "QEMU plugin", lambda: plugin_file().name
+    for arch in ARCHES.values():
+        yield from _checks_of(arch)
+    for program, package in _PROGRAMS.items():
+        yield program, partial(need, program, package)
+    missing = "no: bubblewrap is missing or not allowed here"
+    yield "builds confined", lambda: "by bubblewrap" if sandbox.works() else missing
+    yield "Debian mirror", lambda: find_mirror().base
+    yield "cache", _cache
 
 
-def _mirror() -> str:
-    from kentry.host.mirror import find_mirror
+def _checks_of(arch: Arch) -> Iterator[_Check]:
+    from kentry.host.native import probe_file
+    from kentry.kernels import toolchain
+    from kentry.runners.emulator import find_emulator
 
-    return find_mirror().base
+    def compiler() -> str:
+        toolchain.check_tools(arch)
+        return toolchain.find(arch, "gcc").identity[0]
+
+    yield f"{arch.name}: probe", lambda: probe_file(arch).name
+    yield f"{arch.name}: emulator", lambda: f"QEMU {find_emulator(arch, 'installed').version}"
+    yield f"{arch.name}: kernel builds", compiler
 
 
 def _cache() -> str:
-    from kentry.errors import UserError
     from kentry.host.cache import cache_dir
 
     folder = cache_dir()
     free = shutil.disk_usage(folder).free >> 20
-    if free < _SPACE_WANTED_MIB:
+    if free < _LEAST_MIB:
         raise UserError(
-            f"{folder} has {free} MiB free, {_SPACE_WANTED_MIB} are wanted.",
+            f"{folder} has {free} MiB free; kernel builds need {_LEAST_MIB}.",
             "Free some, or name another folder in KENTRY_CACHE.",
         )
     return f"{folder}, {free} MiB free"

@@ -3,53 +3,60 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.commands import measuring
+from kentry.commands import measuring, values
+from kentry.commands.options import Common, Need, operand, option
 from kentry.errors import EXIT_DONE
 
 NAME = "export"
 HELP = "write recordings as Go benchmarks, KTAP or CSV"
+EXAMPLES = (
+    "kentry export old.json new.json --format benchfmt > both.txt",
+    "kentry export new.json --format csv --summary -o new.csv",
+    "kentry diff old.json new.json --json > diff.json; kentry export diff.json --format ktap",
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument(
-        "files",
-        metavar="FILE",
+@dataclass(frozen=True, kw_only=True)
+class Options(Common):
+    """What `kentry export` takes."""
+
+    files: tuple[Path, ...] = operand(
+        type=values.path,
         nargs="+",
-        type=Path,
-        help="a recording; for ktap, or the JSON of kentry diff",
+        metavar="FILE",
+        help="recordings; for ktap also the JSON of kentry diff or kentry stat",
     )
-    parser.add_argument(
-        "--format",
-        metavar="F",
-        required=True,
-        help="benchfmt, ktap or csv",
+    format: str = option(
+        "--format", metavar="FORMAT", required=True, help="format: benchfmt, ktap or csv"
     )
-    parser.add_argument(
-        "--summary", action="store_true", help="csv: a row a case and metric, not a row a sample"
+    summary: bool = option(
+        "--summary",
+        default=False,
+        needs=(Need(lambda options: options.format == "csv", "without --format csv"),),
+        help="write one row for each case and metric instead of one for each sample",
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write there instead of standard output"
+    output: Path | None = option(
+        "-o", "--output", type=values.path, metavar="FILE", help="write to FILE"
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Reads all, then writes; what the format has no place for is said beside it."""
+def run(options: Options) -> int:
+    """Reads all files, then writes; prints on stderr what the format has no place for."""
     from kentry.host.cache import write_atomically
     from kentry.report.export.formats import check_format, export_files
 
-    check_format(args.format, summary=args.summary)
-    if args.output:
-        measuring.check_writable(args.output)
-    found = export_files(args.files, args.format, summary=args.summary)
-    for note in found.notes:
+    check_format(options.format, summary=options.summary)
+    if options.output:
+        measuring.check_writable(options.output)
+    export = export_files(options.files, options.format, summary=options.summary)
+    for note in export.notes:
         print(f"kentry: {note}", file=sys.stderr)
-    if args.output:
-        write_atomically(args.output, found.text)
+    if options.output:
+        write_atomically(options.output, export.text)
     else:
-        sys.stdout.write(found.text)
+        sys.stdout.write(export.text)
     return EXIT_DONE

@@ -6,12 +6,12 @@ from __future__ import annotations
 import fnmatch
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kentry.commands import values
-from kentry.commands.options import RARE, Common, Need, option
+from kentry.commands.options import RARE, Need, ResultOptions, option
 from kentry.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,8 +29,11 @@ SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
     " image:FILE[,symbols=vmlinux][,config=FILE] or running"
 )
-# Windows that are counted for each case, and windows whose path is kept.
+CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"
+# Windows that are counted for each case, and windows whose path is kept.  A matrix has many
+# cases, and more windows would not change its counts.
 WINDOWS, PATHS = 1000, 128
+MATRIX_WINDOWS, MATRIX_PATHS = 200, 32
 MAX_WINDOWS = values.MAX_WINDOWS
 MAX_SECONDS = values.MAX_SECONDS
 seed = values.seed
@@ -55,7 +58,7 @@ A_SOURCE = Need(
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildOptions(Common):
+class BuildOptions(ResultOptions):
     """How to build a kernel that is named by its source."""
 
     config: str = option(
@@ -104,7 +107,8 @@ class MeasureOptions(BuildOptions):
         "--arch",
         metavar="ARCH",
         needs=(A_KERNEL,),
-        help="architecture: x86_64, arm64 or riscv64; this machine's own by default",
+        help="x86_64, arm64 or riscv64 (kentry series: several with commas); this machine's own"
+        " by default",
     )
     case: tuple[str, ...] = option(
         "--case",
@@ -139,13 +143,17 @@ class MeasureOptions(BuildOptions):
 
         return find_arch(self.arch) if self.arch else host_arch()
 
+    def case_words(self, arch: Arch) -> list[str]:
+        """The words for catalogue.choose()."""
+        return list(self.case)
+
     def measurement(self, arch: Arch) -> ExactOptions:
         """What to measure, and how; UserError for cases that `arch` does not have."""
         from kentry.measure.catalogue import choose
         from kentry.runners.exact import ExactOptions
 
         return ExactOptions(
-            cases=tuple(choose(arch, self.case)),
+            cases=tuple(choose(arch, self.case_words(arch))),
             windows=WINDOWS,
             path_windows=PATHS,
             timeout=self.timeout,
@@ -164,6 +172,33 @@ class CachedOptions(MeasureOptions):
         needs=(A_KERNEL,),
         help="measure again even if the cache has the recording",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixOptions(MeasureOptions):
+    """How to measure a kernel, for a command that measures a whole matrix of vector states."""
+
+    matrix: str | None = option(
+        "--matrix",
+        metavar="UNIT",
+        group="vector state",
+        help="every state of a vector unit with every case that it matters to: vector (the"
+        " architecture's first unit), or arm64's ssve or za",
+    )
+
+    def case_words(self, arch: Arch) -> list[str]:
+        """The words for catalogue.choose(), with those of --matrix."""
+        from kentry.measure.catalogue import matrix
+
+        words = super().case_words(arch)
+        return words if self.matrix is None else [*words, *matrix(arch, self.matrix)]
+
+    def measurement(self, arch: Arch) -> ExactOptions:
+        """What to measure, and how; UserError for cases that `arch` does not have."""
+        exact = super().measurement(arch)
+        if self.matrix is None:
+            return exact
+        return replace(exact, windows=MATRIX_WINDOWS, path_windows=MATRIX_PATHS)
 
 
 def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Recording:

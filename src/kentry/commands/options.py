@@ -86,6 +86,13 @@ class Common:
     quiet: bool = option("-q", "--quiet", default=False, group=COMMON, help="show no progress")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions(Common):
+    """What every command takes that prints a result."""
+
+    json: bool = option("--json", default=False, help="print JSON instead of text")
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose help opens with examples, and whose errors are UserErrors."""
 

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, Need, operand, option
 from kentry.errors import EXIT_DONE
-from kentry.measure.catalogue import PRESETS, choose, matrix, preset
+from kentry.measure.catalogue import PRESETS, choose, preset
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
@@ -25,9 +25,6 @@ EXAMPLES = (
     "kentry record tree:~/linux@HEAD --arch arm64 --matrix vector -o head.json",
 )
 
-# A matrix has many cases, and more windows would not change its counts.
-_MATRIX_WINDOWS, _MATRIX_PATHS = 200, 32
-
 _A_STATE = Need(
     lambda options: options.matrix or options.preset or "=" in "".join(options.case),
     "without a vector state, such as --matrix vector or --case getppid+vec=once",
@@ -35,25 +32,17 @@ _A_STATE = Need(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.MeasureOptions):
+class Options(measuring.MatrixOptions):
     """What `kentry record` takes."""
 
     spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
     output: Path | None = option(
         "-o", "--output", type=values.path, metavar="FILE", help="write the recording to FILE"
     )
-    json: bool = option("--json", default=False, help="print JSON")
     changelog: bool = option(
         "--changelog",
         default=False,
-        help="print text for a commit message or cover letter, at most 75 columns wide",
-    )
-    matrix: str | None = option(
-        "--matrix",
-        metavar="UNIT",
-        group="vector state",
-        help="every state of a vector unit with every case that it matters to: vector (the"
-        " architecture's first unit), or arm64's ssve or za",
+        help=measuring.CHANGELOG_HELP,
     )
     preset: str | None = option(
         "--preset",
@@ -76,7 +65,7 @@ class Options(measuring.MeasureOptions):
         metavar="N",
         group=RARE,
         help=f"count N windows of each case (default: {measuring.WINDOWS}, with --matrix"
-        f" {_MATRIX_WINDOWS})",
+        f" {measuring.MATRIX_WINDOWS})",
     )
     paths: int | None = option(
         "--paths",
@@ -84,7 +73,7 @@ class Options(measuring.MeasureOptions):
         metavar="N",
         group=RARE,
         help=f"keep the paths of N windows of each case (default: {measuring.PATHS}, with --matrix"
-        f" {_MATRIX_PATHS})",
+        f" {measuring.MATRIX_PATHS})",
     )
     randomise: bool = option(
         "--randomise",
@@ -122,25 +111,24 @@ class Options(measuring.MeasureOptions):
         """The spec."""
         return (self.spec,)
 
+    def case_words(self, arch: Arch) -> list[str]:
+        """The words for catalogue.choose(), with those of --matrix and --preset."""
+        words = super().case_words(arch)
+        return [*words, *preset(arch, self.preset)] if self.preset else words
+
     def measurement(self, arch: Arch) -> ExactOptions:
         """What to measure, and how; UserError for cases that `arch` does not have."""
-        from kentry.runners.exact import ExactOptions
-
-        words = list(self.case)
-        if self.matrix is not None:
-            words += matrix(arch, self.matrix)
-        if self.preset:
-            words += preset(arch, self.preset)
-        names = dict.fromkeys(name for vl in self.vl or (None,) for name in choose(arch, words, vl))
-        return ExactOptions(
-            cases=tuple(names),
-            windows=self.windows or (_MATRIX_WINDOWS if self.matrix else measuring.WINDOWS),
-            path_windows=self.paths or (_MATRIX_PATHS if self.matrix else measuring.PATHS),
+        exact = super().measurement(arch)
+        words = self.case_words(arch)
+        names = [name for length in self.vl for name in choose(arch, words, length)]
+        return replace(
+            exact,
+            cases=tuple(dict.fromkeys(names)) or exact.cases,
+            windows=self.windows or exact.windows,
+            path_windows=self.paths or exact.path_windows,
             randomise=self.randomise,
             seed=self.seed,
-            timeout=self.timeout,
             memory=self.memory,
-            emulator=self.emulator,
             check=self.self_check,
             console_file=self.console,
         )

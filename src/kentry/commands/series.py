@@ -33,7 +33,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CachedOptions):
+class Options(measuring.CachedOptions, measuring.MatrixOptions):
     """What `kentry series` takes."""
 
     base: str = operand(
@@ -52,11 +52,10 @@ class Options(measuring.CachedOptions):
         metavar="DIR",
         help="write each row's recording to DIR: 0000-arm64.json is the baseline's",
     )
-    json: bool = option("--json", default=False, help="print JSON")
     changelog: bool = option(
         "--changelog",
         default=False,
-        help="print text for a commit message or cover letter, at most 75 columns wide",
+        help=measuring.CHANGELOG_HELP,
     )
     functions: bool = option(
         "--functions",

@@ -54,7 +54,7 @@ def test_mistakes_are_one_sentence_and_a_remedy(
     for words, sentence in (
         (["--format", "xml"], "kentry: Unknown format 'xml'.\nkentry: Formats: benchfmt, ktap, "),
         (["--format", "lmbench"], "kentry: Unknown format 'lmbench'.\n"),
-        (["--format", "ktap", "--summary"], "--summary is of --format csv, not ktap.\n"),
+        (["--format", "ktap", "--summary"], "--summary has no effect without --format csv.\n"),
         (["--format", "csv", "-o", str(tmp_path / "no" / "x")], "does not exist.\nkentry: Run: "),
         (["--format", "csv", "-o", str(tmp_path)], "is a folder.\n"),
     ):

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry join, and kentry diff of what it wrote."""
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 from kentry.cli import main
-from kentry.commands import join
-from kentry.errors import RecordingError, UserError
 from kentry.model.recording import Recording, read_recording, write_recording
 from tests.builders import imported, recording, timed
 
@@ -17,9 +14,7 @@ OLD, NEW = (0, 3), (1, 2)
 
 
 def joined(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    join.add_arguments(parser)
-    return join.run(parser.parse_args(words))
+    return main(["join", *words])
 
 
 def kept(folder: Path, name: str, what: Recording) -> str:
@@ -78,10 +73,9 @@ def test_slower_is_a_regression(tmp_path: Path) -> None:
 def test_an_unknown_kernel_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts = kept(tmp_path, "counts.json", recording({"getppid": [("f", 5)]}))
     times = kept(tmp_path, "times.json", imported({"getppid": 80.0}))
-    assert joined(counts, times, "-o", str(tmp_path / "both.json"), "--json") == 0
-    caveats = json.loads(capsys.readouterr().out)["caveats"]
-    assert [caveat["kind"] for caveat in caveats] == ["kernel-unknown"]
     assert joined(counts, times, "-o", str(tmp_path / "both.json")) == 0
+    kinds = [caveat["kind"] for caveat in read_recording(tmp_path / "both.json").caveats]
+    assert kinds == ["kernel-unknown"]
     assert "note: the build ID is not known of the times" in capsys.readouterr().out
 
 
@@ -89,18 +83,14 @@ def test_two_kernels_are_one_sentence_and_nothing_is_written(tmp_path: Path) -> 
     counts = kept(tmp_path, "counts.json", recording({"getppid": [("f", 5)]}))
     other = timed({"getppid": 80.0}, kernel={"build_id": "01"})
     times = kept(tmp_path, "times.json", other)
-    with pytest.raises(UserError, match="of two kernels") as caught:
-        joined(counts, times, "-o", str(tmp_path / "both.json"))
-    assert caught.value.exit_code == 2
+    assert joined(counts, times, "-o", str(tmp_path / "both.json")) == 2
     assert not (tmp_path / "both.json").exists()
 
 
 def test_what_is_no_recording_is_one_sentence(tmp_path: Path) -> None:
     times = kept(tmp_path, "times.json", timed({"getppid": 80.0}))
-    with pytest.raises(RecordingError, match="No such file"):
-        joined(str(tmp_path / "none.json"), times, "-o", str(tmp_path / "both.json"))
-    with pytest.raises(UserError, match="does not exist"):
-        joined(times, times, "-o", str(tmp_path / "none" / "both.json"))
+    assert joined(str(tmp_path / "none.json"), times, "-o", str(tmp_path / "both.json")) == 2
+    assert joined(times, times, "-o", str(tmp_path / "none" / "both.json")) == 2
 
 
 def test_times_are_not_compared_with_a_kernel_to_count(
