@@ -37,7 +37,7 @@
 #include "numbers.h"
 #include "clock.h"
 #include "kernel.h"
-#include "look.h"
+#include "facts.h"
 #include "run.h"
 #include "state.h"
 #include "text.h"
@@ -57,7 +57,7 @@
 
 struct options {
 	long n, paths, warmup;
-	const char *cases, *look;
+	const char *cases, *facts;
 	int in_time;
 	struct timing timing;
 };
@@ -381,8 +381,8 @@ static struct options parse_options(long argc, char **argv)
 		options.in_time |= same(argv[i], "time") || same(argv[i], "tails");
 		if (after(argv[i], "cases="))
 			options.cases = argv[i] + 6;
-		else if (after(argv[i], "look="))
-			options.look = argv[i] + 5;
+		else if (after(argv[i], "facts="))
+			options.facts = argv[i] + 6;
 	}
 	return options;
 }
@@ -450,8 +450,8 @@ __attribute__((noreturn, used)) void probe_start(long *stack)
 		prepare_pid1();
 	say(&line);
 	report_release();
-	if (options.look)
-		look(options.look);
+	if (options.facts)
+		print_facts(options.facts);
 	else
 		status = run_cases(&options, auxv, pid1);
 	if (pid1)

@@ -36,6 +36,7 @@ from kentry.commands.stat_modes import COMPARE_SECONDS
 from kentry.errors import EXIT_MISTAKE, KentryError
 from kentry.host.native import probe_file
 from kentry.measure import preflight
+from kentry.measure.machine_facts import Facts, gather
 from kentry.measure.preflight import WARNING, describe
 from kentry.measure.timed.sampling import Settings
 from kentry.progress import Update, progress
@@ -136,7 +137,7 @@ def simulate_all(results: Results, runs: int, update: Update) -> None:
         results.replace("simulated", steps)
 
 
-def head_lines(facts: preflight.Facts, release: str, cpu: int) -> list[str]:
+def head_lines(facts: Facts, release: str, cpu: int) -> list[str]:
     """Which machine, and what keeps it from being quiet."""
     target = describe(facts)
     words = [target.get(key) for key in ("cpu_model", "machine", "hypervisor")]
@@ -172,8 +173,8 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
 def run(args: argparse.Namespace) -> int:
     """Measures what is left, prints the table; 1 where a bar is missed."""
     with open_machine("local", MachineOptions()) as place:
-        with progress("looking at this machine"):
-            facts = preflight.gather(place, args.cpu)
+        with progress("reading facts of this machine"):
+            facts = gather(place, args.cpu)
         release = Path("/proc/sys/kernel/osrelease").read_text(encoding="ascii").strip()
         settings = {"cpu": args.cpu, "seconds": args.seconds_a_run}
         machine = str(describe(facts).get("cpu_model", ""))

@@ -22,6 +22,7 @@ from kentry.host.cache import cache_dir
 from kentry.kernels.kernel import Kernel
 from kentry.measure import preflight
 from kentry.measure.catalogue import choose_timed
+from kentry.measure.machine_facts import Facts, gather
 from kentry.measure.timed import boots, comparing, sweep, tails
 from kentry.measure.timed.analysis import NS, metrics_of
 from kentry.measure.timed.identity import Session, kernel_of, recording_of
@@ -33,6 +34,7 @@ from kentry.measure.timed.sampling import (
     boots_of_runs,
     run_is_boot,
 )
+from kentry.model import caveats
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.recording import (
@@ -62,7 +64,7 @@ SWEEP_GROUPS = 4
 # Of a processor's own counter; above it is a timer's, 24 MHz or less on many boards.
 _COARSE_NS = 30.0
 
-_NO_FACTS = preflight.Facts()
+_NO_FACTS = Facts()
 
 
 # --- before and after -----------------------------------------------------------
@@ -76,8 +78,8 @@ def look(place: Machine, args: argparse.Namespace) -> tuple[Session, Settings]:
     wanted = None if place.kind == "kvm" else args.cpu
     if args.no_preflight:
         return Session(place, _NO_FACTS), Settings(cpu=-1 if wanted is None else wanted)
-    with progress(f"looking at {place.name}"):
-        facts = preflight.gather(place, wanted)
+    with progress(f"reading facts of {place.name}"):
+        facts = gather(place, wanted)
     cpu = wanted if wanted is not None else facts.cpu
     return Session(place, facts, tuple(preflight.check(facts))), Settings(
         cpu=-1 if cpu is None else cpu
@@ -173,51 +175,20 @@ def _said(output: Output) -> list[Caveat]:
     found = []
     counters = output.machine.get("counters", "")
     if counters.startswith("none"):
-        found.append(_no_counters(counters.partition(":")[2]))
+        found.append(caveats.no_counters(counters.partition(":")[2]))
     elif counters and "kernel-cycles" not in counters:
-        text = f"of the cpu's counters this task may have {counters} only: see perf_event_paranoid"
-        found.append({"kind": "no-counters", "text": text})
+        found.append(caveats.few_counters(counters))
     if output.multiplexed:
-        names = ", ".join(sorted(output.multiplexed))
-        found.append(
-            {"kind": "multiplexed", "text": f"more counters than the cpu has: {names} left out"}
-        )
+        found.append(caveats.multiplexed(sorted(output.multiplexed)))
     if output.lost:
-        text = f"what was timed was dropped {output.lost} times: {output.jumps[0]}"
-        found.append({"kind": "clock-jumped", "text": text})
+        found.append(caveats.clock_jumped(output.lost, output.jumps[0]))
     if output.resolution > _COARSE_NS:
-        text = (
-            f"the clock has steps of {output.resolution:g} ns: calls timed one by one are so many"
-            " steps, and their percentiles have no digit in between"
-        )
-        found.append({"kind": "coarse-clock", "text": text})
+        found.append(caveats.coarse_clock(output.resolution))
     if output.machine.get("clock") == "syscall":
-        text = "the vDSO has no clock here: each reading of it is a system call"
-        found.append({"kind": "slow-clock", "text": text})
+        found.append(caveats.slow_clock())
     if output.machine.get("cpus") == "1":
-        text = "one cpu only: whatever else runs, runs in between"
-        found.append({"kind": "one-cpu", "text": text})
+        found.append(caveats.one_cpu())
     return found
-
-
-# errno: EPERM, EACCES; EBADF, EMFILE; all others say that there is no counter.
-_DENIED, _FULL = ("-1", "-13"), ("-9", "-24")
-
-
-def _no_counters(errno: str) -> Caveat:
-    if errno in _DENIED:
-        text = (
-            "no cycles, instructions or branches: perf_event_open is not permitted;"
-            " sysctl kernel.perf_event_paranoid=1 lets it count"
-        )
-    elif errno in _FULL:
-        text = "no cycles, instructions or branches: too few file descriptors; ulimit -n 1024"
-    else:
-        text = (
-            "no cycles, instructions or branches: this machine's cpu shows no counters"
-            " (most virtual machines); kentry record counts instructions without any"
-        )
-    return {"kind": "no-counters", "text": text}
 
 
 def _metrics(

@@ -240,3 +240,75 @@ def imported_ticks() -> Caveat:
 def imported_percentages() -> Caveat:
     """Percentages were imported."""
     return _caveat("only-percent", "a percentage without its two values cannot be checked")
+
+
+# --- time ----------------------------------------------------------------
+
+# The errnos of perf_event_open() that do not mean "this cpu has no such counter".
+_EPERM, _EACCES, _EBADF, _EMFILE = "-1", "-13", "-9", "-24"
+
+
+def preflight(kind: str, text: str, remedy: str) -> Caveat:
+    """A check of the machine found something; the kind begins with "preflight-"."""
+    return _caveat(kind, f"{text}. {remedy}")
+
+
+def emulated_time() -> Caveat:
+    """A guest was timed under software emulation."""
+    return _caveat(
+        "emulated-time",
+        "times and ratios from software emulation say nothing about real hardware",
+    )
+
+
+def no_counters(errno: str) -> Caveat:
+    """The probe could not open the cpu's counters: perf_event_open() returned `errno`."""
+    if errno in (_EPERM, _EACCES):
+        why = (
+            "perf_event_open is not permitted; sysctl kernel.perf_event_paranoid=1 lets the probe"
+            " count"
+        )
+    elif errno in (_EBADF, _EMFILE):
+        why = "too few file descriptors; ulimit -n 1024"
+    else:
+        why = (
+            "this machine's cpu shows no counters (most virtual machines); kentry record counts"
+            " instructions without any"
+        )
+    return _caveat("no-counters", f"no cycles, instructions or branches: {why}")
+
+
+def few_counters(names: str) -> Caveat:
+    """Some counters could be opened, kernel cycles not among them."""
+    return _caveat("no-counters", f"only {names} could be counted: see perf_event_paranoid")
+
+
+def multiplexed(names: list[str]) -> Caveat:
+    """The cpu has fewer counters than were asked for."""
+    text = f"more counters than the cpu has: {', '.join(names)} left out"
+    return _caveat("multiplexed", text)
+
+
+def clock_jumped(times: int, first: str) -> Caveat:
+    """A clock jumped; the processes that it may have touched were dropped."""
+    return _caveat("clock-jumped", f"processes were dropped {times} times: {first}")
+
+
+def coarse_clock(step: float) -> Caveat:
+    """The machine's clock has long steps (ns)."""
+    return _caveat(
+        "coarse-clock",
+        f"the clock has steps of {step:g} ns: the time of one call is a whole number of steps, and"
+        " so are percentiles",
+    )
+
+
+def slow_clock() -> Caveat:
+    """The machine's vDSO cannot read its clock."""
+    text = "the vDSO has no clock here: each reading of the time is a system call"
+    return _caveat("slow-clock", text)
+
+
+def one_cpu() -> Caveat:
+    """The machine has one cpu."""
+    return _caveat("one-cpu", "one cpu only: all other work interrupts the measurement")

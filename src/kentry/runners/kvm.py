@@ -46,7 +46,7 @@ DEVICE = Path("/dev/kvm")
 
 _PREFIX = "kentry-probe "
 # The probe's arguments that are lists, which it also takes from a file: how that one's name begins.
-_LISTS = {"cases": "/", "look": "@"}
+_LISTS = {"cases": "/", "facts": "@"}
 
 # COMMAND_LINE_SIZE (riscv64's is the smallest, with the byte that ends it), and MAX_INIT_ARGS of
 # init/main.c without its own two.

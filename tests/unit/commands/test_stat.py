@@ -4,7 +4,7 @@
 import argparse
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from kentry.cli import main
 from kentry.commands import stat
 from kentry.model.recording import read_recording
 from tests import ROOT
-from tests.places import BLOCK_CALLS, FakePlace, opened
+from tests.places import BLOCK_CALLS, COUNTERS, FakePlace, opened
 
 NS = {"getppid": 80.0, "getpid": 80.8, "invalid": 60.0, "read": 120.0}
 # What the fake place needs not look at.
@@ -97,14 +97,24 @@ def test_the_cpu_of_a_recording_is_the_one_it_was_measured_on(use: Use, capsys: 
     assert found["target"]["on_cpu"] == 3
 
 
-def test_what_the_probe_says_of_itself_is_a_note(use: Use, capsys: Capture) -> None:
-    use(FakePlace(NS, counters="none:-13", jumps=frozenset({1})))
-    out = said([*FAKE, "--groups", "6", "--case", "read"], capsys)
-    assert "perf_event_open is not permitted" in " ".join(out.split())
-    assert "what was timed was dropped 1 times: 1.000 s passed" in " ".join(out.split())
-    use(FakePlace(NS, counters="none:-2"))
-    out = said([*FAKE, "--groups", "6", "--case", "read"], capsys)
-    assert "this machine's cpu shows no counters" in " ".join(out.split())
+@pytest.mark.parametrize(
+    ("counters", "jumps", "kinds"),
+    [
+        ("none:-13", {1}, {"no-counters": "perf_event_paranoid", "clock-jumped": "1.000 s"}),
+        ("none:-9", (), {"no-counters": "ulimit -n 1024"}),
+        ("none:-2", (), {"no-counters": "kentry record"}),
+        ("user-cycles", (), {"no-counters": "user-cycles"}),
+        (COUNTERS, (), {}),
+    ],
+)
+def test_what_the_probe_cannot_do_is_a_caveat(
+    counters: str, jumps: Collection[int], kinds: dict[str, str], use: Use, capsys: Capture
+) -> None:
+    use(FakePlace(NS, counters=counters, jumps=frozenset(jumps)))
+    found = document([*FAKE, "--groups", "6", "--case", "read"], capsys, "recording-1")
+    caveats = {one["kind"]: one["text"] for one in found["caveats"]}
+    assert caveats.keys() == kinds.keys()
+    assert all(text in caveats[kind] for kind, text in kinds.items())
 
 
 def test_a_case_that_is_absent_is_said(use: Use, capsys: Capture) -> None:

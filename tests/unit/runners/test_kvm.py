@@ -113,8 +113,8 @@ def test_a_list_of_cases_goes_into_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     initramfs = Path(argv[argv.index("-initrd") + 1]).read_bytes()
     assert initramfs.count(b"getppid\n") == 500
     assert b"the probe" in initramfs
-    looking = place.command(("look=/proc/version,/proc/cpuinfo",))[0]
-    assert looking[-1].endswith(" -- look=@/cases")
+    looking = place.command(("facts=/proc/version,/proc/cpuinfo",))[0]
+    assert looking[-1].endswith(" -- facts=@/cases")
     initramfs = Path(looking[looking.index("-initrd") + 1]).read_bytes()
     assert b"/proc/version\n/proc/cpuinfo\n" in initramfs
     other = place.command(("cases=/elsewhere",))[0]

@@ -11,14 +11,15 @@ from typing import Any
 
 from kentry.kernels.identity import gnu_build_id, kernel_to_json
 from kentry.kernels.kernel import Kernel
-from kentry.measure.preflight import Facts, Finding, describe
+from kentry.measure.machine_facts import Facts
+from kentry.measure.preflight import Finding, describe
 from kentry.measure.timed.output import Output
+from kentry.model import caveats
 from kentry.model.caveats import Caveat
 from kentry.model.recording import CaseResult, NoisyMetric, Recording
 from kentry.runners.machine import Machine
 
 RUNNING = "running"
-EMULATED = "software emulation: its time is not any processor's, and its ratios neither"
 
 # "Linux version 6.12.1 (user@host) (gcc (Debian 12.2.0) 12.2.0, GNU ld ...) #1 SMP"
 _COMPILER = re.compile(r"Linux version \S+ \([^)]*\) \((.*)\) #")
@@ -49,12 +50,9 @@ class Session:
     @property
     def caveats(self) -> list[Caveat]:
         """What preflight found, with what to do about it."""
-        found = [
-            {"kind": one.kind, "text": f"{one.text}. {one.remedy}" if one.remedy else one.text}
-            for one in self.findings
-        ]
+        found = [caveats.preflight(one.kind, one.text, one.remedy) for one in self.findings]
         if str(self.place.describe().get("accelerator", "")).startswith("tcg"):
-            found.append({"kind": "emulated-time", "text": EMULATED})
+            found.append(caveats.emulated_time())
         return found
 
 
@@ -89,7 +87,7 @@ def recording_of(
     kernel: Mapping[str, Any],
     cases: Mapping[str, Mapping[str, NoisyMetric]],
     options: Mapping[str, int],
-    caveats: list[Caveat],
+    others: list[Caveat],
 ) -> Recording:
     """A recording of what was timed."""
     return Recording(
@@ -100,5 +98,5 @@ def recording_of(
         cases=[
             CaseResult(name, {}, (), (), (), noisy=dict(found)) for name, found in cases.items()
         ],
-        caveats=[*session.caveats, *caveats],
+        caveats=[*session.caveats, *others],
     )

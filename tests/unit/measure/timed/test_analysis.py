@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kentry.measure.preflight import Facts
+from kentry.measure.machine_facts import Facts
 from kentry.measure.timed.analysis import metric, metrics_of
 from kentry.measure.timed.identity import Session, kernel_of, recording_of
 from kentry.measure.timed.output import Output

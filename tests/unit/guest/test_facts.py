@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The probe as it is built prints files of the machine it runs on: guest/look.h."""
+"""The probe as it is built prints files of the machine it runs on: guest/facts.h."""
 
 import os
 import subprocess
@@ -10,16 +10,20 @@ import pytest
 
 from kentry.arch import host_arch
 from kentry.host.native import probe_file
-from kentry.measure.preflight import LEVELS, check, describe, gather, wanted
-from kentry.measure.preflight.facts import LOCKDEP, parse_lines
+from kentry.measure.machine_facts import LOCKDEP, gather, parse_lines, paths_to_read
+from kentry.measure.preflight import NOTE, WARNING, check, describe
+from kentry.runners.machine import CommandResult
 
 LINE = 255  # bytes, without the new line
 MOST = 64 << 10
 
 
-def run(look: str) -> list[str]:
+def run(paths: str) -> list[str]:
     done = subprocess.run(
-        [str(probe_file(host_arch())), f"look={look}"], capture_output=True, check=True, timeout=60
+        [str(probe_file(host_arch())), f"facts={paths}"],
+        capture_output=True,
+        check=True,
+        timeout=60,
     )
     lines = done.stdout.decode("ascii").split("\n")
     assert lines.pop() == ""
@@ -33,12 +37,15 @@ class Here:
     def run_probe(
         self, words: Sequence[str], timeout: float, on_line: Callable[[str], None]
     ) -> None:
-        for line in run(words[0].removeprefix("look=")):
+        for line in run(words[0].removeprefix("facts=")):
             on_line(line)
+
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        return CommandResult(1, "none\n", "")
 
 
 def said_of(lines: list[str]) -> list[str]:
-    """The lines of look, without the probe's own first ones."""
+    """The lines of the files, without the probe's own first ones."""
     first = next(n for n, line in enumerate(lines) if line.split()[1] in ("file", "nofile", "end"))
     return [line.removeprefix("kentry-probe ") for line in lines[first:]]
 
@@ -129,18 +136,18 @@ def test_paths_can_be_in_a_file(tmp_path: Path) -> None:
     assert said_of(run(f"@{tmp_path}/none")) == [f"nofile {tmp_path}/none 2", "end files=0"]
 
 
-@pytest.mark.parametrize("look", ["", ",", ",,"])
-def test_nothing_to_look_at(look: str) -> None:
-    assert said_of(run(look)) == ["end files=0"]
+@pytest.mark.parametrize("paths", ["", ",", ",,"])
+def test_no_path_prints_no_file(paths: str) -> None:
+    assert said_of(run(paths)) == ["end files=0"]
 
 
-def test_what_a_preflight_wants_is_had_here() -> None:
-    paths = wanted(0)
+def test_every_file_that_preflight_reads_is_answered_here() -> None:
+    paths = paths_to_read(0)
     facts = parse_lines(run(",".join(paths)))
     assert set(facts.files) | set(facts.missing) == set(paths)
     for path in ("/proc/stat", "/proc/interrupts", "/proc/self/status", "/proc/cmdline"):
         assert facts.files[path]
-    assert facts.is_there(LOCKDEP) == Path("/proc/lockdep").exists()
+    assert facts.exists(LOCKDEP) == Path("/proc/lockdep").exists()
 
 
 def test_a_preflight_of_this_machine() -> None:
@@ -150,9 +157,8 @@ def test_a_preflight_of_this_machine() -> None:
     assert facts.busy(facts.cpu) is not None
     found = check(facts)
     assert found
-    assert [LEVELS.index(one.level) for one in found] == sorted(
-        LEVELS.index(one.level) for one in found
-    )
+    levels = [one.level for one in found]
+    assert levels == sorted(levels, key=[WARNING, NOTE].index)
     about = describe(facts)
     assert int(about["cpus"]) >= len(os.sched_getaffinity(0))
     assert about["host"] == os.uname().nodename

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Prints files of /proc and /sys; look.h has the words. */
+/* Prints files of /proc and /sys; facts.h lists the lines. */
 #include "probe.h"
 #include "arch.h"
 #include "numbers.h"
-#include "look.h"
+#include "facts.h"
 #include "text.h"
 
 #define O_NONBLOCK 04000 /* asm-generic/fcntl.h: a pipe does not stop us */
@@ -129,7 +129,7 @@ static const char *read_list(const char *file)
 	return listed;
 }
 
-void look(const char *paths)
+void print_facts(const char *paths)
 {
 	struct line line = console_line("end files=");
 	long files = 0;

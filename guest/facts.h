@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the machine says of itself, for whoever decides whether it can be measured on. */
-#ifndef KENTRY_LOOK_H
-#define KENTRY_LOOK_H
+/* What the machine says about itself: for the checks before a measurement. */
+#ifndef KENTRY_FACTS_H
+#define KENTRY_FACTS_H
 
 /*
  * Prints the files at `paths`, separated by commas; "@FILE" in place of them all is a file
@@ -14,6 +14,6 @@
  *
  * and after the last one "end files=N", all that were tried.  A file is cut after 64 KiB.
  */
-void look(const char *paths);
+void print_facts(const char *paths);
 
 #endif

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Machines as their files: what the probe would find on each, in two looks half a second apart."""
+"""Machines as their files: what the probe finds on each, in two readings half a second apart."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kentry.measure.preflight import Facts, gather
+from kentry.errors import MachineError
+from kentry.measure.machine_facts import Facts, gather
+from kentry.runners.machine import CommandResult
 
 CPU = "/sys/devices/system/cpu"
 CLOCK = "/sys/devices/system/clocksource/clocksource0"
@@ -52,21 +54,22 @@ def cpuinfo(count: int, flags: str = "fpu tsc", model: str = "Example CPU @ 2.60
 
 @dataclass
 class Machine:
-    """Its files, those that are otherwise in the second look, and the errno of missing ones."""
+    """Its files, those that differ in the second reading, and the errno of missing ones."""
 
     files: dict[str, str]
     later: dict[str, str] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
-    looks: list[list[str]] = field(default_factory=list)
+    virtualization: str = ""
+    readings: list[list[str]] = field(default_factory=list)
 
     def run_probe(
         self, words: Sequence[str], timeout: float, on_line: Callable[[str], None]
     ) -> None:
         assert timeout > 0
-        paths = words[0].removeprefix("look=").split(",")
+        paths = words[0].removeprefix("facts=").split(",")
         assert len(words) == 1 and all(path.startswith("/") for path in paths)
-        now = self.files | self.later if self.looks else self.files
-        self.looks.append(paths)
+        now = self.files | self.later if self.readings else self.files
+        self.readings.append(paths)
         on_line("kentry-probe start x86_64")
         for path in paths:
             if path not in now:
@@ -80,12 +83,18 @@ class Machine:
                     on_line(f"kentry-probe + {text[start : start + 240]}")
         on_line(f"kentry-probe end files={len(paths)}")
 
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        assert list(argv) == ["systemd-detect-virt", "--vm"]
+        if not self.virtualization:
+            raise MachineError("There is no program 'systemd-detect-virt'.")
+        return CommandResult(int(self.virtualization == "none"), f"{self.virtualization}\n", "")
+
     def facts(self, cpu: int | None = None) -> Facts:
         return gather(self, cpu, FakeClock())
 
 
 class FakeClock:
-    """Half a second between looks, whatever time it is."""
+    """Half a second between readings, whatever time it is."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -278,7 +287,7 @@ def first_process() -> Machine:
         "/proc/interrupts": interrupts(1, n4=(300,), LOC=(200,)),
         "/proc/loadavg": "0.00 0.00 0.00 1/30 1",
         "/proc/cpuinfo": cpuinfo(1, "fpu hypervisor"),
-        "/proc/cmdline": "console=ttyS0 randomize_kstack_offset=off -- look=/proc/stat",
+        "/proc/cmdline": "console=ttyS0 randomize_kstack_offset=off -- facts=/proc/stat",
         "/proc/self/status": status(Pid=1, Cpus_allowed_list="0", CapEff="000001ffffffffff"),
         f"{CPU}/online": "0",
         f"{CLOCK}/current_clocksource": "tsc",
