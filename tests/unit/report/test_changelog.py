@@ -56,7 +56,7 @@ def test_every_number_of_a_series_follows_from_the_counts(series: Series) -> Non
     for column in series.columns:
         cells = [row.cells[column] for row in series.rows if column in row.cells]
         counts[series.name(column)] = (cells[0].instructions, cells[-1].instructions)
-    check_functions(text, counts)
+    check_functions(unwrapped(text), counts)
 
 
 @given(many())
@@ -66,7 +66,7 @@ def test_every_number_of_a_comparison_follows_from_the_counts(series: Series) ->
     text = comparison_changelog(comparison)
     check_form(text)
     counts = {case.name: (case.old, case.new) for case in comparison.cases}
-    check_functions(text, counts)
+    check_functions(unwrapped(text), counts)
     named = []
     for name, old, new, delta, share in re.findall(
         r"^  (\S+): +(\d+) -> +(\d+) \(([+-]?\d+)(?:, (\S+) % of old)?\) (?:better|worse)$",
