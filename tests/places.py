@@ -11,8 +11,7 @@ from kentry.arch import ARCHES
 from kentry.errors import MachineError
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
-from kentry.runners.machine import CommandResult
-from kentry.runners.probe_protocol import OnLine
+from kentry.runners.machine import CommandResult, OnLine
 
 SECOND = 1_000_000_000
 BLOCK_CALLS = 640

@@ -18,7 +18,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from kentry.arch import Arch, find_arch
-from kentry.compare.counted import CaseComparison, compare
+from kentry.compare.counted import compare
 from kentry.errors import FetchError, MissingToolError
 from kentry.kernels import build
 from kentry.kernels.config import Request
@@ -27,6 +27,7 @@ from kentry.kernels.lineup import line_up
 from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
 from kentry.measure.counting import measure
+from kentry.model.comparison import CaseComparison
 from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.runners.exact import ExactOptions
 from kentry.runners.qemu import QemuRunner

@@ -37,6 +37,7 @@ from kentry.measure.timed.sampling import (
 from kentry.model import caveats
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
+from kentry.model.comparison import document_of
 from kentry.model.recording import (
     NoisyMetric,
     Recording,
@@ -46,7 +47,7 @@ from kentry.model.recording import (
 )
 from kentry.progress import Update, progress
 from kentry.report import stat as report
-from kentry.report.comparison import comparison_text
+from kentry.report.text import comparison_text
 from kentry.runners.machine import Machine
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.noisy import THRESHOLD
@@ -388,14 +389,14 @@ def _print_cases(
     for row in result.rows:
         assert row.found
         values = (row.old[NS].value, row.new[NS].value)
-        rows.append(measured(row.pair.name, NS, "ns", values, row.found).to_json())
+        rows.append(measured(row.pair.name, NS, "ns", values, row.found))
         shown = report.values_text(row.found, *values)
         lines += [
             "",
             *report.comparison_lines(row.pair.name, row.found, shown, "ns", plan.confidence),
         ]
     if args.json:
-        sys.stdout.write(dump(report.comparison_document(recording, recording, rows)))
+        sys.stdout.write(dump(document_of(recording, recording, rows, recording.caveats)))
         return
     lines += ["", _ended(result)]
     lines += report.notes(recording, session.findings, every=args.verbose)

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kentry.compare.counted import CaseComparison, FunctionDelta, compare, side_to_json
+from kentry.compare.counted import compare
+from kentry.model.comparison import CaseComparison, FunctionDelta, side_to_json
+from kentry.model.document import plain
 from kentry.model.recording import Recording
 
 SCHEMA = "kentry/ablation/1"
@@ -107,7 +109,7 @@ def to_json(ablation: Ablation) -> dict[str, Any]:
                         "on": one.on,
                         "delta": one.delta,
                         "identical_path": one.identical_path,
-                        "functions": [f.to_json() for f in one.functions],
+                        "functions": plain(one.functions),
                     }
                     for name, one in row.cases.items()
                 },

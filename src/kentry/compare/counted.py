@@ -15,7 +15,6 @@ from kentry.arch import find_arch
 from kentry.compare.differences import differences, of_both
 from kentry.compare.timed import (
     Counted,
-    TimedComparison,
     compare_noisy,
     plan_of,
     shared_metrics,
@@ -23,104 +22,17 @@ from kentry.compare.timed import (
 )
 from kentry.errors import UserError
 from kentry.model.caveats import Caveat
+from kentry.model.comparison import (
+    CaseComparison,
+    EventDelta,
+    FunctionDelta,
+    TimedComparison,
+    document_of,
+)
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name
 from kentry.stats import exact
-
-SCHEMA = "kentry/comparison/1"
-
-
-@dataclass(frozen=True)
-class FunctionDelta:
-    """A function's instructions in the modal path, on each side."""
-
-    name: str
-    old: int
-    new: int
-
-    @property
-    def delta(self) -> int:
-        """New less old."""
-        return self.new - self.old
-
-    def to_json(self) -> dict[str, Any]:
-        """As every format has it."""
-        return {"name": self.name, "old": self.old, "new": self.new, "delta": self.delta}
-
-
-@dataclass(frozen=True)
-class EventDelta:
-    """How often a vector event happened in a window on each side, and in which functions.
-
-    None: that kernel has no marker of it, so nothing is known.
-    """
-
-    name: str
-    cause: str
-    old: int | None
-    new: int | None
-    functions: tuple[str, ...]
-
-    @property
-    def is_change(self) -> bool:
-        """Whether both sides are known and differ."""
-        return self.old is not None and self.new is not None and self.old != self.new
-
-    def to_json(self) -> dict[str, Any]:
-        """As every format has it."""
-        return {
-            "name": self.name,
-            "cause": self.cause,
-            "old": self.old,
-            "new": self.new,
-            "functions": list(self.functions),
-        }
-
-
-@dataclass(frozen=True)
-class CaseComparison:
-    """One case on two kernels; of one with a vector state, `events` of the modal paths.
-
-    `functions` sum to `old` and `new` exactly, changed ones first; they are empty where a
-    path is missing, which a caveat then says.
-    """
-
-    name: str
-    old: int
-    new: int
-    verdict: str
-    functions: tuple[FunctionDelta, ...]
-    identical_path: bool
-    caveats: tuple[Caveat, ...]
-    events: tuple[EventDelta, ...] = ()
-    metric: str = INSTRUCTIONS
-
-    @property
-    def delta(self) -> int:
-        """New less old."""
-        return self.new - self.old
-
-    @property
-    def percent(self) -> float | None:
-        """The delta in per cent of the old value; None where that is 0."""
-        return 100 * self.delta / self.old if self.old else None
-
-    def to_json(self) -> dict[str, Any]:
-        """A row of kentry/comparison/1."""
-        return {
-            "name": self.name,
-            "metric": self.metric,
-            "old": self.old,
-            "new": self.new,
-            "delta": self.delta,
-            "percent_of_old": self.percent,
-            "verdict": self.verdict,
-            "identical_path": self.identical_path,
-            "functions": [row.to_json() for row in self.functions],
-            **({"events": [one.to_json() for one in self.events]} if self.events else {}),
-            "caveats": list(self.caveats),
-        }
 
 
 @dataclass(frozen=True)
@@ -311,17 +223,5 @@ def _stream(case: CaseResult, recording: Recording) -> tuple[tuple[str, str], ..
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
     """The comparison as kentry/comparison/1."""
-    return {
-        "schema": SCHEMA,
-        "tool": comparison.new.tool,
-        "old": side_to_json(comparison.old),
-        "new": side_to_json(comparison.new),
-        "cases": [row.to_json() for name in comparison.names for row in comparison.rows(name)],
-        "caveats": list(comparison.caveats),
-    }
-
-
-def side_to_json(recording: Recording) -> dict[str, Any]:
-    """What was measured on what, without the kernel's whole config."""
-    kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
-    return {"kernel": kernel, "target": recording.target}
+    rows = [row for name in comparison.names for row in comparison.rows(name)]
+    return document_of(comparison.old, comparison.new, rows, comparison.caveats)

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kentry.compare.counted import CaseComparison, EventDelta, FunctionDelta, compare, side_to_json
+from kentry.compare.counted import compare
 from kentry.model.caveats import Caveat, of_side
+from kentry.model.comparison import CaseComparison, EventDelta, FunctionDelta, side_to_json
+from kentry.model.document import plain
 from kentry.model.recording import INSTRUCTIONS, Recording
 
 SCHEMA = "kentry/series/1"
@@ -258,8 +260,8 @@ def _row_to_json(series: Series, row: Row) -> dict[str, Any]:
                 "identical_path": cell.identical_path,
                 "windows": cell.windows,
                 "agreeing": cell.agreeing,
-                "functions": [one.to_json() for one in cell.functions],
-                **({"events": [one.to_json() for one in cell.events]} if cell.events else {}),
+                "functions": plain(cell.functions),
+                **({"events": plain(cell.events)} if cell.events else {}),
             }
             for column, cell in row.cells.items()
         },

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from kentry.model import caveats
 from kentry.model.caveats import Caveat
+from kentry.model.comparison import TimedComparison
 from kentry.model.recording import CaseResult, NoisyMetric, Recording, TimedProcess
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
@@ -43,69 +45,6 @@ class Counted(NamedTuple):
     percent: float | None = None
     verdict: str = UNDECIDED
     identical: bool | None = None
-
-
-@dataclass(frozen=True)
-class TimedComparison:
-    """One noisy metric of one case on two kernels; `old` and `new` per call, in `unit`.
-
-    `percent` is the change in per cent of old, `interval` its interval at `confidence`; both are
-    of pairs where `paired`, and `new` is exactly so much more than `old`.  `floor`, `threshold`
-    and `detectable` are in per cent, too.  None: not known.  `halves` are half the widths of the
-    intervals that old and new had by themselves.  `reason` is why it is undecided.
-    """
-
-    name: str
-    metric: str
-    unit: str
-    old: float
-    new: float
-    percent: float | None
-    verdict: str
-    interval: tuple[float, float] | None = None
-    confidence: float | None = None
-    floor: float | None = None
-    threshold: float | None = None
-    detectable: float | None = None
-    paired: bool = False
-    identical_path: bool | None = None
-    halves: tuple[float | None, float | None] = (None, None)
-    p: float = 1.0
-    reason: str = ""
-    caveats: tuple[Caveat, ...] = ()
-
-    @property
-    def delta(self) -> float:
-        """New less old."""
-        return self.new - self.old
-
-    @property
-    def is_layout(self) -> bool:
-        """Whether the time changed and the executed instructions did not."""
-        return any(caveat["kind"] == "layout" for caveat in self.caveats)
-
-    def to_json(self) -> dict[str, Any]:
-        """A row of kentry/comparison/1."""
-        return {
-            "name": self.name,
-            "metric": self.metric,
-            "unit": self.unit,
-            "old": self.old,
-            "new": self.new,
-            "delta": self.delta,
-            "percent_of_old": self.percent,
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "interval": None if self.interval is None else list(self.interval),
-            "confidence": self.confidence,
-            "floor": self.floor,
-            "threshold": self.threshold,
-            "detectable": self.detectable,
-            "paired": self.paired,
-            "identical_path": self.identical_path,
-            "functions": [],
-            "caveats": list(self.caveats),
-        }
 
 
 class Plan(NamedTuple):
@@ -195,22 +134,20 @@ def _compared(
     name: str, metric: str, old: NoisyMetric, new: NoisyMetric, plan: Plan
 ) -> TimedComparison:
     plain = TimedComparison(
-        name,
-        metric,
-        old.unit,
-        old.value,
-        new.value,
-        _percent(old.value, new.value),
-        UNDECIDED,
+        name=name,
+        metric=metric,
+        unit=old.unit,
+        old=old.value,
+        new=new.value,
+        percent=_percent(old.value, new.value),
+        verdict=UNDECIDED,
         halves=(_half(old.interval), _half(new.interval)),
     )
     if absent := _unsupported(metric, old, new):
         return replace(plain, reason="imported", caveats=tuple(absent))
     better_more = old.unit.endswith(_RATES)
     try:
-        from kentry.compare.groups import pair_groups
-
-        if groups := pair_groups(old.samples, new.samples) if plan.paired else []:
+        if groups := _groups(old.samples, new.samples) if plan.paired else []:
             row = _with(plain, _of_groups(groups, better_more, plan), paired=True)
             # The very same samples: nothing is the same but what is.
             alike = old.samples == new.samples
@@ -239,6 +176,32 @@ def _unsupported(metric: str, old: NoisyMetric, new: NoisyMetric) -> list[Caveat
     ]
 
 
+def _groups(old: Sequence[TimedProcess], new: Sequence[TimedProcess]) -> list[Group]:
+    """What ran in turns: processes of one group, or boots of one round.
+
+    A kernel has boots of its own where two kernels were measured: none is in both.
+    """
+    from kentry.measure.timed.values import groups_of_boots, process_values
+    from kentry.stats.noisy import Group
+
+    if not {one.boot for one in old} & {one.boot for one in new}:
+        return groups_of_boots(old, new)
+    sides = [_by_group(old), _by_group(new)]
+    return [
+        Group(key[0], tuple(process_values(before)), tuple(process_values(sides[1][key])))
+        for key, before in sides[0].items()
+        if key in sides[1]
+    ]
+
+
+def _by_group(processes: Sequence[TimedProcess]) -> dict[tuple[int, int], list[TimedProcess]]:
+    """By boot and group, in the order of their slots."""
+    found: dict[tuple[int, int], list[TimedProcess]] = {}
+    for one in sorted(processes, key=lambda one: one.slot):
+        found.setdefault((one.boot, one.group), []).append(one)
+    return found
+
+
 def _of_groups(groups: Sequence[Group], better_more: bool, plan: Plan) -> Found:
     from kentry.stats.noisy import compare_groups
 
@@ -250,15 +213,20 @@ def _of_groups(groups: Sequence[Group], better_more: bool, plan: Plan) -> Found:
 def _of_runs(
     old: Sequence[TimedProcess], new: Sequence[TimedProcess], better_more: bool, plan: Plan
 ) -> Found:
-    from kentry.compare.groups import values_by_boot
     from kentry.stats.noisy import compare_unpaired
 
     return compare_unpaired(
-        list(values_by_boot(old).values()),
-        list(values_by_boot(new).values()),
-        threshold=plan.threshold,
-        higher_is_better=better_more,
+        _by_boot(old), _by_boot(new), threshold=plan.threshold, higher_is_better=better_more
     )
+
+
+def _by_boot(processes: Sequence[TimedProcess]) -> list[list[float]]:
+    from kentry.measure.timed.values import process_values
+
+    boots: dict[int, list[TimedProcess]] = {}
+    for one in processes:
+        boots.setdefault(one.boot, []).append(one)
+    return [process_values(boots[boot]) for boot in sorted(boots)]
 
 
 def _with(plain: TimedComparison, found: Found, *, paired: bool) -> TimedComparison:
@@ -293,7 +261,9 @@ def measured(
 ) -> TimedComparison:
     """A row of two things that were measured by turns and judged as they were: old, new."""
     old, new = values
-    plain = TimedComparison(name, metric, unit, old, new, None, UNDECIDED)
+    plain = TimedComparison(
+        name=name, metric=metric, unit=unit, old=old, new=new, verdict=UNDECIDED
+    )
     return _as_found(plain, found, paired=True)
 
 

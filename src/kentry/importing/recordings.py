@@ -111,7 +111,7 @@ def _noisy_metric(group: Samples) -> NoisyMetric:
         value=float(base + group.middle),
         unit=unit,
         samples=tuple(
-            TimedProcess(0, 0, place, 0, 1, (float(base + number.amount),))
+            TimedProcess(0, 0, place, 0, 1, (float(base + number.amount),), 0)
             for place, number in enumerate(group.numbers)
         ),
         estimator=f"median of {count} published values" if count > 1 else "one published value",

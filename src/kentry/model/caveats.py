@@ -7,7 +7,15 @@ A caveat is a kind and a sentence; it travels with the result, in JSON as
 
 from __future__ import annotations
 
-Caveat = dict[str, str]
+from typing import TypedDict
+
+
+class Caveat(TypedDict):
+    """A kind, by which programs know it, and a sentence."""
+
+    kind: str
+    text: str
+
 
 # With it every function begins on a cache line of its own, whatever the linker puts before it.
 ALIGNMENT = "CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y"

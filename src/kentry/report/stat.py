@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from kentry.compare.counted import SCHEMA, side_to_json
 from kentry.measure.preflight import WARNING, Finding
 from kentry.measure.timed.analysis import LOOP, NS
 from kentry.measure.timed.tails import SHARES, Tail
@@ -291,18 +290,3 @@ def values_text(found: Estimate, old: float, new: float) -> tuple[str, str]:
         return f"{middle / root:g}", f"{middle * root:g}"
     digits = decimals((high - low) / 2 * middle)
     return f"{middle / root:.{digits}f}", f"{middle * root:.{digits}f}"
-
-
-def comparison_document(
-    old: Recording, new: Recording, rows: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """kentry/comparison/1, of things that were measured by turns."""
-    caveats = [*old.caveats, *(one for one in new.caveats if one not in old.caveats)]
-    return {
-        "schema": SCHEMA,
-        "tool": new.tool,
-        "old": side_to_json(old),
-        "new": side_to_json(new),
-        "cases": list(rows),
-        "caveats": caveats,
-    }

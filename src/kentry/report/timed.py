@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kentry.compare.counted import Comparison
-from kentry.compare.timed import TimedComparison, percent_digits, value_digits
+from kentry.compare.timed import percent_digits, value_digits
 from kentry.model.case_name import CaseName
+from kentry.model.comparison import TimedComparison
 from kentry.model.recording import Recording, TimedProcess
 from kentry.report.plain import wrapped
 from kentry.stats import CONFIDENCE

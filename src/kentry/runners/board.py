@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kentry.errors import MachineError
+from kentry.arch import ARCHES, Arch, find_arch
+from kentry.errors import MachineError, UserError
 from kentry.host.process import log
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
@@ -28,13 +29,12 @@ from kentry.runners.machine import (
     CommandResult,
     Machine,
     MachineOptions,
-    arch_of,
-    check_ended,
+    OnLine,
+    ProbeLines,
+    choose_probe,
     closing,
-    find_probe,
     stopped,
 )
-from kentry.runners.probe_protocol import OnLine, ProbeLines
 from kentry.runners.shell_files import LINE_CHARACTERS, MOMENT
 
 # Makes a folder of the name in {} below the first that lets programs run.
@@ -65,9 +65,8 @@ class BoardMachine:
         self._printk = ""
         self._tools: frozenset[str] = frozenset()
         lab.bring_up()
-        lines, _ = lab.run("uname -m", MOMENT)
-        self.arch = arch_of(name, lines[-1].strip() if lines else "")
-        self.probe = find_probe(name, self.arch)
+        self.arch = self._find_arch()
+        self._probe = choose_probe(name, self.arch, options)
 
     # --- Machine ----------------------------------------------------------------------------
 
@@ -82,7 +81,7 @@ class BoardMachine:
                 lines(line.rstrip("\r\n"))
         if late:
             raise stopped("The probe", self.name, f"after {timeout:g} s")
-        check_ended(self.name, lines, status, self._fetch("err"))
+        lines.check(self.name, status, self._fetch("err"))
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
@@ -148,6 +147,17 @@ class BoardMachine:
 
     # --- what they are made of ------------------------------------------------------------
 
+    def _find_arch(self) -> Arch:
+        lines, _ = self._lab.run("uname -m", MOMENT)
+        machine = lines[-1].strip() if lines else ""
+        try:
+            return find_arch(machine)
+        except UserError as err:
+            raise MachineError(
+                f"{self.name} is '{machine}', an architecture that kentry does not know.",
+                f"It knows {', '.join(ARCHES)}.",
+            ) from err
+
     def _image(self, kernel: str, update: Update) -> Path | None:
         """What a QEMU is started anew with; None where the board itself has the kernel."""
         if self._options.switch != switching.KEXEC or self._lab.machine() is None:
@@ -167,11 +177,11 @@ class BoardMachine:
         _, status = self._lab.run(f"test -x {self._folder}/probe", MOMENT)
         if status == 0:
             return
-        probe, there = self.probe.read_bytes(), f"{self._folder}/probe"
+        probe, there = self._probe.read_bytes(), f"{self._folder}/probe"
         if self._lab.files() is None:
             shell_files.put(self._lab, self._tools, probe, there)
         else:
-            self._lab.transfer("put", str(self.probe), there)
+            self._lab.transfer("put", str(self._probe), there)
             if not shell_files.is_whole(self._lab, self._tools, probe, there):
                 raise MachineError(
                     f"The probe did not get to {self.name} whole.", "Is there space on it?"

@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""This machine: the probe is an ordinary process, and nothing needs root."""
+"""This machine as a place: the probe is an ordinary process, and nothing needs root."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
-from kentry.arch import host_arch
+from kentry.arch import Arch, host_arch
 from kentry.errors import MachineError
-from kentry.host.process import supervise
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners.machine import (
     CommandResult,
     Machine,
     MachineOptions,
-    check_ended,
+    OnLine,
+    ProbeLines,
+    choose_probe,
     closing,
-    find_probe,
     stopped,
 )
-from kentry.runners.probe_protocol import OnLine, ProbeLines
+from kentry.runners.streaming import stream
 
 
 class LocalMachine:
@@ -31,31 +32,22 @@ class LocalMachine:
     kind = "local"
     kernel: Kernel | None = None
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, arch: Arch, probe: Path) -> None:
         self.name = name
-        self.arch = host_arch()
-        self.probe = find_probe(name, self.arch)
+        self.arch = arch
+        self._probe = probe
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; see Machine."""
         lines = ProbeLines(on_line)
-        end = supervise([str(self.probe), *words], timeout, lines)
-        if end.stopped:
-            raise stopped("The probe", self.name, end.stopped)
-        check_ended(self.name, lines, end.status, end.stderr)
+        ran = stream([str(self._probe), *words], timeout, lines)
+        if ran.stopped:
+            raise stopped("The probe", self.name, ran.stopped)
+        lines.check(self.name, ran.status, ran.stderr)
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
-        if not argv or not shutil.which(argv[0]):
-            raise MachineError(
-                f"There is no program '{argv[0] if argv else ''}' on {self.name}.",
-                "Name one that is on the PATH, or its whole path; no shell reads the command.",
-            )
-        lines: list[str] = []
-        end = supervise(argv, timeout, lines.append)
-        if end.stopped:
-            raise stopped(f"'{argv[0]}'", self.name, end.stopped)
-        return CommandResult(end.status, "\n".join([*lines, end.rest]), end.stderr)
+        return run_here(self.name, argv, timeout)
 
     def boot(self, kernel: str, update: Update) -> None:
         """Refuses: the kernel under kentry cannot be replaced."""
@@ -74,4 +66,19 @@ class LocalMachine:
 
 def open_local(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
     """This machine, for a `with`."""
-    return closing(LocalMachine(text))
+    arch = host_arch()
+    return closing(LocalMachine(text, arch, choose_probe(text, arch, options)))
+
+
+def run_here(name: str, argv: Sequence[str], timeout: float) -> CommandResult:
+    """Runs `argv` on this machine for at most `timeout` seconds."""
+    if not argv or not shutil.which(argv[0]):
+        raise MachineError(
+            f"There is no program '{argv[0] if argv else ''}' on {name}.",
+            "Name one that is on the PATH, or its whole path; no shell reads the command.",
+        )
+    said: list[str] = []
+    ran = stream(argv, timeout, said.append)
+    if ran.stopped:
+        raise stopped(f"'{argv[0]}'", name, ran.stopped)
+    return CommandResult(ran.status, "\n".join([*said, ran.rest]), ran.stderr)

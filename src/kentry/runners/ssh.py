@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kentry.arch import Arch
+from kentry.arch import ARCHES, Arch, find_arch
 from kentry.errors import MachineError, UserError
-from kentry.host.process import Exit, log, need, supervise
+from kentry.host.process import log, need
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners import switching
@@ -33,20 +33,18 @@ from kentry.runners.machine import (
     CommandResult,
     Machine,
     MachineOptions,
-    arch_of,
-    check_ended,
+    OnLine,
+    ProbeLines,
+    choose_probe,
     closing,
-    find_probe,
     stopped,
     wrong_architecture,
 )
-from kentry.runners.probe_protocol import OnLine, ProbeLines
 from kentry.runners.ssh_errors import SSH_FAILED, explain_ssh
+from kentry.runners.streaming import Streamed, stream
 
 # Seconds for what takes a moment there once the connection stands.
 _MOMENT = 60.0
-# Seconds until a connection stands; a user's own -o ConnectTimeout goes before it.
-_CONNECT_SECONDS = 15
 # Seconds until a connection that carries nothing is given up: 3 times unanswered.
 _ALIVE_SECONDS = 15
 # sun_path is 108 bytes, of which ssh takes 18 for a name of its own.
@@ -152,7 +150,7 @@ class Connection:
         )
         settings = [
             "BatchMode=yes",
-            f"ConnectTimeout={_CONNECT_SECONDS}",
+            f"ConnectTimeout={options.connect_timeout}",
             f"ServerAliveInterval={_ALIVE_SECONDS}",
             "ServerAliveCountMax=3",
             # Of the user's own settings, what is not for a program that reads the output, and
@@ -172,7 +170,7 @@ class Connection:
         timeout: float,
         on_line: Callable[[str], None],
         feed: bytes = b"",
-    ) -> tuple[Remote, Exit]:
+    ) -> tuple[Remote, Streamed]:
         """Runs a script of this file with the words as its arguments, for `timeout` seconds.
 
         MachineError where it did not begin.
@@ -183,7 +181,7 @@ class Connection:
         argv, shown = (
             [*self._argv, *more, "--", self.destination, command] for more in (self._sharing, [])
         )
-        ran = supervise(
+        ran = stream(
             argv,
             timeout,
             said,
@@ -199,7 +197,7 @@ class Connection:
             raise self._not_begun(said, ran)
         return said, ran
 
-    def _not_begun(self, said: Remote, ran: Exit) -> MachineError:
+    def _not_begun(self, said: Remote, ran: Streamed) -> MachineError:
         if ran.stopped:
             return stopped("ssh", self.destination, ran.stopped)
         if ran.status == SSH_FAILED:
@@ -215,7 +213,7 @@ class Connection:
     def hang_up(self) -> None:
         """Ends the connection; the next run makes another."""
         argv = [*self._argv, *self._sharing, "-O", "exit", "--", self.destination]
-        supervise(argv, _MOMENT, lambda line: None)
+        stream(argv, _MOMENT, lambda line: None)
 
 
 class SshMachine:
@@ -233,7 +231,7 @@ class SshMachine:
         self._folder = ""  # where the probe is
         self._made = ""  # where it was put, or was going to be
         self.arch = self._find_arch()
-        self.probe = find_probe(name, self.arch)
+        self._probe = choose_probe(name, self.arch, options)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe, which is copied there the first time; see Machine."""
@@ -248,8 +246,8 @@ class SshMachine:
             self._folder = ""  # the machine was booted, or tidied up
         status = self._status("The probe", said, ran)
         if "Exec format error" in ran.stderr or "cannot execute binary" in ran.stderr:
-            raise wrong_architecture(self.name, self.probe, self.arch.name)
-        check_ended(self.name, lines, status, ran.stderr)
+            raise wrong_architecture(self.name, self._probe, self.arch.name)
+        lines.check(self.name, status, ran.stderr)
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
@@ -287,7 +285,7 @@ class SshMachine:
         self._folder = self._made = ""
 
     def _find_arch(self) -> Arch:
-        result = self.run_command(["uname", "-sm"], _CONNECT_SECONDS + _MOMENT)
+        result = self.run_command(["uname", "-sm"], self._options.connect_timeout + _MOMENT)
         system, _, machine = result.stdout.strip().partition(" ")
         if system != "Linux":
             raise MachineError(
@@ -295,11 +293,17 @@ class SshMachine:
                 "kentry measures entries into the Linux kernel: name a machine that runs it.",
                 tail(result.stderr),
             )
-        return arch_of(self.name, machine)
+        try:
+            return find_arch(machine)
+        except UserError as err:
+            raise MachineError(
+                f"{self.name} is {machine}, an architecture that kentry does not know.",
+                f"It knows {', '.join(ARCHES)}.",
+            ) from err
 
     def _copy(self) -> None:
         """Puts the probe into a new folder there, and checks that it arrived whole."""
-        probe = self.probe.read_bytes()
+        probe = self._probe.read_bytes()
         lines: list[str] = []
 
         def take(line: str) -> None:
@@ -323,7 +327,7 @@ class SshMachine:
                 tail(ran.stderr),
             )
 
-    def _not_copied(self, said: Remote, lines: list[str], ran: Exit) -> MachineError:
+    def _not_copied(self, said: Remote, lines: list[str], ran: Streamed) -> MachineError:
         end = said.end or ""
         tried = [line.removeprefix("not ") for line in lines if line.startswith("not ")]
         if end.startswith("no "):
@@ -341,7 +345,7 @@ class SshMachine:
             )
         return self._lost("Copying the probe", ran)
 
-    def _status(self, what: str, said: Remote, ran: Exit) -> int:
+    def _status(self, what: str, said: Remote, ran: Streamed) -> int:
         """The status of what ran there to its end; MachineError where it did not get there."""
         if said.end is not None and said.end.isdecimal():
             return int(said.end)
@@ -354,7 +358,7 @@ class SshMachine:
             raise stopped(what, self.name, ran.stopped)
         raise self._lost(what, ran)
 
-    def _lost(self, what: str, ran: Exit) -> MachineError:
+    def _lost(self, what: str, ran: Streamed) -> MachineError:
         return MachineError(
             f"The connection to {self.name} was lost: {what[0].lower()}{what[1:]} did not come"
             " to its end.",

@@ -9,9 +9,11 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from kentry.compare.counted import CaseComparison, EventDelta, compare, compare_case, to_json
+from kentry.compare.counted import compare, compare_case, to_json
 from kentry.errors import UserError
+from kentry.model.comparison import CaseComparison, EventDelta
 from kentry.model.recording import OTHER, Event, Metric, Recording
 from tests import ROOT
 from tests.builders import recording
@@ -152,7 +154,11 @@ def compared(old: Recording, new: Recording) -> CaseComparison:
 def test_events_are_compared_by_what_they_are_and_why() -> None:
     case = compared(
         with_one(DISCARD, SAVE, RESTORE),
-        with_one(SAVE, RESTORE._replace(times=3), SAVE._replace(cause="user copy", times=2)),
+        with_one(
+            SAVE,
+            structs.replace(RESTORE, times=3),
+            structs.replace(SAVE, cause="user copy", times=2),
+        ),
     )
     assert [(one.name, one.cause, one.old, one.new, one.is_change) for one in case.events] == [
         ("restore", "switch", 1, 3, True),
@@ -163,13 +169,15 @@ def test_events_are_compared_by_what_they_are_and_why() -> None:
 
 
 def test_the_functions_of_an_event_are_added_up_and_the_new_kernels_come_first() -> None:
-    old = with_one(DISCARD._replace(function="a"), DISCARD._replace(function="b", times=2))
-    new = with_one(DISCARD._replace(function="c"), DISCARD._replace(function="b"))
+    old = with_one(
+        structs.replace(DISCARD, function="a"), structs.replace(DISCARD, function="b", times=2)
+    )
+    new = with_one(structs.replace(DISCARD, function="c"), structs.replace(DISCARD, function="b"))
     assert compared(old, new).events == (EventDelta("discard", "syscall", 3, 2, ("c", "b", "a")),)
 
 
 def test_as_many_events_in_another_function_are_no_change() -> None:
-    [event] = compared(with_one(DISCARD), with_one(DISCARD._replace(function="x"))).events
+    [event] = compared(with_one(DISCARD), with_one(structs.replace(DISCARD, function="x"))).events
     assert not event.is_change
 
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import jsonschema
 import pytest
+from msgspec import structs
 
 from kentry.compare.counted import Comparison, compare, to_json
-from kentry.compare.timed import TimedComparison, percent_digits, value_digits
+from kentry.compare.timed import percent_digits, value_digits
 from kentry.errors import UserError
 from kentry.measure.joining import with_times
+from kentry.model.comparison import TimedComparison, row_to_json
 from kentry.model.recording import NoisyMetric, Recording, dump
 from tests import ROOT
 from tests.builders import imported, noisy, processes, recording, timed
@@ -49,7 +51,7 @@ def test_in_turns_a_change_is_found_with_its_interval() -> None:
 
 def test_every_number_of_a_row_follows_from_the_others() -> None:
     row = only(compare(timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)))
-    document = row.to_json()
+    document = row_to_json(row)
     assert document["delta"] == document["new"] - document["old"]
     share = 100 * document["delta"] / document["old"]
     assert math.isclose(share, document["percent_of_old"], rel_tol=1e-9)
@@ -110,7 +112,7 @@ def test_groups_that_only_one_side_has_are_left_out() -> None:
 
 
 def test_no_group_in_common_is_measured_apart() -> None:
-    late = [one._replace(group=one.group + 100) for one in processes(77.1, NEW)]
+    late = [structs.replace(one, group=one.group + 100) for one in processes(77.1, NEW)]
     row = only(compare(timed({"x": 78.4}), timed({"x": noisy(late)})))
     assert (row.paired, kinds(row)) == (False, ["measured-apart"])
 
@@ -130,7 +132,7 @@ def of_rounds(ns: float, places: tuple[int, int], rounds: int = 12) -> Recording
         for place in places:
             number = 4 * boot + place
             found += [
-                one._replace(boot=number, group=number * 100 + one.group)
+                structs.replace(one, boot=number, group=number * 100 + one.group)
                 for one in processes(ns * (1 + boot / 100), (0, 1), groups=5, seed=number)
             ]
     return timed({"x": noisy(found)})
@@ -177,8 +179,9 @@ def test_nothing_is_a_share_of_0() -> None:
 
 
 def test_values_of_which_there_is_no_ratio_are_shown() -> None:
-    none = replace(noisy(processes(78.4)), value=0.0)
-    zeros = replace(none, samples=tuple(one._replace(values=(0,)) for one in none.samples))
+    none = structs.replace(noisy(processes(78.4)), value=0.0)
+    without = tuple(structs.replace(one, values=(0,)) for one in none.samples)
+    zeros = structs.replace(none, samples=without)
     for session in ("0a", "0b"):
         a = timed({"x": zeros}, target={"session": "0a"})
         comparison = compare(a, timed({"x": 78.4}, target={"session": session}))
@@ -372,7 +375,15 @@ def test_a_measurement_that_ended_early_has_the_interval_of_its_look() -> None:
 def row_of(old: float, percent: float, half: float | None) -> TimedComparison:
     interval = None if half is None else (percent - half, percent + half)
     return TimedComparison(
-        "x", "ns", "ns", old, old * (1 + percent / 100), percent, "better", interval, 0.99
+        name="x",
+        metric="ns",
+        unit="ns",
+        old=old,
+        new=old * (1 + percent / 100),
+        percent=percent,
+        verdict="better",
+        interval=interval,
+        confidence=0.99,
     )
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kentry.errors import UserError
 from kentry.measure.joining import joined, with_times
+from kentry.model.caveats import Caveat
 from kentry.model.recording import (
     MODAL,
     OTHER,
@@ -102,7 +103,7 @@ def test_events_stay_with_their_paths() -> None:
 
 
 def test_a_caveat_of_both_boots_is_said_once() -> None:
-    same, own = {"kind": "a", "text": "both"}, {"kind": "b", "text": "second"}
+    same, own = Caveat(kind="a", text="both"), Caveat(kind="b", text="second")
     first = replace(boot([0], {"x": [(0, 1)]}), caveats=[same])
     second = replace(boot([0], {"y": [(0, 1)]}), caveats=[own, same])
     assert joined([first, second]).caveats == [same, own]
@@ -247,7 +248,7 @@ def test_a_metric_that_both_have_is_not_joined() -> None:
 
 
 def test_caveats_of_both_sides_are_kept_once() -> None:
-    note, own = {"kind": "a", "text": "both"}, {"kind": "b", "text": "times"}
+    note, own = Caveat(kind="a", text="both"), Caveat(kind="b", text="times")
     times = replace(timed({"getppid": 1.0}), caveats=[note, own])
     times.cases[0] = replace(times.cases[0], caveats=(own,))
     both = with_times(replace(counts(), caveats=[note]), times)

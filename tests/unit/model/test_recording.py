@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from msgspec import structs
 
 from kentry.errors import RecordingError, UserError
 from kentry.model.recording import (
@@ -223,7 +224,7 @@ def test_a_reader_need_not_take_a_name_apart() -> None:
         {"unit": "vec", "use": "once", "vl": 256, "calls": 1},
         {"unit": "vec", "use": "1/10", "vl": 128, "calls": 10},
     ]
-    assert [case["events"] for case in cases] == [[], [], [one._asdict() for one in EVENTS]]
+    assert [case["events"] for case in cases] == [[], [], [structs.asdict(one) for one in EVENTS]]
     assert cases[2]["events"] == cases[2]["paths"][0]["events"]
     assert document["markers"] == MARKERS
 
@@ -365,7 +366,9 @@ def test_every_kind_of_target_is_as_the_schema_says() -> None:
 
 def test_calls_one_by_one_keep_what_their_clock_took(tmp_path: Path) -> None:
     metric = TIMES.cases[0].noisy["ns"]
-    own = replace(metric, samples=(metric.samples[0]._replace(blocks=0, empties=(20, 21.5)),))
+    own = structs.replace(
+        metric, samples=(structs.replace(metric.samples[0], blocks=0, empties=(20, 21.5)),)
+    )
     found = replace(TIMES, cases=[replace(TIMES.cases[0], noisy={"ns": own})])
     document = to_json(found)
     jsonschema.validate(document, SCHEMA)
@@ -505,7 +508,7 @@ def test_two_metrics_of_one_name_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_not_be_read_is_not_written(tmp_path: Path, change: dict[str, Any]) -> None:
-    wrong = replace(TIMES.cases[0].noisy["ns"], **change)
+    wrong = structs.replace(TIMES.cases[0].noisy["ns"], **change)
     found = replace(TIMES, cases=[replace(TIMES.cases[0], noisy={"ns": wrong})])
     with pytest.raises(ValueError):
         write_recording(found, tmp_path / "r.json")

@@ -12,16 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kentry.compare.counted import compare
 from kentry.compare.counted import to_json as comparison_json
-from kentry.compare.groups import process_values
 from kentry.errors import RecordingError, UserError
+from kentry.measure.timed.values import process_values
+from kentry.model.comparison import SavedComparison, read_comparison
 from kentry.model.recording import NoisyMetric, Recording, TimedProcess, write_recording
 from kentry.report.export import benchfmt, ktap
 from kentry.report.export import csv as export_csv
 from kentry.report.export.common import labels, level_text, numbered, significant, with_interval
-from kentry.report.export.comparison import ComparisonFile, read_comparison
 from kentry.report.export.formats import FORMATS, check_format, export_files
 from tests.builders import IMPORTED, imported, recording, timed
 
@@ -71,7 +72,7 @@ def test_counts_are_exact_in_units_that_say_so() -> None:
 def test_firmware_and_user_counts_are_there_where_they_say_something() -> None:
     riscv = recording({"getppid": [("f", 5)], "clock_gettime@vdso": []})
     case = riscv.cases[0]
-    firmware = replace(case.metrics["firmware_instructions"], value=7, samples=((7, 1000),))
+    firmware = structs.replace(case.metrics["firmware_instructions"], value=7, samples=((7, 1000),))
     riscv.cases[0] = replace(case, metrics={**case.metrics, "firmware_instructions": firmware})
     found = check_benchfmt(benchfmt.export([riscv]).text)
     assert found["BenchmarkGetppid"] == [(1000, {"insns/op": 5, "firmware-insns/op": 7})]
@@ -289,7 +290,7 @@ def check_ktap(lines: list[str]) -> list[tuple[str, str, str]]:
     return found
 
 
-def comparison(old: Recording, new: Recording, folder: Path) -> ComparisonFile:
+def comparison(old: Recording, new: Recording, folder: Path) -> SavedComparison:
     file = folder / "comparison.json"
     file.write_text(json.dumps(comparison_json(compare(old, new))))
     found = read_comparison(file)
@@ -459,9 +460,12 @@ def test_significant_digits_without_an_exponent(value: float, text: str) -> None
 def test_no_digit_is_beyond_the_interval() -> None:
     metric = NoisyMetric(78.4123, "ns", (), (78.2, 78.6))
     assert with_interval(metric) == ("78.4", "[78.2, 78.6]")
-    assert with_interval(replace(metric, interval=(70, 90))) == ("78", "[70, 90]")
-    assert with_interval(replace(metric, interval=None)) == ("78.4123", "")
-    assert with_interval(replace(metric, interval=(78.4123, 78.4123)))[1] == "[78.4123, 78.4123]"
+    assert with_interval(structs.replace(metric, interval=(70, 90))) == ("78", "[70, 90]")
+    assert with_interval(structs.replace(metric, interval=None)) == ("78.4123", "")
+    assert (
+        with_interval(structs.replace(metric, interval=(78.4123, 78.4123)))[1]
+        == "[78.4123, 78.4123]"
+    )
 
 
 def test_a_level_is_never_100() -> None:

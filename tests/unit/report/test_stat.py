@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from kentry.compare.timed import measured
 from kentry.measure.preflight import NOTE, WARNING, Finding
 from kentry.measure.timed.tails import Tail
+from kentry.model.caveats import Caveat
+from kentry.model.comparison import row_to_json
 from kentry.model.recording import NoisyMetric
 from kentry.report.stat import (
-    comparison_document,
     comparison_lines,
     confidence_text,
     decimals,
@@ -157,23 +158,15 @@ def test_a_row_says_what_it_is_held_against() -> None:
 
 
 def test_a_row_as_json_has_shares_in_per_cent_and_null_for_what_is_not_known() -> None:
-    row = measured("a -> b", "ns", "ns", (80.0, 80.8), FOUND).to_json()
+    row = row_to_json(measured("a -> b", "ns", "ns", (80.0, 80.8), FOUND))
     assert (row["old"], row["new"], row["delta"]) == (80.0, 80.8, pytest.approx(0.8))
     assert row["percent_of_old"] == pytest.approx(1.02)
     assert row["interval"] == [pytest.approx(0.96), pytest.approx(1.08)]
     shares = [row[key] for key in ("floor", "threshold", "detectable")]
     assert shares == [pytest.approx(0.12), pytest.approx(0.25), pytest.approx(0.31)]
-    unknown = measured("a", "ns", "ns", (80.0, 80.8), UNKNOWN).to_json()
+    unknown = row_to_json(measured("a", "ns", "ns", (80.0, 80.8), UNKNOWN))
     assert unknown["interval"] is unknown["floor"] is unknown["detectable"] is None
     assert unknown["reason"] == UNKNOWN.reason
-
-
-def test_a_document_has_a_caveat_once() -> None:
-    old, new = timed({"a": 80.0}, groups=2), timed({"a": 80.0}, groups=2)
-    old.caveats = [{"kind": "x", "text": "one"}, {"kind": "y", "text": "two"}]
-    new.caveats = [{"kind": "y", "text": "two"}, {"kind": "z", "text": "three"}]
-    found = comparison_document(old, new, [])
-    assert [one["text"] for one in found["caveats"]] == ["one", "two", "three"]
 
 
 # --- what stands around ------------------------------------------------------------------
@@ -184,7 +177,7 @@ QUIET = Finding("preflight-smt", "SMT is on.", "", NOTE)
 
 
 def test_warnings_are_shown_and_of_notes_only_that_there_are_some() -> None:
-    caveats = [{"kind": "clock-jumped", "text": "2 groups were dropped"}]
+    caveats = [Caveat(kind="clock-jumped", text="2 groups were dropped")]
     text = "\n".join(note_lines([LOUD, QUIET], caveats, every=False))
     assert "warning: The governor is ondemand.\n      Set performance." in text
     assert "SMT is on" not in text

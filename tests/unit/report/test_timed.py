@@ -2,22 +2,22 @@
 """Times as text: under their counts, no digit beyond the interval, fit for a commit message."""
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kentry.compare.counted import Comparison, compare
-from kentry.compare.timed import TimedComparison
 from kentry.measure.joining import with_times
+from kentry.model.comparison import TimedComparison
 from kentry.model.recording import Recording
 from kentry.report.changelog import comparison_changelog
-from kentry.report.comparison import comparison_text
+from kentry.report.text import comparison_text
 from kentry.report.timed import timed_change, timed_unit, timed_values, timed_verdict
 from tests.builders import imported, recording, timed
-from tests.unit.report.samples import BREAKS
+from tests.unit.report.test_changelog import BREAKS
 
 OLD, NEW = (0, 3), (1, 2)
 
@@ -30,9 +30,17 @@ def both(instructions: int, ns: float, slots: tuple[int, ...], name: str = "getp
 def row_of(old: float, percent: float, half: float | None, **more: Any) -> TimedComparison:
     interval = None if half is None else (percent - half, percent + half)
     row = TimedComparison(
-        "getppid", "ns", "ns", old, old * (1 + percent / 100), percent, "better", interval, 0.99
+        name="getppid",
+        metric="ns",
+        unit="ns",
+        old=old,
+        new=old * (1 + percent / 100),
+        percent=percent,
+        verdict="better",
+        interval=interval,
+        confidence=0.99,
     )
-    return replace(row, **more)
+    return structs.replace(row, **more)
 
 
 def check_mailable(text: str) -> None:
@@ -60,7 +68,11 @@ def test_a_change_is_as_the_page_says() -> None:
         (row_of(78.4, -0.31, 0.05), ("78.40", "78.16"), "-0.31 % [-0.36, -0.26], 99 %"),
         (row_of(123456, 1.0, 0.4), ("123500", "124700"), "+1.0 % [+0.6, +1.4], 99 %"),
         (row_of(80.125, -1.0, None), ("80.125", "79.3238"), "-1.0 %, no interval"),
-        (TimedComparison("x", "ns", "ns", 0, 3, None, "undecided"), ("0", "3"), "+3"),
+        (
+            TimedComparison(name="x", metric="ns", unit="ns", old=0, new=3, verdict="undecided"),
+            ("0", "3"),
+            "+3",
+        ),
     ],
 )
 def test_digits_end_where_the_interval_says(

@@ -91,4 +91,4 @@ def _tail(name: str, pairs: Sequence[tuple[Process, Samples]]) -> Tail:
 
 
 def _process(process: Process, ns: int) -> TimedProcess:
-    return TimedProcess(0, 0, process.group, process.slot, 1, (ns,))
+    return TimedProcess(0, 0, process.group, process.slot, 1, (ns,), 0)

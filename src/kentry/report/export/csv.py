@@ -95,9 +95,10 @@ def _timed(case: CaseResult) -> Iterator[Row]:
     """A row a block, in the order of the process."""
     for metric, one in case.noisy.items():
         for process in one.samples:
+            place = (process.build, process.boot, process.group, process.slot, process.calls)
             for name, values in ((metric, process.values), (metric + EMPTY, process.empties)):
                 for block, value in enumerate(values):
-                    yield (name, one.unit, *process[:5], block, value, 1)
+                    yield (name, one.unit, *place, block, value, 1)
 
 
 def _summary_rows(recording: Recording) -> Iterator[Row]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kentry.errors import UserError
+from kentry.model.comparison import SavedComparison, read_comparison
 from kentry.model.recording import Recording, read_recording
 from kentry.report.export import benchfmt, csv, ktap
 from kentry.report.export.common import Export
-from kentry.report.export.comparison import ComparisonFile, read_comparison
 
 # These take recordings only.  KTAP has a place for verdicts, so it takes comparisons too.
 _OF_RECORDINGS: dict[str, Callable[[Sequence[Recording]], Export]] = {
@@ -36,7 +36,7 @@ def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
     return csv.export_summary(recordings) if summary else _OF_RECORDINGS[name](recordings)
 
 
-def _either(file: Path) -> Recording | ComparisonFile:
+def _either(file: Path) -> Recording | SavedComparison:
     return read_comparison(file) or read_recording(file)
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kentry.compare.counted import CaseComparison
-from kentry.compare.timed import TimedComparison
 from kentry.model.case_name import CaseName
+from kentry.model.comparison import CaseComparison, SavedComparison, TimedComparison
 from kentry.model.recording import CaseResult, Metric, NoisyMetric, Recording
 from kentry.report.export.common import (
     Export,
@@ -26,7 +25,6 @@ from kentry.report.export.common import (
     timed_metrics,
     with_interval,
 )
-from kentry.report.export.comparison import ComparisonFile
 from kentry.report.timed import bare_change, timed_values
 from kentry.stats import exact
 
@@ -45,7 +43,7 @@ class _Test(NamedTuple):
     subtests: tuple[_Test, ...] = ()
 
 
-def export(inputs: Sequence[Recording | ComparisonFile]) -> Export:
+def export(inputs: Sequence[Recording | SavedComparison]) -> Export:
     """The files' tests: of one file at the top, of several below a test each."""
     names = _file_names(inputs)
     files = [_of_file(one, name) for one, name in zip(inputs, names, strict=True)]
@@ -56,7 +54,7 @@ def export(inputs: Sequence[Recording | ComparisonFile]) -> Export:
     return Export("\n".join(lines) + "\n")
 
 
-def _file_names(inputs: Sequence[Recording | ComparisonFile]) -> list[str]:
+def _file_names(inputs: Sequence[Recording | SavedComparison]) -> list[str]:
     """What each file's test is called."""
     recordings = iter(labels([one for one in inputs if isinstance(one, Recording)]))
     names = [
@@ -95,7 +93,7 @@ def _description(name: str) -> str:
 # --- what is tested ------------------------------------------------------
 
 
-def _of_file(one: Recording | ComparisonFile, name: str) -> _Test:
+def _of_file(one: Recording | SavedComparison, name: str) -> _Test:
     tests = _recorded(one) if isinstance(one, Recording) else _compared(one)
     about = _about_recording(one) if isinstance(one, Recording) else _about_comparison(one)
     return _Test(name, all(test.passed for test in tests), tuple(about), subtests=tuple(tests))
@@ -106,7 +104,7 @@ def _about_recording(recording: Recording) -> Iterator[str]:
     yield from (f"note: {caveat['text']}" for caveat in recording.caveats)
 
 
-def _about_comparison(comparison: ComparisonFile) -> Iterator[str]:
+def _about_comparison(comparison: SavedComparison) -> Iterator[str]:
     yield f"old: {kernel_text(comparison.old)}"
     yield f"new: {kernel_text(comparison.new)}"
     yield from (f"note: {caveat['text']}" for caveat in comparison.caveats)
@@ -158,7 +156,7 @@ def _percent(share: float) -> str:
     return f"{significant(share, 2)} %"
 
 
-def _compared(comparison: ComparisonFile) -> list[_Test]:
+def _compared(comparison: SavedComparison) -> list[_Test]:
     return [_row(row) for row in comparison.rows]
 
 

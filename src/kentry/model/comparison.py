@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A comparison of two kernels, and its file kentry/comparison/1.
+
+What `kentry diff --json` and `kentry stat --compare --json` print.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+from msgspec.structs import force_setattr
+
+from kentry.model.caveats import Caveat
+from kentry.model.document import Confidence, Count, Number, plain, read_document, schema_of
+from kentry.model.recording import INSTRUCTIONS, Recording
+
+SCHEMA = "kentry/comparison/1"
+
+Verdict = Annotated[str, Meta(pattern="^(same|better|worse|undecided)$")]
+Real = int | float
+
+# A larger change in per cent is a mistake: no two times are that far apart.
+_MOST_PERCENT = 1e18
+
+
+class FunctionDelta(Struct, frozen=True):
+    """A function's instructions in the modal path, on each side; `delta` is new less old."""
+
+    name: str
+    old: Count
+    new: Count
+    delta: int = 0
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "delta", self.new - self.old)
+
+
+class EventDelta(Struct, frozen=True):
+    """How often a vector event happened in a window on each side, and in which functions.
+
+    None: that kernel has no marker of the event, so nothing is known.
+    """
+
+    name: str
+    cause: str
+    old: int | None
+    new: int | None
+    functions: tuple[str, ...]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether both sides are known and differ."""
+        return self.old is not None and self.new is not None and self.old != self.new
+
+
+class CaseComparison(Struct, frozen=True, kw_only=True):
+    """The exact counts of one case on two kernels.
+
+    `functions` add up to `old` and `new`, changed ones first.  They are empty where a path is
+    missing, which a caveat then says.  `events` are those of the modal paths.
+    """
+
+    name: str
+    metric: Annotated[str, Meta(pattern="^instructions$")] = INSTRUCTIONS
+    old: Count
+    new: Count
+    delta: int = 0
+    percent: float | None = field(default=None, name="percent_of_old")
+    verdict: Verdict
+    identical_path: bool
+    functions: Annotated[
+        tuple[FunctionDelta, ...],
+        Meta(description="Every function of either modal path; the deltas add up to the case's"),
+    ]
+    events: Annotated[
+        tuple[EventDelta, ...],
+        Meta(description="Vector events in one window; null: the kernel has no marker of it"),
+    ] = ()
+    caveats: tuple[Caveat, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "delta", self.new - self.old)
+        force_setattr(self, "percent", 100 * self.delta / self.old if self.old else None)
+
+
+class TimedRow(Struct, frozen=True, kw_only=True):
+    """A metric with noise, per call; every fraction is in per cent."""
+
+    name: str
+    metric: Annotated[str, Meta(min_length=1)]
+    unit: Annotated[str, Meta(min_length=1)]
+    old: Number
+    new: Number
+    delta: Real = 0
+    percent: Real | None = field(default=None, name="percent_of_old")
+    verdict: Verdict
+    reason: Annotated[str, Meta(description="Why it is undecided, a clause")] = ""
+    interval: Annotated[
+        tuple[Real, Real] | None,
+        Meta(description="Of the change in per cent of old, at the confidence: [low, high]"),
+    ] = None
+    confidence: Confidence | None = None
+    floor: Annotated[
+        Number | None,
+        Meta(description="The difference between two identical things in the same run"),
+    ] = None
+    threshold: Annotated[Number | None, Meta(description="Changes up to this are none")] = None
+    detectable: Annotated[
+        Number | None,
+        Meta(description="The smallest change that the run would find 19 times of 20"),
+    ] = None
+    paired: Annotated[
+        bool,
+        Meta(description="Measured interleaved and compared group by group; else undecided"),
+    ] = False
+    identical_path: Annotated[
+        bool | None,
+        Meta(description="Whether both execute the same instructions; null: not known"),
+    ] = None
+    functions: Annotated[tuple[FunctionDelta, ...], Meta(max_length=0)] = ()
+    caveats: tuple[Caveat, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "delta", self.new - self.old)
+
+
+class TimedComparison(TimedRow, frozen=True, kw_only=True):
+    """One noisy metric of one case on two kernels; `old` and `new` per call, in `unit`.
+
+    `new` is exactly `percent` more than `old` where the change was estimated from pairs.  Beside
+    what the file has, `halves` are half the widths of the intervals that old and new had by
+    themselves, and `p` is the probability of such a change by chance.
+    """
+
+    halves: tuple[float | None, float | None] = (None, None)
+    p: float = 1.0
+
+    @property
+    def is_layout(self) -> bool:
+        """Whether the time changed and the executed instructions did not."""
+        return any(caveat["kind"] == "layout" for caveat in self.caveats)
+
+
+class SideFile(Struct):
+    """What was measured on what; without the kernel's whole config."""
+
+    kernel: dict[str, Any]
+    target: dict[str, Any]
+
+
+class ComparisonFile(Struct):
+    """A kentry comparison: two recordings, case by case, function by function."""
+
+    schema: Literal["kentry/comparison/1"]
+    tool: dict[str, str]
+    old: SideFile
+    new: SideFile
+    cases: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            min_length=1,
+            description="A row per case and metric: what is counted, then what has noise",
+            extra_json_schema={
+                "items": {
+                    "if": {"required": ["unit"]},
+                    "then": {"$ref": "#/$defs/TimedRow"},
+                    "else": {"$ref": "#/$defs/CaseComparison"},
+                }
+            },
+        ),
+    ]
+    caveats: list[Caveat]
+
+
+def side_to_json(recording: Recording) -> dict[str, Any]:
+    """What was measured on what, without the kernel's whole config."""
+    kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
+    return {"kernel": kernel, "target": recording.target}
+
+
+def row_to_json(row: CaseComparison | TimedRow) -> dict[str, Any]:
+    """A row as the file has it."""
+    document: dict[str, Any] = plain(row)
+    if isinstance(row, TimedRow):
+        return {key: document[key] for key in TimedRow.__struct_encode_fields__}
+    if not row.events:
+        del document["events"]
+    return document
+
+
+def document_of(
+    old: Recording,
+    new: Recording,
+    rows: Sequence[CaseComparison | TimedRow],
+    caveats: Sequence[Caveat],
+) -> dict[str, Any]:
+    """A comparison as kentry/comparison/1."""
+    return {
+        "schema": SCHEMA,
+        "tool": new.tool,
+        "old": side_to_json(old),
+        "new": side_to_json(new),
+        "cases": [row_to_json(row) for row in rows],
+        "caveats": list(caveats),
+    }
+
+
+class SavedComparison(Struct, frozen=True):
+    """A comparison read back from its file: two kernels, and a row per case and metric."""
+
+    old: dict[str, Any]
+    new: dict[str, Any]
+    rows: tuple[CaseComparison | TimedComparison, ...]
+    caveats: tuple[Caveat, ...]
+
+
+def read_comparison(file: Path) -> SavedComparison | None:
+    """The comparison in `file`; None where the file is none, whatever else it may be.
+
+    RecordingError says where in the file it is wrong.
+    """
+    if not schema_of(file).startswith("kentry/comparison/"):
+        return None
+    return read_document(
+        file, ComparisonFile, _saved, SCHEMA, "Make it again with kentry diff --json."
+    )
+
+
+def _saved(found: ComparisonFile) -> SavedComparison:
+    return SavedComparison(
+        _kernel(found.old, "old"),
+        _kernel(found.new, "new"),
+        tuple(_row(index, row) for index, row in enumerate(found.cases)),
+        tuple(found.caveats),
+    )
+
+
+def _kernel(side: SideFile, name: str) -> dict[str, Any]:
+    for key in ("spec", "arch", "release"):
+        if not isinstance(side.kernel.get(key), str):
+            raise ValueError(f"no text - at `$.{name}.kernel.{key}`")
+    return side.kernel
+
+
+def _row(index: int, row: dict[str, Any]) -> CaseComparison | TimedComparison:
+    try:
+        if "unit" not in row:
+            return msgspec.convert(row, CaseComparison)
+        timed = msgspec.convert(row, TimedComparison)
+    except msgspec.ValidationError as err:
+        raise ValueError(str(err).replace("`$", f"`$.cases[{index}]", 1)) from err
+    low, high = timed.interval or (0, 0)
+    numbers = [timed.old, timed.new, low, high, timed.percent or 0]
+    if low > high or not all(math.isfinite(one) and abs(one) <= _MOST_PERCENT for one in numbers):
+        raise ValueError(f"numbers that cannot be true - at `$.cases[{index}]`")
+    return timed

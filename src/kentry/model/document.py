@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A JSON file of kentry: read with its types checked, written a line per item.
+
+A file may come from anyone: no text in what was read can move a terminal's cursor.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from kentry.errors import RecordingError
+
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Number = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
+Confidence = Annotated[float, Meta(gt=0, lt=1)]
+Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+# No file seen so far has more than a tenth of it; bytes.
+_MOST_BYTES = 128 << 20
+# How much of an error inside a file is shown; characters.
+_ERROR_LENGTH = 200
+_PRINTABLE = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
+# Down to this depth, each item of an array or object has its own line.
+_DUMP_DEPTH = 3
+
+
+def schema_of(file: Path) -> str:
+    """The schema that a JSON file names; empty where it is no such file."""
+    try:
+        return str(_load(file, "file", "")[0].get("schema"))
+    except RecordingError:
+        return ""
+
+
+File = TypeVar("File", bound=Struct)
+Built = TypeVar("Built")
+
+
+def read_document(
+    file: Path, form: type[File], build: Callable[[File], Built], schema: str, remedy: str
+) -> Built:
+    """What `build` makes of the document in `file`; RecordingError says where it is wrong.
+
+    Another kind of file and a higher version of the schema are refused.
+    """
+    kind, _, known = schema.rpartition("/")
+    what = kind.rpartition("/")[2]
+    document, may_be_unprintable = _load(file, what, remedy)
+    own = document.get("schema")
+    if not isinstance(own, str) or not own.startswith(f"{kind}/"):
+        raise RecordingError(
+            f"{file} is not a {what}: its schema is {own!r}, not {schema}.", remedy
+        )
+    version = own.removeprefix(f"{kind}/")
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", version) or int(version) > int(known):
+        raise RecordingError(
+            f"{file} has schema {own!r}; this kentry reads up to {schema}.", "Use a newer kentry."
+        )
+    try:
+        if may_be_unprintable:
+            _check_printable(document, "$")
+        return build(msgspec.convert(document, form))
+    except (msgspec.ValidationError, ValueError, OverflowError) as err:
+        raise RecordingError(f"{file} is not a whole {what}: {_printable(err)}.", remedy) from err
+
+
+def _load(file: Path, what: str, remedy: str) -> tuple[dict[str, Any], bool]:
+    """The JSON object in `file`, and whether a text in it may be unprintable."""
+    named = f"Name a {what}'s file, or a kernel's spec."
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(_MOST_BYTES + 1)
+    except OSError as err:
+        raise RecordingError(f"{file} cannot be read: {err.strerror}.", named) from err
+    if len(raw) > _MOST_BYTES:
+        raise RecordingError(
+            f"{file} is not a {what}: it has more than {_MOST_BYTES >> 20} MiB.", named
+        )
+    try:
+        document = json.loads(raw, parse_constant=_refuse, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as err:
+        raise RecordingError(
+            f"{file} is not a {what}, or is cut short: {_printable(err)}.", remedy
+        ) from err
+    if not isinstance(document, dict):
+        raise RecordingError(f"{file} is JSON, but not a {what}.", remedy)
+    # Nearly every file is of printable ASCII without escapes, which its bytes show at once.
+    plain = not raw.translate(None, _PRINTABLE) and b"\\" not in raw.replace(b'\\"', b"")
+    return document, not plain
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
+
+
+def _printable(err: Exception) -> str:
+    text = str(err)[:_ERROR_LENGTH]
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _check_printable(value: Any, path: str) -> None:
+    if isinstance(value, str):
+        if not value.isprintable():
+            raise ValueError(f"{value!r} is not printable text - at `{path}`")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_printable(item, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            _check_printable(name, path)
+            _check_printable(item, f"{path}.{name}")
+
+
+def plain(value: Any) -> Any:
+    """A struct, or structs in lists and dicts, as the lists, dicts and scalars of JSON."""
+    return _without_tuples(msgspec.to_builtins(value))
+
+
+def _without_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_tuples(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_tuples(item) for item in value]
+    return value
+
+
+def dump(document: dict[str, Any]) -> str:
+    """JSON as kentry writes it: a line per item down to a depth, so that text diffs help."""
+    return _dump(document, 0) + "\n"
+
+
+def _dump(value: Any, depth: int) -> str:
+    if depth == _DUMP_DEPTH or not isinstance(value, dict | list) or not value:
+        return json.dumps(value, allow_nan=False)
+    indent = " " * (depth + 1)
+    if isinstance(value, dict):
+        rows = [f"{json.dumps(key)}: {_dump(item, depth + 1)}" for key, item in value.items()]
+        opening, closing = "{}"
+    else:
+        rows = [_dump(item, depth + 1) for item in value]
+        opening, closing = "[]"
+    body = ",\n".join(indent + row for row in rows)
+    return f"{opening}\n{body}\n{' ' * depth}{closing}"

@@ -1,0 +1,590 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A recording: everything measured on one kernel, and where it came from; and its file.
+
+The file is kentry/recording/1 (schema/recording-1.schema.json, docs/formats.md).  The structs
+whose names end in File are the file's objects where memory has another form of them.
+
+A recording may come from anyone.  What is read has the types and ranges of the structs, it adds
+up, and no text in it can move a terminal's cursor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from kentry import __version__
+from kentry.arch import find_arch
+from kentry.host.cache import write_atomically
+from kentry.model.case_name import CaseName
+from kentry.model.caveats import Caveat
+from kentry.model.document import (
+    Confidence,
+    Count,
+    Hash,
+    Number,
+    Positive,
+    plain,
+    read_document,
+)
+from kentry.model.document import (
+    dump as dump,
+)
+from kentry.stats import exact
+
+SCHEMA = "kentry/recording/1"
+
+# What a path was among its case's windows.
+MODAL, OTHER = "modal", "other"
+
+# What a number is assumed to be: the same each time, or with noise.
+EXACT, NOISY = "exact", "noisy"
+
+INSTRUCTIONS = "instructions"
+
+# In a recording joined from counts and times, the keys of the timed side's target begin with it,
+# and so do those of its options that have another value on the counted side.
+TIMED = "timed_"
+
+
+Pair = tuple[Count, Positive]
+
+
+class Instruction(NamedTuple):
+    """One kernel instruction: address without KASLR, bytes in memory order, text, place."""
+
+    address: int
+    code: str
+    text: str
+    function: str
+    offset: int
+
+
+class Event(Struct, frozen=True):
+    """Something done to vector state `times` times in a window: what, why, in which function."""
+
+    name: str
+    cause: str
+    function: str
+    times: Positive
+
+
+@dataclass(frozen=True)
+class KernelPath:
+    """A distinct path: `times` windows took it; `runs` are (first, count) into the code.
+
+    `events` is also empty where nobody looked for events; Recording.markers tells.
+    """
+
+    times: int
+    role: str
+    runs: tuple[tuple[int, int], ...]
+    why: str = ""
+    events: tuple[Event, ...] = ()
+
+    @property
+    def length(self) -> int:
+        """How many instructions it has."""
+        return sum(count for _, count in self.runs)
+
+
+class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
+    """An exact number of a case: its commonest value and every sample, as (value, windows)."""
+
+    value: Count
+    samples: Annotated[
+        tuple[Pair, ...],
+        Meta(min_length=1, description="[value, windows that had it], by value"),
+    ]
+
+    @property
+    def assume(self) -> str:
+        """What the number is assumed to be."""
+        return EXACT
+
+    @staticmethod
+    def of(samples: dict[int, int]) -> Metric:
+        """The metric of a histogram that is not empty."""
+        return Metric(exact.mode(samples), tuple(samples.items()))
+
+    @property
+    def windows(self) -> int:
+        """How many windows were measured."""
+        return sum(times for _, times in self.samples)
+
+    @property
+    def agreeing(self) -> int:
+        """How many windows have the value."""
+        return dict(self.samples)[self.value]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether more than half of the windows have the value."""
+        return exact.is_decided(dict(self.samples))
+
+
+class TimedProcess(Struct, frozen=True, omit_defaults=True):
+    """The raw samples of one process, and which process it was; nothing in them is derived.
+
+    Each of `values` is for `calls` calls: the ns or counts of one block, or of one turn where
+    `blocks` is 1.  Turn t has values[t * blocks : (t + 1) * blocks].
+    """
+
+    build: Count
+    boot: Count
+    group: Annotated[Count, Meta(description="Processes of a group were forked together")]
+    slot: Annotated[Count, Meta(description="Which process of its group")]
+    calls: Annotated[int, Meta(ge=1, description="Calls per value")]
+    values: Annotated[
+        tuple[Number, ...], Meta(min_length=1, description="For `calls` calls each, in order")
+    ]
+    blocks: Annotated[Count, Meta(description="Values per turn; 0: not in turns")]
+    empties: Annotated[
+        tuple[Number, ...],
+        Meta(description="The same without a call: readings of the clock, to be subtracted"),
+    ] = ()
+
+
+class NoisyMetric(Struct, frozen=True, tag_field="assume", tag=NOISY):
+    """A number with noise, per call: `value` in `unit`, and the samples it comes from."""
+
+    value: Number
+    unit: Annotated[str, Meta(min_length=1, description="ns, cycles, ops/s, ...")]
+    samples: Annotated[tuple[TimedProcess, ...], Meta(description="One per process, raw")]
+    interval: Annotated[
+        tuple[int | float, int | float] | None,
+        Meta(description="Of the value, at the confidence: [low, high]"),
+    ] = None
+    confidence: Confidence | None = None
+    floor: Annotated[
+        Number | None,
+        Meta(
+            description="The difference between two identical things in the same run, as a"
+            " fraction of the value"
+        ),
+    ] = None
+    detectable: Annotated[
+        Number | None,
+        Meta(description="The smallest change that the run could have seen, as a fraction"),
+    ] = None
+    estimator: Annotated[str, Meta(description="What the value is of the samples, in words")] = ""
+    absent: Annotated[
+        tuple[str, ...],
+        Meta(description="What an imported number lacks: interval, repetitions, kernel, ..."),
+    ] = ()
+
+    @property
+    def assume(self) -> str:
+        """What the number is assumed to be."""
+        return NOISY
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What was measured of one case; there is at least one metric, exact or noisy.
+
+    `metrics` are the exact ones (instructions, user_instructions, firmware_instructions),
+    `noisy` the others (ns, cycles).  `interrupted` are the windows with an interrupt, as (kernel
+    instructions, windows); no metric contains them.  `functions` add up to the modal path's
+    length.
+    """
+
+    name: str
+    metrics: dict[str, Metric]
+    interrupted: tuple[tuple[int, int], ...]
+    functions: tuple[tuple[str, int], ...]
+    paths: tuple[KernelPath, ...]
+    caveats: tuple[Caveat, ...] = ()
+    noisy: dict[str, NoisyMetric] = field(default_factory=dict)
+
+    @property
+    def parsed(self) -> CaseName:
+        """The name in its parts."""
+        return CaseName.parse(self.name)
+
+    @property
+    def modal_path(self) -> KernelPath | None:
+        """The commonest clean path; None where none was recorded."""
+        return next((path for path in self.paths if path.role == MODAL), None)
+
+    @property
+    def events(self) -> tuple[Event, ...] | None:
+        """Those of the modal path; None where it was not recorded.
+
+        Where fewer than half of the windows agree on a count, those of all paths if they agree.
+        """
+        if self.modal_path:
+            return self.modal_path.events
+        counted = self.metrics.get(INSTRUCTIONS)
+        undecided = counted and not counted.is_decided
+        if undecided and len({frozenset(path.events) for path in self.paths}) == 1:
+            return self.paths[0].events
+        return None
+
+
+@dataclass
+class Recording:
+    """A recording; `kernel`, `target` and `options` are as in the file.
+
+    `markers` say, by event, how the kernel's vector events were recognised; None where nobody
+    looked for events, because no case has a vector state.
+    """
+
+    kernel: dict[str, Any]
+    target: dict[str, Any]
+    options: dict[str, Any]
+    code: list[Instruction]
+    cases: list[CaseResult]
+    caveats: list[Caveat] = field(default_factory=list)
+    markers: dict[str, str] | None = None
+    tool: dict[str, str] = field(default_factory=lambda: {"name": "kentry", "version": __version__})
+
+    def case(self, name: str) -> CaseResult | None:
+        """The case of that name, if it was measured."""
+        return next((case for case in self.cases if case.name == name), None)
+
+    @property
+    def timed_target(self) -> dict[str, Any]:
+        """Where the noisy metrics are from; in a joined recording that is another target."""
+        own = {
+            name.removeprefix(TIMED): value
+            for name, value in self.target.items()
+            if name.startswith(TIMED)
+        }
+        return own or self.target
+
+    def instructions(self, path: KernelPath) -> list[Instruction]:
+        """The path, instruction by instruction."""
+        return [self.code[i] for first, count in path.runs for i in range(first, first + count)]
+
+
+# --- the file ------------------------------------------------------------------------
+
+
+class KernelFile(TypedDict):
+    """Which kernel was measured; null where it is not known."""
+
+    spec: str
+    arch: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="x86_64, arm64 or riscv64; any other name for imported numbers",
+        ),
+    ]
+    release: str
+    build_id: Annotated[str, Meta(pattern="^[0-9a-f]+$")] | None
+    banner: str
+    compiler: str
+    config_sha256: Hash | None
+    config: Annotated[
+        dict[str, str] | None, Meta(description="The built-in options, without CONFIG_")
+    ]
+    image_sha256: Hash | None
+    symbols_from: str
+    origin: dict[str, str]
+
+
+class FunctionFile(TypedDict):
+    """A function's instructions in the modal path."""
+
+    name: str
+    instructions: Positive
+
+
+class PathFile(Struct):
+    """A distinct path of a case."""
+
+    role: Literal["modal", "other"]
+    times: Positive
+    instructions: Count
+    why: str
+    runs: Annotated[
+        tuple[Pair, ...],
+        Meta(description="[first index into code.instructions, how many], in order"),
+    ]
+    events: tuple[Event, ...] | UnsetType = UNSET
+
+
+class VectorFile(TypedDict):
+    """The vector state in a case's name."""
+
+    unit: str
+    use: str
+    vl: Annotated[int, Meta(ge=1, description="Vector length in bits")]
+    calls: Annotated[int, Meta(ge=1, description="Calls per window")]
+
+
+class CaseFile(Struct):
+    """What was measured of one case."""
+
+    name: str
+    metrics: Annotated[
+        dict[str, Metric | NoisyMetric],
+        Meta(
+            min_length=1,
+            description="Exact metrics are per window, noisy ones per call",
+            extra_json_schema={
+                "if": {
+                    "required": ["instructions"],
+                    "properties": {"instructions": {"properties": {"assume": {"const": "exact"}}}},
+                },
+                "then": {"required": ["user_instructions", "firmware_instructions"]},
+            },
+        ),
+    ]
+    interrupted: Annotated[
+        tuple[Pair, ...],
+        Meta(description="Windows with an interrupt: [kernel instructions, windows]"),
+    ]
+    functions: Annotated[
+        tuple[FunctionFile, ...],
+        Meta(description="Of the modal path; they add up to its length"),
+    ]
+    paths: Annotated[tuple[PathFile, ...], Meta(description="Distinct paths, the modal one first")]
+    caveats: tuple[Caveat, ...]
+    vector: VectorFile | UnsetType = UNSET
+    events: Annotated[
+        tuple[Event, ...] | UnsetType,
+        Meta(description="Of the modal path, or else those that all paths have"),
+    ] = UNSET
+
+
+class CodeFile(Struct):
+    """The instructions that the paths consist of."""
+
+    functions: tuple[str, ...]
+    instructions: Annotated[
+        list[
+            tuple[
+                Annotated[str, Meta(pattern="^[0-9a-f]{16}$")],
+                Annotated[str, Meta(pattern="^([0-9a-f]{2})+$")],
+                str,
+                Count,
+                Count,
+            ]
+        ],
+        Meta(
+            description="[address, bytes in memory order, disassembly, index of the function,"
+            " offset in it]"
+        ),
+    ]
+
+
+def _types(name: str, keys: str) -> dict[str, dict[str, str]]:
+    return {key: {"type": name} for key in keys.split()}
+
+
+class RecordingFile(Struct):
+    """A kentry recording: everything measured on one kernel."""
+
+    schema: Literal["kentry/recording/1"]
+    tool: dict[str, str]
+    kernel: KernelFile
+    target: Annotated[
+        dict[str, str | int | bool],
+        Meta(
+            description="Where it was measured; in a joined recording, everything known of the"
+            " noisy metrics' target begins with timed_",
+            extra_json_schema={
+                "required": ["kind"],
+                "properties": {
+                    "kind": {"enum": ["qemu", "fake", "local", "ssh", "board", "kvm", "import"]},
+                    **_types("integer", "memory_mib seed plugin_api"),
+                    **_types(
+                        "string",
+                        "emulator machine cpu accelerator cmdline cpu_model microcode host clock"
+                        " timed_kind",
+                    ),
+                    "randomise": {"type": "boolean"},
+                    "session": {
+                        "description": "Recordings of one session were measured interleaved:"
+                        " their processes pair by boot and group",
+                        "type": "string",
+                        "pattern": "^[0-9a-f]*$",
+                    },
+                },
+                "if": {"properties": {"kind": {"enum": ["qemu", "fake"]}}},
+                "then": {"required": ["emulator"]},
+            },
+        ),
+    ]
+    options: dict[str, Count]
+    caveats: list[Caveat]
+    cases: Annotated[list[CaseFile], Meta(min_length=1)]
+    code: CodeFile
+    markers: Annotated[
+        dict[str, str] | UnsetType,
+        Meta(
+            description="How each vector event was recognised; an event that the kernel has no"
+            " marker of is not among them"
+        ),
+    ] = UNSET
+
+
+# --- reading -------------------------------------------------------------------------
+
+
+def read_recording(file: Path) -> Recording:
+    """The recording in `file`; RecordingError says where in the file it is wrong."""
+    return read_document(
+        file, RecordingFile, _from_file, SCHEMA, "Make it again with kentry record."
+    )
+
+
+def _from_file(document: RecordingFile) -> Recording:
+    if not isinstance(document.target.get("kind"), str):
+        raise ValueError("a target without a kind - at `$.target`")
+    if not isinstance(document.target.get("emulator", ""), str):
+        raise ValueError("an emulator that is no text - at `$.target.emulator`")
+    names = document.code.functions
+    try:
+        code = [
+            Instruction(int(address, 16), insn, text, names[function], offset)
+            for address, insn, text, function, offset in document.code.instructions
+        ]
+    except IndexError:
+        raise ValueError("an instruction of no function - at `$.code.instructions`") from None
+    cases: dict[str, CaseResult] = {}
+    for index, one in enumerate(document.cases):
+        case = CaseResult(
+            name=one.name,
+            metrics={name: m for name, m in one.metrics.items() if isinstance(m, Metric)},
+            interrupted=one.interrupted,
+            functions=tuple((row["name"], row["instructions"]) for row in one.functions),
+            paths=tuple(
+                KernelPath(path.times, path.role, path.runs, path.why, path.events or ())
+                for path in one.paths
+            ),
+            caveats=one.caveats,
+            noisy={name: m for name, m in one.metrics.items() if isinstance(m, NoisyMetric)},
+        )
+        problem = next(_problems(case, len(code)), None)
+        if problem is None and one.name in cases:
+            problem = "a second case of that name"
+        if problem:
+            raise ValueError(f"{problem} - at `$.cases[{index}]`, {one.name}")
+        cases[one.name] = case
+    return Recording(
+        kernel=dict(document.kernel),
+        target=document.target,
+        options=document.options,
+        code=code,
+        cases=list(cases.values()),
+        caveats=document.caveats,
+        markers=document.markers or {} if document.markers is not UNSET else None,
+        tool=document.tool,
+    )
+
+
+def _problems(case: CaseResult, instructions: int) -> Iterator[str]:
+    """Why a case does not add up: runs inside the code, functions to the path, mode to value."""
+    for path in case.paths:
+        if any(first + count > instructions for first, count in path.runs):
+            yield "a path beyond the code"
+    for name, metric in case.metrics.items():
+        if metric.value != exact.mode(dict(metric.samples)):
+            yield f"the value of {name} is not its commonest sample"
+    modal = case.modal_path
+    if sum(count for _, count in case.functions) != (modal.length if modal else 0):
+        yield "functions that do not add up to the path"
+    if case.paths and INSTRUCTIONS not in case.metrics:
+        yield f"paths without {INSTRUCTIONS}"
+    yield from _metric_problems(case)
+
+
+def _metric_problems(case: CaseResult) -> Iterator[str]:
+    """Why a case's metrics cannot be calculated with."""
+    if not case.metrics and not case.noisy:
+        yield "no metric"
+    if both := case.metrics.keys() & case.noisy.keys():
+        yield f"{min(both)} twice"
+    for name, metric in case.noisy.items():
+        numbers = [metric.value, *(metric.interval or ())]
+        numbers += [one for one in (metric.floor, metric.detectable) if one is not None]
+        for process in metric.samples:
+            numbers += (*process.values, *process.empties)
+        if not all(map(math.isfinite, numbers)):
+            yield f"{name} has a number that is not finite"
+        if metric.interval and metric.interval[0] > metric.interval[1]:
+            yield f"{name} has an interval that ends before it begins"
+        if not metric.unit:
+            yield f"{name} has no unit"
+        if not metric.samples and not metric.absent:
+            yield f"{name} has no samples, and does not say that it lacks them"
+        keys = {(one.build, one.boot, one.group, one.slot) for one in metric.samples}
+        if len(keys) < len(metric.samples):
+            yield f"{name} has two processes of one build, boot, group and slot"
+
+
+# --- writing -------------------------------------------------------------------------
+
+
+def write_recording(recording: Recording, file: Path) -> None:
+    """Writes the file, whole or not at all."""
+    write_atomically(file, dump(to_json(recording)))
+
+
+def to_json(recording: Recording) -> dict[str, Any]:
+    """The recording as the file has it; ValueError where it could not be read again."""
+    functions: dict[str, int] = {}
+    rows = [
+        [
+            f"{insn.address:016x}",
+            insn.code,
+            insn.text,
+            functions.setdefault(insn.function, len(functions)),
+            insn.offset,
+        ]
+        for insn in recording.code
+    ]
+    return {
+        "schema": SCHEMA,
+        "tool": recording.tool,
+        "kernel": recording.kernel,
+        "target": recording.target,
+        "options": recording.options,
+        "caveats": recording.caveats,
+        **({} if recording.markers is None else {"markers": recording.markers}),
+        "cases": [_case_to_json(case, recording.kernel["arch"]) for case in recording.cases],
+        "code": {"functions": list(functions), "instructions": rows},
+    }
+
+
+def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
+    for problem in _metric_problems(case):
+        raise ValueError(f"{case.name}: {problem}")
+    metrics = plain(case.metrics | case.noisy)
+    state = case.parsed.state
+    vector: dict[str, Any] = {}
+    if state:
+        # Only here is the architecture needed: imported numbers may be of any other.
+        bits = find_arch(arch).vector.bits(state.unit, state.length)
+        vector["vector"] = {"unit": state.unit, "use": state.use, "vl": bits, "calls": state.calls}
+        if case.events is not None:
+            vector["events"] = plain(case.events)
+    return {
+        "name": case.name,
+        # The value before the tag that msgspec puts first.
+        "metrics": {name: {"value": one["value"]} | one for name, one in metrics.items()},
+        "interrupted": [list(sample) for sample in case.interrupted],
+        "functions": [{"name": name, "instructions": count} for name, count in case.functions],
+        **vector,
+        "paths": [
+            {
+                "role": path.role,
+                "times": path.times,
+                "instructions": path.length,
+                "why": path.why,
+                "runs": [list(run) for run in path.runs],
+                **({"events": plain(path.events)} if path.events else {}),
+            }
+            for path in case.paths
+        ],
+        "caveats": list(case.caveats),
+    }
