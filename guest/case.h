@@ -8,9 +8,11 @@
 #ifndef KENTRY_CASE_H
 #define KENTRY_CASE_H
 
-#include "probe.h"
 #include "arch.h"
+#include "macros.h"
 #include "numbers.h"
+#include "probe_case.h"
+#include "system.h"
 
 #define CLOCK_MONOTONIC 1
 #define ENOSYS 38

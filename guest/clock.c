@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Time and place of what is timed; clock.h says what each function does. */
-#include "probe.h"
-#include "arch.h"
-#include "numbers.h"
 #include "clock.h"
+#include "macros.h"
+#include "system.h"
+#include "vdso.h"
 
 #define SECOND 1000000000L
 /* Readings among which the step is looked for; of a clock that stood still in them, at most. */

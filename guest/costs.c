@@ -16,13 +16,13 @@
  *
  * Arguments: rounds=, calls= (of a block), vl= (bits), cpu= (to run on; the first allowed).
  */
-#include "probe.h"
 #include "arch.h"
-#include "numbers.h"
+#include "clock.h"
+#include "macros.h"
+#include "system.h"
 #include "text.h"
 #include "vector.h"
 #include "copies.h"
-#include "clock.h"
 #include "windows.h" /* for _start only */
 
 #define PROT_READ_WRITE 3

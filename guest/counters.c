@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The cpu's own counters; counters.h says what each function does. */
-#include "probe.h"
-#include "arch.h"
-#include "numbers.h"
 #include "counters.h"
+#include "system.h"
 
 /* include/uapi/linux/perf_event.h: the first 64 bytes of the attributes, PERF_ATTR_SIZE_VER0. */
 struct attributes {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Prints files of /proc and /sys; facts.h lists the lines. */
-#include "probe.h"
-#include "arch.h"
-#include "numbers.h"
 #include "facts.h"
+#include "system.h"
 #include "text.h"
 
 #define O_NONBLOCK 04000 /* asm-generic/fcntl.h: a pipe does not stop us */

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Who is the kernel: what /proc, /sys and uname say of the one that runs. */
-#include "probe.h"
-#include "arch.h"
-#include "numbers.h"
+#include "kernel.h"
+#include "system.h"
 #include "text.h"
 
 void send_text_address(void)

@@ -2,10 +2,12 @@
 /*
  * System call numbers: include/uapi/asm-generic/unistd.h (arm64, riscv64),
  * arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl, Linux 6.12.
- * Include after arch.h, which says which column is this architecture's.
+ * arch.h says which column is this architecture's.
  */
 #ifndef KENTRY_NUMBERS_H
 #define KENTRY_NUMBERS_H
+
+#include "arch.h"
 
 #define FOR_EACH_NUMBER(X)                   \
 	/* name, generic, x86-64, i386 */    \

@@ -32,14 +32,14 @@
  * are in no group.  In time also groups=, turns=, blocks=, block_ns=, calls=, cpu=, seed=: timed.h.
  * A cases= that begins with "/" is a file with one name a line.
  */
-#include "probe.h"
 #include "arch.h"
-#include "numbers.h"
 #include "clock.h"
-#include "kernel.h"
 #include "facts.h"
+#include "kernel.h"
+#include "macros.h"
 #include "run.h"
 #include "state.h"
+#include "system.h"
 #include "text.h"
 #include "timed.h"
 #include "windows.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* One case, run; run.h says what each function does. */
-#include "probe.h"
 #include "arch.h"
-#include "numbers.h"
+#include "macros.h"
 #include "run.h"
-#include "state.h"
+#include "system.h"
 #include "text.h"
+#include "unit.h"
 
 /* Descriptors a case may open, beside standard input, output and error. */
 #define FIRST_FREE_FD 3

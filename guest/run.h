@@ -3,6 +3,10 @@
 #ifndef KENTRY_RUN_H
 #define KENTRY_RUN_H
 
+#include "probe_case.h"
+#include "unit.h"
+#include "vdso.h"
+
 /* A case, how it enters the kernel, and in which vector state (null: none). */
 struct cell {
 	const struct probe_case *c;

@@ -22,9 +22,9 @@
  * BYTES of output were left out there; what follows are its last ones.  STATUS is an exit code,
  * or 128 + the signal's number.
  */
-#include "probe.h"
 #include "arch.h"
-#include "numbers.h"
+#include "macros.h"
+#include "system.h"
 #include "text.h"
 #include "windows.h" /* for _start only */
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Vector states; state.h says what each function does.  PID 1 itself never uses a unit. */
-#include "probe.h"
-#include "arch.h"
-#include "numbers.h"
+#include "macros.h"
 #include "state.h"
+#include "system.h"
 #include "text.h"
 #include "vector.h"
 

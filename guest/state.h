@@ -13,6 +13,7 @@
 #define KENTRY_STATE_H
 
 #include "run.h"
+#include "unit.h"
 
 /* Says which units there are and how long their vectors: the console's "vector" lines. */
 void find_units(const unsigned long *auxv);
@@ -27,9 +28,6 @@ int parse_state(const char *text, struct state *state);
 int has_unit(const struct state *state);
 /* Asks for the state's vector length, for this task; 0 where it was not given. */
 int takes_bits(const struct state *state);
-
-/* The use before the windows, if the state has one. */
-void use_before_windows(const struct state *state);
 
 /*
  * Runs a cell that has a state in a process of its own, since a task may not get rid of having

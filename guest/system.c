@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the probe needs of a system beside its windows; probe.h says what each function does. */
-#include "probe.h"
+/* What the probe needs of a system beside its windows; system.h says what each function does. */
 #include "arch.h"
-#include "numbers.h"
+#include "system.h"
+#include "window.h"
 
 /*
  * After so many reads the kernel has all pages of a file among its active ones; each read does

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The probe's words; text.h says what each function does. */
-#include "probe.h"
 #include "arch.h"
-#include "numbers.h"
+#include "system.h"
 #include "text.h"
 
 void put(struct line *line, const char *text)

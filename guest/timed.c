@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Cases in time; timed.h says what each function does. */
-#include "probe.h"
-#include "arch.h"
-#include "numbers.h"
 #include "clock.h"
 #include "counters.h"
 #include "state.h"
+#include "system.h"
 #include "text.h"
 #include "timed.h"
 

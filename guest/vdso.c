@@ -3,8 +3,9 @@
  * Finds clock_gettime in the vDSO, the page of code the kernel maps into every
  * process: an ELF image whose dynamic section names its symbols.
  */
-#include "probe.h"
+#include "system.h"
 #include "text.h"
+#include "vdso.h"
 
 #define PT_LOAD 1
 #define PT_DYNAMIC 2

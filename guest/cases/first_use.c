@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "case.h"
+#include "unit.h"
 
 /* The child has never used the unit, nor has its parent. */
 static void run(struct work *w)

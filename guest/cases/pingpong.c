@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "case.h"
+#include "unit.h"
 
 #define SCHED_OTHER 0
 #define SCHED_BATCH 3

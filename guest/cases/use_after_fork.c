@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "case.h"
+#include "unit.h"
 
 /* Has the kernel taken the unit away from a task for having forked?  Then the use traps. */
 static void run(struct work *w)

@@ -6,6 +6,9 @@
 #ifndef KENTRY_VECTOR_H
 #define KENTRY_VECTOR_H
 
+#include "system.h"
+#include "unit.h"
+
 #define HWCAP_SVE (1ul << 22)
 #define HWCAP2_SME (1ul << 23)
 #define PR_SVE_SET_VL 50

@@ -6,6 +6,9 @@
 #ifndef KENTRY_WINDOWS_H
 #define KENTRY_WINDOWS_H
 
+#include "arch.h"
+#include "window.h"
+
 /*
  * Every window is there twice: between marks, and bare, for one that has more in it.
  *

@@ -6,6 +6,9 @@
 #ifndef KENTRY_VECTOR_H
 #define KENTRY_VECTOR_H
 
+#include "system.h"
+#include "unit.h"
+
 #define HWCAP_V (1ul << ('V' - 'A'))
 
 static int has_v(const unsigned long *auxv)

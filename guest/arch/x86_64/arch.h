@@ -8,6 +8,7 @@
 #ifndef KENTRY_ARCH_H
 #define KENTRY_ARCH_H
 
+#include "macros.h"
 #include "marks.h"
 
 #define ARCH_NAME "x86_64"

@@ -3,6 +3,8 @@
 #ifndef KENTRY_VECTOR_H
 #define KENTRY_VECTOR_H
 
+#include "unit.h"
+
 #define LEAF1_ECX_OSXSAVE (1u << 27)
 #define LEAF7_EBX_AVX2 (1u << 5)
 #define XCR0_SSE_AVX 6u

@@ -6,6 +6,9 @@
 #ifndef KENTRY_WINDOWS_H
 #define KENTRY_WINDOWS_H
 
+#include "arch.h"
+#include "window.h"
+
 /* One window of one call: user side 1 instruction, the syscall.  Marked and bare, as on arm64. */
 /* clang-format off */
 #define WINDOW_ONE(name, begin, end)								\

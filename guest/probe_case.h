@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A case: what its windows run, and what the calls must return. */
+#ifndef KENTRY_PROBE_CASE_H
+#define KENTRY_PROBE_CASE_H
+
+#include "window.h"
+
+/* A system call as a case names it: its number in each table, its arguments. */
+struct call_spec {
+	long nr, compat_nr;
+	long args[4];
+};
+
+/* `want` value that stands for "any result that is not an error". */
+#define ANY_RESULT (-4096L)
+
+struct probe_case {
+	const char *name;
+	const char *group; /* "": runs unless others are named; else only by its name */
+	int native_only;   /* no other entry instruction can run it */
+	int settles;	   /* what a window leaves to be done later is done before the next one */
+	enum shape shape;
+	struct call_spec first, second;
+	long want_first, want_second;
+	long (*setup)(struct work *);  /* 0, or a negative errno */
+	void (*run)(struct work *);    /* SHAPE_OWN, SHAPE_MARKED: leaves both calls' results */
+	void (*finish)(struct work *); /* after the windows of a setup that returned 0 */
+};
+
+#endif
