@@ -21,7 +21,7 @@ from kentry.arch import Arch, find_arch
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.runners.guest_tasks import Guest, TraceOptions, trace_guest
-from kentry.runners.userland.build import build_userland
+from kentry.runners.userland.root_image import build_userland
 from kentry.runners.userland.rootfs import find_release
 from kentry.runners.userland.workloads import find_workload
 from kentry.vector.hooks import find_hooks

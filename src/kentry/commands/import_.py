@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kentry.commands import values
+from kentry.commands.options import ResultOptions, operand, option
 from kentry.errors import EXIT_DONE
 
 if TYPE_CHECKING:
@@ -16,34 +18,41 @@ if TYPE_CHECKING:
     from kentry.model.recording import Recording
 
 NAME = "import"
-HELP = "numbers of other tools and of plain tables, checked, and as recordings"
+HELP = "read numbers from other tools' output and from tables, and make recordings of them"
+EXAMPLES = (
+    "kentry import lat_syscall.txt",
+    "kentry import docs/cases/ia64-syscall-series.csv",
+    "kentry import before-and-after.md --arch arm64 -o old",
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument(
-        "files", metavar="FILE", nargs="+", type=Path, help="a tool's output, or a table"
+@dataclass(frozen=True, kw_only=True)
+class Options(ResultOptions):
+    """What `kentry import` takes."""
+
+    files: tuple[Path, ...] = operand(
+        nargs="+", type=values.path, metavar="FILE", help="a tool's output, or a table"
     )
-    parser.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, help="write a recording for each side"
+    output: Path | None = option(
+        "-o", "--output", type=values.path, metavar="DIR", help="write a recording for each side"
     )
-    parser.add_argument("--json", action="store_true", help="print kentry/import/1")
-    parser.add_argument(
-        "--arch", metavar="A", default="", help="the architecture it was measured on, for -o"
+    arch: str = option(
+        "--arch", default="", metavar="A", help="the architecture it was measured on; -o needs it"
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Reads, checks, writes the recordings, prints."""
+def run(options: Options) -> int:
+    """Reads the files, writes the recordings and prints the numbers."""
     from kentry.importing.import_file import import_file
     from kentry.importing.recordings import arch_name
     from kentry.model.recording import dump
     from kentry.report.imported import imported_text, imported_to_json
 
-    arch = arch_name(args.arch)
-    files = [import_file(file, arch) for file in args.files]
-    written = _write(files, args.output) if args.output else []
-    sys.stdout.write(dump(imported_to_json(files)) if args.json else imported_text(files, written))
+    arch = arch_name(options.arch)
+    files = [import_file(file, arch) for file in options.files]
+    written = _write(files, options.output) if options.output else []
+    text = dump(imported_to_json(files)) if options.json else imported_text(files, written)
+    sys.stdout.write(text)
     return EXIT_DONE
 
 

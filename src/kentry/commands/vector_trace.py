@@ -14,7 +14,7 @@ from kentry.errors import EXIT_DONE, GuestError, UserError
 if TYPE_CHECKING:
     from kentry.arch import Arch
     from kentry.measure.workload import Outcome, Workload
-    from kentry.runners.userland.build import Userland
+    from kentry.runners.userland.root_image import Userland
 
 NAME = "trace"
 HELP = "boot a Debian user space on a kernel, run a workload, write what its tasks did"
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     from kentry.measure.workload import trace_workload
     from kentry.progress import progress
     from kentry.runners.guest_tasks import TraceOptions
-    from kentry.runners.userland.build import build_userland
+    from kentry.runners.userland.root_image import build_userland
 
     arch = measuring.arch_of(args)
     _check(args, arch)

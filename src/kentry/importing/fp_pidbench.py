@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from kentry.importing.numbers import REPETITIONS, TICKS, TIMER, Number, Text
+from kentry.importing.published import REPETITIONS, TICKS, TIMER, Number, Text
 
 _ITERATIONS = re.compile(r"Iterations per test:\s*(\d+)")
 _LENGTH = re.compile(r"SVE VL:\s*(\d+)")

@@ -18,7 +18,7 @@ from kentry.importing import (
     unixbench,
     will_it_scale,
 )
-from kentry.importing.numbers import Number, Text
+from kentry.importing.published import Number, Text
 
 # A report of LKP with every metric has 60 KB.
 _MOST_BYTES = 8 << 20

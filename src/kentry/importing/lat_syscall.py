@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from kentry.importing.numbers import NS, Number, Text
+from kentry.importing.published import NS, Number, Text
 
 _LINE = re.compile(
     r"Simple (syscall|read|write|stat|fstat|open/close): (\d+(?:\.\d+)?) microseconds"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kentry.importing.numbers import OPS, SYSCALL, Number, Text
+from kentry.importing.published import OPS, SYSCALL, Number, Text
 
 _HEADER = re.compile(r"^\s*%stddev(?:\s+%change\s+%stddev)+\s*$")
 _VALUE = r"([\d.]+(?:e[+-]\d+)?)(?:\s*\u00b1\s*(\d+)%)?"

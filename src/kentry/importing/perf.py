@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from kentry.importing.numbers import CALLS, NS, OPS, REPETITIONS, SYSCALL, Number, Text
+from kentry.importing.published import CALLS, NS, OPS, REPETITIONS, SYSCALL, Number, Text
 
 # perf bench groups digits as the locale does (tools/perf/bench/syscall.c), so the same number
 # is 5110201, 5,110,201, 5.110.201 or 51,10,201.

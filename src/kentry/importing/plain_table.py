@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from kentry.errors import UserError
-from kentry.importing.numbers import (
+from kentry.importing.published import (
     ALL_INSTRUCTIONS,
     CYCLES,
     NS,

@@ -9,7 +9,7 @@ from decimal import Decimal
 from kentry.arch import ARCHES, find_arch
 from kentry.errors import UserError
 from kentry.importing.import_file import Imported
-from kentry.importing.numbers import (
+from kentry.importing.published import (
     ALL_INSTRUCTIONS,
     CYCLES,
     NS,

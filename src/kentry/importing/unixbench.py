@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from kentry.importing.numbers import OPS, Number, Text
+from kentry.importing.published import OPS, Number, Text
 
 _COMMAND = re.compile(r"\./(syscall|pipe|execl|spawn|context1)\s+(\d+)(?:\s+(\w+))?")
 _COUNT = re.compile(r"COUNT\|(\d+)\|\d+\|lp[sm]\b")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kentry.importing.numbers import OPS, Number, Text
+from kentry.importing.published import OPS, Number, Text
 
 _TEST = re.compile(r"runtest\.py\s+([a-z_]+?)\d*\b|([a-z_]+?)\d*_(?:processes|threads)\b")
 _HEADER = "tasks,processes,processes_idle,threads,threads_idle,linear"

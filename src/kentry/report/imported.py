@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kentry.importing.import_file import Imported
-from kentry.importing.numbers import METRICS, OF_BASE, TICKS, Number, Samples, samples
+from kentry.importing.published import METRICS, OF_BASE, TICKS, Number, Samples, samples
 from kentry.model import caveats
 from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
 

@@ -17,9 +17,9 @@ from kentry.errors import KernelError, UserError
 from kentry.kernels import resolve as resolve_module
 from kentry.measure import workload as trace_workload_module
 from kentry.measure.workload import Outcome
-from kentry.runners.userland import build as build_module
-from kentry.runners.userland.build import Userland
+from kentry.runners.userland import root_image
 from kentry.runners.userland.ending import Ending
+from kentry.runners.userland.root_image import Userland
 from kentry.vector.trace import Event, write_trace
 from tests.unit.vector.traces import SVE_TRAP, trace_of
 
@@ -60,7 +60,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Called:
         return Outcome(found["ending"], len(ROWS), 4, "QEMU 10.0.2")
 
     monkeypatch.setattr(resolve_module, "resolve", resolve)
-    monkeypatch.setattr(build_module, "build_userland", build)
+    monkeypatch.setattr(root_image, "build_userland", build)
     monkeypatch.setattr(trace_workload_module, "trace_workload", trace)
     return found
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the runner says on the guest's console: guest/runner.c has the lines."""
+"""How a workload ended, from the lines that guest/runner.c prints on the console."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 import signal
 from dataclasses import dataclass
 
-# What a person reads of a workload that failed.
+# How many lines of a failed workload's output are shown.
 _TAIL_LINES = 40
 
-# What moves a terminal's cursor or colours its text: ECMA-48's control sequences.
+# ECMA-48's control sequences, which move a terminal's cursor or colour its text.
 _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[P\]X^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\r"
 )
 
-# Where the workload ended its output without a newline, the runner's line goes on behind it.
+# If the workload's output has no newline at its end, the runner's line follows on the same line.
 _LINE = re.compile(r"^(.*)kentry-workload (start|end|failed|cut)\b ?(.*)$")
 
 

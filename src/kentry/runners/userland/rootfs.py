@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Debian packages become a tree: without root, and without running anything of theirs."""
+"""Debian packages -> a tree, without root and without running any program of a package.
+
+mmdebstrap is not used: it has no cache to work from offline, without root it needs newuidmap or
+fakechroot to keep owners, and it configures packages of another architecture only by running their
+scripts under qemu-user.
+"""
 
 from __future__ import annotations
 
@@ -15,41 +20,19 @@ from kentry.errors import FetchError, UserError
 from kentry.host.apt import AptRoot, file_tree
 from kentry.host.mirror import USERLAND_RELEASES, Release
 from kentry.progress import Update
-from kentry.runners.userland.tree import Tree
+from kentry.runners.userland.file_tree import Tree
 
-# What Debian calls essential, by name: apt adds it only to what is installed already.
-ESSENTIAL = (
-    "base-files",
-    "base-passwd",
-    "bash",
-    "bsdutils",
-    "coreutils",
-    "dash",
-    "debianutils",
-    "diffutils",
-    "dpkg",
-    "findutils",
-    "grep",
-    "gzip",
-    "hostname",
-    "init-system-helpers",
-    "libc-bin",
-    "login",
-    "mawk",
-    "ncurses-base",
-    "ncurses-bin",
-    "perl-base",
-    "sed",
-    "sysvinit-utils",
-    "tar",
-    "util-linux",
-)
+# Debian's essential packages; apt adds them by itself only to what is installed already.
+_ESSENTIAL_NAMES = """base-files base-passwd bash bsdutils coreutils dash debianutils diffutils dpkg
+findutils grep gzip hostname init-system-helpers libc-bin login mawk ncurses-base ncurses-bin
+perl-base sed sysvinit-utils tar util-linux"""
+ESSENTIAL = tuple(_ESSENTIAL_NAMES.split())
 
-# Alternatives that a dependency does not name first, by release: usrmerge would bring all of Perl
-# along, to merge what is made merged here.
-_RATHER = {"bookworm": ("usr-is-merged",)}
+# Alternatives that a dependency does not name first, by release: usrmerge depends on all of Perl,
+# and the tree is merged without it.
+_ALTERNATIVES = {"bookworm": ("usr-is-merged",)}
 
-# What no program of a workload reads: every byte costs the guest's memory twice.
+# Files that no workload reads.  Every byte takes the guest's memory twice.
 _DROPPED = re.compile(
     r"usr/share/(doc|doc-base|man|info|locale|lintian|bug|i18n|gdb|bash-completion"
     r"|zsh|fish|menu|pixmaps|icons|applications|common-licenses|perl5/debconf)/.*"
@@ -73,14 +56,14 @@ class Package:
 
 
 def find_release(name: str | None, arch: Arch) -> Release:
-    """The release called `name`, or the oldest one with kernels that has `arch`.
+    """The release called `name`, or else the oldest one with kernels that has `arch`.
 
-    UserError where it is not known, or has no such architecture.
+    UserError where the release is unknown, or does not have `arch`.
     """
     having = [one for one in USERLAND_RELEASES if arch.debian not in one.without]
     names = ", ".join(one.name for one in having)
     if name is None:
-        # The first of all is there for comparison.
+        # The first of all has no kernel.
         return next(one for one in having if one is not USERLAND_RELEASES[0])
     found = next((one for one in USERLAND_RELEASES if one.name == name), None)
     if not found:
@@ -96,51 +79,36 @@ def fetched(
 ) -> Iterator[tuple[Package, ...]]:
     """The essential packages, `names` and what they depend on, as files while the block runs.
 
-    Sorted by name.  apt keeps the files, for what else is made of them.  FetchError where they
+    Sorted by name.  apt keeps the files for other root file systems.  FetchError where they
     cannot be had; UserError names one that is not there.
     """
     root = AptRoot(arch.debian, release)
-    wanted = sorted({*ESSENTIAL, *_RATHER.get(release.name, ()), *names})
+    wanted = sorted({*ESSENTIAL, *_ALTERNATIVES.get(release.name, ()), *names})
     with root.locked(update):
-        files = _files(root, wanted, update)
-        yield tuple(_package(file) for file in sorted(files))
-
-
-def _files(root: AptRoot, wanted: Sequence[str], update: Update) -> list[Path]:
-    try:
-        return root.download_closure(wanted, update)
-    except FetchError as err:
-        _name_the_missing(root, wanted, err, update)
-        # A release's security updates leave the mirrors before the release does, or their lists
-        # name what is there no more: it as it was published is better than none.
         try:
-            return root.download_closure(wanted, update, root.release.name)
-        except FetchError:
-            raise err from None
-
-
-def _name_the_missing(
-    root: AptRoot, wanted: Sequence[str], err: FetchError, update: Update
-) -> None:
-    pattern = "|".join(map(re.escape, wanted))
-    there = {one.package for one in root.candidates(pattern, update)}
-    missing = [name for name in wanted if name not in there]
-    # None at all: the lists could not be had, and apt has said why.
-    if there and missing:
-        raise UserError(
-            f"Debian {root.release.name} has no package '{missing[0]}' for {root.arch}.",
-            "Name another package, or another release with --release.",
-        ) from err
-
-
-def _package(file: Path) -> Package:
-    """From the name that apt gives to a file."""
-    name, version, _ = file.stem.split("_")
-    return Package(name, unquote(version), file)
+            files = root.download_closure(wanted, update)
+        except FetchError as err:
+            candidates = root.candidates("|".join(map(re.escape, wanted)), update)
+            packages = {candidate.package for candidate in candidates}
+            missing = [name for name in wanted if name not in packages]
+            # No candidate at all: the lists could not be fetched, and apt has said why.
+            if packages and missing:
+                raise UserError(
+                    f"Debian {release.name} has no package '{missing[0]}' for {arch.debian}.",
+                    "Name another package, or another release with --release.",
+                ) from err
+            # Mirrors drop a release's security updates before the release itself.
+            try:
+                files = root.download_closure(wanted, update, release.name)
+            except FetchError:
+                raise err from None
+        # apt names the files NAME_VERSION_ARCH.deb.
+        parts = [(file, file.stem.split("_")) for file in sorted(files)]
+        yield tuple(Package(name, unquote(version), file) for file, (name, version, _) in parts)
 
 
 def unpack(packages: Sequence[Package], tree: Tree, update: Update) -> None:
-    """Adds what is in the packages, but for what nothing reads; runs nothing."""
+    """Adds the packages' files without those that no workload reads; runs nothing."""
     for number, package in enumerate(packages):
         update(number / len(packages), f"unpacking {package.name}")
         with file_tree(package.file, "Delete it and try again.") as tar:

@@ -9,19 +9,19 @@ from pathlib import Path
 
 from kentry.errors import UserError
 
-# Where the guest has what is kentry's own: guest/runner.c has the first four names.
+# kentry's own files in the guest; guest/runner.c has the same names.
 FOLDER = "/kentry"
 RUNNER, WORKLOAD, PREPARE = f"{FOLDER}/runner", f"{FOLDER}/workload", f"{FOLDER}/prepare"
 
 _FILES = Path(__file__).parent / "files"
 
-# What the C library's package leaves behind on every system: how programs find libraries.
+# The C library's package runs it, so that programs find libraries.
 _LDCONFIG = "ldconfig"
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A file or folder of this machine's, and where the guest has it."""
+    """A file or folder of this machine, and its path in the guest."""
 
     source: Path
     guest: str
@@ -52,43 +52,22 @@ def _own(name: str, guest: str = "") -> Copy:
     return Copy(_FILES / name, f"{FOLDER}/{guest or name}")
 
 
+_BOOT_PACKAGES = """systemd systemd-sysv dbus udev kmod mount procps iproute2 cron rsyslog
+openssh-server openssh-client libpam-systemd ifupdown systemd-timesyncd"""
+_BOOT_UNITS = """cron.service rsyslog.service ssh.service remote-fs.target systemd-pstore.service
+networking.service systemd-timesyncd.service kentry-end.service"""
 BOOT = Workload(
     name="boot",
     summary="systemd to multi-user.target, with what a small server runs",
-    packages=(
-        "systemd",
-        "systemd-sysv",
-        "dbus",
-        "udev",
-        "kmod",
-        "mount",
-        "procps",
-        "iproute2",
-        "cron",
-        "rsyslog",
-        "openssh-server",
-        "openssh-client",
-        "libpam-systemd",
-        "ifupdown",
-        "systemd-timesyncd",
-    ),
+    packages=tuple(_BOOT_PACKAGES.split()),
     argv=("/usr/lib/systemd/systemd",),
     prepare=(
         _LDCONFIG,
-        # As the server's package does when it is installed; one key, for RSA's takes long.
+        # As the server's package does when it is installed; one key, because RSA's takes long.
         "ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key",
     ),
     is_init=True,
-    units=(
-        "cron.service",
-        "rsyslog.service",
-        "ssh.service",
-        "remote-fs.target",
-        "systemd-pstore.service",
-        "networking.service",
-        "systemd-timesyncd.service",
-        "kentry-end.service",
-    ),
+    units=tuple(_BOOT_UNITS.split()),
     copies=(
         _own("end.sh"),
         Copy(_FILES / "kentry-end.service", "/usr/lib/systemd/system/kentry-end.service"),
@@ -109,7 +88,7 @@ PYTHON = Workload(
     summary="Python: start-up, JSON, regular expressions, SQLite, hashes, subprocesses",
     packages=("python3",),
     argv=("/usr/bin/python3", f"{FOLDER}/work.py"),
-    # Once before, as compiling its modules belongs to installing them.
+    # Run once before: its modules are compiled when they are installed.
     prepare=(_LDCONFIG, f"python3 {FOLDER}/work.py 1"),
     copies=(_own("work.py"),),
 )
@@ -147,32 +126,27 @@ WORKLOADS: dict[str, Workload] = {
 def find_workload(
     words: Sequence[str], copies: Sequence[Copy] = (), packages: Sequence[str] = ()
 ) -> Workload:
-    """The workload of one of the names, or a command line of the user's.
+    """The workload with that name, or the command line as a workload; a single word is a script.
 
-    One word with a space in it is for a shell.  `copies` and `packages` come on top.
-    UserError where there is no word, or a file to copy cannot be.
+    `copies` and `packages` are added to its own.  UserError where there is no word, or a file to
+    copy is not there.
     """
     if not words or not words[0]:
         raise UserError(
             "There is no workload.", f"Name one of {', '.join(WORKLOADS)}, or a command."
         )
-    known = WORKLOADS.get(words[0]) if len(words) == 1 else None
-    base = known or _command(words)
+    workload = WORKLOADS.get(words[0]) if len(words) == 1 else None
+    if not workload:
+        # A shell finds the program on the PATH, and says what is wrong where there is none.
+        script = words[:1] if len(words) == 1 else ('exec "$@"', "sh", *words)
+        argv = ("/bin/sh", "-c", *script)
+        workload = Workload("command", " ".join(words), packages=(), argv=argv)
     for copy in copies:
         _check(copy)
-    return replace(base, copies=(*base.copies, *copies), packages=(*base.packages, *packages))
-
-
-def _command(words: Sequence[str]) -> Workload:
-    # A shell finds the program on the PATH, and says what is wrong where there is none.
-    script = words[0] if len(words) == 1 else 'exec "$@"'
-    return Workload(
-        name="command",
-        summary=" ".join(words),
-        packages=(),
-        argv=("/bin/sh", "-c", script, "sh", *words)
-        if len(words) > 1
-        else ("/bin/sh", "-c", script),
+    return replace(
+        workload,
+        copies=(*workload.copies, *copies),
+        packages=(*workload.packages, *packages),
     )
 
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from kentry.runners.userland.tree import Tree
+from kentry.runners.userland.file_tree import Tree
 from tests.unit.kernels.conftest import Said
 
 
@@ -26,9 +26,8 @@ def said() -> Said:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Iterator[Tree]:
-    with Tree(tmp_path) as made:
-        yield made
+def tree() -> Tree:
+    return Tree()
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 
 import pytest
 
+from kentry.runners.userland.file_tree import Tree
 from kentry.runners.userland.finish import begin, enable, finish
-from kentry.runners.userland.tree import Tree
 from tests.unit.runners.userland.conftest import rows
 
 PASSWD = "root:*:0:0:root:/root:/bin/bash\nnobody:*:65534:65534:nobody:/nonexistent:/bin/false\n"
@@ -84,12 +84,6 @@ def test_users(base: Tree) -> None:
     shadow = rows(base.archive())["etc/shadow"]
     assert (shadow.mode & 0o777, shadow.gid) == (0o640, 42)
     assert len(shadow.data.splitlines()) == len(users)
-
-
-def test_pythons_name(base: Tree) -> None:
-    base.file("usr/bin/python3.9", "nine")
-    finish(base)
-    assert base.read("usr/bin/python3") == b"nine"
 
 
 def test_systemd(base: Tree) -> None:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Workload -> initramfs, kept in the cache.
 
-It stays as it is until it is deleted there: what a trace says belongs to the packages' versions,
-so a root file system that renewed itself would change traces by itself.
+It stays there until it is deleted.  A trace belongs to its packages' versions, so a root file
+system that updated itself would change traces without a change of the kernel.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,21 +17,20 @@ from typing import Any
 
 from kentry.arch import Arch
 from kentry.errors import MissingToolError, UserError
-from kentry.host.cache import cache_dir, held, no_space_is_an_error, sha256_of, write_atomically
+from kentry.host.cache import cache_dir, held, sha256_of, write_atomically
 from kentry.host.mirror import Release
 from kentry.host.native import probe_file
 from kentry.progress import Update
+from kentry.runners.userland.file_tree import Tree
 from kentry.runners.userland.finish import begin, enable, finish
 from kentry.runners.userland.rootfs import Package, fetched, unpack
-from kentry.runners.userland.tree import Tree
-from kentry.runners.userland.workloads import FOLDER, PREPARE, RUNNER, WORKLOAD, Workload
+from kentry.runners.userland.workloads import FOLDER, PREPARE, RUNNER, WORKLOAD, Copy, Workload
 
-# What a distribution's kernel takes of the guest's memory before there is any user.
+# How much of the guest's memory a distribution's kernel takes before it starts init.
 _KERNEL_MIB = 128
 _MIB = 1 << 20
 
-# Nobody reads the console while it boots: no colours, and no questions to a terminal that does
-# not answer.
+# systemd prints no colours and asks the terminal nothing: nobody reads the console.
 _INIT_WORDS = ("TERM=dumb",)
 
 
@@ -87,38 +86,41 @@ def build_userland(
 
     check_machine(memory)
     key = _request_key(arch, workload, release)
-    folder = cache_dir("userland")
-    with held(FileLock(folder / f"{key}.lock"), update, "another kentry that makes this userland"):
-        facts = _kept(folder / key)
+    final = cache_dir("userland") / key
+    lock = FileLock(final.with_suffix(".lock"))
+    with held(lock, update, "another kentry that makes this userland"):
+        facts = _cached(final)
         if not facts:
-            facts = _make(arch, workload, release, folder / key, update)
+            tree = Tree()
+            with fetched(arch, release, workload.packages, update) as packages:
+                begin(tree)
+                unpack(packages, tree, update)
+            finish(tree)
+            _add_workload(tree, arch, workload)
+            update(None, "writing the root file system")
+            facts = _write(tree, packages, final)
     userland = Userland(
         workload,
         release,
-        folder / f"{key}.cpio",
+        final.with_suffix(".cpio"),
         _INIT_WORDS if workload.is_init else (),
         facts["size_bytes"],
         facts["unpacked_bytes"],
         tuple((name, version) for name, version in facts["packages"]),
         facts["sha256"],
     )
-    check_guest(userland, memory)
-    return userland
-
-
-def check_guest(userland: Userland, memory: int) -> None:
-    """UserError unless the root file system fits into a guest with `memory` MiB."""
     if memory < userland.need_mib:
         size = -(-userland.unpacked_bytes // _MIB)
         raise UserError(
-            f"The root file system of '{userland.workload.name}' has {size} MiB, and does not fit"
-            f" into a guest with {memory} MiB of memory.",
+            f"The root file system of '{workload.name}' has {size} MiB, and does not fit into a"
+            f" guest with {memory} MiB of memory.",
             f"Use --memory {userland.need_mib}, or more.",
         )
+    return userland
 
 
 def check_machine(memory: int) -> None:
-    """UserError where this machine has no `memory` MiB to give to a guest."""
+    """UserError where this machine has less than `memory` MiB free for a guest."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -133,8 +135,8 @@ def check_machine(memory: int) -> None:
         )
 
 
-def _kept(final: Path) -> dict[str, Any] | None:
-    """What FINAL.json says where that and FINAL.cpio are whole."""
+def _cached(final: Path) -> dict[str, Any] | None:
+    """The facts in FINAL.json; None unless that and FINAL.cpio are whole."""
     try:
         facts = json.loads(final.with_suffix(".json").read_text(encoding="utf-8"))
         size = final.with_suffix(".cpio").stat().st_size
@@ -143,54 +145,34 @@ def _kept(final: Path) -> dict[str, Any] | None:
     return facts if isinstance(facts, dict) and facts.get("size_bytes") == size else None
 
 
-def _make(
-    arch: Arch, workload: Workload, release: Release, final: Path, update: Update
-) -> dict[str, Any]:
-    with Tree(final.parent) as tree:
-        with fetched(arch, release, workload.packages, update) as packages:
-            begin(tree)
-            unpack(packages, tree, update)
-        finish(tree)
-        _add_workload(tree, arch, workload)
-        update(None, "writing the root file system")
-        return _write(tree, packages, final)
-
-
 def _write(tree: Tree, packages: tuple[Package, ...], final: Path) -> dict[str, Any]:
-    """FINAL.cpio, and FINAL.json, which comes last: where it is, both are whole."""
-    part = final.with_suffix(".part")
-    digest, size = hashlib.sha256(), 0
-    try:
-        with no_space_is_an_error(part), part.open("wb") as file:
-            for piece in tree.archive():
-                digest.update(piece)
-                size += file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, final.with_suffix(".cpio"))
-    finally:
-        part.unlink(missing_ok=True)
+    """Writes FINAL.cpio, then FINAL.json; if FINAL.json is there, both are whole."""
+    archive = b"".join(tree.archive())
     facts = {
-        "size_bytes": size,
+        "size_bytes": len(archive),
         "unpacked_bytes": tree.unpacked_bytes(),
         "packages": [[package.name, package.version] for package in packages],
-        "sha256": digest.hexdigest(),
+        "sha256": hashlib.sha256(archive).hexdigest(),
     }
+    write_atomically(final.with_suffix(".cpio"), archive)
     write_atomically(final.with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
     return facts
 
 
 def _add_workload(tree: Tree, arch: Arch, workload: Workload) -> None:
     tree.folder(FOLDER)
-    tree.copy(RUNNER, runner_file(arch), 0o755)
-    tree.copy("init", runner_file(arch), 0o755)
+    runner = runner_file(arch).read_bytes()
+    tree.file(RUNNER, runner, 0o755)
+    tree.file("init", runner, 0o755)
     words = ("exec" if workload.is_init else "run", *workload.argv)
     tree.file(WORKLOAD, b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words))
     if workload.prepare:
         tree.file(PREPARE, "\n".join(("set -e", *workload.prepare, "")))
     for copy in workload.copies:
-        for source, guest in _files(copy.source, copy.guest):
-            tree.copy(guest, source)
+        for source, guest in _files(copy):
+            # As cp: into a folder, under its own name.
+            path = f"{guest}/{source.name}" if tree.is_folder(guest) else guest
+            tree.file(path, source.read_bytes(), stat.S_IMODE(source.stat().st_mode))
     for unit in workload.units:
         enable(tree, unit)
 
@@ -207,17 +189,17 @@ def runner_file(arch: Arch) -> Path:
     return file
 
 
-def _files(source: Path, guest: str) -> Iterator[tuple[Path, str]]:
-    """The files of one to copy: itself, or those in and below it with their places."""
-    if source.is_file():
-        yield source, guest
-    for path in sorted(source.rglob("*")) if source.is_dir() else ():
+def _files(copy: Copy) -> Iterator[tuple[Path, str]]:
+    """The file to copy, or those in and below a folder, each with its place in the guest."""
+    if copy.source.is_file():
+        yield copy.source, copy.guest
+    for path in sorted(copy.source.rglob("*")) if copy.source.is_dir() else ():
         if path.is_file():
-            yield path, f"{guest}/{path.relative_to(source)}"
+            yield path, f"{copy.guest}/{path.relative_to(copy.source)}"
 
 
 def _request_key(arch: Arch, workload: Workload, release: Release) -> str:
-    """Of all that the root file system is made from, but for the packages' versions."""
+    """A digest of everything the root file system is made from except the packages' versions."""
     code = sorted(Path(__file__).parent.glob("*.py"))
     parts = {
         "arch": arch.debian,
@@ -231,7 +213,7 @@ def _request_key(arch: Arch, workload: Workload, release: Release) -> str:
         "copies": [
             (guest, file.stat().st_mode, sha256_of(file))
             for copy in workload.copies
-            for file, guest in _files(copy.source, copy.guest)
+            for file, guest in _files(copy)
         ],
         "code": [sha256_of(file) for file in code],
     }

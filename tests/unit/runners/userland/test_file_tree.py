@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import UserError
-from kentry.runners.userland.tree import MTIME, Tree
+from kentry.runners.userland.file_tree import MTIME, Tree
 from tests.unit.runners.userland.conftest import rows
 
 
@@ -106,11 +106,8 @@ def test_devices_and_sockets_of_a_package_are_left_out(tree: Tree) -> None:
     assert list(tree) == []
 
 
-def test_ours(tree: Tree, tmp_path: Path) -> None:
-    source = tmp_path / "program"
-    source.write_bytes(b"#!/bin/sh\n")
-    source.chmod(0o700)
-    tree.copy("/root/program", source)
+def test_what_kentry_adds(tree: Tree) -> None:
+    tree.file("/root/program", b"#!/bin/sh\n", 0o700)
     tree.file("etc/new", "text", 0o640, gid=42, mtime=MTIME + 1)
     tree.device("dev/console", 0o600, (5, 1))
     tree.folder("tmp", 0o1777)
@@ -134,13 +131,3 @@ def test_the_archive_and_the_memory_it_takes_are_known(tree: Tree) -> None:
     assert first == b"".join(tree.archive())
     assert list(rows([first])) == ["a", "b", "b/1", "b/2"]
     assert tree.unpacked_bytes() == 3 * 8192 + 4 * 1024
-
-
-def test_a_copy_into_a_folder_keeps_its_name(tmp_path: Path) -> None:
-    source = tmp_path / "once"
-    source.write_text("x")
-    with Tree(tmp_path) as tree:
-        tree.folder("root")
-        tree.copy("/root", source)
-        tree.copy("/", source)
-        assert tree.read("/root/once") == tree.read("/once") == b"x"
