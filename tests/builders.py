@@ -5,7 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from kentry.compare.series import Outcome, Problem
+from kentry.compare.series import Outcome
 from kentry.model.recording import (
     MODAL,
     CaseResult,
@@ -16,6 +16,7 @@ from kentry.model.recording import (
     Recording,
     TimedProcess,
 )
+from kentry.model.series import Problem
 
 KERNEL = {
     "spec": "debian:6.12",

@@ -8,8 +8,9 @@ import pytest
 
 from kentry.cli import main
 from kentry.compare.counted import compare
-from kentry.compare.series import NO_BUILD, Problem, Series, tabulate
+from kentry.compare.series import tabulate
 from kentry.model.recording import read_recording
+from kentry.model.series import NO_BUILD, Problem, Series
 from kentry.report.changelog import comparison_changelog, series_changelog
 from kentry.report.series import series_text
 from kentry.report.text import recording_table

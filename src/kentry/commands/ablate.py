@@ -54,8 +54,9 @@ class Options(measuring.CachedOptions):
 
 def run(options: Options) -> int:
     """Builds and measures the base and each option, prints the table."""
-    from kentry.compare.ablation import tabulate, to_json
+    from kentry.compare.ablation import tabulate
     from kentry.kernels.options import built_in, parse_options
+    from kentry.model.ablation import to_json
     from kentry.model.recording import dump
     from kentry.progress import progress
     from kentry.report.ablation import ablation_text

@@ -15,12 +15,13 @@ from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, Kerne
 
 if TYPE_CHECKING:
     from kentry.arch import Arch
-    from kentry.compare.series import Outcome, Problem
+    from kentry.compare.series import Outcome
     from kentry.kernels.apply import Step
     from kentry.kernels.lineup import Lineup
     from kentry.kernels.repository import Revision
     from kentry.model.caveats import Caveat
     from kentry.model.recording import Recording
+    from kentry.model.series import Problem
     from kentry.progress import Update
 
 NAME = "series"
@@ -76,9 +77,10 @@ class Options(measuring.CachedOptions, measuring.MatrixOptions):
 
 def run(options: Options) -> int:
     """Applies, builds, measures, prints; exits with 2 where a patch does not apply."""
-    from kentry.compare.series import NO_APPLY, tabulate, to_json
+    from kentry.compare.series import tabulate
     from kentry.kernels.lineup import line_up
     from kentry.model.recording import dump
+    from kentry.model.series import NO_APPLY, to_json
     from kentry.progress import progress
     from kentry.report.changelog import series_changelog
     from kentry.report.series import series_text
@@ -105,7 +107,8 @@ def run(options: Options) -> int:
 
 
 def _measure(lineup: Lineup, arches: list[Arch], options: Options) -> list[Outcome]:
-    from kentry.compare.series import NO_APPLY, Outcome, Problem
+    from kentry.compare.series import Outcome
+    from kentry.model.series import NO_APPLY, Problem
     from kentry.progress import progress
 
     recordings: dict[int, dict[str, Recording]] = {n: {} for n in range(len(lineup.steps) + 1)}
@@ -143,7 +146,7 @@ def _measure(lineup: Lineup, arches: list[Arch], options: Options) -> list[Outco
 def _try(
     lineup: Lineup, step: Step, arch: Arch, options: Options, update: Update
 ) -> Recording | Problem:
-    from kentry.compare.series import NO_BOOT, NO_BUILD, Problem
+    from kentry.model.series import NO_BOOT, NO_BUILD, Problem
 
     assert step.revision
     try:

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
 
 from kentry.model.caveats import Caveat
-from kentry.model.document import Confidence, Count, Number, plain, read_document, schema_of
+from kentry.model.document import Confidence, Count, Number, fields_of, read_document, schema_of
 from kentry.model.recording import INSTRUCTIONS, Recording
 
 SCHEMA = "kentry/comparison/1"
@@ -185,12 +185,7 @@ def side_to_json(recording: Recording) -> dict[str, Any]:
 
 def row_to_json(row: CaseComparison | TimedRow) -> dict[str, Any]:
     """A row as the file has it."""
-    document: dict[str, Any] = plain(row)
-    if isinstance(row, TimedRow):
-        return {key: document[key] for key in TimedRow.__struct_encode_fields__}
-    if not row.events:
-        del document["events"]
-    return document
+    return fields_of(row, TimedRow if isinstance(row, TimedRow) else CaseComparison)
 
 
 def document_of(

@@ -140,6 +140,16 @@ def _without_tuples(value: Any) -> Any:
     return value
 
 
+def fields_of(value: Struct, form: type[Struct]) -> dict[str, Any]:
+    """The struct as JSON, with only those fields that its base class `form` has in a file."""
+    document = plain(value)
+    return {
+        name: document[name]
+        for name in form.__struct_encode_fields__
+        if name != "events" or document[name]
+    }
+
+
 def dump(document: dict[str, Any]) -> str:
     """JSON as kentry writes it: a line per item down to a depth, so that text diffs help."""
     return _dump(document, 0) + "\n"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kentry.compare.ablation import Ablation, Added, Row
+from kentry.model.ablation import Ablation, Added, OptionRow
 from kentry.report.plain import plain, wrapped
 from kentry.report.text import bloat_lines, caveat_lines, kernel_lines, target_lines
 
@@ -79,7 +79,7 @@ def _others(ablation: Ablation) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _label(row: Row) -> str:
+def _label(row: OptionRow) -> str:
     return f"{row.option}{' *' if row.on_in_base else ''}"
 
 

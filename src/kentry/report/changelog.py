@@ -15,12 +15,13 @@ from msgspec import structs
 
 from kentry.arch import ARCHES, find_arch
 from kentry.compare.counted import Comparison, compare
-from kentry.compare.series import DIFFERENCES, Column, Problem, Series
+from kentry.compare.series import DIFFERENCES
 from kentry.model import caveats
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import CaseComparison
 from kentry.model.recording import INSTRUCTIONS, Recording
+from kentry.model.series import Column, Problem, Series
 from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
 from kentry.report.series import PREFERRED, grouped, notes, summary_lines, table_lines
 from kentry.report.text import FUNCTIONS_SHOWN, bloat_lines, comparison_caveats

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kentry.compare.series import NO_APPLY, NO_BOOT, NO_BUILD, Cell, Column, Row, Series
 from kentry.model import caveats
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
+from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Cell, Column, PatchRow, Series
 from kentry.report.plain import ascii_lines, percent, plain, shortened, signed, wrapped
 from kentry.report.text import bloat_lines, caveat_lines, function_row, kernel_lines
 from kentry.report.vector import series_event_lines
@@ -168,7 +168,7 @@ class _Block:
     def head(self) -> str:
         return self._line("count", "step", "total")
 
-    def cell(self, row: Row) -> str:
+    def cell(self, row: PatchRow) -> str:
         cell = row.cells.get(self._column)
         if cell is None:
             return self._line("-", "", "")
@@ -184,12 +184,12 @@ class _Block:
         return f"{text:>{self.width}}"
 
 
-def _reasons(series: Series, row: Row) -> list[str]:
+def _reasons(series: Series, row: PatchRow) -> list[str]:
     """Why the row has no numbers."""
     return _by_arch(series, ((arch, _reason(row, arch)) for arch in row.problems))
 
 
-def _reason(row: Row, arch: str) -> str:
+def _reason(row: PatchRow, arch: str) -> str:
     problem = row.problems[arch]
     words = _WORDS.get(problem.status, problem.status)
     return f"{words}: {plain(problem.sentence).removeprefix(f'{words}: ')}"

@@ -10,12 +10,12 @@ from fractions import Fraction
 
 from kentry.arch import Arch
 from kentry.compare.counted import compare_case
-from kentry.compare.series import Series
 from kentry.model import caveats
 from kentry.model.case_name import AFTER, EACH, NONE, ONCE, USES, CaseName, State
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import CaseComparison, EventDelta
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.model.series import Series
 from kentry.report.plain import wrapped
 from kentry.stats import exact
 

@@ -7,7 +7,8 @@ import json
 
 import jsonschema
 
-from kentry.compare.ablation import Trial, tabulate, to_json
+from kentry.compare.ablation import Trial, tabulate
+from kentry.model.ablation import to_json
 from kentry.model.recording import Recording
 from tests import ROOT
 from tests.builders import recording

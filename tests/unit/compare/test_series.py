@@ -6,17 +6,9 @@ import json
 import jsonschema
 import pytest
 
-from kentry.compare.series import (
-    MEASURED,
-    NO_APPLY,
-    NO_BOOT,
-    NO_BUILD,
-    Column,
-    Problem,
-    tabulate,
-    to_json,
-)
+from kentry.compare.series import tabulate
 from kentry.model.recording import Event, Recording
+from kentry.model.series import MEASURED, NO_APPLY, NO_BOOT, NO_BUILD, Column, Problem, to_json
 from tests import ROOT
 from tests.builders import built, outcome
 from tests.unit.vector.builders import with_events

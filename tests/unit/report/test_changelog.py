@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from kentry.compare.counted import Comparison, compare
-from kentry.compare.series import NO_APPLY, NO_BUILD, Problem, Series, tabulate
+from kentry.compare.series import tabulate
 from kentry.model.caveats import Caveat
 from kentry.model.recording import Event
+from kentry.model.series import NO_APPLY, NO_BUILD, Problem, Series
 from kentry.report.changelog import comparison_changelog, recording_changelog, series_changelog
 from tests.builders import built, outcome
 from tests.unit.report.test_series import (

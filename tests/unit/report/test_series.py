@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.compare.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series, tabulate
+from kentry.compare.series import tabulate
 from kentry.model.caveats import not_time as not_time_caveat
 from kentry.model.recording import Recording
+from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series
 from kentry.report.plain import plain, shortened
 from kentry.report.series import series_text
 from tests.builders import Functions, built, outcome

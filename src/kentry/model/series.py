@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A series: a row per patch, the baseline first; and its file kentry/series/1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from kentry.model.caveats import Caveat
+from kentry.model.comparison import EventDelta, FunctionDelta, SideFile, side_to_json
+from kentry.model.document import Count, fields_of, plain
+from kentry.model.recording import Recording
+
+SCHEMA = "kentry/series/1"
+
+# What became of a patch, for every architecture it was tried on.
+MEASURED = "measured"
+NO_APPLY, NO_BUILD, NO_BOOT = "does-not-apply", "build-failed", "boot-failed"
+
+
+class Problem(Struct, frozen=True):
+    """Why a patch has no numbers: a status, one sentence, and the tool's own last lines."""
+
+    status: Annotated[str, Meta(pattern=f"^({NO_APPLY}|{NO_BUILD}|{NO_BOOT})$")]
+    sentence: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A case on an architecture; the case's name includes its entry and vector state."""
+
+    case: str
+    arch: str
+
+
+class CellFile(Struct, frozen=True, kw_only=True):
+    """One count: the step against the last row that has one, the sum against the baseline."""
+
+    instructions: Count
+    step: Annotated[int, Meta(description="Against the last row that has a count")] = field(
+        name="delta", default=0
+    )
+    total: Annotated[int, Meta(description="Against the baseline")] = field(
+        name="cumulative", default=0
+    )
+    identical_path: bool = False
+    windows: Annotated[int, Meta(ge=1, description="Clean windows")]
+    agreeing: Annotated[int, Meta(ge=1, description="Clean windows that have the count")]
+    functions: Annotated[
+        tuple[FunctionDelta, ...],
+        Meta(description="Those that changed; their deltas add up to the cell's"),
+    ] = ()
+    events: Annotated[
+        tuple[EventDelta, ...],
+        Meta(
+            description="Vector events that changed in the step, in one window; null: that"
+            " kernel has no marker of it"
+        ),
+    ] = ()
+
+
+class Cell(CellFile, frozen=True, kw_only=True):
+    """A cell of the table.
+
+    Without `path_known` nothing is known of which instructions they were, here or in the row
+    before.
+    """
+
+    path_known: bool = True
+
+
+@dataclass(frozen=True)
+class PatchRow:
+    """One patch, or the baseline (patch 0): its cells, or why it has none.
+
+    `caveats` are those that the baseline's recordings do not have, and what differs from the
+    last row measured besides the patch's source.
+    """
+
+    patch: int
+    subject: str
+    commit: str
+    cells: Mapping[Column, Cell]
+    problems: Mapping[str, Problem]
+    caveats: tuple[Caveat, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """MEASURED, or the first architecture's problem."""
+        return next((problem.status for problem in self.problems.values()), MEASURED)
+
+    @property
+    def identical_path(self) -> bool:
+        """Whether every case ran the same instructions as in the row before."""
+        cells = self.cells.values()
+        return bool(self.patch and cells) and all(cell.identical_path for cell in cells)
+
+
+@dataclass(frozen=True)
+class Series:
+    """The table and where it came from.
+
+    `first` and `last` are, by architecture, the recordings of the baseline and of the last
+    row that was measured; `origin` has the base, and base-commit and change-id where the
+    patches name them.
+    """
+
+    rows: tuple[PatchRow, ...]
+    columns: tuple[Column, ...]
+    first: Mapping[str, Recording]
+    last: Mapping[str, Recording]
+    origin: Mapping[str, str]
+    caveats: tuple[Caveat, ...] = ()
+
+    @property
+    def many_arches(self) -> bool:
+        """Whether a column needs its architecture's name."""
+        return len({column.arch for column in self.columns}) > 1
+
+    def name(self, column: Column) -> str:
+        """A column's name: the case, after its architecture where there are several."""
+        return f"{column.arch}:{column.case}" if self.many_arches else column.case
+
+
+# --- the file ------------------------------------------------------------------------
+
+
+class ColumnFile(Struct):
+    """A column of the table; `name` is its key in rows and totals."""
+
+    name: str
+    case: str
+    arch: Literal["x86_64", "arm64", "riscv64"]
+
+
+class PatchRowFile(Struct):
+    """One patch, or the baseline (patch 0): its cells, or why it has none."""
+
+    patch: Count
+    subject: str
+    commit: Annotated[str, Meta(pattern="^([0-9a-f]{40,64})?$")]
+    status: Annotated[str, Meta(pattern=f"^({MEASURED}|{NO_APPLY}|{NO_BUILD}|{NO_BOOT})$")]
+    identical_path: Annotated[
+        bool, Meta(description="Every case ran the same instructions as in the row before")
+    ]
+    cases: dict[str, CellFile]
+    problems: Annotated[
+        dict[str, Problem], Meta(description="Why there are no numbers, by architecture")
+    ]
+    caveats: tuple[Caveat, ...]
+
+
+class SeriesFile(Struct):
+    """A kentry series: a row per patch, the baseline first."""
+
+    schema: Literal["kentry/series/1"]
+    tool: dict[str, str]
+    origin: Annotated[
+        dict[str, str],
+        Meta(description="The base, and base-commit and change-id where the patches name them"),
+    ]
+    base: Annotated[
+        dict[str, SideFile],
+        Meta(min_length=1, description="The baseline's kernel and target, by architecture"),
+    ]
+    columns: list[ColumnFile]
+    rows: Annotated[list[PatchRowFile], Meta(min_length=1)]
+    totals: Annotated[dict[str, int], Meta(description="Each column's steps, added up")]
+    caveats: list[Caveat]
+
+
+def to_json(series: Series) -> dict[str, Any]:
+    """The series as kentry/series/1."""
+    return {
+        "schema": SCHEMA,
+        "tool": next(iter(series.first.values())).tool,
+        "origin": dict(series.origin),
+        "base": {arch: side_to_json(recording) for arch, recording in series.first.items()},
+        "columns": [
+            {"name": series.name(column), "case": column.case, "arch": column.arch}
+            for column in series.columns
+        ],
+        "rows": [
+            {
+                "patch": row.patch,
+                "subject": row.subject,
+                "commit": row.commit,
+                "status": row.status,
+                "identical_path": row.identical_path,
+                "cases": {
+                    series.name(column): fields_of(cell, CellFile)
+                    for column, cell in row.cells.items()
+                },
+                "problems": plain(dict(row.problems)),
+                "caveats": list(row.caveats),
+            }
+            for row in series.rows
+        ],
+        "totals": {
+            series.name(column): sum(
+                row.cells[column].step for row in series.rows if column in row.cells
+            )
+            for column in series.columns
+        },
+        "caveats": list(series.caveats),
+    }
