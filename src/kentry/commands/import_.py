@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,22 +60,25 @@ def run(options: Options) -> int:
 def _write(files: Sequence[Imported], folder: Path) -> list[str]:
     """Writes a recording for each side of each file, or none if one cannot be made; their names."""
     from kentry.host.cache import no_space_is_an_error
-    from kentry.importing.recordings import recordings, slug
+    from kentry.importing.recordings import recordings
     from kentry.model.recording import write_recording
 
     outputs: dict[Path, Recording] = {}
     for one in files:
-        stem = slug(Path(one.name).stem)
-        for name, recording in recordings(one).items():
-            parts = [stem] if len(files) > 1 or not name else []
-            base = "-".join([*parts, *([name] if name else [])])
-            output, number = folder / f"{base}.json", 2
+        for side, recording in recordings(one):
+            parts = [Path(one.name).stem] if len(files) > 1 or not _file_name(side) else []
+            name = "-".join(filter(None, map(_file_name, (*parts, side))))
+            output, number = folder / f"{name}.json", 2
             while output in outputs:
-                output = folder / f"{base}-{number}.json"
-                number += 1
+                output, number = folder / f"{name}-{number}.json", number + 1
             outputs[output] = recording
     with no_space_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for output, recording in outputs.items():
         write_recording(recording, output)
     return [str(output) for output in outputs]
+
+
+def _file_name(text: str) -> str:
+    """A side's name as a file's: "Without this patchset" is without-this-patchset."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:60]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 
 from kentry.arch import ARCHES, find_arch
@@ -40,8 +39,8 @@ def arch_name(name: str) -> str:
         raise UserError(err.sentence, f"Use one of: {names}.") from err
 
 
-def recordings(imported: Imported) -> dict[str, Recording]:
-    """A recording a side, by a name fit for a file.
+def recordings(imported: Imported) -> list[tuple[str, Recording]]:
+    """Each side with its recording.
 
     UserError where the architecture is missing, or has no vector state and a case names one.
     """
@@ -57,18 +56,8 @@ def recordings(imported: Imported) -> dict[str, Recording]:
             f" {imported.arch}.",
             "Name another architecture with --arch.",
         )
-    by_name: dict[str, Recording] = {}
-    for side in dict.fromkeys(number.side for number in imported.numbers):
-        name, place = slug(side), 2
-        while name in by_name:
-            name, place = f"{slug(side)}-{place}", place + 1
-        by_name[name] = _recording(imported, side)
-    return by_name
-
-
-def slug(side: str) -> str:
-    """A side's name for a file: "Without this patchset" is without-this-patchset."""
-    return re.sub(r"[^a-z0-9.]+", "-", side.lower()).strip("-.")[:60]
+    sides = dict.fromkeys(number.side for number in imported.numbers)
+    return [(side, _recording(imported, side)) for side in sides]
 
 
 def _recording(imported: Imported, side: str) -> Recording:

@@ -41,6 +41,15 @@ def test_two_texts_do_not_overwrite_each_other(file: Path, tmp_path: Path) -> No
     ]
 
 
+def test_file_names_are_made_from_sides(tmp_path: Path) -> None:
+    table, folder = tmp_path / "table.csv", tmp_path / "out"
+    sides = ["A b", "A-b", "../../etc/passwd", "With / V=1"]
+    table.write_text("side,case,ns\n" + "".join(f"{side},getpid,1\n" for side in sides))
+    assert main(["import", str(table), "-o", str(folder), "--arch", "arm64"]) == 0
+    names = ["a-b-2.json", "a-b.json", "etc-passwd.json", "with-v-1.json"]
+    assert sorted(one.name for one in folder.iterdir()) == names
+
+
 def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", str(file), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from kentry.errors import UserError
-from kentry.importing.recordings import recordings, slug
+from kentry.importing.recordings import recordings
 from kentry.model.recording import read_recording, to_json, write_recording
 from tests import ROOT
 from tests.unit.importing import samples
@@ -18,9 +18,9 @@ SCHEMA = ROOT / "schema" / "recording-1.schema.json"
 
 
 def test_a_side_is_a_recording() -> None:
-    found = recordings(imported(samples.LAT_SYSCALL, "arm64"))
-    assert list(found) == ["before", "after"]
-    after = found["after"]
+    found = dict(recordings(imported(samples.LAT_SYSCALL, "arm64")))
+    assert list(found) == ["Before", "After"]
+    after = found["After"]
     assert after.kernel["spec"] == "import:sample.txt#After"
     assert after.target["kind"] == "import"
     (case,) = after.cases
@@ -29,13 +29,13 @@ def test_a_side_is_a_recording() -> None:
     assert [one.values for one in metric.samples] == [(190.0,), (191.0,)]
     assert metric.interval is None
     assert metric.absent == ("interval", "kernel", "config", "interleaving")
-    (before, *_) = found["before"].cases
+    (before, *_) = found["Before"].cases
     assert "repetitions" in before.noisy["ns"].absent
     assert not case.metrics
 
 
 def test_a_percentage_is_of_its_base() -> None:
-    (recording,) = recordings(imported(samples.PERCENTAGES, "arm64")).values()
+    ((_, recording),) = recordings(imported(samples.PERCENTAGES, "arm64"))
     case = recording.case("getpid+vec=each")
     assert case is not None
     metric = case.noisy["ticks-of-base"]
@@ -51,7 +51,7 @@ def test_written_and_read_again(name: str, arch: str, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="vec="):
             recordings(found)
         return
-    for recording in recordings(found).values():
+    for _, recording in recordings(found):
         write_recording(recording, file)
         assert to_json(read_recording(file)) == to_json(recording)
 
@@ -59,7 +59,7 @@ def test_written_and_read_again(name: str, arch: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", samples.ALL)
 def test_what_is_written_is_what_the_schema_says(name: str) -> None:
     schema = json.loads(SCHEMA.read_text())
-    for recording in recordings(imported(samples.ALL[name], "arm64")).values():
+    for _, recording in recordings(imported(samples.ALL[name], "arm64")):
         jsonschema.validate(json.loads(json.dumps(to_json(recording))), schema)
 
 
@@ -67,10 +67,3 @@ def test_an_architecture_must_be_said() -> None:
     with pytest.raises(UserError, match="sample.txt") as caught:
         recordings(imported(samples.LAT_SYSCALL))
     assert "--arch" in caught.value.remedy
-
-
-def test_names_of_files() -> None:
-    assert slug("Without this patchset / V=1") == "without-this-patchset-v-1"
-    assert slug("../../etc/passwd") == "etc-passwd"
-    same = recordings(imported("side,case,ns\nA b,getpid,1\nA-b,getpid,2\n", "arm64"))
-    assert list(same) == ["a-b", "a-b-2"]

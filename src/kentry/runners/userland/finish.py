@@ -8,6 +8,7 @@ systemd-sysusers(8), pam-auth-update(8) and base-passwd(8) would leave behind.
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from kentry.runners.userland.file_tree import MTIME, Tree
 
@@ -36,32 +37,8 @@ _GROUPS = ("_ssh", "crontab", "input", "kvm", "netdev", "render", "sgx")
 # System users get numbers from this one down: adduser.conf(5), sysusers.d(5).
 _FIRST_SYSTEM_ID = 999
 
-_PAM = {
-    "auth": "auth [success=1 default=ignore] pam_unix.so nullok\n"
-    "auth requisite pam_deny.so\nauth required pam_permit.so\n",
-    "account": "account [success=1 new_authtok_reqd=done default=ignore] pam_unix.so\n"
-    "account requisite pam_deny.so\naccount required pam_permit.so\n",
-    "password": "password [success=1 default=ignore] pam_unix.so obscure yescrypt\n"
-    "password requisite pam_deny.so\npassword required pam_permit.so\n",
-    "session": "session required pam_permit.so\nsession required pam_unix.so\n"
-    "session optional pam_systemd.so\n",
-    "session-noninteractive": "session required pam_permit.so\nsession required pam_unix.so\n",
-}
-
-_TEXTS = {
-    "etc/hostname": "kentry\n",
-    "etc/hosts": "127.0.0.1\tlocalhost\n127.0.1.1\tkentry\n::1\tlocalhost ip6-localhost\n",
-    "etc/resolv.conf": "",
-    "etc/fstab": "",
-    "etc/machine-id": "6b656e74727900000000000000000001\n",
-    "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\ngshadow: files\n"
-    "hosts: files\nnetworks: files\nprotocols: files\nservices: files\n",
-    "etc/shells": "/bin/sh\n/bin/bash\n",
-    "etc/default/locale": "LANG=C.UTF-8\n",
-    "etc/environment": "",
-    "etc/network/interfaces": "auto lo\niface lo inet loopback\n",
-    "etc/timezone": "Etc/UTC\n",
-}
+# Files that scripts write into /etc.
+_ETC = Path(__file__).parent / "etc"
 
 # Copies that a script makes unless the file exists: ucf(1).
 _FIRST_COPIES = {
@@ -72,22 +49,10 @@ _FIRST_COPIES = {
 }
 
 # Units that need a disk, a network or somebody who logs in; the guest has none of them.
-_MASKED = (
-    "serial-getty@.service",
-    "getty@.service",
-    "console-getty.service",
-    "systemd-firstboot.service",
-    "systemd-networkd-wait-online.service",
-    "systemd-hwdb-update.service",
-    "proc-sys-fs-binfmt_misc.automount",
-    "proc-sys-fs-binfmt_misc.mount",
-    "systemd-binfmt.service",
-    "apt-daily.timer",
-    "apt-daily-upgrade.timer",
-    "dpkg-db-backup.timer",
-    "e2scrub_all.timer",
-    "fstrim.timer",
-)
+_MASKED = """serial-getty@.service getty@.service console-getty.service systemd-firstboot.service
+systemd-networkd-wait-online.service systemd-hwdb-update.service proc-sys-fs-binfmt_misc.automount
+proc-sys-fs-binfmt_misc.mount systemd-binfmt.service apt-daily.timer apt-daily-upgrade.timer
+dpkg-db-backup.timer e2scrub_all.timer fstrim.timer"""
 
 _UNIT_FOLDER = "usr/lib/systemd/system"
 
@@ -107,14 +72,13 @@ def finish(tree: Tree) -> None:
     for name in ("tmp", "var/tmp"):
         tree.folder(name, 0o1777)
     tree.device("dev/console", 0o600, (5, 1))
-    for path, text in _TEXTS.items():
-        tree.file(path, text)
-    for kind, text in _PAM.items():
-        if f"etc/pam.d/common-{kind}" not in tree:
-            tree.file(f"etc/pam.d/common-{kind}", text)
-    for path, source in _FIRST_COPIES.items():
-        if path not in tree and source in tree:
-            tree.file(path, tree.read(source))
+    for source in sorted(_ETC.rglob("*")):
+        path = f"etc/{source.relative_to(_ETC)}"
+        if source.is_file() and path not in tree:
+            tree.file(path, source.read_bytes())
+    for path, original in _FIRST_COPIES.items():
+        if path not in tree and original in tree:
+            tree.file(path, tree.read(original))
     for path, programs in _ALTERNATIVES.items():
         folder = path.rpartition("/")[0]
         program = next((name for name in programs if f"{folder}/{name}" in tree), None)
@@ -123,7 +87,7 @@ def finish(tree: Tree) -> None:
     _make_users(tree)
     if _UNIT_FOLDER in tree:
         tree.link("etc/systemd/system/default.target", f"/{_UNIT_FOLDER}/multi-user.target")
-        for unit in _MASKED:
+        for unit in _MASKED.split():
             tree.link(f"etc/systemd/system/{unit}", "/dev/null")
         # Newer than /usr, so that ConditionNeedsUpdate= finds nothing to update.
         for folder in ("etc", "var"):

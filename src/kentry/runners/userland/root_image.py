@@ -200,7 +200,7 @@ def _files(copy: Copy) -> Iterator[tuple[Path, str]]:
 
 def _request_key(arch: Arch, workload: Workload, release: Release) -> str:
     """A digest of everything the root file system is made from except the packages' versions."""
-    code = sorted(Path(__file__).parent.glob("*.py"))
+    files = (path for path in sorted(Path(__file__).parent.rglob("*")) if path.is_file())
     parts = {
         "arch": arch.debian,
         "release": release.name,
@@ -215,6 +215,6 @@ def _request_key(arch: Arch, workload: Workload, release: Release) -> str:
             for copy in workload.copies
             for file, guest in _files(copy)
         ],
-        "code": [sha256_of(file) for file in code],
+        "code": [sha256_of(file) for file in files if file.suffix != ".pyc"],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -128,8 +129,8 @@ def find_workload(
 ) -> Workload:
     """The workload with that name, or the command line as a workload; a single word is a script.
 
-    `copies` and `packages` are added to its own.  UserError where there is no word, or a file to
-    copy is not there.
+    `copies` and `packages` are added to its own.  UserError where there is no word, a file to
+    copy is not there, or a package has no package's name.
     """
     if not words or not words[0]:
         raise UserError(
@@ -143,6 +144,10 @@ def find_workload(
         workload = Workload("command", " ".join(words), packages=(), argv=argv)
     for copy in copies:
         _check(copy)
+    for name in packages:
+        # apt takes "~n..." as a pattern and "name-" as a package to remove.
+        if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]", name):
+            raise UserError(f"'{name}' is not the name of a package.", "Correct --packages.")
     return replace(
         workload,
         copies=(*workload.copies, *copies),
