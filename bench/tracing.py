@@ -20,7 +20,9 @@ from statistics import median
 from kentry.arch import Arch, find_arch
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.runners.guest_tasks import Guest, TraceOptions, trace_guest
+from kentry.runners.console import boot
+from kentry.runners.guest_tasks import Guest, TraceOptions, trace_guest, tracing_emulator
+from kentry.runners.qemu_argv import boot_argv, kernel_words, machine_argv
 from kentry.runners.userland.root_image import build_userland
 from kentry.runners.userland.rootfs import find_release
 from kentry.runners.userland.workloads import find_workload
@@ -41,12 +43,20 @@ def seconds(
     kernel: Kernel, arch: Arch, guest: Guest, hooks: tuple[str, ...], plugin: bool
 ) -> float:
     """Wall seconds of one boot."""
-    options = TraceOptions(memory=MEMORY, plugin=plugin)
+    options = TraceOptions(memory=MEMORY)
+    emulator = tracing_emulator(arch, options.emulator, silent)
     with tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
-        traced = trace_guest(kernel, arch, guest, hooks, options, Path(folder), silent)
+        if plugin:
+            ending = trace_guest(kernel, arch, guest, hooks, options, Path(folder), silent).ending
+        else:
+            argv = [
+                *machine_argv(emulator, arch, arch.core_with(), MEMORY),
+                *boot_argv(kernel, guest.initramfs, [*kernel_words(arch), *guest.words]),
+            ]
+            ending = boot(argv, emulator, options.timeout, silent)
         taken = time.monotonic() - start
-    assert "kentry-workload end 0" in traced.ending.console, traced.ending
+    assert "kentry-workload end 0" in ending.console, ending
     return taken
 
 
@@ -57,7 +67,7 @@ def verdict(value: float, bar: float) -> str:
 def measure(arch: Arch, name: str) -> None:
     kernel = resolve(SPEC, arch, silent)
     userland = build_userland(arch, find_workload([name]), find_release(None, arch), MEMORY, silent)
-    guest = Guest(userland.initramfs, userland.kernel_words, "mark")
+    guest = Guest(userland.initramfs, userland.kernel_words)
     hooks = find_hooks(kernel, arch).lines
     plain, traced = [], []
     for _ in range(ROUNDS):

@@ -3,9 +3,11 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import median
 
 from kentry.compare.series import Outcome
+from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.model.recording import (
     MODAL,
     CaseResult,
@@ -230,4 +232,30 @@ def imported(cases: Mapping[str, float], unit: str = "ns", arch: str = "arm64") 
         metric="ns" if unit == "ns" else unit.replace("/", "_per_"),
         kernel={**IMPORTED, "arch": arch},
         target={"kind": "import", "session": "", "host": "", "cpu_model": "", "clock": ""},
+    )
+
+
+def image_kernel(arch: str = "arm64") -> Kernel:
+    """A kernel that was never built, with symbols of some of its traps."""
+    return Kernel(
+        spec="image:Image",
+        arch=arch,
+        image=Path("/boot/Image"),
+        image_sha256="1" * 64,
+        symbols=SymbolTable.of(
+            [
+                Symbol(0xFFFF800008010000, "T", "_stext"),
+                Symbol(0xFFFF800008010800, "T", "vectors"),
+                Symbol(0xFFFF800008020000, "T", "asm_common_interrupt"),
+                Symbol(0xFFFF800008030000, "t", "do_irq"),
+                Symbol(0xFFFF800008040000, "t", "do_irq_something_else"),
+            ]
+        ),
+        symbols_from="kallsyms",
+        release="6.1",
+        banner="",
+        compiler="",
+        config=None,
+        config_sha256=None,
+        build_id=None,
     )

@@ -11,7 +11,8 @@ from kentry.arch import ARCHES
 from kentry.errors import MachineError
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
-from kentry.runners.machine import CommandResult, OnLine
+from kentry.runners.machine import CommandResult
+from kentry.runners.probe_protocol import OnLine
 
 SECOND = 1_000_000_000
 BLOCK_CALLS = 640

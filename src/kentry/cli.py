@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FrameType, ModuleType
+from types import ModuleType
 
 from kentry import __version__
 from kentry.commands import (
@@ -28,6 +28,7 @@ from kentry.commands import (
 )
 from kentry.commands.options import Parser, Show, add_commands, add_options, option, read
 from kentry.errors import KentryError, UserError
+from kentry.host import interrupt
 from kentry.progress import printable, set_quiet
 
 COMMANDS = (record, diff, series, ablate, annotate, vector, stat, import_, join, export, doctor)
@@ -68,10 +69,9 @@ def build_parser() -> Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
+    interrupt.install()
     words = list(sys.argv[1:] if argv is None else argv)
     verbose = False
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     try:
         if sys.stdout is None:
             raise UserError("There is no standard output.", "Open it, or send it to a file.")
@@ -87,6 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         set_quiet(options.quiet)
         code: int = command.run(options)
         sys.stdout.flush()
+        interrupt.check()
         return code
     except KentryError as err:
         return _report(err, verbose)
@@ -123,10 +124,6 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def _set_up_logging(verbose: bool) -> None:
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
     log.setLevel(logging.INFO if verbose else logging.WARNING)
@@ -145,4 +142,16 @@ def _report(err: KentryError, verbose: bool) -> int:
 
 def entry_point() -> None:
     """The console script."""
-    sys.exit(main())
+    code: str | int | None
+    try:
+        code = main()
+        sys.stdout.flush()
+    except SystemExit as err:  # argparse ended it
+        code = err.code
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+    # Python removes signal handlers some time before the process ends.  A signal in that time
+    # would end kentry with another status, so they are blocked from here on.
+    if interrupt.came_late():
+        code = 128 + signal.SIGINT
+    sys.exit(code)

@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whole outputs on recordings of real kernels, compared with the files beside this one."""
+"""Whole reports, compared with the files beside this one."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kentry.cli import main
-from kentry.compare.counted import compare
+from kentry.compare import ablation
+from kentry.compare.counted import Comparison, compare
 from kentry.compare.series import tabulate
-from kentry.model.recording import read_recording
-from kentry.model.series import NO_BUILD, Problem, Series
-from kentry.report.changelog import comparison_changelog, series_changelog
+from kentry.model.ablation import Ablation
+from kentry.model.recording import Recording, read_recording
+from kentry.model.series import NO_APPLY, NO_BUILD, Problem, Series
+from kentry.report.ablation import ablation_text
+from kentry.report.changelog import comparison_changelog, recording_changelog, series_changelog
+from kentry.report.comparison import comparison_text
+from kentry.report.recording import recording_text
 from kentry.report.series import series_text
-from kentry.report.text import recording_table
-from tests.builders import outcome
+from tests.builders import built, outcome
+from tests.unit.report.samples import DISCARD, SAVE, SHORTER, SYSCALL, changed, measured
+from tests.unit.vector.builders import with_events
 
 Golden = Callable[[str, str], None]
+
 HERE = Path(__file__).parent
 OLD, NEW = "arm64-6.1.json", "arm64-6.12.json"
 
@@ -31,27 +40,13 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_output(
-    name: str,
-    golden: Golden,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(HERE)
-    assert main(COMMANDS[name]) == 0
-    got = capsys.readouterr().out
-    assert got.isascii()
-    golden(name, got)
-
-
-def test_the_table_of_a_recording(golden: Golden) -> None:
-    golden("record.txt", recording_table(read_recording(HERE / NEW)))
+def read(name: str) -> Recording:
+    return read_recording(HERE / name)
 
 
 def a_series() -> Series:
     """Real recordings as rows: a change, a cosmetic patch, one that fails, a way back."""
-    old, new = (read_recording(HERE / name) for name in (OLD, NEW))
+    old, new = read(OLD), read(NEW)
     failed = Problem(
         NO_BUILD,
         "does not build: arch/arm64/kernel/syscall.c:52:9: error: implicit declaration of"
@@ -72,14 +67,103 @@ def a_series() -> Series:
     )
 
 
-def test_the_table_of_a_series(golden: Golden) -> None:
-    golden("series.txt", series_text(a_series(), functions=True))
+def an_uneven_series() -> Series:
+    """Two architectures, spreads, an unknown path, different code of one length, a failed patch."""
+    riscv = built({"getppid": [("do_trap_ecall_u", 70)]}, arch="riscv64")
+    spread = built(SHORTER, samples={"getppid": {53: 998, 60: 2}, "getpid": {48: 4, 49: 3, 50: 3}})
+    swapped = built(changed(getuid=[("entry", 40), ("other", 20)]))
+    unknown = built(changed(getppid=[]), samples={"getppid": {55: 1000}})
+    rows = [
+        outcome(0, "baseline", built(SYSCALL), riscv),
+        outcome(1, "arm64: entry: a faster way", built(SHORTER), riscv),
+        outcome(2, "for one architecture", spread, ("riscv64", Problem(NO_APPLY, "hunk 1"))),
+        outcome(3, "caf\u00e9: \u201cback\u201d commit 0123456789", built(SYSCALL), riscv),
+        outcome(4, "other code", swapped, riscv),
+        outcome(5, "the same other code", swapped, riscv),
+        outcome(6, "no path", unknown, ("riscv64", Problem(NO_BUILD, "x.c: no", "cc1:\tno\x1b"))),
+    ]
+    origin = {"base": "source:6.12", "base-commit": "ab" * 20}
+    return tabulate(rows, origin, caveats=[{"kind": "x", "text": "about the series"}])
 
 
-def test_the_changelog_of_a_series(golden: Golden) -> None:
-    golden("series-changelog.txt", series_changelog(a_series()))
+def a_matrix() -> Recording:
+    """Plain cases with other windows, and states with every kind of count."""
+    found = measured(
+        {
+            "read": {300: 8, 310: 2},
+            "getppid+vec=none": 223,
+            "getppid+vec=once": 237,
+            "getppid+vec=each": {446: 9, 450: 1},
+            "getppid+vec=1/10": 2375,
+            "use-after-fork+vec=once+vl=256": {1461: 4, 1500: 3, 1510: 3},
+        },
+        {"getppid+vec=once": [DISCARD], "getppid+vec=each": [DISCARD, SAVE]},
+    )
+    plain = found.cases[0]
+    firmware = structs.replace(plain.metrics["firmware_instructions"], value=7, samples=((7, 10),))
+    found.cases[0] = replace(
+        plain,
+        metrics={**plain.metrics, "firmware_instructions": firmware},
+        interrupted=((900, 3),),
+    )
+    return found
 
 
-def test_the_changelog_of_a_comparison(golden: Golden) -> None:
-    old, new = (read_recording(HERE / name) for name in (OLD, NEW))
-    golden("diff-changelog.txt", comparison_changelog(compare(old, new)))
+def a_comparison() -> Comparison:
+    """Every verdict on counts, the same functions in two cases, and events."""
+    states = {"getppid+vec=once": [("f", 5)], "getppid+vec=1/10": [("f", 50)], "pipe": [("f", 7)]}
+    old = {**SYSCALL, "stat": [("entry", 90)], **states}
+    new = {**SHORTER, "stat": [("other", 90)], **states, "getppid+vec=once": [("f", 4)]}
+    sides = (
+        built(old, samples={"pipe": {7: 4, 8: 3, 9: 3}}),
+        built(new, compiler="clang 19", release="6.13.1"),
+    )
+    return compare(
+        with_events(sides[0], {name: [DISCARD] for name in states}),
+        with_events(sides[1], {"getppid+vec=1/10": [structs.replace(DISCARD, times=10)]}),
+    )
+
+
+def an_ablation() -> Ablation:
+    """An option of each kind: dearer, without effect, lost, not of this source."""
+    base = built(SYSCALL)
+    trials = [
+        ablation.Trial("CONFIG_SAME", False, off=base, on=base),
+        ablation.Trial("CONFIG_AUDIT", True, ("CONFIG_NET=y",), built(SHORTER), base),
+        ablation.Trial("CONFIG_LOST", False, problem="Kconfig dropped CONFIG_LOST=y (needs NET)."),
+    ]
+    return ablation.tabulate(base, trials, ["CONFIG_RISCV_ISA_V"])
+
+
+REPORTS: dict[str, Callable[[], str]] = {
+    "record.txt": lambda: recording_text(read(NEW)),
+    "record-matrix.txt": lambda: recording_text(a_matrix(), "v-getppid"),
+    "record-matrix-changelog.txt": lambda: recording_changelog(a_matrix()),
+    "series.txt": lambda: series_text(a_series(), functions=True),
+    "series-changelog.txt": lambda: series_changelog(a_series()),
+    "series-uneven.txt": lambda: series_text(an_uneven_series(), functions=True),
+    "series-uneven-changelog.txt": lambda: series_changelog(an_uneven_series()),
+    "diff-changelog.txt": lambda: comparison_changelog(compare(read(OLD), read(NEW))),
+    "diff-verdicts.txt": lambda: comparison_text(a_comparison()),
+    "diff-verdicts-changelog.txt": lambda: comparison_changelog(a_comparison()),
+    "ablate.txt": lambda: ablation_text(an_ablation(), functions=True),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_command_prints(
+    name: str,
+    golden: Golden,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(HERE)
+    assert main(COMMANDS[name]) == 0
+    got = capsys.readouterr().out
+    assert got.isascii()
+    golden(name, got)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_report(name: str, golden: Golden) -> None:
+    golden(name, REPORTS[name]())

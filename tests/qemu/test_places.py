@@ -100,8 +100,8 @@ def check_timed(lines: list[str]) -> dict[tuple[int, int], list[int]]:
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_a_board_of_labgrids_runs_the_probe(arch: str, environment: Path, native: Path) -> None:
-    options = MachineOptions(board_env=environment, probe=native / f"probe-{arch}")
+def test_a_board_of_labgrids_runs_the_probe(arch: str, environment: Path) -> None:
+    options = MachineOptions(board_env=environment)
     few: list[str] = []
     times: list[str] = []
     with (
@@ -155,8 +155,8 @@ def test_a_guests_own_counters_count_what_kentry_record_counts(
     assert ns["read"] - ns["getppid"] == pytest.approx(exact["read"] - exact["getppid"], abs=2)
 
 
-def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path, native: Path) -> None:
-    options = MachineOptions(board_env=environment, probe=native / "probe-arm64")
+def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path) -> None:
+    options = MachineOptions(board_env=environment)
     releases = []
     with (
         timed(f"labgrid's QEMUDriver, {KERNEL}, {OLDER} and back (arm64)"),
@@ -197,7 +197,7 @@ def test_a_board_boots_other_kernels_by_kexec_and_by_a_command(
         for kernel in (OLDER, KERNEL)
     ]
     own = "kexec -l /boot/vmlinuz-{} --initrd=/initrd --reuse-cmdline && kexec -e"
-    options = MachineOptions(board_env=with_kexec, probe=native / "probe-x86_64", boot_timeout=120)
+    options = MachineOptions(board_env=with_kexec, boot_timeout=120)
     with (
         timed(f"labgrid's QEMUDriver, {KERNEL} (x86_64), {OLDER} and back by kexec"),
         open_machine("board:x86_64", options) as place,
@@ -238,10 +238,8 @@ def test_a_board_that_does_not_boot_is_one_sentence(
 
 @pytest.mark.parametrize("accelerator", ["tcg", "icount"])
 @pytest.mark.parametrize("arch", ARCHES)
-def test_a_guest_boots_for_each_run_of_the_probe(arch: str, accelerator: str, native: Path) -> None:
-    options = MachineOptions(
-        accelerator=accelerator, arch=arch, kernel=KERNEL, probe=native / f"probe-{arch}"
-    )
+def test_a_guest_boots_for_each_run_of_the_probe(arch: str, accelerator: str) -> None:
+    options = MachineOptions(accelerator=accelerator, arch=arch, kernel=KERNEL)
     few: list[str] = []
     times: list[str] = []
     with (
@@ -258,10 +256,8 @@ def test_a_guest_boots_for_each_run_of_the_probe(arch: str, accelerator: str, na
     check_timed(times)
 
 
-def test_time_of_instructions_is_the_same_in_every_boot(native: Path) -> None:
-    options = MachineOptions(
-        accelerator="icount", arch="arm64", kernel=KERNEL, probe=native / "probe-arm64"
-    )
+def test_time_of_instructions_is_the_same_in_every_boot() -> None:
+    options = MachineOptions(accelerator="icount", arch="arm64", kernel=KERNEL)
     seen = []
     with timed(f"{KERNEL} (arm64, icount), the same twice"), open_machine("kvm", options) as place:
         for _ in range(2):
@@ -271,10 +267,10 @@ def test_time_of_instructions_is_the_same_in_every_boot(native: Path) -> None:
     assert seen[0] == seen[1]
 
 
-def test_a_guest_on_the_processor_runs_or_is_refused_at_once(native: Path) -> None:
+def test_a_guest_on_the_processor_runs_or_is_refused_at_once() -> None:
     """Few machines that are guests themselves have a KVM that runs a kernel."""
     arch = host_arch()
-    options = MachineOptions(kernel=KERNEL, probe=native / f"probe-{arch.name}")
+    options = MachineOptions(kernel=KERNEL)
     lines: list[str] = []
     begun, refused = monotonic(), None
     try:

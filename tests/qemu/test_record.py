@@ -137,8 +137,8 @@ def test_a_kernel_without_an_entry_instruction_says_so_and_measures_the_rest() -
     kernel = fetched(KERNEL, "x86_64")
 
     class Without32Bits(QemuRunner):
-        def _kernel_words(self, options: ExactOptions) -> list[str]:
-            return [*super()._kernel_words(options), "ia32_emulation=0"]
+        def kernel_words(self, options: ExactOptions) -> list[str]:
+            return [*super().kernel_words(options), "ia32_emulation=0"]
 
     with timed(f"{KERNEL} (x86_64) with ia32_emulation=0"):
         result = measure(
@@ -185,8 +185,8 @@ def test_a_panic_is_one_sentence_with_the_consoles_last_lines() -> None:
     kernel = fetched(KERNEL, "arm64")
 
     class NoInit(QemuRunner):
-        def _kernel_words(self, options: ExactOptions) -> list[str]:
-            return [*super()._kernel_words(options), "rdinit=/nonexistent", "root=/dev/none"]
+        def kernel_words(self, options: ExactOptions) -> list[str]:
+            return [*super().kernel_words(options), "rdinit=/nonexistent", "root=/dev/none"]
 
     with (
         timed(f"{KERNEL} (arm64) without an init"),

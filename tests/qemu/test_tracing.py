@@ -24,7 +24,7 @@ from kentry.runners.exact import ExactOptions
 from kentry.runners.guest_tasks import Guest, TraceOptions, trace_guest
 from kentry.runners.initramfs import CASES_FILE, build_initramfs
 from kentry.runners.qemu import QemuRunner
-from kentry.runners.qemu_argv import machine_argv, plugin_argument
+from kentry.runners.qemu_argv import machine_argv, plugin_argv
 from kentry.vector.hooks import find_hooks
 from kentry.vector.replay import check
 from kentry.vector.tasks import read_records, read_task_table
@@ -266,7 +266,7 @@ def test_a_call_takes_what_kentry_record_says(
         traced = trace_guest(
             kernel,
             arch,
-            Guest(tmp_path / "initramfs", words, "exec"),
+            Guest(tmp_path / "initramfs", words),
             find_hooks(kernel, arch).lines,
             options,
             tmp_path,
@@ -349,8 +349,8 @@ def started(
     """A machine with nothing to boot: the plugin is loaded first of all."""
     arch = find_arch("arm64")
     emulator = get_emulator(arch, choice)
-    argument = plugin_argument(tasks_plugin_file(), arch, [word for word in words if word])
-    argv = [*machine_argv(emulator, arch, "max", 128, 1), "-plugin", argument]
+    plugin = plugin_argv(tasks_plugin_file(), arch, [word for word in words if word])
+    argv = [*machine_argv(emulator, arch, "max", 128), *plugin]
     return subprocess.run(
         argv,
         env={**os.environ, **emulator.env},

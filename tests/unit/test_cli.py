@@ -208,3 +208,39 @@ def test_a_mail_or_an_article_is_not_a_recording(
     assert "is not a recording" in capsys.readouterr().err
     assert main(["record", f"image:{seed}", "-q"]) == 2
     assert "is not a kernel image" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_python_ends_does_not_change_the_status(number: signal.Signals) -> None:
+    """Python's own handlers are gone by the time that it destroys modules."""
+    text = (
+        "import os, sys\n"
+        "from kentry import cli\n"
+        "class Last:\n"
+        f"    def __del__(self, kill=os.kill, pid=os.getpid()): kill(pid, {number.value})\n"
+        "cli.last = Last()\n"
+        "sys.argv = ['kentry', '--version']\n"
+        "cli.entry_point()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, check=False)
+    assert done.returncode == 0
+
+
+def test_an_interrupt_that_python_drops_ends_with_its_status() -> None:
+    text = (
+        "import os, signal, sys\n"
+        "from kentry import cli\n"
+        "from kentry.commands import doctor\n"
+        "class Destroyed:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        for _ in range(1000): pass\n"
+        "def run(args):\n"
+        "    Destroyed()\n"
+        "    return 0\n"
+        "doctor.run = run\n"
+        "sys.argv = ['kentry', 'doctor']\n"
+        "cli.entry_point()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, check=False)
+    assert done.returncode == 128 + signal.SIGINT

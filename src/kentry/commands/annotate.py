@@ -42,7 +42,7 @@ def run(options: Options) -> int:
     """Obtains the recording and prints the modal path of each case asked for."""
     from kentry.arch import find_arch
     from kentry.model.recording import dump
-    from kentry.report.text import annotation
+    from kentry.report.annotation import annotation_text
 
     options = replace(options, case=options.case or ("getppid",))
     recording = measuring.obtain(options.what, options)
@@ -59,7 +59,7 @@ def run(options: Options) -> int:
         }
         sys.stdout.write(dump(document))
     else:
-        sys.stdout.write("\n".join(annotation(recording, case, arch) for case in cases))
+        sys.stdout.write("\n".join(annotation_text(recording, case, arch) for case in cases))
     return EXIT_DONE
 
 

@@ -58,7 +58,8 @@ def run(options: Options) -> int:
     from kentry.compare.counted import compare, to_json
     from kentry.model.recording import dump
     from kentry.report.changelog import comparison_changelog
-    from kentry.report.text import FUNCTIONS_SHOWN, comparison_text
+    from kentry.report.comparison import comparison_text
+    from kentry.report.functions import SHOWN
 
     names = None
     files = [text for text in options.inputs if not measuring.is_spec(text)]
@@ -77,7 +78,7 @@ def run(options: Options) -> int:
     elif options.changelog:
         sys.stdout.write(comparison_changelog(comparison))
     else:
-        shown = FUNCTIONS_SHOWN if options.functions == "some" else None
+        shown = SHOWN if options.functions == "some" else None
         sys.stdout.write(comparison_text(comparison, shown))
     return _exit_code(comparison) if options.fail_on_regression else EXIT_DONE
 

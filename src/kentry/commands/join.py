@@ -44,7 +44,7 @@ def run(options: Options) -> int:
     """Reads both, joins them, writes the recording and prints which cases have which metrics."""
     from kentry.measure.joining import with_times
     from kentry.model.recording import INSTRUCTIONS, read_recording, write_recording
-    from kentry.report.text import caveat_lines
+    from kentry.report.frame import caveat_lines
 
     measuring.check_writable(options.output)
     counted, timed = read_recording(options.exact), read_recording(options.timed)

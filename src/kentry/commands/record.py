@@ -138,7 +138,7 @@ def run(options: Options) -> int:
     """Measures, writes, prints."""
     from kentry.model.recording import dump, to_json, write_recording
     from kentry.report.changelog import recording_changelog
-    from kentry.report.text import recording_table
+    from kentry.report.recording import recording_text
 
     for file in filter(None, (options.output, options.console)):
         measuring.check_writable(file)
@@ -148,7 +148,7 @@ def run(options: Options) -> int:
     elif options.changelog:
         sys.stdout.write(recording_changelog(recording))
     else:
-        sys.stdout.write(recording_table(recording, options.preset))
+        sys.stdout.write(recording_text(recording, options.preset))
     if options.output:
         write_recording(recording, options.output)
     return EXIT_DONE

@@ -47,7 +47,7 @@ from kentry.model.recording import (
 )
 from kentry.progress import Update, progress
 from kentry.report import stat as report
-from kentry.report.text import comparison_text
+from kentry.report.comparison import comparison_text
 from kentry.runners.machine import Machine
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.noisy import THRESHOLD

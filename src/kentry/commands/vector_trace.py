@@ -173,7 +173,7 @@ def _described(userland: Userland, append: str) -> Workload:
     from kentry.measure.workload import Workload
     from kentry.runners.guest_tasks import Guest
 
-    guest = Guest(userland.initramfs, (*userland.kernel_words, *append.split()), "mark")
+    guest = Guest(userland.initramfs, (*userland.kernel_words, *append.split()))
     return Workload(userland.workload.name, guest, userland.describe())
 
 

@@ -13,13 +13,7 @@ from typing import Any
 
 from kentry.arch import find_arch
 from kentry.compare.differences import differences, of_both
-from kentry.compare.timed import (
-    Counted,
-    compare_noisy,
-    plan_of,
-    shared_metrics,
-    with_many_rows,
-)
+from kentry.compare.timed import Counted, compare_noisy, plan_of, shared_metrics, with_many_rows
 from kentry.errors import UserError
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import (

@@ -147,7 +147,9 @@ def _compared(
         return replace(plain, reason="imported", caveats=tuple(absent))
     better_more = old.unit.endswith(_RATES)
     try:
-        if groups := _groups(old.samples, new.samples) if plan.paired else []:
+        from kentry.compare.groups import pair_groups
+
+        if groups := pair_groups(old.samples, new.samples) if plan.paired else []:
             row = _with(plain, _of_groups(groups, better_more, plan), paired=True)
             # The very same samples: nothing is the same but what is.
             alike = old.samples == new.samples
@@ -176,32 +178,6 @@ def _unsupported(metric: str, old: NoisyMetric, new: NoisyMetric) -> list[Caveat
     ]
 
 
-def _groups(old: Sequence[TimedProcess], new: Sequence[TimedProcess]) -> list[Group]:
-    """What ran in turns: processes of one group, or boots of one round.
-
-    A kernel has boots of its own where two kernels were measured: none is in both.
-    """
-    from kentry.measure.timed.values import groups_of_boots, process_values
-    from kentry.stats.noisy import Group
-
-    if not {one.boot for one in old} & {one.boot for one in new}:
-        return groups_of_boots(old, new)
-    sides = [_by_group(old), _by_group(new)]
-    return [
-        Group(key[0], tuple(process_values(before)), tuple(process_values(sides[1][key])))
-        for key, before in sides[0].items()
-        if key in sides[1]
-    ]
-
-
-def _by_group(processes: Sequence[TimedProcess]) -> dict[tuple[int, int], list[TimedProcess]]:
-    """By boot and group, in the order of their slots."""
-    found: dict[tuple[int, int], list[TimedProcess]] = {}
-    for one in sorted(processes, key=lambda one: one.slot):
-        found.setdefault((one.boot, one.group), []).append(one)
-    return found
-
-
 def _of_groups(groups: Sequence[Group], better_more: bool, plan: Plan) -> Found:
     from kentry.stats.noisy import compare_groups
 
@@ -213,20 +189,15 @@ def _of_groups(groups: Sequence[Group], better_more: bool, plan: Plan) -> Found:
 def _of_runs(
     old: Sequence[TimedProcess], new: Sequence[TimedProcess], better_more: bool, plan: Plan
 ) -> Found:
+    from kentry.compare.groups import values_by_boot
     from kentry.stats.noisy import compare_unpaired
 
     return compare_unpaired(
-        _by_boot(old), _by_boot(new), threshold=plan.threshold, higher_is_better=better_more
+        list(values_by_boot(old).values()),
+        list(values_by_boot(new).values()),
+        threshold=plan.threshold,
+        higher_is_better=better_more,
     )
-
-
-def _by_boot(processes: Sequence[TimedProcess]) -> list[list[float]]:
-    from kentry.measure.timed.values import process_values
-
-    boots: dict[int, list[TimedProcess]] = {}
-    for one in processes:
-        boots.setdefault(one.boot, []).append(one)
-    return [process_values(boots[boot]) for boot in sorted(boots)]
 
 
 def _with(plain: TimedComparison, found: Found, *, paired: bool) -> TimedComparison:

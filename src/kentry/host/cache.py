@@ -94,6 +94,14 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             raise
 
 
+def kept_file(name: str, content: str | bytes) -> Path:
+    """A file for QEMU that stays in the cache, so that a command line can be repeated."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    file = cache_dir("boot", hashlib.sha256(data).hexdigest()) / name
+    write_atomically(file, data)
+    return file
+
+
 @contextlib.contextmanager
 def fresh_folder(final: Path) -> Iterator[Path]:
     """A new empty folder beside `final` that becomes `final` when the block ends well."""

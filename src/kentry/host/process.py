@@ -1,19 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs other programs; every command line is logged so that it can be pasted."""
+"""Runs other programs; every command line is logged so that it can be pasted.
+
+Each program gets a process group of its own, which is gone when the caller goes on, and is killed
+by the kernel when kentry dies.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import selectors
 import shlex
 import shutil
+import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kentry.errors import MissingToolError
+from kentry.host import interrupt
 
 log = logging.getLogger("kentry")
+
+_POLL_SECONDS = 0.2
+_CHUNK_BYTES = 1 << 16
+# How much of the end of standard error supervise() keeps.
+_STDERR_BYTES = 8192
+# The probe's longest line is a few KiB; output without a newline for this long has no lines.
+_LINE_LIMIT_BYTES = 16 << 20
+# How long to wait for the rest of a killed group; what it left behind is init's to reap.
+_REAP_SECONDS = 0.1
 
 
 def command_line(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
@@ -24,13 +44,58 @@ def command_line(argv: Sequence[str], env: Mapping[str, str] | None = None) -> s
 
 def need(program: str, package: str) -> str:
     """The full path of `program`, or MissingToolError naming the Debian package it is in."""
-    found = shutil.which(program)
-    if not found:
+    path = shutil.which(program)
+    if not path:
         raise MissingToolError(
             f"{program} is not installed.",
             f"Run: apt-get install {package}  (kentry doctor lists everything missing).",
         )
-    return found
+    return path
+
+
+@contextlib.contextmanager
+def child(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    shown: str | None = None,
+    **popen: Any,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Starts `argv`; its process group is killed, and gone, when the block ends.
+
+    `env` is added to our own environment.  `shown` is what -v prints, where the command line
+    alone would not work a second time.  `popen` goes to subprocess.Popen; by default standard
+    input is empty and both outputs are pipes.
+    """
+    log.info("$ %s", shown or command_line(argv, env))
+    # setpriv starts the program itself, so nothing is left to clean up if kentry is killed.
+    setpriv = shutil.which("setpriv")
+    if setpriv:
+        argv = [setpriv, "--pdeathsig", "KILL", "--", *argv]
+    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
+    environment = {**os.environ, **(env or {})}
+    process = start(argv, env=environment, start_new_session=True, **(options | popen))
+    try:
+        yield process
+    finally:
+        _kill_group(process)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kills the program and all that it started, and waits until none is left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + _REAP_SECONDS
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.005)
 
 
 def run(
@@ -45,14 +110,157 @@ def run(
     `env` is added to our own environment.  With `check`, a status other than 0 raises
     subprocess.CalledProcessError; the caller knows what that means to a user.
     """
-    log.info("$ %s", command_line(argv, env))
-    return subprocess.run(
-        argv,
-        env={**os.environ, **(env or {})},
-        cwd=cwd,
-        check=check,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        stdin=subprocess.DEVNULL,
+    with child(argv, env=env, cwd=cwd) as process:
+        while True:
+            try:
+                outputs = process.communicate(timeout=_POLL_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                interrupt.check()
+    out, err = (output.decode(errors="replace") for output in outputs)
+    if check and process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, list(argv), out, err)
+    return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a supervised program ended.
+
+    `status` is 128 + a signal's number if that ended it.  `stopped` says why we stopped it ("after
+    60 s"), "" if we did not.  `rest` is its output after the last newline, `stderr` the end of its
+    standard error.
+    """
+
+    status: int
+    stopped: str
+    rest: str
+    stderr: str
+
+
+def status_clause(program: str, status: int) -> str:
+    """What a status says: 128 + a signal's number if one ended the program."""
+    if status > 128:
+        with contextlib.suppress(ValueError):
+            return f"{program} was killed by {signal.Signals(status - 128).name}"
+    return f"{program} ended with status {status}"
+
+
+def supervise(
+    argv: Sequence[str],
+    timeout: float,
+    on_line: Callable[[str], None],
+    *,
+    env: Mapping[str, str] | None = None,
+    feed: bytes = b"",
+    hold: bool = False,
+    check: Callable[[str], None] | None = None,
+    shown: Sequence[str] | None = None,
+    limit: int = 0,
+) -> Exit:
+    """Runs `argv` for at most `timeout` seconds and hands on its output as it comes.
+
+    `on_line` gets each line of standard output without its newline.  `feed` goes to standard
+    input; with `hold` that stays open while the program runs.  `check` is called a few times a
+    second with the end of standard error.  What `on_line` or `check` raises ends the program.
+    `shown` is the command line that -v prints in place of `argv`.  `limit` is how many bytes it
+    may print, 0 for any number.
+    """
+    deadline = time.monotonic() + timeout
+    stdin = subprocess.PIPE if feed or hold else subprocess.DEVNULL
+    line = command_line(shown or argv, env)
+    with child(argv, env=env, shown=line, stdin=stdin, bufsize=0) as process:
+        pipes = _Pipes(process, on_line, feed, hold)
+        stopped = ""
+        while not stopped and pipes.are_open:
+            idle = not pipes.serve()
+            interrupt.check()
+            if check:
+                check(pipes.stderr.decode(errors="replace"))
+            if idle and process.poll() is not None:
+                break  # a process that it left behind holds the pipes
+            if time.monotonic() > deadline:
+                stopped = f"after {timeout:g} s"
+            elif limit and pipes.size > limit:
+                stopped = f"because it printed more than {limit >> 20} MiB"
+            elif len(pipes.rest) > _LINE_LIMIT_BYTES:
+                stopped = f"because it printed {_LINE_LIMIT_BYTES >> 20} MiB without a newline"
+        if not stopped:
+            try:
+                process.wait(max(deadline - time.monotonic(), _POLL_SECONDS))
+            except subprocess.TimeoutExpired:
+                stopped = f"after {timeout:g} s"
+    status = process.returncode
+    return Exit(
+        status if status >= 0 else 128 - status,
+        stopped,
+        pipes.rest.decode(errors="replace"),
+        pipes.stderr.decode(errors="replace").strip(),
     )
+
+
+class _Pipes:
+    """The pipes of one program: `rest` is the start of the line that has no end yet."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        on_line: Callable[[str], None],
+        feed: bytes,
+        hold: bool,
+    ) -> None:
+        self.rest = bytearray()
+        self.stderr = bytearray()
+        self.size = 0
+        self._on_line = on_line
+        self._stdin = process.stdin
+        self._feed = memoryview(feed)
+        self._hold = hold
+        self._selector = selectors.PollSelector()
+        assert process.stdout is not None and process.stderr is not None
+        self._selector.register(process.stdout, selectors.EVENT_READ, self._take_output)
+        self._selector.register(process.stderr, selectors.EVENT_READ, self._take_stderr)
+        if process.stdin is not None and feed:
+            os.set_blocking(process.stdin.fileno(), False)
+            self._selector.register(process.stdin, selectors.EVENT_WRITE)
+
+    @property
+    def are_open(self) -> bool:
+        """Whether the program may still print something."""
+        return any(key.events & selectors.EVENT_READ for key in self._selector.get_map().values())
+
+    def serve(self) -> bool:
+        """Moves what can be moved, after a short wait; whether there was anything."""
+        ready = self._selector.select(_POLL_SECONDS)
+        for key, events in ready:
+            if events & selectors.EVENT_WRITE:
+                more = self._write()
+            elif more := bool(chunk := os.read(key.fd, _CHUNK_BYTES)):
+                key.data(chunk)
+            if not more:
+                self._selector.unregister(key.fileobj)
+        return bool(ready)
+
+    def _write(self) -> bool:
+        """Feeds some more; whether there is more to feed."""
+        assert self._stdin is not None
+        try:
+            self._feed = self._feed[os.write(self._stdin.fileno(), self._feed[:_CHUNK_BYTES]) :]
+        except BlockingIOError:
+            return True
+        except BrokenPipeError:
+            return False  # it ended or reads no more; its status says which
+        if not self._feed and not self._hold:
+            self._stdin.close()
+        return bool(self._feed)
+
+    def _take_output(self, chunk: bytes) -> None:
+        self.size += len(chunk)
+        self.rest += chunk
+        *lines, self.rest = self.rest.split(b"\n")
+        for line in lines:
+            self._on_line(line.decode(errors="replace").removesuffix("\r"))
+
+    def _take_stderr(self, chunk: bytes) -> None:
+        self.stderr += chunk
+        del self.stderr[:-_STDERR_BYTES]

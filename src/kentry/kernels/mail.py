@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a user names as patches, taken apart into mails by git's own mailsplit and mailinfo.
+"""Reads what a user names as patches, and takes it apart into mails with git mailinfo.
 
-A mail need not have been one: a bare diff and the text of a list archive's page are given the
-headers they lack, so that whatever follows sees one form.
+A bare diff and the text of a list archive's page are given the headers they lack, so that all
+else sees one form.  b4 is not used: it takes several unnumbered patches in one mbox for
+versions of one and keeps the last, needs a Message-ID, and gives an undated mail today's date.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kentry.errors import UserError
-from kentry.host.process import command_line, log, need, run
+from kentry.host.process import command_line, log, need
 
 FETCH_RAW = "Fetch it again as raw mail: b4 am, or lore's raw link."
 _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt series file."
@@ -27,18 +28,20 @@ _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt seri
 _NOBODY = ("unknown", "unknown@localhost")
 _NO_DATE = "Thu, 1 Jan 1970 00:00:00 +0000"
 _LAST_DATE = 2**32  # seconds; git refuses dates after 2099
+# A thread has a few hundred messages; each takes git some milliseconds.
+_MOST_MESSAGES = 1000
 
 _ARCHIVES = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
-_TAR = slice(257, 262)  # where a tar file says "ustar"
+_TAR = slice(257, 262)  # where a tar file has "ustar"
 
-# git mailsplit's idea of where a message begins: builtin/mailsplit.c, is_from_line().
-_MBOX = re.compile(rb"From [^\n]*\d:\d\d[^\n]*\d{4}")
+# Where a message begins in an mbox, as git's builtin/mailsplit.c has it: is_from_line().
+_MBOX = re.compile(rb"^(?=From [^\n]*\d:\d\d[^\n]*\d{4})", re.MULTILINE)
 _FORMAT_PATCH = re.compile(rb"\s*From [0-9a-f]{40,64} Mon Sep 17 00:00:00 2001\n")
-_QUOTED = re.compile(rb"^>+From ", re.MULTILINE)
+_QUOTED = re.compile(rb"^>(?=>*From )", re.MULTILINE)
 _HEADER_LINE = re.compile(rb"([!-9;-~]+):|[ \t]")  # RFC 5322 2.2, as git am looks for it
 _WEB_PAGE = re.compile(rb"\A\s*<(?:!doctype|html)", re.IGNORECASE)
 _DIFF = re.compile(rb"^(?:diff --git |--- [^\n]+\n\+\+\+ |@@ -\d)", re.MULTILINE)
-# What stands below each message of a lore page, and above each commit of git log -p.
+# The line below each message of a lore page, and the line above each commit of git log -p.
 _LORE = re.compile(rb"^\^ permalink raw reply", re.MULTILINE)
 _COMMIT = re.compile(rb"^commit [0-9a-f]{40}\b", re.MULTILINE)
 # Mailman's archive (pipermail): subject, "Name user at host", date.
@@ -58,11 +61,11 @@ _ALIASES = {b"description": b"subject", b"author": b"from"}
 
 @dataclass(frozen=True)
 class Mail:
-    """A mail taken apart; `log` is what is above its ---, `diff` all that is below.
+    """A mail taken apart: `log` is the text above its ---, `diff` everything below.
 
-    `line` is the line of `file` at which `diff` begins, 0 if the mail was encoded.  `placed`
-    says that a quilt series file gives its place; `pasted` that `file` is several messages
-    or commits in one text, which no header keeps apart.
+    `subject` still has its [PATCH ...].  `line` is the line of `file` at which `diff` begins, 0
+    where the mail was encoded.  `placed` says that a quilt series file gives the mail its
+    place; `pasted` that `file` has several messages or commits which no header keeps apart.
     """
 
     file: Path
@@ -82,20 +85,8 @@ class Mail:
         return bool(_DIFF.search(self.diff))
 
 
-@dataclass(frozen=True)
-class Info:
-    """What git mailinfo makes of a mail, which is what git am commits."""
-
-    name: str
-    address: str
-    subject: str
-    date: str
-    log: bytes
-    diff: bytes
-
-
 def read_mails(named: Path) -> Iterator[Mail]:
-    """Every mail in what the user named; UserError if that is nothing patches come in."""
+    """Every mail in what the user named; UserError if patches do not come in that form."""
     if not os.path.isdir(named):  # unlike Path's, never an OSError
         quilt = named.name == "series" or named.suffix == ".series"
         yield from _quilt(named) if quilt else _file(named)
@@ -113,42 +104,8 @@ def read_mails(named: Path) -> Iterator[Mail]:
         yield from _file(file)
 
 
-def mailinfo(mail: bytes, source: str, *options: str) -> Info:
-    """Runs git mailinfo on one mail; UserError if it can make nothing of it.
-
-    Text in an encoding that git does not know is kept, with what is not UTF-8 replaced.
-    """
-    with TemporaryDirectory(prefix="kentry-mail-") as name:
-        folder = Path(name)
-        # quoted-cr: base64 and quoted-printable hide carriage returns from whoever splits mails.
-        # Not --encoding=UTF-8, its default: git 2.39 given it does not convert at all.
-        argv = [need("git", "git"), "mailinfo", "--no-scissors"]
-        argv += ["--quoted-cr=strip", *options, str(folder / "log"), str(folder / "diff")]
-        env = git_env(folder)
-        log.info("$ %s < a message of %s", command_line(argv, env), source)
-        # Not run(): git mailinfo takes its mail from stdin only, as bytes of any encoding.
-        done = subprocess.run(
-            argv, input=mail, capture_output=True, cwd=folder, env={**os.environ, **env}
-        )
-        if done.returncode and "-n" not in options:
-            return mailinfo(mail, source, *options, "-n")
-        if done.returncode:
-            words = done.stderr.decode(errors="replace")
-            raise UserError(f"git cannot read {source} as a mail.", FETCH_RAW, words)
-        text, diff = (folder / "log").read_bytes(), (folder / "diff").read_bytes()
-    first, _, rest = diff.partition(b"\n")
-    found = dict.fromkeys(("Author", "Email", "Subject", "Date"), "")
-    for line in done.stdout.decode(errors="replace").split("\n"):
-        key, _, value = line.partition(": ")
-        if key in found:
-            found[key] = printable(f"{found[key]} {value}")
-    diff = rest if first.strip() == b"---" else diff
-    text = text.decode(errors="replace").encode()
-    return Info(found["Author"], found["Email"], found["Subject"], found["Date"], text, diff)
-
-
 def git_env(folder: Path) -> dict[str, str]:
-    """What makes git do the same for every user, in a folder wherever that is."""
+    """The environment in which git does the same for every user, wherever `folder` is."""
     return {
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -157,7 +114,7 @@ def git_env(folder: Path) -> dict[str, str]:
     }
 
 
-def printable(text: str) -> str:
+def one_line(text: str) -> str:
     """`text` on one line, without what a terminal would act on."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
@@ -191,20 +148,28 @@ def _quilt(series: Path) -> Iterator[Mail]:
 def _file(file: Path) -> Iterator[Mail]:
     """The mails of one file that is neither a folder nor a series file."""
     data = _text(file)
-    if not _is_mail(data):
+    start = data.lstrip(b"\n")
+    line = 1 + len(data) - len(start)
+    if not _MBOX.match(start) and not _has_headers(start):
         mail = _mail(file, str(file), *_with_headers(file, data))
         yield replace(mail, pasted=bool(_LORE.search(data)) or len(_COMMIT.findall(data)) > 1)
         return
-    parts = _mailsplit(file, data)
-    line = 1 + len(data) - len(data.lstrip(b"\n"))
+    parts = [part for part in _MBOX.split(start) if part] if _MBOX.match(start) else [start]
+    if len(parts) > _MOST_MESSAGES:
+        raise UserError(
+            f"{file} has {len(parts)} messages; kentry reads at most {_MOST_MESSAGES}.",
+            "Name an mbox of one thread, as b4 mbox fetches it.",
+        )
+    # git format-patch does not quote "From "; an archive (mboxrd) does.
+    mboxrd = len(parts) > 1 and not _FORMAT_PATCH.match(start)
     for number, part in enumerate(parts, 1):
         source = f"{file}, message {number}" if len(parts) > 1 else str(file)
-        yield _mail(file, source, part, line)
+        yield _mail(file, source, _QUOTED.sub(b"", part) if mboxrd else part, line)
         line += part.count(b"\n")
 
 
 def _text(file: Path) -> bytes:
-    """What is in the file, with LF line ends; UserError if that cannot be text."""
+    """The file's content with LF line ends; UserError if that cannot be text."""
     try:
         data = file.read_bytes()
     except FileNotFoundError as err:
@@ -221,34 +186,12 @@ def _text(file: Path) -> bytes:
     return data if data.endswith(b"\n") else data + b"\n"
 
 
-def _is_mail(data: bytes) -> bool:
-    """Whether there are a mail's headers; DEP-3's fields look like some but seldom have these."""
-    data = data.lstrip(b"\n")
-    if _MBOX.match(data):
-        return True
+def _has_headers(data: bytes) -> bool:
+    """Whether a mail's headers come first; DEP-3's fields look alike but seldom have these."""
     lines = data.partition(b"\n\n")[0].split(b"\n")
     found = [_HEADER_LINE.match(line) for line in lines]
     names = {(match[1] or b"").lower() for match in found if match}
     return all(found) and b"from" in names and bool({b"subject", b"date"} & names)
-
-
-def _mailsplit(file: Path, data: bytes) -> list[bytes]:
-    """The messages of an mbox, or the one mail there is."""
-    words = ["-b", "-d9"]
-    # git format-patch does not quote "From "; who has read it back from an archive does.
-    if _QUOTED.search(data) and not _FORMAT_PATCH.match(data):
-        words.append("--mboxrd")
-    with TemporaryDirectory(prefix="kentry-mail-") as name:
-        folder = Path(name)
-        mbox, out = folder / "mbox", folder / "out"
-        mbox.write_bytes(data)
-        out.mkdir()
-        argv = [need("git", "git"), "mailsplit", *words, f"-o{out}", "--", str(mbox)]
-        try:
-            run(argv, env=git_env(folder), cwd=folder)
-        except subprocess.CalledProcessError as err:
-            raise UserError(f"git cannot split {file} into mails.", FETCH_RAW, err.stderr) from err
-        return [part.read_bytes() for part in sorted(out.iterdir())]
 
 
 def _with_headers(file: Path, data: bytes) -> tuple[bytes, int]:
@@ -276,27 +219,56 @@ def _with_headers(file: Path, data: bytes) -> tuple[bytes, int]:
 
 
 def _mail(file: Path, source: str, data: bytes, line: int) -> Mail:
-    """Takes one mail apart, which begins at `line` of `file`."""
-    info = mailinfo(_DISGUISED_FROM.sub(rb"From: \3 <\1@\2>", data), source, "-k")
-    at = data.find(info.diff) if info.diff else -1
-    name, address = info.name, info.address
+    """Takes one mail apart, which begins at `line` of `file`; UserError if git cannot.
+
+    Text in an encoding that git does not know is kept, with what is not UTF-8 replaced.
+    """
+    mail = _DISGUISED_FROM.sub(rb"From: \3 <\1@\2>", data)
+    # quoted-cr: base64 and quoted-printable hide carriage returns.  Not --encoding=UTF-8, the
+    # default: git 2.39 does not convert at all if it is given.
+    argv = [need("git", "git"), "mailinfo", "-k", "--no-scissors", "--quoted-cr=strip"]
+    with TemporaryDirectory(prefix="kentry-mail-") as name:
+        folder = Path(name)
+        env = git_env(folder)
+        for option in ([], ["-n"]):
+            words = [*argv, *option, str(folder / "log"), str(folder / "diff")]
+            log.info("$ %s < a message of %s", command_line(words, env), source)
+            # Not run(): git mailinfo takes its mail from stdin only, as bytes of any encoding.
+            done = subprocess.run(
+                words, input=mail, capture_output=True, cwd=folder, env={**os.environ, **env}
+            )
+            if not done.returncode:
+                break
+        else:
+            detail = done.stderr.decode(errors="replace")
+            raise UserError(f"git cannot read {source} as a mail.", FETCH_RAW, detail)
+        text, diff = (folder / "log").read_bytes(), (folder / "diff").read_bytes()
+    fields = dict.fromkeys(("Author", "Email", "Subject", "Date"), "")
+    for row in done.stdout.decode(errors="replace").split("\n"):
+        key, _, value = row.partition(": ")
+        if key in fields:
+            fields[key] = one_line(f"{fields[key]} {value}")
+    first, _, rest = diff.partition(b"\n")
+    diff = rest if first.strip() == b"---" else diff
+    at = data.find(diff) if diff else -1
+    author, address = (re.sub("[<>]", "", fields[key]) for key in ("Author", "Email"))
     if "@" not in address:
-        name, address = name or _NOBODY[0], _NOBODY[1]
-    bare = re.sub(r"\[[^]]*\]|\s", "", info.subject)
+        author, address = author or _NOBODY[0], _NOBODY[1]
+    bare = re.sub(r"\[[^]]*\]|\s", "", fields["Subject"])
     return Mail(
         file,
         source,
-        info.subject if bare else f"{info.subject} {file.stem}".strip(),
-        f"{name} <{address}>",
-        _date(info.date),
-        info.log,
-        info.diff,
+        fields["Subject"] if bare else f"{fields['Subject']} {file.stem}".strip(),
+        f"{author or address} <{address}>",
+        _date(fields["Date"]),
+        text.decode(errors="replace").encode(),
+        diff,
         line + data.count(b"\n", 0, at) if at >= 0 else 0,
     )
 
 
 def _date(text: str) -> str:
-    """A Date: as RFC 5322 has it, in its own time zone, or what stands for none."""
+    """A Date: as RFC 5322 has it, in its own time zone, or the date of a mail without one."""
     parsed = parsedate_tz(text)
     try:
         # A zone that has no number ("CEST") reads as UTC.

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kentry.errors import KernelError, PatchError
+from kentry.errors import KernelError
 from kentry.host.cache import cache_dir, held, write_atomically
 from kentry.kernels.git import Git
-from kentry.kernels.patches import explain_rejection
 from kentry.progress import Update
 
 
@@ -62,7 +59,6 @@ class Repository:
         for pattern in ("*.lock", "refs/**/*.lock"):
             for left in self.git.folder.glob(pattern):
                 left.unlink()
-        shutil.rmtree(self.git.folder / "rebase-apply", ignore_errors=True)
         reset = ("reset", "--quiet", "--hard", commit)
         done = self.git(*reset, check=False)
         if done.returncode:
@@ -74,22 +70,6 @@ class Repository:
                 "Fetch what is missing (git fetch --refetch), or name a complete clone.",
             )
         self.git("clean", "-ffdxq")
-
-    def apply(self, message: bytes, update: Update) -> str:
-        """Applies a patch, as a mail, to what is checked out; the new commit.
-
-        PatchError says which hunk of which file does not fit; the work tree then is as before.
-        """
-        update(None, "applying the patch")
-        with tempfile.NamedTemporaryFile(suffix=".mbox") as file:
-            file.write(message)
-            file.flush()
-            done = self.git("am", "--quiet", "--no-3way", "--no-gpg-sign", file.name, check=False)
-        if done.returncode:
-            self.git("am", "--abort", check=False)
-            reason = explain_rejection(done.stderr + done.stdout, message)
-            raise PatchError(f"does not apply: {reason}.")
-        return self.git.line("rev-parse", "HEAD")
 
     def tree_of(self, commit: str) -> str:
         """The id of a commit's tree: the same source has the same one everywhere."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from kentry.errors import KentryError
+from kentry.runners.probe_protocol import parse_line
 
 # Seconds between the two readings: 50 ticks of /proc/stat, so one tick is 2 %.
 BETWEEN = 0.5
@@ -383,10 +384,7 @@ def parse_lines(lines: Sequence[str], cpu: int = 0) -> Facts:
     missing: dict[str, int] = {}
     rows: list[str] = []
     for line in lines:
-        match = re.fullmatch(r"kentry-probe (file|nofile|>|\+) ?(.*?)\r?\n?", line)
-        if match is None:
-            continue
-        word, rest = match.groups()
+        word, rest = parse_line(line) or ("", "")
         if word == "file":
             rows = files.setdefault(rest, [])
         elif word == "nofile":
@@ -394,7 +392,7 @@ def parse_lines(lines: Sequence[str], cpu: int = 0) -> Facts:
             missing[path] = int(error) if error.isdecimal() else 0
         elif word == ">":
             rows.append(rest)
-        elif rows:
+        elif word == "+" and rows:
             rows[-1] += rest
     return Facts(cpu, {path: "\n".join(text) for path, text in files.items()}, missing)
 

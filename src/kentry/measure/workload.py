@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from kentry.arch import Arch
 from kentry.errors import GuestError, KernelError, TraceError
+from kentry.host.scratch import scratch_folder
 from kentry.kernels import config
 from kentry.kernels.kernel import Kernel
 from kentry.measure.vector_units import check_built_in
@@ -66,10 +66,8 @@ def trace_workload(
     policy = policy or arch.vector.policy_of(_release(kernel))
     update(None, "looking for what to watch in the kernel")
     hooks = find_hooks(kernel, arch)
-    with tempfile.TemporaryDirectory(prefix="kentry-") as folder:
-        traced = trace_guest(
-            kernel, arch, workload.guest, hooks.lines, options, Path(folder), update
-        )
+    with scratch_folder() as folder:
+        traced = trace_guest(kernel, arch, workload.guest, hooks.lines, options, folder, update)
         ending = read_ending(traced.ending.console)
         table = _task_table(traced)
         if table.begin is None or not table.tasks:
@@ -87,7 +85,7 @@ def _task_table(traced: Traced) -> TaskTable:
     try:
         return read_task_table(traced.records.with_name(traced.records.name + ".tasks"))
     except TraceError as err:
-        raise TraceError(err.sentence, err.remedy, traced.ending.trouble) from err
+        raise TraceError(err.sentence, err.remedy, traced.ending.stderr) from err
 
 
 def _nothing(traced: Traced, ending: Ending) -> GuestError:

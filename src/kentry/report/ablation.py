@@ -1,61 +1,59 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What kentry ablate prints: a row an option, in plain text."""
+"""What `kentry ablate` prints: a row for each config option."""
 
 from __future__ import annotations
 
-from kentry.model.ablation import Ablation, Added, OptionRow
-from kentry.report.plain import plain, wrapped
-from kentry.report.text import bloat_lines, caveat_lines, kernel_lines, target_lines
+from kentry.model.ablation import Ablation
+from kentry.report.frame import caveat_lines, emulator_lines, kernel_lines
+from kentry.report.functions import function_lines
+from kentry.report.numbers import signed
+from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
 
-_WIDTH = 79
 _CASES_SHOWN = 4
 
 
 def ablation_text(ablation: Ablation, *, functions: bool) -> str:
-    """The table, then with `functions` where each option's instructions are, then caveats."""
+    """The table, the options without numbers, with `functions` those of each option, caveats."""
     base = ablation.base
     origin = base.kernel["origin"]
     sets = f", {origin['config_set']}" if origin.get("config_set") else ""
     lines = [
         *kernel_lines(base),
         f"config {origin.get('config', '?')}{sets}",
-        *target_lines(base),
+        *emulator_lines(base),
         "",
-        *_table(ablation),
-        *_others(ablation),
-        *_problems(ablation),
     ]
+    groups = _same_additions(ablation)
+    shown = list(groups)[:_CASES_SHOWN]
+    lines += _table(ablation, shown).lines()
+    others = [
+        f"{', '.join(groups[name])}: each option adds the same as to {name}."
+        for name in shown
+        if groups[name]
+    ]
+    left = [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]
+    if left:
+        others.append(f"Not shown (--case shows them): {', '.join(left)}.")
+    problems = [f"{row.option}: {plain(row.problem)}" for row in ablation.rows if row.problem]
     marks = []
     if any(row.on_in_base for row in ablation.rows):
-        marks.append("* on in the base: it is what turning it off takes away.")
+        marks.append("* The base has this option on; the row says what turning it off removes.")
     if any(row.needs for row in ablation.rows if row.cases):
         marks.append('Options after "with" are on in both kernels of that row.')
-    lines += ["", *marks] if marks else []
     if ablation.passed_over:
-        text = f"Not options of this source: {', '.join(ablation.passed_over)}."
-        lines += ["", *wrapped(text, _WIDTH)]
-    if functions:
-        lines += _functions(ablation)
-    return "\n".join([*lines, *caveat_lines(base.caveats)]) + "\n"
+        marks.append(f"Not options of this source: {', '.join(ablation.passed_over)}.")
+    for sentences in (others, problems, marks):
+        lines += [""] if sentences else []
+        lines += [line for sentence in sentences for line in wrapped(sentence)]
+    for row in ablation.rows if functions else ():
+        added = row.cases.get(ablation.cases[0])
+        if added and added.functions:
+            title = f"{row.option}, {ablation.cases[0]} ({added.delta:+d})"
+            lines += ["", title, *function_lines(added.functions)]
+    return ascii_lines([*lines, *caveat_lines(base.caveats)])
 
 
-def _table(ablation: Ablation) -> list[str]:
-    shown = list(_groups(ablation))[:_CASES_SHOWN]
-    rows = [row for row in ablation.rows if row.cases]
-    width = max([len(_label(row)) for row in rows], default=6)
-    cells = {name: max(len(name), 16) for name in shown}
-    title = "".join(f"  {name:>{cells[name]}}" for name in shown)
-    header = "".join(f"  {'off -> on  adds':>{cells[name]}}" for name in shown)
-    lines = [f"{'':<{width}}{title}", f"{'option':<{width}}{header}"]
-    for row in rows:
-        values = "".join(f"  {_cell(row.cases.get(name)):>{cells[name]}}" for name in shown)
-        lines.append(f"{_label(row):<{width}}{values}")
-        if row.needs:
-            lines += wrapped(f"with {' '.join(row.needs)}", _WIDTH, "    ", "      ")
-    return lines
-
-
-def _groups(ablation: Ablation) -> dict[str, list[str]]:
+def _same_additions(ablation: Ablation) -> dict[str, list[str]]:
     """Cases to which every option adds the same, by the first of them."""
     groups: dict[tuple[int | None, ...], list[str]] = {}
     for name in ablation.cases:
@@ -64,45 +62,21 @@ def _groups(ablation: Ablation) -> dict[str, list[str]]:
     return {names[0]: names[1:] for names in groups.values()}
 
 
-def _others(ablation: Ablation) -> list[str]:
-    """Which cases have no column, and why."""
-    groups = _groups(ablation)
-    shown = list(groups)[:_CASES_SHOWN]
-    lines = []
-    for name in shown:
-        if groups[name]:
-            text = f"The same is added to {', '.join(groups[name])} as to {name}."
-            lines += wrapped(text, _WIDTH)
-    left = [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]
-    if left:
-        lines += wrapped(f"Not shown (--case shows them): {', '.join(left)}.", _WIDTH)
-    return ["", *lines] if lines else []
-
-
-def _label(row: OptionRow) -> str:
-    return f"{row.option}{' *' if row.on_in_base else ''}"
-
-
-def _cell(added: Added | None) -> str:
-    if added is None:
-        return "-"
-    change = f"{added.delta:+d}" if added.delta else "same" if added.identical_path else "0"
-    return f"{added.off} -> {added.on} {change:>5}"
-
-
-def _problems(ablation: Ablation) -> list[str]:
-    lines: list[str] = []
+def _table(ablation: Ablation, shown: list[str]) -> Table:
+    columns = [text_column("option")]
+    columns += [Column(name, group=case) for case in shown for name in ("off", "on", "adds")]
+    table = Table(columns)
     for row in ablation.rows:
-        if row.problem:
-            lines += wrapped(f"{row.option}: {plain(row.problem)}", _WIDTH, "    ", "      ")
-    return ["", *lines] if lines else []
-
-
-def _functions(ablation: Ablation) -> list[str]:
-    name = ablation.cases[0]
-    lines: list[str] = []
-    for row in ablation.rows:
-        added = row.cases.get(name)
-        if added and added.functions:
-            lines += ["", f"{row.option}, {name} ({added.delta:+d})", *bloat_lines(added.functions)]
-    return lines
+        cells: list[object] = []
+        for name in shown:
+            added = row.cases.get(name)
+            if added is None:
+                cells += [None, None, None]
+            else:
+                same = "same" if added.identical_path and not added.delta else signed(added.delta)
+                cells += [added.off, added.on, same]
+        if row.cases:
+            table.row(f"{row.option}{' *' if row.on_in_base else ''}", *cells)
+            if row.needs:
+                table.note(f"with {' '.join(row.needs)}")
+    return table

@@ -17,7 +17,7 @@ from itertools import groupby
 WIDTH = 75
 
 # A cell that wraps has at least this many columns beside the others, or goes below its row.
-_LEAST_TEXT = 22
+_LEAST_TEXT = 18
 _INDENT = "    "
 
 _ASCII = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u00d7", "''\"\"----x")
@@ -89,7 +89,7 @@ class Table:
 
     If the table is too wide, columns with a `most` are shortened, in their order.  Columns that
     still do not fit follow in a second table below, which begins with the first `keys` columns
-    again; columns of one group stay together.  Between columns are two blanks, or one if that
+    again; columns of one group stay together.  Between columns are `gap` blanks, or one if that
     avoids a second table.
     """
 
@@ -97,6 +97,7 @@ class Table:
     keys: int = 1
     headings: bool = True
     indent: str = ""
+    gap: int = 2
     _rows: list[list[str]] = field(default_factory=list)
     _notes: dict[int, list[str]] = field(default_factory=dict)
 
@@ -112,7 +113,7 @@ class Table:
     def lines(self, width: int = WIDTH) -> list[str]:
         """The table's lines, at most `width` columns wide."""
         room = width - len(self.indent)
-        gap, natural = 2, self._natural(2)
+        gap, natural = self.gap, self._natural(self.gap)
         blocks = self._blocks(natural, room, gap)
         if len(blocks) > 1:
             narrow = self._natural(1)

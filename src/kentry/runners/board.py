@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kentry.arch import ARCHES, Arch, find_arch
-from kentry.errors import MachineError, UserError
+from kentry.errors import MachineError
 from kentry.host.process import log
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
@@ -29,12 +28,13 @@ from kentry.runners.machine import (
     CommandResult,
     Machine,
     MachineOptions,
-    OnLine,
-    ProbeLines,
-    choose_probe,
+    arch_of,
+    check_ended,
     closing,
+    find_probe,
     stopped,
 )
+from kentry.runners.probe_protocol import OnLine, ProbeLines
 from kentry.runners.shell_files import LINE_CHARACTERS, MOMENT
 
 # Makes a folder of the name in {} below the first that lets programs run.
@@ -65,8 +65,9 @@ class BoardMachine:
         self._printk = ""
         self._tools: frozenset[str] = frozenset()
         lab.bring_up()
-        self.arch = self._find_arch()
-        self._probe = choose_probe(name, self.arch, options)
+        lines, _ = lab.run("uname -m", MOMENT)
+        self.arch = arch_of(name, lines[-1].strip() if lines else "")
+        self.probe = find_probe(name, self.arch)
 
     # --- Machine ----------------------------------------------------------------------------
 
@@ -81,7 +82,7 @@ class BoardMachine:
                 lines(line.rstrip("\r\n"))
         if late:
             raise stopped("The probe", self.name, f"after {timeout:g} s")
-        lines.check(self.name, status, self._fetch("err"))
+        check_ended(self.name, lines, status, self._fetch("err"))
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
@@ -147,17 +148,6 @@ class BoardMachine:
 
     # --- what they are made of ------------------------------------------------------------
 
-    def _find_arch(self) -> Arch:
-        lines, _ = self._lab.run("uname -m", MOMENT)
-        machine = lines[-1].strip() if lines else ""
-        try:
-            return find_arch(machine)
-        except UserError as err:
-            raise MachineError(
-                f"{self.name} is '{machine}', an architecture that kentry does not know.",
-                f"It knows {', '.join(ARCHES)}.",
-            ) from err
-
     def _image(self, kernel: str, update: Update) -> Path | None:
         """What a QEMU is started anew with; None where the board itself has the kernel."""
         if self._options.switch != switching.KEXEC or self._lab.machine() is None:
@@ -177,11 +167,11 @@ class BoardMachine:
         _, status = self._lab.run(f"test -x {self._folder}/probe", MOMENT)
         if status == 0:
             return
-        probe, there = self._probe.read_bytes(), f"{self._folder}/probe"
+        probe, there = self.probe.read_bytes(), f"{self._folder}/probe"
         if self._lab.files() is None:
             shell_files.put(self._lab, self._tools, probe, there)
         else:
-            self._lab.transfer("put", str(self._probe), there)
+            self._lab.transfer("put", str(self.probe), there)
             if not shell_files.is_whole(self._lab, self._tools, probe, there):
                 raise MachineError(
                     f"The probe did not get to {self.name} whole.", "Is there space on it?"

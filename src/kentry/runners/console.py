@@ -1,92 +1,111 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a guest's console says: did the probe reach its end, and if not, what happened?
+"""Boots a guest under QEMU, and says what went wrong from what its console printed.
 
-Only what follows "kentry-probe " in a line is the probe's (a line of the kernel's may have
-begun before it); everything else is for people.
+The guest is untrusted: it may hang, print without end or crash.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from kentry.errors import GuestError
+from kentry.host.cache import write_atomically
+from kentry.host.process import Exit, status_clause, supervise
+from kentry.progress import Update
+from kentry.runners.emulator import Emulator
+from kentry.runners.probe_protocol import CONTROL, PREFIX
 
-_PREFIX = "kentry-probe "
+# A quiet boot prints a few KiB.
+_CONSOLE_LIMIT_BYTES = 4 << 20
 _TAIL_LINES = 12
 _LINE_LIMIT = 200  # characters of a console line that are shown
 
-# kernel/panic.c; and what an oops of init ends in.
+# kernel/panic.c prints it; a crash of init ends in it too.
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x20-\x7e\t]")
 
 
-@dataclass
-class ProbeReport:
-    """The probe's own lines, read; `vector` is each unit's vector length in bits, 0 without it."""
+@dataclass(frozen=True)
+class GuestExit:
+    """How a guest ended: its whole console, a clause ("it was stopped after 60 s"), and the end of
+    QEMU's own standard error."""
 
-    started: bool = False
-    release: str | None = None
-    notes: bytes = b""
-    failed: dict[str, str] = field(default_factory=dict)
-    absent: dict[str, str] = field(default_factory=dict)
-    vector: dict[str, int] = field(default_factory=dict)
-    ended_cases: int | None = None
+    console: str
+    clause: str
+    stderr: str
 
 
-def read_probe(console: str) -> ProbeReport:
-    """The probe's report out of a console's whole text; damaged lines count as not there."""
-    report = ProbeReport()
-    for line in console.splitlines():
-        _, found, rest = line.partition(_PREFIX)
-        if not found:
-            continue
-        word, _, text = _CONTROL.sub("", rest).strip().partition(" ")
-        _take(report, word, text)
-    return report
+def progress_of_probe(lines: Sequence[str]) -> str:
+    """What a guest does that runs the probe."""
+    started = any(f"{PREFIX}start" in line for line in lines)
+    return "cases are running" if started else "booting"
 
 
-def _take(report: ProbeReport, word: str, text: str) -> None:
-    name, _, reason = text.partition(" ")
-    if word == "start":
-        report.started = True
-    elif word == "release":
-        report.release = text
-    elif word == "notes" and re.fullmatch(r"([0-9a-f]{2})+", text):
-        report.notes = bytes.fromhex(text)
-    elif word == "failed":
-        report.failed[name] = reason
-    elif word == "absent":
-        report.absent[name] = reason
-    elif word == "vector" and reason.isdecimal():
-        report.vector[name] = int(reason)
-    elif word == "end" and re.fullmatch(r"cases=\d+", text):
-        report.ended_cases = int(text.removeprefix("cases="))
+def boot(
+    argv: Sequence[str],
+    emulator: Emulator,
+    timeout: float,
+    update: Update,
+    console_file: Path | None = None,
+    doing: Callable[[Sequence[str]], str] = progress_of_probe,
+) -> GuestExit:
+    """Runs QEMU for at most `timeout` seconds; the console is kept in `console_file`.
+
+    `doing` says what the guest does from the console's lines so far.  GuestError where QEMU
+    complained and the guest printed nothing.
+    """
+    lines: list[str] = []
+    end = supervise(
+        argv,
+        timeout,
+        lines.append,
+        env=emulator.env,
+        check=lambda _: update(None, doing(lines)),
+        limit=_CONSOLE_LIMIT_BYTES,
+    )
+    guest = GuestExit("\n".join([*lines, end.rest]), exit_clause(end), end.stderr)
+    if console_file:
+        write_atomically(console_file, guest.console)
+    if guest.stderr and not guest.console.strip():
+        raise GuestError(
+            f"QEMU ended before the guest said anything: {guest.clause}.",
+            "kentry doctor shows what is missing; -v shows the command line.",
+            guest.stderr,
+        )
+    return guest
+
+
+def exit_clause(end: Exit) -> str:
+    """How a guest's QEMU ended, as a clause."""
+    if end.stopped:
+        return f"it was stopped {end.stopped}"
+    if end.status:
+        return status_clause("QEMU", end.status)
+    return "the machine rebooted or was switched off"
 
 
 def tail(console: str) -> str:
     """The console's last lines, fit to be printed on a terminal."""
-    return "\n".join(_shown(console)[-_TAIL_LINES:])
+    return "\n".join(_printable(console)[-_TAIL_LINES:])
 
 
-def _shown(console: str) -> list[str]:
-    lines = [_CONTROL.sub("", line)[:_LINE_LIMIT].rstrip() for line in console.splitlines()]
+def _printable(console: str) -> list[str]:
+    lines = [CONTROL.sub("", line)[:_LINE_LIMIT].rstrip() for line in console.splitlines()]
     return [f"  | {line}" for line in lines if line]
 
 
-def explain(console: str, report: ProbeReport, ending: str) -> GuestError:
-    """The one sentence for a guest without an end mark.
-
-    `ending` says how the run ended, as a clause: "it was stopped after 60 s".
-    """
+def explain(console: str, started: bool, clause: str) -> GuestError:
+    """The error for a guest whose console has no end mark; `clause` says how it ended."""
     panic = _PANIC.search(console)
-    where = "while the cases ran" if report.started else "before the probe started"
+    where = "while the cases ran" if started else "before the probe started"
     if panic:
-        sentence = f"The kernel panicked {where}: {_CONTROL.sub('', panic[1]).strip()}."
-        shown = _shown(console[panic.start() :])[:_TAIL_LINES]
+        sentence = f"The kernel panicked {where}: {CONTROL.sub('', panic[1]).strip()}."
+        shown = _printable(console[panic.start() :])[:_TAIL_LINES]
     else:
-        sentence = f"The guest never reached the probe's end mark: {ending}, {where}."
-        shown = _shown(console)[-_TAIL_LINES:]
+        sentence = f"The guest never reached the probe's end mark: {clause}, {where}."
+        shown = _printable(console)[-_TAIL_LINES:]
     return GuestError(
         sentence,
         "Nothing was measured; run again with -v for the command line"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What every target takes and gives back."""
+"""What counts instructions exactly: a Runner boots a kernel once and returns what it counted."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Protocol
 
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
-from kentry.runners.console import ProbeReport
 from kentry.runners.plugin_trace import PluginTrace
+from kentry.runners.probe_protocol import ProbeReport
 
 
 @dataclass(frozen=True)
 class ExactOptions:
     """How a kernel is measured.
 
-    `windows`, `path_windows` and `warmup` are windows a case: counted, recorded as paths,
-    and thrown away first.  `randomise` leaves on what makes paths vary from boot to boot
-    and window to window (KASLR, stack-offset randomisation).  `timeout` is in seconds of
-    wall time, `memory` the guest's in MiB, `vector_length` that of the cpu model's vectors in
-    bits, None for its own.
+    Each case runs `warmup` windows that are thrown away, `windows` that are counted and
+    `path_windows` whose paths are recorded.  `randomise` leaves on what makes paths vary from
+    boot to boot and window to window (KASLR, stack-offset randomisation).  `timeout` is in
+    seconds of wall time, `memory` the guest's in MiB.  `vector_length` is that of the cpu model's
+    vectors in bits, None for the model's own.  `check` has the plugin count a second way.
     """
 
     cases: tuple[str, ...]
@@ -40,7 +40,7 @@ class ExactOptions:
 
 @dataclass(frozen=True)
 class GuestRun:
-    """What came back: the probe's report, the plugin's trace, the recording's "target"."""
+    """One boot: the probe's report, the plugin's trace, and the recording's "target"."""
 
     console: str
     probe: ProbeReport
@@ -49,7 +49,7 @@ class GuestRun:
 
 
 class Runner(Protocol):
-    """Something that can run the probe on a kernel."""
+    """Runs the probe on a kernel and counts."""
 
     def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
-        """Boots, measures and comes back; GuestError when the end mark was not reached."""
+        """Boots the kernel and measures; GuestError if the end mark was not reached."""

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A target that boots nothing: it reads a console and a trace from a folder.
-
-`console` and `trace` there are what a guest printed and what the plugin wrote; tests and
-bug reports are made of them.
-"""
+"""A runner that boots nothing and reads a saved run, for tests and bug reports."""
 
 from __future__ import annotations
 
@@ -13,14 +9,15 @@ from pathlib import Path
 from kentry.errors import UserError
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
-from kentry.runners.console import explain, read_probe
+from kentry.runners.console import explain
 from kentry.runners.exact import ExactOptions, GuestRun
 from kentry.runners.plugin_trace import parse_trace
+from kentry.runners.probe_protocol import read_report
 
 
 @dataclass(frozen=True)
 class FakeRunner:
-    """Replays one run out of `folder`."""
+    """Replays `folder`: `console` is what a guest printed, `trace` what the plugin wrote."""
 
     folder: Path
 
@@ -33,8 +30,8 @@ class FakeRunner:
                 f"{self.folder} holds no saved run: {err.strerror}.",
                 "It needs two files, console and trace.",
             ) from err
-        report = read_probe(console)
+        report = read_report(console.splitlines())
         if report.ended_cases is None:
-            raise explain(console, report, "the saved console ends")
+            raise explain(console, report.started, "the saved console ends")
         trace = parse_trace(self.folder / "trace")
         return GuestRun(console, report, trace, {"kind": "fake", "emulator": "none"})

@@ -1,51 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest of this machine as a place: every run of the probe is a boot, with it as /init.
+"""A guest of this machine: every run of the probe is a boot with the probe as /init.
 
-As untrusted as any guest: see machine.py.  Under KVM the processor runs the guest, so its time is
-the processor's; "tcg" and "icount" try the whole way where there is no KVM.
+The guest is untrusted; see qemu_argv.py.  Under KVM the processor runs the guest, so its time is
+the processor's.  "tcg" and "icount" try the whole way where there is no KVM.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch, find_arch, host_arch
 from kentry.errors import MachineError, UserError
-from kentry.host.cache import cache_dir, write_atomically
-from kentry.host.process import need
+from kentry.host.cache import kept_file, write_atomically
+from kentry.host.process import Exit, need, supervise
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.progress import Update
-from kentry.runners.console import ProbeReport, explain, tail
+from kentry.runners.console import exit_clause, explain, tail
 from kentry.runners.emulator import Emulator, find_emulator
 from kentry.runners.initramfs import CASES_FILE, build_initramfs
-from kentry.runners.machine import (
-    CommandResult,
-    Machine,
-    MachineOptions,
-    OnLine,
-    choose_probe,
-    closing,
+from kentry.runners.machine import CommandResult, Machine, MachineOptions, closing, find_probe
+from kentry.runners.probe_protocol import PREFIX, OnLine, ProbeLines, parse_line
+from kentry.runners.qemu_argv import (
+    ACCELERATORS,
+    ICOUNT,
+    KVM,
+    STEADY,
+    boot_argv,
+    kernel_words,
+    machine_argv,
 )
-from kentry.runners.qemu_argv import ACCELERATOR, ALONE, exact, limits
-from kentry.runners.streaming import Streamed, stream
-
-KVM, TCG, ICOUNT = "kvm", "tcg", "icount"
-
-# In a recording's "target".
-ACCELERATORS = {KVM: "kvm", TCG: "tcg, one thread", ICOUNT: ACCELERATOR}
 
 DEVICE = Path("/dev/kvm")
 
-_PREFIX = "kentry-probe "
-# The probe's arguments that are lists, which it also takes from a file: how that one's name begins.
+# The probe's arguments that are lists, and what begins the name of a file that holds one instead.
 _LISTS = {"cases": "/", "facts": "@"}
 
 # COMMAND_LINE_SIZE (riscv64's is the smallest, with the byte that ends it), and MAX_INIT_ARGS of
@@ -53,12 +46,12 @@ _LISTS = {"cases": "/", "facts": "@"}
 _MOST_CMDLINE_BYTES = 1023
 _MOST_WORDS = 30
 
-# A run prints some MiB; what comes after this many is a flood.
+# A run prints some MiB.
 _CONSOLE_LIMIT_BYTES = 256 << 20
 
-# qemu/accel/kvm/kvm-all.c, when the hypervisor gives up; the guest stands still from then on.
+# qemu/accel/kvm/kvm-all.c prints this when the hypervisor gives up; the guest then stands still.
 _GAVE_UP = "KVM internal error"
-# It says why in the lines that follow.
+# The lines that follow say why.
 _LAST_WORDS_SECONDS = 0.5
 
 _WITHOUT_KVM = (
@@ -67,36 +60,68 @@ _WITHOUT_KVM = (
 )
 
 
-@dataclass
-class _Console:
-    """What a guest printed, and which lines of it are the probe's."""
+class _Run:
+    """One boot: the guest's console, of which the probe's lines are handed on."""
 
-    on_line: OnLine
-    lines: list[str] = field(default_factory=list)
-    size: int = 0
-    started: bool = False
-    ended: bool = False
-
-    def __call__(self, line: str) -> None:
-        """One line of the console: a message of the kernel may stand before the probe's words."""
-        self.lines.append(line)
-        self.size += len(line) + 1
-        if self.size > _CONSOLE_LIMIT_BYTES:
-            raise MachineError(
-                f"The guest printed more than {_CONSOLE_LIMIT_BYTES >> 20} MiB and was stopped.",
-                "Nothing that the probe does prints so much.",
-                tail("\n".join(self.lines[-50:])),
-            )
-        _, found, rest = line.partition(_PREFIX)
-        if not found:
-            return
-        self.started = self.started or rest.startswith("start ")
-        self.ended = self.ended or rest.startswith("end ")
-        self.on_line(_PREFIX + rest.rstrip("\r"))
+    def __init__(self, on_line: OnLine, boot_timeout: float) -> None:
+        self.lines: list[str] = []
+        self.probe = ProbeLines(on_line)
+        self._boot_timeout = boot_timeout
+        self._begun = time.monotonic()
+        self._gave_up = 0.0
 
     @property
-    def text(self) -> str:
+    def console(self) -> str:
         return "".join(f"{line}\n" for line in self.lines)
+
+    def take(self, line: str) -> None:
+        """One line of the console, perhaps with a message of the kernel before the probe's."""
+        self.lines.append(line)
+        if parsed := parse_line(line):
+            self.probe(f"{PREFIX}{' '.join(parsed)}")
+
+    def check(self, stderr: str) -> None:
+        """Ends a guest that will never start the probe; `stderr` is QEMU's."""
+        now = time.monotonic()
+        if _GAVE_UP in stderr:
+            self._gave_up = self._gave_up or now
+        if self._gave_up and now > self._gave_up + _LAST_WORDS_SECONDS:
+            # KVM_INTERNAL_ERROR_EMULATION: an instruction that the processor did not run itself.
+            why = "emulation failure" if "emulation failure" in stderr else "internal error"
+            when = "while the probe ran" if self.probe.started else "before the probe started"
+            lines = stderr[stderr.index(_GAVE_UP) :].splitlines()
+            telling = [line for line in lines if not line.startswith("extra data")]
+            raise MachineError(
+                f"KVM of this machine cannot run this kernel: {why}, {when}.",
+                "It is a virtual machine whose hypervisor does not pass virtualisation on"
+                f" whole; {_WITHOUT_KVM}",
+                "\n".join(f"  | {line[:100]}" for line in telling[:4]),
+            )
+        if not self.probe.started and now > self._begun + self._boot_timeout:
+            raise self._explained(f"it was stopped after {self._boot_timeout:g} s")
+
+    def check_ended(self, end: Exit) -> None:
+        """MachineError unless the probe came to its end and the guest switched itself off."""
+        if self.probe.ended and not end.stopped:
+            return
+        clause = exit_clause(end)
+        if self.probe.ended:
+            raise MachineError(
+                f"The guest did not switch itself off after its end mark: {clause}.",
+                "Is ACPI, or PSCI or SBI, in this kernel?",
+                tail(self.console),
+            )
+        if end.stderr and not self.console.strip():
+            raise MachineError(
+                f"QEMU ended before the guest said anything: {clause}.",
+                "kentry doctor shows what is missing; -v shows the command line.",
+                end.stderr,
+            )
+        raise self._explained(clause)
+
+    def _explained(self, clause: str) -> MachineError:
+        error = explain(self.console, self.probe.started, clause)
+        return MachineError(error.sentence, error.remedy, error.detail)
 
 
 class KvmMachine:
@@ -104,26 +129,29 @@ class KvmMachine:
 
     kind = "kvm"
 
-    def __init__(self, name: str, arch: Arch, probe: Path, options: MachineOptions) -> None:
+    def __init__(self, name: str, arch: Arch, options: MachineOptions) -> None:
         self.name = name
         self.arch = arch
         self.kernel: Kernel | None = None
-        self._probe = probe
+        self.probe = find_probe(name, arch)
         self._options = options
         self._emulator: Emulator | None = None
+        self._cpu = "host" if options.accelerator == KVM else arch.cpu_with()
+        steadiness = STEADY if options.accelerator == ICOUNT else ()
+        self._kernel_words = kernel_words(arch, steadiness, options.accelerator)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Boots the kernel with the probe as its only program; see Machine."""
-        console = _Console(on_line)
         argv, env = self.command(words)
-        check = _Check(console, self._options.boot_timeout)
+        run = _Run(on_line, self._options.boot_timeout)
         try:
-            ran = stream(argv, timeout, console, env=env, check=check)
+            end = supervise(
+                argv, timeout, run.take, env=env, check=run.check, limit=_CONSOLE_LIMIT_BYTES
+            )
         finally:
             if self._options.console_file:
-                write_atomically(self._options.console_file, console.text)
-        if not console.ended or ran.stopped:
-            raise _trouble(console, ran)
+                write_atomically(self._options.console_file, run.console)
+        run.check_ended(end)
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Refuses: the probe is the guest's only program."""
@@ -141,97 +169,64 @@ class KvmMachine:
 
     def describe(self) -> dict[str, Any]:
         """What a recording's "target" says of the machine."""
-        options = self._options
         return {
             "emulator": f"QEMU {self._the_emulator().version}",
             "machine": self.arch.machine,
-            "cpu": self._cpu(),
-            "accelerator": ACCELERATORS[options.accelerator],
-            "memory_mib": options.memory,
-            "cmdline": " ".join(self._kernel_words()),
+            "cpu": self._cpu,
+            "accelerator": ACCELERATORS[self._options.accelerator],
+            "memory_mib": self._options.memory,
+            "cmdline": " ".join(self._kernel_words),
         }
 
     def command(self, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         """QEMU's command line for a boot with these words, and what its environment needs."""
-        kernel = self.kernel
-        if kernel is None:
-            if not self._options.kernel:
+        options = self._options
+        if self.kernel is None:
+            if not options.kernel:
                 raise MachineError(
                     f"{self.name} has no kernel to boot.",
                     "Name one: --kernel debian:6.12, or source:6.12.",
                 )
-            self.boot(self._options.kernel, lambda fraction, now: None)
-            kernel = self.kernel
-            assert kernel is not None
-        words, listed = _lists_apart(words)
+            self.boot(options.kernel, lambda fraction, now: None)
+        assert self.kernel is not None
+        short, listed = _lists_apart(words)
         emulator = self._the_emulator()
+        pinned: list[str] = []
+        if options.pin is not None:
+            pinned = [need("taskset", "util-linux"), "--cpu-list", str(options.pin)]
         argv = [
-            *self._pinned(),
-            *limits(self._options.memory),
-            *emulator.argv,
-            *self._machine(),
-            *("-kernel", str(kernel.image), "-initrd", str(self._initramfs(listed))),
-            *("-append", self._cmdline(words)),
+            *pinned,
+            *machine_argv(
+                emulator,
+                self.arch,
+                self._cpu,
+                options.memory,
+                accelerator=options.accelerator,
+            ),
+            *boot_argv(
+                self.kernel,
+                kept_file("initramfs", build_initramfs(self.probe, listed)),
+                [*self._kernel_words, "--", *short],
+            ),
         ]
+        odd = next((word for word in short if not word or set(word) & set(' \t\n"')), None)
+        if odd is not None:
+            raise MachineError(
+                f"The probe's argument '{odd}' cannot go through a kernel's command line.",
+                "Leave out its spaces and quotes.",
+            )
+        if len(argv[-1].encode()) > _MOST_CMDLINE_BYTES or len(short) > _MOST_WORDS:
+            raise MachineError(
+                f"The probe's {len(short)} arguments do not fit on a kernel's command line, which"
+                f" has room for {_MOST_WORDS} words and {_MOST_CMDLINE_BYTES} bytes.",
+                "Ask for less at a time.",
+            )
         return argv, emulator.env
 
     def _the_emulator(self) -> Emulator:
         if self._emulator is None:
             self._emulator = find_emulator(self.arch, self._options.emulator)
         return self._emulator
-
-    def _pinned(self) -> list[str]:
-        pin = self._options.pin
-        if pin is None:
-            return []
-        return [need("taskset", "util-linux"), "--cpu-list", str(pin)]
-
-    def _cpu(self) -> str:
-        return "host" if self._options.accelerator == KVM else self.arch.cpu_with()
-
-    def _machine(self) -> list[str]:
-        options = self._options
-        accelerator = {KVM: "kvm"}.get(options.accelerator, "tcg,thread=single")
-        return [
-            *("-machine", self.arch.machine, "-cpu", self._cpu(), "-accel", accelerator),
-            *("-smp", str(options.smp), "-m", f"{options.memory}M"),
-            *(exact(seed=1) if options.accelerator == ICOUNT else ()),
-            *ALONE,
-        ]
-
-    def _initramfs(self, listed: Sequence[str]) -> Path:
-        """The file with the probe and its list; kept, so that a command line can be repeated."""
-        initramfs = build_initramfs(self._probe, listed)
-        file = cache_dir("boot", hashlib.sha256(initramfs).hexdigest()) / "initramfs"
-        write_atomically(file, initramfs)
-        return file
-
-    def _kernel_words(self) -> list[str]:
-        # panic=-1: reboot at once, which -no-reboot turns into QEMU's end.
-        words = ["panic=-1", "quiet", f"console={self.arch.console}"]
-        if self._options.accelerator != KVM:
-            # They shorten an emulated boot; on a processor they would be another timer.
-            words += self.arch.boot_words
-        if self._options.accelerator == ICOUNT:
-            words += ["nokaslr", "randomize_kstack_offset=off"]
-        return words
-
-    def _cmdline(self, words: Sequence[str]) -> str:
-        """The kernel's words, then the probe's."""
-        line = " ".join([*self._kernel_words(), "--", *words])
-        odd = next((word for word in words if not word or set(word) & set(' \t\n"')), None)
-        if odd is not None:
-            raise MachineError(
-                f"The probe's argument '{odd}' cannot go through a kernel's command line.",
-                "Leave out its spaces and quotes.",
-            )
-        if len(line.encode()) > _MOST_CMDLINE_BYTES or len(words) > _MOST_WORDS:
-            raise MachineError(
-                f"The probe's {len(words)} arguments do not fit on a kernel's command line, which"
-                f" has room for {_MOST_WORDS} words and {_MOST_CMDLINE_BYTES} bytes.",
-                "Ask for less at a time.",
-            )
-        return line
 
 
 def open_kvm(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
@@ -244,11 +239,11 @@ def open_kvm(text: str, options: MachineOptions) -> AbstractContextManager[Machi
     arch = find_arch(options.arch) if options.arch else host_arch()
     if options.accelerator == KVM:
         check_kvm(arch)
-    place = KvmMachine(text, arch, choose_probe(text, arch, options), options)
+    machine = KvmMachine(text, arch, options)
     spec = text.partition(":")[2]
     if spec:
-        place.boot(spec, lambda fraction, now: None)
-    return closing(place)
+        machine.boot(spec, lambda fraction, now: None)
+    return closing(machine)
 
 
 def check_kvm(arch: Arch) -> None:
@@ -271,40 +266,6 @@ def check_kvm(arch: Arch) -> None:
         )
 
 
-@dataclass
-class _Check:
-    """Ends a guest that cannot come to anything: the probe's first word has `seconds` to come."""
-
-    console: _Console
-    seconds: float
-    begun: float = field(default_factory=time.monotonic)
-    gave_up: float = 0.0
-
-    def __call__(self, words: str) -> None:
-        """`words` is what QEMU itself said."""
-        now = time.monotonic()
-        if _GAVE_UP in words:
-            self.gave_up = self.gave_up or now
-        if self.gave_up and now > self.gave_up + _LAST_WORDS_SECONDS:
-            # KVM_INTERNAL_ERROR_EMULATION: an instruction that the processor did not run itself.
-            why = "emulation failure" if "emulation failure" in words else "internal error"
-            when = "while the probe ran" if self.console.started else "before the probe started"
-            raise MachineError(
-                f"KVM of this machine cannot run this kernel: {why}, {when}.",
-                "It is a virtual machine whose hypervisor does not pass virtualisation on"
-                f" whole; {_WITHOUT_KVM}",
-                "\n".join(_gave_up_lines(words)),
-            )
-        if not self.console.started and now > self.begun + self.seconds:
-            raise _explained(self.console, f"it was stopped after {self.seconds:g} s")
-
-
-def _gave_up_lines(words: str) -> list[str]:
-    lines = words[words.index(_GAVE_UP) :].splitlines()
-    telling = [line for line in lines if not line.startswith("extra data")]
-    return [f"  | {line[:100]}" for line in telling[:4]]
-
-
 def _lists_apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words with a file's name in place of a list of cases or paths, and that list."""
     listed: list[str] = []
@@ -316,30 +277,3 @@ def _lists_apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
             word = f"{name}={_LISTS[name].rstrip('/')}{CASES_FILE}"
         rest.append(word)
     return rest, listed
-
-
-def _trouble(console: _Console, ran: Streamed) -> MachineError:
-    if ran.stopped:
-        clause = f"it was stopped {ran.stopped}"
-    elif ran.status:
-        clause = f"QEMU ended with status {ran.status}"
-    else:
-        clause = "the machine rebooted or was switched off"
-    if console.ended:
-        return MachineError(
-            f"The guest did not switch itself off after its end mark: {clause}.",
-            "Is ACPI, or PSCI or SBI, in this kernel?",
-            tail(console.text),
-        )
-    if ran.stderr and not console.text.strip():
-        return MachineError(
-            f"QEMU ended before the guest said anything: {clause}.",
-            "kentry doctor shows what is missing; -v shows the command line.",
-            ran.stderr,
-        )
-    return _explained(console, clause)
-
-
-def _explained(console: _Console, clause: str) -> MachineError:
-    why = explain(console.text, ProbeReport(started=console.started), clause)
-    return MachineError(why.sentence, why.remedy, why.detail)

@@ -38,8 +38,6 @@ class Lab:
 
     def __init__(self, name: str, place: str, options: MachineOptions) -> None:
         self.name = name
-        self._options = options
-        self._logging = False
         file = environment_file(options.board_env)
         with _explained(f"make {name} of {file}", "See that labgrid-client takes that file."):
             from labgrid import Environment
@@ -48,7 +46,6 @@ class Lab:
             self._check_target(place, file)
             self.target = self.env.get_target(place)
         self._command: Any = None
-        self._log_consoles()
 
     def _refuse(self, message: str) -> str:
         raise MachineError(
@@ -63,15 +60,6 @@ class Lab:
                 f"{file} has no target '{place}'.",
                 f"It has: {', '.join(map(str, targets)) or 'none'}.",
             )
-
-    def _log_consoles(self) -> None:
-        """Has labgrid keep what consoles print; it does so for a whole process."""
-        from labgrid.consoleloggingreporter import ConsoleLoggingReporter
-
-        if self._options.console_folder and ConsoleLoggingReporter.instance is None:
-            with _explained(f"keep the console of {self.name}", "Choose another folder."):
-                ConsoleLoggingReporter.start(str(self._options.console_folder))
-            self._logging = True
 
     # --- up and down ----------------------------------------------------------------------
 
@@ -184,10 +172,6 @@ class Lab:
             self.target.cleanup()
         except Exception as err:
             log.warning("kentry: labgrid did not let go of %s: %s", self.name, _said(err))
-        if self._logging:
-            from labgrid.consoleloggingreporter import ConsoleLoggingReporter
-
-            ConsoleLoggingReporter.stop()
 
     # --- a shell, for shell_files ---------------------------------------------------------
 

@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""This machine as a place: the probe is an ordinary process, and nothing needs root."""
+"""This machine: the probe is an ordinary process, and nothing needs root."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
-from kentry.arch import Arch, host_arch
+from kentry.arch import host_arch
 from kentry.errors import MachineError
+from kentry.host.process import supervise
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners.machine import (
     CommandResult,
     Machine,
     MachineOptions,
-    OnLine,
-    ProbeLines,
-    choose_probe,
+    check_ended,
     closing,
+    find_probe,
     stopped,
 )
-from kentry.runners.streaming import stream
+from kentry.runners.probe_protocol import OnLine, ProbeLines
 
 
 class LocalMachine:
@@ -32,22 +31,31 @@ class LocalMachine:
     kind = "local"
     kernel: Kernel | None = None
 
-    def __init__(self, name: str, arch: Arch, probe: Path) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.arch = arch
-        self._probe = probe
+        self.arch = host_arch()
+        self.probe = find_probe(name, self.arch)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; see Machine."""
         lines = ProbeLines(on_line)
-        ran = stream([str(self._probe), *words], timeout, lines)
-        if ran.stopped:
-            raise stopped("The probe", self.name, ran.stopped)
-        lines.check(self.name, ran.status, ran.stderr)
+        end = supervise([str(self.probe), *words], timeout, lines)
+        if end.stopped:
+            raise stopped("The probe", self.name, end.stopped)
+        check_ended(self.name, lines, end.status, end.stderr)
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
-        return run_here(self.name, argv, timeout)
+        if not argv or not shutil.which(argv[0]):
+            raise MachineError(
+                f"There is no program '{argv[0] if argv else ''}' on {self.name}.",
+                "Name one that is on the PATH, or its whole path; no shell reads the command.",
+            )
+        lines: list[str] = []
+        end = supervise(argv, timeout, lines.append)
+        if end.stopped:
+            raise stopped(f"'{argv[0]}'", self.name, end.stopped)
+        return CommandResult(end.status, "\n".join([*lines, end.rest]), end.stderr)
 
     def boot(self, kernel: str, update: Update) -> None:
         """Refuses: the kernel under kentry cannot be replaced."""
@@ -66,19 +74,4 @@ class LocalMachine:
 
 def open_local(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
     """This machine, for a `with`."""
-    arch = host_arch()
-    return closing(LocalMachine(text, arch, choose_probe(text, arch, options)))
-
-
-def run_here(name: str, argv: Sequence[str], timeout: float) -> CommandResult:
-    """Runs `argv` on this machine for at most `timeout` seconds."""
-    if not argv or not shutil.which(argv[0]):
-        raise MachineError(
-            f"There is no program '{argv[0] if argv else ''}' on {name}.",
-            "Name one that is on the PATH, or its whole path; no shell reads the command.",
-        )
-    said: list[str] = []
-    ran = stream(argv, timeout, said.append)
-    if ran.stopped:
-        raise stopped(f"'{argv[0]}'", name, ran.stopped)
-    return CommandResult(ran.status, "\n".join([*said, ran.rest]), ran.stderr)
+    return closing(LocalMachine(text))

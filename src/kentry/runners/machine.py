@@ -4,27 +4,24 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kentry.arch import Arch
-from kentry.errors import MachineError
+from kentry.arch import ARCHES, Arch, find_arch
+from kentry.errors import MachineError, UserError
 from kentry.host.native import probe_file
+from kentry.host.process import status_clause
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners.console import tail
-
-OnLine = Callable[[str], None]
-
-_PREFIX = "kentry-probe "
+from kentry.runners.probe_protocol import OnLine, ProbeLines
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command on a place said; a status above 128 is a signal's number plus 128."""
+    """A command's status (128 + a signal's number if one ended it) and its outputs."""
 
     status: int
     stdout: str
@@ -33,28 +30,22 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class MachineOptions:
-    """How a place is reached; each kind of place reads what it needs.
+    """How a machine is reached; each kind reads what it needs.
 
-    `ssh_options` are words put first on ssh's command line ("-F", FILE, "-o", OPTION).
-    `connect_timeout` and `boot_timeout` are seconds: until a connection stands, and until a place
-    answers again that was told to boot.  `switch` says how another kernel is booted: "kexec", or
-    a command for the place's shell with {} where the kernel's name goes.  `probe` is the probe's
-    file, None for the one that belongs to the place's architecture.
-
-    Of a guest: `memory` in MiB, its `smp` cpus, `emulator` as for find_emulator(), `accelerator`
-    (kvm.ACCELERATORS), `arch` ("" is this machine's), `pin`, the cpu of this machine it may only
-    run on, and `kernel`, the spec of what it boots until it is told another.  `board_env` is
-    labgrid's environment file, None for the one that LG_ENV names.  `console_file` keeps the
-    last console of a guest, `console_folder` those of a board.
+    ssh: `ssh_options` are words put first on ssh's command line ("-F", FILE, "-o", OPTION).
+    board: `board_env` is labgrid's environment file, None for the one that LG_ENV names.
+    ssh and board: `switch` says how another kernel is booted, "kexec" or a command for the
+    machine's shell with {} for the kernel's name.  `boot_timeout` is how many seconds a machine
+    may take to answer after it was told to boot, or a guest until the probe starts.
+    kvm: `memory` is in MiB, `emulator` as for find_emulator(), `accelerator` one of
+    qemu_argv.ACCELERATORS, `arch` "" for this machine's.  The guest runs only on cpu `pin` of this
+    machine.  `kernel` is the spec of its first kernel.  `console_file` keeps its last console.
     """
 
     ssh_options: tuple[str, ...] = ()
-    connect_timeout: int = 15
     boot_timeout: float = 300.0
     switch: str = "kexec"
-    probe: Path | None = None
     memory: int = 512
-    smp: int = 1
     emulator: str = "installed"
     accelerator: str = "kvm"
     arch: str = ""
@@ -62,7 +53,6 @@ class MachineOptions:
     kernel: str = ""
     board_env: Path | None = None
     console_file: Path | None = None
-    console_folder: Path | None = None
 
 
 class Machine(Protocol):
@@ -82,37 +72,57 @@ class Machine(Protocol):
 
     @property
     def kernel(self) -> Kernel | None:
-        """What it boots, where that is a file of ours; None where it runs its own."""
+        """The kernel that we boot there; None where the machine runs its own."""
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe with these arguments, for at most `timeout` seconds.
 
-        Each whole line of its output goes to `on_line` as it comes.  MachineError where it could
-        not be started or did not come to its end.
+        `on_line` gets each whole line of its output as it comes.  MachineError if it could not be
+        started or did not come to its end.
         """
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Runs a user's command, no shell between; MachineError where it could not be done."""
+        """Runs a user's command without a shell; MachineError if that could not be done."""
 
     def boot(self, kernel: str, update: Update) -> None:
-        """Boots another kernel, and comes back when the probe can be run on it."""
+        """Boots another kernel, and returns when the probe can be run on it."""
 
     def describe(self) -> dict[str, Any]:
-        """What a recording's "target" says of the place besides what preflight sees."""
+        """What a recording's "target" says of the machine besides what preflight sees."""
 
     def close(self) -> None:
         """Removes what was put there."""
 
 
-def choose_probe(name: str, arch: Arch, options: MachineOptions) -> Path:
-    """The probe's file for the place called `name`; MachineError where it is another machine's.
+@contextlib.contextmanager
+def closing(machine: Machine) -> Iterator[Machine]:
+    """`machine` for a `with` that closes it."""
+    try:
+        yield machine
+    finally:
+        machine.close()
 
-    It is looked at here since a shell, and execvp(3), take a program that the kernel does not
-    know for a script.
+
+def arch_of(name: str, machine: str) -> Arch:
+    """The architecture that `uname -m` calls `machine` on the machine `name`."""
+    try:
+        return find_arch(machine)
+    except UserError as err:
+        raise MachineError(
+            f"{name} is '{machine}', an architecture that kentry does not know.",
+            f"It knows {', '.join(ARCHES)}.",
+        ) from err
+
+
+def find_probe(name: str, arch: Arch, file: Path | None = None) -> Path:
+    """The probe for the machine `name`; MachineError if `file` is another architecture's.
+
+    Checked here because a shell, and execvp(3), run a program that the kernel does not know as a
+    script.
     """
     from elftools.elf.enums import ENUM_E_MACHINE
 
-    file = options.probe or probe_file(arch)
+    file = file or probe_file(arch)
     try:
         with file.open("rb") as stream:
             head = stream.read(20)
@@ -126,62 +136,28 @@ def choose_probe(name: str, arch: Arch, options: MachineOptions) -> Path:
 
 
 def wrong_architecture(name: str, file: Path, arch: str) -> MachineError:
-    """The error for a probe that is no program of the machine's."""
+    """The error for a probe that the machine cannot execute."""
     return MachineError(
         f"{name} ({arch}) cannot run the probe {file.name}: it is another architecture's.",
         "Use the probe of the machine's own architecture: install kentry again (make setup).",
     )
 
 
-@dataclass
-class ProbeLines:
-    """Hands lines on, and keeps whether the probe said that it came to its end."""
-
-    on_line: OnLine
-    count: int = 0
-    ended: bool = False
-    _started: bool = field(default=False, repr=False)
-
-    def __call__(self, line: str) -> None:
-        """One line of standard output, without its newline."""
-        self.count += 1
-        if line.startswith(_PREFIX + "start "):
-            self._started = True
-        if line.startswith(_PREFIX + "end "):
-            self.ended = True
-        self.on_line(line)
-
-    def check(self, name: str, status: int, stderr: str) -> None:
-        """MachineError unless a probe that left with this status came to its end."""
-        if status == 0 and self.ended:
-            return
-        where = f"after {self.count} lines" if self._started else "before it said anything"
-        raise MachineError(
-            f"The probe on {name} did not come to its end: {_status_clause(status)}, {where}.",
-            "Run again with -v for the command line; what it had printed is kept.",
-            tail(stderr),
-        )
+def check_ended(name: str, lines: ProbeLines, status: int, stderr: str) -> None:
+    """MachineError unless the probe printed its end mark and ended with status 0."""
+    if status == 0 and lines.ended:
+        return
+    where = f"after {lines.count} lines" if lines.started else "before it said anything"
+    raise MachineError(
+        f"The probe on {name} did not come to its end: {status_clause('it', status)}, {where}.",
+        "Run again with -v for the command line; what it had printed is kept.",
+        tail(stderr),
+    )
 
 
 def stopped(what: str, name: str, why: str) -> MachineError:
-    """The error for something that had to be stopped; `why` is streaming's clause."""
+    """The error for something that had to be stopped; `why` is Exit.stopped."""
     return MachineError(
         f"{what} on {name} was stopped {why}.",
         "Give it more time, or find out what holds it up there.",
     )
-
-
-def _status_clause(status: int) -> str:
-    if status > 128:
-        with contextlib.suppress(ValueError):
-            return f"it was killed by {signal.Signals(status - 128).name}"
-    return f"it ended with status {status}"
-
-
-@contextlib.contextmanager
-def closing(place: Machine) -> Iterator[Machine]:
-    """`place` for a `with`: closed at its end, whatever ends it."""
-    try:
-        yield place
-    finally:
-        place.close()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""QEMU's command line as far as it does not matter what runs in the guest.
+"""QEMU's command line, and the kernel's.
 
-The guest is untrusted: no network device, QEMU's seccomp sandbox on, no default devices,
-its memory and file size limited, and it dies with kentry.
+The guest is untrusted: no network device, QEMU's seccomp sandbox on, no default devices, its
+memory and file size limited.
 """
 
 from __future__ import annotations
@@ -12,10 +12,21 @@ from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.host.process import need
+from kentry.kernels.kernel import Kernel
 from kentry.runners.emulator import Emulator
 
-# What machine_argv() asks for, for a recording's "target".
-ACCELERATOR = "tcg, one thread, -icount shift=0,sleep=off"
+KVM, TCG, ICOUNT = "kvm", "tcg", "icount"
+
+# As a recording's "target" names them.
+ACCELERATORS = {
+    KVM: "kvm",
+    TCG: "tcg, one thread",
+    ICOUNT: "tcg, one thread, -icount shift=0,sleep=off",
+}
+
+# With these every boot of a kernel runs the same instructions; the other lets its stacks vary.
+STEADY = ("nokaslr", "randomize_kstack_offset=off")
+RANDOM = ("randomize_kstack_offset=on",)
 
 # Address space QEMU may take beyond the guest's memory: its code, 1 GiB of translated
 # code at most, and thread stacks.
@@ -24,7 +35,7 @@ _QEMU_OVERHEAD_MIB = 4096
 _FILE_LIMIT_MIB = 1024
 
 # The guest has a serial port and nothing else, and QEMU may do little.
-ALONE = (
+_ALONE = (
     *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
     *("-nic", "none", "-monitor", "none", "-serial", "stdio"),
     *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),
@@ -36,43 +47,50 @@ def machine_argv(
     arch: Arch,
     cpu: str,
     memory: int,
-    seed: int,
+    seed: int = 1,
+    accelerator: str = ICOUNT,
     file_limit: int = _FILE_LIMIT_MIB,
 ) -> list[str]:
-    """The command up to what is booted: `memory` and `file_limit` in MiB."""
-    return [
-        # The guest must not outlive us, whatever ends us.
-        *(need("setpriv", "util-linux"), "--pdeathsig", "KILL", "--"),
-        *limits(memory, file_limit),
-        *emulator.argv,
-        *("-machine", arch.machine, "-cpu", cpu),
-        *("-accel", "tcg,thread=single", "-smp", "1", "-m", f"{memory}M"),
-        *exact(seed),
-        *ALONE,
-    ]
+    """The command line but for what is booted; `memory` and `file_limit` are in MiB.
 
-
-def limits(memory: int, file_limit: int = _FILE_LIMIT_MIB) -> list[str]:
-    """What goes before QEMU, so that it takes no more than its share."""
+    Under ICOUNT the guest's time counts instructions (one a nanosecond) from a fixed date, so
+    every run with the same `seed` is alike.
+    """
     mib = 1 << 20
+    argv = [
+        *(need("prlimit", "util-linux"), f"--as={(memory + _QEMU_OVERHEAD_MIB) * mib}"),
+        *(f"--fsize={file_limit * mib}", "--core=0", "--", *emulator.argv),
+        *("-machine", arch.machine, "-cpu", cpu),
+        *("-accel", "kvm" if accelerator == KVM else "tcg,thread=single"),
+        *("-smp", "1", "-m", f"{memory}M", *_ALONE),
+    ]
+    if accelerator == ICOUNT:
+        argv += ["-icount", "shift=0,sleep=off", "-seed", str(seed)]
+        argv += ["-rtc", "base=2020-01-01T00:00:00,clock=vm"]
+    return argv
+
+
+def boot_argv(kernel: Kernel, initramfs: Path, words: Sequence[str]) -> list[str]:
+    """What is booted; `words` are the kernel's command line, and init's after "--"."""
     return [
-        need("prlimit", "util-linux"),
-        f"--as={(memory + _QEMU_OVERHEAD_MIB) * mib}",
-        f"--fsize={file_limit * mib}",
-        *("--core=0", "--"),
+        *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
+        *("-append", " ".join(words)),
     ]
 
 
-def exact(seed: int) -> list[str]:
-    """Time is counted in instructions and starts at a fixed date: every run alike."""
-    return [
-        *("-icount", "shift=0,sleep=off", "-seed", str(seed)),
-        *("-rtc", "base=2020-01-01T00:00:00,clock=vm"),
-    ]
+def kernel_words(
+    arch: Arch, steadiness: Sequence[str] = STEADY, accelerator: str = ICOUNT
+) -> list[str]:
+    """The kernel's own words; `steadiness` is STEADY, RANDOM or nothing."""
+    # panic=-1: reboot at once, which -no-reboot turns into QEMU's end.
+    words = ["panic=-1", "quiet", f"console={arch.console}"]
+    # boot_words shorten an emulated boot; on a processor they would choose another timer.
+    return [*words, *(() if accelerator == KVM else arch.boot_words), *steadiness]
 
 
-def plugin_argument(plugin: Path, arch: Arch, words: Sequence[str]) -> str:
-    """-plugin's argument: the file, what is firmware, and `words`."""
+def plugin_argv(plugin: Path, arch: Arch, words: Sequence[str]) -> list[str]:
+    """Loads a plugin: its file, `words`, and which addresses are firmware."""
     firmware = ["firmware={:x}-{:x}".format(*arch.firmware)] if arch.firmware else []
     # QEMU splits options at commas; a doubled one stands for itself.
-    return ",".join(word.replace(",", ",,") for word in [str(plugin), *words, *firmware])
+    argument = ",".join(word.replace(",", ",,") for word in [str(plugin), *words, *firmware])
+    return ["-plugin", argument]

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kentry.arch import ARCHES, Arch, find_arch
+from kentry.arch import Arch
 from kentry.errors import MachineError, UserError
-from kentry.host.process import log, need
+from kentry.host.process import Exit, log, need, supervise
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners import switching
@@ -33,18 +33,20 @@ from kentry.runners.machine import (
     CommandResult,
     Machine,
     MachineOptions,
-    OnLine,
-    ProbeLines,
-    choose_probe,
+    arch_of,
+    check_ended,
     closing,
+    find_probe,
     stopped,
     wrong_architecture,
 )
+from kentry.runners.probe_protocol import OnLine, ProbeLines
 from kentry.runners.ssh_errors import SSH_FAILED, explain_ssh
-from kentry.runners.streaming import Streamed, stream
 
 # Seconds for what takes a moment there once the connection stands.
 _MOMENT = 60.0
+# Seconds until a connection stands; a user's own -o ConnectTimeout goes before it.
+_CONNECT_SECONDS = 15
 # Seconds until a connection that carries nothing is given up: 3 times unanswered.
 _ALIVE_SECONDS = 15
 # sun_path is 108 bytes, of which ssh takes 18 for a name of its own.
@@ -150,7 +152,7 @@ class Connection:
         )
         settings = [
             "BatchMode=yes",
-            f"ConnectTimeout={options.connect_timeout}",
+            f"ConnectTimeout={_CONNECT_SECONDS}",
             f"ServerAliveInterval={_ALIVE_SECONDS}",
             "ServerAliveCountMax=3",
             # Of the user's own settings, what is not for a program that reads the output, and
@@ -170,7 +172,7 @@ class Connection:
         timeout: float,
         on_line: Callable[[str], None],
         feed: bytes = b"",
-    ) -> tuple[Remote, Streamed]:
+    ) -> tuple[Remote, Exit]:
         """Runs a script of this file with the words as its arguments, for `timeout` seconds.
 
         MachineError where it did not begin.
@@ -181,7 +183,7 @@ class Connection:
         argv, shown = (
             [*self._argv, *more, "--", self.destination, command] for more in (self._sharing, [])
         )
-        ran = stream(
+        ran = supervise(
             argv,
             timeout,
             said,
@@ -197,7 +199,7 @@ class Connection:
             raise self._not_begun(said, ran)
         return said, ran
 
-    def _not_begun(self, said: Remote, ran: Streamed) -> MachineError:
+    def _not_begun(self, said: Remote, ran: Exit) -> MachineError:
         if ran.stopped:
             return stopped("ssh", self.destination, ran.stopped)
         if ran.status == SSH_FAILED:
@@ -213,7 +215,7 @@ class Connection:
     def hang_up(self) -> None:
         """Ends the connection; the next run makes another."""
         argv = [*self._argv, *self._sharing, "-O", "exit", "--", self.destination]
-        stream(argv, _MOMENT, lambda line: None)
+        supervise(argv, _MOMENT, lambda line: None)
 
 
 class SshMachine:
@@ -231,7 +233,7 @@ class SshMachine:
         self._folder = ""  # where the probe is
         self._made = ""  # where it was put, or was going to be
         self.arch = self._find_arch()
-        self._probe = choose_probe(name, self.arch, options)
+        self.probe = find_probe(name, self.arch)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe, which is copied there the first time; see Machine."""
@@ -246,8 +248,8 @@ class SshMachine:
             self._folder = ""  # the machine was booted, or tidied up
         status = self._status("The probe", said, ran)
         if "Exec format error" in ran.stderr or "cannot execute binary" in ran.stderr:
-            raise wrong_architecture(self.name, self._probe, self.arch.name)
-        lines.check(self.name, status, ran.stderr)
+            raise wrong_architecture(self.name, self.probe, self.arch.name)
+        check_ended(self.name, lines, status, ran.stderr)
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
@@ -285,7 +287,7 @@ class SshMachine:
         self._folder = self._made = ""
 
     def _find_arch(self) -> Arch:
-        result = self.run_command(["uname", "-sm"], self._options.connect_timeout + _MOMENT)
+        result = self.run_command(["uname", "-sm"], _CONNECT_SECONDS + _MOMENT)
         system, _, machine = result.stdout.strip().partition(" ")
         if system != "Linux":
             raise MachineError(
@@ -293,17 +295,11 @@ class SshMachine:
                 "kentry measures entries into the Linux kernel: name a machine that runs it.",
                 tail(result.stderr),
             )
-        try:
-            return find_arch(machine)
-        except UserError as err:
-            raise MachineError(
-                f"{self.name} is {machine}, an architecture that kentry does not know.",
-                f"It knows {', '.join(ARCHES)}.",
-            ) from err
+        return arch_of(self.name, machine)
 
     def _copy(self) -> None:
         """Puts the probe into a new folder there, and checks that it arrived whole."""
-        probe = self._probe.read_bytes()
+        probe = self.probe.read_bytes()
         lines: list[str] = []
 
         def take(line: str) -> None:
@@ -327,7 +323,7 @@ class SshMachine:
                 tail(ran.stderr),
             )
 
-    def _not_copied(self, said: Remote, lines: list[str], ran: Streamed) -> MachineError:
+    def _not_copied(self, said: Remote, lines: list[str], ran: Exit) -> MachineError:
         end = said.end or ""
         tried = [line.removeprefix("not ") for line in lines if line.startswith("not ")]
         if end.startswith("no "):
@@ -345,7 +341,7 @@ class SshMachine:
             )
         return self._lost("Copying the probe", ran)
 
-    def _status(self, what: str, said: Remote, ran: Streamed) -> int:
+    def _status(self, what: str, said: Remote, ran: Exit) -> int:
         """The status of what ran there to its end; MachineError where it did not get there."""
         if said.end is not None and said.end.isdecimal():
             return int(said.end)
@@ -358,7 +354,7 @@ class SshMachine:
             raise stopped(what, self.name, ran.stopped)
         raise self._lost(what, ran)
 
-    def _lost(self, what: str, ran: Streamed) -> MachineError:
+    def _lost(self, what: str, ran: Exit) -> MachineError:
         return MachineError(
             f"The connection to {self.name} was lost: {what[0].lower()}{what[1:]} did not come"
             " to its end.",

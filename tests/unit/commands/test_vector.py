@@ -89,7 +89,6 @@ def test_a_workload_by_its_name(called: Called, capsys: pytest.CaptureFixture[st
     workload, options = called["workload"], called["options"]
     assert workload.guest.initramfs == Path("/rootfs.cpio")
     assert workload.guest.words == ("a=b",)
-    assert workload.guest.begin == "mark"
     assert workload.description["release"] == "bookworm"
     assert (options.memory, options.timeout, options.seed) == (2048, 1800.0, 1)
     assert (options.cpu, options.vector_length, options.emulator) == (None, None, "installed")

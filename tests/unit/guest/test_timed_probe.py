@@ -20,8 +20,9 @@ from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.host.native import probe_file
-from kentry.measure.timed.output import PREFIX, Output
-from tests.unit.runners.test_supervise import gone
+from kentry.measure.timed.output import Output
+from kentry.runners.probe_protocol import PREFIX
+from tests.processes import gone
 
 MOST_BYTES = 64 << 10
 # As little as can be: a millisecond or so.

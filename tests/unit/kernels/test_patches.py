@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Patches as people have them, read and then really applied by git am."""
+"""Patches as people have them, read and then really applied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import UserError
-from kentry.kernels.patches import PatchSeries, explain_rejection, read_patches
+from kentry.kernels import tree as trees
+from kentry.kernels.apply import Step, apply_patches, explain_rejection
+from kentry.kernels.patches import PatchSeries, read_patches
+from tests.unit.kernels.conftest import Said
 
 ENTRY = "arch/arm64/kernel/entry.c"
 BASE = "1f318b96cc84d7c2ab792fcc0bfd42a7ca890681"
@@ -36,12 +39,14 @@ class Tree:
     def __init__(self, folder: Path, like: Tree | None = None) -> None:
         self.folder = folder
         if like:
-            shutil.copytree(like.folder, folder)
+            shutil.copytree(like.folder, folder, symlinks=True)
             return
         folder.mkdir()
         self.git("init", "-q")
         self.write("init/main.c", "int main;\n")
         self.write(ENTRY, TEXT)
+        for name in ("Makefile", "Kconfig", "Kbuild"):
+            self.write(name, "\n")
         self.commit("base", "Base <base@kernel.org>")
 
     def git(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -66,16 +71,18 @@ class Tree:
         self.git("add", "-A")
         self.git("commit", "-qm", message, "--author", author)
 
-    def am(self, message: bytes) -> subprocess.CompletedProcess[str]:
-        file = self.folder.parent / "message"
-        file.write_bytes(message)
-        options = ("--quiet", "--no-3way", "--committer-date-is-author-date")
-        return self.git("am", *options, str(file), check=False)
+    def steps(self, series: PatchSeries) -> list[Step]:
+        base = trees.of_commit(self.folder, "HEAD")
+        return apply_patches(base, series.patches, Said())
 
     def apply(self, series: PatchSeries) -> None:
-        for patch in series.patches:
-            done = self.am(patch.message)
-            assert done.returncode == 0, done.stderr
+        """Makes the commits of the series this tree's own."""
+        steps = self.steps(series)
+        assert [step.problem for step in steps if step.problem] == []
+        revision = steps[-1].revision
+        assert revision
+        self.git("fetch", "-q", str(revision.repository.git.folder), "HEAD")
+        self.git("reset", "-q", "--hard", revision.commit)
 
     def show(self, what: str = "%T", revision: str = "HEAD") -> str:
         return self.git("log", "-1", f"--format={what}", revision).stdout.strip()
@@ -169,8 +176,8 @@ def test_what_git_format_patch_writes(
     series = read_patches(named)
     assert subjects(series) == ALL
     assert series.notes == ()
-    assert all(patch.message.startswith(b"From: Zhen Lei <lei@") for patch in series.patches)
-    assert not any(b"\r" in patch.message for patch in series.patches)
+    assert {patch.author for patch in series.patches} == {"Zhen Lei <lei@kernel.org>"}
+    assert not any(b"\r" in patch.message + patch.diff for patch in series.patches)
     tree.apply(series)
     assert tree.show() == made.show()
     assert tree.show("%an %ae %aD%n%B") == made.show("%an %ae %aD%n%B")
@@ -447,6 +454,7 @@ def numbers(text: str) -> str:
         lambda text: text.replace("-2,7 +2,7", "-2,6 +2,6"),
         lambda text: text.replace("-2,7 +2,7", "-2,6 +2,8"),
         lambda text: text.replace("-2,7 +2,7 @@", "-2,7\n+2,7 @@"),
+        lambda text: text.replace("-2,7 +2,7 @@", f"-2,7 +2,{'7' * 5000} @@"),
         lambda text: text[: text.index(" \tline 8;")],
     ],
 )
@@ -539,6 +547,11 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert "has no patch in it" in error().sentence
 
 
+def test_an_mbox_of_very_many_messages_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.mbox", "From x Mon Sep 17 00:00:00 2001\n\n" * 100_000)
+    assert "100000 messages" in error(file).sentence
+
+
 def test_a_tar_file(export: Export, tmp_path: Path) -> None:
     export()
     with tarfile.open(tmp_path / "x.tar", "w") as tar:
@@ -612,7 +625,10 @@ NEW = "new file mode 100644\n--- /dev/null\n"
     [
         (f"diff --git a/../x b/../x\n{NEW}+++ b/../x\n{HUNK}", "../x"),
         (f"diff --git a/x b/x\n{NEW}+++ b/arch/../../x\n{HUNK}", "arch/../../x"),
-        (f'diff --git a/x b/x\n{NEW}+++ "b/\\056\\056/x"\n{HUNK}', "../x"),
+        (
+            f'diff --git "a/\\056\\056/x" "b/\\056\\056/x"\n{NEW}+++ "b/\\056\\056/x"\n{HUNK}',
+            "../x",
+        ),
         (f"diff --git a/.git/config b/.git/config\n{NEW}+++ b/.git/config\n{HUNK}", ".git/config"),
         (f"--- /dev/null\n+++ /etc/passwd\n{HUNK}", "/etc/passwd"),
         (f"--- /dev/null\n+++ b//etc/passwd\n{HUNK}", "/etc/passwd"),
@@ -649,15 +665,25 @@ def test_a_link_that_leads_out_of_the_tree(
         tree.apply(read_patches([tmp_path / "out"]))
         assert os.readlink(tree.folder / name) == target
         return
-    assert error(tmp_path / "out").sentence == (
-        f"Patch 1 (evil) makes {name} a symbolic link to '{target}',"
-        " which is outside the kernel tree."
-    )
+    with pytest.raises(UserError) as raised:
+        tree.steps(read_patches([tmp_path / "out"]))
+    assert name in raised.value.sentence
+    assert target in raised.value.sentence
 
 
-def test_a_link_whose_target_cannot_be_read(tmp_path: Path) -> None:
-    diff = "diff --git a/x b/x\nnew file mode 120000\nindex 0000000..1234567\nGIT binary patch\n"
-    assert "makes x a symbolic link" in error(write(tmp_path / "x", diff)).sentence
+@pytest.mark.parametrize("words", [("-M",), ("--no-renames",), ("--binary",)])
+def test_a_link_that_is_moved_so_that_it_leads_out_of_the_tree(
+    words: tuple[str], tree: Tree, tmp_path: Path
+) -> None:
+    (tree.folder / "arch/arm64/up").symlink_to("../../init")
+    tree.commit("a link")
+    made = Tree(tmp_path / "made", tree)
+    made.git("mv", "arch/arm64/up", "arch/up")
+    made.commit("evil")
+    made.git("format-patch", "-1", *words, "-o", str(tmp_path / "out"))
+    with pytest.raises(UserError) as raised:
+        tree.steps(read_patches([tmp_path / "out"]))
+    assert "arch/up" in raised.value.sentence
 
 
 def test_a_removed_line_that_looks_like_a_name(tree: Tree, tmp_path: Path) -> None:
@@ -672,30 +698,26 @@ def test_a_removed_line_that_looks_like_a_name(tree: Tree, tmp_path: Path) -> No
 
 
 def refusal(tree: Tree, series: PatchSeries, place: int = 0) -> str:
-    message = series.patches[place].message
-    done = tree.am(message)
-    assert done.returncode != 0
-    return explain_rejection(done.stderr + done.stdout, message)
+    return tree.steps(series)[place].problem
 
 
 def test_the_hunk_that_does_not_match(export: Export, tree: Tree) -> None:
     tree.write(ENTRY, TEXT.replace("line 35;", "other;"))
     tree.commit("other")
-    assert refusal(tree, read_patches(export()), 1) == (
-        f"hunk 2 of 2 for {ENTRY} (at line 32) does not match the file"
-    )
+    problem = refusal(tree, read_patches(export()), 1)
+    assert f"{ENTRY} at line 32 " in problem
 
 
 def test_a_file_that_is_not_there(export: Export, tree: Tree) -> None:
     tree.git("rm", "-q", ENTRY)
     tree.commit("gone")
-    assert refusal(tree, read_patches(export())) == f"{ENTRY} does not exist in the tree"
+    assert f"{ENTRY} does not exist" in refusal(tree, read_patches(export()))
 
 
 def test_a_file_that_is_there_already(tree: Tree, tmp_path: Path) -> None:
     diff = f"diff --git a/init/main.c b/init/main.c\n{NEW}+++ b/init/main.c\n{HUNK}"
     series = read_patches([write(tmp_path / "x", diff)])
-    assert refusal(tree, series) == "init/main.c is already there"
+    assert "init/main.c is already there" in refusal(tree, series)
 
 
 @pytest.mark.parametrize(
@@ -709,11 +731,11 @@ def test_a_file_that_is_there_already(tree: Tree, tmp_path: Path) -> None:
         ("Applying: x\nerror: something new.\nerror: more\n", "something new"),
         ("Applying: x\nfatal: disk is full\n", "disk is full"),
         ("Patch is empty.\n", "Patch is empty"),
-        ("", "git am gave no reason"),
+        ("", "git gave no reason"),
     ],
 )
 def test_other_words_of_git(stderr: str, clause: str) -> None:
-    assert explain_rejection(stderr, b"@@ -damaged") == clause
+    assert explain_rejection(stderr) == clause
 
 
 # Documents that are no patch, one that is, and one that was.
@@ -731,7 +753,7 @@ def test_the_archive_page_among_the_seeds(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree")
     # What its two hunks are about, at their lines; nothing else of that file is needed.
     lines = ["\n"] * 800
-    for hunk in series.patches[0].message.decode().split("\n@@ -")[1:]:
+    for hunk in series.patches[0].diff.decode().split("\n@@ -")[1:]:
         at = int(hunk.split(",")[0]) - 1
         for line in hunk.partition("\n-- \n")[0].split("\n")[1:]:
             if line[:1] != "+":

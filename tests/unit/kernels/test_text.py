@@ -13,7 +13,7 @@ import pytest
 from kentry.errors import UserError
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.kernels.text import KernelText, kernel_text
-from tests.unit.runners.test_qemu import kernel
+from tests.builders import image_kernel as kernel
 
 from . import fakes
 

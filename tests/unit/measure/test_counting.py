@@ -11,7 +11,7 @@ from kentry.measure.counting import measure
 from kentry.model.recording import Recording
 from kentry.runners.exact import ExactOptions
 from kentry.runners.fake import FakeRunner
-from tests.unit.runners.test_qemu import kernel
+from tests.builders import image_kernel as kernel
 
 PATHS = """\
 message case getppid path 1

@@ -20,11 +20,11 @@ from kentry.model.recording import (
     Metric,
     Recording,
 )
-from kentry.runners.console import ProbeReport
 from kentry.runners.exact import ExactOptions, GuestRun
 from kentry.runners.fake import FakeRunner
 from kentry.runners.plugin_trace import PluginTrace
-from tests.unit.runners.test_qemu import kernel
+from kentry.runners.probe_protocol import ProbeReport
+from tests.builders import image_kernel as kernel
 
 TARGET = {"emulator": "QEMU 7.2.22", "cpu": "rv64,v=true,vlen=128"}
 

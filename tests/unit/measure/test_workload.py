@@ -16,11 +16,11 @@ from kentry.errors import GuestError, KernelError, TraceError
 from kentry.kernels.kernel import Kernel
 from kentry.measure import workload as module
 from kentry.measure.workload import Outcome, Workload, trace_workload
+from kentry.runners.console import GuestExit
 from kentry.runners.guest_tasks import Guest, Traced, TraceOptions
-from kentry.runners.supervise import Ending
 from kentry.vector.hooks import Hooks
 from kentry.vector.trace import Event, VectorTrace, read_trace
-from tests.unit.runners.test_qemu import kernel
+from tests.builders import image_kernel as kernel
 
 OFF = "the machine rebooted or was switched off"
 CONSOLE = "booting\nkentry-workload start\nhello\nkentry-workload end {status}\n"
@@ -45,7 +45,7 @@ RECORDS = b"".join(
 TARGET = {"kind": "qemu", "emulator": "QEMU 10.0.2", "cpu": "neoverse-n2"}
 WORKLOAD = Workload(
     "shell",
-    Guest(Path("/rootfs.cpio"), (), "mark"),
+    Guest(Path("/rootfs.cpio"), ()),
     {"name": "shell", "command": ["/bin/sh"], "release": "bookworm"},
 )
 
@@ -75,7 +75,7 @@ class Played:
             (folder / "events.tasks").write_text(self.table)
         if self.records is not None:
             (folder / "events").write_bytes(self.records)
-        return Traced(Ending(self.console, self.clause, self.trouble), folder / "events", TARGET)
+        return Traced(GuestExit(self.console, self.clause, self.trouble), folder / "events", TARGET)
 
 
 def booted(folder: Path, arch: str = "arm64", release: str = "6.12.95", config: str = "") -> Kernel:

@@ -16,8 +16,8 @@ from msgspec import structs
 
 from kentry.compare.counted import compare
 from kentry.compare.counted import to_json as comparison_json
+from kentry.compare.groups import process_values
 from kentry.errors import RecordingError, UserError
-from kentry.measure.timed.values import process_values
 from kentry.model.comparison import SavedComparison, read_comparison
 from kentry.model.recording import NoisyMetric, Recording, TimedProcess, write_recording
 from kentry.report.export import benchfmt, ktap

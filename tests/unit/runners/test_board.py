@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "probe"
     file.write_text(PROBE)
-    monkeypatch.setattr(board, "choose_probe", lambda name, arch, options: file)
+    monkeypatch.setattr(board, "find_probe", lambda name, arch: file)
     return file
 
 
@@ -282,15 +282,6 @@ def test_the_environment_is_named_or_lg_env_names_it(
         lab.environment_file(None)
     file.touch()
     assert lab.environment_file(None) == file
-
-
-def test_consoles_are_kept_where_asked(tmp_path: Path, probe: Path) -> None:
-    folder = tmp_path / "consoles"
-    with open_board("board:x", options(tmp_path, SERIAL, console_folder=folder)):
-        assert folder.is_dir()
-    from labgrid.consoleloggingreporter import ConsoleLoggingReporter
-
-    assert ConsoleLoggingReporter.instance is None
 
 
 class Losing:

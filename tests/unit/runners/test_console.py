@@ -4,7 +4,8 @@
 import pytest
 
 from kentry.kernels.identity import gnu_build_id
-from kentry.runners.console import explain, read_probe, tail
+from kentry.runners.console import explain, tail
+from kentry.runners.probe_protocol import ProbeReport, read_report
 from tests import ROOT
 
 CONSOLES = ROOT / "tests" / "consoles"
@@ -12,6 +13,10 @@ CONSOLES = ROOT / "tests" / "consoles"
 
 def console(name: str) -> str:
     return (CONSOLES / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+
+def read_probe(text: str) -> ProbeReport:
+    return read_report(text.splitlines())
 
 
 def test_good_console_has_an_end_mark_and_an_identity() -> None:
@@ -74,7 +79,7 @@ def test_printk_before_our_prefix_does_not_hide_our_line() -> None:
 )
 def test_the_sentence_says_what_happened(name: str, sentence: str) -> None:
     text = console(name)
-    err = explain(text, read_probe(text), "it was stopped after 60 s")
+    err = explain(text, read_probe(text).started, "it was stopped after 60 s")
     assert err.sentence == sentence
     assert err.exit_code == 2
     assert err.remedy
@@ -90,7 +95,7 @@ def test_the_tail_is_short_and_fit_for_a_terminal() -> None:
 
 
 def test_an_error_shows_where_the_console_stopped_even_when_it_is_empty() -> None:
-    err = explain("", read_probe(""), "it was stopped after 1 s")
+    err = explain("", False, "it was stopped after 1 s")
     assert "stayed empty" in err.detail
 
 

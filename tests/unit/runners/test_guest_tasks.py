@@ -14,11 +14,11 @@ from kentry.errors import FetchError, GuestError, MissingToolError
 from kentry.runners import guest_tasks
 from kentry.runners.emulator import Emulator
 from kentry.runners.guest_tasks import Guest, Traced, TraceOptions, trace_guest, tracing_emulator
-from kentry.runners.supervise import Ending
+from tests.builders import image_kernel
+from tests.places import silent
+from tests.unit.runners.emulators import argument, fake_qemu
 
-from .test_qemu import kernel
-
-GUEST = Guest(Path("/the/rootfs.cpio"), ("systemd.x=1", "quiet"), "mark")
+GUEST = Guest(Path("/the/rootfs.cpio"), ("systemd.x=1", "quiet"))
 HOOKS = ("offset pid 1", "switch ffff800080000000")
 ARM64 = find_arch("arm64")
 
@@ -26,10 +26,6 @@ ARM64 = find_arch("arm64")
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
-
-
-def silent(fraction: float | None, now: str) -> None:
-    pass
 
 
 def emulator(*numbers: int, argv: tuple[str, ...] = ("qemu",)) -> Emulator:
@@ -104,84 +100,41 @@ def test_one_that_was_asked_for_is_not_replaced(monkeypatch: pytest.MonkeyPatch)
 # --- its command line ----------------------------------------------------
 
 
-class Played:
-    """In supervise()'s place: keeps what it is given."""
-
-    def __init__(self, ending: Ending) -> None:
-        self.ending = ending
-        self.argv: list[str] = []
-        self.doing = ""
-
-    def __call__(
-        self, argv: list[str], env: object, timeout: float, update: object, doing: Any
-    ) -> Ending:
-        self.argv, self.timeout = argv, timeout
-        self.doing = doing(self.ending.console.encode())
-        return self.ending
-
-    def after(self, word: str) -> str:
-        return self.argv[self.argv.index(word) + 1]
+def play(folder: Path, script: str = "echo hello", arch: str = "arm64", **options: Any) -> Traced:
+    """Traces a guest that `script` plays."""
+    emulator = str(fake_qemu(folder, script, "10.0.2"))
+    all_options = TraceOptions(**options, emulator=emulator)
+    return trace_guest(image_kernel(arch), ARCHES[arch], GUEST, HOOKS, all_options, folder, silent)
 
 
-def played(
-    monkeypatch: pytest.MonkeyPatch,
-    folder: Path,
-    ending: Ending | None = None,
-    arch: str = "arm64",
-    **options: Any,
-) -> tuple[Played, Traced]:
-    play = Played(ending or Ending("hello\n", "the machine rebooted or was switched off", ""))
-    monkeypatch.setattr(guest_tasks, "supervise", play)
-    monkeypatch.setattr(guest_tasks, "find_emulator", lambda *words: emulator(10, 0, 2))
-    monkeypatch.setattr(guest_tasks, "tasks_plugin_file", lambda: Path("/native/tasks.so"))
-    traced = trace_guest(
-        kernel(arch), ARCHES[arch], GUEST, HOOKS, TraceOptions(**options), folder, silent
-    )
-    return play, traced
-
-
-def test_the_guests_words_come_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    play, traced = played(monkeypatch, tmp_path)
-    assert play.after("-kernel") == "/boot/Image"
-    assert play.after("-initrd") == "/the/rootfs.cpio"
-    words = play.after("-append")
+def test_the_guests_words_come_last(tmp_path: Path) -> None:
+    traced = play(tmp_path, memory=3000, seed=9)
+    assert (argument(tmp_path, "-m"), argument(tmp_path, "-seed")) == ("3000M", "9")
+    assert argument(tmp_path, "-kernel") == "/boot/Image"
+    assert argument(tmp_path, "-initrd") == "/the/rootfs.cpio"
+    words = argument(tmp_path, "-append")
     assert words.startswith("panic=-1 quiet console=ttyAMA0 nokaslr")
     assert words.endswith("randomize_kstack_offset=off systemd.x=1 quiet")
-    assert traced.target["cmdline"] == words
     assert traced.target == {
-        **traced.target,
         "kind": "qemu",
         "emulator": "QEMU 10.0.2",
         "machine": "virt",
-        "memory_mib": 2048,
-        "seed": 1,
+        "cpu": traced.target["cpu"],
+        "accelerator": "tcg, one thread, -icount shift=0,sleep=off",
+        "memory_mib": 3000,
+        "seed": 9,
+        "cmdline": words,
     }
 
 
-def test_the_plugin_finds_its_hooks_and_writes_below_the_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    play, traced = played(monkeypatch, tmp_path)
-    plugin, out, hooks, begin = play.after("-plugin").split(",")
-    assert plugin == "/native/tasks.so"
+def test_the_plugin_finds_its_hooks_and_writes_below_the_folder(tmp_path: Path) -> None:
+    traced = play(tmp_path, arch="riscv64")
+    plugin, out, hooks, firmware = argument(tmp_path, "-plugin").split(",")
+    assert Path(plugin).name == "tasks.so"
     assert out == f"out={tmp_path}/events"
-    assert begin == "from=mark"
     assert Path(hooks.removeprefix("hooks=")).read_text() == "".join(f"{x}\n" for x in HOOKS)
+    assert firmware == "firmware=80000000-80200000"
     assert traced.records == tmp_path / "events"
-
-
-def test_firmware_is_no_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    play, _ = played(monkeypatch, tmp_path, arch="riscv64")
-    assert play.after("-plugin").endswith(",firmware=80000000-80200000")
-
-
-def test_a_run_without_the_plugin_is_the_same_but_for_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with_it, _ = played(monkeypatch, tmp_path)
-    without, _ = played(monkeypatch, tmp_path, plugin=False)
-    assert without.argv == with_it.argv[:-2]
-    assert with_it.argv[-2] == "-plugin"
 
 
 @pytest.mark.parametrize(
@@ -193,71 +146,48 @@ def test_a_run_without_the_plugin_is_the_same_but_for_it(
         ({"cpu": "max", "vector_length": 256}, "max"),
     ],
 )
-def test_the_cpu_is_one_that_people_have(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: dict[str, Any], cpu: str
+def test_the_cpu_is_a_real_core_or_the_one_named(
+    tmp_path: Path, options: dict[str, Any], cpu: str
 ) -> None:
-    play, traced = played(monkeypatch, tmp_path, **options)
-    assert play.after("-cpu") == traced.target["cpu"] == cpu
+    assert play(tmp_path, **options).target["cpu"] == cpu
+    assert argument(tmp_path, "-cpu") == cpu
 
 
-def test_its_options_are_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    play, _ = played(monkeypatch, tmp_path, memory=3000, seed=9, timeout=12.5)
-    assert play.after("-m") == "3000M"
-    assert play.after("-seed") == "9"
-    assert play.timeout == 12.5
-
-
-@pytest.mark.parametrize(
-    ("console", "said"),
-    [
-        ("", "booting"),
-        ("one\ntwo\n  three  \n", "three"),
-        ("x" * 100, "x" * 60),
-        ("y\n" * 5000 + "last\r\n", "last"),
-    ],
-)
-def test_progress_is_the_consoles_last_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, console: str, said: str
-) -> None:
-    play, _ = played(monkeypatch, tmp_path, Ending(console, "it ended", ""))
-    assert play.doing == said
-
-
-def test_the_console_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    played(monkeypatch, tmp_path, console_file=tmp_path / "console")
-    assert (tmp_path / "console").read_text() == "hello\n"
-
-
-def test_what_the_guest_did_is_not_judged_here(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for ending in (
-        Ending("booting\n", "it was stopped after 1 s", "qemu: a warning"),
-        Ending("", "it was stopped after 1 s", ""),
-    ):
-        assert played(monkeypatch, tmp_path, ending)[1].ending == ending
-
-
-def test_an_emulator_that_dies_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    ending = Ending(" \n", "QEMU ended with status 1", "qemu: kentry plugin: no offset of pid")
-    with pytest.raises(GuestError) as caught:
-        played(monkeypatch, tmp_path, ending, console_file=tmp_path / "console")
-    assert caught.value.sentence == (
-        "QEMU ended before the guest said anything: QEMU ended with status 1."
+def test_the_progress_is_the_consoles_last_line(tmp_path: Path) -> None:
+    texts: list[str] = []
+    emulator = str(fake_qemu(tmp_path, f"echo first; sleep 0.5; echo {'x' * 200}", "10.0.2"))
+    trace_guest(
+        *(image_kernel(), ARM64, GUEST, HOOKS, TraceOptions(emulator=emulator), tmp_path),
+        lambda fraction, now: texts.append(now),
     )
-    assert caught.value.detail == "qemu: kentry plugin: no offset of pid"
-    assert (tmp_path / "console").exists()
+    assert list(dict.fromkeys(texts))[-2:] == ["first", "x" * 60]
 
 
-def test_a_program_in_the_emulators_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing but supervise() is replaced above; here nothing is."""
-    file = tmp_path / "qemu"
-    file.write_text("#!/bin/sh\necho 'could not load kernel' >&2; exit 3\n")
-    file.chmod(0o755)
-    mine = replace(emulator(10, 0, 2), argv=(str(file),))
-    monkeypatch.setattr(guest_tasks, "find_emulator", lambda *words: mine)
+@pytest.mark.parametrize("asked", ["installed", "file"])
+def test_a_private_copy_for_the_installed_emulator_is_noted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: str
+) -> None:
+    file = str(fake_qemu(tmp_path))
+    mine = replace(emulator(10, 0, 2), argv=(file,), env={"LD_LIBRARY_PATH": "/x"})
+    having(monkeypatch, installed=emulator(7, 2), backports=mine, file=mine)
+    options = TraceOptions(emulator=asked)
+    traced = trace_guest(image_kernel(), ARM64, GUEST, HOOKS, options, tmp_path, silent)
+    assert traced.stand_in == (asked == "installed")
+
+
+def test_the_console_is_kept_and_a_late_failure_is_not_judged(tmp_path: Path) -> None:
+    traced = play(
+        tmp_path,
+        "echo booting; echo warning >&2; sleep 9",
+        timeout=0.5,
+        console_file=tmp_path / "c",
+    )
+    assert (tmp_path / "c").read_text() == "booting\n"
+    assert (traced.ending.clause, traced.ending.stderr) == ("it was stopped after 0.5 s", "warning")
+
+
+def test_an_emulator_that_dies_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(GuestError, match="QEMU ended with status 3") as caught:
-        trace_guest(kernel(), ARM64, GUEST, HOOKS, TraceOptions(), tmp_path, silent)
-    assert caught.value.detail == "could not load kernel"
+        play(tmp_path, "echo 'no offset of pid' >&2; exit 3", console_file=tmp_path / "console")
+    assert caught.value.detail == "no offset of pid"
+    assert (tmp_path / "console").exists()

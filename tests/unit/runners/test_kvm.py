@@ -12,10 +12,11 @@ from kentry.arch import ARCHES, Arch, find_arch, host_arch
 from kentry.errors import MachineError, UserError
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.runners import kvm
-from kentry.runners.emulator import Emulator
 from kentry.runners.kvm import KvmMachine
 from kentry.runners.machine import MachineOptions
 from kentry.runners.open import open_machine
+from kentry.runners.qemu_argv import ACCELERATORS
+from tests.unit.runners.emulators import fake_qemu
 
 ICOUNT = MachineOptions(accelerator="icount", arch="arm64")
 
@@ -42,16 +43,13 @@ def kernel(arch: Arch) -> Kernel:
     )
 
 
-def place_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: MachineOptions
-) -> KvmMachine:
-    """A place whose QEMU is tmp_path/qemu."""
+def place_of(tmp_path: Path, options: MachineOptions, script: str = "") -> KvmMachine:
+    """A machine whose QEMU runs `script`."""
+    emulator = str(fake_qemu(tmp_path, script))
     arch = find_arch(options.arch) if options.arch else host_arch()
-    probe = tmp_path / "probe"
-    probe.write_bytes(b"the probe")
-    emulator = Emulator((str(tmp_path / "qemu"),), "7.2.22", (7, 2, 22))
-    monkeypatch.setattr(kvm, "find_emulator", lambda arch, choice: emulator)
-    place = KvmMachine("kvm", arch, probe, options)
+    place = KvmMachine("kvm", arch, replace(options, emulator=emulator))
+    place.probe = tmp_path / "probe"
+    place.probe.write_bytes(b"the probe")
     place.kernel = kernel(arch)
     return place
 
@@ -60,13 +58,11 @@ def words_of(place: KvmMachine, *words: str) -> str:
     return " ".join(place.command(words)[0])
 
 
-@pytest.mark.parametrize("accelerator", kvm.ACCELERATORS)
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("arch", ARCHES)
-def test_the_guest_is_shut_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str, accelerator: str
-) -> None:
+def test_the_guest_is_shut_in(tmp_path: Path, arch: str, accelerator: str) -> None:
     options = MachineOptions(accelerator=accelerator, arch=arch, memory=300)
-    words = words_of(place_of(tmp_path, monkeypatch, options), "n=3")
+    words = words_of(place_of(tmp_path, options), "n=3")
     for needed in (
         "-nic none",
         "-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
@@ -83,30 +79,30 @@ def test_the_guest_is_shut_in(
     assert "-plugin" not in words
 
 
-def test_each_accelerator_has_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = MachineOptions(arch="x86_64", smp=2, pin=3)
-    place = place_of(tmp_path, monkeypatch, options)
+def test_each_accelerator_has_its_own_time(tmp_path: Path) -> None:
+    options = MachineOptions(arch="x86_64", pin=3)
+    place = place_of(tmp_path, options)
     words = words_of(place)
-    assert "-cpu host -accel kvm -smp 2" in words
+    assert "-cpu host -accel kvm -smp 1" in words
     assert "taskset --cpu-list 3" in words
     assert "-icount" not in words
     assert "nolapic_timer" not in words
     assert "nokaslr" not in words
     assert place.describe()["accelerator"] == "kvm"
-    place = place_of(tmp_path, monkeypatch, replace(options, accelerator="tcg", pin=None))
+    place = place_of(tmp_path, replace(options, accelerator="tcg", pin=None))
     words = words_of(place)
     assert "-cpu max,cx16=off -accel tcg,thread=single" in words
     assert "nolapic_timer" in words
     assert "-icount" not in words
     assert "taskset" not in words
-    place = place_of(tmp_path, monkeypatch, replace(options, accelerator="icount"))
+    place = place_of(tmp_path, replace(options, accelerator="icount"))
     assert "-icount shift=0,sleep=off -seed 1" in words_of(place)
     assert "nokaslr randomize_kstack_offset=off" in words_of(place)
     assert place.describe()["emulator"] == "QEMU 7.2.22"
 
 
-def test_a_list_of_cases_goes_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = place_of(tmp_path, monkeypatch, ICOUNT)
+def test_a_list_of_cases_goes_into_a_file(tmp_path: Path) -> None:
+    place = place_of(tmp_path, ICOUNT)
     names = ",".join(["getppid"] * 500)
     argv = place.command(("time", f"cases={names}", "groups=2"))[0]
     assert argv[-1].endswith(" -- time cases=/cases groups=2")
@@ -122,25 +118,14 @@ def test_a_list_of_cases_goes_into_a_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("word", ["", "a b", 'a"b', "odd=" + "/proc/version," * 100])
-def test_what_a_command_line_does_not_take_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
-) -> None:
+def test_what_a_command_line_does_not_take_is_said(tmp_path: Path, word: str) -> None:
     with pytest.raises(MachineError, match="command line"):
-        place_of(tmp_path, monkeypatch, ICOUNT).command((word,))
+        place_of(tmp_path, ICOUNT).command((word,))
 
 
-def play(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    script: str,
-    timeout: float = 20,
-    **options: Any,
-) -> list[str]:
-    """Runs `script` in QEMU's place; what came of the probe."""
-    place = place_of(tmp_path, monkeypatch, replace(ICOUNT, **options))
-    file = tmp_path / "qemu"
-    file.write_text(f"#!/bin/sh\n{script}\n")
-    file.chmod(0o755)
+def play(tmp_path: Path, script: str, timeout: float = 20, **options: Any) -> list[str]:
+    """Runs `script` in QEMU's place; the lines of the probe, which an error has in `lines`."""
+    place = place_of(tmp_path, replace(ICOUNT, **options), script)
     lines: list[str] = []
     try:
         place.run_probe(("n=3",), timeout, lines.append)
@@ -150,15 +135,13 @@ def play(
     return lines
 
 
-def test_lines_come_without_what_stands_before_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_come_without_what_stands_before_them(tmp_path: Path) -> None:
     script = (
         "printf 'Linux\\r\\n[ 1.0] kentry-probe start arm64\\r\\nkentry-probe t 0 0 1 2\\r\\n';"
         " echo other; echo kentry-probe end groups=1"
     )
     console = tmp_path / "console"
-    lines = play(tmp_path, monkeypatch, script, console_file=console)
+    lines = play(tmp_path, script, console_file=console)
     assert lines == [
         "kentry-probe start arm64",
         "kentry-probe t 0 0 1 2",
@@ -195,7 +178,6 @@ START = "echo kentry-probe start arm64"
 )
 def test_a_guest_that_misbehaves_is_one_sentence(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     script: str,
     words: str,
     options: dict[str, Any],
@@ -203,7 +185,7 @@ def test_a_guest_that_misbehaves_is_one_sentence(
     timeout = options.pop("timeout", 1) if "sleep" in script else 20
     begun = time.monotonic()
     with pytest.raises(MachineError, match=words) as caught:
-        play(tmp_path, monkeypatch, script, timeout, **options)
+        play(tmp_path, script, timeout, **options)
     assert time.monotonic() - begun < 10
     assert "extra data" not in caught.value.detail
     assert caught.value.lines == ["kentry-probe start arm64"] * script.count("start") + [  # type: ignore[attr-defined]
@@ -213,14 +195,14 @@ def test_a_guest_that_misbehaves_is_one_sentence(
 
 def test_a_guest_that_floods_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kvm, "_CONSOLE_LIMIT_BYTES", 4 << 20)
-    with pytest.raises(MachineError, match="printed more than 4 MiB and was stopped"):
-        play(tmp_path, monkeypatch, "yes all work and no play")
+    with pytest.raises(MachineError, match="stopped because it printed more than 4 MiB"):
+        play(tmp_path, "yes all work and no play")
 
 
 def test_a_guest_has_no_other_program_and_needs_a_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = place_of(tmp_path, monkeypatch, ICOUNT)
+    place = place_of(tmp_path, ICOUNT)
     with pytest.raises(MachineError, match="no program but the probe, so 'ls' is not there"):
         place.run_command(["ls"], 1)
     place.kernel = None

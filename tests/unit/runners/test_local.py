@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """This machine as a place, and the programs that are run there."""
 
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,23 +9,15 @@ import pytest
 from kentry.arch import ARCHES, host_arch
 from kentry.errors import MachineError, UserError
 from kentry.host.native import probe_file
-from kentry.runners.machine import Machine, MachineOptions
+from kentry.runners.machine import Machine, MachineOptions, find_probe
 from kentry.runners.open import open_machine
-from kentry.runners.streaming import Streamed, stream
-from tests.unit.runners.test_supervise import gone
 
 WORDS = ("n=3", "paths=0", "cases=getppid")
 
 
-def here(options: MachineOptions | None = None) -> Machine:
-    with open_machine("local", options or MachineOptions()) as place:
+def here() -> Machine:
+    with open_machine("local", MachineOptions()) as place:
         return place
-
-
-def play(text: str, timeout: float = 20.0, **more: bool | bytes) -> tuple[list[str], Streamed]:
-    lines: list[str] = []
-    ran = stream(["sh", "-c", text], timeout, lines.append, **more)  # type: ignore[arg-type]
-    return lines, ran
 
 
 def test_the_probe_runs_as_an_ordinary_process() -> None:
@@ -68,12 +56,12 @@ def test_this_machine_does_not_boot_another_kernel() -> None:
 def test_another_architectures_probe_is_refused() -> None:
     other = next(arch for arch in ARCHES.values() if arch != host_arch())
     with pytest.raises(MachineError, match=f"cannot run the probe probe-{other.name}"):
-        here(MachineOptions(probe=probe_file(other)))
+        find_probe("local", host_arch(), probe_file(other))
 
 
 def test_a_probe_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="cannot be read: No such file"):
-        here(MachineOptions(probe=tmp_path / "probe"))
+        find_probe("local", host_arch(), tmp_path / "probe")
 
 
 @pytest.mark.parametrize("text", ["", "locals", "ssh", "ssh:", "board", "board:", "qemu", "host:x"])
@@ -87,70 +75,3 @@ def test_a_probe_that_takes_too_long_is_stopped_and_its_lines_kept() -> None:
     with pytest.raises(MachineError, match=r"was stopped after 0\.3 s"):
         here().run_probe(["n=2000000000", "paths=0", "cases=getppid"], 0.3, lines.append)
     assert lines[0].startswith("kentry-probe start")
-
-
-def test_lines_come_as_they_are_printed() -> None:
-    times: list[float] = []
-    stream(
-        ["sh", "-c", "echo a; sleep 0.5; echo b"], 20, lambda line: times.append(time.monotonic())
-    )
-    assert times[1] - times[0] > 0.3
-
-
-def test_an_end_without_a_newline_is_no_line() -> None:
-    lines, ran = play("printf 'a\\r\\nb\\nt 0 0 0 123'")
-    assert lines == ["a", "b"]
-    assert ran.rest == "t 0 0 0 123"
-
-
-def test_a_hang_is_ended_with_all_its_children(tmp_path: Path) -> None:
-    text = f"sleep 1000 & echo $! > {tmp_path}/pid; echo started; wait"
-    lines, ran = play(text, timeout=0.5)
-    assert (lines, ran.stopped) == (["started"], "after 0.5 s")
-    assert gone(int((tmp_path / "pid").read_text()))
-
-
-def test_what_closes_its_output_and_hangs_is_ended() -> None:
-    assert play("exec >&- 2>&-; sleep 1000", timeout=0.5)[1].stopped == "after 0.5 s"
-
-
-def test_a_child_left_behind_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    lines, ran = play(f"sleep 1000 & echo $! > {tmp_path}/pid; echo done")
-    assert (lines, ran.stopped, ran.status) == (["done"], "", 0)
-    assert gone(int((tmp_path / "pid").read_text()))
-
-
-def test_a_flood_without_lines_is_stopped() -> None:
-    assert "without a newline" in play("yes | tr -d '\\n'")[1].stopped
-
-
-def test_input_is_fed_and_closed_or_held() -> None:
-    size = 300_000
-    assert play("wc -c", feed=b"x" * size)[0] == [str(size)]
-    assert play("read -r x; echo $x; read -r x", feed=b"y\n", hold=True, timeout=1)[1].stopped
-    # One that does not read all of it.
-    assert play("exec <&-; sleep 0.3; echo done", feed=b"x" * size)[0] == ["done"]
-
-
-def test_an_error_in_taking_a_line_ends_the_program(tmp_path: Path) -> None:
-    def refuse(line: str) -> None:
-        raise ValueError(line)
-
-    with pytest.raises(ValueError, match="^first$"):
-        stream(["sh", "-c", f"echo $$ > {tmp_path}/pid; echo first; sleep 1000"], 20, refuse)
-    assert gone(int((tmp_path / "pid").read_text()))
-
-
-def test_the_program_dies_with_kentry(tmp_path: Path) -> None:
-    text = (
-        "from kentry.runners.streaming import stream\n"
-        f"stream(['sh', '-c', 'echo $$ > {tmp_path}/pid; exec sleep 1000'], 60, print)\n"
-    )
-    child = subprocess.Popen([sys.executable, "-c", text])
-    deadline = time.monotonic() + 20
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait(20)
-    assert gone(int((tmp_path / "pid").read_text()))

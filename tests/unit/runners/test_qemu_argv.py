@@ -7,7 +7,7 @@ import pytest
 
 from kentry.arch import ARCHES, Arch, find_arch
 from kentry.runners.emulator import Emulator
-from kentry.runners.qemu_argv import ACCELERATOR, machine_argv, plugin_argument
+from kentry.runners.qemu_argv import ACCELERATORS, ICOUNT, machine_argv, plugin_argv
 
 EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))
 
@@ -17,12 +17,11 @@ def test_the_guest_is_shut_in_and_every_run_is_alike(arch: Arch) -> None:
     argv = machine_argv(EMULATOR, arch, "a-cpu", 2048, 7, file_limit=3)
     words = " ".join(argv)
     for needed in (
-        "setpriv --pdeathsig KILL --",
         f"--as={(2048 + 4096) << 20}",
         f"--fsize={3 << 20} --core=0 -- /usr/bin/qemu -L /firmware",
         f"-machine {arch.machine} -cpu a-cpu",
-        "-accel tcg,thread=single -smp 1 -m 2048M -icount shift=0,sleep=off -seed 7",
-        "-rtc base=2020-01-01T00:00:00,clock=vm",
+        "-accel tcg,thread=single -smp 1 -m 2048M -nodefaults",
+        "-icount shift=0,sleep=off -seed 7 -rtc base=2020-01-01T00:00:00,clock=vm",
         "-nic none -monitor none",
         "-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
     ):
@@ -31,17 +30,17 @@ def test_the_guest_is_shut_in_and_every_run_is_alike(arch: Arch) -> None:
 
 
 def test_what_a_recording_says_of_it_is_what_is_asked_for() -> None:
-    words = " ".join(machine_argv(EMULATOR, find_arch("arm64"), "max", 512, 1))
-    assert ACCELERATOR == "tcg, one thread, -icount shift=0,sleep=off"
+    words = " ".join(machine_argv(EMULATOR, find_arch("arm64"), "max", 512))
+    assert ACCELERATORS[ICOUNT] == "tcg, one thread, -icount shift=0,sleep=off"
     assert "tcg,thread=single" in words
     assert "-icount shift=0,sleep=off" in words
 
 
 def test_a_comma_in_a_path_is_not_an_option() -> None:
-    text = plugin_argument(Path("/a,b/x.so"), find_arch("arm64"), ["out=/c,d", "from=mark"])
-    assert text == "/a,,b/x.so,out=/c,,d,from=mark"
+    argv = plugin_argv(Path("/a,b/x.so"), find_arch("arm64"), ["out=/c,d", "check=on"])
+    assert argv == ["-plugin", "/a,,b/x.so,out=/c,,d,check=on"]
 
 
 def test_firmware_is_named_where_there_is_some() -> None:
-    text = plugin_argument(Path("/x.so"), find_arch("riscv64"), [])
-    assert text == "/x.so,firmware=80000000-80200000"
+    argv = plugin_argv(Path("/x.so"), find_arch("riscv64"), [])
+    assert argv == ["-plugin", "/x.so,firmware=80000000-80200000"]

@@ -16,7 +16,7 @@ from kentry.kernels.text import KernelText
 from kentry.vector import hooks as hooks_module
 from kentry.vector.hooks import _ACTS, Hooks, find_hooks
 from kentry.vector.trace import Event
-from tests.unit.runners.test_qemu import kernel
+from tests.builders import image_kernel as kernel
 
 TEXT = 0xFFFF800080000000
 OFFSETS = {"__state": 24, "flags": 44, "pid": 2432, "comm": 2976}

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from kentry.compare.groups import values_by_boot, values_by_group
 from kentry.measure.timed.output import Output, Process, Samples
-from kentry.measure.timed.values import process_values
 from kentry.model.case_name import CaseName
 from kentry.model.recording import NoisyMetric, TimedProcess
 from kentry.stats.noisy import CONFIDENCE, Group, compare_groups, level_interval
@@ -91,10 +91,7 @@ def _counted(
 def metric(processes: Sequence[TimedProcess], unit: str, estimator: str) -> NoisyMetric:
     """The number of these processes, its interval, and what two of the same differed by."""
     processes = [one for one in processes if one.values]
-    by_boot: dict[int, list[TimedProcess]] = {}
-    for one in processes:
-        by_boot.setdefault(one.boot, []).append(one)
-    level = level_interval([process_values(boot) for boot in by_boot.values()])
+    level = level_interval(list(values_by_boot(processes).values()))
     known = level.low == level.low
     floor, detectable = _floor(processes)
     return NoisyMetric(
@@ -111,13 +108,9 @@ def metric(processes: Sequence[TimedProcess], unit: str, estimator: str) -> Nois
 
 def _floor(processes: Sequence[TimedProcess]) -> tuple[float | None, float | None]:
     """By how much two slots of one case differed, and what change could have been seen."""
-    groups: dict[tuple[int, int], list[TimedProcess]] = {}
-    for one in processes:
-        groups.setdefault((one.boot, one.group), []).append(one)
     pairs = []
-    for (boot, _), of_group in groups.items():
-        half = len(of_group) // 2
-        values = process_values(of_group)
+    for (boot, _), values in values_by_group(processes).items():
+        half = len(values) // 2
         if half and min(values) > 0:
             pairs.append(Group(boot, tuple(values[:half]), tuple(values[half : 2 * half])))
     if not pairs:

@@ -11,18 +11,18 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kentry.compare.groups import pair_groups
 from kentry.errors import MachineError
 from kentry.kernels.kernel import Kernel
 from kentry.measure.timed.analysis import NS, metrics_of
 from kentry.measure.timed.comparing import Plan
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Sampler, Settings
-from kentry.measure.timed.values import groups_of_boots
 from kentry.model.recording import NoisyMetric
 from kentry.progress import Update
 from kentry.runners.machine import Machine
 from kentry.stats.exact import UNDECIDED
-from kentry.stats.noisy import Estimate, Group, Look, apply_holm, compare_groups
+from kentry.stats.noisy import Estimate, Look, apply_holm, compare_groups
 
 # Rounds at which a sequential run is looked at: below the first there is no interval.
 LEAST_ROUNDS = 6
@@ -154,17 +154,13 @@ def judged(
     sides: tuple[Side, Side], cases: Sequence[str], plan: Plan, look: Look
 ) -> dict[str, Estimate]:
     """By case, the newer kernel against the older one, Holm's correction made."""
-    groups = {case: round_groups(*(side.metrics(case) for side in sides)) for case in cases}
-    known = {case: of_case for case, of_case in groups.items() if of_case}
+    known = {}
+    for case in cases:
+        old, new = (side.metrics(case) for side in sides)
+        if NS in old and NS in new and (groups := pair_groups(old[NS].samples, new[NS].samples)):
+            known[case] = groups
     found = [
         compare_groups(of_case, threshold=plan.threshold, confidence=plan.confidence, look=look)
         for of_case in known.values()
     ]
     return dict(zip(known, apply_holm(found, 1 - plan.confidence), strict=True))
-
-
-def round_groups(old: dict[str, NoisyMetric], new: dict[str, NoisyMetric]) -> list[Group]:
-    """A group a round: one value a boot, of both kernels; rounds that have both, whole."""
-    if NS not in old or NS not in new:
-        return []
-    return groups_of_boots(old[NS].samples, new[NS].samples)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from kentry.compare.groups import pair_groups, whole_groups
 from kentry.errors import MachineError
 from kentry.measure.timed.analysis import NS, metrics_of_pairs
 from kentry.measure.timed.output import Output, Process, Samples
 from kentry.measure.timed.sampling import PILOT_GROUPS, Sampler
-from kentry.measure.timed.values import process_values
-from kentry.model.recording import NoisyMetric, TimedProcess
+from kentry.model.recording import NoisyMetric
 from kentry.progress import Update
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.noisy import (
@@ -23,7 +23,6 @@ from kentry.stats.noisy import (
     LOOKS,
     THRESHOLD,
     Estimate,
-    Group,
     Look,
     apply_holm,
     compare_groups,
@@ -176,7 +175,7 @@ def _row(
             f"{pair.name} was not timed: {reason[0]} {reason[1]}.", "Compare other cases."
         )
     row = Row(pair, metrics_of_pairs(old, boots), metrics_of_pairs(new, boots))
-    groups = paired_groups(row.old[NS].samples, row.new[NS].samples)
+    groups = whole_groups(pair_groups(row.old[NS].samples, row.new[NS].samples))
     if not groups:
         raise MachineError(
             f"{pair.name} cannot be compared: calls take no longer than reading the clock, whose"
@@ -200,17 +199,3 @@ def _of_side(
         for pair in output.processes.values()
         if (pair[0].slot, pair[0].case) in wanted[pair[0].run % 2]
     ]
-
-
-def paired_groups(old: Sequence[TimedProcess], new: Sequence[TimedProcess]) -> list[Group]:
-    """Groups that have both sides, whole, and times above 0: others have no ratio."""
-    sides: list[dict[tuple[int, int], list[TimedProcess]]] = [{}, {}]
-    for side, processes in zip(sides, (old, new), strict=True):
-        for one in processes:
-            side.setdefault((one.boot, one.group), []).append(one)
-    groups = []
-    for key in sides[0]:
-        before, after = (process_values(side.get(key, ())) for side in sides)
-        if len(before) == len(after) > 0 and min(*before, *after) > 0:
-            groups.append(Group(key[0], tuple(before), tuple(after)))
-    return groups

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-PREFIX = "kentry-probe "
+from kentry.runners.probe_protocol import parse_line
 
 # By how much two clocks of a machine may drift apart: NTP slews one by 0.05 % at most.
 _CLOCK_DRIFT = 0.002
@@ -101,10 +101,7 @@ class Output:
 
     def take(self, line: str) -> None:
         """One line; what is not the probe's, or damaged, is passed over."""
-        _, found, rest = line.partition(PREFIX)
-        if not found:
-            return
-        word, _, text = rest.strip().partition(" ")
+        word, text = parse_line(line.rstrip()) or ("", "")
         reader = _READERS.get(word)
         if reader:
             try:

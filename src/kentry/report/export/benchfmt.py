@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.arch import GOARCH
-from kentry.measure.timed.values import process_values
+from kentry.compare.groups import process_values
 from kentry.model.case_name import CaseName
 from kentry.model.recording import CaseResult, Metric, Recording, TimedProcess
 from kentry.report.export.common import (

@@ -7,12 +7,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from kentry.compare.groups import process_values
 from kentry.measure.machine_facts import Facts
 from kentry.measure.timed.analysis import metric, metrics_of
 from kentry.measure.timed.identity import Session, kernel_of, recording_of
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Sampler, Settings
-from kentry.measure.timed.values import process_values
 from kentry.model.recording import Recording, TimedProcess, read_recording, to_json, write_recording
 from tests import ROOT
 from tests.places import GHZ, LOOP_NS, FakePlace

@@ -9,8 +9,6 @@ from kentry.errors import MachineError
 from kentry.measure.timed.boots import LEAST_ROUNDS, Boots, Result, Side, compare_kernels
 from kentry.measure.timed.comparing import Plan
 from kentry.measure.timed.sampling import Settings
-from kentry.measure.timed.values import groups_of_boots
-from kentry.model.recording import TimedProcess
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from kentry.stats.noisy import LOOKS
 from tests.places import FakePlace, silent
@@ -118,19 +116,3 @@ def test_a_boot_that_timed_nothing_is_an_error() -> None:
 def test_a_case_that_is_absent_is_in_no_comparison() -> None:
     result, _ = compared(FakePlace(NS, absent={"read": "no unit"}))
     assert set(result.found) == {"getppid"}
-
-
-def test_rounds_that_are_not_whole_are_left_out() -> None:
-    def boots(*numbers: int) -> list[TimedProcess]:
-        return [
-            TimedProcess(0, number, group, 0, 10, (10.0 * number + 100,), 1)
-            for number in numbers
-            for group in range(2)
-        ]
-
-    found = groups_of_boots(boots(0, 3, 5, 6, 8, 12), boots(1, 2, 4, 7, 9, 10))
-    assert [(one.boot, one.old, one.new) for one in found] == [
-        (0, (10.0, 13.0), (11.0, 12.0)),
-        # Every other round has the later one first: a drift is no null contrast.
-        (1, (16.0, 15.0), (17.0, 14.0)),
-    ]

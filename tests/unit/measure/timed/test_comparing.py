@@ -16,11 +16,9 @@ from kentry.measure.timed.comparing import (
     Result,
     compare_cases,
     judged,
-    paired_groups,
 )
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Sampler, Settings
-from kentry.model.recording import TimedProcess
 from kentry.stats.exact import SAME, UNDECIDED, WORSE
 from kentry.stats.noisy import LOOKS, Look
 from tests.places import FakePlace, silent
@@ -226,16 +224,3 @@ def test_neither_is_one_whose_line_was_lost(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(place, "_lines", without_absent)
     with pytest.raises(MachineError):
         compared(place, Pair("a", "b"), Pair("fast", "same"))
-
-
-def test_only_whole_groups_are_pairs() -> None:
-    def one(group: int, slot: int, boot: int = 0) -> TimedProcess:
-        return TimedProcess(0, boot, group, slot, 10, (100.0 * (slot + 1),), 1)
-
-    old = [one(0, 0), one(0, 3), one(1, 0), one(1, 3), one(2, 0), one(4, 0), one(4, 3)]
-    new = [one(0, 1), one(0, 2), one(1, 1), one(2, 1), one(3, 1), one(3, 2), one(4, 1, 1)]
-    found = paired_groups(old, new)
-    assert [(group.old, group.new) for group in found] == [
-        ((10.0, 40.0), (20.0, 30.0)),
-        ((10.0,), (20.0,)),
-    ]

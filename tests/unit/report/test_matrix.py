@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Vector states as text: numbers per call, what is not decided, widths, what changed."""
+"""The matrix of vector states: numbers per call, what is not decided, events that changed."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,56 +12,32 @@ from msgspec import structs
 
 from kentry.arch import ARCHES
 from kentry.compare.counted import compare
-from kentry.compare.series import tabulate
 from kentry.model.case_name import USES
 from kentry.model.comparison import CaseComparison, EventDelta
 from kentry.model.recording import Event, Recording
-from kentry.report.series import series_text
-from kentry.report.text import comparison_text, recording_table
-from kentry.report.vector import (
-    event_change_lines,
-    marker_lines,
-    matrix_lines,
-    narrow_lines,
-    over_none,
-    preset_lines,
-    series_event_lines,
-    short_changes,
-    stateful,
-)
-from tests.builders import built, outcome, recording
+from kentry.report.events import event_change_lines
+from kentry.report.matrix import added_by_states, cells_of, marker_lines, matrix_lines, preset_lines
+from kentry.report.recording import recording_text
+from tests.builders import recording
+from tests.unit.report.samples import DISCARD, SAVE, measured
 from tests.unit.vector.builders import MARKERS, with_events
 
 ARM, RISCV = ARCHES["arm64"], ARCHES["riscv64"]
-# What a commit message has room for.
-NARROW = 75
-
-DISCARD = Event("discard", "syscall", "do_trap_ecall_u", 1)
-SAVE = Event("save", "user copy", "kernel_vector_begin", 1)
-
-
-def measured(
-    counts: Mapping[str, int | Mapping[int, int]],
-    events: Mapping[str, Sequence[Event]] | None = None,
-    markers: Mapping[str, str] | None = None,
-    arch: str = "riscv64",
-) -> Recording:
-    """Cases with these counts of instructions, or histograms of them, and these events."""
-    samples = {name: {one: 10} if isinstance(one, int) else one for name, one in counts.items()}
-    paths = {name: [("f", max(one, key=lambda n: one[n]))] for name, one in samples.items()}
-    found = recording(paths, samples=samples, kernel={"arch": arch})
-    found.options["windows"] = 10
-    return with_events(found, events or {}, markers)
+CASES = ("getppid", "use-after-fork", "sched_yield", "clock_gettime")
 
 
 def rows(found: Recording) -> list[list[str]]:
     """Every row of the matrix: case, length, state, count, ratio, events; "" as above it."""
-    table = []
+    table: list[list[str]] = []
     for line in matrix_lines(found, ARCHES[found.kernel["arch"]])[1:]:
-        row = re.match(r"(.*?) +(\w+=\S+) +(\S+) +(\S+)  (.*)$", line)
+        if not line:
+            break
+        row = re.match(r"(.*?) +(\w+=\S+) +(\S+) +(\S+)(?: +(.*))?$", line)
         if row:
             label = row[1].split() or ["", ""]
-            table.append([*label, *row.groups()[1:]])
+            table.append([*label, *(text or "" for text in row.groups()[1:])])
+        else:
+            table[-1][-1] = f"{table[-1][-1]} {line.strip()}".strip()
     return table
 
 
@@ -153,7 +129,7 @@ def test_what_is_not_decided_says_so_and_is_not_divided() -> None:
     table = rows(
         measured({"x+vec=none": 100, "x+vec=once": vague, "y+vec=none": vague, "y+vec=each": 9})
     )
-    assert table[1][3:] == ["300", "-", "-  [undecided: 200 to 300 in 100 windows]"]
+    assert table[1][3:] == ["300", "-", "- [undecided: 200 to 300 in 100 windows]"]
     assert table[2][4] == table[3][4] == "-"
     [row] = rows(measured({"x+vec=1/10": vague}))
     assert row[3] == "30"
@@ -162,7 +138,7 @@ def test_what_is_not_decided_says_so_and_is_not_divided() -> None:
 
 def test_a_spread_that_leaves_it_decided_is_counted() -> None:
     table = rows(measured({"x+vec=none": 100, "x+vec=once": {200: 985, 260: 15}}))
-    assert table[1][3:] == ["200", "2.00", "-  [985 of 1000 windows]"]
+    assert table[1][3:] == ["200", "2.00", "- [985 of 1000 windows]"]
     assert "[" not in table[0][5]
 
 
@@ -179,7 +155,7 @@ def test_nothing_is_divided_by_zero() -> None:
     assert [row[4] for row in rows(found)] == ["-", "-"]
 
 
-def test_it_says_by_what_events_are_known_and_which_are_not() -> None:
+def test_markers_of_events_are_named_and_those_without_one() -> None:
     text = text_of(marker_lines(measured({"x+vec=once": 1}), RISCV))
     assert all(f"{event}: {label}" in text for event, label in MARKERS.items())
     assert "not in this kernel, so not counted: kernel-use, allocation" in text
@@ -188,13 +164,10 @@ def test_it_says_by_what_events_are_known_and_which_are_not() -> None:
     assert "not counted" not in text
 
 
-def test_only_cases_with_a_state_are_of_the_matrix() -> None:
+def test_only_cases_with_a_state_are_in_the_matrix() -> None:
     found = measured({"getppid": 5, "x+vec=once": 6, "openat+close": 7})
-    assert [case.name for case in stateful(found)] == ["x+vec=once"]
+    assert [case.name for case, _ in cells_of(found)] == ["x+vec=once"]
     assert [row[0] for row in rows(found)] == ["x"]
-
-
-# --- over none -----------------------------------------------------------
 
 
 def test_what_a_state_adds_to_none() -> None:
@@ -202,57 +175,9 @@ def test_what_a_state_adds_to_none() -> None:
         {"x+vec=none": 5, "x+vec=once": 7, "x+vec=1/10": 70, "y+vec=once": 9},
         {"x+vec=once": [DISCARD]},
     )
-    [(case, own, base)] = over_none(found)
-    assert (case.delta, own, base) == (2, "+vec=once", "+vec=none")
+    [(case, own, base)] = added_by_states(found)
+    assert (case.delta, str(own), str(base)) == (2, "+vec=once", "+vec=none")
     assert [event.name for event in case.events] == ["discard"]
-
-
-# --- a mail's width ------------------------------------------------------
-
-CASES = ("getppid", "use-after-fork", "sched_yield", "clock_gettime")
-
-
-def test_cases_down_and_states_across() -> None:
-    found = measured(
-        {
-            "getppid+vec=none": 223,
-            "getppid+vec=1/10": 2375,
-            "use-after-fork+vec=each": 1461,
-            "getppid+vec=once": 237,
-            "getppid+vec=once+vl=256": 238,
-        },
-        {
-            "getppid+vec=once": [DISCARD],
-            "getppid+vec=1/10": [DISCARD],
-            "getppid+vec=once+vl=256": [DISCARD],
-        },
-    )
-    lines = [" ".join(line.split()) for line in narrow_lines(found, RISCV, NARROW)]
-    large = lines.index("vec= is V, 256 bits; kernel instructions a call:")
-    assert "vec= is V, 128 bits; kernel instructions a call:" in lines[:large]
-    assert "case none 1/10 once each" in lines[:large]
-    assert "getppid 223 237.5 237 -" in lines[:large]
-    assert "use-after-fork - - - 1461" in lines[:large]
-    assert "once: discard 1 (syscall): getppid" in lines[:large]
-    assert "1/10: discard 0.1 (syscall): getppid" in lines[:large]
-    assert "getppid 238" in lines[large:]
-
-
-def test_cases_with_the_same_events_are_on_one_line() -> None:
-    found = measured(
-        {f"{case}+vec={use}": 5 for case in CASES for use in ("once", "each")},
-        {f"{case}+vec=once": [DISCARD] for case in CASES[:3]},
-    )
-    text = text_of(narrow_lines(found, RISCV, NARROW))
-    assert f"once: discard 1 (syscall): {', '.join(CASES[:3])}" in text
-    assert "each:" not in text
-
-
-def test_units_are_tables_of_their_own() -> None:
-    found = measured({"x+vec=once": 1, "x+ssve=once": 2, "x+za=once": 3}, arch="arm64")
-    text = text_of(narrow_lines(found, ARM, NARROW))
-    for words in ("vec= is SVE, 128", "ssve= is streaming SVE (SME), 256", "za= is ZA (SME), 256"):
-        assert words in text
 
 
 @given(
@@ -264,22 +189,13 @@ def test_units_are_tables_of_their_own() -> None:
     ),
     st.integers(1, 10**6),
 )
-def test_no_line_is_wider_than_a_mail(
+def test_no_line_of_a_matrix_is_wider_than_a_mail(
     cases: list[str], uses: list[str], events: list[Event], count: int
 ) -> None:
     names = [f"{case}+vec={use}" for case in cases for use in uses]
     paths = recording({name: [("f", 1)] for name in names}, {name: {count: 10} for name in names})
     found = with_events(paths, dict.fromkeys(names, events))
-    lines = narrow_lines(found, RISCV, NARROW)
-    assert max(map(len, lines)) <= NARROW
-    assert max(map(len, marker_lines(found, RISCV, NARROW))) <= NARROW
-
-
-def test_many_states_are_no_wider() -> None:
-    uses = [*USES, *(f"1/{calls}" for calls in (2, 5, 10, 100, 1000))]
-    lines = narrow_lines(measured({f"getppid+vec={use}": 1000 for use in uses}), RISCV, NARROW)
-    assert max(map(len, lines)) <= NARROW
-    assert all(any(use in line.split() for line in lines) for use in uses)
+    assert max(map(len, matrix_lines(found, RISCV))) <= 75
 
 
 # --- what changed --------------------------------------------------------
@@ -303,8 +219,7 @@ def test_every_event_that_changed_is_a_line() -> None:
             change("x+vec=once", GONE, STAYED, CAME, UNKNOWN),
             change("y+vec=each", STAYED, UNKNOWN),
             change("z+vec=1/10+vl=256", MORE),
-        ],
-        NARROW,
+        ]
     )
     assert text_of(lines) == (
         "Vector events:"
@@ -312,37 +227,7 @@ def test_every_event_that_changed_is_a_line() -> None:
         " x+vec=once: save (user copy) 0 -> 2 per call, in f, g"
         " z+vec=1/10+vl=256: restore (switch) 3 -> 5 per 10 calls"
     )
-    assert max(map(len, lines)) <= NARROW
-
-
-def test_no_heading_where_no_event_changed() -> None:
-    assert event_change_lines([change("x+vec=once", STAYED, UNKNOWN), change("y")], NARROW) == []
-    assert short_changes(change("x+vec=once", STAYED, UNKNOWN)) == ""
-
-
-def test_some_words_behind_a_delta() -> None:
-    assert short_changes(change("x+vec=once", STAYED, GONE)) == (
-        "discard (syscall) 1 -> 0 per call, in do_trap_ecall_u"
-    )
-    many = short_changes(change("x+vec=1/3", GONE, CAME, MORE, UNKNOWN))
-    assert many.count(" per 3 calls") == 1
-    assert many.endswith("; 2 more")
-
-
-def test_the_patch_that_changed_events_and_the_cases_it_did_so_for() -> None:
-    cases = {f"{case}+vec=once": [("f", 5)] for case in ("x", "y", "z")}
-    kernels = [
-        with_events(
-            built(cases, arch="riscv64"), {f"{case}+vec=once": [DISCARD] for case in having}
-        )
-        for having in ("xyz", "xyz", "z", "")
-    ]
-    series = tabulate([outcome(n, "s", kernel) for n, kernel in enumerate(kernels)], {})
-    lines = series_event_lines(series, 200)
-    event = "discard (syscall) 1 -> 0 per call, in do_trap_ecall_u"
-    assert lines == [f"Patch 2: {event}: x+vec=once, y+vec=once", f"Patch 3: {event}: z+vec=once"]
-    assert max(map(len, series_event_lines(series, NARROW))) <= NARROW
-    assert lines[1] in text_of(series_text(series, functions=False).splitlines())
+    assert event_change_lines([change("x+vec=once", STAYED, UNKNOWN), change("y")]) == []
 
 
 # --- presets -------------------------------------------------------------
@@ -394,46 +279,15 @@ def test_a_preset_beside_other_cases_of_another_length() -> None:
     assert "SVE VL: 256" not in lines
 
 
-# --- in what is printed --------------------------------------------------
+# --- in a report ---------------------------------------------------------
 
 
-def test_plain_cases_then_the_matrix_then_what_a_state_adds_then_the_preset() -> None:
-    found = measured(
-        {"read": 300, "getppid+vec=none": 223, "getppid+vec=once": 237, "getppid+vec=each": 237},
-        {"getppid+vec=once": [DISCARD]},
-    )
-    text = recording_table(found, "v-getppid")
-    places = [
-        text.index(words)
-        for words in (
-            "read ",
-            "getppid   128  vec=none",
-            "markers: ",
-            "getppid: +vec=once, +vec=each over +vec=none (+14)",
-            "V=0 223.0",
-        )
-    ]
-    assert places == sorted(places)
-    assert text.isascii()
-    assert "V=0" not in recording_table(found)
-
-
-def test_without_a_state_nothing_of_vectors_is_printed() -> None:
-    text = recording_table(measured({"read": 300}))
+def test_without_a_state_there_is_no_matrix() -> None:
+    text = recording_text(measured({"read": 300}))
     assert "markers" not in text
     assert "state" not in text
 
 
 def test_the_functions_of_a_whole_matrix_are_not_compared() -> None:
     counts = {f"{case}+vec={use}": 5 + len(use) for case in CASES for use in USES}
-    assert "over +vec=none" not in recording_table(measured(counts))
-
-
-def test_a_comparison_says_which_events_before_how_much() -> None:
-    name = "getppid+vec=once"
-    old, new = measured({name: 237}, {name: [DISCARD]}), measured({name: 223})
-    text = comparison_text(compare(old, new))
-    event = "discard (syscall) 1 -> 0 per call, in do_trap_ecall_u"
-    assert text.index(f"Vector events:\n  {name}: {event}") < text.index("(-14, ")
-    assert re.search(rf"\(-14, -5\.9 %: {re.escape(event)}\) better", text)
-    assert "Vector events" not in comparison_text(compare(old, old))
+    assert "over +vec=none" not in recording_text(measured(counts))

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Signals that ask kentry to stop become KeyboardInterrupt, and none is lost.
+
+Python prints and drops an exception that a signal handler raises inside a destructor or another
+callback.  It is remembered here, and loops that wait call check().
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_dropped = False
+
+
+def install() -> None:
+    """Handles SIGNALS from now on."""
+    global _dropped
+    _dropped = False
+    sys.unraisablehook = _note_dropped
+    for number in SIGNALS:
+        signal.signal(number, _interrupt)
+
+
+def check() -> None:
+    """Raises KeyboardInterrupt if Python dropped one."""
+    global _dropped
+    if _dropped:
+        _dropped = False
+        raise KeyboardInterrupt
+
+
+def came_late() -> bool:
+    """Blocks SIGNALS for the rest of the process; whether one was dropped or is waiting."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    return _dropped or bool(signal.sigpending() & set(SIGNALS))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _note_dropped(args: UnraisableHookArgs) -> None:
+    global _dropped
+    if issubclass(args.exc_type, KeyboardInterrupt):
+        _dropped = True
+    else:
+        sys.__unraisablehook__(args)

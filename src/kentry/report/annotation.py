@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `kentry annotate` prints: the modal path, instruction by instruction."""
+
+from __future__ import annotations
+
+from kentry.arch import Arch
+from kentry.model.recording import CaseResult, Recording
+from kentry.path.phases import parts, split_calls
+from kentry.report.frame import caveat_lines, kernel_lines
+from kentry.report.table import ascii_lines
+
+
+def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
+    """The path's calls, each in its parts, a line an instruction, indented by call depth."""
+    path = case.modal_path
+    assert path is not None
+    recorded = sum(one.times for one in case.paths)
+    lines = [
+        *kernel_lines(recording),
+        "",
+        f"{case.name}: {path.length} kernel instructions,"
+        f" the path of {path.times} of {recorded} recorded windows",
+    ]
+    calls = list(split_calls(recording.instructions(path)))
+    for number, call in enumerate(calls, start=1):
+        found = parts(call, arch)
+        sums = " + ".join(f"{part.name} {len(part.instructions)}" for part in found)
+        label = f"call {number}: " if len(calls) > 1 else ""
+        lines += ["", f"{label}{sums} = {len(call)}"]
+        for part in found:
+            lines += ["", f"{part.name} ({len(part.instructions)})"]
+            places = [f"{insn.function}+{insn.offset:#x}" for insn in part.instructions]
+            width = max(map(len, places))
+            lines += [
+                f"  {place:<{width}}  {'  ' * depth}{insn.text}"
+                for place, depth, insn in zip(places, part.depths, part.instructions, strict=True)
+            ]
+    return ascii_lines([*lines, *caveat_lines([*recording.caveats, *case.caveats])])

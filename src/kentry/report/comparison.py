@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `kentry diff` prints: verdicts, then functions, then caveats."""
+
+from __future__ import annotations
+
+from kentry.compare.counted import Comparison
+from kentry.compare.timed import percent_digits
+from kentry.model.case_name import CaseName
+from kentry.model.caveats import Caveat
+from kentry.model.comparison import CaseComparison, TimedComparison
+from kentry.report.events import event_change_lines
+from kentry.report.frame import caveat_lines, kernel_lines
+from kentry.report.functions import SHOWN, function_lines_with_total
+from kentry.report.numbers import change
+from kentry.report.table import WIDTH, Column, Table, ascii_lines, text_column
+from kentry.report.timed import (
+    share,
+    timed_change,
+    timed_unit,
+    timed_values,
+    timed_verdict,
+    timing_lines,
+)
+from kentry.stats.exact import SAME
+
+# A change and its verdict stand on one line, which may be wider than a mail.
+_ROW = 120
+
+
+def comparison_text(comparison: Comparison, shown: int | None = SHOWN) -> str:
+    """The whole report, with `shown` rows in a table of functions, None for all of them."""
+    lines = [
+        *kernel_lines(comparison.old, "old: "),
+        *kernel_lines(comparison.new, "new: "),
+        *timing_lines(comparison, WIDTH),
+        "",
+    ]
+    if events := event_change_lines(comparison.cases):
+        lines += [*events, ""]
+    table = verdict_table()
+    for name in comparison.names:
+        label = f"{name}{CaseName.parse(name).calls_note}:"
+        for row in comparison.rows(name):
+            if isinstance(row, CaseComparison):
+                table.row(label, row.old, "->", row.new, f"kernel instructions {_counted(row)}")
+            else:
+                old, new = timed_values(row)
+                table.row(label, old, "->", new, _timed(row))
+            label = ""
+    lines += table.lines(_ROW)
+    for case in comparison.cases:
+        if case.delta:
+            title = f"{case.name}{CaseName.parse(case.name).calls_note} ({case.delta:+d})"
+            functions = function_lines_with_total(case.functions, case.old, case.new, shown)
+            lines += ["", title, *functions]
+    return ascii_lines([*lines, *caveat_lines(comparison_caveats(comparison))])
+
+
+def verdict_table(indent: str = "") -> Table:
+    """A table for rows of (case, old, "->", new, change and verdict)."""
+    columns = [text_column(most=40), Column(), Column(), Column(), text_column(wraps=True)]
+    return Table(columns, headings=False, indent=indent, gap=1)
+
+
+def comparison_caveats(comparison: Comparison) -> list[Caveat]:
+    """The caveats of the comparison, then those of its rows, each once."""
+    found = list(comparison.caveats)
+    found += [caveat for case in comparison.cases for caveat in case.caveats]
+    found += [caveat for row in comparison.timed for caveat in row.caveats]
+    return [caveat for i, caveat in enumerate(found) if caveat not in found[:i]]
+
+
+def _counted(case: CaseComparison) -> str:
+    if case.delta == 0:
+        identical = case.identical_path and case.verdict == SAME
+        return f"{case.verdict}, identical path" if identical else case.verdict
+    percent = f", {change(case.delta, case.old)}" if case.old else ""
+    return f"({case.delta:+d}{percent}) {case.verdict}"
+
+
+def _timed(row: TimedComparison) -> str:
+    floor = "" if row.floor is None else f"; floor {share(row.floor, percent_digits(row))}"
+    return f"{timed_unit(row)} ({timed_change(row)}{floor}) {timed_verdict(row)}"

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tables of functions exactly as the kernel's scripts/bloat-o-meter prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kentry.model.comparison import FunctionDelta
+
+# Rows of a table; further functions are added up in one row.
+SHOWN = 10
+
+UNKNOWN = "no path was recorded on one side, so the functions are not known"
+
+
+def function_lines(rows: Sequence[FunctionDelta], shown: int | None = SHOWN) -> list[str]:
+    """The header and a row for each function that changed; `shown` rows, None for all."""
+    up = sum(row.delta for row in rows if row.delta > 0)
+    down = sum(row.delta for row in rows if row.delta < 0)
+    lines = [
+        f"add/remove: {sum(not r.old for r in rows)}/{sum(not r.new for r in rows)}"
+        f" grow/shrink: {sum(r.old > 0 and r.delta > 0 for r in rows)}"
+        f"/{sum(r.new > 0 and r.delta < 0 for r in rows)}"
+        f" up/down: {up}/{down} ({up + down})",
+        f"{'Function':<40} {'old':>7} {'new':>7} {'delta':>7}",
+    ]
+    cut = len(rows) if shown is None or len(rows) <= shown + 1 else shown
+    lines += [_row(row.name, row.old, row.new) for row in rows[:cut]]
+    if rest := rows[cut:]:
+        label = f"{len(rest)} other functions"
+        lines.append(_row(label, sum(r.old for r in rest), sum(r.new for r in rest)))
+    return lines
+
+
+def function_lines_with_total(
+    functions: Sequence[FunctionDelta], old: int, new: int, shown: int | None = SHOWN
+) -> list[str]:
+    """The functions that changed, the others in one row, and the total of `old` and `new`."""
+    if not functions:
+        return [f"  {UNKNOWN}"]
+    changed = [row for row in functions if row.delta]
+    lines = function_lines(changed, shown)
+    if same := old - sum(row.old for row in changed):
+        count = len(functions) - len(changed)
+        lines.append(_row(f"{count} unchanged" if count else "unchanged", same, same))
+    return [*lines, _row("Total", old, new)]
+
+
+def _row(name: str, old: int, new: int) -> str:
+    change = f"{new - old:+d}" if new != old else "-"
+    return f"{name:<40} {old or '-':>7} {new or '-':>7} {change:>7}"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The lines that the probe prints: PREFIX, a word and the word's own text.
+
+guest/probe.c lists the words.  The lines come from another machine, perhaps over a serial
+console: other text is ignored, and a damaged line counts as missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+PREFIX = "kentry-probe "
+
+OnLine = Callable[[str], None]
+
+# Sequences that move a terminal's cursor, and characters that are not printable ASCII.
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x20-\x7e\t]")
+
+
+def parse_line(line: str) -> tuple[str, str] | None:
+    """The word and the text of a line of the probe's; None for any other line.
+
+    A message of the kernel may stand before the prefix.
+    """
+    _, prefix, rest = line.partition(PREFIX)
+    if not prefix:
+        return None
+    word, _, text = rest.rstrip("\r\n").partition(" ")
+    return word, text
+
+
+@dataclass
+class ProbeReport:
+    """What a probe that counts says of the kernel and of its cases.
+
+    `vector` maps each vector unit to its length in bits, 0 if the machine lacks it.  `ended_cases`
+    is the end mark's number of cases, None without an end mark.
+    """
+
+    started: bool = False
+    release: str | None = None
+    notes: bytes = b""
+    failed: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    vector: dict[str, int] = field(default_factory=dict)
+    ended_cases: int | None = None
+
+
+def read_report(lines: Iterable[str]) -> ProbeReport:
+    """The report in the lines of a console."""
+    report = ProbeReport()
+    for line in lines:
+        word, text = parse_line(line) or ("", "")
+        text = CONTROL.sub("", text).strip()
+        name, _, rest = text.partition(" ")
+        if word == "start":
+            report.started = True
+        elif word == "release":
+            report.release = text
+        elif word == "notes" and re.fullmatch(r"([0-9a-f]{2})+", text):
+            report.notes = bytes.fromhex(text)
+        elif word == "failed":
+            report.failed[name] = rest
+        elif word == "absent":
+            report.absent[name] = rest
+        elif word == "vector" and rest.isdecimal():
+            report.vector[name] = int(rest)
+        elif word == "end" and re.fullmatch(r"cases=\d+", text):
+            report.ended_cases = int(text.removeprefix("cases="))
+    return report
+
+
+@dataclass
+class ProbeLines:
+    """Hands on the lines of one run of the probe, and notes whether it started and ended."""
+
+    on_line: OnLine
+    count: int = 0
+    started: bool = False
+    ended: bool = False
+
+    def __call__(self, line: str) -> None:
+        """One line without its newline; other lines are counted and handed on too."""
+        self.count += 1
+        parsed = parse_line(line)
+        if parsed:
+            self.started = self.started or parsed[0] == "start"
+            self.ended = self.ended or parsed[0] == "end"
+        self.on_line(line)

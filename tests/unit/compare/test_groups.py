@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Processes as groups of old and new."""
+
+from kentry.compare.groups import pair_groups, whole_groups
+from kentry.model.recording import TimedProcess
+
+
+def test_a_group_needs_both_sides_and_as_many_values_of_each() -> None:
+    def one(group: int, slot: int, boot: int = 0) -> TimedProcess:
+        return TimedProcess(0, boot, group, slot, 10, (100.0 * (slot + 1),), 1)
+
+    old = [one(0, 0), one(0, 3), one(1, 0), one(1, 3), one(2, 0), one(4, 0), one(4, 3)]
+    new = [one(0, 1), one(0, 2), one(1, 1), one(2, 1), one(3, 1), one(3, 2), one(4, 1, 1)]
+    found = whole_groups(pair_groups(old, new))
+    assert [(group.old, group.new) for group in found] == [
+        ((10.0, 40.0), (20.0, 30.0)),
+        ((10.0,), (20.0,)),
+    ]
+
+
+def test_a_round_needs_two_boots_of_each_side() -> None:
+    def boots(*numbers: int) -> list[TimedProcess]:
+        return [
+            TimedProcess(0, number, group, 0, 10, (10.0 * number + 100,), 1)
+            for number in numbers
+            for group in range(2)
+        ]
+
+    found = pair_groups(boots(0, 3, 5, 6, 8, 12), boots(1, 2, 4, 7, 9, 10))
+    assert [(one.boot, one.old, one.new) for one in found] == [
+        (0, (10.0, 13.0), (11.0, 12.0)),
+        # Every other round has the later one first: a drift is no null contrast.
+        (1, (16.0, 15.0), (17.0, 14.0)),
+    ]

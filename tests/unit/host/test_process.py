@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Programs that misbehave, played by the shell."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kentry.host.process import Exit, child, run, supervise
+from tests.processes import gone, pid_in
+
+
+def play(text: str, timeout: float = 20.0, **more: Any) -> tuple[list[str], Exit]:
+    lines: list[str] = []
+    ran = supervise(["sh", "-c", text], timeout, lines.append, **more)
+    return lines, ran
+
+
+def test_a_status_is_128_and_a_signals_number() -> None:
+    assert play("exit 3")[1] == Exit(3, "", "", "")
+    assert play("echo oops >&2; kill -SEGV $$")[1] == Exit(128 + signal.SIGSEGV, "", "", "oops")
+
+
+def test_a_flood_is_stopped_and_kept_small() -> None:
+    lines, end = play("yes flood", limit=1 << 20)
+    assert end.stopped == "because it printed more than 1 MiB"
+    assert sum(map(len, lines)) < 2 << 20
+
+
+def test_closed_output_does_not_end_the_wait_for_stderr() -> None:
+    assert play("exec >&-; sleep 0.3; echo late >&2")[1].stderr == "late"
+
+
+def test_check_sees_stderr_and_ends_the_program() -> None:
+    def refuse(stderr: str) -> None:
+        if stderr:
+            raise ValueError(stderr)
+
+    with pytest.raises(ValueError, match="^bad$"):
+        play("echo bad >&2; sleep 1000", check=refuse)
+
+
+def test_lines_come_as_they_are_printed() -> None:
+    times: list[float] = []
+    supervise(
+        ["sh", "-c", "echo a; sleep 0.5; echo b"], 20, lambda line: times.append(time.monotonic())
+    )
+    assert times[1] - times[0] > 0.3
+
+
+def test_an_end_without_a_newline_is_no_line() -> None:
+    lines, ran = play("printf 'a\\r\\nb\\nt 0 0 0 123'")
+    assert lines == ["a", "b"]
+    assert ran.rest == "t 0 0 0 123"
+
+
+def test_a_hang_is_ended_with_all_its_children(tmp_path: Path) -> None:
+    text = f"sleep 1000 & echo $! > {tmp_path}/pid; echo started; wait"
+    lines, ran = play(text, timeout=0.5)
+    assert (lines, ran.stopped) == (["started"], "after 0.5 s")
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_what_closes_its_output_and_hangs_is_ended() -> None:
+    assert play("exec >&- 2>&-; sleep 1000", timeout=0.5)[1].stopped == "after 0.5 s"
+
+
+def test_a_child_left_behind_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    lines, ran = play(f"sleep 1000 & echo $! > {tmp_path}/pid; echo done")
+    assert (lines, ran.stopped, ran.status) == (["done"], "", 0)
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_flood_without_lines_is_stopped() -> None:
+    assert "without a newline" in play("yes | tr -d '\\n'")[1].stopped
+
+
+def test_input_is_fed_and_closed_or_held() -> None:
+    size = 300_000
+    assert play("wc -c", feed=b"x" * size)[0] == [str(size)]
+    assert play("read -r x; echo $x; read -r x", feed=b"y\n", hold=True, timeout=1)[1].stopped
+    # One that does not read all of it.
+    assert play("exec <&-; sleep 0.3; echo done", feed=b"x" * size)[0] == ["done"]
+
+
+def test_an_error_in_taking_a_line_ends_the_program(tmp_path: Path) -> None:
+    def refuse(line: str) -> None:
+        raise ValueError(line)
+
+    with pytest.raises(ValueError, match="^first$"):
+        supervise(["sh", "-c", f"echo $$ > {tmp_path}/pid; echo first; sleep 1000"], 20, refuse)
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("call", ["supervise(argv, 60, print)", "run(argv)"])
+def test_no_program_outlives_kentry(tmp_path: Path, how: signal.Signals, call: str) -> None:
+    text = (
+        "from kentry.host import interrupt\n"
+        "from kentry.host.process import run, supervise\n"
+        "interrupt.install()\n"
+        f"argv = ['sh', '-c', 'echo $$ > {tmp_path}/pid; exec sleep 1000']\n"
+        f"{call}\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.DEVNULL)
+    pid = pid_in(tmp_path / "pid")
+    parent.send_signal(how)
+    parent.wait(20)
+    assert gone(pid)
+
+
+def test_an_interrupt_that_python_drops_still_ends_the_wait(tmp_path: Path) -> None:
+    """Python drops an exception that a destructor raises."""
+    text = (
+        "import os, signal\n"
+        "from kentry.host import interrupt\n"
+        "from kentry.host.process import run\n"
+        "interrupt.install()\n"
+        "class Destroyed:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        for _ in range(1000): pass\n"
+        "Destroyed()\n"
+        "try:\n"
+        "    run(['sleep', '1000'])\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert done.stdout == "interrupted\n"
+
+
+def test_a_group_is_gone_when_the_block_ends(tmp_path: Path) -> None:
+    """Also the programs that the child started itself."""
+    with child(["sh", "-c", f"sleep 1000 & echo $! > {tmp_path}/pid; wait"]) as process:
+        pid = pid_in(tmp_path / "pid")
+    assert process.returncode == -signal.SIGKILL
+    assert gone(pid, 0)
+
+
+def test_run_returns_all_output_and_raises_on_a_status() -> None:
+    done = run(["sh", "-c", "printf x%.0s $(seq 100000) >&2; printf '\\377'; exit 7"], check=False)
+    assert (done.returncode, done.stdout, len(done.stderr)) == (
+        7,
+        "\N{REPLACEMENT CHARACTER}",
+        100_000,
+    )
+    with pytest.raises(subprocess.CalledProcessError):
+        run(["false"])
