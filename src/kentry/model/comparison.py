@@ -161,17 +161,21 @@ class ComparisonFile(Struct):
     old: SideFile
     new: SideFile
     cases: Annotated[
-        list[dict[str, Any]],
+        list[
+            Annotated[
+                dict[str, Any],
+                Meta(
+                    extra_json_schema={
+                        "if": {"required": ["unit"]},
+                        "then": {"$ref": "#/$defs/TimedRow"},
+                        "else": {"$ref": "#/$defs/CaseComparison"},
+                    }
+                ),
+            ]
+        ],
         Meta(
             min_length=1,
             description="A row per case and metric: what is counted, then what has noise",
-            extra_json_schema={
-                "items": {
-                    "if": {"required": ["unit"]},
-                    "then": {"$ref": "#/$defs/TimedRow"},
-                    "else": {"$ref": "#/$defs/CaseComparison"},
-                }
-            },
         ),
     ]
     caveats: list[Caveat]

@@ -384,7 +384,7 @@ class RecordingFile(Struct):
     """A kentry recording: everything measured on one kernel."""
 
     schema: Literal["kentry/recording/1"]
-    tool: dict[str, str]
+    tool: Annotated[dict[str, str], Meta(extra_json_schema={"required": ["name", "version"]})]
     kernel: KernelFile
     target: Annotated[
         dict[str, str | int | bool],

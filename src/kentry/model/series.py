@@ -52,7 +52,10 @@ class CellFile(Struct, frozen=True, kw_only=True):
     agreeing: Annotated[int, Meta(ge=1, description="Clean windows that have the count")]
     functions: Annotated[
         tuple[FunctionDelta, ...],
-        Meta(description="Those that changed; their deltas add up to the cell's"),
+        Meta(
+            description="Those that changed; their deltas add up to the cell's",
+            extra_json_schema={"not": {"contains": {"properties": {"delta": {"const": 0}}}}},
+        ),
     ] = ()
     events: Annotated[
         tuple[EventDelta, ...],

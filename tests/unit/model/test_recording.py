@@ -146,8 +146,13 @@ CONTROL = "gcc\x1b]0;owned\x07"
         (("target",), {}),
         (("target", "emulator"), CONTROL),
         (("code", "functions", 0), "el0_svc\n"),
-        (("code", "instructions", 0), ["0", "00", 7, 0, 0]),
-        (("code", "instructions", 0), ["0", "00", "nop", -1, 0]),
+        (("code", "instructions", 0), ["0" * 16, "00", 7, 0, 0]),
+        (("code", "instructions", 0), ["0" * 16, "00", "nop", -1, 0]),
+        (("code", "instructions", 0), ["0" * 16, "00", "nop", 99, 0]),
+        (("code", "instructions", 0, 0), "0"),
+        (("code", "instructions", 0, 1), "g35341a9"),
+        (("code", "instructions", 0, 1), "d35341a"),
+        (("code", "instructions", 0, 1), ""),
     ],
 )
 def test_wrong_types_and_sums_deep_inside_are_refused(
@@ -159,6 +164,7 @@ def test_wrong_types_and_sums_deep_inside_are_refused(
     file.write_text(json.dumps(document))
     with pytest.raises(RecordingError, match="not a whole recording") as caught:
         read_recording(file)
+    assert "$." in caught.value.sentence
     assert caught.value.remedy
     assert str(caught.value).isprintable()
 
@@ -171,6 +177,12 @@ def test_json_that_is_not_quite_json(tmp_path: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(RecordingError):
         read_recording(file)
+
+
+def test_a_file_without_end_is_refused_before_it_fills_the_memory() -> None:
+    with pytest.raises(RecordingError, match="128 MiB") as caught:
+        read_recording(Path("/dev/zero"))
+    assert caught.value.exit_code == 2
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
