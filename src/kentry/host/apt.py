@@ -22,13 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from kentry.errors import FetchError, UserError
-from kentry.host.cache import cache_dir, held, sha256_of, write_atomically
+from kentry.host.cache import cache_dir, check_room, held, sha256_of, write_atomically
 from kentry.host.mirror import KEYRING_VARIABLE, MIRROR_VARIABLE, Mirror, Release, find_mirror
 from kentry.host.process import command_line, log, need, run
 from kentry.progress import Update
 
 _HOST_STATUS = Path("/var/lib/dpkg/status")
 _LISTS_LAST_SECONDS = 24 * 3600
+# Package lists of a release with their index have up to 65 MB.
+_LISTS_BYTES = 80 << 20
 # Lists as young as this are not fetched again because something is not in them.
 _LISTS_NEW_SECONDS = 600
 _POLL_SECONDS = 0.5
@@ -250,6 +252,7 @@ class AptRoot:
         A suite that could not be had does not matter when the package is in another.
         """
         update(None, f"fetching the package lists of {self.release.name} for {self.arch}")
+        check_room(self.folder, _LISTS_BYTES)
         self._configure()
         result = self._apt("apt-get", "update", check=False)
         stamp = {
@@ -288,6 +291,7 @@ class AptRoot:
         """apt-get WORDS in the archives' folder, with progress where `size` is known."""
         archives = self.folder / "archives"
         update(0.0 if size else None, f"fetching {what}")
+        check_room(archives, size)
         with _watched(archives, size, what, update):
             result = self._apt("apt-get", *words, check=False, cwd=archives)
         if result.returncode:

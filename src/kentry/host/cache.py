@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 _HASH_CHUNK = 1 << 20
+_FEW_FILES = 64
 
 
 def cache_dir(*parts: str) -> Path:
@@ -58,6 +59,23 @@ def no_space_is_an_error(path: Path) -> Iterator[None]:
             f"{path} cannot be used: {err.strerror}.",
             "Choose another place, or name another folder in KENTRY_CACHE.",
         ) from err
+
+
+def check_room(folder: Path, size: int) -> None:
+    """UserError unless `folder` has room for `size` bytes and a few new files.
+
+    For steps that end badly on a full disk: apt-get update waits two minutes there.
+    """
+    stat = os.statvfs(folder)
+    # Some file systems have no fixed number of files and say 0.
+    no_files = stat.f_files > 0 and stat.f_favail < _FEW_FILES
+    if no_files or stat.f_bavail * stat.f_frsize < size:
+        what = "inodes" if no_files else f"MiB: {-(-size >> 20)} are needed"
+        free = stat.f_favail if no_files else stat.f_bavail * stat.f_frsize >> 20
+        raise UserError(
+            f"The disk of {folder} is full, with {free} free {what}.",
+            "Free some, or name another folder in KENTRY_CACHE.",
+        )
 
 
 def sha256_of(path: Path) -> str:

@@ -3,22 +3,21 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+import re
+from array import array
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 
 import kentry
 from kentry.arch import Arch
 from kentry.errors import RecordingError
-from kentry.host.cache import cache_dir, sha256_of
+from kentry.host.cache import cache_dir, check_room, sha256_of
 from kentry.host.native import plugin_file, probe_file
-from kentry.kernels.kernel import Kernel
+from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.measure.counting import measure
 from kentry.measure.joining import joined
 from kentry.measure.vector_units import boots, check_options
@@ -31,6 +30,12 @@ from kentry.runners.qemu import QemuRunner
 
 # A folder with a saved run to use instead of a boot: runners/fake.py.
 FAKE = "KENTRY_FAKE"
+# The recording of a whole matrix has up to 18 MB.
+_RECORDING_BYTES = 32 << 20
+
+# Imports as ruff formats them.  Parsing the modules would take five times as long.
+_IMPORT = re.compile(r"^ *(?:import ([\w.]+)|from ([\w.]+) import (\([^)]*\)|.*))", re.MULTILINE)
+_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:(?: .*)?\n)+", re.MULTILINE)
 
 
 def record(
@@ -51,6 +56,7 @@ def _boot(
     if reuse and kept.exists():
         with contextlib.suppress(RecordingError):
             return read_recording(kept)
+    check_room(kept.parent, _RECORDING_BYTES)
     fake = os.environ.get(FAKE)
     runner: Runner = FakeRunner(Path(fake)) if fake else QemuRunner(arch)
     recording = measure(kernel, runner, options, update)
@@ -69,7 +75,7 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
         "config": kernel.config_sha256,
         # The recording says where the image is from, so one from elsewhere has its own.
         "origin": kernel.origin,
-        "symbols": kernel.symbols_from,
+        "symbols": [kernel.symbols_from, _symbols_digest(kernel.symbols)],
         "probe": sha256_of(probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "target": _target_identity(arch, options),
@@ -77,6 +83,12 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
         "options": measured_with,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _symbols_digest(symbols: SymbolTable) -> str:
+    digest = hashlib.sha256(array("Q", symbols.addresses).tobytes())
+    digest.update("\0".join([symbols.kinds, *symbols.names]).encode())
+    return digest.hexdigest()
 
 
 def _target_identity(arch: Arch, options: ExactOptions) -> list[str]:
@@ -89,41 +101,26 @@ def _target_identity(arch: Arch, options: ExactOptions) -> list[str]:
     return [version, *own]
 
 
-@cache
 def code_digest(package: Path, module: str) -> str:
     """A hash of `module` and of every module of `package` that it imports, directly or not.
 
     Imports inside functions count.  Imports for the type checker alone do not.
     """
-    todo, files = [module], set[Path]()
+    todo, contents = [module], dict[str, bytes]()
     while todo:
         name = todo.pop()
-        base = package.parent.joinpath(*name.split("."))
+        first, *below = name.split(".")
+        base = package.joinpath(*below)
         file = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
-        if file in files or not file.is_file():
+        if first != package.name or name in contents or not file.is_file():
             continue
-        files.add(file)
+        content = contents[name] = file.read_bytes()
         # Importing a.b runs a, too.
-        todo += [name.rpartition(".")[0], *_imports(file, package.name)]
+        todo.append(name.rpartition(".")[0])
+        for match in _IMPORT.finditer(_FOR_TYPES.sub("", content.decode())):
+            origin, names = match[1] or match[2], re.findall(r"\w+", match[3] or "")
+            todo += [origin, *(f"{origin}.{name}" for name in names)]
     digest = hashlib.sha256()
-    for file in sorted(files):
-        content = file.read_bytes()
-        digest.update(f"{file.relative_to(package)} {len(content)}\n".encode() + content)
+    for name, content in sorted(contents.items()):
+        digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
-
-
-def _imports(file: Path, package: str) -> Iterator[str]:
-    """The names of `package` that a file imports: modules, and perhaps things in them."""
-    nodes: list[ast.AST] = [ast.parse(file.read_bytes())]
-    for node in nodes:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
-        # Imports are statements, so expressions need not be looked into.
-        nodes += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.expr)]
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        yield from (name for name in names if name.split(".")[0] == package)

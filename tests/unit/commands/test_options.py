@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Options of all commands: one meaning for one name, few enough, refused where they do nothing."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kentry.cli import build_parser, main
+from kentry.errors import UserError
+from kentry.model.recording import write_recording
+from tests.builders import recording
+
+COMMON = {"--help", "--verbose", "--quiet"}
+# An output is a file, or a folder where there are several results; kentry import takes an
+# architecture that kentry cannot boot.
+SEVERAL_MEANINGS = {"--output", "--functions", "--arch"}
+MOST = 120
+# Commands that still read a Namespace.
+LATER = (
+    "kentry stat",
+    "kentry vector trace",
+    "kentry vector replay",
+    "kentry vector stats",
+    "kentry vector costs",
+)
+
+
+def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    below = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    for action in below:
+        for sub in action.choices.values():
+            yield from leaves(sub)
+    if not below:
+        yield parser
+
+
+PARSERS = {parser.prog: parser for parser in leaves(build_parser()) if parser.prog not in LATER}
+OPTIONS = [
+    (prog, action)
+    for prog, parser in PARSERS.items()
+    for action in parser._actions
+    if action.option_strings
+]
+
+
+def test_there_are_few_enough_options() -> None:
+    assert len([one for _, one in OPTIONS if one.option_strings[-1] not in COMMON]) <= MOST
+
+
+def test_an_option_has_one_meaning_and_one_default_everywhere() -> None:
+    meanings: dict[str, set[tuple[object, ...]]] = {}
+    for _, one in OPTIONS:
+        name = one.option_strings[-1]
+        meaning = (tuple(one.option_strings), one.help, one.metavar, one.type, one.nargs)
+        meanings.setdefault(name, set()).add(meaning)
+    several = {name for name, found in meanings.items() if len(found) > 1}
+    assert several - SEVERAL_MEANINGS == set()
+
+
+@pytest.mark.parametrize("prog", PARSERS)
+def test_help_opens_with_three_examples_of_the_command(
+    prog: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = prog.split()[1:]
+    for line in (["help", *words], [*words, "--help"]):
+        with pytest.raises(SystemExit) as caught:
+            main(line)
+        assert caught.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "examples:"
+    assert len([line for line in lines[3:6] if prog in line]) >= 1
+    assert all(line.startswith("  kentry ") for line in lines[3:6])
+    assert lines[6] == ""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    names = [str(tmp_path / "old.json"), str(tmp_path / "new.json")]
+    for name in names:
+        write_recording(recording({"getppid": [("el0_svc", 40)]}), Path(name))
+    return names
+
+
+MEASURING = (
+    "--arch=arm64",
+    "--config=distro",
+    "--config=tiny",
+    "--set=CONFIG_X=y",
+    "--compiler=gcc",
+    "--emulator=newest",
+    "--timeout=5",
+    "--fresh",
+)
+
+
+@pytest.mark.parametrize("word", MEASURING)
+def test_options_that_measure_are_refused_on_recordings(
+    word: str, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", *files]) == 0
+    assert main(["annotate", files[0]]) == 0
+    capsys.readouterr()
+    for command in (["diff", *files, word], ["annotate", files[0], word]):
+        assert main(command) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert f"kentry: {word.partition('=')[0]} has no effect" in captured.err
+
+
+@pytest.mark.parametrize("word", ["--windows=5", "--vl=256", "--matrix=vector", "--seed=3"])
+def test_diff_has_no_options_that_only_record_needs(word: str, files: list[str]) -> None:
+    assert main(["diff", *files, word]) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["record", "debian:6.12", "--config", "distro"],
+        ["record", "debian:6.12", "--set", "CONFIG_X=y"],
+        ["record", "image:Image", "--compiler", "gcc"],
+        ["record", "debian:6.12", "--vl", "256"],
+        ["diff", "debian:6.1", "running", "--set", "CONFIG_X=y"],
+    ],
+)
+def test_an_option_without_effect_is_refused_before_anything_is_fetched(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert f"{words[-2]} has no effect" in capsys.readouterr().err
+
+
+VALUED = [
+    (prog, one.option_strings[-1]) for prog, one in OPTIONS if one.nargs in (None, 1, "+", "*")
+]
+
+
+@pytest.mark.parametrize(("prog", "name"), VALUED)
+def test_an_empty_value_is_refused(prog: str, name: str) -> None:
+    with pytest.raises(UserError, match=name):
+        build_parser().parse_args([*prog.split()[1:], f"{name}="])
+
+
+NUMBERS = ("--windows", "--paths", "--seed", "--memory", "--timeout", "--vl")
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("text", ["1_000", "-1", "nan", "inf", "1e3", "0x10", " 7", "٣"])
+def test_numbers_are_plain_digits(name: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", "debian:6.12", "--matrix", "vector", f"{name}={text}"]) == 2
+    assert name in capsys.readouterr().err

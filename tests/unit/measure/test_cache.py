@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cached recordings: the key changes with the code that makes them, and with nothing else."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import kentry
+from kentry.arch import find_arch
+from kentry.errors import UserError
+from kentry.host.cache import check_room
+from kentry.kernels.kernel import Kernel, SymbolTable
+from kentry.measure import cache
+from kentry.model.recording import Recording
+from kentry.runners.exact import ExactOptions
+
+PACKAGE = Path(kentry.__file__).parent
+# What stands between the probe's output and a recording, and what does not.
+FRESH = (
+    "arch",
+    "errors.py",
+    "host",
+    "kernels",
+    "measure",
+    "model",
+    "path",
+    "progress.py",
+    "runners",
+    "stats",
+    "vector",
+)
+SAME = ("cli.py", "commands", "compare", "importing", "report", "measure/timed", "__main__.py")
+CONSOLE = "kentry-probe start arm64\nkentry-probe release 6.1\nkentry-probe end cases=1\n"
+TRACE = """\
+kentry-trace 1
+qemu aarch64 api=1
+message case getppid count 1
+window 10 2 0 1 0 0 0 -
+message case getppid path 1
+insn 0 ffff800008010800 03000014 b #0xffff800008010804
+insn 1 ffff800008010804 00000000 nop
+path 0 2 0+2
+window 8 2 0 1 0 0 0 0
+message end 1
+spoilt 0
+end 18
+"""
+OPTIONS = ExactOptions(cases=("getppid",), windows=10, path_windows=8)
+KERNEL = Kernel(
+    spec="image:Image",
+    arch="arm64",
+    image=Path("Image"),
+    image_sha256="0" * 64,
+    symbols=SymbolTable([0xFFFF800008010000, 0xFFFF800008010800], "TT", ["_text", "vectors"]),
+    symbols_from="kallsyms",
+    release="6.1",
+    banner="Linux version 6.1",
+    compiler="gcc",
+    config=None,
+    config_sha256=None,
+    build_id=None,
+)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("copy") / "kentry"
+    ignored = shutil.ignore_patterns("__pycache__", "native")
+    return Path(shutil.copytree(PACKAGE, target, ignore=ignored))
+
+
+def digest_with_change(package: Path, part: str, module: str = cache.__name__) -> str:
+    """The digest while every file of `part` has one byte more."""
+    path = package / part
+    files = {file: file.read_bytes() for file in ([path] if path.is_file() else path.rglob("*.py"))}
+    for file, content in files.items():
+        file.write_bytes(content + b"\n")
+    digest = cache.code_digest(package, module)
+    for file, content in files.items():
+        file.write_bytes(content)
+    return digest
+
+
+@pytest.mark.parametrize("part", FRESH)
+def test_a_changed_byte_between_probe_and_recording_makes_a_fresh_key(
+    copy: Path, part: str
+) -> None:
+    assert digest_with_change(copy, part) != cache.code_digest(PACKAGE, cache.__name__)
+
+
+@pytest.mark.parametrize("part", SAME)
+def test_a_changed_byte_elsewhere_keeps_the_key(copy: Path, part: str) -> None:
+    assert digest_with_change(copy, part) == cache.code_digest(PACKAGE, cache.__name__)
+
+
+def test_every_part_of_kentry_is_one_or_the_other() -> None:
+    parts = {file.name for file in PACKAGE.iterdir() if file.suffix == ".py" or file.is_dir()}
+    assert parts - {*FRESH, *SAME, "__init__.py", "__pycache__", "native"} == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("import top.other", True),
+        ("from top import other", True),
+        ("from top.other import name", True),
+        ("from top import (\n    json,\n    other,\n)", True),
+        ("def late():\n    from top import other", True),
+        ("from top import one, other as renamed", True),
+        ("if TYPE_CHECKING:\n    import json\n\n    from top import other\n", False),
+        ("from top2 import other", False),
+    ],
+)
+def test_imports_are_followed(tmp_path: Path, line: str, counts: bool) -> None:
+    package = tmp_path / "top"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "main.py").write_text(f"{line}\n")
+    (package / "other.py").touch()
+    before = cache.code_digest(package, "top.main")
+    assert (digest_with_change(package, "other.py", "top.main") != before) == counts
+
+
+def key(kernel: Kernel = KERNEL, options: ExactOptions = OPTIONS) -> str:
+    return cache.content_key(kernel, find_arch("arm64"), options)
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A saved run that kentry uses instead of a boot."""
+    (tmp_path / "console").write_text(CONSOLE)
+    (tmp_path / "trace").write_text(TRACE)
+    monkeypatch.setenv(cache.FAKE, str(tmp_path))
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_the_key_is_made_of_content(saved: Path) -> None:
+    moved = SymbolTable([0xFFFF800008010000, 0xFFFF800008010900], "TT", ["_text", "vectors"])
+    keys = {
+        key(),
+        key(replace(KERNEL, symbols=moved)),
+        key(replace(KERNEL, image_sha256="1" * 64)),
+        key(options=replace(OPTIONS, seed=2)),
+    }
+    assert len(keys) == 4
+    assert key(options=replace(OPTIONS, timeout=1.0, console_file=saved)) == key()
+    (saved / "trace").write_text(f"{TRACE}\n")
+    assert key() not in keys
+
+
+def record(*, reuse: bool) -> Recording:
+    arch = find_arch("arm64")
+    return cache.record(KERNEL, arch, OPTIONS, lambda fraction, now: None, reuse=reuse)
+
+
+def test_a_cached_recording_is_read_when_it_may_be_reused(saved: Path) -> None:
+    assert record(reuse=True).cases[0].metrics["instructions"].value == 2
+    (file,) = (saved / "cache" / "recordings").iterdir()
+    file.write_text(file.read_text().replace('"getppid"', '"getpid"'))
+    assert record(reuse=True).cases[0].name == "getpid"
+    assert record(reuse=False).cases[0].name == "getppid"
+    file.write_text("{")
+    assert record(reuse=True).cases[0].name == "getppid"
+
+
+def test_a_full_disk_is_an_error_before_the_boot(tmp_path: Path) -> None:
+    check_room(tmp_path, 1)
+    with pytest.raises(UserError, match="MiB"):
+        check_room(tmp_path, 1 << 60)
