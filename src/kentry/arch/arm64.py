@@ -158,5 +158,6 @@ ARM64 = Arch(
     source_folder="arm64",
     boot_target="Image",
     vector=_VECTOR,
+    capstone=("CS_ARCH_ARM64", "CS_MODE_ARM"),
     cores={128: "neoverse-n2,pauth-impdef=on", 256: "neoverse-v1,pauth-impdef=on"},
 )

@@ -133,7 +133,8 @@ class Arch:
 
     `kbuild` is ARCH= of the kernel's makefiles, `source_folder` the folder below arch/,
     `boot_target` what make builds for QEMU's -kernel.  `build_headers` maps headers that host
-    programs of the build include to Debian's packages.
+    programs of the build include to Debian's packages.  `capstone` are the names of its constants
+    for the architecture and mode, where it names instructions that QEMU 7.2 does not name.
     """
 
     name: str
@@ -166,6 +167,7 @@ class Arch:
     build_headers: dict[str, str] = field(default_factory=dict)
     cores: dict[int, str] = field(default_factory=dict)
     stubs: tuple[str, ...] = ()
+    capstone: tuple[str, str] | None = None
 
     def cpu_with(self, length: int | None = None) -> str:
         """QEMU's cpu model with vectors of `length` bits, or of the default length."""

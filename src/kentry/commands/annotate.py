@@ -74,6 +74,7 @@ def _case(recording: Recording, name: str) -> CaseResult:
 
 
 def _to_json(recording: Recording, case: CaseResult, arch: Arch) -> dict[str, Any]:
+    from kentry.path.disassembly import readable_text
     from kentry.path.phases import parts, split_calls
 
     path = case.modal_path
@@ -89,7 +90,7 @@ def _to_json(recording: Recording, case: CaseResult, arch: Arch) -> dict[str, An
                         {
                             "address": f"{insn.address:016x}",
                             "code": insn.code,
-                            "text": insn.text,
+                            "text": readable_text(insn, arch),
                             "function": insn.function,
                             "offset": insn.offset,
                             "depth": depth,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kentry.arch import Arch
 from kentry.model.recording import CaseResult, Recording
+from kentry.path.disassembly import readable_text
 from kentry.path.phases import parts, split_calls
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.table import ascii_lines
@@ -32,7 +33,7 @@ def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
             places = [f"{insn.function}+{insn.offset:#x}" for insn in part.instructions]
             width = max(map(len, places))
             lines += [
-                f"  {place:<{width}}  {'  ' * depth}{insn.text}"
+                f"  {place:<{width}}  {'  ' * depth}{readable_text(insn, arch)}"
                 for place, depth, insn in zip(places, part.depths, part.instructions, strict=True)
             ]
     return ascii_lines([*lines, *caveat_lines([*recording.caveats, *case.caveats])])
