@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kentry.arch import Arch
     from kentry.compare.ablation import Trial
     from kentry.kernels.config import Request
-    from kentry.kernels.options import Option
+    from kentry.kernels.entry_options import Option
     from kentry.kernels.repository import Revision
     from kentry.model.recording import Recording
     from kentry.progress import Update
@@ -55,7 +55,7 @@ class Options(measuring.CachedOptions):
 def run(options: Options) -> int:
     """Builds and measures the base and each option, prints the table."""
     from kentry.compare.ablation import tabulate
-    from kentry.kernels.options import built_in, parse_options
+    from kentry.kernels.entry_options import built_in, parse_options
     from kentry.model.ablation import to_json
     from kentry.model.recording import dump
     from kentry.progress import progress

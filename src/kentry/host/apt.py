@@ -348,6 +348,18 @@ def first_problem(problems: Sequence[str]) -> str:
     return telling[0][3:] if telling else ""
 
 
+def lists_error(
+    problems: Sequence[str],
+    remedy: str = "Try again, or name another mirror in KENTRY_MIRROR.",
+) -> FetchError:
+    """The error where no list of packages could be had; `problems` are apt's lines about it."""
+    return FetchError(
+        f"The package lists could not be fetched: {first_problem(problems)}",
+        remedy,
+        "\n".join(problems),
+    )
+
+
 def _problem_lines(result: subprocess.CompletedProcess[str]) -> list[str]:
     """What apt complains of, a line each, as "E: " or "W: " and its words.
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Config:
     """Options to begin with, by full name; off is "n".
 
     `whole`: they are a .config, and what they do not name is Kconfig's default; otherwise
@@ -97,27 +97,33 @@ def read(text: str) -> dict[str, str]:
     return options
 
 
-def tiny(arch: Arch) -> Wanted:
-    """allnoconfig and what kentry's fragments name: boots in a second, all cases work."""
-    return _of_fragments(*_boot(arch), *_with_own("tiny", arch))
+def tiny(arch: Arch) -> Config:
+    """allnoconfig and kentry's fragments: boots in a second, all cases work."""
+    return _of_fragments(arch, "boot", "tiny")
 
 
-def userland(arch: Arch) -> Wanted:
+def userland(arch: Arch) -> Config:
     """tiny, and what a distribution's user space needs to run from an initramfs; with BTF."""
-    return _of_fragments(*_boot(arch), *_with_own("tiny", arch), *_with_own("userland", arch))
+    return _of_fragments(arch, "boot", "tiny", "userland")
 
 
-def _of_fragments(*names: str) -> Wanted:
+def _of_fragments(arch: Arch, *names: str) -> Config:
     options: dict[str, str] = {}
     optional: set[str] = set()
     for name in names:
-        text = (_FOLDER / f"{name}.config").read_text(encoding="utf-8")
+        text = _fragment(name, arch)
         options |= read(text)
         optional |= set(re.findall(r"^# optional:.*\n(CONFIG_\w+)=", text, re.MULTILINE))
-    return Wanted(options, whole=False, strict=frozenset(options) - optional)
+    return Config(options, whole=False, strict=frozenset(options) - optional)
 
 
-def distro(text: str, arch: Arch) -> Wanted:
+def _fragment(name: str, arch: Arch) -> str:
+    """A fragment for all architectures, and the one for `arch`."""
+    files = (_FOLDER / f"{name}.config", _FOLDER / f"{name}-{arch.name}.config")
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def distro(text: str, arch: Arch) -> Config:
     """A distribution's own config without what a guest of kentry's never runs.
 
     Modules are left out, for none is loaded, and drivers; then what the guest boots with
@@ -130,68 +136,54 @@ def distro(text: str, arch: Arch) -> Wanted:
         if value != "m"
     }
     kept |= read((_FOLDER / "distro-off.config").read_text(encoding="utf-8"))
-    boot = [read((_FOLDER / f"{n}.config").read_text(encoding="utf-8")) for n in _boot(arch)]
-    for options in boot:
-        kept |= options
+    boot = read(_fragment("boot", arch))
+    kept |= boot
     # EXPERT would show options that the distribution never chose.
     kept["CONFIG_EXPERT"] = own.get("CONFIG_EXPERT", "n")
-    needed = frozenset(name for options in boot for name in options) - {"CONFIG_EXPERT"}
-    return Wanted(kept, whole=True, strict=needed)
+    return Config(kept, whole=True, strict=frozenset(boot) - {"CONFIG_EXPERT"})
 
 
-def _boot(arch: Arch) -> tuple[str, str]:
-    return _with_own("boot", arch)
-
-
-def _with_own(name: str, arch: Arch) -> tuple[str, str]:
-    """A fragment for all architectures, and the one for `arch`."""
-    return name, f"{name}-{arch.name}"
-
-
-def of_file(file: Path) -> Wanted:
+def of_file(file: Path) -> Config:
     """A user's .config: all that it sets must be what the kernel gets."""
     try:
         options = read(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as err:
         reason = err.strerror if isinstance(err, OSError) else "it is not text"
-        raise UserError(
-            f"The config {file} cannot be read: {reason}.",
-            _CONFIGS,
-        ) from err
+        raise UserError(f"The config {file} cannot be read: {reason}.", _CONFIGS) from err
     if not options:
         raise UserError(f"{file} sets no option.", _CONFIGS)
     strict = {name for name, value in options.items() if value != "n" and not _FACTS.match(name)}
-    return Wanted(options, whole=True, strict=frozenset(strict))
+    return Config(options, whole=True, strict=frozenset(strict))
 
 
-def with_sets(wanted: Wanted, sets: Sequence[str]) -> Wanted:
-    """`wanted` with --set options on top, which nothing may drop."""
+def with_sets(config: Config, sets: Sequence[str]) -> Config:
+    """`config` with --set options on top, which nothing may drop."""
     chosen = dict(parse_set(text) for text in sets)
     # A choice has one option on: naming another turns the first one off.
-    return Wanted(
-        {**wanted.options, **chosen},
-        wanted.whole,
-        wanted.strict - chosen.keys(),
-        wanted.named | chosen.keys(),
+    return Config(
+        {**config.options, **chosen},
+        config.whole,
+        config.strict - chosen.keys(),
+        config.named | chosen.keys(),
     )
 
 
-def dropped(wanted: Wanted, got: Mapping[str, str]) -> list[str]:
+def dropped(config: Config, got: Mapping[str, str]) -> list[str]:
     """The options, sorted, that must be as asked for and are not."""
     return sorted(
-        name for name in wanted.strict | wanted.named if got.get(name, "n") != wanted.options[name]
+        name for name in config.strict | config.named if got.get(name, "n") != config.options[name]
     )
 
 
-def given_up(name: str, wanted: Wanted, reason: str) -> bool:
+def given_up(name: str, config: Config, reason: str) -> bool:
     """Whether an option of a config is missing because the user turned off what it needs."""
-    off = {one.removeprefix("CONFIG_") for one in wanted.named if wanted.options[one] == "n"}
-    return name not in wanted.named and not off.isdisjoint(re.findall(r"\w+", reason))
+    off = {one.removeprefix("CONFIG_") for one in config.named if config.options[one] == "n"}
+    return name not in config.named and not off.isdisjoint(re.findall(r"\w+", reason))
 
 
-def dropped_error(names: Sequence[str], wanted: Wanted, why: Mapping[str, str]) -> BuildError:
+def dropped_error(names: Sequence[str], config: Config, why: Mapping[str, str]) -> BuildError:
     """Names each option and what it wants; `why` is a clause for each."""
-    clauses = [f"{name}={wanted.options[name]} ({why[name]})" for name in names[:_NAMED]]
+    clauses = [f"{name}={config.options[name]} ({why[name]})" for name in names[:_NAMED]]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return BuildError(
         f"Kconfig dropped {', '.join(clauses)}{more}.",
@@ -199,26 +191,25 @@ def dropped_error(names: Sequence[str], wanted: Wanted, why: Mapping[str, str]) 
     )
 
 
-@dataclass(frozen=True)
-class MachineNeed:
-    """An option without which QEMU's machine does not boot or end; `sets` turn it on."""
+def check_machine(got: Mapping[str, str], arch: Arch, knows: Callable[[str], bool]) -> None:
+    """BuildError names the options that QEMU's machine needs and the config `got` does not have.
 
-    option: str
-    sets: tuple[str, ...]
-    what: str
-
-
-def machine_needs(arch: Arch) -> list[MachineNeed]:
-    """What a kernel for `arch` must have built in to run in QEMU: configs/machine."""
-    lines = (_FOLDER / "machine").read_text(encoding="utf-8").splitlines()
-    rows = [line.split(None, 3) for line in lines if not line.startswith("#")]
-    return [
-        MachineNeed(option, tuple(sets.split(",")), what)
-        for name, option, sets, what in rows
-        if name in ("all", arch.name)
-    ]
-
-
-def difference(options: Iterable[str]) -> str:
-    """--set options for people: "CONFIG_A=y CONFIG_B=n", or "" where there are none."""
-    return " ".join(sorted(options))
+    configs/machine lists what a kernel must have built in to boot there and to end; `knows` says
+    whether the tree has an option at all.
+    """
+    lacks: list[str] = []
+    sets: dict[str, str] = {}
+    for line in (_FOLDER / "machine").read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        name, option, turn_on, what = line.split(None, 3)
+        if name in ("all", arch.name) and got.get(option) != "y" and knows(option):
+            lacks.append(f"{option} ({what})")
+            names = [word for word in turn_on.split(",") if got.get(word) != "y" and knows(word)]
+            sets |= {word: f"--set {word}=y" for word in names}
+    if lacks:
+        raise BuildError(
+            f"The config does not boot in QEMU's machine for {arch.name}: it lacks"
+            f" {', '.join(lacks)}.",
+            f"Add {' '.join(sets.values())}.",
+        )

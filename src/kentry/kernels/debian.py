@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.errors import FetchError, KentryError, UserError
-from kentry.host.apt import AptRoot, Candidate, first_problem
+from kentry.host.apt import AptRoot, Candidate, first_problem, lists_error
 from kentry.host.cache import cache_dir, write_atomically
 from kentry.host.mirror import RELEASES
 from kentry.kernels import deb, image
@@ -192,11 +192,7 @@ def _not_found(
     any_flavour = f"linux-image-{_ABI}-(?P<flavour>.*)"
     found = [candidate for root in roots for candidate in root.candidates(any_flavour, update)]
     if not found and problems:
-        return FetchError(
-            f"The package lists for {arch.debian} could not be fetched: {first_problem(problems)}",
-            "Try again, or name another mirror in KENTRY_MIRROR.",
-            "\n".join(problems),
-        )
+        return lists_error(problems)
     named = [candidate for candidate in found if re.fullmatch(pattern, candidate.package)]
     if found and not named:
         return UserError(

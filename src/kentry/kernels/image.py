@@ -14,7 +14,7 @@ from pathlib import Path
 from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
 from kentry.host.cache import cache_dir, sha256_of, write_atomically
-from kentry.kernels import facts, symbols
+from kentry.kernels import payload, symtab
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.kernels.spec import Spec
 from kentry.kernels.unpack import unpack
@@ -93,9 +93,9 @@ def load(source: Source, arch: Arch, update: Update) -> Kernel:
         image_sha256=examined.boot_sha256,
         symbols=table,
         symbols_from=symbols_from,
-        release=facts.release(examined.banner),
+        release=payload.release(examined.banner),
         banner=examined.banner,
-        compiler=facts.compiler(examined.banner),
+        compiler=payload.compiler(examined.banner),
         config=config,
         config_sha256=_digest(config) if config else None,
         build_id=examined.build_id,
@@ -117,10 +117,10 @@ def _examine(image: Path, digest: str, folder: Path, update: Update) -> _Examine
     if known:
         return known
     update(None, f"unpacking {image.name}")
-    data = symbols.read_file(image)
+    data = symtab.read_file(image)
     unpacked = unpack(data, str(image))
     wrapped = unpacked.boot is not data
-    config = facts.built_in_config(unpacked.payload)
+    config = payload.built_in_config(unpacked.payload)
     boot_sha256 = digest
     if wrapped:
         write_atomically(folder / "Image", unpacked.boot)
@@ -131,8 +131,8 @@ def _examine(image: Path, digest: str, folder: Path, update: Update) -> _Examine
         version=_CACHE_VERSION,
         format=unpacked.format,
         arch=unpacked.arch.name,
-        banner=facts.banner(unpacked.payload, str(image)),
-        build_id=facts.build_id(unpacked.payload),
+        banner=payload.banner(unpacked.payload, str(image)),
+        build_id=payload.build_id(unpacked.payload),
         boot="Image" if wrapped else None,
         boot_sha256=boot_sha256,
         config="config" if config else None,
@@ -161,7 +161,7 @@ def _symbols(
     """The symbols, and a word on where they are from."""
     if source.vmlinux:
         update(None, f"reading the symbols of {source.vmlinux.name}")
-        found = symbols.of_vmlinux(source.vmlinux, arch, examined.banner, examined.build_id)
+        found = symtab.of_vmlinux(source.vmlinux, arch, examined.banner, examined.build_id)
         return found, f"vmlinux {source.vmlinux_name or source.vmlinux}"
     table = folder / f"symbols-{_CACHE_VERSION}"
     try:
@@ -169,11 +169,11 @@ def _symbols(
     except (OSError, ValueError, IndexError):
         pass
     try:
-        symbols.of_image(source.image, table, update)
+        symtab.of_image(source.image, table, update)
     except KernelError:
         if not source.system_map:
             raise
-        return symbols.read_kallsyms(source.system_map), "System.map"
+        return symtab.read_kallsyms(source.system_map), "System.map"
     write_atomically(table.with_suffix(".sha256"), sha256_of(table))
     return _cached_table(table), "kallsyms"
 
@@ -182,4 +182,4 @@ def _cached_table(table: Path) -> SymbolTable:
     """The table, unless it is not what was written there: then ValueError."""
     if table.with_suffix(".sha256").read_text(encoding="utf-8") != sha256_of(table):
         raise ValueError("damaged")
-    return symbols.read_table(table)
+    return symtab.read_table(table)

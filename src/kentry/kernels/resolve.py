@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kentry.arch import Arch
 from kentry.errors import UserError
-from kentry.kernels import build, deb, debian, image, running, source, tree
+from kentry.kernels import build, deb, debian, debian_source, image, running, tree
 from kentry.kernels.apply import patched
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
@@ -22,7 +22,7 @@ _READY: dict[str, Callable[[Spec, Arch, Update], Kernel]] = {
     "running": running.resolve,
 }
 _SOURCES: dict[str, Callable[[Spec, Update], Revision]] = {
-    "source": source.revision,
+    "source": debian_source.revision,
     "tree": tree.revision,
 }
 _DEFAULTS = Request()

@@ -40,7 +40,10 @@ def confined(
     """
     check()
     if not works():
-        return list(argv)
+        # make would outlive a killed tuxmake, and write where the next build begins anew: tuxmake
+        # goes on when kentry is killed, and the next build waits for it.
+        setpriv = shutil.which("setpriv")
+        return [*([setpriv, "--pdeathsig", "clear", "--"] if setpriv else []), *argv]
     own = (Path(sys.prefix), Path(kentry.__file__).parents[1])
     folders = [("--ro-bind", path) for path in (*own, *readable)]
     folders += [("--bind", path) for path in writable]

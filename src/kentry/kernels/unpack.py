@@ -13,11 +13,10 @@ import logging
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import UserError
-from kentry.kernels.facts import elf_notes
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -236,3 +235,12 @@ def _has_pvh_entry(elf: ELFFile) -> bool:
     return any(
         note["n_name"] == "Xen" and note["n_type"] == _XEN_PHYS32_ENTRY for note in elf_notes(elf)
     )
+
+
+def elf_notes(elf: ELFFile) -> Iterator[Any]:
+    """Every note in the segments of an ELF file, as pyelftools has them."""
+    from elftools.elf.segments import NoteSegment
+
+    for part in elf.iter_segments():
+        if isinstance(part, NoteSegment):
+            yield from part.iter_notes()

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kentry.errors import GuestError, KernelError, TraceError
-from kentry.kernels.identity import NOTE, gnu_build_id, kernel_to_json
-from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
+from kentry.kernels.kernel import NOTE, TEXT_END, TEXT_START, Kernel, gnu_build_id, kernel_to_json
 from kentry.measure.vector_units import check_units, with_events
 from kentry.model import caveats
 from kentry.model.case_name import CaseName

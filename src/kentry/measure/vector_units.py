@@ -12,7 +12,7 @@ from kentry.arch.record import Unit
 from kentry.errors import KernelError, UserError
 from kentry.kernels import config
 from kentry.kernels.kernel import Kernel
-from kentry.kernels.text import kernel_text
+from kentry.kernels.payload import text_of
 from kentry.model.case_name import CaseName, State
 from kentry.model.recording import CaseResult, Instruction
 from kentry.runners.exact import ExactOptions, GuestRun
@@ -144,7 +144,7 @@ def with_events(
 
 
 def _markers(kernel: Kernel, arch: Arch) -> Markers:
-    return find_markers(arch.vector, kernel.symbols.names, kernel_text(kernel).text)
+    return find_markers(arch.vector, kernel.symbols.names, text_of(kernel).text)
 
 
 def _counted(case: CaseResult, counter: EventCounter) -> CaseResult:

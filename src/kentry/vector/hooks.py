@@ -16,7 +16,7 @@ from kentry.arch import Arch
 from kentry.arch.record import Marker
 from kentry.kernels.btf import member_offsets
 from kentry.kernels.kernel import Kernel, Symbol
-from kentry.kernels.text import KernelText, kernel_text
+from kentry.kernels.payload import KernelText, text_of
 from kentry.path.symbols import base_name
 from kentry.vector.trace import Event
 
@@ -70,7 +70,7 @@ def find_hooks(kernel: Kernel, arch: Arch) -> Hooks:
 
     Raises KernelError where it has no type information, UserError where its image is none.
     """
-    text = kernel_text(kernel)
+    text = text_of(kernel)
     offsets = member_offsets(text.image, "task_struct", _TASK_MEMBERS, kernel.spec)
     lines = [f"offset {name} {offset}" for name, offset in offsets.items()]
     lines += _functions(kernel, arch)

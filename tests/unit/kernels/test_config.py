@@ -11,7 +11,7 @@ import pytest
 from kentry.arch import ARCHES, Arch
 from kentry.errors import UserError
 from kentry.kernels import config
-from kentry.kernels.config import Request, Wanted
+from kentry.kernels.config import Config
 from tests.unit.kernels.fakes import ARM64, RISCV64, X86_64
 
 FOLDER = Path(config.__file__).parent / "configs"
@@ -65,8 +65,8 @@ def test_what_sets_no_option(text: str) -> None:
 def test_how_a_config_is_written_makes_no_other_kernel() -> None:
     one = config.read("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=1\n")
     other = config.read("CONFIG_C=1\n\n# a comment\nCONFIG_A=n\nCONFIG_B=n\nCONFIG_A=y\n")
-    assert Wanted(one, whole=True).text() == Wanted(other, whole=True).text()
-    text = Wanted(one, whole=True).text()
+    assert Config(one, whole=True).text() == Config(other, whole=True).text()
+    text = Config(one, whole=True).text()
     assert text == "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=1\n"
 
 
@@ -164,7 +164,7 @@ def test_a_config_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> 
 
 
 def test_what_a_user_sets_goes_on_top_and_nothing_may_drop_it() -> None:
-    base = Wanted({"CONFIG_A": "y", "CONFIG_B": "y"}, False, frozenset({"CONFIG_A", "CONFIG_B"}))
+    base = Config({"CONFIG_A": "y", "CONFIG_B": "y"}, False, frozenset({"CONFIG_A", "CONFIG_B"}))
     wanted = config.with_sets(base, ["CONFIG_B=n", "CONFIG_C=1", "CONFIG_C=2"])
     assert wanted.options == {"CONFIG_A": "y", "CONFIG_B": "n", "CONFIG_C": "2"}
     assert wanted.named == {"CONFIG_B", "CONFIG_C"}
@@ -179,27 +179,15 @@ def test_what_a_user_sets_goes_on_top_and_nothing_may_drop_it() -> None:
 
 def test_a_few_dropped_options_are_named_and_the_rest_counted() -> None:
     names = [f"CONFIG_{letter}" for letter in "ABCDEFG"]
-    wanted = Wanted(dict.fromkeys(names, "y"), whole=False)
+    wanted = Config(dict.fromkeys(names, "y"), whole=False)
     error = config.dropped_error(names, wanted, dict.fromkeys(names, "needs X"))
     assert "CONFIG_A=y (needs X), CONFIG_B=y" in error.sentence
     assert error.sentence.endswith("CONFIG_E=y (needs X) and 2 more.")
     assert "--set" in error.remedy
 
 
-def test_a_specs_own_options_win() -> None:
-    request = Request("distro", ("CONFIG_A=y",), "gcc-12")
-    assert request.chosen({}) == request
-    assert request.chosen({"config": "tiny"}) == Request("tiny", ("CONFIG_A=y",), "gcc-12")
-    assert request.chosen({"compiler": "clang"}) == Request("distro", ("CONFIG_A=y",), "clang")
-
-
-def test_sets_for_people() -> None:
-    assert config.difference(["CONFIG_B=n", "CONFIG_A=y"]) == "CONFIG_A=y CONFIG_B=n"
-    assert config.difference([]) == ""
-
-
 def test_what_needs_an_option_that_was_turned_off_is_given_up() -> None:
-    wanted = Wanted({"CONFIG_A": "n", "CONFIG_B": "y", "CONFIG_C": "y"}, whole=False)
+    wanted = Config({"CONFIG_A": "n", "CONFIG_B": "y", "CONFIG_C": "y"}, whole=False)
     wanted = config.with_sets(wanted, ["CONFIG_A=n", "CONFIG_C=y"])
     assert config.given_up("CONFIG_B", wanted, "needs A")
     assert not config.given_up("CONFIG_B", wanted, "needs AB")

@@ -9,7 +9,7 @@ import pytest
 
 from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
-from kentry.kernels import symbols
+from kentry.kernels import symtab
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from tests.unit.kernels import fakes
@@ -69,8 +69,8 @@ def test_the_second_time_nothing_is_read_again(
     image: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = load(image, said)
-    monkeypatch.delattr(symbols, "of_image")
-    monkeypatch.delattr(symbols, "read_file")
+    monkeypatch.delattr(symtab, "of_image")
+    monkeypatch.delattr(symtab, "read_file")
     said.clear()
     assert load(image, said) == first
     assert said == []

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kentry.kernels.identity import gnu_build_id
+from kentry.kernels.kernel import gnu_build_id
 from kentry.runners.console import explain, tail
 from kentry.runners.probe_protocol import ProbeReport, read_report
 from tests import ROOT

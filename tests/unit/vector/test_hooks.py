@@ -12,7 +12,7 @@ import pytest
 from kentry.arch import ARCHES
 from kentry.errors import KernelError
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
-from kentry.kernels.text import KernelText
+from kentry.kernels.payload import KernelText
 from kentry.vector import hooks as hooks_module
 from kentry.vector.hooks import _ACTS, Hooks, find_hooks
 from kentry.vector.trace import Event

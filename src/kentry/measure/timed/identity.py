@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kentry.kernels.identity import gnu_build_id, kernel_to_json
-from kentry.kernels.kernel import Kernel
+from kentry.kernels.kernel import Kernel, gnu_build_id, kernel_to_json
 from kentry.measure.machine_facts import Facts
 from kentry.measure.preflight import Finding, describe
 from kentry.measure.timed.output import Output

@@ -14,7 +14,7 @@ import pytest
 from kentry.errors import FetchError, UserError
 from kentry.host.apt import Candidate
 from kentry.host.mirror import Release
-from kentry.kernels import source
+from kentry.kernels import debian_source
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import parse
 from kentry.progress import Update
@@ -64,12 +64,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Root]:
     ignored = {".gitignore": "/*\n!/debian/\n"}
     monkeypatch.setattr(Root, "tree", sources.unpacked(tmp_path / "tree", ignored))
     monkeypatch.setattr(Root, "downloads", ())
-    monkeypatch.setattr(source, "AptRoot", Root)
+    monkeypatch.setattr(debian_source, "AptRoot", Root)
     return Root
 
 
 def revision(version: str) -> Revision:
-    return source.revision(parse(f"source:{version}"), Said())
+    return debian_source.revision(parse(f"source:{version}"), Said())
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,13 @@ def revision(version: str) -> Revision:
     ],
 )
 def test_the_newest_package_whose_version_begins_so(wanted: str, version: str) -> None:
-    _, found = source._find(wanted, Said())
-    assert found.version == version
+    assert revision(wanted).origin["version"] == version
 
 
 @pytest.mark.parametrize("wanted", ["6.2", "6.1.17", "6.12.9-", "6.120", ".*", "linux", "12"])
 def test_what_there_is_otherwise(wanted: str) -> None:
     with pytest.raises(UserError) as raised:
-        source._find(wanted, Said())
+        revision(wanted)
     assert wanted in raised.value.sentence
     assert "6.1, 6.12, 7.3" in raised.value.remedy
 
@@ -103,7 +102,7 @@ def test_lists_that_cannot_be_had(root: type[Root], monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(root, "versions", {})
     monkeypatch.setattr(root, "problems", ("E: Could not resolve 'mirror.example.org'",))
     with pytest.raises(FetchError) as raised:
-        source._find("6.12", Said())
+        revision("6.12")
     assert "KENTRY_MIRROR" in raised.value.remedy
 
 
@@ -131,7 +130,7 @@ def test_a_package_that_cannot_be_unpacked_leaves_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(source, "take_files", interrupted)
+        patched.setattr(debian_source, "take_files", interrupted)
         with pytest.raises(KeyboardInterrupt):
             revision("6.12")
     assert not (root.tree.parent / "a.deb").exists()

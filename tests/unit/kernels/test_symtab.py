@@ -7,7 +7,7 @@ import pytest
 
 from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
-from kentry.kernels import symbols
+from kentry.kernels import symtab
 from kentry.kernels.kallsyms import link_address
 from kentry.kernels.kernel import Symbol, SymbolTable
 from tests.unit.kernels import fakes
@@ -18,11 +18,11 @@ BASE = fakes.BASE
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     table = SymbolTable.of([Symbol(BASE, "T", "_text"), Symbol(BASE + 4, "t", "naïve")])
-    symbols.write_table(tmp_path / "table", table)
-    assert symbols.read_table(tmp_path / "table") == table
+    symtab.write_table(tmp_path / "table", table)
+    assert symtab.read_table(tmp_path / "table") == table
     (tmp_path / "table").write_bytes(b"something else\n")
     with pytest.raises(ValueError):
-        symbols.read_table(tmp_path / "table")
+        symtab.read_table(tmp_path / "table")
 
 
 def test_kallsyms_without_data_and_per_cpu_offsets(tmp_path: Path) -> None:
@@ -35,13 +35,13 @@ def test_kallsyms_without_data_and_per_cpu_offsets(tmp_path: Path) -> None:
         "ffff800080020000 D _etext",
     ]
     (tmp_path / "kallsyms").write_text("\n".join(lines) + "\n")
-    found = symbols.read_kallsyms(tmp_path / "kallsyms")
+    found = symtab.read_kallsyms(tmp_path / "kallsyms")
     assert found.names == ["_text", "_stext", "weak", "_etext"]
     for damaged in ("ffff80008001002g T bad", "ffff800080010020 T", "\udc80"):
         text = "\n".join([*lines, damaged])
         (tmp_path / "kallsyms").write_text(text, errors="surrogateescape")
         with pytest.raises(KernelError):
-            symbols.read_kallsyms(tmp_path / "kallsyms")
+            symtab.read_kallsyms(tmp_path / "kallsyms")
     assert found.kinds == "TTWD"
 
 
@@ -49,8 +49,8 @@ def test_kallsyms_without_data_and_per_cpu_offsets(tmp_path: Path) -> None:
 def test_the_images_own_table(tmp_path: Path, said: Said, arch: Arch) -> None:
     image = tmp_path / "Image"
     image.write_bytes(fakes.image(arch))
-    symbols.of_image(image, tmp_path / "table", said)
-    found = symbols.read_table(tmp_path / "table")
+    symtab.of_image(image, tmp_path / "table", said)
+    found = symtab.read_table(tmp_path / "table")
     assert len(found) == fakes.SYMBOL_COUNT
     assert next(iter(found)) == Symbol(BASE, "T", "_text")
     assert found.address_of(fakes.function_name(7)) == BASE + 7 * 16
@@ -62,7 +62,7 @@ def test_an_image_without_a_table_says_what_helps(tmp_path: Path, said: Said) ->
     image = tmp_path / "Image"
     image.write_bytes(fakes.image(content=fakes.body(symbols=False)))
     with pytest.raises(KernelError) as raised:
-        symbols.of_image(image, tmp_path / "table", said)
+        symtab.of_image(image, tmp_path / "table", said)
     assert "symbols=vmlinux" in raised.value.remedy
     assert not (tmp_path / "table").exists()
 
@@ -72,13 +72,13 @@ def test_a_table_that_is_no_kernels_is_refused(tmp_path: Path, said: Said) -> No
     # Addresses in the user half: what a wrong guess of the base looks like.
     image.write_bytes(fakes.image(content=fakes.body(base=0x3240000)))
     with pytest.raises(KernelError, match="is not a kernel's"):
-        symbols.of_image(image, tmp_path / "table", said)
+        symtab.of_image(image, tmp_path / "table", said)
 
 
 def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(fakes.vmlinux())
-    found = symbols.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
+    found = symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
     assert list(found) == [
         Symbol(BASE, "T", "_text"),
         Symbol(BASE + 0x40, "t", "local_function"),
@@ -92,9 +92,9 @@ def test_without_build_ids_the_banner_decides(
 ) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(fakes.vmlinux(vmlinux_id))
-    assert len(symbols.of_vmlinux(path, fakes.ARM64, fakes.BANNER, image_id)) == 3
+    assert len(symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, image_id)) == 3
     with pytest.raises(UserError, match="do not match the image"):
-        symbols.of_vmlinux(path, fakes.ARM64, fakes.BANNER.replace("#1", "#2"), image_id)
+        symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER.replace("#1", "#2"), image_id)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def test_a_vmlinux_that_is_another_build_is_refused(
     path = tmp_path / "vmlinux"
     path.write_bytes(data)
     with pytest.raises(UserError, match=words):
-        symbols.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
+        symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
 
 
 def test_a_vmlinux_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"absent cannot be read: No such file"):
-        symbols.of_vmlinux(tmp_path / "absent", fakes.ARM64, fakes.BANNER, None)
+        symtab.of_vmlinux(tmp_path / "absent", fakes.ARM64, fakes.BANNER, None)
 
 
 def test_the_link_address_is_where_the_pointers_point() -> None:

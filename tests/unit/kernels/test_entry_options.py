@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import UserError
-from kentry.kernels.options import Option, built_in, parse_options
+from kentry.kernels.entry_options import Option, built_in, parse_options
 
 
 def test_options_on_the_command_line() -> None:

@@ -20,7 +20,7 @@ from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
 from kentry.host.cache import no_space_is_an_error, write_atomically
 from kentry.host.process import run
-from kentry.kernels import facts
+from kentry.kernels import payload
 from kentry.kernels.kernel import Symbol, SymbolTable
 from kentry.progress import Update
 
@@ -163,7 +163,7 @@ def _check_same_build(
             f" the image for {arch.name}.",
             remedy,
         )
-    theirs = facts.elf_build_id(data)
+    theirs = payload.elf_build_id(data)
     if build_id and theirs:
         if build_id != theirs:
             raise UserError(

@@ -4,19 +4,19 @@ from __future__ import annotations
 import pytest
 
 from kentry.errors import KernelError
-from kentry.kernels import facts
+from kentry.kernels import payload
 from tests.unit.kernels import fakes
 
 
 def test_the_banner_is_the_one_with_the_build_number() -> None:
-    assert facts.banner(fakes.image(), "Image") == fakes.BANNER
+    assert payload.banner(fakes.image(), "Image") == fakes.BANNER
     only_first = fakes.FIRST_BANNER.encode() + b"\n\0"
-    assert facts.banner(only_first, "Image") == fakes.FIRST_BANNER
+    assert payload.banner(only_first, "Image") == fakes.FIRST_BANNER
 
 
 def test_no_banner_is_an_error() -> None:
     with pytest.raises(KernelError, match="'Linux version'"):
-        facts.banner(b"Linux version %s" + bytes(5000), "Image")
+        payload.banner(b"Linux version %s" + bytes(5000), "Image")
 
 
 @pytest.mark.parametrize(
@@ -37,26 +37,26 @@ def test_no_banner_is_an_error() -> None:
     ],
 )
 def test_the_compiler_is_in_its_own_words(line: str, compiler: str) -> None:
-    assert facts.compiler(line) == compiler
+    assert payload.compiler(line) == compiler
 
 
 def test_the_release_is_what_uname_says() -> None:
-    assert facts.release(fakes.BANNER) == fakes.RELEASE
+    assert payload.release(fakes.BANNER) == fakes.RELEASE
 
 
 def test_the_build_id_is_the_kernels_not_its_vdsos() -> None:
-    assert facts.build_id(fakes.image()) == fakes.BUILD_ID
-    assert facts.build_id(fakes.x86_vmlinux()) == fakes.BUILD_ID
+    assert payload.build_id(fakes.image()) == fakes.BUILD_ID
+    assert payload.build_id(fakes.x86_vmlinux()) == fakes.BUILD_ID
 
 
 def test_no_build_id_where_it_cannot_be_told() -> None:
-    assert facts.build_id(bytes(5000)) is None
-    assert facts.build_id(fakes.note("11" * 20) + bytes(64) + fakes.note("22" * 20)) is None
-    assert facts.build_id(fakes.elf(fakes.X86_64)) is None
-    assert facts.build_id(b"\x7fELF damaged") is None
+    assert payload.build_id(bytes(5000)) is None
+    assert payload.build_id(fakes.note("11" * 20) + bytes(64) + fakes.note("22" * 20)) is None
+    assert payload.build_id(fakes.elf(fakes.X86_64)) is None
+    assert payload.build_id(b"\x7fELF damaged") is None
 
 
 def test_the_built_in_config() -> None:
-    assert facts.built_in_config(fakes.body(config=True)) == fakes.CONFIG
-    assert facts.built_in_config(fakes.body()) is None
-    assert facts.built_in_config(b"IKCFG_ST\x1f\x8bdamaged") is None
+    assert payload.built_in_config(fakes.body(config=True)) == fakes.CONFIG
+    assert payload.built_in_config(fakes.body()) is None
+    assert payload.built_in_config(b"IKCFG_ST\x1f\x8bdamaged") is None

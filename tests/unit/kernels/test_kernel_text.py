@@ -12,7 +12,7 @@ import pytest
 
 from kentry.errors import UserError
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
-from kentry.kernels.text import KernelText, kernel_text
+from kentry.kernels.payload import KernelText, text_of
 from tests.builders import image_kernel as kernel
 
 from . import fakes
@@ -31,7 +31,7 @@ def test_an_image_begins_at_the_symbol_of_its_beginning(tmp_path: Path) -> None:
     data = fakes.image(content=CODE)
     for start in ("_start", "_text"):
         symbols = {start: BASE, "_stext": BASE + 64, "_etext": BASE + 64 + 100}
-        found = kernel_text(kernel_of(tmp_path / "Image", data, **symbols))
+        found = text_of(kernel_of(tmp_path / "Image", data, **symbols))
         assert (found.start, found.text) == (BASE + 64, CODE[:100])
         assert found.image == data
 
@@ -40,13 +40,13 @@ def test_riscvs_name_for_the_beginning_comes_first(tmp_path: Path) -> None:
     """There, _text is behind the code that starts the kernel."""
     data = fakes.image(fakes.RISCV64, CODE)
     symbols = {"_start": BASE, "_text": BASE + 128, "_stext": BASE + 128, "_etext": BASE + 130}
-    found = kernel_text(kernel_of(tmp_path / "Image", data, **symbols))
+    found = text_of(kernel_of(tmp_path / "Image", data, **symbols))
     assert found.text == CODE[64:66]
 
 
 def test_an_old_arm64_image_has_64_kib_before_its_text(tmp_path: Path) -> None:
     data = fakes.image(content=bytes((1 << 16) - 64) + CODE)
-    found = kernel_text(kernel_of(tmp_path / "Image", data, _stext=BASE, _etext=BASE + 256))
+    found = text_of(kernel_of(tmp_path / "Image", data, _stext=BASE, _etext=BASE + 256))
     assert (found.start, found.text) == (BASE, CODE)
 
 
@@ -59,25 +59,25 @@ def bzimage_of(folder: Path, **symbols: int) -> Kernel:
 
 
 def test_an_elf_file_says_where_its_segments_are(tmp_path: Path) -> None:
-    found = kernel_text(bzimage_of(tmp_path, _stext=BASE + 16, _etext=BASE + 32))
+    found = text_of(bzimage_of(tmp_path, _stext=BASE + 16, _etext=BASE + 32))
     assert (found.start, found.text) == (BASE + 16, CODE[16:32])
     assert found.image.startswith(b"\x7fELF")
 
 
 def test_text_outside_of_an_elf_files_segments_is_none(tmp_path: Path) -> None:
-    found = kernel_text(bzimage_of(tmp_path, _stext=BASE + 4096, _etext=BASE + 8192))
+    found = text_of(bzimage_of(tmp_path, _stext=BASE + 4096, _etext=BASE + 8192))
     assert found.text == b""
 
 
 def test_without_the_edges_it_is_the_whole_image(tmp_path: Path) -> None:
     data = fakes.image(content=CODE)
-    found = kernel_text(kernel_of(tmp_path / "Image", data, _stext=BASE))
+    found = text_of(kernel_of(tmp_path / "Image", data, _stext=BASE))
     assert (found.image, found.text, found.start) == (data, data, 0)
 
 
 def test_what_is_no_kernel_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a kernel image"):
-        kernel_text(kernel_of(tmp_path / "Image", b"nothing", _stext=BASE, _etext=BASE + 4))
+        text_of(kernel_of(tmp_path / "Image", b"nothing", _stext=BASE, _etext=BASE + 4))
 
 
 def test_places_are_addresses_at_multiples_of_the_alignment() -> None:

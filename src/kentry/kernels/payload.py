@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an uncompressed kernel says about itself: banner, build id, built-in config."""
+"""Reads an uncompressed kernel: its banner, build id, built-in config and instructions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 from kentry.errors import KernelError
-
-if TYPE_CHECKING:
-    from elftools.elf.elffile import ELFFile
+from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
+from kentry.kernels.unpack import elf_notes, unpack
 
 # init/version.c: "Linux version RELEASE (BY@HOST) (COMPILER, LINKER) #BUILD ...".
 _BANNER = re.compile(rb"Linux version (?=\d+\.\d+)[\x20-\x7e]+")
@@ -23,6 +22,11 @@ _LONGEST_CONFIG = 16 << 20
 
 # Note header: name size 4, descriptor size 20 (SHA-1) or 16 (MD5), type NT_GNU_BUILD_ID.
 _BUILD_ID = re.compile(rb"\x04\0\0\0([\x14\x10])\0\0\0\x03\0\0\0GNU\0", re.DOTALL)
+
+# The address that an Image's first byte is linked at: riscv's name for it, then arm64's.
+_IMAGE_STARTS = ("_start", "_text")
+_HEADER_BYTES = 1 << 16  # arm64's: SEGMENT_ALIGN in arch/arm64/include/asm/memory.h
+_ELF = b"\x7fELF"
 
 
 def banner(payload: bytes, name: str) -> str:
@@ -89,7 +93,7 @@ def build_id(payload: bytes) -> str | None:
     The vDSOs inside a kernel have build ids too: notes within an ELF file inside the image
     are left out.
     """
-    if payload.startswith(b"\x7fELF"):
+    if payload.startswith(_ELF):
         return elf_build_id(payload)
     inner = list(_inner_elfs(payload))
     found = {
@@ -116,15 +120,6 @@ def elf_build_id(data: bytes) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def elf_notes(elf: ELFFile) -> Iterator[Any]:
-    """Every note in the segments of an ELF file, as pyelftools has them."""
-    from elftools.elf.segments import NoteSegment
-
-    for part in elf.iter_segments():
-        if isinstance(part, NoteSegment):
-            yield from part.iter_notes()
-
-
 def _inner_elfs(payload: bytes) -> Iterator[tuple[int, int]]:
     """Where each ELF file inside `payload` starts and ends: its section headers come last."""
     for match in re.finditer(rb"\x7fELF[\x01\x02]\x01\x01", payload):
@@ -137,3 +132,50 @@ def _inner_elfs(payload: bytes) -> Iterator[tuple[int, int]]:
         end = start + offset + size * count
         if offset and end <= len(payload):
             yield start, end
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """`image` is the whole uncompressed kernel, `text` its instructions, `start` their address."""
+
+    image: bytes
+    text: bytes
+    start: int
+
+    def places(self, code: re.Pattern[bytes], alignment: int) -> Iterator[int]:
+        """The addresses of what `code` matches, at multiples of `alignment` bytes."""
+        match = code.search(self.text)
+        while match:
+            if match.start() % alignment == 0:
+                yield self.start + match.start()
+            match = code.search(self.text, match.start() + 1)
+
+
+def text_of(kernel: Kernel) -> KernelText:
+    """Unpacks a kernel's image; UserError where it is none.
+
+    Data is left out, because it may have any encoding in it; not of an image whose text has no
+    symbols at its edges, which is given whole, from address 0.
+    """
+    image = unpack(kernel.image.read_bytes(), str(kernel.image)).payload
+    symbols = kernel.symbols
+    start, end = symbols.address_of(TEXT_START), symbols.address_of(TEXT_END)
+    if start is None or end is None:
+        return KernelText(image, image, 0)
+    if image.startswith(_ELF):
+        return KernelText(image, _elf_text(image, start, end), start)
+    # arm64 kernels before 6.2 have no symbol at the image's beginning, which is a header's
+    # length before their text.
+    first = next(filter(None, map(symbols.address_of, _IMAGE_STARTS)), start - _HEADER_BYTES)
+    return KernelText(image, image[start - first : end - first], start)
+
+
+def _elf_text(image: bytes, start: int, end: int) -> bytes:
+    from elftools.elf.elffile import ELFFile
+
+    for segment in ELFFile(io.BytesIO(image)).iter_segments("PT_LOAD"):
+        offset = start - segment["p_vaddr"]
+        if 0 <= offset < segment["p_filesz"]:
+            data: bytes = segment.data()
+            return data[offset : offset + end - start]
+    return b""
