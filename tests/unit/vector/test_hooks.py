@@ -40,7 +40,7 @@ def hooks_of(
         assert (image, name, spec) == (b"the image", "task_struct", "image:Image")
         return {member: OFFSETS[member] for member in members}
 
-    monkeypatch.setattr(hooks_module, "kernel_text", lambda kernel: found)
+    monkeypatch.setattr(hooks_module, "text_of", lambda kernel: found)
     monkeypatch.setattr(hooks_module, "member_offsets", offsets)
     return find_hooks(kernel_of(arch, names), ARCHES[arch])
 
