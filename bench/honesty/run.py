@@ -40,7 +40,7 @@ from kentry.measure.machine_facts import Facts, gather
 from kentry.measure.preflight import WARNING, describe
 from kentry.measure.timed.sampling import Settings
 from kentry.progress import Update, progress
-from kentry.report.plain import plain, wrapped
+from kentry.report.table import plain, wrapped
 from kentry.runners.machine import MachineOptions
 from kentry.runners.open import open_machine
 from kentry.stats.noisy import THRESHOLD

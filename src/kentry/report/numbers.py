@@ -24,10 +24,10 @@ def signed(value: int) -> str:
 
 
 def significant(value: float, digits: int = SIGNIFICANT) -> str:
-    """A number with this many significant digits, no exponent and no zeros at its end."""
-    if not value:
+    """A number with this many significant digits and no exponent; "0" if it is not above 0."""
+    if value <= 0:
         return "0"
-    places = digits - 1 - math.floor(math.log10(abs(value)))
+    places = digits - 1 - math.floor(math.log10(value))
     text = f"{value:.{min(max(places, 0), _MOST_DECIMALS)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -116,7 +116,7 @@ def with_interval(value: float, interval: Interval | None) -> tuple[str, str]:
     half = high / 2 - low / 2
     if half <= 0:
         return significant(value), f"[{significant(low)}, {significant(high)}]"
-    digits = max(0, decimals(half, _MOST_DECIMALS))
+    digits = min(max(-math.floor(math.log10(half)), 0), _MOST_DECIMALS)
     return f"{value:.{digits}f}", f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 

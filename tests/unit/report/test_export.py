@@ -22,7 +22,7 @@ from kentry.model.comparison import SavedComparison, read_comparison
 from kentry.model.recording import NoisyMetric, Recording, TimedProcess, write_recording
 from kentry.report.export import benchfmt, ktap
 from kentry.report.export import csv as export_csv
-from kentry.report.export.common import labels, level_text, numbered, significant, with_interval
+from kentry.report.export.common import labels, numbered
 from kentry.report.export.formats import FORMATS, check_format, export_files
 from tests.builders import IMPORTED, imported, recording, timed
 
@@ -446,31 +446,7 @@ def test_what_is_no_comparison_is_read_as_a_recording(tmp_path: Path) -> None:
             export_files([tmp_path / "none.json"], "ktap", summary=False)
 
 
-# --- words and digits ----------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (85.7123456, "85.7123"), (80.0, "80"), (1234567.8, "1234568"), (3e-7, "0.0000003")],
-)
-def test_significant_digits_without_an_exponent(value: float, text: str) -> None:
-    assert significant(value) == text
-
-
-def test_no_digit_is_beyond_the_interval() -> None:
-    metric = NoisyMetric(78.4123, "ns", (), (78.2, 78.6))
-    assert with_interval(metric) == ("78.4", "[78.2, 78.6]")
-    assert with_interval(structs.replace(metric, interval=(70, 90))) == ("78", "[70, 90]")
-    assert with_interval(structs.replace(metric, interval=None)) == ("78.4123", "")
-    assert (
-        with_interval(structs.replace(metric, interval=(78.4123, 78.4123)))[1]
-        == "[78.4123, 78.4123]"
-    )
-
-
-def test_a_level_is_never_100() -> None:
-    assert level_text(0.99) == "99 %"
-    assert level_text(0.9999999) == "99.99999 %"
+# --- names ---------------------------------------------------------------
 
 
 def test_labels_tell_recordings_apart() -> None:

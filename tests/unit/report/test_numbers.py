@@ -15,7 +15,7 @@ def test_signed(value: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
-    [(0, 6, "0"), (1234567.0, 6, "1234567"), (0.0001234567, 3, "0.000123"), (-2.50, 3, "-2.5")],
+    [(0, 6, "0"), (1234567.0, 6, "1234567"), (0.0001234567, 3, "0.000123"), (3e-7, 6, "0.0000003")],
 )
 def test_significant(value: float, digits: int, text: str) -> None:
     assert numbers.significant(value, digits) == text

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Go's benchmark format (golang.org/design/14313-benchmark-format), which benchstat reads.
 
-A process is a line, so that benchstat has samples; an exact count is one line, in a unit that is
-said to be exact.  What is the same for two kernels on one machine is a "key: value" line.  What
-tells kernels apart stands behind "#", which readers skip: benchstat makes a table of its own for
-each value of a key, and would put two kernels into two tables instead of beside each other.  Only
-where several recordings are one text is "kernel" a key, for benchstat -col kernel.
+Each process is a line, so that benchstat has samples.  An exact count is one line, in a unit with
+assume=exact.  Lines "key: value" hold what is the same for two kernels on one machine, because
+benchstat makes a table of its own for each value of a key; what differs between kernels stands
+behind "#", which readers skip.  Only a text of several recordings has a key "kernel", for
+benchstat -col kernel.
 """
 
 from __future__ import annotations
@@ -15,26 +15,23 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.arch import GOARCH
 from kentry.compare.groups import process_values
-from kentry.model.case_name import CaseName
-from kentry.model.recording import CaseResult, Metric, Recording, TimedProcess
+from kentry.model.recording import CaseResult, Metric, Recording
 from kentry.report.export.common import (
     Export,
-    kernel_text,
     labels,
     left_out,
     numbered,
     printable,
-    significant,
     timed_metrics,
 )
-from kentry.stats import exact
+from kentry.report.frame import kernel_name
+from kentry.report.numbers import significant
 
 NAME = "benchfmt"
 
 # Units of which a case's number is for one call.
 _A_CALL = ("ns", "cycles", "instructions", "branches", "ticks")
-_INSTRUCTIONS, _USER = "instructions", "user_instructions"
-_FIRMWARE = "firmware_instructions"
+_INSTRUCTIONS, _USER, _FIRMWARE = "instructions", "user_instructions", "firmware_instructions"
 
 
 def export(recordings: Sequence[Recording]) -> Export:
@@ -44,7 +41,11 @@ def export(recordings: Sequence[Recording]) -> Export:
     notes: list[str] = []
     for recording, name in zip(recordings, names, strict=True):
         lines += _lines(recording, name)
-        undecided = [case.name for case in recording.cases if _undecided(case)]
+        undecided = [
+            case.name
+            for case in recording.cases
+            if _INSTRUCTIONS in case.metrics and not case.metrics[_INSTRUCTIONS].is_decided
+        ]
         notes += left_out(undecided, "less than half of the windows agree on a count")
     return Export("\n".join(lines) + "\n", tuple(notes))
 
@@ -54,13 +55,12 @@ def export(recordings: Sequence[Recording]) -> Export:
 
 def _unit_lines(recordings: Sequence[Recording]) -> Iterator[str]:
     """What a reader must know of each unit, once."""
-    counts = (_counts(one) for recording in recordings for one in recording.cases)
-    for unit in dict.fromkeys(unit for units in counts for unit in units):
+    cases = [case for recording in recordings for case in recording.cases]
+    for unit in dict.fromkeys(unit for case in cases for unit in _counts(case)):
         yield f"Unit {unit} assume=exact better=lower"
     for unit in dict.fromkeys(
         timed_unit(metric, one.unit)
-        for recording in recordings
-        for case in recording.cases
+        for case in cases
         for metric, one in timed_metrics(case).items()
     ):
         if unit.endswith("/s"):
@@ -70,22 +70,21 @@ def _unit_lines(recordings: Sequence[Recording]) -> Iterator[str]:
 
 
 def _counts(case: CaseResult) -> dict[str, Metric]:
-    """The counts that have a value, by their unit, which is of a call or of a window of several.
+    """The counts that have a value, by their unit: per call, or per window of several calls.
 
-    The probe's own instructions are all there is where there are none of the kernel; firmware
-    is there on riscv64 alone.
+    The probe's own instructions are there only if the kernel has none, firmware's only if it has
+    some, which is so on riscv64.
     """
-    kernel = case.metrics.get(_INSTRUCTIONS)
-    shown = {
-        _INSTRUCTIONS: True,
-        _USER: kernel is None or not kernel.value,
-        _FIRMWARE: _FIRMWARE in case.metrics and case.metrics[_FIRMWARE].value > 0,
+    kernel, firmware = case.metrics.get(_INSTRUCTIONS), case.metrics.get(_FIRMWARE)
+    hidden = {
+        _USER: kernel is not None and kernel.value > 0,
+        _FIRMWARE: firmware is not None and not firmware.value,
     }
-    per = "op" if CaseName.parse(case.name).calls == 1 else "window"
+    per = "op" if case.parsed.calls == 1 else "window"
     return {
         f"{_word(name).replace(_INSTRUCTIONS, 'insns')}/{per}": one
         for name, one in case.metrics.items()
-        if shown.get(name, True) and exact.is_decided(dict(one.samples))
+        if not hidden.get(name) and one.is_decided
     }
 
 
@@ -99,99 +98,66 @@ def timed_unit(metric: str, unit: str) -> str:
 
 
 def _word(text: str) -> str:
-    """Text as a unit: no space, and "-" between its parts."""
+    """Text as a unit: "-" for each blank and underscore."""
     return re.sub(r"[\s_]+", "-", text)
-
-
-# --- names ---------------------------------------------------------------
-
-
-def benchmark_names(cases: Iterable[str]) -> list[str]:
-    """A benchmark's name for each case, no two alike; a second one has "#02" behind it."""
-    return numbered(map(_benchmark_name, cases), lambda name, number: f"{name}#{number:02}")
-
-
-def _benchmark_name(case: str) -> str:
-    """`getppid@int80+vec=1/8` is BenchmarkGetppid/entry=int80/vec=1:8.
-
-    A "-" could be taken for the one before GOMAXPROCS at a name's end, a "/" begins another key.
-    """
-    base, *states = re.split(r"\+(?=[a-z]+[0-9]*=)", case)
-    base, _, entry = base.partition("@")
-    parts = [base[:1].upper() + base[1:]]
-    parts += [f"entry={entry}"] if entry else []
-    return "Benchmark" + "/".join(_name_part(part) for part in (*parts, *states))
-
-
-def _name_part(text: str) -> str:
-    return re.sub(r"[\s-]", "_", printable(text).replace("/", ":"))
 
 
 # --- lines ---------------------------------------------------------------
 
 
+def benchmark_names(cases: Iterable[str]) -> list[str]:
+    """A different benchmark's name for each case; a second one has "#02" behind it.
+
+    `getppid@int80+vec=1/8` is BenchmarkGetppid/entry=int80/vec=1:8: "/" begins a key, and "-"
+    could be taken for the one before GOMAXPROCS.
+    """
+    names = []
+    for case in cases:
+        base, *states = re.split(r"\+(?=[a-z]+[0-9]*=)", case)
+        base, _, entry = base.partition("@")
+        parts = [base[:1].upper() + base[1:], *([f"entry={entry}"] if entry else []), *states]
+        words = (re.sub(r"[\s-]", "_", printable(part).replace("/", ":")) for part in parts)
+        names.append("Benchmark" + "/".join(words))
+    return numbered(names, lambda name, number: f"{name}#{number:02}")
+
+
 def _lines(recording: Recording, label: str) -> Iterator[str]:
-    """One recording: its counts and where they are from, then its times."""
-    yield from _comments(recording)
-    if label:
-        yield f"kernel: {label}"
-    yield "goos: linux"
-    yield f"goarch: {GOARCH.get(recording.kernel['arch'], recording.kernel['arch'])}"
-    names = benchmark_names(case.name for case in recording.cases)
-    pairs = list(zip(names, recording.cases, strict=True))
-    counts = [line for name, case in pairs for line in _count_lines(name, case)]
-    times = [line for name, case in pairs for line in _timed_lines(name, case)]
-    if counts:
-        yield f"cpu: {_cpu(recording.target)}".rstrip()
-        yield from counts
-    if times:
-        yield f"cpu: {_cpu(recording.timed_target)}".rstrip()
-        yield from times
-
-
-def _comments(recording: Recording) -> Iterator[str]:
-    """What tells one kernel from another, and one run from another."""
-    kernel, target = recording.kernel, recording.timed_target
-    yield f"# kernel: {kernel_text(kernel)}"
+    """One recording: what tells it from others, its counts, its times."""
+    kernel = recording.kernel
+    yield f"# kernel: {kernel_name(kernel)}"
     for word, value in (
         ("build-id", kernel["build_id"]),
         ("config-sha256", kernel["config_sha256"]),
         ("toolchain", kernel["compiler"]),
         ("emulator", recording.target.get("emulator")),
-        ("session", target.get("session")),
+        ("session", recording.timed_target.get("session")),
     ):
         if value:
             yield f"# {word}: {value}"
-    for text in dict.fromkeys(
-        one.estimator
-        for case in recording.cases
-        for one in timed_metrics(case).values()
-        if one.estimator
-    ):
+    metrics = [one for case in recording.cases for one in timed_metrics(case).values()]
+    for text in dict.fromkeys(one.estimator for one in metrics if one.estimator):
         yield f"# value: {text}"
-
-
-def _cpu(target: dict[str, object]) -> str:
-    """The cpu's model; "cpu" is a number where it is a real machine's."""
-    model = target.get("cpu_model") or target.get("cpu", "")
-    return model if isinstance(model, str) else ""
-
-
-def _undecided(case: CaseResult) -> bool:
-    count = case.metrics.get(_INSTRUCTIONS)
-    return count is not None and not exact.is_decided(dict(count.samples))
+    if label:
+        yield f"kernel: {label}"
+    yield "goos: linux"
+    yield f"goarch: {GOARCH.get(kernel['arch'], kernel['arch'])}"
+    names = benchmark_names(case.name for case in recording.cases)
+    pairs = list(zip(names, recording.cases, strict=True))
+    counts = [line for name, case in pairs for line in _count_lines(name, case)]
+    times = [line for name, case in pairs for line in _timed_lines(name, case)]
+    for lines, target in ((counts, recording.target), (times, recording.timed_target)):
+        if lines:
+            # "cpu" of a real machine is a number.
+            model = target.get("cpu_model") or target.get("cpu", "")
+            yield f"cpu: {model if isinstance(model, str) else ''}".rstrip()
+            yield from lines
 
 
 def _count_lines(name: str, case: CaseResult) -> Iterator[str]:
-    """One line with every count, behind how many windows there were."""
-    counts = _counts(case)
-    if counts:
+    """One line with the number of windows and every count."""
+    if counts := _counts(case):
         cells = " ".join(f"{one.value} {unit}" for unit, one in counts.items())
-        yield f"{name} {max(map(_windows, counts.values()))} {cells}"
-
-
-def _windows(metric: Metric) -> int:
-    return sum(times for _, times in metric.samples)
+        yield f"{name} {max(one.windows for one in counts.values())} {cells}"
 
 
 def _timed_lines(name: str, case: CaseResult) -> Iterator[str]:
@@ -201,8 +167,4 @@ def _timed_lines(name: str, case: CaseResult) -> Iterator[str]:
         if not one.samples:
             yield f"{name} 1 {significant(one.value)} {unit}"
         for process, value in zip(one.samples, process_values(one.samples), strict=True):
-            yield f"{name} {_calls(process)} {significant(value)} {unit}"
-
-
-def _calls(process: TimedProcess) -> int:
-    return process.calls * len(process.values)
+            yield f"{name} {process.calls * len(process.values)} {significant(value)} {unit}"
