@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,9 +21,6 @@ from kentry.importing.published import Number, Text
 
 # A report of LKP with every metric has 60 KB.
 _MOST_BYTES = 8 << 20
-# No reader knows a longer line.
-_LONGEST_LINE = 4000
-_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
 
 FORMATS = {
     "lat_syscall": lat_syscall.read,
@@ -68,7 +64,7 @@ def import_file(file: Path, arch: str = "") -> Imported:
 
 def import_text(content: str, name: str, arch: str = "") -> Imported:
     """Every number in a text; UserError where no reader finds any."""
-    text = Text(name, tuple(map(_clean, re.split(r"\r\n|\r|\n", content))))
+    text = Text.parse(name, content)
     numbers = {format_name: list(read(text)) for format_name, read in FORMATS.items()}
     formats = tuple(format_name for format_name in FORMATS if numbers[format_name])
     if not formats:
@@ -78,9 +74,3 @@ def import_text(content: str, name: str, arch: str = "") -> Imported:
         )
     merged = sorted(chain.from_iterable(numbers.values()), key=lambda number: number.line)
     return Imported(name, arch, formats, tuple(merged))
-
-
-def _clean(line: str) -> str:
-    """A line without escape sequences and control characters."""
-    text = _ESCAPE.sub("", line[:_LONGEST_LINE]).replace("\t", "        ").replace("\u00a0", " ")
-    return "".join(char for char in text if char.isprintable())

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kentry.importing.published import OPS, SYSCALL, Number, Text
 
@@ -33,22 +33,17 @@ def read(text: Text) -> Iterator[Number]:
             sides = text.lines[number - 3].split() if number > 2 else []
         elif not line.strip():
             sides = []
-        elif sides:
-            yield from _read_row(number, line, case, sides)
-
-
-def _read_row(number: int, line: str, case: str, sides: Sequence[str]) -> Iterator[Number]:
-    cells: list[tuple[str, str]] = []
-    match, rest = _FIRST.match(line), line
-    while match:
-        cells.append((match[1], f"+-{match[2]}%" if match[2] else ""))
-        rest = rest[match.end() :]
-        match = _NEXT.match(rest)
-    name = _METRIC.match(rest)
-    if not name or not _KEPT.match(name[1]) or len(cells) != len(sides):
-        return
-    is_rate = _RATE.search(name[1])
-    metric = f"{OPS}-{name[1].rpartition('.')[2]}" if is_rate else name[1]
-    unit = "ops/s" if is_rate else ""
-    for side, (published, spread) in zip(sides, cells, strict=True):
-        yield Number(number, side, case, metric, published, unit, spread=spread, lacks=())
+        cells: list[tuple[str, str]] = []
+        match, rest = _FIRST.match(line), line
+        while match:
+            cells.append((match[1], f"+-{match[2]}%" if match[2] else ""))
+            rest = rest[match.end() :]
+            match = _NEXT.match(rest)
+        name = _METRIC.match(rest)
+        if not name or not _KEPT.match(name[1]) or len(cells) != len(sides):
+            continue
+        is_rate = _RATE.search(name[1])
+        metric = f"{OPS}-{name[1].rpartition('.')[2]}" if is_rate else name[1]
+        unit = "ops/s" if is_rate else ""
+        for side, (published, spread) in zip(sides, cells, strict=True):
+            yield Number(number, side, case, metric, published, unit, spread=spread, lacks=())

@@ -10,6 +10,8 @@ from decimal import Decimal
 from functools import cached_property
 from statistics import median
 
+from kentry.model.recording import NoisyMetric, TimedProcess
+
 # What a number may lack, beside the interval, which all of them lack.
 REPETITIONS, VALUE, CALLS, TIMER = "repetitions", "value", "calls", "timer frequency"
 
@@ -20,6 +22,8 @@ SYSCALL = "syscall"
 # kernel's and everything else that ran.
 NS, CYCLES, OPS, TICKS, ALL_INSTRUCTIONS = "ns", "cycles", "ops_per_s", "ticks", "all-instructions"
 METRICS = (NS, CYCLES, OPS, TICKS, ALL_INSTRUCTIONS)
+# The units of metrics that are published in others, such as us and lps.
+_UNITS = {NS: "ns", CYCLES: "cycles", OPS: "ops/s", ALL_INSTRUCTIONS: "instructions"}
 # Appended to the metric where only a percentage of an unpublished value was published.
 OF_BASE = "-of-base"
 
@@ -108,6 +112,26 @@ class Samples:
         text = f"{100 * (ratio - 1):+.{1 if half < Decimal('0.5') else 0}f}"
         return f"{text if float(text) else '0'}%"
 
+    def noisy_metric(self) -> NoisyMetric:
+        """The metric of a recording; -6 per cent of a base is 94, in the unit "percent"."""
+        first, count = self.first, len(self.numbers)
+        metric = OPS if first.metric.startswith(f"{OPS}-") else first.metric
+        unit, base = _UNITS.get(metric) or first.unit or metric, Decimal(0)
+        if first.percent_of:
+            unit, base = "percent", Decimal(100)
+        # Repeats in one file are repetitions.
+        lacks = [word for word in first.lacks if count == 1 or word != REPETITIONS]
+        return NoisyMetric(
+            value=float(base + self.middle),
+            unit=unit,
+            samples=tuple(
+                TimedProcess(0, 0, place, 0, 1, (float(base + number.amount),), 0)
+                for place, number in enumerate(self.numbers)
+            ),
+            estimator=f"median of {count} published values" if count > 1 else "one published value",
+            absent=("interval", *lacks, "kernel", "config", "interleaving"),
+        )
+
 
 def samples(numbers: Iterable[Number]) -> list[Samples]:
     """The numbers by side, case and metric, in the order of the file."""
@@ -122,12 +146,26 @@ _HEADING = re.compile(r"(?:[-=*]{2,}|#{2,})\s*(\w[^:|]*?)\s*[-=*:]*|(\w[^:|]{0,7
 _NO_HEADING = re.compile(r"Performance counter stats|commit$")
 
 
+# No reader knows a longer line.
+_LONGEST_LINE = 4000
+_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
+
+
 @dataclass(frozen=True)
 class Text:
-    """The lines of the file `name`."""
+    """The lines of the file `name`, without escape sequences and control characters."""
 
     name: str
     lines: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, name: str, content: str) -> Text:
+        """The lines of `content`, whatever ends them."""
+        lines = []
+        for line in re.split(r"\r\n|\r|\n", content):
+            text = _ESCAPE.sub("", line[:_LONGEST_LINE]).replace("\t", "        ")
+            lines.append("".join(char for char in text if char.isprintable()))
+        return cls(name, tuple(lines))
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Each line with its number, from 1."""

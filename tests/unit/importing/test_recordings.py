@@ -49,7 +49,7 @@ def test_written_and_read_again(name: str, arch: str, tmp_path: Path) -> None:
     found = imported(samples.ALL[name], arch)
     if arch == "ia64" and any("+vec" in number.case for number in found.numbers):
         with pytest.raises(UserError, match="vec="):
-            recordings(found)
+            list(recordings(found))
         return
     for _, recording in recordings(found):
         write_recording(recording, file)
@@ -65,5 +65,5 @@ def test_what_is_written_is_what_the_schema_says(name: str) -> None:
 
 def test_an_architecture_must_be_said() -> None:
     with pytest.raises(UserError, match="sample.txt") as caught:
-        recordings(imported(samples.LAT_SYSCALL))
+        list(recordings(imported(samples.LAT_SYSCALL)))
     assert "--arch" in caught.value.remedy
