@@ -23,13 +23,13 @@ from statistics import median
 import numpy as np
 
 from kentry.vector.replay import Prepared, prepare, replay
-from kentry.vector.sweep import sweep
 from kentry.vector.trace import Event, Task, VectorTrace
+from kentry.vector.tuning import sweep
 
 LEAST_PER_SECOND = 20e6
 MOST_SWEEP_SECONDS = 15.0
 INTERPRETED_EVENTS = 100_000
-POLICIES = ("drop-on-load", "timeout-entry:10ms", "count:70", "randomised:70", "adaptive:70")
+POLICIES = ("drop-on-load", "timeout-entry:10ms", "count:70")
 COSTS = {"trap": 1000.0, "flush": 14.0, "drop": 10.0, "kept_load": 10.0} | dict.fromkeys(
     ("save", "restore", "small_save", "small_restore"), 50.0
 )
@@ -76,7 +76,7 @@ def timed(work: Callable[[], object]) -> float:
 
 def bincount(prepared: Prepared) -> None:
     """The peer: how many rows of each kind each task has."""
-    np.bincount(prepared.task * 16 + prepared.code, minlength=16 * len(prepared.group))
+    np.bincount(prepared.task * 16 + prepared.code, minlength=16 * prepared.tasks)
 
 
 def interpreted_seconds() -> float:
@@ -120,9 +120,12 @@ def main() -> int:
             f" {LEAST_PER_SECOND / 1e6:.0f})  {ratio:4.2f} x bincount"
             f"  1/{interpreted * len(trace) / one:.0f} of interpreted"
         )
+    replay(prepare(made_up(1000)), "optimal", COSTS)
     values = [int(1000 * 10 ** (place / 14.0)) for place in range(100)]
     start = time.perf_counter()
-    swept = timed(lambda: sweep(prepared, "timeout-entry", values, workers=2)) / 2
+    best = timed(lambda: replay(prepared, "optimal", COSTS))
+    # A sweep includes the optimum once.
+    swept = (timed(lambda: sweep(prepared, "timeout-entry", COSTS, values)) - best) / 2
     elapsed = time.perf_counter() - start
     good &= swept <= MOST_SWEEP_SECONDS
     print(
@@ -131,8 +134,6 @@ def main() -> int:
         f"  {2 * swept / (len(values) * median(seconds[POLICIES[1]])):4.2f} x alone, a core"
         f"  (here in {elapsed:.1f} s)"
     )
-    replay(prepare(made_up(1000)), "optimal", COSTS)
-    best = timed(lambda: replay(prepared, "optimal", COSTS))
     print(f"  optimum   {len(trace) / best / 1e6:6.1f} M events/s")
     return 0 if good else 1
 

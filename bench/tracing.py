@@ -95,7 +95,7 @@ def load(file: Path) -> None:
     times, bytes_only = [], []
     for _ in range(ROUNDS):
         start = time.monotonic()
-        trace, _ = read_trace(file)
+        trace = read_trace(file)
         times.append(time.monotonic() - start)
         start = time.monotonic()
         size = len(file.read_bytes())

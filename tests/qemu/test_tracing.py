@@ -19,19 +19,23 @@ import pytest
 from kentry.arch import Arch, find_arch
 from kentry.host.native import probe_file, tasks_plugin_file
 from kentry.measure.counting import measure
+from kentry.measure.workload import TracedWorkload, trace_workload
 from kentry.runners.emulator import BACKPORTS, INSTALLED, NEWEST
 from kentry.runners.exact import ExactOptions
 from kentry.runners.guest_tasks import Guest, TraceOptions, trace_guest
 from kentry.runners.initramfs import CASES_FILE, build_initramfs
 from kentry.runners.qemu import QemuRunner
 from kentry.runners.qemu_argv import machine_argv, plugin_argv
+from kentry.runners.userland.root_image import build_userland
+from kentry.runners.userland.rootfs import find_release
+from kentry.runners.userland.workloads import find_workload, parse_copy
 from kentry.vector.hooks import find_hooks
 from kentry.vector.replay import check
 from kentry.vector.tasks import read_records, read_task_table
 from kentry.vector.trace import Event, VectorTrace, read_trace
 
 from .conftest import GetEmulator, skip, timed
-from .test_record import fetched, kentry, silent
+from .test_record import fetched, silent
 
 pytestmark = pytest.mark.qemu
 
@@ -96,13 +100,26 @@ def traced(
     """The trace of countable.c; made once, each `number` anew."""
     key = arch, choice, number
     if key not in traces:
-        fetched(KERNEL, arch)
-        get_emulator(find_arch(arch), choice)
-        program, file = countable(find_arch(arch), folder), folder / f"{number}.parquet"
-        kentry(
-            *("vector", "trace", KERNEL, "--arch", arch, "-q", "--emulator", choice),
-            *("--copy", f"{program}:/root/countable", "--memory", "768", "-o", str(file)),
-            *("--console", f"{file}.console", "--", "/root/countable"),
+        record, kernel = find_arch(arch), fetched(KERNEL, arch)
+        get_emulator(record, choice)
+        program, file = countable(record, folder), folder / f"{number}.parquet"
+        userland = build_userland(
+            record,
+            find_workload(["/root/countable"], [parse_copy(f"{program}:/root/countable")]),
+            find_release(None, record),
+            768,
+            silent,
+        )
+        trace_workload(
+            kernel,
+            record,
+            TracedWorkload(
+                "command", Guest(userland.initramfs, userland.kernel_words), userland.describe()
+            ),
+            TraceOptions(memory=768, emulator=choice, console_file=Path(f"{file}.console")),
+            None,
+            file,
+            silent,
         )
         traces[key] = file
     return traces[key]
@@ -176,8 +193,7 @@ def test_what_a_program_does_is_what_was_counted_by_hand(
     tmp_path: Path,
 ) -> None:
     file = traced(traces, get_emulator, tmp_path, arch, choice)
-    trace, cut = read_trace(file)
-    assert cut is None
+    trace = read_trace(file)
     assert trace.meta["complete"]
     assert trace.meta["workload"]["status"] == 0
     parent, *children = [i for i, one in enumerate(trace.tasks) if one.name == "countable"]
@@ -207,7 +223,7 @@ def test_the_guest_reads_the_same_clock(
 ) -> None:
     """Each reading lies between the call's entry and its return, with one offset for all."""
     file = traced(traces, get_emulator, tmp_path, arch)
-    trace, _ = read_trace(file)
+    trace = read_trace(file)
     # An instruction is a nanosecond, and what the guest slept comes on top: never less.
     skipped = trace.ns.astype(np.int64) - trace.instructions.astype(np.int64)
     assert (np.diff(skipped) >= 0).all()
@@ -232,10 +248,10 @@ def test_replay_of_the_kernels_own_policy_does_what_the_kernel_did(
     get_emulator: GetEmulator,
     tmp_path: Path,
 ) -> None:
-    trace, _ = read_trace(traced(traces, get_emulator, tmp_path, arch))
+    trace = read_trace(traced(traces, get_emulator, tmp_path, arch))
     verdict = check(trace)
     assert verdict.totals["trap"][0] >= 1 + CHILDREN * (arch == "arm64")
-    assert verdict.exact, f"{verdict.sentence}; {verdict.differences}"
+    assert verdict.exact, f"{verdict.totals}; {verdict.differences}"
 
 
 def test_two_traces_of_the_same_are_the_same_bytes(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import main
-from kentry.vector.cost_times import agree
 from kentry.vector.costs import load_costs
 
 from .conftest import timed
@@ -31,9 +30,11 @@ def test_two_ways_of_counting_agree(
     with timed(f"{spec} {arch}, counted and timed"):
         assert main(["vector", "costs", spec, "--arch", arch, "-q", "-o", str(file)]) == 0
     text = capsys.readouterr().out
-    section = text.partition("Counted twice")[2].partition("\n\n")[0].splitlines()[1:]
-    pairs = {line[:20].strip(): [float(word) for word in line[20:].split()] for line in section}
+    section = text.partition("Counted twice")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = [line.rsplit(maxsplit=2) for line in section]
+    pairs = {name.strip(): (float(counted), float(other)) for name, counted, other in rows}
     assert pairs.keys() == what
     for counted, other in pairs.values():
-        assert agree(counted, other)
+        # The clock has ticks of 16 and 100 instructions, and the timer may interrupt most blocks.
+        assert other == pytest.approx(counted, rel=0.03, abs=5)
     assert load_costs(file).unit == "instructions"

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from kentry.arch.mechanism import SME, VEC, Act, CountingRules, Mechanism, Mechanisms
 from kentry.arch.record import (
     ALLOCATORS,
     Arch,
@@ -19,6 +21,76 @@ from kentry.arch.record import (
 
 # QEMU takes 256 bits for SME, whatever it has for SVE.
 _SME_LENGTHS = (256, 128, 512, 1024, 2048)
+
+# arch/arm64/kernel in 6.12.117.  Every user task has the small state, FPSIMD: it is saved at each
+# switch-out while the registers are the task's (fpsimd.c:437-508, called from :1578), and loaded
+# on the way to user mode where they are not (entry-common.c:153).  The registers are the task's
+# whose state was loaded last (:1590-1595).  Inside a system call only the small state is saved
+# (entry-common.c:421), so a load of that drops access.  6.1 saves by TIF_SVE, which its system
+# calls clear (syscall.c:186): the record is the same.
+_SVE = Mechanism(
+    saves_clean=True,
+    loads_closed=True,
+    fork_saves=True,  # process.c:300
+    sigreturn_loads=True,  # fpsimd.c:1804
+    trap_flush=Act.TRAP_FLUSH,  # fpsimd.c:1368
+    small_save=Act.SMALL_SAVE,
+    small_restore=Act.SMALL_RESTORE,
+    closed_restore=Act.SMALL_RESTORE,
+    kept_load=Act.KEPT_LOAD,
+    kernel_save=Act.SMALL_SAVE,  # fpsimd.c:1538
+    kernel_restore=Act.SMALL_RESTORE,
+    trap_class=0x19,  # ESR_ELx_EC_SVE
+)
+# SME, arch/arm64 of 6.12 and 7.3: ZA is saved while SVCR.ZA is set (fpsimd.c:476) and survives
+# system calls; each of them leaves streaming mode on a cpu with SME (entry-common.c:399).  Who
+# owns the registers is known as for SVE.  Access may be dropped whenever SM=ZA=0 (:278-280).
+_SME = Mechanism(
+    saves_clean=True,
+    loads_closed=True,
+    sees_uses=True,  # SVCR
+    discards=False,
+    za=True,
+    fork_saves=True,
+    sigreturn_loads=True,
+    sigreturn_closes=False,
+    trap=Act.SME_TRAP,
+    flush=Act.NOTHING,
+    save=Act.ZA_SAVE,
+    small_save=Act.NOTHING,
+    restore=Act.ZA_RESTORE,
+    small_restore=Act.NOTHING,
+    kernel_save=Act.NOTHING,
+    kernel_restore=Act.NOTHING,
+    smstop=Act.SMSTOP,
+    trap_class=0x1D,  # ESR_ELx_EC_SME
+)
+# 7.3.4: fork, signal and sigreturn save the state and give up the registers
+# (fpsimd.c:1838, process.c:371, signal.c:1043, :1551).  Since 6.16 (e0cb0f26594c for clone()).
+_FLUSHING = {"fork_flushes": True, "signal_flushes": True, "sigreturn_loads": False}
+_MECHANISMS: Mapping[str, Mechanisms] = {
+    unit: (((0, 0), base), ((6, 16), base._replace(**_FLUSHING)))
+    for unit, base in ((VEC, _SVE), (SME, _SME))
+}
+
+_COUNTING = CountingRules(
+    events={
+        "trap": "trap",
+        "flush": "flush",
+        "drop": "drop",
+        "small_save": "fpsimd-save",
+        "small_restore": "fpsimd-restore",
+        "za_save": "za-save",
+        "za_restore": "za-restore",
+        "sme_trap": "sme-trap",
+        "smstop": "smstop",
+    },
+    calls={
+        # fpsimd_save: before 6.8.
+        "small_save": "fpsimd_save|fpsimd_save_user_state",
+        "small_restore": "fpsimd_restore_current_state",
+    },
+)
 
 _VECTOR = VectorSide(
     units=(
@@ -74,6 +146,8 @@ _VECTOR = VectorSide(
     alignment=4,
     # 8c845e273104 ("arm64/sve: Leave SVE enabled on syscall if we don't context switch"), 6.2.
     policies=(((0, 0), "drop-each-syscall"), ((6, 2), "drop-on-load")),
+    mechanisms=_MECHANISMS,
+    counting=_COUNTING,
     trap_classes=(0x19, 0x1D),  # SVE, SME: arch/arm64/include/asm/esr.h
 )
 

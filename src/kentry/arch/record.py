@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kentry.arch.mechanism import CountingRules, Mechanisms
+
 
 @dataclass(frozen=True)
 class Trap:
@@ -89,7 +91,8 @@ class VectorSide:
     `entered` are the labels behind the vectors for user mode, with the tasks plugin's word for
     each.  An instruction's address is a multiple of `alignment` bytes.  `unmodelled` maps a unit,
     or a unit and a length, to the reason why no emulator has it.  `policies` are what Linux does
-    with the state of a task that no longer uses it, each from the release it names.
+    with the state of a task that no longer uses it, each from the release it names; `mechanisms`
+    are all else that Linux does with a unit's state.
     `trap_classes` are the exceptions that a first use may raise (ESR_EL1.EC, scause).
     """
 
@@ -98,6 +101,8 @@ class VectorSide:
     switch: str
     alignment: int
     policies: tuple[tuple[tuple[int, int], str], ...]
+    mechanisms: Mapping[str, Mechanisms]
+    counting: CountingRules
     trap_classes: tuple[int, ...] = ()
     settled: str = ""
     fork: str = "arch_dup_task_struct"

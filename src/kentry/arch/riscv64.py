@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from kentry.arch.mechanism import VEC, CountingRules, Mechanism
 from kentry.arch.record import (
     ALLOCATORS,
     Arch,
@@ -15,6 +16,26 @@ from kentry.arch.record import (
     VectorSide,
     function_marker,
     word,
+)
+
+# arch/riscv/include/asm/vector.h in 6.12.117; 7.3 has the same.  A discard marks the state dirty
+# (:174), a switch saves dirty state (:180), a switch-in always asks for a load (:259), which is
+# done if V is on (:189).  A first use asks for one, too (kernel/vector.c:213).  V is off after an
+# exec and in a fork's child (process.c:225, :178).
+_MECHANISM = Mechanism(
+    lazy=True,
+    sees_uses=True,  # sstatus.VS
+    flush_dirties=True,
+    reloads=True,
+    trap_loads=True,
+    frames_if_open=True,
+    sigreturn_closes=False,
+    trap_class=2,  # EXC_INST_ILLEGAL
+)
+
+_COUNTING = CountingRules(
+    events={"trap": "trap", "flush": "discard", "save": "save", "restore": "restore"},
+    inner=("save", "restore"),
 )
 
 _VECTOR = VectorSide(
@@ -45,6 +66,8 @@ _VECTOR = VectorSide(
     switch="__switch_to",
     alignment=2,
     policies=(((0, 0), "discard"),),
+    mechanisms={VEC: (((0, 0), _MECHANISM),)},
+    counting=_COUNTING,
     trap_classes=(2,),  # illegal instruction
 )
 

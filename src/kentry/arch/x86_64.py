@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from kentry.arch.mechanism import VEC, Act, CountingRules, Mechanism
 from kentry.arch.record import Arch, Linking, Marker, Trap, Unit, VectorSide, function_marker
 
 
@@ -18,6 +19,32 @@ def _xsave_like(regs_ae: str, regs_c7: str) -> re.Pattern[bytes]:
     alternatives = [b"\\xae" + modrm(regs_ae), b"\\xc7" + modrm(regs_c7)]
     return re.compile(b"[\\x48-\\x4f]\\x0f(?:" + b"|".join(alternatives) + b")", re.DOTALL)
 
+
+# arch/x86 in 6.12.117.  A switch-out and kernel_fpu_begin() save all state if it was loaded since
+# (kernel/process_64.c:619, kernel/fpu/core.c:457).  It is loaded on the way to user mode unless
+# the registers hold it (kernel/fpu/context.h:54-80).  A system call does nothing to it.  A fork
+# stores it in the child (core.c:667), after a load where one was due.  A signal stores it in the
+# frame, then resets the registers (fpu/signal.c:219, core.c:790).
+_MECHANISM = Mechanism(
+    always_open=True,
+    drops=False,
+    lazy=True,
+    discards=False,
+    exit_dirties=True,
+    trap_loads=True,
+    fork_loads=True,
+    signal_resets=True,
+    sigreturn_loads=True,
+    sigreturn_closes=False,
+    flush=Act.NOTHING,
+    kernel_save=Act.NOTHING,
+    kernel_restore=Act.NOTHING,
+)
+
+_COUNTING = CountingRules(
+    events={"trap": "trap", "save": "save", "restore": "restore"},
+    calls={"save": "save_fpregs_to_fpstate", "restore": "switch_fpu_return"},
+)
 
 _VECTOR = VectorSide(
     units=(Unit("vec", "AVX2", (256,), "X86"),),
@@ -33,6 +60,8 @@ _VECTOR = VectorSide(
     fork="fpu_clone",
     alignment=1,
     policies=(((0, 0), "eager"),),
+    mechanisms={VEC: (((0, 0), _MECHANISM),)},
+    counting=_COUNTING,
     unmodelled={
         "amx": "QEMU's software emulation has no AMX, up to 11.1",
         "avx512": "QEMU's software emulation has no AVX-512, up to 11.1",

@@ -3,184 +3,177 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kentry.commands import measuring
-from kentry.commands.vector_stats import add_unit_argument
+from kentry.commands import measuring, values
+from kentry.commands.options import RARE, Need, operand, option
+from kentry.commands.vector_stats import UnitOptions
 from kentry.errors import EXIT_DONE, UserError
 
 if TYPE_CHECKING:
     from kentry.vector.costs import CostTable
-    from kentry.vector.policies import Policy
-    from kentry.vector.ranking import Ranking, Swept, Traced
+    from kentry.vector.ranking import TraceFile
 
 NAME = "replay"
-HELP = "what each policy would have cost a trace's workload, and which value is best"
+HELP = "print what each policy would have cost a trace's workload, and which value is best"
+EXAMPLES = (
+    "kentry vector replay shell-arm64.parquet",
+    "kentry vector replay idle-arm64.parquet --costs sve128 --policy drop-on-load,timeout-entry:1s",
+    "kentry vector replay base.parquet --closed-loop patched.parquet",
+)
+
+_OPEN_LOOP = Need(
+    lambda options: not options.closed_loop,
+    "with --closed-loop: it counts acts of the second kernel's own policy",
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument(
-        "traces", metavar="TRACE", nargs="+", type=Path, help="files of kentry vector trace"
+@dataclass(frozen=True, kw_only=True)
+class Options(UnitOptions):
+    """What `kentry vector replay` takes."""
+
+    traces: tuple[Path, ...] = operand(
+        nargs="+", type=values.path, metavar="TRACE", help="files of kentry vector trace"
     )
-    parser.add_argument(
+    policy: tuple[str, ...] = option(
         "--policy",
-        action="append",
-        default=[],
+        default=(),
+        action="extend",
+        type=values.words,
         metavar="POLICY,...",
-        help="such as drop-on-load or timeout-entry:10ms; all that fit, by default",
+        needs=(_OPEN_LOOP,),
+        help="policies such as drop-on-load or timeout-entry:10ms; all that fit by default",
     )
-    parser.add_argument(
+    costs: str | None = option(
         "--costs",
-        metavar="FILE",
-        help="a cost table's file or name (the counted one of the trace's vector length)",
+        metavar="TABLE",
+        needs=(_OPEN_LOOP,),
+        help="a cost table's file or name; the counted one of the trace's vector length by default",
     )
-    parser.add_argument(
+    sweep: tuple[str, ...] = option(
+        "--sweep",
+        default=(),
+        action="extend",
+        type=values.words,
+        metavar="NAME,...",
+        needs=(_OPEN_LOOP,),
+        help="policies to replay with 100 values: timeout, timeout-entry, timeout-from-use, count,"
+        " count-from-use; timeout-entry and count by default",
+    )
+    picture: Path | None = option(
+        "--picture",
+        type=values.path,
+        metavar="FILE",
+        needs=(_OPEN_LOOP,),
+        help="write a picture of the first sweep to FILE (.svg or .png)",
+    )
+    closed_loop: Path | None = option(
         "--closed-loop",
-        type=Path,
+        type=values.path,
         metavar="TRACE",
-        help="a trace of the same workload on a kernel that has another policy: what replay says"
+        group=RARE,
+        help="a trace of the same workload on a kernel with another policy: print what replay says"
         " of that policy beside what was seen",
     )
-    parser.add_argument(
-        "--sweep",
-        action="append",
-        default=[],
-        metavar="NAME,...",
-        help="policies to try with 100 values: timeout, timeout-entry, count, ...",
-    )
-    parser.add_argument(
-        "--picture",
-        type=Path,
-        metavar="FILE",
-        help="a picture of the first sweep; .svg or .png",
-    )
-    parser.add_argument(
+    speed: float = option(
         "--speed",
-        type=_speed,
         default=1.0,
+        type=values.decimal(0, 100, "instructions per ns"),
         metavar="N",
-        help="instructions that the cpu dispatches in a ns (1, as it was traced)",
+        group=RARE,
+        help="instructions that the cpu dispatches per ns; traces have 1",
     )
-    parser.add_argument(
-        "--tasks", type=_count, default=0, metavar="N", help="show so many tasks of each trace"
-    )
-    add_unit_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print kentry/vector-replay/1")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Reads, replays, prints."""
     from kentry.model.recording import dump
     from kentry.progress import progress
-    from kentry.report.replay import replay_text, to_json
-    from kentry.vector.policies import parse_policy
-    from kentry.vector.ranking import bounds, rank, sweep_all
+    from kentry.report.policy_costs import draw, replay_text, replay_to_json
+    from kentry.vector.bounds import bounds
+    from kentry.vector.costs import load_costs
+    from kentry.vector.policies import POLICIES, parse_policy
+    from kentry.vector.ranking import rank
+    from kentry.vector.tuning import recommend, sweep
 
-    if args.closed_loop:
-        return _close_loop(args)
-    wanted = _words(args.policy)
-    for text in wanted:
+    if options.closed_loop:
+        return _close_loop(options, options.closed_loop)
+    for text in options.policy:
         parse_policy(text)
-    if args.picture:
-        measuring.check_writable(args.picture)
-    table = _table(args.costs, None) if args.costs else None
+    if options.picture:
+        measuring.check_writable(options.picture)
+    table = load_costs(options.costs) if options.costs else None
     with progress("replaying") as update:
-        traces = [_read(file, args) for file in args.traces]
-        _check_together(traces, table)
-        table = table or _table(None, traces[0])
+        traces = [_read(file, options) for file in options.traces]
+        table = _check_together(traces, table)
         rankings = []
-        for number, traced in enumerate(traces):
-            update(number / len(traces), f"every policy on {traced.name}")
-            rankings.append(rank(traced, wanted, table))
-        families = _words(args.sweep) or _families(traces[0])
-        if args.picture and not families:
+        for number, source in enumerate(traces):
+            update(number / len(traces), f"every policy on {source.name}")
+            rankings.append(rank(source, options.policy, table))
+        fit = POLICIES["timeout-entry"].fits(traces[0].prepared.mechanism)
+        families = options.sweep or (("timeout-entry", "count") if fit else ())
+        if options.picture and not families:
             raise UserError(
                 "Access cannot be turned off on that architecture: there is nothing to sweep.",
                 "Leave --picture out.",
             )
         update(None, f"sweeping {', '.join(families)}")
-        swept = [sweep_all(traces, family, table) for family in families]
-    limits = bounds(_bounded(rankings[0]), table)
-    if args.picture:
-        _draw(args.picture, rankings, swept[0], table)
-    if args.json:
-        sys.stdout.write(dump(to_json(rankings, swept, limits, table)))
+        prices = table.prices
+        advice = [
+            recommend([sweep(source.prepared, family, prices) for source in traces], prices)
+            for family in families
+        ]
+    limits = bounds((row.policy for row in rankings[0].rows), prices)
+    if options.picture:
+        draw(options.picture, rankings, advice[0], table)
+    if options.json:
+        sys.stdout.write(dump(replay_to_json(rankings, advice, limits, table)))
     else:
-        sys.stdout.write(replay_text(rankings, swept, limits, table, args.tasks))
+        sys.stdout.write(replay_text(rankings, advice, limits, table))
     return EXIT_DONE
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text} is no number of tasks")
-    return int(text)
+def _close_loop(options: Options, second: Path) -> int:
+    import msgspec
 
-
-def _speed(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.01 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is no number from 0.01 to 100")
-    return value
-
-
-def _close_loop(args: argparse.Namespace) -> int:
     from kentry.model.recording import dump
-    from kentry.report.replay import closed_text
+    from kentry.report.policy_costs import closed_text
     from kentry.vector.ranking import close_loop
 
-    if args.policy or args.costs or args.sweep or args.picture:
-        raise UserError(
-            "--closed-loop counts acts of the second kernel's own policy.",
-            "Leave out --policy, --costs, --sweep and --picture.",
-        )
-    if len(args.traces) > 1:
+    if len(options.traces) > 1:
         raise UserError("--closed-loop takes one trace to replay on.", "Name them one at a time.")
-    traced, after = _read(args.traces[0], args), _read(args.closed_loop, args)
-    closed = close_loop(traced, after)
-    if args.json:
-        sys.stdout.write(dump({"schema": "kentry/vector-closed-loop/1", **vars(closed)}))
+    source, after = _read(options.traces[0], options), _read(second, options)
+    closed = close_loop(source, after)
+    if options.json:
+        sys.stdout.write(dump(msgspec.to_builtins(closed)))
     else:
-        sys.stdout.write(closed_text(closed, traced, after))
+        sys.stdout.write(closed_text(closed, source, after))
     return EXIT_DONE
 
 
-def _words(groups: list[str]) -> list[str]:
-    return [word for group in groups for word in group.split(",") if word]
-
-
-def _read(file: Path, args: argparse.Namespace) -> Traced:
-    from kentry.vector.ranking import Traced
+def _read(file: Path, options: Options) -> TraceFile:
+    from kentry.vector.ranking import TraceFile
     from kentry.vector.trace import read_trace
 
-    trace, cut = read_trace(file)
+    trace = read_trace(file)
     if not len(trace):
         raise UserError(f"{file} has no events.", "Trace a workload that does something.")
-    return Traced.of(str(file), trace, cut, args.unit, args.speed)
+    return TraceFile.of(str(file), trace, options.unit, options.speed)
 
 
-def _table(costs: str | None, traced: Traced | None) -> CostTable:
-    from kentry.vector.costs import load_costs, table_for
+def _check_together(traces: Sequence[TraceFile], table: CostTable | None) -> CostTable:
+    """The table, or the counted one of the traces; UserError if they do not go together."""
+    from kentry.vector.costs import table_for
 
-    if costs is not None:
-        return load_costs(costs)
-    assert traced is not None
-    meta = traced.trace.meta
-    return table_for(meta["arch"], int(meta["unit"]["vl"]), traced.prepared.unit)
-
-
-def _check_together(traces: list[Traced], table: CostTable | None) -> None:
-    arches = {traced.trace.meta["arch"] for traced in traces}
-    lengths = {traced.trace.meta["unit"]["vl"] for traced in traces}
+    arches = sorted({source.trace.meta["arch"] for source in traces})
+    lengths = sorted({source.trace.meta["unit"]["vl"] for source in traces})
     if len(arches) > 1:
         raise UserError(
-            f"These traces are of different architectures: {', '.join(sorted(arches))}.",
+            f"These traces are of different architectures: {', '.join(arches)}.",
             "Replay them one architecture at a time.",
         )
     if len(lengths) > 1 and not table:
@@ -188,50 +181,13 @@ def _check_together(traces: list[Traced], table: CostTable | None) -> None:
             f"These traces are of different vector lengths: {', '.join(map(str, lengths))} bits.",
             "Replay them one length at a time, or name a cost table for all with --costs.",
         )
-    if len({traced.name for traced in traces}) < len(traces):
-        raise UserError("A trace is named twice.", "Name each once: they count alike.")
-    if table and table.arch not in arches:
+    names = [source.name for source in traces]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UserError(f"{twice} is named twice.", "Name each trace once: they count the same.")
+    table = table or table_for(arches[0], lengths[0], traces[0].prepared.unit)
+    if table.arch != arches[0]:
         raise UserError(
-            f"The cost table {table.name} is of {table.arch}, the trace of {arches.pop()}.",
+            f"The cost table {table.name} is of {table.arch}, the trace of {arches[0]}.",
             "Name another with --costs; kentry vector costs lists and makes them.",
         )
-
-
-def _families(traced: Traced) -> list[str]:
-    """What is worth a sweep on that architecture: a time and a count, where access can be dropped.
-
-    Where the kernel can see the last use, from that one on.
-    """
-    from kentry.vector.ranking import sweepable
-
-    return sweepable(traced.prepared)
-
-
-def _bounded(ranking: Ranking) -> list[Policy]:
-    """The policies for which something holds whatever the workload."""
-    from kentry.vector.policies import Counted, DropEachSyscall, Timed
-
-    return [
-        row.policy
-        for row in ranking.rows
-        if isinstance(row.policy, Counted | DropEachSyscall | Timed)
-    ]
-
-
-def _draw(file: Path, rankings: list[Ranking], swept: Swept, table: CostTable) -> None:
-    from kentry.report.picture import Curve, sweep_picture
-    from kentry.report.replay import picture_of
-
-    title, curves, levels, axis = picture_of(rankings, swept, table)
-    advice = swept.advice
-    sweep_picture(
-        file,
-        [Curve(*curve) for curve in curves],
-        title,
-        x=swept.family,
-        y=axis,
-        times=swept.family.startswith("timeout"),
-        recommended=advice.value,
-        interval=(advice.low, advice.high),
-        levels=levels,
-    )
+    return table

@@ -3,77 +3,66 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from kentry.commands import measuring
+from kentry.commands import measuring, values
+from kentry.commands.options import ResultOptions, operand, option
 from kentry.errors import EXIT_DONE
 
-if TYPE_CHECKING:
-    from kentry.vector.statistics import Statistics
-    from kentry.vector.trace import VectorTrace
-
 NAME = "stats"
-HELP = "how a trace's tasks use vectors: traps, loads, the gaps between uses"
+HELP = "print how a trace's tasks use vectors: traps, loads, the gaps between uses"
+EXAMPLES = (
+    "kentry vector stats shell-arm64.parquet",
+    "kentry vector stats shell-arm64.parquet --gaps gaps.svg",
+    "kentry vector stats shell-arm64.parquet --unit sme --json",
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("trace", metavar="TRACE", type=Path, help="a file of kentry vector trace")
-    add_unit_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print them as JSON, every task too")
-    parser.add_argument(
-        "--shares", type=Path, metavar="FILE", help="a picture of the loads followed by a trap"
-    )
-    parser.add_argument(
-        "--gaps", type=Path, metavar="FILE", help="a picture of the gaps; .svg or .png"
-    )
+@dataclass(frozen=True, kw_only=True)
+class UnitOptions(ResultOptions):
+    """For a command that reads a trace."""
 
-
-def add_unit_argument(parser: argparse.ArgumentParser) -> None:
-    """--unit, of whoever reads a trace."""
-    parser.add_argument(
+    unit: str = option(
         "--unit",
-        choices=("vec", "sme"),
         default="vec",
-        help="SVE, V or AVX (vec), or arm64's SME (sme)",
+        choices=("vec", "sme"),
+        help="vec is SVE, V or AVX; sme is arm64's SME",
     )
 
 
-def run(args: argparse.Namespace) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Options(UnitOptions):
+    """What `kentry vector stats` takes."""
+
+    trace: Path = operand(type=values.path, metavar="TRACE", help="a file of kentry vector trace")
+    gaps: Path | None = option(
+        "--gaps",
+        type=values.path,
+        metavar="FILE",
+        help="write a picture of the gaps between uses to FILE (.svg or .png)",
+    )
+
+
+def run(options: Options) -> int:
     """Reads, counts, prints."""
     from kentry.model.recording import dump
-    from kentry.report.trace import statistics_text, statistics_to_json
+    from kentry.report.vector_usage import statistics_text, statistics_to_json, title
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
 
-    for file in filter(None, (args.shares, args.gaps)):
-        measuring.check_writable(file)
-    trace, cut = read_trace(args.trace)
-    found = statistics(trace, args.unit)
-    _draw(args, trace, found)
-    if args.json:
-        sys.stdout.write(dump(statistics_to_json(trace, found, cut)))
+    if options.gaps:
+        measuring.check_writable(options.gaps)
+    trace = read_trace(options.trace)
+    found = statistics(trace, options.unit)
+    if options.gaps:
+        from kentry.report.picture import gaps_picture
+
+        heading = f"{title(trace)}: gaps between uses"
+        gaps_picture(options.gaps, found.gaps.ns, found.gaps.calls, heading)
+    if options.json:
+        sys.stdout.write(dump(statistics_to_json(trace, found)))
     else:
-        sys.stdout.write(statistics_text(trace, found, cut))
+        sys.stdout.write(statistics_text(trace, found))
     return EXIT_DONE
-
-
-def _draw(args: argparse.Namespace, trace: VectorTrace, found: Statistics) -> None:
-    if not args.shares and not args.gaps:
-        return
-    from kentry.report.picture import gaps_picture, share_picture
-    from kentry.vector.statistics import ENOUGH_LOADS
-
-    workload, kernel = trace.meta["workload"]["name"], trace.meta["kernel"]["spec"]
-    title = f"{workload} on {kernel}, {trace.meta['arch']}"
-    if args.shares:
-        share_picture(
-            args.shares,
-            found.shares(ENOUGH_LOADS),
-            f"{title}: tasks with {ENOUGH_LOADS} loads or more",
-        )
-    if args.gaps:
-        gaps_picture(args.gaps, found.gaps.ns, found.gaps.calls, f"{title}: gaps between uses")

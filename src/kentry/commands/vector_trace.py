@@ -1,202 +1,174 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kentry vector trace: boot a user space, run a workload, write down what a policy turns on."""
+"""kentry vector trace: boot a user space, run a workload, write what its tasks did."""
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from kentry.commands import measuring
+from kentry.commands import measuring, values
+from kentry.commands.options import RARE, ResultOptions, operand, option
 from kentry.errors import EXIT_DONE, GuestError, UserError
-
-if TYPE_CHECKING:
-    from kentry.arch import Arch
-    from kentry.measure.workload import Outcome, Workload
-    from kentry.runners.userland.root_image import Userland
 
 NAME = "trace"
 HELP = "boot a Debian user space on a kernel, run a workload, write what its tasks did"
+EXAMPLES = (
+    "kentry vector trace debian:6.12 --arch arm64 -- shell",
+    "kentry vector trace debian:6.12 --arch riscv64 -o server.parquet -- server",
+    "kentry vector trace debian:6.12 --packages bc --copy ./bench:/opt/bench -- /opt/bench 10",
+)
 
-_MEMORY = 2048
-_SECONDS = 1800.0
 
+@dataclass(frozen=True, kw_only=True)
+class Options(ResultOptions):
+    """What `kentry vector trace` takes."""
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("spec", metavar="SPEC", help=measuring.SPEC_HELP)
-    parser.add_argument(
-        "workload",
-        metavar="WORKLOAD",
+    spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
+    workload: tuple[str, ...] = operand(
         nargs="+",
+        metavar="WORKLOAD",
         help="after --: boot, shell, python, compile, server, idle, or a command line",
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="the trace (WORKLOAD-ARCH.parquet)"
+    output: Path | None = option(
+        "-o",
+        "--output",
+        type=values.path,
+        metavar="FILE",
+        help="write the trace to FILE; WORKLOAD-ARCH.parquet by default",
     )
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
-    guest = parser.add_argument_group("guest")
-    guest.add_argument("--arch", metavar="A", help="arm64, riscv64 or x86_64; this machine's own")
-    guest.add_argument(
-        "--cpu", metavar="MODEL", help="QEMU's cpu model (arm64: neoverse-n2, with --vl 256 -v1)"
+    arch: str | None = option(
+        "--arch", metavar="ARCH", help="arm64, riscv64 or x86_64; this machine's own by default"
     )
-    guest.add_argument("--vl", type=int, metavar="BITS", help="vector length of the cpu, in bits")
-    guest.add_argument(
+    vl: int | None = option(
+        "--vl",
+        type=values.whole(1, 65536),
+        metavar="BITS",
+        help="vector length of the cpu in bits",
+    )
+    release: str | None = option(
         "--release",
         metavar="NAME",
-        help="Debian's release of the user space (bookworm; riscv64: trixie)",
+        help="Debian's release of the user space; bookworm by default, on riscv64 trixie",
     )
-    guest.add_argument(
-        "--packages", metavar="NAME,...", default="", help="more packages for the user space"
+    packages: tuple[str, ...] = option(
+        "--packages",
+        default=(),
+        action="extend",
+        type=values.words,
+        metavar="NAME,...",
+        help="more packages for the user space",
     )
-    guest.add_argument(
+    copy: tuple[str, ...] = option(
         "--copy",
-        metavar="HOST[:GUEST]",
+        default=(),
         action="append",
-        default=[],
-        help="a file or folder to copy into the user space",
+        metavar="HOST[:GUEST]",
+        help="a file or folder to copy into the user space; can be repeated",
     )
-    guest.add_argument(
-        "--memory", type=int, default=_MEMORY, metavar="MIB", help=f"of the guest ({_MEMORY})"
+    config: str = option(
+        "--config",
+        default="tiny",
+        metavar="CONFIG",
+        needs=(measuring.A_SOURCE,),
+        help="config of a kernel that is built: a user space needs userland, distro or a .config"
+        " file",
     )
-    guest.add_argument(
+    memory: int = option(
+        "--memory",
+        default=2048,
+        type=values.memory,
+        metavar="MIB",
+        group=RARE,
+        help="the guest's memory in MiB",
+    )
+    timeout: float = option(
         "--timeout",
-        type=float,
-        default=_SECONDS,
-        metavar="S",
-        help=f"seconds it may take ({_SECONDS:.0f})",
+        default=1800.0,
+        type=values.seconds,
+        metavar="SECONDS",
+        group=RARE,
+        help="how many seconds the guest can take",
     )
-    guest.add_argument(
-        "--emulator",
-        default="installed",
-        metavar="QEMU",
-        help="installed, backports, newest, or a path; 9.2 or later, else backports is used",
+    append: str = option(
+        "--append",
+        default="",
+        metavar="WORDS",
+        group=RARE,
+        help="words for the kernel's command line",
     )
-    guest.add_argument(
-        "--seed", type=measuring.seed, default=1, metavar="N", help="of the emulator (1)"
-    )
-    guest.add_argument("--console", type=Path, metavar="FILE", help="keep the guest's console")
-    parser.add_argument(
-        "--append", metavar="WORDS", default="", help="words for the kernel's command line"
-    )
-    parser.add_argument(
+    kernel_policy: str | None = option(
         "--kernel-policy",
         metavar="POLICY",
-        help="what this kernel does, where it is not what Linux of its release does",
+        group=RARE,
+        help="the kernel's own policy, if it is not that of Linux of its release",
     )
-    measuring.add_build_arguments(parser)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The spec."""
+        return (self.spec,)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Builds the user space, boots it, writes the trace, says what is in it."""
+    from kentry.arch import find_arch, host_arch
+    from kentry.kernels.config import Request
     from kentry.kernels.resolve import resolve
-    from kentry.measure.workload import trace_workload
+    from kentry.measure.workload import TracedWorkload, trace_workload
     from kentry.progress import progress
-    from kentry.runners.guest_tasks import TraceOptions
+    from kentry.runners.guest_tasks import Guest, TraceOptions
     from kentry.runners.userland.root_image import build_userland
+    from kentry.runners.userland.rootfs import find_release
+    from kentry.runners.userland.workloads import find_workload, parse_copy
+    from kentry.vector.policies import parse_policy
 
-    arch = measuring.arch_of(args)
-    _check(args, arch)
-    release, workload = _userland_of(args, arch)
-    path = args.output or Path(f"{workload.name}-{arch.name}.parquet")
-    for file in filter(None, (path, args.console)):
-        measuring.check_writable(file)
-    request = measuring.request_of(args)
-    with progress(f"tracing {workload.name} on {args.spec} for {arch.name}") as update:
-        kernel = resolve(args.spec, arch, update, request)
-        userland = build_userland(arch, workload, release, args.memory, update)
-        options = TraceOptions(
-            memory=args.memory,
-            seed=args.seed,
-            timeout=args.timeout,
-            vector_length=args.vl,
-            cpu=args.cpu,
-            emulator=args.emulator,
-            console_file=args.console,
+    arch = find_arch(options.arch) if options.arch else host_arch()
+    lengths = arch.vector.units[0].lengths
+    if options.vl is not None and options.vl not in lengths:
+        raise UserError(
+            f"No emulated {arch.name} cpu has vectors of {options.vl} bits.",
+            f"Use one of {', '.join(map(str, lengths))}.",
         )
+    if options.kernel_policy:
+        parse_policy(options.kernel_policy)
+    copies = [parse_copy(text) for text in options.copy]
+    release = find_release(options.release, arch)
+    chosen = find_workload(options.workload, copies, options.packages)
+    path = options.output or Path(f"{chosen.name}-{arch.name}.parquet")
+    measuring.check_writable(path)
+    with progress(f"tracing {chosen.name} on {options.spec} for {arch.name}") as update:
+        kernel = resolve(options.spec, arch, update, Request(options.config, (), "gcc"))
+        userland = build_userland(arch, chosen, release, options.memory, update)
+        words = (*userland.kernel_words, *options.append.split())
         outcome = trace_workload(
             kernel,
             arch,
-            _described(userland, args.append),
-            options,
-            args.kernel_policy,
+            TracedWorkload(chosen.name, Guest(userland.initramfs, words), userland.describe()),
+            TraceOptions(memory=options.memory, timeout=options.timeout, vector_length=options.vl),
+            options.kernel_policy,
             path,
             update,
         )
-    _print(args, path)
-    _check_status(path, outcome)
+    _print(path, json=options.json)
+    if outcome.ending.status != 0:
+        raise GuestError(
+            f"The workload {outcome.ending.clause}; what was recorded of it is in {path}.",
+            "The last of what it printed is below.",
+            outcome.ending.output,
+        )
     return EXIT_DONE
 
 
-def _check(args: argparse.Namespace, arch: Arch) -> None:
-    lengths = arch.vector.units[0].lengths
-    if args.vl is not None and args.vl not in lengths:
-        raise UserError(
-            f"No emulated {arch.name} cpu has vectors of {args.vl} bits.",
-            f"Use one of {', '.join(map(str, lengths))}.",
-        )
-    if args.cpu and args.vl is None:
-        args.vl = _length_of(args.cpu, arch)
-    if not 0 < args.timeout < measuring.MAX_SECONDS:
-        raise UserError(
-            f"--timeout {args.timeout:g} is not a time in seconds.", "Try --timeout 1800."
-        )
-    if args.kernel_policy:
-        from kentry.vector.policies import parse_policy
-
-        parse_policy(args.kernel_policy)
-
-
-def _length_of(model: str, arch: Arch) -> int:
-    """The vector length in bits of QEMU's model of a core; UserError where it is not known."""
-    known = {core.partition(",")[0]: bits for bits, core in arch.cores.items()}
-    try:
-        return known[model.partition(",")[0]]
-    except KeyError:
-        raise UserError(
-            f"How long the vectors of --cpu {model} are is not known.", "Add --vl BITS."
-        ) from None
-
-
-def _userland_of(args: argparse.Namespace, arch: Arch) -> tuple[Any, Any]:
-    """The release and the workload that are asked for."""
-    from kentry.runners.userland.rootfs import find_release
-    from kentry.runners.userland.workloads import find_workload, parse_copy
-
-    packages = [name for name in args.packages.split(",") if name]
-    copies = [parse_copy(text) for text in args.copy]
-    return find_release(args.release, arch), find_workload(args.workload, copies, packages)
-
-
-def _described(userland: Userland, append: str) -> Workload:
-    from kentry.measure.workload import Workload
-    from kentry.runners.guest_tasks import Guest
-
-    guest = Guest(userland.initramfs, (*userland.kernel_words, *append.split()))
-    return Workload(userland.workload.name, guest, userland.describe())
-
-
-def _print(args: argparse.Namespace, path: Path) -> None:
+def _print(path: Path, *, json: bool) -> None:
     from kentry.model.recording import dump
-    from kentry.report.trace import statistics_to_json, trace_text
+    from kentry.report.vector_usage import statistics_to_json, trace_text
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
 
-    trace, cut = read_trace(path)
-    if args.json:
-        sys.stdout.write(dump(statistics_to_json(trace, statistics(trace), cut)))
+    trace = read_trace(path)
+    if json:
+        sys.stdout.write(dump(statistics_to_json(trace, statistics(trace))))
         return
-    sys.stdout.write(trace_text(trace, cut, path.stat().st_size))
+    sys.stdout.write(trace_text(trace, path.stat().st_size))
     print(f"\nThe trace is in {path}; kentry vector stats and replay read it.")
-
-
-def _check_status(path: Path, outcome: Outcome) -> None:
-    """The trace is kept, but a workload that failed did not do what it was to do."""
-    if outcome.ending.status == 0:
-        return
-    raise GuestError(
-        f"The workload {outcome.ending.clause}; what was recorded of it is in {path}.",
-        "The last of what it printed is below; --console FILE keeps all of it.",
-        outcome.ending.output,
-    )

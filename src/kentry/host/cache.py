@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from kentry.errors import UserError
 from kentry.progress import Update
@@ -93,15 +93,23 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     A symbolic link is followed; a device or pipe is written to, not replaced.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
+    with whole_file(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that appears as `path` when the block ends well, as write_atomically()."""
     with no_space_is_an_error(path):
         path = path.resolve()
         if path.exists() and not path.is_file():
-            path.write_bytes(data)
+            with path.open("wb") as device:
+                yield device
             return
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(name, 0o644)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Pictures of what traces and replays show: SVG or PNG, by the file's ending.
 
-The same numbers give the same bytes.  Nothing rests on colour alone: lines differ in style and
-mark too, and have their name at their end.
+The same numbers give the same bytes.  Lines differ in colour, style and mark, and have their name
+at their end.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
+from kentry.report.numbers import duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,9 +62,7 @@ _SIZE = (7.2, 4.2)
 _DPI = 150
 _ENDINGS = {".svg": "svg", ".png": "png"}
 
-# Times as people write them on an axis, in ns.
 _SECOND = 1_000_000_000
-_UNITS = (("s", _SECOND), ("ms", 1_000_000), ("us", 1_000), ("ns", 1))
 
 
 @dataclass(frozen=True)
@@ -97,58 +96,6 @@ def _figure(rows: int = 1) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(_SIZE[0], _SIZE[1] * (0.6 + 0.4 * rows)), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, [figure.add_subplot(rows, 1, row + 1) for row in range(rows)]
-
-
-def time_label(ns: float) -> str:
-    """A time of an axis with its unit: 10 ms."""
-    for unit, size in _UNITS:
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.3g} ns"
-
-
-def share_picture(
-    file: Path, shares: Values, title: str, load: str = "FPSIMD-only load", follow: str = "trap"
-) -> None:
-    """How many tasks have which share of their loads followed by a trap.
-
-    `shares` are one number from 0 to 1 a task.  UserError: the ending, or no space.
-    """
-    _format(file)
-    values = np.asarray(shares, float)
-    # As the series' classes are: up to 45 and up to 50 % are below, else a bin has its lower end.
-    edges = np.arange(21) / 20
-    edges[[9, 10]] = np.nextafter(edges[[9, 10]], 1)
-    counts, _ = np.histogram(values, edges)
-    with mpl.rc_context(_STYLE):
-        figure, (axes,) = _figure()
-        bars = axes.bar(np.arange(0, 100, 5) + 2.5, counts, width=4.5, color=_BAR)
-        labels = [f"{count}" if count else "" for count in counts]
-        axes.bar_label(bars, labels, padding=2, fontsize=8, color=_GREY)
-        _classes(axes, counts)
-        axes.set_xlim(0, 100)
-        axes.set_xticks(np.arange(0, 101, 10))
-        axes.set_xlabel(f"share of a task's {load}s followed by a {follow} before the next, %")
-        axes.set_ylabel(f"tasks (of {len(values)})")
-        axes.set_title(title, pad=_ABOVE)
-        _save(figure, file)
-
-
-def _classes(axes: Axes, counts: npt.NDArray[np.int64]) -> None:
-    """The series' classes above the bars, in so many tasks each."""
-    for low, high, name in ((5, 45, "5 to 45 %"), (50, 100, "above 50 %")):
-        tasks = int(counts[low // 5 : high // 5].sum())
-        axes.axvspan(low, high, color=_GREY, alpha=0.08, linewidth=0, zorder=0)
-        axes.annotate(
-            f"{name}: {tasks}",
-            ((low + high) / 2, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="center",
-            color=_GREY,
-            fontsize=9,
-        )
 
 
 def gaps_picture(file: Path, ns: Values, calls: Values, title: str) -> None:
@@ -196,7 +143,7 @@ def _time_axis(axes: Axes, label: str) -> None:
     low, high = axes.get_xlim()
     first, last = int(np.ceil(np.log10(low))), int(np.floor(np.log10(high)))
     axes.xaxis.set_major_locator(FixedLocator([10.0**power for power in range(first, last + 1)]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_label(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(label)
 
@@ -259,7 +206,7 @@ def sweep_picture(
             axes.axhline(level, color=_GREY, linewidth=1, linestyle=(0, (8, 4)), zorder=1)
             ends.append((level, name, _GREY))
         axes.set_ylim(bottom=0)
-        for end in _apart(ends, _NAME_HEIGHT * axes.get_ylim()[1]):
+        for end in apart(ends, _NAME_HEIGHT * axes.get_ylim()[1]):
             _beside(axes, *end)
         axes.margins(x=0)
         if times:
@@ -301,7 +248,7 @@ def _lines(axes: Axes, curves: Sequence[Curve]) -> list[_End]:
     return ends
 
 
-def _apart(ends: Sequence[_End], least: float) -> list[_End]:
+def apart(ends: Sequence[_End], least: float) -> list[_End]:
     """The same, lowest first, but none nearer than `least` to the one below it."""
     placed: list[_End] = []
     for y, name, colour in sorted(ends):
@@ -332,7 +279,7 @@ def _recommendation(
     if recommended is None:
         return
     axes.axvline(recommended, color=COLOURS[0], linewidth=1.2, zorder=1)
-    label = time_label if times else "{:g}".format
+    label = duration if times else "{:g}".format
     span = f" ({label(interval[0])} to {label(interval[1])})" if interval else ""
     axes.annotate(
         f"recommended: {label(recommended)}{span}",

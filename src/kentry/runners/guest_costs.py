@@ -43,7 +43,7 @@ def time_in_guest(
     if "kentry-costs end" not in guest.console:
         raise GuestError(
             f"The guest did not come to the end of what it timed: {guest.clause}.",
-            "Try --timeout 600; -v shows the command line.",
+            "-v shows the command line.",
             guest.stderr or tail(guest.console),
         )
     return guest.console

@@ -1,31 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Policies beside each other: what each would have cost a traced workload, and which is best.
-
-Pure: traces and a cost table in, rows and a recommendation out.
-"""
+"""Policies beside each other: what each would have cost a traced workload."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
+from kentry.arch.mechanism import COLUMNS, Act
 from kentry.errors import UserError
-from kentry.vector.policies import POLICIES, Optimal, Policy, break_even, parse_policy
-from kentry.vector.replay import Check, Counts, Prepared, check, prepare, replay
-from kentry.vector.sweep import (
-    Bound,
-    Flip,
-    Recommendation,
-    Sweep,
-    Workload,
-    competitive_bound,
-    flips,
-    recommend,
-    sweep,
+from kentry.vector.policies import POLICIES, SLICES, TIME, Policy, parse_policy
+from kentry.vector.replay import (
+    ActCounts,
+    OwnPolicyCheck,
+    Prepared,
+    check,
+    prepare,
+    prices,
+    replay,
 )
 from kentry.vector.trace import at_speed
 
@@ -33,49 +31,36 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kentry.vector.costs import CostTable
-    from kentry.vector.trace import Cut, VectorTrace
+    from kentry.vector.trace import VectorTrace
 
-_MS = 10**6
-
-# Where nothing else is asked for.  The series' own values are among them: its second, and the
-# "quite a lot shorter" of its review.
+# The parameters of policies that are not named.  1 s is the arm64 series' own; its review asked
+# for "quite a lot shorter".  5 is x86's, arch/x86/include/asm/i387.h of Linux 2.6.18 to 4.1.
 _TIMES = ("4ms", "10ms", "100ms", "1s")
-_FPU_COUNTER = 5  # arch/x86/include/asm/i387.h of Linux 2.6.18 to 4.1
-
-# A sweep's values: from a jiffy of HZ=250 to 100 s, from 1 to 10000 calls, evenly in proportion.
-_SWEEP_TIMES = (4 * _MS, 10**11)
-_SWEEP_COUNTS = (1, 10**4)
-SWEEP_VALUES = 100
+_SLICES = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Traced:
-    """A trace that is replayed: its file's name, what is in it, what is missing of it."""
+class TraceFile:
+    """A trace that is replayed: its file's name and its contents."""
 
     name: str
     trace: VectorTrace
-    cut: Cut | None
     prepared: Prepared
-    check: Check
+    check: OwnPolicyCheck
 
     @classmethod
-    def of(
-        cls, name: str, trace: VectorTrace, cut: Cut | None, unit: str, speed: float = 1.0
-    ) -> Traced:
-        """A trace, made ready and its kernel's own policy replayed; UserError as prepare().
-
-        The check is of the trace as it was recorded, all else at `speed`.
-        """
+    def of(cls, name: str, trace: VectorTrace, unit: str, speed: float = 1.0) -> TraceFile:
+        """A trace prepared at `speed`, its kernel's own policy checked; UserError as prepare()."""
         faster = at_speed(trace, speed) if speed != 1.0 else trace
-        return cls(name, trace, cut, prepare(faster, unit), check(trace, unit))
+        return cls(name, trace, prepare(faster, unit), check(trace, unit))
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class PolicyCost:
     """A policy on one trace: `cost` is float64[tasks], in the cost table's unit."""
 
     policy: Policy
-    counts: Counts
+    counts: ActCounts
     cost: npt.NDArray[np.float64]
 
     @property
@@ -84,13 +69,30 @@ class Row:
         return float(self.cost.sum())
 
 
+class Flip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value of one cost at which two policies change places.
+
+    `act` is the act, or "B/r", the cost of a trap and its drop over that of a flush; `now` is its
+    value today, `factor` the value over that, null where that is 0.  `cheaper_below` costs less
+    where the act costs less.  `leads`: it is the first place that changes hands.
+    """
+
+    act: str
+    value: float
+    now: float
+    cheaper_below: str
+    cheaper_above: str
+    leads: bool
+    factor: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """The policies on one trace, the cheapest first, and `optimal`, which knows the future."""
 
-    traced: Traced
-    rows: tuple[Row, ...]
-    optimal: Row
+    source: TraceFile
+    rows: tuple[PolicyCost, ...]
+    optimal: PolicyCost
     flips: tuple[Flip, ...]
 
     @property
@@ -98,166 +100,119 @@ class Ranking:
         """System calls in the trace."""
         return self.optimal.counts.total()["calls"]
 
-    def regret(self, row: Row) -> float:
+    def regret(self, row: PolicyCost) -> float:
         """What the policy costs more than the optimum, as a part of the latter."""
         least = self.optimal.total
         return (row.total - least) / least if least else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Swept:
-    """One family of policies over all traces: the value to choose, and each trace's curve."""
+def rank(source: TraceFile, policies: Sequence[str], table: CostTable) -> Ranking:
+    """Replays on a trace the policies of that text, by default all that fit and have their costs.
 
-    family: str
-    sweeps: tuple[Sweep, ...]
-    advice: Recommendation
+    UserError for a named one that does not fit, or has an act without a figure in the table.
+    """
+    costs = table.prices
+
+    def row(policy: Policy) -> PolicyCost:
+        policy = policy.resolved(costs)
+        counts = replay(source.prepared, policy, costs)
+        return PolicyCost(policy, counts, counts.cost(costs))
+
+    rows = [row(one) for one in map(parse_policy, policies) if one.family.name != "optimal"]
+    for policy in () if policies else _every(costs):
+        with contextlib.suppress(UserError):
+            rows.append(row(policy))
+    rows.sort(key=lambda one: (one.total, one.policy.text))
+    counts = {one.policy.text: one.counts for one in rows}
+    best = row(parse_policy("optimal"))
+    return Ranking(source, tuple(rows), best, flips(counts, costs) if len(counts) > 1 else ())
 
 
-@dataclass(frozen=True)
-class Closed:
-    """A policy that a kernel was given: what replay said beforehand, and what was then seen.
+def _every(costs: Mapping[str, float]) -> Iterator[Policy]:
+    for family in POLICIES.values():
+        if family.parameter == TIME:
+            yield from (parse_policy(f"{family.name}:{time}") for time in _TIMES)
+        elif family.name != "optimal":
+            yield Policy(family, _SLICES if family.parameter == SLICES else None)
 
-    `acts`: act to (what the first kernel did, what replay said, what the second kernel did).
+
+def flips(counts: Mapping[str, ActCounts], costs: Mapping[str, float]) -> tuple[Flip, ...]:
+    """Where the ranking of policies (name to counts) changes as one cost does, others fixed.
+
+    The nearest to today's value comes first.  `counts` must not have `optimal`, whose decisions
+    hold for one set of costs only.
+    """
+    totals = {name: one.values.sum(axis=0)[: len(COLUMNS)] for name, one in counts.items()}
+    price = prices(costs)
+    flush, drop = float(price[Act.FLUSH]), float(price[Act.DROP])
+    result = []
+    for (one, mine), (other, its) in combinations(totals.items(), 2):
+        for place in np.flatnonzero(mine != its):
+            slope, now = float(mine[place] - its[place]), float(price[place])
+            value = (float(price @ (its - mine)) + slope * now) / slope
+            if value < 0:
+                continue
+            below, above = (one, other) if slope > 0 else (other, one)
+            there = price.copy()
+            there[place] = value
+            total = {name: float(times @ there) for name, times in totals.items()}
+            least = min(total.values())
+            leads = total[one] <= least + 1e-9 * max(1.0, abs(least))
+            values = [(COLUMNS[place], value, now)]
+            if place == Act.TRAP and flush:
+                values.append(("B/r", (value + drop) / flush, (now + drop) / flush))
+            result += [
+                Flip(act, at, today, below, above, leads, at / today if today else None)
+                for act, at, today in values
+            ]
+
+    def distance(flip: Flip) -> tuple[float, str, str, str]:
+        far = abs(math.log(flip.factor)) if flip.factor else math.inf
+        return far, flip.act, flip.cheaper_below, flip.cheaper_above
+
+    return tuple(sorted(result, key=distance))
+
+
+class ClosedLoop(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    tag_field="schema",
+    tag="kentry/vector-closed-loop/1",
+):
+    """A policy that a kernel was given: what replay predicted, and what was then seen.
+
+    `acts`: act to (seen of the first kernel, replayed, seen of the second kernel).
     """
 
     policy: str
     base: str
-    acts: Mapping[str, tuple[int, int, int]]
+    acts: dict[str, tuple[int, int, int]]
 
 
-def close_loop(traced: Traced, after: Traced) -> Closed:
-    """Replays on `traced` what the kernel of `after` does, its own policy, and counts both.
+def close_loop(source: TraceFile, after: TraceFile) -> ClosedLoop:
+    """Replays on `source` the own policy of the kernel of `after`, and counts both.
 
     UserError where the two are not of the same workload or vector length.
     """
-    one, other = traced.trace.meta, after.trace.meta
+    one, other = source.trace.meta, after.trace.meta
     for what in ("arch", "unit"):
         if one[what] != other[what]:
             raise UserError(
-                f"{after.name} is of another {what} than {traced.name}.",
+                f"{after.name} is of another {what} than {source.name}.",
                 "Trace the same workload on both kernels.",
             )
-    if one["workload"]["command"] != other["workload"]["command"]:
+    commands = [" ".join(meta["workload"]["command"]) for meta in (one, other)]
+    if commands[0] != commands[1]:
         raise UserError(
-            f"{after.name} is of {' '.join(other['workload']['command'])}, {traced.name} of"
-            f" {' '.join(one['workload']['command'])}.",
+            f"{after.name} is of {commands[1]}, {source.name} of {commands[0]}.",
             "Trace the same workload on both kernels.",
         )
     policy = str(other["policy"])
-    said = replay(traced.prepared, policy).total()
-    said["flush"] += said["trap_flush"] + said["kept_load"]
+    replayed = replay(source.prepared, policy).total()
+    replayed["flush"] += replayed["trap_flush"] + replayed["kept_load"]
     acts = {
-        act: (before, said[act], after.check.totals.get(act, (0, 0))[1])
-        for act, (_, before) in traced.check.totals.items()
+        act: (before, replayed[act], after.check.totals.get(act, (0, 0))[1])
+        for act, (_, before) in source.check.totals.items()
     }
-    return Closed(policy, traced.check.policy, acts)
-
-
-def _rows(prepared: Prepared, wanted: Sequence[str], table: CostTable) -> Iterator[Row]:
-    """The policies of that text, or all that the architecture can have and the table can price.
-
-    UserError for one that is asked for by name and does not fit.
-    """
-    if wanted:
-        policies = [parse_policy(text) for text in wanted]
-        yield from (
-            _row(prepared, policy, table) for policy in policies if not isinstance(policy, Optimal)
-        )
-        return
-    for policy in _every(table):
-        with contextlib.suppress(UserError):
-            yield _row(prepared, policy, table)
-
-
-def _every(table: CostTable) -> Iterable[Policy]:
-    costs = prices_of(table)
-    count = max(1, break_even(costs)) if {"trap", "flush"} <= costs.keys() else 1
-    for kind in POLICIES.values():
-        if issubclass(kind, Optimal):
-            continue
-        if kind.parameter == "T":
-            yield from (parse_policy(f"{kind.name}:{time}") for time in _TIMES)
-        elif kind.name == "fpu-counter":
-            yield parse_policy(f"{kind.name}:{_FPU_COUNTER}")
-        elif kind.parameter == "N":
-            yield parse_policy(f"{kind.name}:{count}")
-        else:
-            yield parse_policy(kind.name)
-
-
-def _fits(policy: Policy, prepared: Prepared) -> bool:
-    try:
-        policy.mechanism(prepared.mechanism)
-    except UserError:
-        return False
-    return True
-
-
-def prices_of(table: CostTable) -> dict[str, float]:
-    """Act to cost, in the table's unit."""
-    return {act: figure.value for act, figure in table.figures.items()}
-
-
-def rank(traced: Traced, wanted: Sequence[str], table: CostTable) -> Ranking:
-    """Replays on a trace the policies of that text, or all that can be.
-
-    UserError for one asked for that does not fit, or has an act without a figure in the table.
-    """
-    costs = prices_of(table)
-    rows = list(_rows(traced.prepared, wanted, table))
-    rows.sort(key=lambda row: (row.total, row.policy.text))
-    counts = {row.policy.text: row.counts for row in rows}
-    return Ranking(
-        traced=traced,
-        rows=tuple(rows),
-        optimal=_row(traced.prepared, parse_policy(Optimal.name), table),
-        flips=flips(counts, costs) if len(counts) > 1 else (),
-    )
-
-
-def _row(prepared: Prepared, policy: Policy, table: CostTable) -> Row:
-    costs = prices_of(table)
-    policy = policy.resolved(costs)
-    counts = replay(prepared, policy, costs)
-    return Row(policy, counts, counts.cost(costs))
-
-
-def bounds(policies: Sequence[Policy], table: CostTable) -> dict[str, Bound]:
-    """By policy, what holds whatever the workload, for those that drop access at calls."""
-    return {
-        policy.resolved(prices_of(table)).text: competitive_bound(policy, prices_of(table))
-        for policy in policies
-    }
-
-
-def values_of(family: str) -> list[int]:
-    """The values of a sweep: ns of a timeout, else a count; each once, rising."""
-    low, high = _SWEEP_TIMES if family.startswith("timeout") else _SWEEP_COUNTS
-    return sorted({round(float(value)) for value in np.geomspace(low, high, SWEEP_VALUES)})
-
-
-def sweep_all(traces: Sequence[Traced], family: str, table: CostTable) -> Swept:
-    """A family over every trace, and the value for all of them; UserError as sweep()."""
-    costs = prices_of(table)
-    values = values_of(family)
-    sweeps = tuple(sweep(one.prepared, family, values) for one in traces)
-    workloads = [
-        Workload.of(one.prepared, swept, costs) for one, swept in zip(traces, sweeps, strict=True)
-    ]
-    return Swept(family, sweeps, recommend(workloads))
-
-
-def sweepable(prepared: Prepared) -> list[str]:
-    """The families to sweep where nothing else is asked for; none where nothing can be dropped.
-
-    A time and a count, from the trap on, where that is all that a kernel sees of a use, or from
-    the last use on.
-    """
-    pairs = (("timeout-entry", "count"), ("timeout-from-use", "count-from-use"))
-    fit = [family for pair in pairs for family in pair if _family_fits(family, prepared)]
-    return fit[:2]
-
-
-def _family_fits(family: str, prepared: Prepared) -> bool:
-    text = f"{family}:1s" if family.startswith("timeout") else f"{family}:1"
-    return _fits(parse_policy(text), prepared)
+    return ClosedLoop(policy, source.check.policy, acts)

@@ -1,31 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Replay of a vector policy over a trace: what a kernel with that policy would have done.
 
-    prepared = prepare(trace)                              once a trace and unit ("vec" or "sme")
+    prepared = prepare(trace)                              once per trace and unit ("vec" or "sme")
     counts = replay(prepared, parse_policy("timeout:100ms"))
     counts.total()["trap"]; counts.of("save")[task]; counts.cost(costs)[task]
-    verdict = check(trace)                                 the traced kernel's own policy
-    verdict.exact, verdict.sentence, verdict.differences
+    check(trace).exact                                     the traced kernel's own policy
 
 Replay is open-loop: the program's uses, calls and switches are those of the trace, whatever the
-policy.  A trap that the traced kernel took and the policy would not is left out, one that it
-would take in addition is put before the use.  On one cpu the traced kernel's own policy then
-has the counts that were seen, but for what docs/methods.md lists.
+policy.  A trap that the traced kernel took and the policy would not take is left out; one that
+only the policy would take is put before the use.  On one cpu the replay of the traced kernel's own
+policy has the counts that were seen, except for what docs/methods.md lists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
+from kentry.arch import find_arch
+from kentry.arch.mechanism import ACTS, COLUMNS, SME, VEC, Act, Mechanism
 from kentry.errors import UserError
 from kentry.vector import engine
-from kentry.vector.mechanism import ACTS, COLUMNS, SME, VEC, Act, Mechanism, mechanism_of
-from kentry.vector.policies import NEVER, Optimal, Policy, Rule, parse_policy
-from kentry.vector.trace import Event
+from kentry.vector.policies import NEVER, Policy, parse_policy
+from kentry.vector.trace import Event, release_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,12 +38,11 @@ if TYPE_CHECKING:
 
 _NS = 10**9
 
-# What was seen, as the act it is; a flush may be of a call, a trap or a kept load.
+# What was seen, and its act; a seen flush may be of a call, a trap or a kept load.
 _SEEN = {
     VEC: {
         Event.SEEN_TRAP: Act.TRAP,
         Event.SEEN_FLUSH: Act.FLUSH,
-        Event.SEEN_DROP: Act.DROP,
         Event.SEEN_SAVE: Act.SAVE,
         Event.SEEN_RESTORE: Act.RESTORE,
         Event.SEEN_SMALL_SAVE: Act.SMALL_SAVE,
@@ -57,65 +57,43 @@ _SEEN = {
 }
 _SME_EVENTS = (Event.USE_SME, Event.SVCR, Event.SEEN_SMSTOP, Event.SEEN_SME_TRAP)
 _FLUSHES = (Act.FLUSH, Act.TRAP_FLUSH, Act.KEPT_LOAD)
-_SWITCHES = (Event.SWITCH_BLOCKED, Event.SWITCH_PREEMPTED)
+_LEAVES_USER_MODE = (Event.EXIT, Event.SWITCH_BLOCKED, Event.SWITCH_PREEMPTED)
 _FROM_USER_MODE = (
     *(Event.SYSCALL, Event.FAULT, Event.INTERRUPT),
     *(Event.USE, Event.USE_SME, Event.SVCR),
 )
-# A turn-off by hardware register is also seen where the registers go to a task without access.
-_UNCHECKED = (Act.DROP,)
+# Acts that need no figure in a cost table: see prices().
+_DEFAULTED = (Act.TRAP_FLUSH, Act.OPEN_EXIT, Act.KEPT_LOAD, Act.INITIAL_RESTORE, Act.SMSTOP)
+
+# The states that a task can be in at once are few; signals within signals make more.
+_FEW_STATES = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A trace as the engine takes it, for one unit.
 
-    `code`, `task`, `arg`, `ns`: the rows that matter, in order; `row` is where in the trace each
-    is.  `group[task]` is the number of the task's name.  `first` is the task that was in user
-    mode when the trace began, -1 for none, and `first_open` whether it had access.  `first_ns`
-    and `last_ns` are of each task's rows, 0 where it has none.
+    `code`, `task`, `arg`, `time`: the rows that replay needs, in order; the time is in units of
+    `tick` ns, the kernel's jiffies.  `seconds` is from the first to the last row.  `first` is the
+    task that was in user mode when the trace began, -1 for none; `first_open`: it had access.
     """
 
     code: npt.NDArray[np.uint8]
     task: npt.NDArray[np.int32]
     arg: npt.NDArray[np.int32]
-    ns: Ints
-    row: Ints
-    group: Ints
-    names: tuple[str, ...]
+    time: Ints
+    tick: int
+    seconds: float
+    tasks: int
     mechanism: Mechanism
     unit: str
-    hz: int | None
     events: int
     first: int
     first_open: bool
-    first_ns: Ints
-    last_ns: Ints
-    _ticks: dict[int, Ints] = field(default_factory=dict, repr=False)
-
-    @property
-    def seconds(self) -> float:
-        """The guest's virtual time from the first to the last row."""
-        return float(self.ns[-1] - self.ns[0]) / _NS if len(self.ns) else 0.0
-
-    def beginning(self, mechanism: Mechanism) -> Ints:
-        """The state of each task when the trace begins, as engine.py has it."""
-        tasks = len(self.group)
-        bits: Ints = engine.beginning(tasks, self.first, self.first_open, mechanism)
-        return bits
-
-    def times(self, *, exact: bool) -> tuple[Ints, int]:
-        """The rows' times as a kernel's timer sees them, and the ns of one unit of them."""
-        if exact or not self.hz:
-            return self.ns, 1
-        tick = _NS // self.hz
-        if tick not in self._ticks:
-            self._ticks[tick] = self.ns // tick
-        return self._ticks[tick], tick
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class ActCounts:
     """What was done: `values[task, column]`, with the columns of mechanism.COLUMNS."""
 
     values: Ints
@@ -130,30 +108,26 @@ class Counts:
         return found
 
     def cost(self, costs: Mapping[str, float]) -> Floats:
-        """float64[tasks]: counts times `costs` (column to cost); see prices()."""
-        vector = prices(costs)
-        needless = {Act.TRAP_FLUSH, Act.OPEN_EXIT, Act.KEPT_LOAD, Act.INITIAL_RESTORE, Act.SMSTOP}
+        """float64[tasks]: counts times `costs` (act to cost); UserError where a cost is missing."""
         for act in Act:
-            priced = act >= Act.CALLS or act in needless or act.word in costs
-            if not priced and self.values[:, act].any():
+            missing = act < Act.CALLS and act not in _DEFAULTED and act.word not in costs
+            if missing and self.values[:, act].any():
                 raise UserError(
                     f"There is no cost of the act '{act.word}', which this policy has.",
                     "Give it in a cost table: acts are " + ", ".join(ACTS) + ".",
                 )
-        result: Floats = self.values @ vector
+        result: Floats = self.values @ prices(costs)
         return result
 
 
 def prices(costs: Mapping[str, float]) -> Floats:
-    """float64[columns] of `costs` (column to cost).
+    """float64[columns] of `costs` (act to cost).
 
-    Left out: trap_flush and open_exit are free (a trap's price has its flush), kept_load and
-    initial_restore cost a flush, all else is 0.  Names that are no columns, like `syscall`, are
-    ignored.
+    Where they are left out, kept_load and initial_restore cost a flush, all others nothing: a
+    trap's price includes its flush.  Names that are no columns, like `syscall`, are ignored.
     """
     vector = np.zeros(len(COLUMNS))
-    flush = float(costs.get("flush", 0.0))
-    vector[Act.KEPT_LOAD] = vector[Act.INITIAL_RESTORE] = flush
+    vector[[Act.KEPT_LOAD, Act.INITIAL_RESTORE]] = float(costs.get("flush", 0.0))
     for name, cost in costs.items():
         if name in COLUMNS:
             vector[COLUMNS.index(name)] = cost
@@ -161,110 +135,118 @@ def prices(costs: Mapping[str, float]) -> Floats:
 
 
 def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
-    """A trace made ready; UserError where its architecture or cpu has no such unit to replay."""
-    mechanism = mechanism_of(trace.meta, unit)
+    """The trace made ready; UserError where its architecture or cpu has no such unit to replay."""
+    mechanisms = find_arch(trace.meta["arch"]).vector.mechanisms.get(unit)
+    if mechanisms is None:
+        raise UserError(
+            f"There is no policy to replay for the unit '{unit}' of {trace.meta['arch']}."
+        )
+    mechanism = max(one for one in mechanisms if one[0] <= release_of(trace.meta))[1]
     if unit == SME and not np.isin(trace.event, _SME_EVENTS).any():
         raise UserError(
             "The trace has no SME: its cpu or its kernel has none.",
             "Trace a kernel with CONFIG_ARM64_SME on a cpu that has it.",
         )
-    seen = bool((trace.event >= Event.SEEN_TRAP).any())
     tasks = len(trace.tasks)
     code, row = engine.compact(
-        trace.event, trace.task, trace.arg, tasks, engine.record(mechanism), seen
+        *(trace.event, trace.task, trace.arg, tasks),
+        *(engine.codes(mechanism), engine.record(mechanism)),
+        bool((trace.event >= Event.SEEN_TRAP).any()),
     )
-    names = tuple(sorted({task.name for task in trace.tasks}))
-    number = {name: place for place, name in enumerate(names)}
-    first_ns, last_ns = _spans(trace, tasks)
-    first, first_open = _running(trace)
+    hz = trace.meta.get("hz")
+    tick = _NS // hz if hz else 1
+    ns = trace.ns[row].astype(np.int64)
+    first, first_open = _task_in_user_mode(trace)
     return Prepared(
         code=code,
         task=trace.task[row].astype(np.int32),
         arg=trace.arg[row].astype(np.int32),
-        ns=trace.ns[row].astype(np.int64),
-        row=row,
-        group=np.array([number[task.name] for task in trace.tasks], np.int64),
-        names=names,
+        time=ns // tick,
+        tick=tick,
+        seconds=float(ns[-1] - ns[0]) / _NS if len(ns) else 0.0,
+        tasks=tasks,
         mechanism=mechanism,
         unit=unit,
-        hz=trace.meta.get("hz"),
         events=len(trace.event),
         first=first,
         first_open=first_open,
-        first_ns=first_ns,
-        last_ns=last_ns,
     )
 
 
-def _running(trace: VectorTrace) -> tuple[int, bool]:
-    """The task in user mode when the trace began, and whether a call of its was flushed at once."""
+def _task_in_user_mode(trace: VectorTrace) -> tuple[int, bool]:
+    """The task in user mode when the trace began, and whether its call was flushed untrapped."""
     rows = np.flatnonzero(trace.event < Event.SEEN_TRAP)
     if not len(rows) or trace.event[rows[0]] not in _FROM_USER_MODE:
         return -1, False
     task = int(trace.task[rows[0]])
-    end = rows[np.isin(trace.event[rows], (Event.EXIT, *_SWITCHES))][:1]
+    end = rows[np.isin(trace.event[rows], _LEAVES_USER_MODE)][:1]
     before = slice(0, int(end[0]) if len(end) else None)
-    flushed = (trace.event[before] == Event.SEEN_FLUSH) & (trace.task[before] == task)
-    trapped = (trace.event[before] == Event.SEEN_TRAP) & (trace.task[before] == task)
-    return task, bool(flushed.any() and not trapped.any())
-
-
-def _spans(trace: VectorTrace, tasks: int) -> tuple[Ints, Ints]:
-    """First and last ns of each task's rows."""
-    first, last = np.zeros(tasks, np.int64), np.zeros(tasks, np.int64)
-    last[trace.task] = trace.ns
-    first[trace.task[::-1]] = trace.ns[::-1]
-    return first, last
+    acts = trace.event[before][trace.task[before] == task]
+    return task, bool((acts == Event.SEEN_FLUSH).any() and not (acts == Event.SEEN_TRAP).any())
 
 
 def replay(
-    prepared: Prepared,
-    policy: Policy | str,
-    costs: Mapping[str, float] | None = None,
-    *,
-    exact_time: bool = False,
-) -> Counts:
+    prepared: Prepared, policy: Policy | str, costs: Mapping[str, float] | None = None
+) -> ActCounts:
     """What a kernel with the policy would have done.
 
-    `costs` (act to cost) is needed by `optimal`, and by counts whose number was left out.
-    Deadlines are a kernel's, in jiffies of the traced kernel's HZ, unless `exact_time`.
-    Raises UserError where the policy does not fit the architecture, or lacks costs.
+    `optimal` needs `costs` (act to cost), and so does a count whose number was left out.  Times
+    are in jiffies of the traced kernel's HZ, where that is known.  Raises UserError where the
+    policy does not fit the architecture, or lacks costs.
     """
-    if isinstance(policy, str):
-        policy = parse_policy(policy)
-    if isinstance(policy, Optimal):
-        from kentry.vector.optimal import optimal
-
-        return optimal(prepared, costs, opens=policy.opens)
-    policy = policy.resolved(costs)
-    mechanism = policy.mechanism(prepared.mechanism)
-    time, tick = prepared.times(exact=exact_time)
+    policy = (parse_policy(policy) if isinstance(policy, str) else policy).resolved(costs)
+    if policy.family.name == "optimal":
+        return optimal(prepared, costs)
+    mechanism, rule = policy.mechanism(prepared.mechanism), policy.rule()
+    if rule.time not in (-1, NEVER):
+        # Rounded up, as msecs_to_jiffies() does.
+        rule = rule._replace(time=-(-rule.time // prepared.tick))
+    first = prepared.first
     values = engine.run(
-        *(prepared.code, prepared.task, prepared.arg, time),
-        *(prepared.group, prepared.beginning(mechanism), prepared.first),
-        *(engine.record(mechanism), engine.record(_in_ticks(policy.rule(), tick))),
+        *(prepared.code, prepared.task, prepared.arg, prepared.time),
+        *(engine.beginning(prepared.tasks, first, prepared.first_open, mechanism), first),
+        *(engine.record(mechanism), engine.record(rule)),
     )
-    return Counts(values[:, : len(COLUMNS)])
+    return ActCounts(values[:, : len(COLUMNS)])
 
 
-def _in_ticks(rule: Rule, tick: int) -> Rule:
-    """The rule with its time in `tick` ns, rounded up as msecs_to_jiffies() does."""
-    whole = rule.time if rule.time in (-1, NEVER) else -(-rule.time // tick)
-    return rule._replace(time=whole)
+def optimal(prepared: Prepared, costs: Mapping[str, float] | None) -> ActCounts:
+    """The counts of the decisions with the least cost for each task, under `costs` (act to cost).
+
+    It decides where a kernel may, at a system call's entry and at a load of the small state, but
+    knows what follows; a trap gives access back.  All else is the traced architecture's
+    mechanism, so policies that change it (`preserve`, `fpu-counter`) can cost less.  Raises
+    UserError without costs.
+    """
+    if costs is None:
+        raise UserError(
+            "The policy 'optimal' is the cheapest under some costs, and there are none.",
+            "Name a cost table with --costs.",
+        )
+    mechanism, first = prepared.mechanism, prepared.first
+    enough, capacity = False, _FEW_STATES
+    while not enough:
+        values, enough = engine.best(
+            *(prepared.code, prepared.task, prepared.arg),
+            *(engine.beginning(prepared.tasks, first, prepared.first_open, mechanism), first),
+            capacity,
+            *(engine.record(mechanism), prices(costs)),
+        )
+        capacity *= 2
+    return ActCounts(values[:, : len(COLUMNS)])
 
 
-def seen(trace: VectorTrace, unit: str = VEC) -> Counts:
+def seen(trace: VectorTrace, unit: str = VEC) -> ActCounts:
     """What the traced kernel was seen doing; all its flushes are in `flush`."""
     values = np.zeros((len(trace.tasks), len(COLUMNS)), np.int64)
     for event, act in _SEEN[unit].items():
         tasks = trace.task[trace.event == event]
         values[:, act] += np.bincount(tasks, minlength=len(trace.tasks))
-    return Counts(values)
+    return ActCounts(values)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """An act of a task that replay and the traced kernel do not have equally often."""
+class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An act that replay and the traced kernel have differently often; `task` is an index."""
 
     act: str
     task: int
@@ -273,8 +255,8 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Check:
-    """The replayed own policy of the traced kernel beside what was seen.
+class OwnPolicyCheck:
+    """The traced kernel's own policy, replayed, beside what was seen.
 
     `totals`: act to (replayed, seen), for every act that either has.
     """
@@ -288,33 +270,22 @@ class Check:
         """Whether every act of every task was replayed as often as it was seen."""
         return not self.differences
 
-    @property
-    def sentence(self) -> str:
-        """All acts: traps 12 = 12, saves 3 = 3; a difference is written 3 != 4."""
-        return ", ".join(
-            f"{act.replace('_', ' ')}s {ours} {'=' if ours == theirs else '!='} {theirs}"
-            for act, (ours, theirs) in self.totals.items()
-        ).replace("flushs", "flushes")
 
-
-def check(trace: VectorTrace, unit: str = VEC, policy: Policy | str | None = None) -> Check:
+def check(trace: VectorTrace, unit: str = VEC) -> OwnPolicyCheck:
     """Replays the traced kernel's own policy, `meta["policy"]`, and compares with what was seen.
 
-    `drop` is not compared: the instruction is also seen where the registers go to a task that
-    has no access.  Raises UserError where the policy is not known.
+    Drops are not compared: the instruction also runs where the registers go to a task without
+    access.  Raises UserError where the policy is not known.
     """
-    own = policy or (str(trace.meta["policy"]) if unit == VEC else "keep")
+    own = str(trace.meta["policy"]) if unit == VEC else "keep"
     ours = replay(prepare(trace, unit), own).values.copy()
     theirs = seen(trace, unit).values
     ours[:, Act.FLUSH] = ours[:, _FLUSHES].sum(axis=1)
     totals, differences = {}, []
     for act in _SEEN[unit].values():
-        if act in _UNCHECKED:
-            continue
         mine, its = ours[:, act], theirs[:, act]
         if mine.any() or its.any():
             totals[act.word] = (int(mine.sum()), int(its.sum()))
         for task in np.flatnonzero(mine != its):
             differences.append(Difference(act.word, int(task), int(mine[task]), int(its[task])))
-    text = own.text if isinstance(own, Policy) else own
-    return Check(text, totals, tuple(differences))
+    return OwnPolicyCheck(own, totals, tuple(differences))

@@ -15,7 +15,7 @@ from kentry.arch import ARCHES, find_arch
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.kernels.kernel import Kernel
 from kentry.measure import workload as module
-from kentry.measure.workload import Outcome, Workload, trace_workload
+from kentry.measure.workload import TracedWorkload, TraceOutcome, trace_workload
 from kentry.runners.console import GuestExit
 from kentry.runners.guest_tasks import Guest, Traced, TraceOptions
 from kentry.vector.hooks import Hooks
@@ -43,7 +43,7 @@ RECORDS = b"".join(
     for instructions, ns, event, task, arg in ROWS
 )
 TARGET = {"kind": "qemu", "emulator": "QEMU 10.0.2", "cpu": "neoverse-n2"}
-WORKLOAD = Workload(
+WORKLOAD = TracedWorkload(
     "shell",
     Guest(Path("/rootfs.cpio"), ()),
     {"name": "shell", "command": ["/bin/sh"], "release": "bookworm"},
@@ -93,7 +93,7 @@ def outcome(
     release: str = "6.12.95",
     own: Kernel | None = None,
     **options: Any,
-) -> Outcome:
+) -> TraceOutcome:
     """Traces into FOLDER/x.parquet."""
     monkeypatch.setattr(module, "find_hooks", lambda *words: Hooks(("offset pid 1",), frozenset()))
     monkeypatch.setattr(module, "trace_guest", play or Played())
@@ -109,10 +109,7 @@ def outcome(
 
 
 def trace_in(folder: Path) -> VectorTrace:
-    """A whole file; whether the workload ended is another matter."""
-    trace, cut = read_trace(folder / "x.parquet")
-    assert cut is None
-    return trace
+    return read_trace(folder / "x.parquet")
 
 
 # --- a workload that ends ------------------------------------------------
@@ -258,7 +255,6 @@ def test_one_that_never_began_is_an_error_with_the_consoles_end(
         outcome(monkeypatch, tmp_path, play)
     assert caught.value.sentence == "The workload never began: it was stopped after 9 s."
     assert "Kernel panic" in caught.value.detail
-    assert "--console FILE" in caught.value.remedy
     assert not (tmp_path / "x.parquet").exists()
 
 

@@ -12,15 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.errors import UserError
-from kentry.report import picture
-from kentry.report.picture import Curve, gaps_picture, share_picture, sweep_picture, time_label
+from kentry.report.picture import Curve, apart, gaps_picture, sweep_picture
 
 X = np.geomspace(1e6, 1e10, 9)
 CURVES = [Curve("boot, A", X, X / 1e9), Curve("shell, A", X, 3 - np.log10(X) / 10)]
-
-
-def share(file: Path) -> None:
-    share_picture(file, [0, 0.01, 0.45, 0.5, 0.51, 0.95, 1], "shares of Debian 12")
 
 
 def gaps(file: Path) -> None:
@@ -47,7 +42,7 @@ def words(file: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("draw", [share, gaps, sweep])
+@pytest.mark.parametrize("draw", [gaps, sweep])
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_the_same_numbers_are_the_same_bytes(
     tmp_path: Path, draw: Callable[[Path], None], ending: str
@@ -61,28 +56,15 @@ def test_the_same_numbers_are_the_same_bytes(
     assert sorted(file.name for file in tmp_path.iterdir()) == [one.name, two.name]
 
 
-@pytest.mark.parametrize("draw", [share, gaps, sweep])
+@pytest.mark.parametrize("draw", [gaps, sweep])
 @pytest.mark.parametrize("name", ["picture.pdf", "picture"])
-def test_another_kind_of_file_is_one_sentence(
+def test_another_kind_of_file_is_an_error(
     tmp_path: Path, draw: Callable[[Path], None], name: str
 ) -> None:
-    with pytest.raises(UserError, match="names no kind of picture") as caught:
+    with pytest.raises(UserError, match="picture") as caught:
         draw(tmp_path / name)
     assert ".svg or .png" in caught.value.remedy
     assert not list(tmp_path.iterdir())
-
-
-def test_shares_are_in_the_classes_of_the_series(tmp_path: Path) -> None:
-    file = tmp_path / "share.svg"
-    share(file)
-    found = words(file)
-    assert "5 to 45 %: 1" in found
-    assert "above 50 %: 3" in found
-    assert "tasks (of 7)" in found
-    assert "shares of Debian 12" in found
-    # 0 and 1 %; 45 %; 50 %; 51 %; 95 and 100 %.
-    drawn = [word for word in found if word in ("1", "2")]
-    assert drawn == ["2", "1", "1", "1", "2"]
 
 
 def test_gaps_beyond_the_axis_are_counted_at_its_ends(tmp_path: Path) -> None:
@@ -116,18 +98,12 @@ def test_a_sweep_of_counts_has_no_second(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_nothing_to_draw_is_drawn(tmp_path: Path, ending: str) -> None:
-    share_picture(tmp_path / f"share.{ending}", [], "none")
     gaps_picture(tmp_path / f"gaps.{ending}", [], [], "none")
 
 
 @given(st.lists(st.floats(0, 100), max_size=9), st.floats(0.01, 10))
 def test_names_of_lines_are_never_upon_each_other(ends: list[float], least: float) -> None:
-    placed = picture._apart([(y, str(i), "") for i, y in enumerate(ends)], least)
+    placed = apart([(y, str(i), "") for i, y in enumerate(ends)], least)
     assert sorted(name for _, name, _ in placed) == [str(i) for i in range(len(ends))]
     heights = [y for y, _, _ in placed]
     assert all(b - a >= least * 0.999 for a, b in itertools.pairwise(heights))
-
-
-def test_times_are_as_people_write_them() -> None:
-    labels = [time_label(ns) for ns in (0, 250, 1e3, 2.5e6, 1e9, 6e10)]
-    assert labels == ["0 ns", "250 ns", "1 us", "2.5 ms", "1 s", "60 s"]

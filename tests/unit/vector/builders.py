@@ -64,3 +64,34 @@ class Program:
         markers = Markers(arch.vector.markers, ())
         counter = EventCounter(markers, arch.vector, arch.calls, self.code)
         return list(counter.count(self.path(*places)))
+
+
+# ns a call, as an arm64 kernel of 6.12's policy would have them.
+ARM = {
+    "syscall-never": 200,
+    "syscall-once": 214,
+    "syscall-each": 216,
+    "use": 2,
+    "trip-never": 4000,
+    # Two traps of 800, four flushes of 14, two uses.
+    "trip-each": 4000 + 1600 + 56 + 4,
+    "trip-once": 4000,
+    "first-use": 1100,
+    "gap-never": 5000,
+    "gap-each": 5062,
+    "copy-nothing": 1,
+    "copy-save": 31,
+    "copy-restore": 41,
+    "copy-small_save": 21,
+    "copy-small_restore": 22,
+    "copy-kept_load": 9,
+}
+
+
+def printed(arch: str, values: dict[str, int], rounds: int = 10, bits: int = 128) -> str:
+    """A run of the program in which every block has its measure's value."""
+    lines = [f"kentry-costs start {arch} bits={bits} cpu=0 rounds={rounds} calls=100"]
+    lines.append("kentry-costs release 6.12.1")
+    for _ in range(rounds):
+        lines += [f"kentry-costs block {name} 100 {100 * ns}" for name, ns in values.items()]
+    return "\n".join([*lines, f"kentry-costs end blocks={rounds * len(values)}"])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A cost table out of recorded paths, spelled as the functions that they go through."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,11 +10,12 @@ import pytest
 from kentry.arch import ARCHES
 from kentry.measure.catalogue import choose
 from kentry.model.recording import Event, Instruction, Recording
-from kentry.vector.cost_counts import NEVER, RULES, calls, cases_needed, count
+from kentry.vector.cost_counts import NEVER, call_lengths, cases_needed, count
 from tests.builders import Functions, recording
 from tests.unit.vector.builders import with_events
 
 COMMAND = "kentry record K --arch A"
+RULES = ARCHES["arm64"].vector.counting
 
 
 def with_returns(made: Recording) -> Recording:
@@ -66,7 +68,7 @@ def arm(**changed: tuple[Functions, Sequence[Event]]) -> Recording:
 
 
 def values(made: Recording) -> dict[str, float]:
-    return {act: one.value for act, one in count(made, None, COMMAND).table.figures.items()}
+    return {act: one.value for act, one in count(made, RULES, None, COMMAND).table.figures.items()}
 
 
 def test_traps_flushes_and_drops() -> None:
@@ -75,7 +77,7 @@ def test_traps_flushes_and_drops() -> None:
 
 
 def test_each_figure_says_how_it_was_counted() -> None:
-    figures = count(arm(), None, COMMAND).table.figures
+    figures = count(arm(), RULES, None, COMMAND).table.figures
     assert figures["flush"].source == (
         f"{COMMAND} --case getppid+vec=once,getppid+vec=none: the first less the second"
     )
@@ -89,7 +91,7 @@ def test_a_kernel_that_drops_at_every_system_call() -> None:
         getppid_vec_once=(SVC, ()),
         getppid_vec_each=([*TRAP, *SVC, ("y", 3)], events(trap=1, drop=1)),
     )
-    found = count(dropping, None, COMMAND)
+    found = count(dropping, RULES, None, COMMAND)
     assert found.table.figures["drop"].value == 3
     assert found.table.figures["trap"].source.startswith(f"{COMMAND} --case getppid+vec=each")
     assert found.absent["flush"] == NEVER
@@ -102,7 +104,7 @@ def test_what_does_not_add_up_is_no_figure() -> None:
             events(trap=2, flush=1, drop=2),
         )
     )
-    found = count(odd, None, COMMAND)
+    found = count(odd, RULES, None, COMMAND)
     assert "drop" not in found.table.figures
     assert "do not add up" in found.absent["drop"]
 
@@ -110,7 +112,7 @@ def test_what_does_not_add_up_is_no_figure() -> None:
 def test_only_a_first_use_traps_where_nothing_is_dropped() -> None:
     trip: Functions = [*SVC, *SVC]
     kept = arm(pingpong_vec_each=(trip, ()))
-    found = count(kept, None, COMMAND).table.figures
+    found = count(kept, RULES, None, COMMAND).table.figures
     assert found["trap"].value == 600
     assert "allocation" in found["trap"].note
 
@@ -130,25 +132,22 @@ def test_a_call_is_as_long_as_what_it_calls() -> None:
         (0x200, "f", 0),
         (0x108, "a", 8),
     )
-    import re
-
-    assert calls(path, re.compile("f")) == [4, 1]
-    assert calls(path, re.compile("g")) == [2]
-    assert calls(path, re.compile("h")) == []
+    assert call_lengths(path, re.compile("f")) == [4, 1]
+    assert call_lengths(path, re.compile("g")) == [2]
+    assert call_lengths(path, re.compile("h")) == []
     # One that never comes back, because another task was switched to.
-    assert calls(path[:4], re.compile("f|g")) == []
+    assert call_lengths(path[:4], re.compile("f|g")) == []
 
 
 @pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
 def test_the_cases_needed_are_in_the_catalogue(arch) -> None:  # type: ignore[no-untyped-def]
-    assert arch.name in RULES
     for length in (None, arch.vector.units[0].lengths[-1]):
-        names = cases_needed(arch.name, length)
+        names = cases_needed(arch.vector.counting, length)
         assert set(choose(arch, names)) == set(
             names if length != arch.vector.units[0].lengths[0] else choose(arch, names)
         )
 
 
 def test_the_sme_cases_are_asked_for_where_there_is_sme() -> None:
-    assert "pingpong+za=once+vl=512" in cases_needed("arm64", 512, sme=True)
-    assert "pingpong+za=once+vl=512" not in cases_needed("arm64", 512)
+    assert "pingpong+za=once+vl=512" in cases_needed(RULES, 512, sme=True)
+    assert "pingpong+za=once+vl=512" not in cases_needed(RULES, 512)

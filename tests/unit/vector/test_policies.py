@@ -8,85 +8,75 @@ from hypothesis import strategies as st
 from kentry.errors import UserError
 from kentry.vector.policies import (
     POLICIES,
-    Count,
-    DropOnLoad,
-    FpuCounter,
-    Randomised,
-    Timed,
-    Timeout,
-    TimeoutEntry,
+    TIME,
+    Policy,
     break_even,
     duration,
-    known_policies,
     parse_duration,
     parse_policy,
 )
 
 
 @pytest.mark.parametrize(
-    ("text", "policy"),
+    ("text", "name", "value"),
     [
-        ("drop-on-load", DropOnLoad()),
-        ("timeout:1ms", Timeout(10**6)),
-        ("timeout:10ms", Timeout(10**7)),
-        ("timeout-entry:1s", TimeoutEntry(10**9)),
-        ("timeout-entry:0.5s", TimeoutEntry(5 * 10**8)),
-        ("timeout:250us", Timeout(250_000)),
-        ("timeout:0s", Timeout(0)),
-        ("count:12", Count(12)),
-        ("count", Count(None)),
-        ("randomised:8", Randomised(8)),
-        ("fpu-counter:5", FpuCounter(5)),
-        (" keep ", POLICIES["keep"]()),
+        ("drop-on-load", "drop-on-load", None),
+        ("timeout:1ms", "timeout", 10**6),
+        ("timeout-entry:1s", "timeout-entry", 10**9),
+        ("timeout-entry:0.5s", "timeout-entry", 5 * 10**8),
+        ("timeout:250us", "timeout", 250_000),
+        ("timeout:0s", "timeout", 0),
+        ("count:12", "count", 12),
+        ("count", "count", None),
+        ("fpu-counter:5", "fpu-counter", 5),
+        (" keep ", "keep", None),
     ],
 )
-def test_a_policy_is_what_its_text_says(text: str, policy: object) -> None:
-    assert parse_policy(text) == policy
+def test_a_policy_is_what_its_text_says(text: str, name: str, value: int | None) -> None:
+    assert parse_policy(text) == Policy(POLICIES[name], value)
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_every_policy_is_read_back_as_written(name: str) -> None:
-    kind = POLICIES[name]
-    policy = parse_policy(f"{name}:20ms" if issubclass(kind, Timed) else _with_count(name))
-    assert type(policy) is kind
-    assert parse_policy(policy.text) == policy
-
-
-def _with_count(name: str) -> str:
-    return f"{name}:7" if "N" in POLICIES[name].parameter else name
+    family = POLICIES[name]
+    value = {"": "", TIME: ":20ms"}.get(family.parameter, ":7")
+    policy = parse_policy(f"{name}{value}")
+    assert policy.family is family
+    assert policy.text == f"{name}{value}"
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "datum"),
     [
-        ("drop-on-lode", "no policy 'drop-on-lode'. Did you mean drop-on-load?"),
-        ("", "no policy ''"),
-        ("timeout", "'timeout' needs a parameter. Write timeout:T."),
-        ("fpu-counter", "'fpu-counter' needs a parameter. Write fpu-counter:N."),
-        ("eager:1", "'eager' takes no parameter"),
-        ("timeout:", "'' is no time for the policy 'timeout'"),
-        ("timeout:10", "'10' is no time"),
-        ("timeout:-1ms", "'-1ms' is no time"),
-        ("timeout:10 parsecs", "is no time"),
-        ("timeout:999999999s", "is no time"),
-        ("count:many", "'many' is no count for the policy 'count'"),
-        ("count:-1", "'-1' is no count"),
-        ("count:1.5", "'1.5' is no count"),
-        ("count:99999999999", "is no count"),
+        ("drop-on-lode", "drop-on-load"),
+        ("", "''"),
+        ("timeout", "timeout:T"),
+        ("fpu-counter", "fpu-counter:N"),
+        ("eager:1", "'eager'"),
+        ("timeout:", "'timeout'"),
+        ("timeout:10", "'10'"),
+        ("timeout:-1ms", "'-1ms'"),
+        ("timeout:10 parsecs", "'10 parsecs'"),
+        ("timeout:999999999s", "'999999999s'"),
+        ("count:many", "'many'"),
+        ("count:-1", "'-1'"),
+        ("count:1.5", "'1.5'"),
+        ("count:99999999999", "'99999999999'"),
+        # Gone: no kernel has them.
+        *((name, f"'{name}'") for name in ("adaptive", "randomised", "optimal-opening")),
     ],
 )
-def test_what_is_no_policy(text: str, words: str) -> None:
+def test_text_that_is_no_policy_is_an_error(text: str, datum: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_policy(text)
-    assert words in str(caught.value)
+    assert datum in str(caught.value)
 
 
 def test_an_unknown_name_lists_the_known() -> None:
     with pytest.raises(UserError) as caught:
         parse_policy("nonsense")
-    for name in POLICIES:
-        assert name in str(caught.value)
-    assert "timeout:T" in known_policies() and "count[:N]" in known_policies()
+    for family in POLICIES.values():
+        assert family.form in str(caught.value)
 
 
 @given(ns=st.integers(0, 10**15))
@@ -106,13 +96,8 @@ def test_the_break_even_is_a_trap_and_its_drop_over_a_flush() -> None:
 
 
 @pytest.mark.parametrize(
-    ("costs", "words"),
-    [
-        ({"flush": 1.0}, "no cost of a trap"),
-        ({"trap": 1.0}, "no cost of a flush"),
-        ({"trap": 1.0, "flush": 0.0}, "flush costs nothing"),
-    ],
+    "costs", [{"flush": 1.0}, {"trap": 1.0}, {"trap": 1.0, "flush": 0.0}], ids=str
 )
-def test_no_break_even_without_costs(costs: dict[str, float], words: str) -> None:
-    with pytest.raises(UserError, match=words):
+def test_there_is_no_break_even_without_costs(costs: dict[str, float]) -> None:
+    with pytest.raises(UserError):
         break_even(costs)

@@ -3,11 +3,12 @@
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kentry.vector.trace import COLUMNS, Event, Task, VectorTrace
+from kentry.vector.trace import COLUMNS, Event, Task, VectorTrace, write_trace
 from tests.builders import KERNEL, TARGET
 
 # ESR_EL1.EC of an SVE access, and of a page fault.
@@ -57,3 +58,8 @@ def same(one: VectorTrace, other: VectorTrace) -> bool:
     """Whether the events are the same, and of the same types."""
     pairs = zip(one.columns, other.columns, strict=True)
     return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
+
+
+def save(file: Path, trace: VectorTrace) -> None:
+    """Writes the trace in one part."""
+    write_trace(file, trace.meta, trace.tasks, [trace.columns])

@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Policies replayed on traces: as text for a mail, as JSON, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from kentry import __version__
+from kentry.arch.mechanism import ACTS, SME, VEC
+from kentry.report.numbers import share
+from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
+from kentry.vector.bounds import HOLDS
+from kentry.vector.costs import NS
+from kentry.vector.documents import (
+    ActPair,
+    BoundDocument,
+    CheckDocument,
+    Costs,
+    PolicyDocument,
+    PolicyMean,
+    ReplayDocument,
+    SweepDocument,
+    TaskCost,
+    TraceRanking,
+)
+
+if TYPE_CHECKING:
+    from kentry.vector.bounds import Bound
+    from kentry.vector.costs import CostTable
+    from kentry.vector.ranking import ClosedLoop, Flip, PolicyCost, Ranking, TraceFile
+    from kentry.vector.tuning import Recommendation
+
+# Rows of a sweep's text, of its 100 values.
+_SWEEP_ROWS = 15
+_BAR = 24
+_LEAST_SHOWN = 0.01
+_FLIPS_SHOWN = 6
+_FAR = 100.0
+# Differences between a replay and the traced kernel that are listed one by one.
+_DIFFERENCES_SHOWN = 8
+_POLICY_WIDTH = 22
+
+
+def replay_text(
+    rankings: Sequence[Ranking],
+    advice: Sequence[Recommendation],
+    bounds: Mapping[str, Bound],
+    table: CostTable,
+) -> str:
+    """All of it: the traces, the policies on them, sweeps, bounds, notes."""
+    lines: list[str] = []
+    for ranking in rankings:
+        lines += [*_trace_lines(ranking.source), ""]
+    assumptions = sorted({figure.assume for figure in table.figures.values()})
+    lines += _wrapped(f"costs: {table.name}, in {table.unit}, {' and '.join(assumptions)}")
+    if len(rankings) == 1:
+        lines += [*_rank_lines(rankings[0], table), ""]
+        lines += [*_flip_lines(rankings[0].flips, table), ""]
+    else:
+        lines += [*_mean_lines(rankings, table), ""]
+    for one in advice:
+        lines += [*_sweep_lines(one, table), ""]
+    lines += [*_bound_lines(bounds), ""]
+    lines += _wrapped(
+        "replayed as it happened: a policy that costs less would let what follows come earlier",
+        "note: ",
+    )
+    caveats = (caveat for one in rankings for caveat in one.source.trace.meta["caveats"])
+    for text in sorted({caveat["text"] for caveat in caveats}):
+        lines += _wrapped(text, "note: ")
+    return ascii_lines(lines)
+
+
+def _wrapped(text: str, first: str = "", then: str = "  ") -> list[str]:
+    return wrapped(plain(text), first=first, then=then)
+
+
+def _trace_lines(source: TraceFile) -> Iterator[str]:
+    """The trace, and whether the replay of its kernel's own policy does what the kernel did."""
+    meta, prepared, check = source.trace.meta, source.prepared, source.check
+    yield from _wrapped(
+        f"{meta['workload']['name']} on {meta['kernel']['spec']} ({meta['arch']},"
+        f" {meta['unit']['vl']} bits): {prepared.events} events,"
+        f" {prepared.seconds:.3f} s of the guest's clock"
+    )
+    word = "matches" if check.exact else "DIFFERS from"
+    acts = ", ".join(
+        f"{_plural(act)} {ours} {'=' if ours == theirs else '!='} {theirs}"
+        for act, (ours, theirs) in check.totals.items()
+    )
+    yield from _wrapped(f"replayed {check.policy} {word} the kernel: {acts}")
+    for one in check.differences[:_DIFFERENCES_SHOWN]:
+        task = source.trace.tasks[one.task]
+        yield (
+            f"  {one.act} of {plain(task.name)} ({task.pid}): replayed {one.replayed},"
+            f" seen {one.seen}"
+        )
+    if len(check.differences) > _DIFFERENCES_SHOWN:
+        yield f"  and {len(check.differences) - _DIFFERENCES_SHOWN} more, in --json"
+
+
+def _plural(act: str) -> str:
+    return act.replace("_", " ") + ("es" if act.endswith("flush") else "s")
+
+
+def closed_text(closed: ClosedLoop, source: TraceFile, after: TraceFile) -> str:
+    """What replay said of a policy, and what a kernel with it was then seen doing."""
+    rows = Table(
+        (
+            text_column("act"),
+            Column(closed.base, most=16),
+            Column("replayed"),
+            Column("seen"),
+            Column("replayed - seen"),
+            Column("of seen"),
+        )
+    )
+    for act, (base, said, seen) in closed.acts.items():
+        off = share(abs(said - seen), seen) if seen else ""
+        rows.row(act.replace("_", " "), base, said, seen, f"{said - seen:+}", off)
+    lines = [*_trace_lines(source), *_trace_lines(after), ""]
+    lines += _wrapped(f"{closed.policy}: replayed on the first, seen on the second")
+    return ascii_lines([*lines, *rows.lines()])
+
+
+def _units(table: CostTable) -> tuple[str, str]:
+    """The units of a cost per call, and of a thousand of it per second."""
+    return ("ns", "us") if table.unit == NS else ("insn", "kinsn")
+
+
+# By unit: the headings of four columns with their acts, and a note on the headings.
+_SHOWN: Mapping[str, tuple[Mapping[str, tuple[str, ...]], str]] = {
+    VEC: (
+        {
+            "traps": ("trap",),
+            "flushes": ("flush", "kept_load"),
+            "saves": ("save",),
+            "loads": ("restore",),
+        },
+        "saves and loads: of the whole vector state",
+    ),
+    SME: (
+        {
+            "traps": ("sme_trap",),
+            "returns": ("open_return",),
+            "saves": ("za_save",),
+            "loads": ("za_restore",),
+        },
+        "returns: to user mode with access on; saves and loads: of ZA",
+    ),
+}
+
+
+def _rank_lines(ranking: Ranking, table: CostTable) -> Iterator[str]:
+    per_call, per_second = _units(table)
+    columns, about = _SHOWN[ranking.source.prepared.unit]
+    rows = Table(
+        (
+            text_column("policy", most=_POLICY_WIDTH),
+            *map(Column, columns),
+            Column(f"{per_call}/call"),
+            Column(f"{per_second}/s"),
+            Column("regret"),
+        )
+    )
+    seconds = max(1e-9, ranking.source.prepared.seconds)
+    for row in (ranking.optimal, *ranking.rows):
+        total = row.counts.total()
+        rows.row(
+            row.policy.text,
+            *(sum(total[act] for act in acts) for acts in columns.values()),
+            f"{row.total / max(1, ranking.calls):.2f}",
+            f"{row.total / 1e3 / seconds:.0f}",
+            _regret(ranking.regret(row)) if row is not ranking.optimal else None,
+        )
+    yield from rows.lines()
+    yield from _wrapped(
+        f"a call, a second: of the {ranking.calls} system calls of all tasks, of the guest's"
+        f" clock; regret: above optimal, in % of it; {about}",
+        "  ",
+    )
+    if ranking.rows and ranking.rows[0].total < ranking.optimal.total:
+        yield from _below_optimal(ranking.rows[0].policy.text)
+
+
+def _below_optimal(policy: str) -> list[str]:
+    return _wrapped(
+        f"{policy} costs less than optimal, which gives access by a trap alone and saves and"
+        " loads as the kernel does",
+        "  ",
+    )
+
+
+def _mean_lines(rankings: Sequence[Ranking], table: CostTable) -> Iterator[str]:
+    """A row a policy, over all workloads, each counting the same: the least mean cost first."""
+    means = sorted(_means(rankings), key=lambda row: (row.per_call, row.policy))
+    rows = Table(
+        (
+            text_column("policy", most=_POLICY_WIDTH),
+            Column(f"{_units(table)[0]}/call"),
+            Column("mean regret"),
+            Column("most regret"),
+            text_column("of", most=14),
+        )
+    )
+    for row in means:
+        most = _regret(row.most)
+        rows.row(row.policy, f"{row.per_call:.2f}", _regret(row.regret), most, row.of)
+    yield from rows.lines()
+    yield from _wrapped(
+        f"the mean of {len(rankings)} workloads, each counting the same; regret: above optimal on"
+        " the same trace, in % of it",
+        "  ",
+    )
+    if means[0].policy != rankings[0].optimal.policy.text:
+        yield from _below_optimal(means[0].policy)
+
+
+def _means(rankings: Sequence[Ranking]) -> list[PolicyMean]:
+    """The policies that every trace was replayed with, `optimal` first."""
+    result = []
+    for policy in [row.policy.text for row in (rankings[0].optimal, *rankings[0].rows)]:
+        pairs = [
+            (ranking, row)
+            for ranking in rankings
+            for row in (ranking.optimal, *ranking.rows)
+            if row.policy.text == policy
+        ]
+        if len(pairs) < len(rankings):
+            continue
+        regrets = [(ranking.regret(row), _name(ranking)) for ranking, row in pairs]
+        cost = sum(row.total / max(1, ranking.calls) for ranking, row in pairs) / len(pairs)
+        mean = sum(regret for regret, _ in regrets) / len(pairs)
+        result.append(PolicyMean(policy, cost, mean, *max(regrets)))
+    return result
+
+
+def _regret(part: float) -> str:
+    value = 100 * part
+    return f"{value:.1f}%" if abs(value) < 99.95 else f"{value:.0f}%"
+
+
+def _flip_lines(flips: Sequence[Flip], table: CostTable) -> Iterator[str]:
+    """Where another policy becomes the cheapest as one cost changes, the others as they are."""
+    # A trap's cost is shown as one over a flush's; no cost is wrong by a factor of _FAR.
+    leading = [
+        flip
+        for flip in flips
+        if flip.leads and flip.act != "trap" and flip.factor and 1 / _FAR < flip.factor < _FAR
+    ]
+    if not leading:
+        yield "no change of a single cost makes another of these the cheapest"
+        return
+    yield "another policy becomes the cheapest as one cost changes:"
+    # Policies that did the same change places together: one of them is named.
+    once = {(flip.act, f"{flip.value:.3g}"): flip for flip in reversed(leading)}
+    for flip in sorted(once.values(), key=leading.index)[:_FLIPS_SHOWN]:
+        unit = "" if flip.act == "B/r" else f" {table.unit}"
+        what = "a trap's cost over a flush's" if flip.act == "B/r" else flip.act
+        yield from _wrapped(
+            f"{what} {flip.value:.3g}{unit} (now {flip.now:.3g}): {flip.cheaper_below} below,"
+            f" {flip.cheaper_above} above",
+            "  ",
+            "    ",
+        )
+
+
+def _sweep_lines(advice: Recommendation, table: CostTable) -> Iterator[str]:
+    unit = _units(table)[0]
+    rows = Table(
+        (
+            text_column(f"{advice.family}:"),
+            Column(f"{unit}/call"),
+            Column(f"above optimal, {unit}"),
+            text_column("(mean of the workloads)" if len(advice.sweeps) > 1 else ""),
+        )
+    )
+    shown = np.unique(np.linspace(0, len(advice.values) - 1, _SWEEP_ROWS).round().astype(int))
+    best = advice.values.index(advice.value)
+    # Differences that no printed digit shows are none.
+    most = max(float(advice.regret_per_call.max()), _LEAST_SHOWN)
+    for place in sorted({*map(int, shown), best}):
+        regret = float(advice.regret_per_call[place])
+        bar = "#" * max(0, round(_BAR * regret / most))
+        rows.row(
+            value_text(advice.family, advice.values[place]),
+            f"{advice.per_call[place]:.2f}",
+            f"{regret:.2f}",
+            f"{bar}  <- the least" if place == best else bar,
+        )
+    yield from rows.lines()
+    if float(advice.per_call.max() - advice.per_call.min()) < _LEAST_SHOWN:
+        yield "  no value costs less than another"
+        return
+    value, low, high, first, last = (
+        value_text(advice.family, one)
+        for one in (advice.value, advice.low, advice.high, *advice.flat)
+    )
+    yield from _wrapped(
+        f"recommended: {advice.family}:{value}; in 95 % of 1000 draws of tasks and workloads the"
+        f" best is from {low} to {high}; from {first} to {last} costs at most 1 % more",
+        "  ",
+    )
+
+
+def value_text(family: str, value: int) -> str:
+    """A swept value to three digits: 100ms of a timeout, 12 of a count."""
+    if not family.startswith("timeout"):
+        return str(value)
+    for unit, ns in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if value >= ns:
+            return f"{value / ns:.3g}{unit}"
+    return f"{value}ns"
+
+
+def _bound_lines(bounds: Mapping[str, Bound]) -> Iterator[str]:
+    """The policies with a ratio, and one of those without, which differ by their times alone."""
+    with_ratio = [(bound.ratio, name) for name, bound in bounds.items() if bound.ratio is not None]
+    without = {
+        name.partition(":")[0]: name for name, bound in bounds.items() if bound.ratio is None
+    }
+    names = [*(name for _, name in sorted(with_ratio)), *without.values()]
+    if not names:
+        return
+    yield "whatever the workload, a task at a time:"
+    for name in names:
+        yield from _wrapped(f"{name}: {bounds[name].sentence}", "  ", "    ")
+    yield from _wrapped(f"that holds {HOLDS}", "  ", "  ")
+
+
+# --- JSON ---------------------------------------------------------------------------------
+
+
+def replay_to_json(
+    rankings: Sequence[Ranking],
+    advice: Sequence[Recommendation],
+    bounds: Mapping[str, Bound],
+    table: CostTable,
+) -> dict[str, Any]:
+    """The same as kentry/vector-replay/1, with every task."""
+    document = ReplayDocument(
+        tool={"name": "kentry", "version": __version__},
+        costs=Costs(table.name, table.unit, table.figures),
+        means=_means(rankings) if len(rankings) > 1 else [],
+        traces=[_ranking_to_json(ranking) for ranking in rankings],
+        sweeps=[
+            SweepDocument(
+                family=one.family,
+                values=list(one.values),
+                cost_per_call=one.per_call.tolist(),
+                regret_per_call=one.regret_per_call.tolist(),
+                regret_per_second=one.regret_per_second.tolist(),
+                recommended=one.value,
+                interval=(one.low, one.high),
+                within_1_percent=one.flat,
+            )
+            for one in advice
+        ],
+        bounds={name: BoundDocument(one.ratio, one.sentence) for name, one in bounds.items()},
+    )
+    built: dict[str, Any] = msgspec.to_builtins(document)
+    return built
+
+
+def _ranking_to_json(ranking: Ranking) -> TraceRanking:
+    source = ranking.source
+    meta, check = source.trace.meta, source.check
+    return TraceRanking(
+        trace=source.name,
+        kernel=meta["kernel"],
+        workload=meta["workload"]["name"],
+        events=source.prepared.events,
+        seconds=source.prepared.seconds,
+        calls=ranking.calls,
+        cut=None,
+        check=CheckDocument(
+            policy=check.policy,
+            exact=check.exact,
+            acts={act: ActPair(*pair) for act, pair in check.totals.items()},
+            differences=list(check.differences),
+        ),
+        policies=[_policy_to_json(ranking, row) for row in (ranking.optimal, *ranking.rows)],
+        flips=list(ranking.flips),
+        caveats=list(meta["caveats"]),
+    )
+
+
+def _policy_to_json(ranking: Ranking, row: PolicyCost) -> PolicyDocument:
+    seconds, tasks = ranking.source.prepared.seconds, ranking.source.trace.tasks
+    acts = {act: row.counts.of(act) for act in ACTS}
+    return PolicyDocument(
+        policy=row.policy.text,
+        counts=row.counts.total(),
+        cost=row.total,
+        cost_per_call=row.total / ranking.calls if ranking.calls else None,
+        cost_per_second=row.total / seconds if seconds else None,
+        regret=ranking.regret(row),
+        tasks=[
+            TaskCost(
+                task=int(i),
+                pid=tasks[i].pid,
+                name=tasks[i].name,
+                cost=float(row.cost[i]),
+                **{act: int(counts[i]) for act, counts in acts.items() if counts[i]},
+            )
+            for i in np.flatnonzero(row.counts.of("returns"))
+        ],
+    )
+
+
+# --- a picture ----------------------------------------------------------------------------
+
+
+def draw(file: Path, rankings: Sequence[Ranking], advice: Recommendation, table: CostTable) -> None:
+    """A picture of a sweep: a curve a trace, of the cost per system call above optimal.
+
+    Of one trace, the kernel's own policy and `keep` are levels.
+    """
+    from kentry.report.picture import Curve, sweep_picture
+
+    prices = table.prices
+    curves = []
+    for ranking, one in zip(rankings, advice.sweeps, strict=True):
+        calls = max(1, ranking.calls)
+        above = (one.cost(prices).sum(axis=1) - ranking.optimal.total) / calls
+        curves.append(Curve(_name(ranking), np.array(one.values), above))
+    only = rankings[0]
+    levels = {
+        row.policy.text: (row.total - only.optimal.total) / max(1, only.calls)
+        for row in (only.rows if len(rankings) == 1 else ())
+        if row.policy.text in (only.source.trace.meta["policy"], "keep")
+    }
+    sweep_picture(
+        file,
+        curves,
+        f"{advice.family}, costs of {table.name}",
+        x=advice.family,
+        y=f"above optimal, {_units(table)[0]} a system call",
+        times=advice.family.startswith("timeout"),
+        recommended=advice.value,
+        interval=(advice.low, advice.high),
+        levels=levels,
+    )
+
+
+def _name(ranking: Ranking) -> str:
+    return str(ranking.source.trace.meta["workload"]["name"])

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Sweeps, and the value that is recommended from them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.errors import UserError
+from kentry.vector.policies import duration
+from kentry.vector.replay import prepare, replay
+from kentry.vector.trace import Event, VectorTrace
+from kentry.vector.tuning import Recommendation, recommend, sweep
+from tests.unit.vector.kernel_models import Row, trace_of, traces
+
+E = Event
+COSTS = {"trap": 20.0, "drop": 0.0, "flush": 1.0, "small_save": 0.0, "small_restore": 0.0}
+MS = 10**6
+
+
+def paced(uses: int, calls: int, pause_ns: int) -> VectorTrace:
+    """A task: a use, then `calls` system calls `pause_ns` apart; that `uses` times."""
+    rows: list[Row] = [(E.EXIT, 1, 0, 0)]
+    now = 0
+    for _ in range(uses):
+        rows.append((E.USE, 1, 1, now))
+        for _ in range(calls):
+            now += pause_ns
+            rows += [(E.SYSCALL, 1, 0, now), (E.EXIT, 1, 0, now)]
+    return trace_of(rows)
+
+
+@given(trace=traces(), family=st.sampled_from(("timeout", "timeout-entry", "count")))
+def test_a_sweep_is_a_replay_of_each_value(trace: VectorTrace, family: str) -> None:
+    prepared = prepare(trace)
+    values = (0, 3, 1000, 5000)
+    swept = sweep(prepared, family, COSTS, values)
+    for value, counts in zip(values, swept.counts, strict=True):
+        text = str(value) if family == "count" else duration(value)
+        assert (counts.values == replay(prepared, f"{family}:{text}").values).all()
+
+
+@pytest.mark.parametrize(
+    ("family", "first", "last"), [("timeout", 4 * MS, 10**11), ("count", 1, 10**4)]
+)
+def test_a_sweep_has_values_of_its_own(family: str, first: int, last: int) -> None:
+    values = sweep(prepare(paced(1, 1, 1)), family, COSTS).values
+    assert (values[0], values[-1]) == (first, last)
+    assert list(values) == sorted(set(values))
+
+
+@pytest.mark.parametrize("family", ["keep", "fpu-counter", "nonsense"])
+def test_a_policy_without_a_value_to_sweep_is_an_error(family: str) -> None:
+    with pytest.raises(UserError, match=family):
+        sweep(prepare(paced(1, 1, 1)), family, COSTS, [1])
+
+
+def advice_for(traces: list[VectorTrace], family: str, values: list[int]) -> Recommendation:
+    return recommend([sweep(prepare(trace), family, COSTS, values) for trace in traces], COSTS)
+
+
+def test_the_recommended_count_is_the_cheapest() -> None:
+    # A use every 10 calls is worth keeping access for, one every 300 is not.
+    often, seldom = paced(50, 10, 1000), paced(5, 300, 1000)
+    assert advice_for([often], "count", [0, 5, 10, 499, 500]).value == 499
+    assert advice_for([seldom], "count", [0, 5, 10, 50]).value == 0
+
+
+def test_regret_is_above_the_optimum_per_call_and_second() -> None:
+    # 100 uses, each followed by 30 calls a millisecond apart: a drop each time is best.
+    advice = advice_for([paced(100, 30, MS)], "count", [0, 10])
+    assert advice.regret_per_call[0] == 0
+    assert advice.regret_per_call[1] == pytest.approx(10 * 100 / 3000)
+    assert advice.regret_per_second[1] == pytest.approx(10 * 100 / 3.0)
+    assert advice.value == 0
+
+
+def test_workloads_count_alike_however_long() -> None:
+    # Per call: `often` is 2 dearer with 0 than with 50, `seldom` 50/300 dearer with 50.
+    often, seldom = paced(20, 10, 1000), paced(500, 300, 1000)
+    assert advice_for([often, seldom], "count", [0, 50]).value == 50
+
+
+def test_an_interval_is_wide_where_workloads_disagree() -> None:
+    often, seldom = paced(50, 10, 1000), paced(50, 300, 1000)
+    both = advice_for([often, seldom], "count", [0, 500])
+    assert (both.low, both.high) == (0, 500)
+    one = advice_for([often, often], "count", [0, 500])
+    assert (one.low, one.high) == (500, 500)
+
+
+def test_an_interval_is_wide_where_tasks_disagree() -> None:
+    rows: list[Row] = []
+    # Tasks 1 to 6 use the unit every 10 calls, 7 and 8 every 300: some draws have more of these.
+    for task in range(1, 9):
+        gap = 10 if task < 7 else 300
+        for _ in range(600 // gap):
+            rows += [(E.EXIT, task), (E.USE, task, 1), *((E.SYSCALL, task), (E.EXIT, task)) * gap]
+        rows += [(E.INTERRUPT, task), (E.SWITCH_PREEMPTED, task, task + 1)]
+    rows = [row for row in rows if row[:1] != (E.SWITCH_PREEMPTED,) or row[2] < 9]
+    advice = advice_for([trace_of(rows)], "count", [0, 11, 290])
+    assert advice.low < advice.high
+
+
+def test_a_recommendation_is_the_same_each_time() -> None:
+    loads = [paced(50, 10, 1000), paced(50, 30, 1000)]
+    one, other = (advice_for(loads, "count", [0, 5, 10, 50]) for _ in range(2))
+    assert (one.value, one.low, one.high) == (other.value, other.low, other.high)
+
+
+def test_values_as_good_as_the_best_are_flat() -> None:
+    # From a count of 500 on, access is never dropped.
+    advice = advice_for([paced(50, 10, 1000)], "count", [0, 5, 10, 500, 600, 700])
+    assert advice.value == 500
+    assert advice.flat == (500, 700)
+
+
+def test_what_cannot_be_recommended() -> None:
+    with pytest.raises(UserError):
+        recommend([], COSTS)
+    prepared = prepare(paced(1, 1, 1))
+    one, other = (sweep(prepared, "count", COSTS, [value]) for value in (1, 2))
+    with pytest.raises(UserError):
+        recommend([one, other], COSTS)
+    idle = prepare(trace_of([(E.EXIT, 1)]))
+    with pytest.raises(UserError):
+        recommend([sweep(idle, "count", COSTS, [1])], COSTS)
