@@ -63,7 +63,7 @@ class BoardMachine:
         self._options = options
         self._folder = ""
         self._printk = ""
-        self._tools: frozenset[str] = frozenset()
+        self._limits = False  # whether the board has timeout(1)
         lab.bring_up()
         lines, _ = lab.run("uname -m", MOMENT)
         self.arch = arch_of(name, lines[-1].strip() if lines else "")
@@ -162,20 +162,16 @@ class BoardMachine:
         return resolve(kernel, self.arch, update).image if is_spec else None
 
     def _prepare(self) -> None:
-        """The probe is there, also when the board was booted since."""
+        """Puts the probe there, again if the board was booted since."""
         self._make_folder()
-        _, status = self._lab.run(f"test -x {self._folder}/probe", MOMENT)
+        there = f"{self._folder}/probe"
+        _, status = self._lab.run(f"test -x {there}", MOMENT)
         if status == 0:
             return
-        probe, there = self.probe.read_bytes(), f"{self._folder}/probe"
         if self._lab.files() is None:
-            shell_files.put(self._lab, self._tools, probe, there)
+            shell_files.put(self._lab, self.probe.read_bytes(), there)
         else:
             self._lab.transfer("put", str(self.probe), there)
-            if not shell_files.is_whole(self._lab, self._tools, probe, there):
-                raise MachineError(
-                    f"The probe did not get to {self.name} whole.", "Is there space on it?"
-                )
         self._lab.run(f"chmod 700 {there}", MOMENT)
 
     def _make_folder(self) -> None:
@@ -183,7 +179,10 @@ class BoardMachine:
             _, status = self._lab.run(f"test -d {self._folder}", MOMENT)
             if status == 0:
                 return
-        self._tools = shell_files.find_tools(self._lab)
+        if self._lab.files() is None:
+            shell_files.check_tools(self._lab)
+        _, status = self._lab.run("command -v timeout >/dev/null", MOMENT)
+        self._limits = status == 0
         self._silence()
         # Folder names have no characters that a shell reads; $TMPDIR's might.
         lines, _ = self._lab.run(
@@ -204,15 +203,14 @@ class BoardMachine:
             return
         lines, status = self._lab.run("cat /proc/sys/kernel/printk", MOMENT)
         words = lines[-1].split() if lines else []
-        if status or not words or words[0] == "1":
-            return  # not known, or silent since this boot was looked at
-        if all(word.isdecimal() for word in words):
+        # "1": this boot's console is silent already.
+        if status == 0 and words and words[0] != "1" and all(map(str.isdecimal, words)):
             self._printk = f'"{" ".join(words)}"'
             self._lab.run("dmesg -n 1 2>/dev/null", MOMENT)
 
     def _run(self, argv: Sequence[str], timeout: float) -> tuple[int, bool]:
         """Runs `argv` with its output in files; its status, and whether it took too long."""
-        limit = f"timeout -s KILL {max(int(timeout), 1)} " if "timeout" in self._tools else ""
+        limit = f"timeout -s KILL {max(int(timeout), 1)} " if self._limits else ""
         command = self._on_a_line(f"{limit}{shlex.join(argv)}")
         files = f">{self._folder}/out 2>{self._folder}/err </dev/null"
         begun = time.monotonic()
@@ -225,14 +223,14 @@ class BoardMachine:
         if not self._lab.has_console_shell or len(command) <= LINE_CHARACTERS:
             return command
         script = f"exec {command}\n".encode()
-        shell_files.put(self._lab, self._tools, script, f"{self._folder}/run")
+        shell_files.put(self._lab, script, f"{self._folder}/run")
         return f"sh {self._folder}/run"
 
     def _fetch(self, file: str) -> str:
         """The text of a file in the folder."""
         there = f"{self._folder}/{file}"
         if self._lab.files() is None:
-            data = shell_files.get(self._lab, self._tools, there)
+            data = shell_files.get(self._lab, there)
         else:
             with tempfile.TemporaryDirectory(prefix="kentry-") as folder:
                 here = Path(folder) / file
