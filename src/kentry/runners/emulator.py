@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,11 +47,13 @@ class Emulator:
     env: dict[str, str] = field(default_factory=dict)
 
 
-def _silent(_fraction: float | None, _now: str) -> None:
-    """Progress that nobody is shown."""
+def no_progress(fraction: float | None, now: str) -> None:
+    """An Update that shows nothing."""
 
 
-def find_emulator(arch: Arch, choice: str = INSTALLED, update: Update = _silent) -> Emulator:
+def find_emulator(
+    arch: Arch, choice: str = INSTALLED, update: Update = lambda fraction, now: None
+) -> Emulator:
     """The QEMU for `arch` that `choice` names: "installed", "backports", "newest" or a file.
 
     "backports" is that of this machine's release, using this machine's libraries;
@@ -63,54 +64,45 @@ def find_emulator(arch: Arch, choice: str = INSTALLED, update: Update = _silent)
     if choice == INSTALLED:
         return _asked((need(arch.qemu, arch.qemu_package),), {}, arch)
     if choice == BACKPORTS:
-        return _private(_backports_copy(update), arch, own_libraries=False)
+        release = _host_release()
+        root = _copy(host_root(host_arch().debian, release), f"{release.name}-host", update)
+        return _private(root, arch, own_libraries=False)
     if choice == NEWEST:
-        return _private(_newest_copy(update), arch, own_libraries=True)
+        release = RELEASES[-1]
+        root = _copy(AptRoot(host_arch().debian, release), f"{release.name}-whole", update)
+        return _private(root, arch, own_libraries=True)
     if os.sep not in choice:
         raise UserError(f"Unknown emulator '{choice}'.", _ANOTHER)
-    return _asked((_executable(choice),), {}, arch)
-
-
-def _executable(name: str) -> str:
-    path = Path(name).expanduser()
+    path = Path(choice).expanduser()
     if not path.is_file() or not os.access(path, os.X_OK):
         raise MissingToolError(f"{path} is not a program.", _ANOTHER)
-    return str(path.absolute())
+    return _asked((str(path.absolute()),), {}, arch)
 
 
 # --- what it says about itself ------------------------------------------------------------
 
 
 def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
-    """The emulator behind `argv`, once its own help has shown that it will do."""
-    text = _help(argv, env)
-    found = re.match(r"QEMU emulator version (((?:\d+\.)+\d+).*)", text)
-    if not found:
+    """The emulator behind `argv`; MissingToolError where its -help says it will not do."""
+    help_text = run([*argv, "-help"], env=env, check=False)
+    if help_text.returncode:
+        raise MissingToolError(f"{argv[0]} does not run.", _ANOTHER, help_text.stderr.strip())
+    version = re.match(r"QEMU emulator version (((?:\d+\.)+\d+).*)", help_text.stdout)
+    if not version:
         raise MissingToolError(f"{argv[0]} is not a QEMU.", _ANOTHER)
-    numbers = tuple(int(number) for number in found[2].split("."))
+    numbers = tuple(int(number) for number in version[2].split("."))
     if numbers < _OLDEST:
         oldest = ".".join(str(number) for number in _OLDEST)
         raise MissingToolError(
-            f"QEMU {found[2]} is too old: {oldest} is the first that will do.",
+            f"QEMU {version[2]} is too old: {oldest} is the first that will do.",
             f"Run: apt-get install {arch.qemu_package}, or choose --emulator {BACKPORTS}.",
         )
-    if not re.search(r"^-plugin ", text, re.MULTILINE):
+    if not re.search(r"^-plugin ", help_text.stdout, re.MULTILINE):
         raise MissingToolError(
-            f"{argv[0]} (QEMU {found[2]}) was built without plugins.",
+            f"{argv[0]} (QEMU {version[2]}) was built without plugins.",
             f"Use Debian's: apt-get install {arch.qemu_package}, or --emulator {BACKPORTS}.",
         )
-    return Emulator(argv, found[1], numbers, env)
-
-
-def _help(argv: tuple[str, ...], env: dict[str, str]) -> str:
-    """What `-help` prints; its first line is the version's, as `-version` has it."""
-    try:
-        result = run([*argv, "-help"], env=env, check=False)
-    except OSError as err:
-        raise MissingToolError(f"{argv[0]} does not run: {err.strerror}.", _ANOTHER) from err
-    if result.returncode:
-        raise MissingToolError(f"{argv[0]} does not run.", _ANOTHER, result.stderr.strip())
-    return result.stdout
+    return Emulator(argv, version[1], numbers, env)
 
 
 # --- private copies -----------------------------------------------------------------------
@@ -136,32 +128,28 @@ def _private(root: Path, arch: Arch, *, own_libraries: bool) -> Emulator:
 
 
 def _only(root: Path, pattern: str) -> Path:
-    found = sorted(root.glob(pattern))
-    if not found:
+    paths = sorted(root.glob(pattern))
+    if not paths:
         raise MissingToolError(
             f"The private QEMU copy in {root} is damaged: it has no {pattern}.",
             "Delete that folder and try again.",
         )
-    return found[0]
+    return paths[0]
 
 
-def _backports_copy(update: Update) -> Path:
+def _host_release() -> Release:
+    """This machine's release of Debian."""
     try:
         name = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     except OSError:
         name = ""
-    release = next((known for known in RELEASES if known.name == name), None)
+    release = next((one for one in RELEASES if one.name == name), None)
     if not release:
         raise UserError(
             f"kentry knows no backports for this machine's system ({name or 'no code name'}).",
             f"Choose --emulator {NEWEST}, {INSTALLED} or a file.",
         )
-    return _copy(host_root(host_arch().debian, release), f"{name}-host", update)
-
-
-def _newest_copy(update: Update) -> Path:
-    release = RELEASES[-1]
-    return _copy(AptRoot(host_arch().debian, release), f"{release.name}-whole", update)
+    return release
 
 
 def _copy(root: AptRoot, name: str, update: Update) -> Path:
@@ -170,36 +158,24 @@ def _copy(root: AptRoot, name: str, update: Update) -> Path:
 
     folder = cache_dir("emulators") / f"{name}-{root.arch}"
     with FileLock(f"{folder}.lock"):
-        if not folder.is_dir():
-            with fresh_folder(folder) as work:
-                _unpack_into(work, root, update)
+        if folder.is_dir():
+            return folder
+        suite = next(one for one in root.release.suites if one.endswith("-backports"))
+        packages = sorted({arch.qemu_split_package for arch in ARCHES.values()})
+        keep = {*packages, "qemu-system-common", "qemu-system-data"}
+        with fresh_folder(folder) as work:
+            debs = root.download_closure(packages, update, suite)
+            try:
+                for number, deb in enumerate(debs):
+                    package = deb.name.partition("_")[0]
+                    # apt upgrades the emulators of other architectures too.
+                    if package in keep or not package.startswith("qemu-system-"):
+                        update(number / len(debs), f"unpacking {package}")
+                        _unpack(deb, work)
+            finally:
+                for deb in debs:
+                    deb.unlink(missing_ok=True)
     return folder
-
-
-def _unpack_into(work: Path, root: AptRoot, update: Update) -> None:
-    suite = _backports_suite(root.release)
-    packages = sorted({arch.qemu_split_package for arch in ARCHES.values()})
-    debs = root.download_closure(packages, update, suite)
-    try:
-        for number, deb in enumerate(_wanted(debs, packages)):
-            update(number / len(debs), f"unpacking {deb.name.partition('_')[0]}")
-            _unpack(deb, work)
-    finally:
-        for deb in debs:
-            deb.unlink(missing_ok=True)
-
-
-def _backports_suite(release: Release) -> str:
-    return next(suite for suite in release.suites if suite.endswith("-backports"))
-
-
-def _wanted(debs: list[Path], packages: list[str]) -> Iterator[Path]:
-    """All but the emulators of other architectures, which apt upgrades alongside."""
-    keep = {*packages, "qemu-system-common", "qemu-system-data"}
-    for deb in debs:
-        name = deb.name.partition("_")[0]
-        if name in keep or not name.startswith("qemu-system-"):
-            yield deb
 
 
 def _unpack(deb: Path, folder: Path) -> None:

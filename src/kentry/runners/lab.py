@@ -23,9 +23,8 @@ _ENV_VARIABLE = "LG_ENV"
 # What brings a place to a shell; a strategy's state, by labgrid's own custom.
 SHELL, OFF = "shell", "off"
 
-# Which command driver is taken, the first that can be activated; without either, any other.  A
-# boot loader's driver takes commands too.
-_COMMANDS = ("SSHDriver", "ShellDriver")
+# The first of these that can be activated runs commands; CommandProtocol is any other driver.
+_COMMANDS = ("SSHDriver", "ShellDriver", "CommandProtocol")
 
 _LOOK = "See its console, and what labgrid-client does with that place."
 
@@ -38,28 +37,25 @@ class Lab:
 
     def __init__(self, name: str, place: str, options: MachineOptions) -> None:
         self.name = name
+        self._command: Any = None
         file = environment_file(options.board_env)
         with _explained(f"make {name} of {file}", "See that labgrid-client takes that file."):
             from labgrid import Environment
 
             self.env = Environment(str(file), interact=self._refuse)
-            self._check_target(place, file)
+            targets = self.env.config.get_targets()
+            if place not in targets:
+                raise MachineError(
+                    f"{file} has no target '{place}'.",
+                    f"It has: {', '.join(map(str, targets)) or 'none'}.",
+                )
             self.target = self.env.get_target(place)
-        self._command: Any = None
 
     def _refuse(self, message: str) -> str:
         raise MachineError(
             f"labgrid would have somebody do something for {self.name} by hand: {message.strip()}",
             "Use a place whose power labgrid can switch, or do it before.",
         )
-
-    def _check_target(self, place: str, file: Path) -> None:
-        targets = self.env.config.get_targets()
-        if place not in targets:
-            raise MachineError(
-                f"{file} has no target '{place}'.",
-                f"It has: {', '.join(map(str, targets)) or 'none'}.",
-            )
 
     # --- up and down ----------------------------------------------------------------------
 
@@ -87,11 +83,12 @@ class Lab:
             return None
 
     def bring_up(self, state: str = SHELL) -> None:
-        """The board has booted, as far as `state` of its strategy says, and has a shell."""
+        """Boots the board as far as `state` of its strategy, and finds its shell."""
         with _explained(f"boot {self.name}", _LOOK), _no_endless_accept():
             strategy = self._strategy()
             if strategy is None:
-                self._switch_on()
+                if power := self._driver("PowerProtocol"):
+                    power.on()
             elif state in self.states or not self.states:
                 strategy.transition(state)
             else:
@@ -101,38 +98,30 @@ class Lab:
                 )
             self._command = self._find_command()
 
-    def _switch_on(self) -> None:
-        power = self._driver("PowerProtocol")
-        if power is not None:
-            power.on()
-
     def _driver(self, name: str, activate: bool = True) -> Any:
         """A driver by its class or protocol, None where the target has none."""
         from labgrid.exceptions import NoDriverFoundError
 
         try:
-            found = self.target.get_driver(name, activate=False)
+            driver = self.target.get_driver(name, activate=False)
         except NoDriverFoundError as err:
             if "multiple" in str(err):
                 raise
             return None
         if activate:
-            self.target.activate(found)
-        return found
+            self.target.activate(driver)
+        return driver
 
     def _find_command(self) -> Any:
+        """The driver that runs commands; the first error where none can be activated."""
         first: Exception | None = None
         for name in _COMMANDS:
             try:
-                if found := self._driver(name):
-                    return found
+                if driver := self._driver(name):
+                    return driver
             except Exception as err:
                 first = first or err
-        if first:
-            raise first
-        if found := self._driver("CommandProtocol"):
-            return found
-        raise MachineError(
+        raise first or MachineError(
             f"{self.name} has no driver that runs commands.",
             "Give the target a ShellDriver or an SSHDriver in its environment.",
         )
@@ -208,16 +197,13 @@ class Lab:
 
 def environment_file(given: Path | None) -> Path:
     """The environment file that was named, or that LG_ENV names; MachineError without one."""
-    named = given or (Path(os.environ[_ENV_VARIABLE]) if os.environ.get(_ENV_VARIABLE) else None)
-    if named is None:
+    named = str(given) if given else os.environ.get(_ENV_VARIABLE)
+    file = Path(named).expanduser() if named else None
+    if file is None or not file.is_file():
         raise MachineError(
-            "No labgrid environment says what board there is.",
-            f"Name its file with --board-env env.yaml, or in {_ENV_VARIABLE}.",
-        )
-    file = named.expanduser()
-    if not file.is_file():
-        raise MachineError(
-            f"There is no labgrid environment {file}.",
+            f"There is no labgrid environment {file}."
+            if file
+            else "No labgrid environment says what board there is.",
             f"Name its file with --board-env env.yaml, or in {_ENV_VARIABLE}.",
         )
     return file
@@ -225,7 +211,7 @@ def environment_file(given: Path | None) -> Path:
 
 @contextlib.contextmanager
 def _explained(doing: str, remedy: str) -> Iterator[None]:
-    """Makes one sentence of whatever labgrid, or a driver of it, raises while `doing`."""
+    """Makes one sentence of any error that labgrid, or a driver of it, raises while `doing`."""
     try:
         yield
     except KentryError:
@@ -235,7 +221,7 @@ def _explained(doing: str, remedy: str) -> Iterator[None]:
 
 
 def _said(err: BaseException) -> str:
-    """What is said in an error, or in the one that it began with, on one line."""
+    """The message of an error, or of the one that caused it, on one line."""
     import pexpect
     from labgrid.util.qmp import QMPError
 

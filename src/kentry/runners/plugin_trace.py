@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reads the plugin's trace; plugin/trace.h is the format's home."""
+"""Reads the plugin's trace; plugin/trace.h describes the format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,7 +49,7 @@ class Phase:
 
 @dataclass
 class PluginTrace:
-    """A whole trace.  A path is a list of (first instruction's index, how many) runs."""
+    """A whole trace.  A path is a list of runs: a first instruction's index and a length."""
 
     target: str = ""
     api: int = 0
@@ -87,8 +86,8 @@ def parse_trace(file: Path) -> PluginTrace:
     for number, line in enumerate(lines[1:], start=2):
         keyword, _, rest = line.partition(" ")
         try:
-            _READERS[keyword](trace, rest)
-        except (KeyError, ValueError, IndexError) as err:
+            _take(trace, keyword, rest)
+        except (ValueError, IndexError) as err:
             raise TraceError(
                 f"Line {number} of the plugin's trace is damaged: {line!r}.",
                 "Please report it, with the output of kentry doctor.",
@@ -98,14 +97,46 @@ def parse_trace(file: Path) -> PluginTrace:
     return trace
 
 
-def _read_qemu(trace: PluginTrace, rest: str) -> None:
-    trace.target, api = rest.split()
-    trace.api = int(api.removeprefix("api="))
+def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
+    """Adds one line to the trace; ValueError or IndexError where it makes no sense."""
+    if keyword == "window":
+        trace.phases[-1].windows.append(_window(rest, len(trace.paths)))
+    elif keyword == "insn":
+        index, address, code, text = rest.split(" ", 3)
+        if int(index) != len(trace.insns):
+            raise ValueError("instructions out of order")
+        trace.insns.append(Insn(int(address, 16), code, tidy(code, text)))
+    elif keyword == "path":
+        index, count, *runs = rest.split()
+        path = [(int(first), int(length)) for first, length in (run.split("+") for run in runs)]
+        if int(index) != len(trace.paths):
+            raise ValueError("paths out of order")
+        if any(first < 0 or n < 1 or first + n > len(trace.insns) for first, n in path):
+            raise ValueError("a path beyond the instructions")
+        if sum(length for _, length in path) != int(count):
+            raise ValueError("a path's runs do not add up")
+        trace.paths.append(path)
+    elif keyword == "message":
+        _take_message(trace, rest)
+    elif keyword == "qemu":
+        trace.target, api = rest.split()
+        trace.api = int(api.removeprefix("api="))
+    elif keyword == "spoilt":
+        trace.spoilt = int(rest)
+    elif keyword == "check":
+        trace.checked, trace.mismatches = map(int, rest.split())
+    elif keyword == "end":
+        trace.windows = int(rest)
+        if trace.windows != sum(one.times for phase in trace.phases for one in phase.windows):
+            raise ValueError("windows are missing")
+    else:
+        raise ValueError("an unknown word")
 
 
-def _read_message(trace: PluginTrace, rest: str) -> None:
-    trace.messages.append(rest)
-    words = rest.split()
+def _take_message(trace: PluginTrace, text: str) -> None:
+    """A line that the probe sent to the plugin; guest/probe.c lists them."""
+    trace.messages.append(text)
+    words = text.split()
     if words[0] == "text":
         trace.text_address = int(words[1], 16)
     elif words[0] == "case":
@@ -115,72 +146,14 @@ def _read_message(trace: PluginTrace, rest: str) -> None:
         trace.cases_ended = int(words[1])
 
 
-def _read_insn(trace: PluginTrace, rest: str) -> None:
-    index, address, code, text = rest.split(" ", 3)
-    if int(index) != len(trace.insns):
-        raise ValueError("instructions out of order")
-    trace.insns.append(Insn(int(address, 16), code, tidy(code, text)))
-
-
-def _read_path(trace: PluginTrace, rest: str) -> None:
-    index, count, *runs = rest.split()
-    if int(index) != len(trace.paths):
-        raise ValueError("paths out of order")
-    path = [(int(first), int(length)) for first, length in (run.split("+") for run in runs)]
-    if any(first < 0 or length < 1 or first + length > len(trace.insns) for first, length in path):
-        raise ValueError("a path beyond the instructions")
-    if sum(length for _, length in path) != int(count):
-        raise ValueError("a path's runs do not add up")
-    trace.paths.append(path)
-
-
-def _read_window(trace: PluginTrace, rest: str) -> None:
-    *numbers, path = rest.split()
-    times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
-    if not trace.phases:
-        raise ValueError("a window before the first case")
-    if path != "-" and not 0 <= int(path) < len(trace.paths):
+def _window(text: str, paths: int) -> Window:
+    """A window; `paths` is how many paths the trace has so far."""
+    *numbers, path = text.split()
+    if path != "-" and not 0 <= int(path) < paths:
         raise ValueError("a path that was not written")
-    trace.phases[-1].windows.append(
-        Window(
-            times,
-            kernel,
-            firmware,
-            user,
-            irqs,
-            exceptions,
-            iterations,
-            None if path == "-" else int(path),
-        )
-    )
-
-
-def _read_spoilt(trace: PluginTrace, rest: str) -> None:
-    trace.spoilt = int(rest)
-
-
-def _read_check(trace: PluginTrace, rest: str) -> None:
-    windows, mismatches = rest.split()
-    trace.checked, trace.mismatches = int(windows), int(mismatches)
-
-
-def _read_end(trace: PluginTrace, rest: str) -> None:
-    trace.windows = int(rest)
-    seen = sum(window.times for phase in trace.phases for window in phase.windows)
-    if seen != trace.windows:
-        raise ValueError("windows are missing")
-
-
-_READERS: dict[str, Callable[[PluginTrace, str], None]] = {
-    "qemu": _read_qemu,
-    "message": _read_message,
-    "insn": _read_insn,
-    "path": _read_path,
-    "window": _read_window,
-    "spoilt": _read_spoilt,
-    "check": _read_check,
-    "end": _read_end,
-}
+    times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
+    index = None if path == "-" else int(path)
+    return Window(times, kernel, firmware, user, irqs, exceptions, iterations, index)
 
 
 def tidy(code: str, text: str) -> str:
