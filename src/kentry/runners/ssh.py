@@ -4,9 +4,12 @@
 The probe is copied into a folder of its own there, which is removed at the end.  Everything goes
 through the system's ssh and the user's own settings, over one connection that is kept open.
 
-What runs there is one line for sh(1), whatever the account's own shell is.  It says when it
-begins and how it ended in lines with a random word in them, so it does not matter what the
-account's start-up files print.  When the connection goes, what runs there is ended.
+What runs there is one line for sh(1), whatever the account's own shell is.  It prints lines with
+a random word in them when it begins and ends, so the account's start-up files may print anything.
+When the connection is lost, what runs there is killed.
+
+labgrid's SSHDriver is not used: it ignores the user's own settings (-F none), checks no host key,
+hands output on only when the program has ended, feeds no input, and leaves the program running.
 """
 
 from __future__ import annotations
@@ -105,11 +108,11 @@ def _quoted(word: str) -> str:
 
 
 @dataclass
-class Remote:
-    """What one script said between its first and its last word.
+class RemoteScript:
+    """The output of one script, between the lines with `word` in which it begins and ends.
 
-    `began` is whether it ran at all, `end` what it ended with, None where it did not get there.
-    `cut` is output before that without a newline, `noise` what was printed before it began.
+    `end` is what the last of these says, None if the script did not come so far.  `cut` is output
+    before it without a newline, `noise` what was printed before the script began.
     """
 
     word: str
@@ -121,21 +124,17 @@ class Remote:
 
     def __call__(self, line: str) -> None:
         """One line of ssh's standard output."""
-        before, found, rest = line.partition(self.word + " ")
-        if found:
-            self._take(rest)
-            self.cut = before if self.end is not None else ""
-        elif not self.began:
+        before, word, text = line.partition(self.word + " ")
+        if not word and not self.began:
             self.noise.append(line)
-        elif self.end is None:
+        elif not word and self.end is None:
             self.on_line(line)
-
-    def _take(self, text: str) -> None:
-        if text == "begin":
+        elif text == "begin":
             self.began = True
         elif text.startswith("end "):
             self.end = text.removeprefix("end ")
-        elif self.began:
+            self.cut = before
+        elif word and self.began:
             self.on_line(text)
 
 
@@ -172,13 +171,13 @@ class Connection:
         timeout: float,
         on_line: Callable[[str], None],
         feed: bytes = b"",
-    ) -> tuple[Remote, Exit]:
+    ) -> tuple[RemoteScript, Exit]:
         """Runs a script of this file with the words as its arguments, for `timeout` seconds.
 
         MachineError where it did not begin.
         """
         word = f"kentry-{secrets.token_hex(6)}"
-        said = Remote(word, on_line)
+        said = RemoteScript(word, on_line)
         command = f"exec sh -c {' '.join(map(_quoted, [script, word, *words]))}"
         argv, shown = (
             [*self._argv, *more, "--", self.destination, command] for more in (self._sharing, [])
@@ -195,16 +194,13 @@ class Connection:
         said.on_line = lambda line: None
         if ran.rest:
             said(ran.rest)
-        if not said.began:
-            raise self._not_begun(said, ran)
-        return said, ran
-
-    def _not_begun(self, said: Remote, ran: Exit) -> MachineError:
+        if said.began:
+            return said, ran
         if ran.stopped:
-            return stopped("ssh", self.destination, ran.stopped)
+            raise stopped("ssh", self.destination, ran.stopped)
         if ran.status == SSH_FAILED:
-            return explain_ssh(self.destination, ran.stderr)
-        return MachineError(
+            raise explain_ssh(self.destination, ran.stderr)
+        raise MachineError(
             f"The account's shell on {self.destination} ended with status {ran.status} before it"
             " ran anything.",
             f"See what this prints: ssh {shlex.quote(self.destination)} true  (start-up files must"
@@ -271,20 +267,18 @@ class SshMachine:
         return {}
 
     def close(self) -> None:
-        """Removes the folder there; says so where that cannot be done."""
+        """Removes the folder there; warns where that cannot be done."""
         if self._made:
+            words = [self._folder_name]
             try:
-                self._remove()
+                said, ran = self._connection.run(_REMOVE, words, _MOMENT, lambda line: None)
+                self._status("Removing the probe's folder", said, ran)
+                self._folder = self._made = ""
             except MachineError as err:
                 command = shlex.join(["ssh", self._connection.destination, "rm", "-rf", self._made])
                 log.warning("kentry: %s stays on %s: %s", self._made, self.name, err.sentence)
                 log.warning("kentry: Remove it when it can be reached: %s", command)
         self._connection.hang_up()
-
-    def _remove(self) -> None:
-        said, ran = self._connection.run(_REMOVE, [self._folder_name], _MOMENT, lambda line: None)
-        self._status("Removing the probe's folder", said, ran)
-        self._folder = self._made = ""
 
     def _find_arch(self) -> Arch:
         result = self.run_command(["uname", "-sm"], _CONNECT_SECONDS + _MOMENT)
@@ -309,39 +303,35 @@ class SshMachine:
 
         said, ran = self._connection.run(_COPY, [self._folder_name], _MOMENT, take, probe)
         end = said.end or ""
+        refusals = [line.removeprefix("not ") for line in lines if line.startswith("not ")]
+        if end.startswith("no "):
+            raise MachineError(
+                f"The probe cannot be written on {self.name}: {end.removeprefix('no ')}.",
+                "Make some space there: it takes 64 KiB.",
+                tail("\n".join(refusals)),
+            )
+        if end == "nowhere":
+            raise MachineError(
+                f"No folder on {self.name} takes a program and lets it run.",
+                "Let one of /tmp, ~/.cache, /var/tmp, /dev/shm be writable there and not noexec,"
+                " or set TMPDIR there.",
+                tail("\n".join([*refusals, ran.stderr])),
+            )
         if not end.startswith("in /"):
-            raise self._not_copied(said, lines, ran)
+            raise self._lost("Copying the probe", ran)
         self._folder = end.removeprefix("in ")
         facts = dict(line.partition(" ")[::2] for line in lines)
-        wanted = hashlib.sha256(probe).hexdigest()
-        # A machine without sha256sum says nothing there.
+        # A machine without sha256sum prints no sum.
         sums = facts.get("sum", "").split()[:1]
-        if facts.get("size", "").strip() != str(len(probe)) or sums not in ([], [wanted]):
+        right_sum = sums in ([], [hashlib.sha256(probe).hexdigest()])
+        if facts.get("size", "").strip() != str(len(probe)) or not right_sum:
             raise MachineError(
                 f"The probe did not get to {self.name} whole.",
                 f"See that there is space in {self._folder.rpartition('/')[0]}, and run again.",
                 tail(ran.stderr),
             )
 
-    def _not_copied(self, said: Remote, lines: list[str], ran: Exit) -> MachineError:
-        end = said.end or ""
-        tried = [line.removeprefix("not ") for line in lines if line.startswith("not ")]
-        if end.startswith("no "):
-            return MachineError(
-                f"The probe cannot be written on {self.name}: {end.removeprefix('no ')}.",
-                "Make some space there: it takes 64 KiB.",
-                tail("\n".join(tried)),
-            )
-        if end == "nowhere":
-            return MachineError(
-                f"No folder on {self.name} takes a program and lets it run.",
-                "Let one of /tmp, ~/.cache, /var/tmp, /dev/shm be writable there and not noexec,"
-                " or set TMPDIR there.",
-                tail("\n".join([*tried, ran.stderr])),
-            )
-        return self._lost("Copying the probe", ran)
-
-    def _status(self, what: str, said: Remote, ran: Exit) -> int:
+    def _status(self, what: str, said: RemoteScript, ran: Exit) -> int:
         """The status of what ran there to its end; MachineError where it did not get there."""
         if said.end is not None and said.end.isdecimal():
             return int(said.end)

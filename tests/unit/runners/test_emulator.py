@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kentry.arch import find_arch
+from kentry.arch import find_arch, host_arch
 from kentry.errors import MissingToolError, UserError
-from kentry.runners import emulator as emulator_module
+from kentry.host.apt import AptRoot
+from kentry.host.mirror import RELEASES
 from kentry.runners.emulator import find_emulator
 
 ARCH = find_arch("riscv64")
@@ -87,41 +88,54 @@ def test_an_unknown_word_lists_the_known_ones() -> None:
     assert caught.value.exit_code == 2
 
 
-def test_a_backports_copy_uses_this_machines_loader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = make_private(tmp_path)
-    monkeypatch.setattr(emulator_module, "_backports_copy", lambda update: root)
-    found = find_emulator(ARCH, "backports")
-    assert found.argv[0] == str(root / "usr/bin" / ARCH.qemu)
-    assert found.env["QEMU_MODULE_DIR"] == str(root / "usr/lib/a-b-c/qemu")
+@pytest.fixture
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where private copies are; this machine runs the oldest release that kentry knows."""
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    release = {"VERSION_CODENAME": RELEASES[0].name}
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
+    return tmp_path / "cache/emulators"
 
 
-def test_a_newest_copy_brings_its_own_loader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = make_private(tmp_path)
+NEWEST_COPY = f"{RELEASES[-1].name}-whole-{host_arch().debian}"
+
+
+def test_a_backports_copy_uses_this_machines_loader(copies: Path) -> None:
+    root = make_private(copies / f"{RELEASES[0].name}-host-{host_arch().debian}")
+    emulator = find_emulator(ARCH, "backports")
+    assert emulator.argv[0] == str(root / "usr/bin" / ARCH.qemu)
+    assert emulator.env["QEMU_MODULE_DIR"] == str(root / "usr/lib/a-b-c/qemu")
+
+
+def test_a_newest_copy_brings_its_own_loader(copies: Path) -> None:
+    root = make_private(copies / NEWEST_COPY)
     loader = root / "usr/lib/a-b-c/ld-linux-x.so.1"
     loader.write_text('#!/bin/sh\n[ "$1" = --library-path ] && shift 2 && exec "$@"\n')
     loader.chmod(0o755)
-    monkeypatch.setattr(emulator_module, "_newest_copy", lambda update: root)
-    found = find_emulator(ARCH, "newest")
-    assert found.argv[:3] == (str(loader), "--library-path", str(loader.parent))
-    assert "LD_LIBRARY_PATH" not in found.env
+    emulator = find_emulator(ARCH, "newest")
+    assert emulator.argv[:3] == (str(loader), "--library-path", str(loader.parent))
+    assert "LD_LIBRARY_PATH" not in emulator.env
 
 
-def test_a_damaged_copy_says_what_to_delete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_qemu(tmp_path / "usr/bin", GOOD)
-    monkeypatch.setattr(emulator_module, "_newest_copy", lambda update: tmp_path)
+def test_a_damaged_copy_says_what_to_delete(copies: Path) -> None:
+    make_qemu(copies / NEWEST_COPY / "usr/bin", GOOD)
     with pytest.raises(MissingToolError, match="is damaged") as caught:
         find_emulator(ARCH, "newest")
     assert "Delete" in caught.value.remedy
 
 
-def test_other_architectures_emulators_are_not_unpacked() -> None:
-    names = ["libc6", "qemu-system-x86", "qemu-system-s390x", "qemu-system-data", "seabios"]
-    debs = [Path(f"{name}_1_all.deb") for name in names]
-    kept = emulator_module._wanted(debs, ["qemu-system-x86"])
-    assert [deb.name.partition("_")[0] for deb in kept] == [n for n in names if "s390x" not in n]
+def test_other_architectures_emulators_are_not_unpacked(
+    copies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["libc6", ARCH.qemu_split_package, "qemu-system-s390x", "qemu-system-data", "seabios"]
+    debs = [tmp_path / f"{name}_1_all.deb" for name in names]
+    monkeypatch.setattr(AptRoot, "download_closure", lambda self, packages, update, suite: debs)
+    unpacker = tmp_path / "bin/dpkg-deb"
+    unpacker.parent.mkdir()
+    unpacker.write_text(f'#!/bin/sh\necho "$2" >>{tmp_path}/unpacked\n')
+    unpacker.chmod(0o755)
+    on_path(monkeypatch, unpacker.parent)
+    with pytest.raises(MissingToolError):
+        find_emulator(ARCH, "newest")  # an empty copy
+    unpacked = (tmp_path / "unpacked").read_text().splitlines()
+    assert unpacked == [str(deb) for deb in debs if "s390x" not in deb.name]
