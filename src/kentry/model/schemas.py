@@ -15,6 +15,7 @@ import msgspec
 from kentry.model.ablation import AblationFile
 from kentry.model.comparison import CaseComparison, ComparisonFile, TimedRow
 from kentry.model.document import dump
+from kentry.model.import_document import ImportDocument
 from kentry.model.recording import RecordingFile
 from kentry.model.series import SeriesFile
 
@@ -24,6 +25,7 @@ _DOCUMENTS: dict[str, tuple[type, ...]] = {
     "kentry/comparison/1": (ComparisonFile, CaseComparison, TimedRow),
     "kentry/series/1": (SeriesFile,),
     "kentry/ablation/1": (AblationFile,),
+    "kentry/import/1": (ImportDocument,),
 }
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {"empties", "events", "markers", "vector"}

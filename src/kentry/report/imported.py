@@ -8,9 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import to_builtins
+
 from kentry.importing.import_file import Imported
 from kentry.importing.published import METRICS, OF_BASE, TICKS, Number, Samples, samples
 from kentry.model import caveats
+from kentry.model.import_document import (
+    SCHEMA,
+    ImportBase,
+    ImportDocument,
+    ImportedFile,
+    ImportedNumber,
+)
 from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
 
 _BEFORE = re.compile(
@@ -111,41 +120,37 @@ def _caveats(files: Sequence[Imported]) -> list[caveats.Caveat]:
 
 def imported_to_json(files: Sequence[Imported]) -> dict[str, Any]:
     """kentry/import/1."""
-    return {
-        "schema": "kentry/import/1",
-        "files": [
-            {
-                "file": one.name,
-                "formats": list(one.formats),
-                "arch": one.arch or None,
-                "numbers": [_row_to_json(row) for row in _rows(one)],
-            }
-            for one in files
-        ],
-        "caveats": _caveats(files),
-    }
+    documents = [
+        ImportedFile(
+            one.name, list(one.formats), one.arch or None, [_number(row) for row in _rows(one)]
+        )
+        for one in files
+    ]
+    document: dict[str, Any] = to_builtins(ImportDocument(SCHEMA, documents, _caveats(files)))
+    return document
 
 
-def _row_to_json(row: _Row) -> dict[str, Any]:
+def _number(row: _Row) -> ImportedNumber:
     number, base = row.number, row.base
-    return {
-        "line": number.line,
-        "side": number.side,
-        "case": number.case,
-        "metric": number.metric,
-        "published": number.published,
-        "unit": number.unit,
-        "value": float(number.amount),
-        "about": number.about,
-        "spread": number.spread,
-        "percent_of": number.percent_of or None,
-        "base": base
-        and {
-            "side": base.first.side,
-            "lines": [sample.line for sample in base.numbers],
-            "value": float(base.middle),
-            "change_percent": row.change,
-            "step_percent": row.step or None,
-        },
-        "absent": ["interval", *number.lacks],
-    }
+    return ImportedNumber(
+        line=number.line,
+        side=number.side,
+        case=number.case,
+        metric=number.metric,
+        published=number.published,
+        unit=number.unit,
+        value=float(number.amount),
+        about=number.about,
+        spread=number.spread,
+        percent_of=number.percent_of or None,
+        base=ImportBase(
+            base.first.side,
+            [sample.line for sample in base.numbers],
+            float(base.middle),
+            row.change,
+            row.step or None,
+        )
+        if base
+        else None,
+        absent=["interval", *number.lacks],
+    )
