@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta.
-
-What is counted is compared here, what has noise in compare_timed.
-"""
+"""Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kentry.arch import find_arch
-from kentry.compare.differences import differences, of_both
-from kentry.compare.timed import Counted, compare_noisy, plan_of, shared_metrics, with_many_rows
+from kentry.compare.differences import differences, of_both, shared_metrics
 from kentry.errors import UserError
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import (
@@ -74,55 +70,35 @@ def compare(
         )
     wanted = names or [case.name for case in old.cases]
     pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in wanted) if a and b]
-    cases = tuple(compare_case(a, b, old, new) for a, b in pairs if _is_counted(a, b))
-    counted = {case.name: case for case in cases}
-    timed = _timed(pairs, counted, old, new, threshold)
+    cases = tuple(
+        compare_case(a, b, old, new)
+        for a, b in pairs
+        if INSTRUCTIONS in a.metrics and INSTRUCTIONS in b.metrics
+    )
+    timed: list[TimedComparison] = []
+    if any(shared_metrics(a, b) for a, b in pairs):
+        # It loads numpy and scipy, which exact counts do not need.
+        from kentry.compare.timed import compare_timed
+
+        timed = compare_timed(pairs, {case.name: case for case in cases}, old, new, threshold)
     if not cases and not timed:
         raise _nothing_in_common(old, new, [a.name for a, _ in pairs])
-    found = Comparison(old, new, cases, timed=tuple(timed))
-    return replace(
-        found,
-        lost=tuple(name for name in wanted if _is_lost(name, found)),
-        caveats=tuple(differences(old, new, pairs, names, counted=bool(cases), timed=bool(timed))),
-    )
-
-
-def _timed(
-    pairs: Sequence[tuple[CaseResult, CaseResult]],
-    counted: Mapping[str, CaseComparison],
-    old: Recording,
-    new: Recording,
-    threshold: float | None,
-) -> list[TimedComparison]:
-    """The rows of noisy metrics; what compares them is loaded only where there are some."""
-    if not any(shared_metrics(a, b) for a, b in pairs):
-        return []
-    plan = plan_of(old, new, threshold)
-    rows = [
-        row
-        for a, b in pairs
-        for row in compare_noisy(a, b, _counted(a, b, counted.get(a.name)), plan)
-    ]
-    return with_many_rows(rows)
-
-
-def _is_counted(old: CaseResult, new: CaseResult) -> bool:
-    return INSTRUCTIONS in old.metrics and INSTRUCTIONS in new.metrics
-
-
-def _counted(old: CaseResult, new: CaseResult, case: CaseComparison | None) -> Counted:
-    """What the noisy metrics of a case are held against."""
-    if case is None:
-        return Counted()
-    known = old.modal_path and new.modal_path
-    return Counted(case.delta, case.percent, case.verdict, case.identical_path if known else None)
+    counted, compared = {case.name for case in cases}, {row.name for row in timed}
+    lost = []
+    for name in wanted:
+        case = old.case(name)
+        if case and name not in counted and (INSTRUCTIONS in case.metrics or name not in compared):
+            lost.append(name)
+    found = differences(old, new, pairs, names, counted=bool(cases), timed=bool(timed))
+    return Comparison(old, new, cases, tuple(found), tuple(lost), tuple(timed))
 
 
 def _nothing_in_common(old: Recording, new: Recording, both: Sequence[str]) -> UserError:
     if not both:
+        names = [", ".join(case.name for case in side.cases) for side in (old, new)]
         return UserError(
             "The two recordings have no case in common.",
-            f"The old one has {_names(old)}; the new one {_names(new)}.",
+            f"The old one has {names[0]}; the new one {names[1]}.",
         )
     metrics = [
         ", ".join(dict.fromkeys(name for one in side.cases for name in (*one.metrics, *one.noisy)))
@@ -132,20 +108,6 @@ def _nothing_in_common(old: Recording, new: Recording, both: Sequence[str]) -> U
         f"The two recordings have no metric of {both[0]} in common.",
         f"The old one has {metrics[0]}; the new one {metrics[1]}.",
     )
-
-
-def _names(recording: Recording) -> str:
-    return ", ".join(case.name for case in recording.cases)
-
-
-def _is_lost(name: str, comparison: Comparison) -> bool:
-    """Whether the old one has what a gate would miss."""
-    old = comparison.old.case(name)
-    if old is None:
-        return False
-    rows = list(comparison.rows(name))
-    counted = any(isinstance(row, CaseComparison) for row in rows)
-    return not rows or (INSTRUCTIONS in old.metrics and not counted)
 
 
 def compare_case(
@@ -186,33 +148,29 @@ def _events(
 
 def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
     """Every function of either path, by its own name: a compiler's clones count as one."""
-    a, b = _by_base_name(old), _by_base_name(new)
-    if a.total() != old.metrics[INSTRUCTIONS].value or b.total() != new.metrics[INSTRUCTIONS].value:
-        return ()
+    sides = []
+    for case in (old, new):
+        counts: Counter[str] = Counter()
+        for name, instructions in case.functions:
+            counts[base_name(name)] += instructions
+        if counts.total() != case.metrics[INSTRUCTIONS].value:
+            return ()
+        sides.append(counts)
+    a, b = sides
     rows = [FunctionDelta(name, a[name], b[name]) for name in {**a, **b}]
     return tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
-
-
-def _by_base_name(case: CaseResult) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for name, instructions in case.functions:
-        counts[base_name(name)] += instructions
-    return counts
 
 
 def _same_path(
     old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
 ) -> bool:
-    executed = _stream(old, old_recording)
-    return executed is not None and executed == _stream(new, new_recording)
-
-
-def _stream(case: CaseResult, recording: Recording) -> tuple[tuple[str, str], ...] | None:
-    """The modal path as executed, wherever it was linked."""
-    path = case.modal_path
-    if path is None:
-        return None
-    return stream(recording.instructions(path), find_arch(recording.kernel["arch"]))
+    """Whether both modal paths executed the same instructions, wherever they were linked."""
+    a, b = old.modal_path, new.modal_path
+    if a is None or b is None:
+        return False
+    return stream(old_recording.instructions(a), find_arch(old_recording.kernel["arch"])) == stream(
+        new_recording.instructions(b), find_arch(new_recording.kernel["arch"])
+    )
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kentry.compare.timed import OWN
 from kentry.model import caveats
 from kentry.model.caveats import Caveat
-from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.model.recording import INSTRUCTIONS, PROBE_METRICS, CaseResult, Recording
 
 # How many of the config options that shape kernel entry a caveat names.
 _OPTIONS_NAMED = 8
@@ -71,25 +70,37 @@ def _told(value: Any) -> str:
     return "not known" if value in (None, "") else str(value)
 
 
-def _metrics(case: CaseResult) -> list[str]:
-    """Those that are compared."""
-    counted = [INSTRUCTIONS] if INSTRUCTIONS in case.metrics else []
-    return counted + [name for name in case.noisy if name not in OWN]
+def shared_metrics(old: CaseResult, new: CaseResult) -> list[str]:
+    """The noisy metrics of a kernel that both have in one unit."""
+    return [
+        metric
+        for metric, one in old.noisy.items()
+        if metric in new.noisy
+        and new.noisy[metric].unit == one.unit
+        and metric not in PROBE_METRICS
+    ]
 
 
 def _metrics_of_one_side(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> Iterator[Caveat]:
     """Metrics that one side alone has of cases that both have, and those in two units."""
+
+    def compared(case: CaseResult) -> list[str]:
+        counted = [INSTRUCTIONS] if INSTRUCTIONS in case.metrics else []
+        return counted + [name for name in case.noisy if name not in PROBE_METRICS]
+
     only: dict[tuple[str, str], list[str]] = {}
     for pair in pairs:
         for side, mine, other in (("old", *pair), ("new", *pair[::-1])):
-            for metric in _metrics(mine):
-                if metric not in _metrics(other):
+            for metric in compared(mine):
+                if metric not in compared(other):
                     only.setdefault((side, metric), []).append(mine.name)
     for (side, metric), names in only.items():
         yield caveats.metric_only_in(side, metric, names)
     for old, new in pairs:
-        for metric in (name for name in old.noisy if name in new.noisy and name not in OWN):
-            a, b = old.noisy[metric], new.noisy[metric]
+        for metric, a in old.noisy.items():
+            b = new.noisy.get(metric)
+            if b is None or metric in PROBE_METRICS:
+                continue
             if a.unit != b.unit:
                 yield caveats.differs(f"unit of {metric}", a.unit, b.unit)
             elif a.estimator and b.estimator and a.estimator != b.estimator:

@@ -27,6 +27,11 @@ Real = int | float
 # A larger change in per cent is a mistake: no two times are that far apart.
 _MOST_PERCENT = 1e18
 
+# Decimals of a change without an interval, and the most of any.
+_WITHOUT_INTERVAL, _MOST_DIGITS = 1, 4
+# Counters of an emulated cpu have no spread but that of rounding.
+_NO_SPREAD = 1e-6
+
 
 class FunctionDelta(Struct, frozen=True):
     """A function's instructions in the modal path, on each side; `delta` is new less old."""
@@ -144,6 +149,32 @@ class TimedComparison(TimedRow, frozen=True, kw_only=True):
     def is_layout(self) -> bool:
         """Whether the time changed and the executed instructions did not."""
         return any(caveat["kind"] == "layout" for caveat in self.caveats)
+
+    @property
+    def percent_digits(self) -> int:
+        """Decimals of the change in per cent: up to the first digit of half its interval."""
+        if self.interval is None:
+            return _WITHOUT_INTERVAL
+        return max(0, _digits((self.interval[1] - self.interval[0]) / 2))
+
+    @property
+    def value_digits(self) -> tuple[int | None, int | None]:
+        """Decimals of old and of new, below 0 for tens; None where there is no interval.
+
+        They follow from the change's interval, or without one from each value's own.
+        """
+        if self.interval is not None:
+            digits = _digits((self.interval[1] - self.interval[0]) / 2 / 100 * self.old)
+            return digits, digits
+        old, new = (None if half is None else _digits(half) for half in self.halves)
+        return old, new
+
+
+def _digits(half: float) -> int:
+    """The decimals that half an interval allows."""
+    if half < _NO_SPREAD:
+        return _WITHOUT_INTERVAL
+    return min(_MOST_DIGITS, -math.floor(math.log10(half)))
 
 
 class SideFile(Struct):

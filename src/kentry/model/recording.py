@@ -47,6 +47,9 @@ EXACT, NOISY = "exact", "noisy"
 
 INSTRUCTIONS = "instructions"
 
+# Metrics of the probe itself, not of a kernel.
+PROBE_METRICS = frozenset({"loop_ns", "user-cycles", "user-instructions", "user-branches"})
+
 # In a recording joined from counts and times, the keys of the timed side's target begin with it,
 # and so do those of its options that have another value on the counted side.
 TIMED = "timed_"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from kentry.compare.counted import Comparison
-from kentry.compare.timed import percent_digits
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import CaseComparison, TimedComparison
@@ -79,5 +78,5 @@ def _counted(case: CaseComparison) -> str:
 
 
 def _timed(row: TimedComparison) -> str:
-    floor = "" if row.floor is None else f"; floor {share(row.floor, percent_digits(row))}"
+    floor = "" if row.floor is None else f"; floor {share(row.floor, row.percent_digits)}"
     return f"{timed_unit(row)} ({timed_change(row)}{floor}) {timed_verdict(row)}"

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kentry.compare.counted import Comparison
-from kentry.compare.timed import percent_digits, value_digits
 from kentry.model.case_name import CaseName
 from kentry.model.comparison import TimedComparison
 from kentry.model.recording import Recording, TimedProcess
@@ -20,7 +19,7 @@ _AS_GIVEN = 6
 
 def timed_values(row: TimedComparison) -> tuple[str, str]:
     """Old and new, with as many digits as the interval has."""
-    old, new = value_digits(row)
+    old, new = row.value_digits
     return _value(row.old, old), _value(row.new, new)
 
 
@@ -47,7 +46,7 @@ def bare_change(row: TimedComparison) -> str:
     """The change in per cent of old, and its interval: '-1.7 % [-2.0, -1.3]'."""
     if row.percent is None:
         return f"{row.delta:+.{_AS_GIVEN}g}"
-    digits = percent_digits(row)
+    digits = row.percent_digits
     text = f"{row.percent:+.{digits}f} %"
     if row.interval is None:
         return f"{text}, no interval"

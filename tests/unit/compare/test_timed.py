@@ -12,7 +12,6 @@ import pytest
 from msgspec import structs
 
 from kentry.compare.counted import Comparison, compare, to_json
-from kentry.compare.timed import percent_digits, value_digits
 from kentry.errors import UserError
 from kentry.measure.joining import with_times
 from kentry.model.comparison import TimedComparison, row_to_json
@@ -403,13 +402,13 @@ def test_no_digit_is_beyond_the_interval(
     old: float, half: float | None, percent_places: int, value_places: int | None
 ) -> None:
     row = row_of(old, -1.7, half)
-    assert percent_digits(row) == percent_places
-    assert value_digits(row) == (value_places, value_places)
+    assert row.percent_digits == percent_places
+    assert row.value_digits == (value_places, value_places)
 
 
 def test_a_value_beside_one_without_interval_has_its_own_digits() -> None:
     row = only(compare(imported({"getppid": 80.125}), timed({"getppid": 77.1})))
-    assert value_digits(row) == (None, 1)
+    assert row.value_digits == (None, 1)
 
 
 Change = Callable[[dict[str, Any]], None]

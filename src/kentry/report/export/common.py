@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kentry.compare.timed import OWN
-from kentry.model.recording import CaseResult, NoisyMetric, Recording
+from kentry.model.recording import PROBE_METRICS, CaseResult, NoisyMetric, Recording
 
 # Names of what is left out that are written out; further ones are counted.
 _NAMED = 8
@@ -22,7 +21,7 @@ class Export(NamedTuple):
 
 def timed_metrics(case: CaseResult) -> dict[str, NoisyMetric]:
     """The numbers with noise that are a kernel's, without those of the probe's empty loop."""
-    return {metric: one for metric, one in case.noisy.items() if metric not in OWN}
+    return {metric: one for metric, one in case.noisy.items() if metric not in PROBE_METRICS}
 
 
 def labels(recordings: Sequence[Recording]) -> list[str]:
