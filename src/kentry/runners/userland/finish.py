@@ -21,7 +21,6 @@ _ALTERNATIVES = {
     "usr/bin/ld": ("ld.bfd",),
     "usr/bin/sh": ("dash", "bash"),
     "usr/bin/pager": ("more",),
-    "usr/bin/nc": ("nc.openbsd", "nc.traditional"),
 }
 
 # Users that scripts make with adduser(8) and that no file below sysusers.d names: the user, its
@@ -30,7 +29,6 @@ _USERS = (
     ("messagebus", "/nonexistent", "usr/bin/dbus-daemon"),
     ("sshd", "/run/sshd", "usr/sbin/sshd"),
     ("redis", "/var/lib/redis", "usr/bin/redis-server"),
-    ("www-data", "/var/www", "usr/sbin/nginx"),
 )
 _GROUPS = ("_ssh", "crontab", "input", "kvm", "netdev", "render", "sgx")
 

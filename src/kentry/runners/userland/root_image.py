@@ -53,17 +53,17 @@ class Userland:
 
     @property
     def need_mib(self) -> int:
-        """The least memory of a guest, in MiB, in which it boots and has room to work.
+        """The least memory of a guest in which it boots and the workload has room, in MiB.
 
-        A root on tmpfs may fill half of the memory (tmpfs.rst), and while it is unpacked the
-        archive is there beside it.
+        A root on tmpfs may fill half of the memory (tmpfs.rst).  While the archive is unpacked,
+        both are in memory.
         """
         unpacked = -(-self.unpacked_bytes // _MIB)
         both = unpacked + -(-self.size_bytes // _MIB)
         return max(2 * unpacked, both) + self.workload.room + _KERNEL_MIB
 
     def describe(self) -> dict[str, Any]:
-        """What a file says about it: JSON-able."""
+        """What a trace says about it, for JSON."""
         return {
             "name": self.workload.name,
             "command": list(self.workload.argv),
@@ -77,10 +77,10 @@ class Userland:
 def build_userland(
     arch: Arch, workload: Workload, release: Release, memory: int, update: Update
 ) -> Userland:
-    """The root file system for `workload`, made or from the cache; `memory` of a guest in MiB.
+    """The root file system for `workload`, from the cache or made; the guest has `memory` MiB.
 
-    FetchError or UserError where a package cannot be had, UserError where it does not fit into
-    the guest's memory, or that not into this machine's.
+    FetchError or UserError where a package cannot be had.  UserError where the files do not fit
+    into the guest's memory, or the guest not into this machine's.
     """
     from filelock import FileLock
 
@@ -122,13 +122,11 @@ def build_userland(
 def check_machine(memory: int) -> None:
     """UserError where this machine has less than `memory` MiB free for a guest."""
     try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        free = int(text.partition("MemAvailable:")[2].split()[0]) >> 10
+    except (OSError, ValueError, IndexError):
         return
-    free = next(
-        (int(line.split()[1]) >> 10 for line in lines if line[:13] == "MemAvailable:"), None
-    )
-    if free is not None and free < memory:
+    if free < memory:
         raise UserError(
             f"This machine has {free} MiB of free memory, and the guest is to have {memory} MiB.",
             "Choose less with --memory, or end other programs.",

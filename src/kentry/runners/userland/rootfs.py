@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Debian packages -> a tree, without root and without running any program of a package.
 
-mmdebstrap is not used: it has no cache to work from offline, without root it needs newuidmap or
-fakechroot to keep owners, and it configures packages of another architecture only by running their
-scripts under qemu-user.
+mmdebstrap 1.3.5 is not used.  It downloads everything in each run.  Without root it needs
+newuidmap or fakechroot, or (chrootless) forgets the files' owners.  It configures packages of
+another architecture only by running their scripts under qemu-user, so finish.py would stay.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the runner said on a console."""
+"""How a workload ended, read from a console."""
 
 import pytest
 
@@ -25,11 +25,11 @@ def test_a_workload_that_ended() -> None:
         (255, "ended with exit code 255"),
     ],
 )
-def test_statuses(status: int, clause: str) -> None:
+def test_a_status_above_128_is_a_signal(status: int, clause: str) -> None:
     assert read_ending(f"kentry-workload end {status}\n").clause == clause
 
 
-def test_one_that_did_not_end() -> None:
+def test_without_an_end_mark_there_is_no_status() -> None:
     ending = read_ending("kentry-workload start\nhalf\nkentry-workload end")
     assert ending.status is None
     assert ending.clause == "did not end"
@@ -37,14 +37,14 @@ def test_one_that_did_not_end() -> None:
     assert read_ending("").status is None
 
 
-def test_the_last_lines_are_kept() -> None:
+def test_only_the_last_40_lines_of_output_are_kept() -> None:
     text = "".join(f"line {number}\n" for number in range(1000))
     ending = read_ending(f"kentry-workload start\n{text}kentry-workload end 1\n")
     assert len(ending.output.splitlines()) == 40
     assert ending.output.endswith("line 999")
 
 
-def test_what_was_left_out_and_what_went_wrong() -> None:
+def test_cut_output_and_the_runners_failures_are_reported() -> None:
     ending = read_ending(
         "kentry-workload failed lo 19\nkentry-workload start\nkentry-workload failed /x 2\n"
         "a\nkentry-workload cut 100\nz\nkentry-workload end 127\n"
@@ -53,7 +53,7 @@ def test_what_was_left_out_and_what_went_wrong() -> None:
     assert ending.problems == ("lo 19", "/x 2")
 
 
-def test_questions_to_a_terminal_are_not_output() -> None:
+def test_control_sequences_are_not_output() -> None:
     assert read_ending("\x1b[!p\x1b]104\x07\x1bP+q6E\x1b\\\x1b[?7htext\x1b(B").output == "text"
 
 

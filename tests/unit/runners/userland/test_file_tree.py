@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Names that stay inside, whatever they are, and an archive that the kernel can read."""
+"""No path leaves the tree, and the kernel can read the archive."""
 
 import io
 import stat
@@ -50,7 +50,7 @@ def test_what_a_package_has_keeps_its_owner_and_mode(tree: Tree) -> None:
     assert found["usr"].mode == stat.S_IFDIR | 0o4755
 
 
-def test_the_old_places_lead_into_usr(tree: Tree) -> None:
+def test_top_level_folders_are_links_into_usr(tree: Tree) -> None:
     add(tree, ("./lib64/ld.so", FILE, "x"), ("./bin", FOLDER, ""), ("./bin/sh", FILE, "y"))
     found = rows(tree.archive())
     assert found["lib64"].data == b"usr/lib64"
@@ -70,7 +70,7 @@ def test_hard_links_are_one_file(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("name", ["../evil", "./a/../../evil", "usr/.."])
-def test_a_way_out_is_refused(tree: Tree, name: str) -> None:
+def test_a_path_with_dot_dot_is_refused(tree: Tree, name: str) -> None:
     with pytest.raises(UserError, match=r"a path with '\.\.' in it"):
         add(tree, (name, FILE, "x"))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What packages' own scripts would have left behind."""
+"""The files that packages' own scripts would leave behind."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def lines(tree: Tree, path: str) -> list[str]:
     return tree.read(path).decode().splitlines()
 
 
-def test_what_every_system_has(base: Tree) -> None:
+def test_a_tree_gets_folders_links_and_etc(base: Tree) -> None:
     finish(base)
     found = rows(base.archive())
     assert found["var/run"].data == b"/run"
@@ -49,7 +49,7 @@ def test_what_every_system_has(base: Tree) -> None:
     assert "etc/systemd" not in base
 
 
-def test_what_a_package_has_is_left_alone(base: Tree) -> None:
+def test_a_packages_own_files_are_not_replaced(base: Tree) -> None:
     base.file("usr/bin/sh", "its own")
     base.file("etc/pam.d/common-auth", "its own")
     base.file("usr/share/openssh/sshd_config", "UsePAM yes\n")
@@ -58,7 +58,7 @@ def test_what_a_package_has_is_left_alone(base: Tree) -> None:
     assert base.read("etc/ssh/sshd_config") == b"UsePAM yes\n"
 
 
-def test_users(base: Tree) -> None:
+def test_users_and_groups_come_from_base_passwd_and_sysusers(base: Tree) -> None:
     base.file(
         "usr/lib/sysusers.d/b.conf",
         '# a comment\nu _b - "B\'s own" /var/b\nm _b shadow\ng _number 17\nr - 500-900\n'
@@ -86,7 +86,7 @@ def test_users(base: Tree) -> None:
     assert len(shadow.data.splitlines()) == len(users)
 
 
-def test_systemd(base: Tree) -> None:
+def test_units_are_enabled_and_masked(base: Tree) -> None:
     base.file("usr/lib/systemd/system/multi-user.target", "the target")
     base.file("usr/lib/systemd/system/one.service", UNIT)
     finish(base)

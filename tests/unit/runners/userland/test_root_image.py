@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A whole root file system of two small packages, and when it is made again."""
+"""A root file system of two small packages, and when it is made again."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def make(workload: Workload, said: Said, memory: int = MEMORY) -> Userland:
     return build_userland(ARM64, workload, RELEASES[0], memory, said)
 
 
-def test_what_is_in_it(said: Said, tmp_path: Path, fetches: list[tuple[str, ...]]) -> None:
+def test_what_an_image_holds(said: Said, tmp_path: Path, fetches: list[tuple[str, ...]]) -> None:
     folder = tmp_path / "data"
     (folder / "sub").mkdir(parents=True)
     (folder / "sub/file").write_text("content")
@@ -86,7 +86,7 @@ def test_a_copy_into_a_folder_keeps_its_name_and_mode(said: Said, tmp_path: Path
     assert found["usr/bin/once"].mode == found["once"].mode == 0o100700
 
 
-def test_an_init_of_its_own(said: Said) -> None:
+def test_systemd_takes_the_runners_place_as_init(said: Said) -> None:
     userland = make(BOOT, said)
     found = rows([userland.initramfs.read_bytes()])
     assert found["kentry/workload"].data == b"exec\0/usr/lib/systemd/systemd\0"
@@ -95,7 +95,7 @@ def test_an_init_of_its_own(said: Said) -> None:
     assert userland.kernel_words == ("TERM=dumb",)
 
 
-def test_it_is_made_once(
+def test_an_image_is_made_once_for_the_same_input(
     said: Said, tmp_path: Path, fetches: list[tuple[str, ...]], cache: Path
 ) -> None:
     program = tmp_path / "program"
@@ -117,7 +117,7 @@ def test_it_is_made_once(
     assert not list(cache.rglob("*.part"))
 
 
-def test_it_has_to_fit_into_the_guest(said: Said) -> None:
+def test_an_image_too_big_for_the_guest_is_an_error(said: Said) -> None:
     workload = replace(find_workload(["true"]), room=100)
     need = make(workload, said).need_mib
     assert 228 < need < 240
@@ -128,13 +128,13 @@ def test_it_has_to_fit_into_the_guest(said: Said) -> None:
     assert str(need) in raised.value.remedy
 
 
-def test_the_guest_has_to_fit_into_this_machine() -> None:
+def test_a_guest_too_big_for_this_machine_is_an_error() -> None:
     check_machine(1)
     with pytest.raises(UserError, match="MiB"):
         check_machine(1 << 30)
 
 
-def test_the_runner_has_to_be_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_runner_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(root_image, "probe_file", lambda arch: tmp_path / f"probe-{arch.name}")
     with pytest.raises(MissingToolError, match="arm64"):
         runner_file(ARM64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Packages: which, from where, and what of them is unpacked."""
+"""Which packages are fetched, from which release, and which of their files are unpacked."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def root(monkeypatch: pytest.MonkeyPatch) -> type[Root]:
     return Fresh
 
 
-def test_the_essential_ones_come_too(said: Said) -> None:
+def test_essential_packages_are_fetched_too(said: Said) -> None:
     with fetched(ARM64, BOOKWORM, ["hello", "sed"], said) as packages:
         assert [package.name for package in packages] == ["grep", "hello", "sed", "usr-is-merged"]
         assert packages[0].version == "1:2-3"
     assert {"libc-bin", "dash", "coreutils", "mawk", "base-passwd"} <= set(ESSENTIAL)
 
 
-def test_one_that_is_not_there_is_named(said: Said, root: type[Root]) -> None:
+def test_a_missing_package_is_named(said: Said, root: type[Root]) -> None:
     root.broken = (None, "bookworm")
     with (
         pytest.raises(UserError) as raised,
@@ -77,19 +77,19 @@ def test_one_that_is_not_there_is_named(said: Said, root: type[Root]) -> None:
     assert "--release" in raised.value.remedy
 
 
-def test_updates_that_have_gone_leave_the_release(said: Said, root: type[Root]) -> None:
+def test_without_its_updates_the_release_itself_is_used(said: Said, root: type[Root]) -> None:
     root.broken = (None,)
     with fetched(ARM64, BOOKWORM, ["hello"], said) as packages:
         assert {package.version for package in packages} == {"0-1"}
 
 
-def test_what_apt_says_first_is_what_is_said(said: Said, root: type[Root]) -> None:
+def test_the_first_error_of_apt_is_reported(said: Said, root: type[Root]) -> None:
     root.broken = (None, "bookworm")
     with pytest.raises(FetchError, match="no None"), fetched(ARM64, BOOKWORM, ["hello"], said):
         pass
 
 
-def test_releases() -> None:
+def test_the_default_release_is_the_oldest_with_kernels_for_the_architecture() -> None:
     assert find_release(None, ARM64).name == "bookworm"
     assert find_release(None, RISCV64).name == "trixie"
     assert find_release("bullseye", ARM64).name == "bullseye"
@@ -106,7 +106,7 @@ def test_no_kernel_comes_from_the_userlands_own_releases() -> None:
     assert set(RELEASES) < set(USERLAND_RELEASES)
 
 
-def test_what_nothing_reads_is_left_out(tree: Tree, tmp_path: Path, said: Said) -> None:
+def test_files_that_no_workload_reads_are_left_out(tree: Tree, tmp_path: Path, said: Said) -> None:
     kept = ["./usr/bin/gcc", "./usr/lib/locale/C.utf8/LC_CTYPE", "./usr/lib/a/libc.a"]
     dropped = [
         "./usr/share/doc/gcc/copyright",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The runner as it is built: small, static, and harmless where it is no guest's init."""
+"""The built runner is small and static, and harmless outside a guest."""
 
 import subprocess
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_both_marks_are_in_it(name: str, base: int, shift: int | None, tail: byt
         assert text.count(mark) >= 2, f"{number:#x}"
 
 
-def test_by_its_name_it_takes_few_words() -> None:
+def test_the_runner_refuses_other_words_outside_a_guest() -> None:
     program = str(runner_file(host_arch()))
     assert subprocess.run([program, "mark"], check=False).returncode == 0
     # "end" powers off, but only where there is a workload's file.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The catalogue, and what a user's words stand for."""
+"""The workloads, and a user's own commands, copies and packages."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ from tests import ROOT
 FILES = ROOT / "src/kentry/runners/userland/files"
 
 
-def test_the_catalogue() -> None:
+def test_every_workload_has_its_files() -> None:
     assert list(WORKLOADS) == ["boot", "shell", "python", "compile", "server", "idle"]
     copied = [copy for one in WORKLOADS.values() for copy in one.copies]
     assert all(copy.source.exists() and copy.guest.startswith("/") for copy in copied)
@@ -76,7 +76,7 @@ def test_without_a_workload_the_remedy_lists_them(words: list[str]) -> None:
     assert "boot, shell, python, compile, server" in raised.value.remedy
 
 
-def test_copies(tmp_path: Path) -> None:
+def test_a_copy_needs_a_source_and_a_whole_path(tmp_path: Path) -> None:
     file = tmp_path / "program"
     file.touch()
     assert parse_copy(str(file)) == Copy(file, "/root/program")
