@@ -15,16 +15,16 @@ import subprocess
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kentry.errors import FetchError, UserError
 from kentry.host.cache import cache_dir, check_room, held, sha256_of, write_atomically
-from kentry.host.mirror import KEYRING_VARIABLE, MIRROR_VARIABLE, Mirror, Release, find_mirror
-from kentry.host.process import command_line, log, need, run
+from kentry.host.mirror import KEYRING_VARIABLE, MIRROR_VARIABLE, Release, find_mirror
+from kentry.host.process import child, command_line, need, run
 from kentry.progress import Update
 
 _HOST_STATUS = Path("/var/lib/dpkg/status")
@@ -34,6 +34,8 @@ _LISTS_BYTES = 80 << 20
 # Lists as young as this are not fetched again because something is not in them.
 _LISTS_NEW_SECONDS = 600
 _POLL_SECONDS = 0.5
+# When the lists were fetched, for which mirror, and what failed.
+_STAMP = "refreshed.json"
 
 # How the user's apt reaches the network and judges dates also holds for ours.
 _INHERITED = (
@@ -126,7 +128,13 @@ class AptRoot:
         target = ["-t", suite] if suite else []
         command = [*target, "--no-install-recommends", "--yes", "install", *packages]
         with self._ready(update):
-            files = self._closure(command, packages)
+            planned = self._apt("apt-get", "--simulate", *command, check=False)
+            if planned.returncode:
+                raise _fetch_error(" ".join(packages), planned, self.problems)
+            # Inst NAME [OLD VERSION] (VERSION SUITE... [ARCH])
+            row = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) .*\[(\w+)\]\)", re.MULTILINE)
+            archives = self.folder / "archives"
+            files = [archives / deb_name(*found) for found in row.findall(planned.stdout)]
             what = packages[0] if packages else "packages"
             self._fetch(["--download-only", *command], what, 0, update)
         missing = [file.name for file in files if not file.is_file()]
@@ -136,15 +144,6 @@ class AptRoot:
                 "Try again; a mirror that is a folder is copy:FOLDER here, not file:.",
             )
         return files
-
-    def _closure(self, command: list[str], packages: Sequence[str]) -> list[Path]:
-        result = self._apt("apt-get", "--simulate", *command, check=False)
-        if result.returncode:
-            raise _fetch_error(" ".join(packages), result, self.problems)
-        # Inst NAME [OLD VERSION] (VERSION SUITE... [ARCH])
-        row = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) .*\[(\w+)\]\)", re.MULTILINE)
-        archives = self.folder / "archives"
-        return [archives / deb_name(*found) for found in row.findall(result.stdout)]
 
     def refresh(self, update: Update) -> bool:
         """Fetches the lists again unless that was minutes ago; whether it did."""
@@ -193,29 +192,30 @@ class AptRoot:
                 self._update_lists(update)
             yield
 
-    def _sources(self, mirror: Mirror) -> str:
-        """The sources in deb822 form: sources.list(5)."""
-        keyrings = " ".join(str(path) for path in mirror.keyrings)
-        places = [(mirror.base, self.release.suites)]
-        if mirror.security:
-            places.append((mirror.security, (self.release.security,)))
-        return "\n".join(
-            f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {keyrings}\n"
-            for uri, suites in places
-            for suite in suites
-        )
-
     def _configure(self) -> None:
+        """Writes the folders, the sources (deb822 form: sources.list(5)) and the settings."""
         for name in ("empty", "sources", "lists/partial", "archives/partial", "cache", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
-        write_atomically(self.folder / "sources/kentry.sources", self._sources(find_mirror()))
+        mirror = find_mirror()
+        places = [(mirror.base, suite) for suite in self.release.suites]
+        if mirror.security:
+            places.append((mirror.security, self.release.security))
+        keyrings = " ".join(str(path) for path in mirror.keyrings)
+        sources = "\n".join(
+            f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {keyrings}\n"
+            for uri, suite in places
+        )
+        write_atomically(self.folder / "sources/kentry.sources", sources)
         inherited = run([need("apt-config", "apt"), "dump", *_INHERITED], check=False).stdout
-        write_atomically(self.folder / "apt.conf", self._settings() + inherited)
+        lines = [f'{name} "{value}";\n' for name, value in self._settings().items()]
+        lines.append(f'APT::Architectures {{ "{self.arch}"; }};\n')
+        write_atomically(self.folder / "apt.conf", "".join([*lines, inherited]))
 
-    def _settings(self) -> str:
+    def _settings(self) -> dict[str, str]:
+        """What points apt at this folder and away from the user's own set-up."""
         folder = self.folder
-        values = {
+        return {
             "APT::Architecture": self.arch,
             # The same user as ourselves: _apt may not look into a cache below a home folder.
             "APT::Sandbox::User": "root",
@@ -243,8 +243,6 @@ class AptRoot:
             "Acquire::AllowDowngradeToInsecureRepositories": "false",
             "APT::Get::AllowUnauthenticated": "false",
         }
-        lines = [f'{name} "{value}";\n' for name, value in values.items()]
-        return "".join([*lines, f'APT::Architectures {{ "{self.arch}"; }};\n'])
 
     def _update_lists(self, update: Update) -> None:
         """Runs apt-get update; what failed is kept in `problems`, not raised.
@@ -263,15 +261,11 @@ class AptRoot:
         if result.returncode and not any(self.folder.glob("lists/*_InRelease")):
             # Nothing at all came: the next run tries again.
             stamp["time"] = 0.0
-        write_atomically(self._stamp_file, json.dumps(stamp) + "\n")
-
-    @property
-    def _stamp_file(self) -> Path:
-        return self.folder / "refreshed.json"
+        write_atomically(self.folder / _STAMP, json.dumps(stamp) + "\n")
 
     def _stamp(self) -> dict[str, Any]:
         try:
-            stamp = json.loads(self._stamp_file.read_text(encoding="utf-8"))
+            stamp = json.loads((self.folder / _STAMP).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return stamp if isinstance(stamp, dict) else {}
@@ -317,23 +311,17 @@ def deb_name(package: str, version: str, arch: str) -> str:
 def file_tree(deb: Path, remedy: str) -> Iterator[tarfile.TarFile]:
     """The package's file tree as a stream; UserError, with `remedy`, where it is damaged."""
     argv = [need("dpkg-deb", "dpkg"), "--fsys-tarfile", str(deb)]
-    log.info("$ %s | tar -x", command_line(argv))
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout and process.stderr
-    try:
-        with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
-            yield tar
-    except (tarfile.TarError, EOFError) as err:
-        process.kill()
-        words = process.stderr.read().decode("utf-8", "replace").strip()
-        raise UserError(
-            f"{deb} is cut short or damaged: it cannot be unpacked.", remedy, words or str(err)
-        ) from err
-    finally:
-        process.kill()
-        process.stdout.close()
-        process.stderr.close()
-        process.wait()
+    with child(argv, shown=f"{command_line(argv)} | tar -x") as process:
+        assert process.stdout and process.stderr
+        try:
+            with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
+                yield tar
+        except (tarfile.TarError, EOFError) as err:
+            process.kill()
+            words = process.stderr.read().decode("utf-8", "replace").strip()
+            raise UserError(
+                f"{deb} is cut short or damaged: it cannot be unpacked.", remedy, words or str(err)
+            ) from err
 
 
 def first_problem(problems: Sequence[str]) -> str:
@@ -394,26 +382,22 @@ def _named_by_user() -> list[str]:
 def _watched(folder: Path, size: int, what: str, update: Update) -> Iterator[None]:
     """Reports how much of `size` bytes has come into `folder` while the block runs."""
     done = threading.Event()
-    thread = threading.Thread(target=_watch, args=(folder, size, what, update, done.wait))
+    began = time.time()
+
+    def watch() -> None:
+        while not done.wait(_POLL_SECONDS):
+            come = 0
+            for path in (*folder.glob("*.deb"), *folder.glob("partial/*")):
+                with suppress(OSError):
+                    status = path.stat()
+                    come += status.st_size if status.st_mtime >= began - 1 else 0
+            text = f"fetching {what}: {come / 1e6:.0f} MB"
+            update(min(come / size, 1.0) if size else None, text)
+
+    thread = threading.Thread(target=watch)
     thread.start()
     try:
         yield
     finally:
         done.set()
         thread.join()
-
-
-def _watch(
-    folder: Path, size: int, what: str, update: Update, wait: Callable[[float], bool]
-) -> None:
-    began = time.time()
-    while not wait(_POLL_SECONDS):
-        come = 0
-        for path in (*folder.glob("*.deb"), *folder.glob("partial/*")):
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            come += status.st_size if status.st_mtime >= began - 1 else 0
-        text = f"fetching {what}: {come / 1e6:.0f} MB"
-        update(min(come / size, 1.0) if size else None, text)

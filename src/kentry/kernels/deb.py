@@ -55,19 +55,17 @@ class Stored:
     manifest: dict[str, Any]
 
     def source(self, spec: str, origin: dict[str, str]) -> image.Source:
-        """What image.load() needs."""
+        """The kernel as image.load() takes it."""
+        names = [self.manifest.get(role) for role in ("config", "system_map")]
+        config, system_map = (self.folder / name if name else None for name in names)
         return image.Source(
             spec,
             image=self.folder / self.manifest["image"],
             image_sha256=self.manifest["sha256"][self.manifest["image"]],
-            config=self._file("config"),
-            system_map=self._file("system_map"),
+            config=config,
+            system_map=system_map,
             origin=origin,
         )
-
-    def _file(self, role: str) -> Path | None:
-        name = self.manifest.get(role)
-        return self.folder / name if name else None
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
@@ -75,8 +73,7 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     from filelock import FileLock
 
     path = spec.path()
-    package = identify(path)
-    check_arch(package, path, arch)
+    package = identify(path, arch)
     digest = sha256_of(path)
     # Two kentry runs that unpack the same package at once would take it from each other.
     with FileLock(cache_dir("locks") / "kernels"):
@@ -91,8 +88,8 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     return image.load(stored.source(spec.text, origin), arch, update)
 
 
-def identify(path: Path) -> Package:
-    """Reads the control fields of a .deb; UserError where the file is not one."""
+def identify(path: Path, arch: Arch) -> Package:
+    """Reads the control fields of a .deb; UserError where it is none, or not one for `arch`."""
     # Opened first: dpkg-deb's own words on a missing file do not help a user.
     try:
         with path.open("rb"):
@@ -104,23 +101,19 @@ def identify(path: Path) -> Package:
     argv = [need("dpkg-deb", "dpkg"), "--show", "--showformat"]
     argv += ["${Package}\\n${Version}\\n${Architecture}\\n", str(path)]
     try:
-        name, version, arch = run(argv).stdout.splitlines()
+        name, version, debian_arch = run(argv).stdout.splitlines()
     except (subprocess.CalledProcessError, ValueError) as err:
         raise UserError(
             f"{path} is not a Debian package.",
             "Give a linux-image-VERSION-FLAVOUR package as deb:FILE.",
             str(getattr(err, "stderr", "")).strip(),
         ) from err
-    return Package(name, version, arch)
-
-
-def check_arch(package: Package, path: Path, arch: Arch) -> None:
-    """UserError unless the package is for `arch`."""
-    if package.arch != arch.debian:
+    if debian_arch != arch.debian:
         raise UserError(
-            f"{path} is a package for {package.arch}, not for {arch.debian}.",
+            f"{path} is a package for {debian_arch}, not for {arch.debian}.",
             "Choose that architecture with --arch, or name another package.",
         )
+    return Package(name, version, debian_arch)
 
 
 def find_stored(digest: str, update: Update) -> Stored | None:
@@ -192,15 +185,13 @@ def _extract_kernel(path: Path, folder: Path) -> dict[str, str]:
             source = tar.extractfile(member) if found and member.isreg() else None
             if not found or source is None:
                 continue
-            with (folder / found[1]).open("wb") as file:
-                shutil.copyfileobj(source, file)
-            if _is_placeholder(folder / found[1]):
-                (folder / found[1]).unlink()
+            file = folder / found[1]
+            with file.open("wb") as out:
+                shutil.copyfileobj(source, out)
+            with file.open("rb") as copy:
+                is_placeholder = _MAP_PLACEHOLDER in copy.read(200)
+            if is_placeholder:
+                file.unlink()
             else:
                 roles[_ROLES[found[2]]] = found[1]
     return roles
-
-
-def _is_placeholder(path: Path) -> bool:
-    with path.open("rb") as file:
-        return _MAP_PLACEHOLDER in file.read(200)

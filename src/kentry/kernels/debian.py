@@ -25,7 +25,7 @@ _ABI = r"(?P<abi>\d+\.\d+\.\d+(?:[-+~.](?:\d|deb|bpo|rc)[\w.]*)*)"
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Packages:
     """The packages of one kernel, the one with the image first, and the root that has them."""
 
     root: AptRoot
@@ -37,15 +37,22 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
 
     The oldest release that has the version is taken, and its newest such package; for
     "oldest" and "newest", the end of what all releases have.  A whole version that the cache
-    has needs no network.  Raises UserError where there is no such
-    version, FetchError where it cannot be had.
+    has needs no network.  Raises UserError where there is no such version, FetchError where it
+    cannot be had.
     """
-    wanted = name_pattern(arch, spec.options.get("flavour"))
-    digest = _indexed(spec.value, wanted, arch)
-    stored = deb.find_stored(digest, update) if digest else None
-    note = ""
+    pattern = name_pattern(arch, spec.options.get("flavour"))
+    stored, note = None, ""
+    # The name of a file in the index is a package's, its content the SHA-256 of its .deb.
+    index = cache_dir("kernels", "index")
+    for path in sorted(index.iterdir()):
+        name, _, rest = path.name.partition("_")
+        if rest == f"{spec.value}_{arch.debian}" and re.fullmatch(pattern, name):
+            stored = deb.find_stored(path.read_text(encoding="utf-8").strip(), update)
+            break
     if not stored:
-        stored, note = _from_archive(spec, arch, wanted, update)
+        stored, note = _from_archive(spec, arch, pattern, update)
+        name = f"{stored.manifest['package']}_{stored.manifest['version']}_{arch.debian}"
+        write_atomically(index / name, stored.folder.name + "\n")
     origin = {
         key: str(stored.manifest[key]) for key in ("package", "version", "suite", "deb_sha256")
     }
@@ -56,7 +63,7 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
 
 
 def name_pattern(arch: Arch, flavour: str | None) -> str:
-    """Matches the names of the image packages of one flavour, as a user or Debian says it."""
+    """Matches the names of the image packages of one flavour, as a user or Debian writes it."""
     if flavour is None or flavour == arch.flavour:
         flavours = [arch.flavour]
     else:
@@ -65,39 +72,26 @@ def name_pattern(arch: Arch, flavour: str | None) -> str:
     return f"linux-(?P<part>image|binary|base)-{_ABI}-(?:{any_of_them})"
 
 
-def _matches(prefix: str, package: str, version: str, pattern: str) -> bool:
-    """Whether the package's version, or that in its name, is `prefix` or begins with it.
-
-    Every version is one of OLDEST and NEWEST's.
-    A version begins with another only where a part of it ends: 6.1 does not begin 6.12.
-    """
-    name = re.fullmatch(pattern, package)
-    if not name or name["part"] != "image":
-        return False
-    if prefix in (OLDEST, NEWEST):
-        return True
-    start = re.compile(re.escape(prefix) + r"(?![A-Za-z0-9])")
-    plain = version.rpartition(":")[2]
-    return any(start.match(whole) for whole in (plain, name["abi"]))
-
-
 def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate | None:
     """The newest of `candidates` whose name `pattern` matches and whose version fits.
 
-    The oldest where `prefix` is OLDEST.
+    A version fits where it, or the version in the package's name, is `prefix` or begins with
+    it; a part of a version must end there: 6.1 does not begin 6.12.  Any version is one of
+    NEWEST's, and of OLDEST's, for which the oldest is chosen.
     """
     from debian.debian_support import Version
 
-    fitting = [
-        candidate
-        for candidate in candidates
-        if _matches(prefix, candidate.package, candidate.version, pattern)
-    ]
+    start = re.compile(re.escape(prefix) + r"(?![A-Za-z0-9])")
+    fitting = []
+    for one in candidates:
+        name = re.fullmatch(pattern, one.package)
+        if name and name["part"] == "image":
+            plain = one.version.rpartition(":")[2]
+            if prefix in (OLDEST, NEWEST) or start.match(plain) or start.match(name["abi"]):
+                fitting.append(one)
     choose = min if prefix == OLDEST else max
     return choose(
-        fitting,
-        key=lambda candidate: (Version(candidate.version), Version(candidate.package)),
-        default=None,
+        fitting, key=lambda one: (Version(one.version), Version(one.package)), default=None
     )
 
 
@@ -121,62 +115,53 @@ def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple
     A suite that the mirror does not have is one that failed: apt does not tell them apart.
     """
     roots = [AptRoot(arch.debian, release) for release in RELEASES]
-    found = _search(roots, spec.value, pattern, update)
+    packages = _search(roots, spec.value, pattern, update)
     # sum and not any, which would stop at the first that was refreshed.
-    if not found and sum(root.refresh(update) for root in roots):
-        found = _search(roots, spec.value, pattern, update)
-    if not found:
+    if not packages and sum(root.refresh(update) for root in roots):
+        packages = _search(roots, spec.value, pattern, update)
+    if not packages:
         raise _not_found(roots, spec, arch, pattern, update)
-    with found.root.locked(update):
-        stored = deb.find_stored(found.parts[0].sha256, update)
+    root = packages.root
+    with root.locked(update):
+        stored = deb.find_stored(packages.parts[0].sha256, update)
         if not stored:
-            stored = _fetch(found, spec, arch, pattern, update)
-    _index(stored.manifest["package"], stored.manifest["version"], arch, stored.folder.name)
-    exact = stored.manifest["version"] == spec.value
-    return stored, "" if exact else _missing_suites(roots[: roots.index(found.root) + 1])
+            # The lists may be older than the mirror, so there are two tries.
+            try:
+                stored = _download(packages, arch, update)
+            except FetchError:
+                again = root.refresh(update) and _search([root], spec.value, pattern, update)
+                if not again:
+                    raise
+                stored = _download(again, arch, update)
+    note = ""
+    if stored.manifest["version"] != spec.value:
+        # A suite that failed might have had a newer version, or had it first.
+        failed = [one.problems for one in roots[: roots.index(root) + 1] if one.problems]
+        note = first_problem(failed[0]) if failed else ""
+    return stored, note
 
 
-def _missing_suites(roots: list[AptRoot]) -> str:
-    """apt's words on a suite that might have had a newer version, or had it first."""
-    failed = [first_problem(root.problems) for root in roots if root.problems]
-    return failed[0] if failed else ""
-
-
-def _search(roots: list[AptRoot], prefix: str, pattern: str, update: Update) -> _Found | None:
-    found: list[_Found] = []
+def _search(roots: list[AptRoot], prefix: str, pattern: str, update: Update) -> _Packages | None:
+    matches: list[_Packages] = []
     for root in roots:
         candidates = root.candidates(pattern, update)
         chosen = select(candidates, prefix, pattern)
         if chosen:
-            found.append(_Found(root, kernel_parts(candidates, chosen)))
-        if found and prefix not in (OLDEST, NEWEST):
+            matches.append(_Packages(root, kernel_parts(candidates, chosen)))
+        if matches and prefix not in (OLDEST, NEWEST):
             break
     # Releases are in order, so the ends of all are the ends of the first and the last.
-    return found[-1 if prefix == NEWEST else 0] if found else None
+    return matches[-1 if prefix == NEWEST else 0] if matches else None
 
 
-def _fetch(found: _Found, spec: Spec, arch: Arch, pattern: str, update: Update) -> deb.Stored:
-    """Downloads and unpacks; the lists may be older than the mirror, so tries twice."""
-    try:
-        return _download(found, arch, update)
-    except FetchError:
-        if not found.root.refresh(update):
-            raise
-        again = _search([found.root], spec.value, pattern, update)
-        if not again:
-            raise
-        return _download(again, arch, update)
-
-
-def _download(found: _Found, arch: Arch, update: Update) -> deb.Stored:
-    main = found.parts[0]
+def _download(packages: _Packages, arch: Arch, update: Update) -> deb.Stored:
+    main = packages.parts[0]
     paths: list[Path] = []
     try:
-        for part in found.parts:
-            paths.append(found.root.download(part, update))
-        package = deb.identify(paths[0])
-        deb.check_arch(package, paths[0], arch)
-        more = {"suite": main.suite, "release": found.root.release.name}
+        for part in packages.parts:
+            paths.append(packages.root.download(part, update))
+        package = deb.identify(paths[0], arch)
+        more = {"suite": main.suite, "release": packages.root.release.name}
         return deb.store(paths, main.sha256, package, more, update)
     finally:
         # 60 to 110 MB, of which the kernel is a third.
@@ -188,57 +173,28 @@ def _not_found(
     roots: list[AptRoot], spec: Spec, arch: Arch, pattern: str, update: Update
 ) -> KentryError:
     """The error that lists what there is; FetchError where the lists could not be had."""
-    problems = [line for root in roots for line in root.problems]
-    any_flavour = f"linux-image-{_ABI}-(?P<flavour>.*)"
-    found = [candidate for root in roots for candidate in root.candidates(any_flavour, update)]
-    if not found and problems:
-        return lists_error(problems)
-    named = [candidate for candidate in found if re.fullmatch(pattern, candidate.package)]
-    if found and not named:
-        return UserError(
-            f"Debian has no kernels of flavour '{spec.options.get('flavour')}' for {arch.debian}.",
-            f"Flavours that exist: {', '.join(_flavours(found, any_flavour))}.",
-            "\n".join(problems),
-        )
-    versions = _versions(named)
-    return UserError(
-        f"Debian has no kernel {spec.value} for {arch.debian}.",
-        f"Versions that exist: {', '.join(_newest_of_each_series(versions)) or 'none'}.",
-        "\n".join([textwrap.fill(f"All versions: {' '.join(versions)}", 75), *problems]),
-    )
-
-
-def _versions(candidates: list[Candidate]) -> list[str]:
     from debian.debian_support import Version
 
-    return sorted({candidate.version for candidate in candidates}, key=Version)
-
-
-def _newest_of_each_series(versions: list[str]) -> list[str]:
-    """Of 60 sorted versions a few: the last 6.1, the last 6.12."""
+    problems = [line for root in roots for line in root.problems]
+    any_flavour = f"linux-image-{_ABI}-(?P<flavour>.*)"
+    candidates = [one for root in roots for one in root.candidates(any_flavour, update)]
+    if not candidates and problems:
+        return lists_error(problems)
+    named = [one for one in candidates if re.fullmatch(pattern, one.package)]
+    if candidates and not named:
+        names = [re.fullmatch(any_flavour, one.package) for one in candidates]
+        flavours = {name["flavour"].removesuffix("-unsigned") for name in names if name}
+        known = sorted(name for name in flavours if not name.endswith("-dbg"))
+        return UserError(
+            f"Debian has no kernels of flavour '{spec.options.get('flavour')}' for {arch.debian}.",
+            f"Flavours that exist: {', '.join(known)}.",
+            "\n".join(problems),
+        )
+    versions = sorted({one.version for one in named}, key=Version)
+    # A few of 60 versions: the last 6.1, the last 6.12.
     series = {".".join(version.split(".")[:2]): version for version in versions}
-    return list(series.values())
-
-
-def _flavours(candidates: list[Candidate], pattern: str) -> list[str]:
-    names = (re.fullmatch(pattern, candidate.package) for candidate in candidates)
-    found = {name["flavour"].removesuffix("-unsigned") for name in names if name}
-    return sorted(name for name in found if not name.endswith("-dbg"))
-
-
-def _index_folder() -> Path:
-    return cache_dir("kernels", "index")
-
-
-def _index(package: str, version: str, arch: Arch, digest: str) -> None:
-    """Remembers which .deb a whole version is; the file's name is the package's."""
-    write_atomically(_index_folder() / f"{package}_{version}_{arch.debian}", digest + "\n")
-
-
-def _indexed(version: str, pattern: str, arch: Arch) -> str | None:
-    """The SHA-256 of the .deb whose whole version is `version`, if it was fetched before."""
-    for path in sorted(_index_folder().iterdir()):
-        name, _, rest = path.name.partition("_")
-        if rest == f"{version}_{arch.debian}" and re.fullmatch(pattern, name):
-            return path.read_text(encoding="utf-8").strip()
-    return None
+    return UserError(
+        f"Debian has no kernel {spec.value} for {arch.debian}.",
+        f"Versions that exist: {', '.join(series.values()) or 'none'}.",
+        "\n".join([textwrap.fill(f"All versions: {' '.join(versions)}", 75), *problems]),
+    )
