@@ -47,11 +47,15 @@ def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -
             raise KernelError(
                 f"The type information of {spec} cannot be read.", "", err.stderr.strip()
             ) from err
-    found = {member: _offset(text, member) for member in members}
-    missing = [member for member, offset in found.items() if offset is None]
-    if missing:
-        raise KernelError(f"struct {name} of {spec} has no {missing[0]}.")
-    return {member: offset for member, offset in found.items() if offset is not None}
+    offsets = {}
+    for member in members:
+        # One tab: a member of the structure itself, "TYPE NAME[N]; /* OFFSET SIZE */".
+        row = rf"^\t\S[^\t]*?\b{re.escape(member)}(?:\[\d+\])*;\s+/\*\s+(\d+)\s"
+        found = re.search(row, text, re.MULTILINE)
+        if not found:
+            raise KernelError(f"struct {name} of {spec} has no {member}.")
+        offsets[member] = int(found[1])
+    return offsets
 
 
 def _find(image: bytes) -> bytes:
@@ -65,10 +69,3 @@ def _find(image: bytes) -> bytes:
             longest = image[at : at + length]
         at = image.find(_MAGIC, at + 1)
     return longest
-
-
-def _offset(text: str, member: str) -> int | None:
-    # One tab: a member of the structure itself, "TYPE NAME[N]; /* OFFSET SIZE */".
-    row = rf"^\t\S[^\t]*?\b{re.escape(member)}(?:\[\d+\])*;\s+/\*\s+(\d+)\s"
-    found = re.search(row, text, re.MULTILINE)
-    return int(found[1]) if found else None

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,23 +54,20 @@ def parse_options(text: str) -> list[Option]:
 
 
 def _lines(text: str, where: str) -> list[Option]:
-    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
-    return [_option(line, f"{where}: {line}") for line in lines if line]
+    options = []
+    for line in text.splitlines():
+        if words := line.partition("#")[0].strip():
+            options.append(_option(words, f"{where}: {words}"))
+    return options
 
 
 def _option(text: str, where: str) -> Option:
     first, *rest = text.split() or [""]
     if not first or (rest and rest[0] != "with"):
         raise UserError(f"'{where}' is not understood.", _WRITTEN)
-    name, value = parse_set(_with_value(first))
+    # Without a value an option is on.
+    words = [word if "=" in word else f"{word}=y" for word in (first, *rest[1:])]
+    (name, value), *needs = map(parse_set, words)
     if value == "n":
         raise UserError(f"'{where}' is off with and without.", f"Leave =n out. {_WRITTEN}")
-    return Option(name, value, tuple(_checked(rest[1:])))
-
-
-def _checked(words: Sequence[str]) -> list[str]:
-    return ["=".join(parse_set(_with_value(word))) for word in words]
-
-
-def _with_value(word: str) -> str:
-    return f"{word}=y" if re.fullmatch(r"CONFIG_\w+", word) else word
+    return Option(name, value, tuple("=".join(pair) for pair in needs))

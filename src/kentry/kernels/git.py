@@ -76,7 +76,8 @@ class Git:
         """
         cwd = self._work if self._work.is_dir() else self.folder
         own = [f"{name}={value}" for name, value in self._env.items()]
-        argv = [*_env_without(*_ANOTHER, *_SETTINGS_OF_USER), *own, need("git", "git"), *words]
+        unset = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
+        argv = ["env", *unset, *own, need("git", "git"), *words]
         done = run(argv, cwd=cwd, check=False)
         if done.returncode and _FULL.search(done.stderr):
             raise UserError(
@@ -126,9 +127,5 @@ def in_folder(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """git WORDS in a folder of the user's, which is only read; whatever its status."""
     # A file system monitor would be started, and keep files of its own in the repository.
     own = ["-c", "core.fsmonitor=false", "-C", str(folder)]
-    argv = [*_env_without(*_ANOTHER), need("git", "git"), *own, *words]
+    argv = ["env", *(f"--unset={name}" for name in _ANOTHER), need("git", "git"), *own, *words]
     return run(argv, env={"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}, check=False)
-
-
-def _env_without(*names: str) -> list[str]:
-    return ["env", *(f"--unset={name}" for name in names)]

@@ -113,18 +113,22 @@ def _digest(path: Path) -> str:
 
 
 def _examine(image: Path, digest: str, folder: Path, update: Update) -> _Examined:
-    known = _read_examined(folder)
-    if known:
-        return known
+    """What the image says about itself, from the cache if that is whole and of this version."""
+    facts = folder / "facts.json"
+    try:
+        known = _Examined(**json.loads(facts.read_text(encoding="utf-8")))
+        whole = not known.boot or sha256_of(folder / known.boot) == known.boot_sha256
+        if known.version == _CACHE_VERSION and whole:
+            return known
+    except (OSError, ValueError, TypeError):
+        pass
     update(None, f"unpacking {image.name}")
     data = symtab.read_file(image)
     unpacked = unpack(data, str(image))
     wrapped = unpacked.boot is not data
     config = payload.built_in_config(unpacked.payload)
-    boot_sha256 = digest
     if wrapped:
         write_atomically(folder / "Image", unpacked.boot)
-        boot_sha256 = sha256_of(folder / "Image")
     if config:
         write_atomically(folder / "config", config)
     examined = _Examined(
@@ -134,24 +138,10 @@ def _examine(image: Path, digest: str, folder: Path, update: Update) -> _Examine
         banner=payload.banner(unpacked.payload, str(image)),
         build_id=payload.build_id(unpacked.payload),
         boot="Image" if wrapped else None,
-        boot_sha256=boot_sha256,
+        boot_sha256=sha256_of(folder / "Image") if wrapped else digest,
         config="config" if config else None,
     )
-    write_atomically(folder / "facts.json", json.dumps(asdict(examined), indent=1) + "\n")
-    return examined
-
-
-def _read_examined(folder: Path) -> _Examined | None:
-    """What the cache has, if it is of this version and its image is undamaged."""
-    try:
-        examined = _Examined(**json.loads((folder / "facts.json").read_text(encoding="utf-8")))
-        boot = folder / examined.boot if examined.boot else None
-        if examined.version != _CACHE_VERSION:
-            return None
-        if boot and sha256_of(boot) != examined.boot_sha256:
-            return None
-    except (OSError, ValueError, TypeError):
-        return None
+    write_atomically(facts, json.dumps(asdict(examined), indent=1) + "\n")
     return examined
 
 
@@ -164,8 +154,11 @@ def _symbols(
         found = symtab.of_vmlinux(source.vmlinux, arch, examined.banner, examined.build_id)
         return found, f"vmlinux {source.vmlinux_name or source.vmlinux}"
     table = folder / f"symbols-{_CACHE_VERSION}"
+    checksum = table.with_suffix(".sha256")
     try:
-        return _cached_table(table), "kallsyms"
+        # A table that is not what was written there is read from the image again.
+        if checksum.read_text(encoding="utf-8") == sha256_of(table):
+            return symtab.read_table(table), "kallsyms"
     except (OSError, ValueError, IndexError):
         pass
     try:
@@ -174,12 +167,5 @@ def _symbols(
         if not source.system_map:
             raise
         return symtab.read_kallsyms(source.system_map), "System.map"
-    write_atomically(table.with_suffix(".sha256"), sha256_of(table))
-    return _cached_table(table), "kallsyms"
-
-
-def _cached_table(table: Path) -> SymbolTable:
-    """The table, unless it is not what was written there: then ValueError."""
-    if table.with_suffix(".sha256").read_text(encoding="utf-8") != sha256_of(table):
-        raise ValueError("damaged")
-    return symtab.read_table(table)
+    write_atomically(checksum, sha256_of(table))
+    return symtab.read_table(table), "kallsyms"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,12 +42,16 @@ class Repository:
         """Makes the commits of a user's repository known to this one; nothing is copied."""
         self.git.init()
         (self.git.folder / "objects/info").mkdir(parents=True, exist_ok=True)
-        _write_if_other(self.git.folder / "objects/info/alternates", f"{objects}\n")
+        texts = {"objects/info/alternates": f"{objects}\n"}
         if shallow.is_file():
-            text = shallow.read_text(encoding="ascii")
-            _write_if_other(self.git.folder / "shallow", text)
+            texts["shallow"] = shallow.read_text(encoding="ascii")
         else:
             (self.git.folder / "shallow").unlink(missing_ok=True)
+        for name, text in texts.items():
+            file = self.git.folder / name
+            # Another kentry may be reading the file just now.
+            if not file.exists() or file.read_text(encoding="utf-8") != text:
+                write_atomically(file, text)
 
     def check_out(self, commit: str, update: Update) -> None:
         """Makes the work tree that of `commit`, whatever an interrupted run left there.
@@ -65,8 +70,10 @@ class Repository:
             (self.git.folder / "index").unlink(missing_ok=True)
             done = self.git(*reset, check=False)
         if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            reason = re.sub("^(fatal|error): ", "", (lines or ["git gave no reason"])[-1])
             raise KernelError(
-                f"The source of {commit[:12]} is not whole: {_last_line(done.stderr)}.",
+                f"The source of {commit[:12]} is not whole: {reason}.",
                 "Fetch what is missing (git fetch --refetch), or name a complete clone.",
             )
         self.git("clean", "-ffdxq")
@@ -103,14 +110,3 @@ class Revision:
                 "The Makefile of the source does not say which kernel it is.",
                 "Name the top folder of a Linux source tree.",
             ) from err
-
-
-def _write_if_other(file: Path, text: str) -> None:
-    """Another kentry may be reading the file just now."""
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
-        write_atomically(file, text)
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].removeprefix("fatal: ").removeprefix("error: ") if lines else "no reason given"

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import platform
 from pathlib import Path
 
 from kentry.arch import Arch, host_arch
 from kentry.errors import UserError
-from kentry.host.cache import cache_dir, sha256_of, write_atomically
+from kentry.host.cache import cache_dir, write_atomically
 from kentry.kernels import image
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.spec import Spec
@@ -42,7 +43,17 @@ def find(spec: str, arch: Arch, update: Update, root: Path, release: str) -> Ker
     origin = {"kind": "running", "file": str(path)}
     source = image.Source(spec, path, config=_config(root, release), origin=origin)
     kernel = image.load(source, arch, update)
-    _check_running(kernel, root / "proc/version")
+    # An upgrade replaces the image under the same name.
+    try:
+        running = (root / "proc/version").read_text(encoding="utf-8").strip()
+    except OSError:
+        return kernel
+    if running.split() != kernel.banner.split():
+        raise UserError(
+            f"{kernel.image} is not the kernel that is running: it was upgraded since the boot.",
+            f"Boot it, or measure the file with image:{kernel.image}.",
+            f"running: {running}\nfile:    {kernel.banner}",
+        )
     return kernel
 
 
@@ -51,9 +62,9 @@ def _image(root: Path, release: str) -> Path:
     for path in paths:
         # Not is_file(): where /boot may not be looked into, that is False too.
         try:
+            path.stat()
             if path.is_file() and os.access(path, os.R_OK):
                 return path
-            path.stat()
         except PermissionError:
             pass
         except OSError:
@@ -74,27 +85,10 @@ def _config(root: Path, release: str) -> Path | None:
         path = root / pattern.format(release)
         if os.access(path, os.R_OK):
             return path
-    packed = root / "proc/config.gz"
     try:
-        text = gzip.decompress(packed.read_bytes()).decode("utf-8", "replace")
+        packed = gzip.decompress((root / "proc/config.gz").read_bytes())
     except (OSError, EOFError):
         return None
-    kept = cache_dir("running") / f"config-{release}"
-    write_atomically(kept, text)
-    by_content = kept.with_name(f"config-{sha256_of(kept)}")
-    kept.rename(by_content)
-    return by_content
-
-
-def _check_running(kernel: Kernel, version: Path) -> None:
-    """An upgrade replaces the image under the same name: compares it with /proc/version."""
-    try:
-        running = version.read_text(encoding="utf-8").strip()
-    except OSError:
-        return
-    if running.split() != kernel.banner.split():
-        raise UserError(
-            f"{kernel.image} is not the kernel that is running: it was upgraded since the boot.",
-            f"Boot it, or measure the file with image:{kernel.image}.",
-            f"running: {running}\nfile:    {kernel.banner}",
-        )
+    kept = cache_dir("running") / f"config-{hashlib.sha256(packed).hexdigest()}"
+    write_atomically(kept, packed)
+    return kept

@@ -63,23 +63,28 @@ def parse(text: str) -> Spec:
     value, *words = re.split(r",(?=[a-z]+=)", rest)
     if not colon:
         name, *words = re.split(r",(?=[a-z]+=)", name)
-    kind = _kind(name, text)
+    if name not in KINDS:
+        examples = ", ".join(kind.example for kind in KINDS.values())
+        hint = f"For the file itself write image:{text}. " if Path(text).is_file() else ""
+        hint = f"For the source tree write tree:{text}. " if Path(text).is_dir() else hint
+        raise UserError(f"Unknown kernel spec '{text}'.", f"{hint}Use one like: {examples}.")
+    kind = KINDS[name]
     if kind.takes_value and not value:
         raise UserError(f"'{text}' names no kernel.", f"Write it like {kind.example}.")
     if value and not kind.takes_value:
         raise UserError(f"'{kind.name}' takes nothing after it.", f"Write: {kind.example}.")
     spec = Spec(text, kind.name, value, _options(kind, words))
-    _check_debian(spec)
+    if spec.kind == "debian":
+        example = "debian:6.12, debian:6.1.176-1, debian:newest or debian:6.12,flavour=cloud"
+        flavour = spec.options.get("flavour", "cloud")
+        what = ""
+        if value not in (OLDEST, NEWEST) and not _VERSION.fullmatch(value):
+            what = f"'{value}' is not a Debian package version or the start of one."
+        elif not _FLAVOUR.fullmatch(flavour):
+            what = f"'{flavour}' is not a flavour of Debian's kernels."
+        if what:
+            raise UserError(what, f"Write it like {example}.")
     return spec
-
-
-def _kind(name: str, text: str) -> Kind:
-    if name in KINDS:
-        return KINDS[name]
-    examples = ", ".join(kind.example for kind in KINDS.values())
-    hint = f"For the file itself write image:{text}. " if Path(text).is_file() else ""
-    hint = f"For the source tree write tree:{text}. " if Path(text).is_dir() else hint
-    raise UserError(f"Unknown kernel spec '{text}'.", f"{hint}Use one like: {examples}.")
 
 
 def _options(kind: Kind, words: list[str]) -> dict[str, str]:
@@ -97,20 +102,3 @@ def _options(kind: Kind, words: list[str]) -> dict[str, str]:
             raise UserError(f"The option '{name}=' is given twice.", "Give it once.")
         options[name] = value
     return options
-
-
-def _check_debian(spec: Spec) -> None:
-    if spec.kind != "debian":
-        return
-    if spec.value not in (OLDEST, NEWEST) and not _VERSION.fullmatch(spec.value):
-        raise UserError(
-            f"'{spec.value}' is not a Debian package version or the start of one.",
-            "Write it like debian:6.12, debian:6.1.176-1, debian:newest or"
-            " debian:6.12,flavour=cloud.",
-        )
-    flavour = spec.options.get("flavour")
-    if flavour is not None and not _FLAVOUR.fullmatch(flavour):
-        raise UserError(
-            f"'{flavour}' is not a flavour of Debian's kernels.",
-            "Write it like debian:6.12,flavour=cloud.",
-        )

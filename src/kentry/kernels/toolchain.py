@@ -105,28 +105,27 @@ def find(arch: Arch, name: str) -> Toolchain:
             f"Run: apt-get install {packages}.",
         )
     links = tuple((plain, str(path)) for plain, path in found.items())
-    identity = tuple(_first_line(str(found[plain])) for plain in list(wanted)[:2])
-    return Toolchain(name, family, links, identity, variables)
-
-
-def _first_line(program: str) -> str:
-    lines = run([program, "--version"], env={"LC_ALL": "C"}, check=False).stdout.splitlines()
-    return lines[0] if lines else ""
+    identity = []
+    for plain in list(wanted)[:2]:
+        version_text = run([str(found[plain]), "--version"], env={"LC_ALL": "C"}, check=False)
+        identity.append(version_text.stdout.partition("\n")[0])
+    return Toolchain(name, family, links, tuple(identity), variables)
 
 
 def check_tools(arch: Arch) -> None:
     """MissingToolError names the Debian packages that a build for `arch` lacks."""
     missing = [package for program, package in _PROGRAMS.items() if not shutil.which(program)]
     if not missing:
-        headers = arch.build_headers
-        missing = [package for header, package in headers.items() if not _has_header(header)]
+        include = ("gcc", "-E", "-x", "c", "/dev/null", "-include")
+        headers = arch.build_headers.items()
+        missing = [
+            package
+            for header, package in headers
+            if run([*include, header], check=False).returncode
+        ]
     if missing:
         names = " ".join(missing)
         raise MissingToolError(
             f"A kernel for {arch.name} cannot be built without {names}.",
             f"Run: apt-get install {names}  (kentry doctor lists everything missing).",
         )
-
-
-def _has_header(name: str) -> bool:
-    return not run(["gcc", "-E", "-include", name, "-x", "c", "/dev/null"], check=False).returncode

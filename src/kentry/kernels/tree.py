@@ -42,7 +42,18 @@ def revision(spec: Spec, update: Update) -> Revision:
             f"{folder} is not a git repository, so it has no {commit_name}.",
             f"Leave @{commit_name} out to measure the tree as it is.",
         )
-    return _of_unpacked(folder, update)
+    # git keeps the times of what it has read, so that only changed files are read again.
+    if not all((folder / name).is_file() for name in _TOP_FILES):
+        raise _not_a_kernel(str(folder))
+    top = folder.resolve()
+    repository = Repository(f"unpacked {top}")
+    with repository.locked(update):
+        repository.git.init()
+        tree = take_files(repository, top, update)
+        commit = repository.git.commit_tree(tree, f"unpacked tree {folder.name}")
+    digest = hashlib.sha256(str(top).encode()).hexdigest()[:_ABBREVIATED]
+    origin = {"kind": "tree", "unpacked": f"{folder.name} ({digest})"}
+    return Revision(repository, commit, tree, origin)
 
 
 def split(value: str) -> tuple[Path, str | None]:
@@ -101,24 +112,20 @@ def _check_unchanged(folder: Path) -> None:
 def of_commit(folder: Path, name: str) -> Revision:
     """A commit of the user's repository, by any name git knows it by."""
     commit = full_name(folder, name)
-    _check_is_kernel(folder, commit)
-    paths = [
-        Path(
-            in_folder(folder, "rev-parse", "--path-format=absolute", "--git-path", what).stdout[:-1]
-        )
-        for what in ("objects", "shallow")
-    ]
-    repository = Repository(f"git {paths[0].resolve()}")
-    repository.borrow_objects(paths[0].resolve(), paths[1])
+    names = in_folder(folder, "ls-tree", "--name-only", commit).stdout.splitlines()
+    if not set(_TOP_FILES) <= set(names):
+        raise _not_a_kernel(f"{folder} at {commit[:_ABBREVIATED]}")
+    path_of = ("rev-parse", "--path-format=absolute", "--git-path")
+    objects, shallow = (
+        Path(in_folder(folder, *path_of, what).stdout[:-1]) for what in ("objects", "shallow")
+    )
+    repository = Repository(f"git {objects.resolve()}")
+    repository.borrow_objects(objects.resolve(), shallow)
     tree = in_folder(folder, "rev-parse", f"{commit}^{{tree}}").stdout.strip()
-    return Revision(repository, commit, tree, {"kind": "tree", **describe(folder, commit)})
-
-
-def describe(folder: Path, commit: str) -> dict[str, str]:
-    """A commit as people name one."""
     words = ("log", "-1", "--no-show-signature", "--format=%s", commit)
     subject = in_folder(folder, *words).stdout.strip()
-    return {"commit": commit, "subject": printable(subject)}
+    origin = {"kind": "tree", "commit": commit, "subject": printable(subject)}
+    return Revision(repository, commit, tree, origin)
 
 
 def full_name(folder: Path, name: str) -> str:
@@ -126,44 +133,17 @@ def full_name(folder: Path, name: str) -> str:
     found = in_folder(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     if name.startswith("-") or found.returncode:
         shallow = in_folder(folder, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
-        raise UserError(
-            f"{folder} has no commit called '{name}'"
-            + (": it is a shallow clone." if shallow else "."),
-            f"Run: git -C {folder} fetch --unshallow"
-            if shallow
-            else "Name one that git log shows.",
-        )
+        what = f"{folder} has no commit called '{name}'"
+        if shallow:
+            remedy = f"Run: git -C {folder} fetch --unshallow"
+            raise UserError(f"{what}: it is a shallow clone.", remedy)
+        raise UserError(f"{what}.", "Name one that git log shows.")
     return found.stdout.strip()
-
-
-def _check_is_kernel(folder: Path, commit: str) -> None:
-    names = in_folder(folder, "ls-tree", "--name-only", commit).stdout.splitlines()
-    if not set(_TOP_FILES) <= set(names):
-        raise _not_a_kernel(f"{folder} at {commit[:_ABBREVIATED]}")
 
 
 def _not_a_kernel(what: str) -> UserError:
     return UserError(
         f"{what} is not the source of a Linux kernel.", "Name the top folder of its source tree."
-    )
-
-
-def _of_unpacked(folder: Path, update: Update) -> Revision:
-    """The files of an unpacked tree, read into a repository of kentry's own.
-
-    git keeps the times of what it has read, so that only changed files are read again.
-    """
-    if not all((folder / name).is_file() for name in _TOP_FILES):
-        raise _not_a_kernel(str(folder))
-    top = folder.resolve()
-    repository = Repository(f"unpacked {top}")
-    with repository.locked(update):
-        repository.git.init()
-        tree = take_files(repository, top, update)
-        commit = repository.git.commit_tree(tree, f"unpacked tree {folder.name}")
-    digest = hashlib.sha256(str(top).encode()).hexdigest()[:_ABBREVIATED]
-    return Revision(
-        repository, commit, tree, {"kind": "tree", "unpacked": f"{folder.name} ({digest})"}
     )
 
 
@@ -188,12 +168,8 @@ def take_files(repository: Repository, top: Path, update: Update) -> str:
     done = git("add", "--all", *(["--force"] if everything else []), ".", check=False)
     if done.returncode:
         raise UserError(
-            f"The source in {top} could not be read: {_first_line(done.stderr)}",
+            f"The source in {top} could not be read: {done.stderr.strip().partition(chr(10))[0]}",
             "Make every file readable, free some space, or unpack the tree anew.",
             done.stderr,
         )
     return git.line("write-tree")
-
-
-def _first_line(text: str) -> str:
-    return next((line for line in text.splitlines() if line.strip()), "git gave no reason.")
