@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Small recordings for tests, spelled as the functions a path goes through, or as times."""
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from kentry.compare.series import Outcome
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
@@ -19,6 +21,7 @@ from kentry.model.recording import (
     TimedProcess,
 )
 from kentry.model.series import Problem
+from tests import ROOT
 
 KERNEL = {
     "spec": "debian:6.12",
@@ -259,3 +262,9 @@ def image_kernel(arch: str = "arm64") -> Kernel:
         config_sha256=None,
         build_id=None,
     )
+
+
+def schema(name: str) -> dict[str, Any]:
+    """A shipped JSON schema: "recording-1"."""
+    document: dict[str, Any] = json.loads((ROOT / "schema" / f"{name}.schema.json").read_text())
+    return document

@@ -71,6 +71,10 @@ class FakePlace:
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Says what a probe with these arguments would."""
+        if words[0].startswith("facts="):
+            for line in ("file /proc/self/status", "> Pid: 1", "end files=1"):
+                on_line(f"kentry-probe {line}")
+            return
         run, ended = len(self.runs), -1
         self.runs.append(list(words))
         for line in self._lines(words):

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kentry.measure.timed.comparing import Pair, Plan, judged
+from kentry.measure.timed.comparing import Pair, estimate_pairs
 from kentry.measure.timed.output import Output, Process, Samples
+from kentry.measure.timed.schedule import Schedule
 from kentry.stats.noisy import CONFIDENCE, Estimate
 
 Array = npt.NDArray[np.float64]
@@ -127,10 +128,10 @@ def kentry_comparison(
 ) -> Estimate:
     """What kentry says of a pair's processes if it looks once, at the end."""
     output = Output(processes={(one.run, one.group, one.slot): (one, of) for one, of in pairs})
-    plan = Plan(0.0, confidence=confidence, sequential=False)
-    found = judged(output, [pair], plan, plan.looks()[0])[0].found
-    assert found
-    return found
+    schedule = Schedule(0.0, confidence=confidence, sequential=False)
+    (estimate,) = estimate_pairs(output, [pair], schedule, schedule.looks()[0])
+    assert estimate
+    return estimate
 
 
 def all_differences(pairs: Pairs) -> dict[str, float]:

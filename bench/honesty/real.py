@@ -20,9 +20,10 @@ from bench.honesty.peers import (
 from bench.honesty.perf import PerfBench
 from bench.honesty.results import Step
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, MachineError
-from kentry.measure.timed.comparing import Pair, Plan, compare_cases
+from kentry.measure.timed.comparing import Pair, compare_cases
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Sampler, Settings
+from kentry.measure.timed.schedule import Schedule
 from kentry.runners.machine import Machine
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.noisy import THRESHOLD
@@ -48,18 +49,18 @@ class Bench:
         pair, output = Pair(CASE, new), Output()
         sampler = self._sampler(pair, output)
         begun = time.monotonic()
-        result = compare_cases(
-            sampler, [pair], Plan(self.seconds, threshold), lambda fraction, now: None
+        ending = compare_cases(
+            sampler, [pair], Schedule(self.seconds, threshold), lambda fraction, now: None
         )
         seconds = time.monotonic() - begun
-        row = result.rows[0]
-        assert row.found
+        (estimate,) = ending.rows
+        assert estimate
         step = {
             "via": "compare_cases",
-            "verdict": row.found.verdict,
-            "effect": row.found.effect,
-            "look": result.look.number,
-            "groups": result.groups,
+            "verdict": estimate.verdict,
+            "effect": estimate.effect,
+            "look": ending.look.number,
+            "groups": ending.done,
             "seconds": seconds,
             **_at_once(output, pair),
         }

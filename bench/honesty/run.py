@@ -32,7 +32,7 @@ from bench.honesty.results import Results, Step, key_of, open_results
 from bench.honesty.simulated import NOISES, simulate
 from bench.honesty.table import Injected, table
 from kentry.arch import host_arch
-from kentry.commands.stat_modes import COMPARE_SECONDS
+from kentry.commands.stat import COMPARE_SECONDS
 from kentry.errors import EXIT_MISTAKE, KentryError
 from kentry.host.native import probe_file
 from kentry.measure import preflight

@@ -1,260 +1,260 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kentry stat: time, on silicon; an interval and a verdict where others print one number."""
+"""kentry stat: time, on silicon."""
 
 from __future__ import annotations
 
-import argparse
 import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kentry.commands import measuring
-from kentry.errors import UserError
+from kentry.commands import measuring, values
+from kentry.commands.options import RARE, Need, ResultOptions, operand, option
+from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 
 if TYPE_CHECKING:
-    from kentry.runners.machine import MachineOptions
+    from kentry.measure.timed.sampling import Amount
+    from kentry.measure.timed.schedule import Schedule
+    from kentry.measure.timed.session import Session
+    from kentry.model.recording import Recording
+    from kentry.runners.machine import Machine, MachineOptions
 
 NAME = "stat"
 HELP = "time on silicon: ns a call, or which of two is faster, with an interval and a verdict"
+EXAMPLES = (
+    "kentry stat --case getppid,read",
+    "kentry stat --compare getppid getuid",
+    "kentry stat kvm --compare debian:6.1 debian:6.12 --case getppid,read",
+)
 
-MOST_CALLS = 1_000_000_000
-# Below these nothing is said: timing/comparing.py, timing/boots.py.
-_LEAST_GROUPS, _LEAST_ROUNDS = 20, 6
-_MOST_SECONDS = 86_400.0
+# The seconds of a table, and at most of a comparison.
+SECONDS, COMPARE_SECONDS = 8.0, 30.0
+# The groups in each boot of a kernel, and the most rounds of boots.
+BOOT_GROUPS, ROUNDS = 20, 12
+# A machine may run its firmware for minutes before it answers again; a guest has none to run.
+_BOOT_SECONDS, _GUEST_BOOT_SECONDS = 600.0, 120.0
+
+_GUEST = Need(lambda options: options.is_guest, "without the target kvm")
+_COMPARE = Need(lambda options: options.compare, "without --compare")
+_KERNELS = Need(lambda options: options.compares_kernels, "without --compare of two kernels")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument(
-        "target",
-        nargs="?",
+@dataclass(frozen=True, kw_only=True)
+class Options(ResultOptions):
+    """What `kentry stat` takes."""
+
+    target: str = operand(
         default="local",
-        help="local (this machine), ssh:HOST, board:PLACE (labgrid) or kvm (local)",
+        nargs="?",
+        metavar="TARGET",
+        help="machine to measure on: local (the default), ssh:HOST, board:PLACE (labgrid) or kvm"
+        " (a guest of this machine)",
     )
-    measuring.add_case_argument(parser)
-    parser.epilog = (
-        "Examples: kentry stat ssh:board --case getppid; kentry stat --compare getppid getuid;"
-        " kentry stat kvm --compare debian:6.1 debian:6.12"
+    case: tuple[str, ...] = option(
+        "--case",
+        default=(),
+        action="extend",
+        type=values.words,
+        metavar="CASE,...",
+        needs=(
+            Need(
+                lambda options: not options.compare or options.compares_kernels,
+                "beside --compare of cases, which names its own",
+            ),
+        ),
+        help="cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256';"
+        " all by default; can be repeated",
     )
-    what = parser.add_argument_group("what is measured")
-    what.add_argument(
+    compare: tuple[tuple[str, str], ...] = option(
         "--compare",
+        default=(),
         nargs=2,
-        metavar=("A", "B"),
         action="append",
-        default=[],
-        help="two cases or states, or two kernels (kvm: specs; ssh, board: what --boot takes),"
-        " by turns; cases may be given again",
+        metavar=("A", "B"),
+        help="compare two cases, or two kernels (kvm: specs; ssh and board: what --boot takes),"
+        " interleaved; cases can be repeated",
     )
-    what.add_argument("--tails", action="store_true", help="calls one by one: p50, p99, p99.9, max")
-    what.add_argument("--calls", type=_count, metavar="N", help="of each case of --tails (1000000)")
-    what.add_argument(
+    tails: bool = option(
+        "--tails",
+        default=False,
+        needs=(
+            Need(
+                lambda options: not options.compare and options.working_set is None,
+                "beside --compare or --working-set",
+            ),
+        ),
+        help="time calls one by one: p50, p99, p99.9 and the longest",
+    )
+    working_set: str | None = option(
         "--working-set",
         metavar="SIZE,...",
-        help="ns a call behind a walk over so much memory: sweep (32K to 256M), or sizes",
+        needs=(Need(lambda options: not options.compare, "beside --compare"),),
+        help="time one case behind a walk through that much memory: sweep (32K to 256M), or sizes",
     )
-    how = parser.add_argument_group("how long, how sure")
-    how.add_argument(
+    seconds: float | None = option(
         "--seconds",
-        type=_seconds,
-        metavar="S",
-        help="of measuring (8; --compare: 30, and it ends before where it can)",
+        type=values.decimal(0, 86_400, "seconds"),
+        metavar="SECONDS",
+        needs=(
+            Need(lambda options: options.groups is None, "beside --groups"),
+            Need(lambda options: not options.tails, "beside --tails: give --groups"),
+            Need(lambda options: not options.compares_kernels, "on boots: give --rounds"),
+            Need(
+                lambda options: not options.is_guest or options.compare,
+                "on the table of a guest, which has 8 boots",
+            ),
+        ),
+        help=f"how long to measure: {SECONDS:g} by default; --compare at most"
+        f" {COMPARE_SECONDS:g}, and it ends early once it is decided",
     )
-    how.add_argument(
+    groups: int | None = option(
         "--groups",
-        type=_count,
+        type=values.count,
         metavar="N",
-        help="so many instead of seconds; of kernels: in each boot (20)",
+        help="how many groups of processes instead of --seconds; with --compare of kernels groups"
+        f" in each boot ({BOOT_GROUPS}), with --tails groups of 100000 calls (10)",
     )
-    how.add_argument(
-        "--fixed", action="store_true", help="decide once, at the end, not at planned looks"
-    )
-    how.add_argument(
+    threshold: float | None = option(
         "--threshold",
-        type=_percent,
+        type=values.decimal(0, 99.99, "per cent"),
         metavar="PERCENT",
-        help="a change up to this is none (0.25)",
+        needs=(_COMPARE,),
+        help="changes up to this count as none (0.25)",
     )
-    how.add_argument("--cpu", type=_cpu, metavar="N", help="the cpu to measure on")
-    how.add_argument(
-        "--no-preflight", action="store_true", help="do not look at the machine for a second"
+    cpu: int | None = option(
+        "--cpu",
+        type=values.whole(0, 8191),
+        metavar="N",
+        help="cpu to measure on; kvm: the cpu that the guest runs on",
     )
-    _add_target_arguments(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="keep the recording")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
-
-
-def _add_target_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("targets")
-    group.add_argument("--kernel", metavar="SPEC", help="what the kvm guest boots")
-    group.add_argument(
+    kernel: str | None = option(
+        "--kernel",
+        metavar="SPEC",
+        needs=(
+            _GUEST,
+            Need(lambda options: not options.compares_kernels, "beside --compare of two kernels"),
+        ),
+        help="kernel of the kvm guest: " + measuring.SPEC_HELP,
+    )
+    boot: str | None = option(
+        "--boot",
+        metavar="HOW",
+        needs=(
+            _COMPARE,
+            Need(
+                lambda options: options.target.startswith(("ssh:", "board:")),
+                "without ssh:HOST or board:PLACE",
+            ),
+        ),
+        help="how --compare boots kernels on ssh and boards: kexec (the default), or a command"
+        " with {} for the kernel",
+    )
+    rounds: int | None = option(
+        "--rounds",
+        type=values.count,
+        metavar="N",
+        needs=(_KERNELS,),
+        help=f"most rounds of four boots for --compare of kernels ({ROUNDS}; 6 are the least)",
+    )
+    output: Path | None = option(
+        "-o", "--output", type=values.path, metavar="FILE", help="write the recording to FILE"
+    )
+    arch: str | None = option(
+        "--arch",
+        metavar="ARCH",
+        group=RARE,
+        needs=(_GUEST,),
+        help="architecture of an emulated guest; this machine's own by default",
+    )
+    accelerator: str | None = option(
         "--accel",
         choices=("kvm", "tcg", "icount"),
-        default="kvm",
-        help="of the kvm guest; tcg and icount try it under emulation, where time means little",
+        group=RARE,
+        needs=(_GUEST,),
+        help="how the guest runs: kvm (the default), tcg or icount, which emulate it: their times"
+        " say nothing about hardware",
     )
-    group.add_argument("--arch", metavar="A", help="of an emulated guest")
-    group.add_argument("--memory", type=_count, default=512, metavar="MIB", help="of a guest (512)")
-    group.add_argument(
-        "--emulator", default="installed", metavar="QEMU", help="of a guest, as for kentry record"
+    emulator: str | None = option(
+        "--emulator",
+        metavar="QEMU",
+        group=RARE,
+        needs=(_GUEST,),
+        help="installed, backports, newest, or the path of a qemu-system program",
     )
-    group.add_argument("--console", type=Path, metavar="FILE", help="keep a guest's console")
-    group.add_argument(
-        "--boot",
-        default="kexec",
-        metavar="HOW",
-        help="how --compare switches kernels on ssh and boards: kexec, or a command with {}",
+    ssh_options: tuple[str, ...] = option(
+        "--ssh-option",
+        default=(),
+        action="append",
+        metavar="OPTION",
+        group=RARE,
+        needs=(Need(lambda options: options.target.startswith("ssh:"), "without ssh:HOST"),),
+        help="an option for ssh's own -o, such as Port=2222; can be repeated",
     )
-    group.add_argument(
-        "--rounds", type=_count, metavar="N", help="of four boots each, at most (12)"
-    )
-    group.add_argument("--board-env", type=Path, metavar="FILE", help="labgrid's ($LG_ENV)")
-    group.add_argument(
-        "--ssh-option", action="append", default=[], metavar="OPTION", help="as ssh's own -o"
-    )
-    group.add_argument(
-        "--boot-timeout",
-        type=_seconds,
-        default=300.0,
-        metavar="S",
-        help="until a machine that was told to boot answers again (300)",
+    board_env: Path | None = option(
+        "--board-env",
+        type=values.path,
+        metavar="FILE",
+        group=RARE,
+        needs=(Need(lambda options: options.target.startswith("board:"), "without board:PLACE"),),
+        help="labgrid's environment file; $LG_ENV by default",
     )
 
+    @property
+    def is_guest(self) -> bool:
+        """Whether the target is a guest of this machine."""
+        return self.target.partition(":")[0] == "kvm"
 
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= _MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text} is not a time in seconds")
-    return value
+    @property
+    def compares_kernels(self) -> bool:
+        """Whether --compare names kernels: specs, or what the machine is told to boot."""
+        if not self.compare:
+            return False
+        names = self.compare[0]
+        if self.is_guest:
+            return all(map(measuring.is_spec, names))
+        if all(re.match(r"(/|\d+\.\d+)", name) for name in names) or self.boot not in (
+            None,
+            "kexec",
+        ):
+            return True
+        return self.target.startswith("board:") and not _are_cases(names)
 
+    @property
+    def amount(self) -> Amount:
+        """How much to measure for a table or a sweep."""
+        from kentry.measure.timed.sampling import Amount
 
-def _percent(text: str) -> float:
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 100:
-        raise argparse.ArgumentTypeError(f"{text} is not a share in per cent")
-    return value / 100
+        return Amount(self.seconds or SECONDS, self.groups)
 
+    @property
+    def schedule(self) -> Schedule:
+        """When a comparison ends."""
+        from kentry.measure.timed.schedule import Schedule
+        from kentry.stats import THRESHOLD
 
-def _count(text: str) -> int:
-    value = int(text) if text.isdecimal() else 0
-    if not 1 <= value <= MOST_CALLS:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {MOST_CALLS}")
-    return value
+        threshold = THRESHOLD if self.threshold is None else self.threshold / 100
+        return Schedule(self.seconds or COMPARE_SECONDS, threshold, groups=self.groups)
 
+    def machine_options(self) -> MachineOptions:
+        """How to reach the machine."""
+        from kentry.runners.machine import MachineOptions
 
-def _cpu(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 8192:
-        raise argparse.ArgumentTypeError(f"{text} is no cpu's number")
-    return int(text)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Measures, and prints."""
-    from kentry.commands.stat_modes import mode_of
-    from kentry.runners.open import open_machine
-
-    _check(args)
-    args.of_kernels = names_kernels(args)
-    if args.output:
-        measuring.check_writable(args.output)
-    with open_machine(args.target, place_options(args)) as place:
-        return mode_of(args)(place, args)
-
-
-# What is asked, and the options that only have a meaning with it.
-_ONLY_WITH = {
-    "--calls": ("calls", ("--tails",)),
-    "--fixed": ("fixed", ("--compare",)),
-    "--threshold": ("threshold", ("--compare",)),
-    "--rounds": ("rounds", ("--compare",)),
-    "--kernel": ("kernel", ("kvm",)),
-    "--console": ("console", ("kvm",)),
-}
-# And those that it leaves nothing to say to.
-_NOT_WITH = {
-    "--seconds": ("seconds", ("--tails",)),
-    "--groups": ("groups", ("--tails",)),
-}
-
-
-def _check(args: argparse.Namespace) -> None:
-    asked = [
-        name
-        for name, is_asked in (
-            ("--compare", bool(args.compare)),
-            ("--tails", args.tails),
-            ("--working-set", args.working_set is not None),
-        )
-        if is_asked
-    ]
-    if len(asked) > 1:
-        raise UserError(f"{' and '.join(asked)} are different questions.", "Ask one of them.")
-    if args.target.startswith("kvm"):
-        asked.append("kvm")
-    _check_options(args, asked)
-    _check_compare(args)
-
-
-def _check_options(args: argparse.Namespace, asked: list[str]) -> None:
-    for option, (name, uses) in _ONLY_WITH.items():
-        if getattr(args, name) and not set(uses) & set(asked):
-            raise UserError(
-                f"{option} has a meaning only with {' or '.join(uses)}.", f"Leave {option} out."
-            )
-    for option, (name, uses) in _NOT_WITH.items():
-        found = set(uses) & set(asked)
-        if getattr(args, name) and found:
-            raise UserError(f"{option} has no meaning with {min(found)}.", f"Leave {option} out.")
-
-
-def _check_compare(args: argparse.Namespace) -> None:
-    if not names_kernels(args):
-        if args.compare and measuring.chosen_cases(args):
-            raise UserError(
-                "--compare names its cases itself.", "Leave --case out, or compare two kernels."
-            )
-        if args.compare and any(map(measuring.is_spec, args.compare[0])):
-            raise UserError(
-                f"{args.target} runs its own kernel, so it cannot be told to boot"
-                f" {args.compare[0][0]}.",
-                "Compare two kernels on kvm, ssh:HOST or board:PLACE.",
-            )
-        _check_least(args, "--groups", args.groups, _LEAST_GROUPS, "groups of a comparison")
-    else:
-        if len(args.compare) > 1:
-            raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
-        _check_least(args, "--rounds", args.rounds, _LEAST_ROUNDS, "rounds of four boots")
-
-
-def _check_least(
-    args: argparse.Namespace, option: str, given: int | None, least: int, what: str
-) -> None:
-    if args.compare and given is not None and given < least:
-        raise UserError(
-            f"{option} {given} is too few for an interval: {least} {what} are the least.",
-            f"Write {option} {least} or more.",
+        return MachineOptions(
+            emulator=self.emulator or "installed",
+            pin=self.cpu if self.is_guest else None,
+            ssh_options=tuple(word for text in self.ssh_options for word in ("-o", text)),
+            boot_timeout=_GUEST_BOOT_SECONDS if self.is_guest else _BOOT_SECONDS,
+            switch=self.boot or "kexec",
+            accelerator=self.accelerator or "kvm",
+            arch=self.arch or "",
+            kernel=self.kernel or "",
+            board_env=self.board_env,
         )
 
 
-def names_kernels(args: argparse.Namespace) -> bool:
-    """Whether --compare is of kernels: specs, or what a place is told to boot."""
-    if not args.compare:
-        return False
-    a, b = args.compare[0]
-    if args.target.startswith("kvm"):
-        return all(map(measuring.is_spec, (a, b)))
-    return bool(re.match(r"(/|\d+\.\d+)", a) and re.match(r"(/|\d+\.\d+)", b)) or (
-        args.boot != "kexec" or (args.target.startswith("board:") and not _are_cases(a, b))
-    )
-
-
-def _are_cases(*words: str) -> bool:
+def _are_cases(words: Sequence[str]) -> bool:
     from kentry.arch import host_arch
     from kentry.measure.catalogue import choose_timed
 
@@ -265,27 +265,190 @@ def _are_cases(*words: str) -> bool:
     return True
 
 
-def place_options(args: argparse.Namespace) -> MachineOptions:
-    """The target's arguments."""
-    from kentry.runners.machine import MachineOptions
+def run(options: Options) -> int:
+    """Measures and prints; 3 if a row of a comparison is undecided."""
+    from kentry.runners.open import open_machine
 
-    if not 64 <= args.memory <= 65536:
+    _check_compare(options)
+    if options.output:
+        measuring.check_writable(options.output)
+    with open_machine(options.target, options.machine_options()) as machine:
+        if options.compares_kernels:
+            return _kernels(machine, options)
+        if options.compare:
+            return _pairs(machine, options)
+        if options.tails:
+            return _tails(machine, options)
+        return _table(machine, options) if options.working_set is None else _sweep(machine, options)
+
+
+def _check_compare(options: Options) -> None:
+    from kentry.measure.timed.boots import LEAST_ROUNDS
+    from kentry.measure.timed.comparing import LEAST_GROUPS
+
+    if not options.compare:
+        return
+    if options.compares_kernels:
+        if len(options.compare) > 1:
+            raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
+        flag, count, least = "--rounds", options.rounds, LEAST_ROUNDS
+    else:
+        if any(map(measuring.is_spec, options.compare[0])):
+            raise UserError(
+                f"{options.target} runs its own kernel and cannot boot {options.compare[0][0]}.",
+                "Compare two kernels on kvm, ssh:HOST or board:PLACE.",
+            )
+        flag, count, least = "--groups", options.groups, LEAST_GROUPS
+    if count is not None and count < least:
         raise UserError(
-            f"--memory {args.memory} is not between 64 and 65536 MiB.", "Try --memory 512."
+            f"{flag} {count} is too few for an interval.", f"Write {flag} {least} or more."
         )
-    if args.console:
-        measuring.check_writable(args.console)
-    in_guest = args.target.startswith("kvm")
-    return MachineOptions(
-        memory=args.memory,
-        emulator=args.emulator,
-        console_file=args.console,
-        pin=args.cpu if in_guest else None,
-        ssh_options=tuple(word for option in args.ssh_option for word in ("-o", option)),
-        boot_timeout=args.boot_timeout,
-        switch=args.boot,
-        accelerator=args.accel,
-        arch=args.arch or "",
-        kernel=args.kernel or "",
-        board_env=args.board_env,
+
+
+def _session(machine: Machine, options: Options) -> Session:
+    from kentry.measure.timed.session import Session, open_session
+
+    if options.is_guest and options.compares_kernels:
+        # Reading the facts of a guest takes a boot of its own.
+        return Session(machine, file=options.output)
+    return open_session(machine, options.cpu, options.output)
+
+
+def _chosen(machine: Machine, options: Options, *default: str) -> list[str]:
+    from kentry.measure.catalogue import choose_timed
+
+    return choose_timed(machine.arch, options.case or default)
+
+
+def _one_case(machine: Machine, words: Sequence[str], flag: str) -> str:
+    from kentry.measure.catalogue import choose_timed
+
+    names = choose_timed(machine.arch, words)
+    if len(names) != 1:
+        raise UserError(
+            f"{flag} takes one case, and {', '.join(words)} stands for {len(names)}.",
+            f"Name one, like {names[0]}.",
+        )
+    return names[0]
+
+
+def _check_plain(names: Sequence[str], flag: str) -> None:
+    from kentry.model.case_name import CaseName
+
+    for name in map(CaseName.parse, names):
+        if name != name.counted or name.calls > 1:
+            raise UserError(
+                f"{flag} times calls one by one itself, so it cannot take {name}.",
+                f"Write {name.call}.",
+            )
+
+
+def _finish(
+    session: Session, options: Options, recording: Recording, text: Callable[..., str], *more: Any
+) -> int:
+    from kentry.model.recording import dump, to_json
+
+    sys.stdout.write(
+        dump(to_json(recording))
+        if options.json
+        else text(recording, *more, session.findings, every=options.verbose)
     )
+    session.save(recording)
+    return EXIT_DONE
+
+
+def _table(machine: Machine, options: Options) -> int:
+    from kentry.measure.timed.measurements import time_cases
+    from kentry.report.stat import stat_text
+
+    names = _chosen(machine, options)
+    session = _session(machine, options)
+    recording, absent = time_cases(session, names, options.amount)
+    return _finish(session, options, recording, stat_text, absent)
+
+
+def _sweep(machine: Machine, options: Options) -> int:
+    from kentry.measure.timed.measurements import sweep_sizes, time_sweep
+    from kentry.report.stat import sweep_text
+
+    sizes = sweep_sizes(options.working_set or "")
+    case = _one_case(machine, options.case or ["getppid"], "--working-set")
+    _check_plain([case], "--working-set")
+    session = _session(machine, options)
+    recording = time_sweep(session, case, sizes, options.amount)
+    return _finish(session, options, recording, sweep_text)
+
+
+def _tails(machine: Machine, options: Options) -> int:
+    from kentry.measure.timed.measurements import time_tails
+    from kentry.measure.timed.tails import GROUPS
+    from kentry.report.stat import tails_text
+
+    names = _chosen(machine, options, "getppid", "getpid", "invalid")
+    _check_plain(names, "--tails")
+    session = _session(machine, options)
+    recording, tails = time_tails(session, names, options.groups or GROUPS)
+    return _finish(session, options, recording, tails_text, tails)
+
+
+def _pairs(machine: Machine, options: Options) -> int:
+    from kentry.measure.timed.comparing import Pair
+    from kentry.measure.timed.measurements import compare_pairs
+    from kentry.model.case_name import CaseName
+    from kentry.model.comparison import document_of
+    from kentry.model.recording import dump
+    from kentry.report.stat import pairs_text
+    from kentry.stats.exact import UNDECIDED
+
+    pairs = []
+    for words in options.compare:
+        pair = Pair(*(_one_case(machine, [word], "--compare") for word in words))
+        if len({CaseName.parse(name).is_one_by_one for name in (pair.old, pair.new)}) > 1:
+            raise UserError(
+                f"{pair.name} compares calls in blocks with calls one by one.",
+                "Write +cache=warm where there is no +cache=.",
+            )
+        pairs.append(pair)
+    session, schedule = _session(machine, options), options.schedule
+    recording, ending, rows = compare_pairs(session, pairs, schedule)
+    sys.stdout.write(
+        dump(document_of(recording, recording, rows, recording.caveats))
+        if options.json
+        else pairs_text(
+            recording, rows, ending, schedule.confidence, session.findings, every=options.verbose
+        )
+    )
+    session.save(recording)
+    undecided = any(row.verdict == UNDECIDED for row in rows)
+    return EXIT_UNDECIDED if undecided else EXIT_DONE
+
+
+def _kernels(machine: Machine, options: Options) -> int:
+    from kentry.compare.counted import compare
+    from kentry.compare.counted import to_json as comparison_json
+    from kentry.measure.timed.analysis import NS
+    from kentry.measure.timed.boots import BootPlan
+    from kentry.measure.timed.measurements import compare_two_kernels
+    from kentry.measure.timed.sampling import Settings
+    from kentry.model.recording import dump
+    from kentry.report.comparison import comparison_text
+    from kentry.stats.exact import UNDECIDED
+
+    names = _chosen(machine, options, "getppid", "getpid", "read")
+    session, schedule = _session(machine, options), options.schedule
+    plan = BootPlan(
+        names,
+        options.groups or BOOT_GROUPS,
+        options.rounds or ROUNDS,
+        Settings(cpu=session.cpu),
+    )
+    old, new = compare_two_kernels(session, options.compare[0], plan, schedule)
+    comparison = compare(old, new, threshold=schedule.threshold)
+    sys.stdout.write(
+        dump(comparison_json(comparison)) if options.json else comparison_text(comparison)
+    )
+    session.save(old, "old")
+    session.save(new, "new")
+    # Counters decide nothing: the time decided when the run ended.
+    timed = [row for row in comparison.timed if row.metric == NS]
+    return EXIT_UNDECIDED if any(row.verdict == UNDECIDED for row in timed) else EXIT_DONE

@@ -4,23 +4,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import Any
 
 from kentry.measure.preflight import WARNING, Finding
 from kentry.measure.timed.analysis import LOOP, NS
+from kentry.measure.timed.schedule import Ending
 from kentry.measure.timed.tails import SHARES, Tail
 from kentry.model.case_name import CaseName
-from kentry.model.caveats import Caveat
-from kentry.model.recording import CaseResult, NoisyMetric, Recording
-from kentry.report.plain import plain, wrapped
+from kentry.model.comparison import TimedComparison
+from kentry.model.recording import NoisyMetric, Recording
+from kentry.report.numbers import change_with_interval, decimals, fixed, level, percent, significant
+from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
 from kentry.stats.exact import SAME, UNDECIDED
-from kentry.stats.noisy import Estimate
 
-_WIDTH = 79
+# The width of the longest bar of a sweep, columns.
 _BAR = 24
-# Counters that have a column, in this order.
+_INDENT = "      "
+# The counters that have a column, in this order.
 _COUNTERS = (
     "kernel-cycles",
     "user-cycles",
@@ -31,262 +32,190 @@ _COUNTERS = (
 )
 
 
-# --- numbers ------------------------------------------------------------------
-
-
-def decimals(half: float) -> int:
-    """Decimals of a number whose interval has this half: up to its first digit, 0 to 3."""
-    if not math.isfinite(half) or half <= 0:
-        return 3
-    return min(3, max(0, -math.floor(math.log10(half))))
-
-
-def value_text(metric: NoisyMetric) -> tuple[str, str]:
-    """The number and half of its interval, no digit beyond that."""
-    if metric.interval is None:
-        return f"{metric.value:.4g}", "?"
-    half = (metric.interval[1] - metric.interval[0]) / 2
-    if half == 0:
-        return f"{round(metric.value, 2):g}", "0"
-    digits = decimals(half)
-    return f"{metric.value:.{digits}f}", f"{half:.{digits}f}"
-
-
-def share_text(share: float | None) -> str:
-    """A fraction as per cent, two digits of it; "-" where it is not known."""
-    if share is None or not math.isfinite(share):
-        return "-"
-    digits = max(0, 1 - math.floor(math.log10(100 * share))) if share > 0 else 1
-    return f"{100 * share:.{min(digits, 3)}f}"
-
-
-def effect_text(found: Estimate) -> str:
-    """The change in per cent, and its interval: "+1.02 % [+0.96, +1.08]"."""
-    low, high = found.interval
-    if not math.isfinite(low):
-        return f"{100 * found.effect:+.2g} %, no interval"
-    digits = decimals(50 * (high - low))
-    return f"{100 * found.effect:+.{digits}f} % [{100 * low:+.{digits}f}, {100 * high:+.{digits}f}]"
-
-
-def confidence_text(confidence: float) -> str:
-    """99 %, and of looks that ask for more, as many nines as it takes."""
-    return f"{100 * confidence:.6g} %"
-
-
-# --- what stands around a table -------------------------------------------------
-
-
-def head_lines(recording: Recording) -> list[str]:
-    """Which kernel, which machine, which cpu."""
-    kernel, target = recording.kernel, recording.target
-    machine = ", ".join(
-        str(one) for one in (target.get("cpu_model"), target.get("machine"), _under(target)) if one
-    )
-    where = "" if target.get("place") in ("local", None) else f" on {target['place']}"
-    cpu = f", cpu {target['on_cpu']}" if "on_cpu" in target else ""
-    lines = [f"Linux {kernel['release']} ({kernel['arch']}){where}"]
-    if machine:
-        lines += wrapped(plain(machine) + cpu, _WIDTH)
-    return lines
-
-
-def _under(target: Mapping[str, Any]) -> str:
-    """What is under a virtual machine, in a word."""
-    accelerator = str(target.get("accelerator", ""))
-    if "-icount" in accelerator:
-        return "emulated, icount"
-    if accelerator.startswith("tcg"):
-        return "emulated"
-    return accelerator or str(target.get("hypervisor", ""))
-
-
-def note_lines(findings: Sequence[Finding], caveats: Iterable[Caveat], *, every: bool) -> list[str]:
-    """Warnings with their remedies; of what else is known only how much, unless `every`."""
-    shown = [one for one in findings if every or one.level == WARNING]
-    lines = []
-    for one in shown:
-        mark = "warning" if one.level == WARNING else "note"
-        lines += wrapped(f"{mark}: {plain(one.text)}", _WIDTH, then="      ")
-        if one.remedy:
-            lines += wrapped(plain(one.remedy), _WIDTH, first="      ", then="      ")
-    for caveat in caveats:
-        lines += wrapped(f"note: {plain(caveat['text'])}", _WIDTH, then="      ")
-    rest = [one for one in findings if one not in shown]
-    if rest:
-        kinds = ", ".join(one.kind.removeprefix("preflight-") for one in rest)
-        lines += wrapped(
-            f"note: belongs to these numbers (-v prints it): {kinds}", _WIDTH, then="      "
-        )
-    return ["", *lines] if lines else []
-
-
-# --- a table of cases ---------------------------------------------------------
-
-
 def stat_text(
-    recording: Recording, findings: Sequence[Finding], absent: Mapping[str, str], *, every: bool
+    recording: Recording, absent: Mapping[str, str], findings: Sequence[Finding], *, every: bool
 ) -> str:
-    """ns a call of every case, its interval, the floor, and what could have been seen."""
-    lines = [*head_lines(recording), "", *_table(recording.cases)]
-    lines += _loops(recording.cases)
-    for name, reason in absent.items():
-        lines += wrapped(f"absent: {name}: {reason}", _WIDTH, then="      ")
-    return "\n".join([*lines, *notes(recording, findings, every=every)]) + "\n"
-
-
-def notes(recording: Recording, findings: Sequence[Finding], *, every: bool) -> list[str]:
-    """Preflight's findings and the recording's own caveats."""
-    return note_lines(findings, _own(recording, findings), every=every)
-
-
-def _own(recording: Recording, findings: Sequence[Finding]) -> list[Caveat]:
-    """The recording's caveats that are not preflight's."""
-    kinds = {one.kind for one in findings}
-    return [caveat for caveat in recording.caveats if caveat["kind"] not in kinds]
-
-
-def _table(cases: Sequence[CaseResult]) -> Iterator[str]:
+    """ns a call of every case, its interval, the noise floor and the detectable change."""
+    cases = recording.cases
     counters = [name for name in _COUNTERS if any(name in case.noisy for case in cases)]
-    width = max(len("case"), *(len(case.name) for case in cases))
-    header = f"{'case':<{width}} {'ns a call':>10} {'+-':>7} {'floor %':>8} {'sees %':>7}"
-    yield header + "".join(f" {_short(name):>8}" for name in counters)
-    for case in cases:
-        timed = case.noisy[NS]
-        value, half = value_text(timed)
-        row = f"{case.name:<{width}} {value:>10} {half:>7} {share_text(timed.floor):>8}"
-        row += f" {share_text(timed.detectable):>7}"
-        for name in counters:
-            row += f" {value_text(case.noisy[name])[0] if name in case.noisy else '-':>8}"
-        yield row
-    first = cases[0].noisy[NS]
-    level = confidence_text(first.confidence) if first.confidence else "no"
-    yield ""
-    boots = len({one.boot for one in first.samples})
-    sampled = f"of {boots} boots" if boots > 1 else "of this boot's processes"
-    yield from wrapped(
-        f"+-: half of the {level} interval, {sampled} ({len(first.samples)} processes of each"
-        " case). floor: by how much two processes of the same case seemed to differ here, at"
-        " most. sees: the smallest change that this run would have found in 19 of 20 cases.",
-        _WIDTH,
-        then="",
+    table = Table(
+        [
+            text_column("case", most=40),
+            *map(Column, ("ns a call", "+-", "floor %", "sees %")),
+            # kernel-cycles is k-cycle, user-instructions u-instr.
+            *(Column(f"{name[0]}-{name.partition('-')[2][:5]}") for name in counters),
+        ]
     )
-
-
-def _short(counter: str) -> str:
-    side, _, kind = counter.partition("-")
-    return f"{side[0]}-{kind[:5]}"
-
-
-def _loops(cases: Sequence[CaseResult]) -> Iterator[str]:
-    loops = [case.noisy[LOOP].value for case in cases if LOOP in case.noisy]
-    if loops:
-        text = f"The loop around a call is in it: {median(loops):.1f} ns (median of the cases)."
-        yield from wrapped(text, _WIDTH, then="")
-
-
-# --- a sweep ------------------------------------------------------------------
+    for case in cases:
+        time = case.noisy[NS]
+        counts = [_value(case.noisy[name])[0] if name in case.noisy else None for name in counters]
+        table.row(case.name, *_value(time), _share(time.floor), _share(time.detectable), *counts)
+    first = cases[0].noisy[NS]
+    confidence = level(first.confidence) if first.confidence else "no"
+    boots = len({one.boot for one in first.samples})
+    sample = f"of {boots} boots" if boots > 1 else "of this boot's processes"
+    notes = [
+        f"+-: half of the {confidence} interval, {sample} ({len(first.samples)} processes of each"
+        " case). floor: the noise floor, the largest difference between processes of the same"
+        " case. sees: the smallest change that 19 of 20 runs like this would find."
+    ]
+    if loops := [case.noisy[LOOP].value for case in cases if LOOP in case.noisy]:
+        notes.append(
+            f"The time includes the loop around a call: {median(loops):.1f} ns (median of the"
+            " cases)."
+        )
+    lines = [*table.lines(), "", *_sentences(*notes)]
+    for name, reason in absent.items():
+        lines += wrapped(f"absent: {name}: {reason}", then=_INDENT)
+    return _page(recording, lines, findings, every=every)
 
 
 def sweep_text(recording: Recording, findings: Sequence[Finding], *, every: bool) -> str:
-    """The curve: ns a call behind walks over more and more memory."""
+    """The curve: ns a call behind walks through more and more memory."""
     cases = recording.cases
-    name = CaseName.parse(cases[0].name).counted
     most = max(case.noisy[NS].value for case in cases)
-    lines = [
-        *head_lines(recording),
-        "",
-        f"{name} among working sets",
-    ]
-    lines += [f"{'set':>6} {'ns a call':>10} {'+-':>7}"]
+    table = Table([*map(Column, ("set", "ns a call", "+-")), text_column()])
     for case in cases:
-        value, half = value_text(case.noisy[NS])
-        parsed = case.parsed
-        size = parsed.cache if parsed.walk_bytes else "none"
+        name = CaseName.parse(case.name)
         bar = "#" * max(1, round(_BAR * case.noisy[NS].value / most))
-        lines.append(f"{size:>6} {value:>10} {half:>7} {bar}")
-    lines.append("")
-    lines += wrapped(
-        "Before each call a walk reads so much memory, a cache line after the other, 4 KiB pages;"
-        " its own time is outside of what is timed, and the clock's is taken off.",
-        _WIDTH,
-        then="",
+        table.row(name.cache if name.walk_bytes else "none", *_value(case.noisy[NS]), bar)
+    note = (
+        "Before each call a walk reads that much memory, one cache line after the other, in 4 KiB"
+        " pages. The time of the walk is not included, and that of reading the clock is"
+        " subtracted."
     )
-    return "\n".join([*lines, *notes(recording, findings, every=every)]) + "\n"
-
-
-# --- tails --------------------------------------------------------------------
+    title = f"{CaseName.parse(cases[0].name).counted} among working sets"
+    lines = [title, *table.lines(), "", *_sentences(note)]
+    return _page(recording, lines, findings, every=every)
 
 
 def tails_text(
     recording: Recording, tails: Sequence[Tail], findings: Sequence[Finding], *, every: bool
 ) -> str:
     """Percentiles of calls timed one by one."""
-    width = max(len("case"), *(len(tail.name) for tail in tails))
-    words = [*SHARES, "max"]
-    lines = [*head_lines(recording), ""]
-    lines.append(f"{'case':<{width}} {'calls':>9}" + "".join(f" {word:>9}" for word in words))
+    table = Table([text_column("case", most=40), *map(Column, ("calls", *SHARES, "max"))])
     for tail in tails:
-        row = f"{tail.name:<{width}} {tail.calls:>9}"
-        for word in SHARES:
-            row += f" {value_text(tail.metrics[f'{word}_ns'])[0]:>9}"
-        lines.append(f"{row} {tail.longest:>9}")
+        shares = [_value(tail.metrics[f"{word}_ns"])[0] for word in SHARES]
+        table.row(tail.name, tail.calls, *shares, tail.longest)
     timers = sorted({tail.timer for tail in tails})
-    lines.append("")
-    lines += wrapped(
-        f"ns, each call by itself; {_span(timers)} ns that reading the clock takes are off."
-        " A percentile has no digit beyond its interval from group to group.",
-        _WIDTH,
-        then="",
+    subtracted = " to ".join(str(timer) for timer in dict.fromkeys((timers[0], timers[-1])))
+    note = (
+        f"ns, each call by itself; {subtracted} ns that reading the clock takes are subtracted."
+        " A percentile has no digit beyond its interval from group to group."
     )
-    return "\n".join([*lines, *notes(recording, findings, every=every)]) + "\n"
+    return _page(recording, [*table.lines(), "", *_sentences(note)], findings, every=every)
 
 
-def _span(values: Sequence[int]) -> str:
-    return str(values[0]) if len(values) == 1 else f"{values[0]} to {values[-1]}"
+def pairs_text(
+    recording: Recording,
+    rows: Sequence[TimedComparison],
+    ending: Ending,
+    confidence: float,
+    findings: Sequence[Finding],
+    *,
+    every: bool,
+) -> str:
+    """Three lines a pair: the verdict, the change, and what it is held against.
 
-
-# --- comparisons --------------------------------------------------------------
-
-
-def comparison_lines(
-    name: str, found: Estimate, values: tuple[str, str], unit: str, confidence: float
-) -> list[str]:
-    """One row: the verdict, the change, and what it is held against.
-
-    `confidence` is that of all looks together, which each look's interval has a part in.
+    `confidence` is that of all planned looks together; the interval of each look is wider.
     """
-    old, new = values
-    lines = [f"{name}: {verdict_text(found)}"]
-    lines.append(
-        f"    {old} -> {new} {unit}, {effect_text(found)} of the first,"
-        f" {confidence_text(confidence)}"
+    lines: list[str] = []
+    for row, estimate in zip(rows, ending.rows, strict=True):
+        assert estimate
+        verdict = row.verdict
+        if verdict == SAME:
+            verdict = f"{SAME}, to {100 * estimate.threshold:g} %"
+        elif verdict == UNDECIDED:
+            more = f"; {estimate.more:.1f} times as long should decide" if estimate.more else ""
+            verdict = f"{UNDECIDED}, {row.reason}{more}"
+        old, new = _values(row)
+        lines += [
+            *wrapped(f"{row.name}: {verdict}", then="    "),
+            *wrapped(
+                f"{old} -> {new} ns,"
+                f" {change_with_interval(100 * estimate.effect, row.interval)} of the first,"
+                f" {level(confidence)}",
+                first="    ",
+                then="    ",
+            ),
+            *wrapped(
+                f"floor {percent(row.floor)}, threshold {100 * estimate.threshold:g} %, would see"
+                f" {percent(row.detectable)}; {estimate.groups} groups",
+                first="    ",
+                then="    ",
+            ),
+            "",
+        ]
+    end = (
+        f"Ended at look {ending.look.number} of {ending.looks} that were planned, after"
+        f" {ending.done} of at most {ending.planned} {ending.unit}."
     )
-    floor = share_text(found.floor)
-    lines.append(
-        f"    floor {floor} %, threshold {100 * found.threshold:g} %,"
-        f" would see {share_text(found.detectable)} %; {found.groups} groups"
-    )
-    return lines
+    return _page(recording, [*lines, *_sentences(end)], findings, every=every)
 
 
-def verdict_text(found: Estimate) -> str:
-    """The verdict; of an undecided one why, and how much longer would decide."""
-    if found.verdict == SAME:
-        return f"{SAME}, to {100 * found.threshold:g} %"
-    if found.verdict != UNDECIDED:
-        return found.verdict
-    more = f"; {found.more:.1f} times as long should decide" if found.more else ""
-    return f"{UNDECIDED}, {found.reason}{more}"
+def _value(metric: NoisyMetric) -> tuple[str, str]:
+    """The value and half of its interval, with no digit beyond that."""
+    if metric.interval is None:
+        return significant(metric.value, 4), "?"
+    half = (metric.interval[1] - metric.interval[0]) / 2
+    if half == 0:
+        return f"{round(metric.value, 2):g}", "0"
+    digits = max(0, decimals(half, 3))
+    return fixed(metric.value, digits), fixed(half, digits)
 
 
-def values_text(found: Estimate, old: float, new: float) -> tuple[str, str]:
-    """Two numbers in the ratio that was found, about their middle, no digit beyond its interval."""
-    low, high = found.interval
-    if not math.isfinite(low) or old <= 0 or new <= 0:
-        return f"{old:.4g}", f"{new:.4g}"
-    middle, root = math.sqrt(old * new), math.sqrt(1 + found.effect)
+def _values(row: TimedComparison) -> tuple[str, str]:
+    """Both values in the ratio of the change, about their middle, with its interval's digits."""
+    if row.interval is None or row.percent is None or row.old <= 0 or row.new <= 0:
+        return significant(row.old, 4), significant(row.new, 4)
+    low, high = row.interval
+    middle, root = math.sqrt(row.old * row.new), math.sqrt(1 + row.percent / 100)
     if high == low:
         return f"{middle / root:g}", f"{middle * root:g}"
-    digits = decimals((high - low) / 2 * middle)
-    return f"{middle / root:.{digits}f}", f"{middle * root:.{digits}f}"
+    digits = max(0, decimals((high - low) / 200 * middle, 3))
+    return fixed(middle / root, digits), fixed(middle * root, digits)
+
+
+def _share(share: float | None) -> str | None:
+    """A fraction in per cent, with two digits; None if unknown."""
+    return None if share is None or not math.isfinite(share) else significant(100 * share, 2)
+
+
+def _sentences(*texts: str) -> list[str]:
+    return [line for text in texts for line in wrapped(text, then="")]
+
+
+def _page(
+    recording: Recording, lines: Iterable[str], findings: Sequence[Finding], *, every: bool
+) -> str:
+    """The lines below the kernel and the machine, above warnings, remedies and caveats.
+
+    Of the notes of preflight only the names are printed, unless `every`.
+    """
+    kernel, target = recording.kernel, recording.target
+    where = "" if target.get("place") in ("local", None) else f" on {target['place']}"
+    accelerator = str(target.get("accelerator", ""))
+    under = accelerator or str(target.get("hypervisor", ""))
+    if accelerator.startswith("tcg"):
+        under = "emulated, icount" if "-icount" in accelerator else "emulated"
+    words = [target.get("cpu_model"), target.get("machine"), under]
+    words += [f"cpu {target['on_cpu']}"] if "on_cpu" in target else []
+    head = [f"Linux {kernel['release']} ({kernel['arch']}){where}"]
+    if any(words[:3]):
+        head += wrapped(plain(", ".join(str(word) for word in words if word)))
+    notes: list[str] = []
+    for one in findings:
+        if every or one.level == WARNING:
+            notes += wrapped(f"{one.level}: {plain(one.text)}", then=_INDENT)
+            notes += wrapped(plain(one.remedy), first=_INDENT, then=_INDENT)
+    kinds = {one.kind for one in findings}
+    for caveat in recording.caveats:
+        if caveat["kind"] not in kinds:
+            notes += wrapped(f"note: {plain(caveat['text'])}", then=_INDENT)
+    rest = [one for one in findings if not every and one.level != WARNING]
+    if rest:
+        names = ", ".join(one.kind.removeprefix("preflight-") for one in rest)
+        notes += wrapped(
+            f"note: -v prints what else belongs to these numbers: {names}", then=_INDENT
+        )
+    return ascii_lines([*head, "", *lines, *(["", *notes] if notes else [])])

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the probe says of time, line by line: guest/probe.c lists the lines.
+"""What the probe prints about time; guest/probe.c lists the lines.
 
-Lines come from another machine, perhaps over a serial line: what is damaged counts as not there.
+The lines may come over a serial console: a damaged one counts as missing.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,14 +14,14 @@ from typing import NamedTuple
 
 from kentry.runners.probe_protocol import parse_line
 
-# By how much two clocks of a machine may drift apart: NTP slews one by 0.05 % at most.
+# Two clocks of a machine may drift apart by this share: NTP slews one by 0.05 % at most.
 _CLOCK_DRIFT = 0.002
-# What may be between two readings that follow each other, ns.
+# The time between two consecutive readings of clocks, ns, is at most this.
 _CLOCK_SLACK = 1_000_000
 
 
 class Process(NamedTuple):
-    """Which process it was, in which run of the probe, and how many calls one of its blocks is."""
+    """A process: its run of the probe, group, slot and case, and the calls in one of its blocks."""
 
     run: int
     group: int
@@ -28,14 +29,19 @@ class Process(NamedTuple):
     case: str
     calls: int
 
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """By which Output.processes has it."""
+        return self.run, self.group, self.slot
+
 
 @dataclass
 class Samples:
     """A process's raw samples: ns of each block, of each empty one, and counters a turn.
 
-    `counted` maps a counter to (count, calls) a turn, what reading it costs taken off.  `bins`
-    and `empty_bins` map ns to how many calls, or readings without one, took as many or more, up
-    to the next bin.
+    `counted` maps a counter to (count, calls) of each turn, with the cost of reading it
+    subtracted.  `bins` and `empty_bins` are histograms of calls, and of readings of the clock
+    without a call: they map the low end of a bin, ns, to how many are in it.
     """
 
     turns: list[list[int]] = field(default_factory=list)
@@ -56,10 +62,10 @@ class Clocks(NamedTuple):
 
 @dataclass
 class Output:
-    """All that the probe has said so far, in every run of it; `run` is the one that speaks.
+    """Everything that the probe has printed, in all its runs; `run` is the current one.
 
-    Processes between two readings of the clocks, between which one of them jumped, are not among
-    `processes`; `lost` is how often that was.  `since_clock` are those that wait for a reading.
+    Processes between two readings of the clocks between which a clock jumped are dropped; `lost`
+    counts such readings.  `since_clock` are the processes since the last reading.
     """
 
     run: int = -1
@@ -81,7 +87,7 @@ class Output:
     ended: bool = False
 
     def begin_run(self) -> None:
-        """The lines that follow are another run's."""
+        """The following lines belong to another run."""
         self.run += 1
         self.clocks.clear()
         self.since_clock.clear()
@@ -90,135 +96,105 @@ class Output:
 
     @property
     def seconds_of_run(self) -> float:
-        """How long `run_groups` of this run took by the machine's own clock; jumps left out."""
+        """How long `run_groups` of this run took by the machine's own clock, without jumps."""
         return self.run_ns / 1e9
 
     @property
     def resolution(self) -> float:
-        """The step of the machine's clock, ns; 1 where it is not known."""
+        """The step of the machine's clock, ns; 1 if unknown."""
         step = self.machine.get("resolution_ns", "")
         return float(step) if step.isdecimal() else 1.0
 
     def take(self, line: str) -> None:
-        """One line; what is not the probe's, or damaged, is passed over."""
+        """One line; damaged lines and those of others are ignored."""
         word, text = parse_line(line.rstrip()) or ("", "")
-        reader = _READERS.get(word)
-        if reader:
-            try:
-                reader(self, text)
-            except (ValueError, TypeError, KeyError, IndexError, OverflowError):
-                return
+        with contextlib.suppress(ValueError, TypeError, KeyError, IndexError, OverflowError):
+            self._take_fact(word, text)
+            self._take_sample(word, text)
+
+    def _take_fact(self, word: str, text: str) -> None:
+        name, _, rest = text.partition(" ")
+        match word:
+            case "start":
+                self.architecture = text
+            case "release":
+                self.release = text
+            case "notes":
+                self.notes = bytes.fromhex(text)
+            case "timing":
+                self.machine = dict(word.split("=", 1) for word in text.split())
+            case "absent":
+                self.absent[name] = rest
+            case "failed":
+                self.failed[name] = rest
+            case "end":
+                self.ended = True
+
+    def _take_sample(self, word: str, text: str) -> None:
+        match word:
+            case "process":
+                group, slot, case, calls = text.split()
+                count = int(calls.removeprefix("calls="))
+                if count >= 1:
+                    process = Process(self.run, int(group), int(slot), case, count)
+                    self.processes[process.key] = (process, Samples())
+                    self.since_clock.append(process.key)
+            case "t" | "o":
+                samples, (_, *values) = self._numbers(text)
+                if min(values) >= 0:
+                    (samples.turns if word == "t" else samples.empties).append(values)
+            case "h" | "e":
+                samples, (ns, count) = self._numbers(text)
+                (samples.bins if word == "h" else samples.empty_bins)[ns] += count
+            case "c":
+                self._take_counters(text)
+            case "clock":
+                self._take_clock(Clocks(*map(int, text.split())))
+
+    def _numbers(self, text: str) -> tuple[Samples, list[int]]:
+        """The samples of the process that a line names by group and slot, and its other numbers."""
+        group, slot, *numbers = map(int, text.split())
+        return self.processes[self.run, group, slot][1], numbers
+
+    def _take_counters(self, text: str) -> None:
+        group, slot, _, calls, *counters = text.split()
+        samples = self.processes[self.run, int(group), int(slot)][1]
+        for counter in counters:
+            name, _, value = counter.partition("=")
+            if "/" in value:
+                # The cpu had too few counters: a part of the time was counted and scaled up.
+                self.multiplexed.add(name)
+            else:
+                count, empty = map(int, value.split("-"))
+                samples.counted.setdefault(name, []).append((max(0, count - empty), int(calls)))
+
+    def _take_clock(self, now: Clocks) -> None:
+        if self.clocks:
+            # A slew too slow to show in one group shows over the whole run.
+            jump = _jump(self.clocks[-1], now) or _jump(self.clocks[0], now)
+            cpu = self.machine.get("cpu", str(now.cpu))
+            if not jump and cpu != str(now.cpu):
+                jump = f"cpu {cpu} was left for cpu {now.cpu}"
+            if jump:
+                self.lost += 1
+                self.jumps.append(jump)
+                self.clocks.clear()
+                for key in self.since_clock:
+                    del self.processes[key]
+            else:
+                self.run_groups += 1
+                self.run_ns += now.monotonic - self.clocks[-1].monotonic
+            self.groups_ended += 1
+        self.since_clock.clear()
+        self.clocks.append(now)
 
     def of_case(self, name: str) -> list[tuple[Process, Samples]]:
         """Every process that ran the case, in order."""
         return [pair for pair in self.processes.values() if pair[0].case == name]
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(word) for word in text.split()]
-
-
-def _start(out: Output, text: str) -> None:
-    out.architecture = text
-
-
-def _release(out: Output, text: str) -> None:
-    out.release = text
-
-
-def _notes(out: Output, text: str) -> None:
-    out.notes = bytes.fromhex(text)
-
-
-def _timing(out: Output, text: str) -> None:
-    out.machine = dict(word.split("=", 1) for word in text.split())
-
-
-def _absent(out: Output, text: str) -> None:
-    name, _, reason = text.partition(" ")
-    out.absent[name] = reason
-
-
-def _failed(out: Output, text: str) -> None:
-    name, _, reason = text.partition(" ")
-    out.failed[name] = reason
-
-
-def _process(out: Output, text: str) -> None:
-    group, slot, case, calls = text.split()
-    process = Process(out.run, int(group), int(slot), case, int(calls.removeprefix("calls=")))
-    if process.calls < 1:
-        raise ValueError("a block of no calls")
-    key = (out.run, process.group, process.slot)
-    out.processes[key] = (process, Samples())
-    out.since_clock.append(key)
-
-
-def _samples(out: Output, group: int, slot: int) -> Samples:
-    return out.processes[out.run, group, slot][1]
-
-
-def _turn(out: Output, text: str) -> None:
-    group, slot, _, *values = _numbers(text)
-    _samples(out, group, slot).turns.append(_durations(values))
-
-
-def _empty(out: Output, text: str) -> None:
-    group, slot, _, *values = _numbers(text)
-    _samples(out, group, slot).empties.append(_durations(values))
-
-
-def _durations(values: list[int]) -> list[int]:
-    if min(values) < 0:
-        raise ValueError("less than no time")
-    return values
-
-
-def _counted(out: Output, text: str) -> None:
-    group, slot, _, calls, *counters = text.split()
-    samples = _samples(out, int(group), int(slot))
-    for counter in counters:
-        name, _, value = counter.partition("=")
-        if "/" in value:
-            # The cpu had fewer counters than were asked for: what is counted part of the time
-            # and scaled up is no count.
-            out.multiplexed.add(name)
-        else:
-            count, empty = map(int, value.split("-"))
-            samples.counted.setdefault(name, []).append((max(0, count - empty), int(calls)))
-
-
-def _bin(out: Output, text: str) -> None:
-    group, slot, ns, count = _numbers(text)
-    _samples(out, group, slot).bins[ns] += count
-
-
-def _empty_bin(out: Output, text: str) -> None:
-    group, slot, ns, count = _numbers(text)
-    _samples(out, group, slot).empty_bins[ns] += count
-
-
-def _clock(out: Output, text: str) -> None:
-    now = Clocks(*_numbers(text))
-    if out.clocks:
-        # A slew too slow for one group shows over the whole run.
-        jump = _jump(out.clocks[-1], now) or _jump(out.clocks[0], now) or _moved(out.machine, now)
-        if not jump:
-            out.run_groups += 1
-            out.run_ns += now.monotonic - out.clocks[-1].monotonic
-        else:
-            out.lost += 1
-            out.jumps.append(jump)
-            out.clocks.clear()
-            for key in out.since_clock:
-                del out.processes[key]
-        out.groups_ended += 1
-    out.since_clock.clear()
-    out.clocks.append(now)
-
-
 def _jump(before: Clocks, now: Clocks) -> str:
-    """What is wrong with the time between two readings; "" if nothing."""
+    """What is wrong with the time between two readings; "" if nothing is."""
     passed, raw = now.monotonic - before.monotonic, now.raw - before.raw
     slept = now.boottime - now.monotonic - (before.boottime - before.monotonic)
     if passed < 0:
@@ -230,39 +206,11 @@ def _jump(before: Clocks, now: Clocks) -> str:
     return ""
 
 
-def _moved(machine: Mapping[str, str], now: Clocks) -> str:
-    """Whether the processes are elsewhere than they were put: their cpu went offline, say."""
-    cpu = machine.get("cpu", str(now.cpu))
-    return "" if cpu == str(now.cpu) else f"cpu {cpu} was left for cpu {now.cpu}"
-
-
-def _end(out: Output, text: str) -> None:
-    out.ended = True
-
-
-_READERS = {
-    "start": _start,
-    "release": _release,
-    "notes": _notes,
-    "timing": _timing,
-    "absent": _absent,
-    "failed": _failed,
-    "process": _process,
-    "t": _turn,
-    "o": _empty,
-    "c": _counted,
-    "h": _bin,
-    "e": _empty_bin,
-    "clock": _clock,
-    "end": _end,
-}
-
-
 def quantile(bins: Mapping[int, int], share: float) -> int:
-    """The bin below or in which `share` of a histogram's samples are; ValueError if empty."""
-    wanted, seen = share * sum(bins.values()), 0
+    """The bin in which the histogram's quantile is; ValueError if the histogram is empty."""
+    rank, seen = share * sum(bins.values()), 0
     for ns in sorted(bins):
         seen += bins[ns]
-        if seen >= wanted:
+        if seen >= rank:
             return ns
     raise ValueError("an empty histogram")

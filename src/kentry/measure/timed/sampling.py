@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Has the probe time cases on a place, in runs that are short enough to look in between."""
+"""Has the probe time cases on a machine, in runs short enough for looks in between."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from dataclasses import dataclass
 
 from kentry.errors import MachineError, UserError
 from kentry.measure.timed.output import Output
+from kentry.progress import Update
 from kentry.runners.machine import Machine
 
-# At most so many processes take turns: guest/timed.c.
+# The probe has this many slots for processes: guest/timed.c.
 MOST_SLOTS = 64
-# A run of the probe may take so many times as long as it should, and so many seconds more.
+# A run of the probe is stopped after this multiple of its expected time, plus these seconds.
 _PATIENCE, _PATIENCE_SECONDS = 10.0, 60.0
-# Of the first run, from which it is known how long a group takes.
+# The groups of the first run, which shows how long a group takes.
 PILOT_GROUPS = 4
-# No group is shorter, whatever a clock of coarse steps says.
+# The least time of a group, seconds, whatever a coarse clock says.
 _LEAST_SECONDS = 1e-5
-# A run is about so long, seconds: it is what is lost with a connection.
+# The length of a run, seconds: it is what a lost connection costs.
 _RUN_SECONDS = 1.0
+# The boots of a guest's table: fewer have no useful interval.
+GUEST_BOOTS = 8
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a group is timed: turns of so many blocks of about `block_ns`, on one cpu.
+    """How a group is timed: turns of blocks of about `block_ns`, on one cpu (-1: any).
 
-    With these a turn is shorter than half a millisecond, so that what drifts is in all slots
+    With the defaults a turn is shorter than half a millisecond, so that drift affects all slots
     alike, and a block longer than a hundred readings of the clock.
     """
 
@@ -52,26 +55,27 @@ class Settings:
         ]
 
 
-def run_is_boot(place: Machine) -> bool:
-    """Whether each run of the probe is a boot of its own, and so what is sampled."""
-    return place.kind == "kvm"
+@dataclass(frozen=True)
+class Amount:
+    """How much to measure: for `seconds`, or this many `groups` if they are given.
 
+    A guest's table has GUEST_BOOTS boots instead of seconds.
+    """
 
-def boots_of_runs(place: Machine, output: Output) -> list[int]:
-    """The boot of each run of the probe so far; empty where they are all one."""
-    return list(range(output.run + 1)) if run_is_boot(place) else []
+    seconds: float
+    groups: int | None = None
 
 
 @dataclass
 class Sampler:
-    """Runs groups of slots on a place; everything that was said is in `output`, however it ended.
+    """Runs groups of slots on a machine and keeps what the probe printed in `output`.
 
-    Every other run of the probe has `odd_slots` instead, if there are any: a slot's memory is a
-    run's, and what it does to time must not always be the same case's.  With
-    `all_of_them` a case that is absent ends it: slots are known by their numbers.
+    Every other run of the probe uses `odd_slots`, if given: a slot keeps its memory for a run, and
+    the effect of that must not always be on the same case.  With `all_of_them` a case that is
+    absent is an error, because the processes of the others are known by their slots.
     """
 
-    place: Machine
+    machine: Machine
     slots: Sequence[str]
     settings: Settings
     output: Output
@@ -80,55 +84,69 @@ class Sampler:
     group_seconds: float = math.inf
     run_overhead: float = 0.0
 
+    def __post_init__(self) -> None:
+        if len(self.slots) > MOST_SLOTS:
+            raise UserError(
+                f"{len(self.slots)} processes would run interleaved; {MOST_SLOTS} is the most.",
+                "Name fewer cases with --case.",
+            )
+
     @property
     def run_is_boot(self) -> bool:
-        """Whether each run of the probe is a boot of its own, and so what is sampled."""
-        return run_is_boot(self.place)
+        """Whether each run of the probe is a boot of its own: then the boots are the sample."""
+        return self.machine.kind == "kvm"
 
     @property
     def boots(self) -> list[int]:
-        """The boot of each run so far, where they are not all one."""
-        return boots_of_runs(self.place, self.output)
+        """The boot of each run so far; empty if all runs are in one boot."""
+        return list(range(self.output.run + 1)) if self.run_is_boot else []
 
     @property
     def seconds_a_group(self) -> float:
-        """What a group takes with its share of starting the probe; infinite before the pilot."""
+        """The time of a group with its share of starting the probe; infinite before the pilot."""
         return self.group_seconds * (1 + self.run_overhead / self._run_seconds)
 
     @property
     def _run_seconds(self) -> float:
-        # Where a run is a boot, it is not to be mostly booting.
+        # A run that is a boot must not be mostly booting.
         return max(_RUN_SECONDS, 2 * self.run_overhead)
 
-    def __post_init__(self) -> None:
-        if len(self.slots) > MOST_SLOTS:
-            raise UserError(
-                f"{len(self.slots)} processes would take turns; {MOST_SLOTS} is the most.",
-                "Name fewer cases with --case.",
-            )
+    def sample(self, amount: Amount, least: int, update: Update) -> None:
+        """Measures that much, at least `least` groups in a given time."""
+        if amount.groups is None and self.run_is_boot:
+            for boot in range(GUEST_BOOTS):
+                update(boot / GUEST_BOOTS, f"boot {boot + 1} of {GUEST_BOOTS}")
+                groups = max(2, int(1 / self.group_seconds)) if boot else PILOT_GROUPS
+                self.run_in_one(groups)
+            return
+        done, groups = 0, amount.groups or least
+        if amount.groups is None:
+            self.pilot()
+            groups = max(least, int(amount.seconds / self.seconds_a_group))
+            done = PILOT_GROUPS
+        self.run(
+            max(0, groups - done),
+            lambda ended: update(min(1.0, ended / groups), f"{ended} of {groups} groups"),
+        )
 
     def pilot(self) -> None:
-        """The first groups; how long one takes is known after them."""
+        """Measures the first groups, after which the time of a group is known."""
         self.run(PILOT_GROUPS)
 
-    def run(self, groups: int, told: Callable[[int], None] = lambda done: None) -> None:
-        """So many groups more; `told` is called with how many of them are done."""
+    def run(self, groups: int, on_groups: Callable[[int], None] = lambda ended: None) -> None:
+        """Measures more groups; `on_groups` is called with the number of all that ended."""
         while groups > 0:
-            now = min(groups, self._groups_a_run())
-            self._run_once(now, told)
-            groups -= now
+            a_run = PILOT_GROUPS
+            if math.isfinite(self.group_seconds):
+                a_run = max(1, int(self._run_seconds / self.group_seconds))
+            self.run_in_one(min(groups, a_run), on_groups)
+            groups -= a_run
 
-    def run_in_one(self, groups: int) -> None:
-        """So many groups in one run of the probe: where each run is a boot."""
-        self._run_once(groups, lambda done: None)
-
-    def _groups_a_run(self) -> int:
-        if not math.isfinite(self.group_seconds):
-            return PILOT_GROUPS
-        return max(1, int(self._run_seconds / self.group_seconds))
-
-    def _run_once(self, groups: int, told: Callable[[int], None]) -> None:
-        output = self.output
+    def run_in_one(
+        self, groups: int, on_groups: Callable[[int], None] = lambda ended: None
+    ) -> None:
+        """Measures more groups in one run of the probe."""
+        output, name = self.output, self.machine.name
         output.begin_run()
         before, began = output.groups_ended, time.monotonic()
 
@@ -136,38 +154,36 @@ class Sampler:
             seen = output.groups_ended
             output.take(line)
             if output.groups_ended > seen:
-                told(output.groups_ended)
+                on_groups(output.groups_ended)
 
         slots = self.odd_slots if self.odd_slots and output.run % 2 else self.slots
-        words = self.settings.words(slots, groups, output.run)
-        self.place.run_probe(words, self._timeout(groups), take)
-        ended = output.groups_ended - before
-        check(output, self.place.name, self.slots, self.settings.cpu, all_of_them=self.all_of_them)
-        if ended < groups:
-            raise MachineError(
-                f"The probe on {self.place.name} timed {ended} of {groups} groups.",
-                "Run again with -v for its command line.",
-            )
-        wall = time.monotonic() - began
-        of_one = output.seconds_of_run / output.run_groups if output.run_groups else wall / groups
-        self.group_seconds = max(of_one, _LEAST_SECONDS)
-        self.run_overhead = max(0.0, wall - groups * of_one)
-
-    def _timeout(self, groups: int) -> float:
         expected = groups * (self.group_seconds if math.isfinite(self.group_seconds) else 10.0)
-        return _PATIENCE * (expected + self.run_overhead) + _PATIENCE_SECONDS
+        timeout = _PATIENCE * (expected + self.run_overhead) + _PATIENCE_SECONDS
+        self.machine.run_probe(self.settings.words(slots, groups, output.run), timeout, take)
+        check(output, name, self.slots, self.settings.cpu, all_of_them=self.all_of_them)
+        check_groups(name, output.groups_ended - before, groups)
+        wall = time.monotonic() - began
+        a_group = output.seconds_of_run / output.run_groups if output.run_groups else wall / groups
+        self.group_seconds = max(a_group, _LEAST_SECONDS)
+        self.run_overhead = max(0.0, wall - groups * a_group)
+
+
+def check_groups(name: str, ended: int, groups: int) -> None:
+    """MachineError if fewer groups ended than the probe was asked for."""
+    if ended < groups:
+        raise MachineError(
+            f"The probe on {name} timed {ended} of {groups} groups.",
+            "Run again with -v for its command line.",
+        )
 
 
 def check(
     output: Output, name: str, slots: Sequence[str], cpu: int = -1, *, all_of_them: bool = False
 ) -> None:
-    """MachineError where what the probe said cannot be used; one sentence for each way.
-
-    With `all_of_them` a case that is absent is one, too: slots are known by their numbers.
-    """
+    """MachineError if the output cannot be used; with `all_of_them`, if any case is absent."""
     if output.machine.get("cpu") == "-1":
         raise MachineError(
-            f"{name} has no cpu {cpu} that may be used: it is offline, or not allowed here.",
+            f"{name} has no cpu {cpu} for the probe: it is offline, or not allowed.",
             "Name another with --cpu, or see /sys/devices/system/cpu/online and taskset -p $$.",
         )
     for case, reason in output.failed.items():
@@ -187,7 +203,7 @@ def check(
         )
     if output.lost and not output.processes:
         raise MachineError(
-            f"Nothing that {name} timed can be used: {output.jumps[0]}.",
-            "Leave its clock, its cpus and itself as they are while it measures; see"
+            f"No sample from {name} can be used: {output.jumps[0]}.",
+            "Do not change its clock or cpus, and do not suspend it, while it measures; see"
             " /sys/devices/system/clocksource/clocksource0/current_clocksource.",
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Calls timed one by one: what most take, and what one in a hundred and in a thousand does.
+"""Calls timed one by one: percentiles and the longest.
 
-The clock is read before and after each call; what two readings take with nothing between them,
-found by the same process in the same turns, is taken off, and said.
+The clock is read before and after each call.  The same process also times two readings with nothing
+in between, in the same turns, and the median of that is subtracted.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kentry.errors import MachineError
 from kentry.measure.timed.analysis import metric
-from kentry.measure.timed.output import Output, Process, Samples, quantile
-from kentry.measure.timed.sampling import check
+from kentry.measure.timed.output import Output, Process, quantile
+from kentry.measure.timed.sampling import check, check_groups
 from kentry.model.recording import NoisyMetric, TimedProcess
 from kentry.runners.machine import Machine
 
 SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-# Turns a group, and groups: an interval is from group to group.
-TURNS, GROUPS = 10, 10
-# A call one by one, and what its clock takes, is never so slow that the probe need be given up.
+# An interval is over groups; a group has TURNS turns of CALLS calls.
+GROUPS, TURNS, CALLS = 10, 10, 10_000
+# A call with its readings of the clock takes less than this.
 _MOST_SECONDS_A_CALL, _PATIENCE_SECONDS = 50e-6, 120.0
 
 
 @dataclass(frozen=True)
 class Tail:
-    """One case's calls, ns each, the clock's cost off; `timer` is that cost."""
+    """One case's calls, ns each without the clock's cost, which is `timer`."""
 
     name: str
     calls: int
@@ -36,58 +35,46 @@ class Tail:
     longest: int
 
 
-def time_tails(
-    place: Machine, names: Sequence[str], calls: int, cpu: int, output: Output
-) -> list[Tail]:
-    """So many calls of each case; MachineError as the place has it."""
-    a_turn = max(1, calls // (TURNS * GROUPS))
+def time_calls(
+    machine: Machine, names: Sequence[str], groups: int, cpu: int, output: Output
+) -> None:
+    """Has the probe time this many groups of calls of each case; the samples are in `output`."""
     output.begin_run()
     before = output.groups_ended
-    words = ["tails", f"groups={GROUPS}", f"turns={TURNS}", f"calls={a_turn}", f"cpu={cpu}"]
-    timeout = _PATIENCE_SECONDS + _MOST_SECONDS_A_CALL * calls * len(names)
-    place.run_probe([*words, f"cases={','.join(names)}"], timeout, output.take)
-    check(output, place.name, names, cpu)
-    ended = output.groups_ended - before
-    if ended < GROUPS:
-        raise MachineError(
-            f"The probe on {place.name} timed {ended} of {GROUPS} groups.",
-            "Run again with -v for its command line.",
-        )
-    return tails_of(output, names)
+    words = ["tails", f"groups={groups}", f"turns={TURNS}", f"calls={CALLS}", f"cpu={cpu}"]
+    calls = groups * TURNS * CALLS * len(names)
+    timeout = _PATIENCE_SECONDS + _MOST_SECONDS_A_CALL * calls
+    machine.run_probe([*words, f"cases={','.join(names)}"], timeout, output.take)
+    check(output, machine.name, names, cpu)
+    check_groups(machine.name, output.groups_ended - before, groups)
 
 
 def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
-    """What there is so far."""
-    found = ((name, output.of_case(name)) for name in names)
-    return [
-        _tail(name, pairs)
-        for name, pairs in found
-        if any(one.bins and one.empty_bins for _, one in pairs)
-    ]
-
-
-def _tail(name: str, pairs: Sequence[tuple[Process, Samples]]) -> Tail:
-    whole: Counter[int] = Counter()
-    empty: Counter[int] = Counter()
-    pairs = [(one, samples) for one, samples in pairs if samples.bins and samples.empty_bins]
-    for _, samples in pairs:
-        whole.update(samples.bins)
-        empty.update(samples.empty_bins)
-    timer = quantile(empty, 0.5)
-    metrics = {
-        f"{word}_ns": metric(
-            [
-                _process(process, quantile(samples.bins, share) - timer)
-                for process, samples in pairs
-            ],
-            "ns",
-            f"mean of groups, each the {word} of its calls, {timer} ns of the clock's taken off",
-        )
-        for word, share in SHARES.items()
-    }
-    longest = [_process(one, max(samples.bins) - timer) for one, samples in pairs]
-    metrics["max_ns"] = metric(longest, "ns", "mean of groups, each its longest call")
-    return Tail(name, whole.total(), timer, metrics, max(whole) - timer)
+    """The tails of the cases that have samples so far."""
+    tails = []
+    for name in names:
+        pairs = [one for one in output.of_case(name) if one[1].bins and one[1].empty_bins]
+        if not pairs:
+            continue
+        calls: Counter[int] = Counter()
+        empty: Counter[int] = Counter()
+        for _, samples in pairs:
+            calls.update(samples.bins)
+            empty.update(samples.empty_bins)
+        timer = quantile(empty, 0.5)
+        metrics = {
+            f"{word}_ns": metric(
+                [_process(one, quantile(samples.bins, share) - timer) for one, samples in pairs],
+                "ns",
+                f"mean of groups, each the {word} of its calls, {timer} ns of the clock's taken"
+                " off",
+            )
+            for word, share in SHARES.items()
+        }
+        longest = [_process(one, max(samples.bins) - timer) for one, samples in pairs]
+        metrics["max_ns"] = metric(longest, "ns", "mean of groups, each its longest call")
+        tails.append(Tail(name, calls.total(), timer, metrics, max(calls) - timer))
+    return tails
 
 
 def _process(process: Process, ns: int) -> TimedProcess:

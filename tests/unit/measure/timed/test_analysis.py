@@ -10,9 +10,9 @@ import pytest
 from kentry.compare.groups import process_values
 from kentry.measure.machine_facts import Facts
 from kentry.measure.timed.analysis import metric, metrics_of
-from kentry.measure.timed.identity import Session, kernel_of, recording_of
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Sampler, Settings
+from kentry.measure.timed.session import Session
 from kentry.model.recording import Recording, TimedProcess, read_recording, to_json, write_recording
 from tests import ROOT
 from tests.places import GHZ, LOOP_NS, FakePlace
@@ -145,9 +145,8 @@ def test_a_case_that_was_not_run_has_no_metrics() -> None:
 
 def recorded(place: FakePlace, *slots: str) -> Recording:
     output = sampled(place, *slots)
-    session = Session(place, Facts())
-    cases = {name: metrics_of(output, name) for name in dict.fromkeys(slots)}
-    return recording_of(session, kernel_of(output, "x86_64", Facts()), cases, {"turns": 4}, [])
+    cases = {name: metrics_of(output, name) for name in slots}
+    return Session(place).recording(output, cases, {"turns": 4})
 
 
 @pytest.mark.parametrize(
@@ -182,14 +181,15 @@ def test_what_is_known_of_the_kernel_is_what_it_said() -> None:
     ):
         output.take(f"kentry-probe {line}")
     banner = "Linux version 6.12.1 (me@here) (gcc-12 (Debian 12.2.0) 12.2.0, GNU ld 2.40) #1 SMP\n"
-    kernel = kernel_of(output, "arm64", Facts(files={"/proc/version": banner}))
+    facts = Facts(files={"/proc/version": banner})
+    kernel = Session(FakePlace(), facts).recording(output, {}, {}).kernel
     assert (kernel["release"], kernel["build_id"]) == ("6.12.1", "abcd")
     assert kernel["compiler"] == "gcc-12 (Debian 12.2.0) 12.2.0"
     assert kernel["banner"] == banner.strip()
-    assert kernel_of(Output(), "arm64", Facts())["compiler"] == ""
+    assert Session(FakePlace()).recording(Output(), {}, {}).kernel["compiler"] == ""
 
 
-def test_two_sessions_are_two() -> None:
-    place = FakePlace()
-    assert Session(place, Facts()).name != Session(place, Facts()).name
-    assert Session(place, Facts()).target["place"] == "ssh:bench"
+def test_each_session_has_its_own_name() -> None:
+    one, other = (Session(FakePlace()).recording(Output(), {}, {}).target for _ in range(2))
+    assert one["session"] != other["session"]
+    assert one["place"] == "ssh:bench"

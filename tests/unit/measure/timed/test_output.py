@@ -207,9 +207,7 @@ def test_only_the_group_between_two_readings_is_dropped() -> None:
 def test_a_run_that_lost_every_group_is_an_error() -> None:
     place = FakePlace({"getppid": 90.0}, jumps=frozenset(range(100)))
     output = Output()
-    with pytest.raises(
-        MachineError, match="Nothing that ssh:bench timed can be used: 1.000 s passed"
-    ):
+    with pytest.raises(MachineError, match="1.000 s passed"):
         Sampler(place, ["getppid"], Settings(), output).run(3)
     assert output.lost == 3
     assert not output.processes
@@ -226,7 +224,7 @@ def test_a_run_that_lost_some_goes_on() -> None:
 
 def test_a_place_without_that_cpu_is_an_error() -> None:
     output = heard("timing cpu=-1 cpus=2 timer_ns=17 resolution_ns=1 clock=vdso", "end groups=0")
-    with pytest.raises(MachineError, match="ssh:bench has no cpu 7 that may be used"):
+    with pytest.raises(MachineError, match="cpu 7"):
         check(output, "ssh:bench", ["getppid"], 7)
 
 

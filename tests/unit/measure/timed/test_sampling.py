@@ -88,7 +88,7 @@ def test_it_tells_of_each_group_that_ended() -> None:
 
 
 def test_more_processes_than_the_probe_has_are_an_error() -> None:
-    with pytest.raises(UserError, match="65 processes would take turns; 64 is the most"):
+    with pytest.raises(UserError, match="65 .* 64"):
         sampler(FakePlace(NS), *["getppid"] * (MOST_SLOTS + 1))
     sampler(FakePlace(NS), *["getppid"] * MOST_SLOTS)
 
@@ -99,20 +99,20 @@ def test_an_absent_case_is_an_error_only_where_slots_count() -> None:
     one.run_in_one(1)
     assert one.output.absent == {"read": "no such case"}
     for slots, all_of_them in ((("read", "getppid"), True), (("read", "read"), False)):
-        with pytest.raises(MachineError, match="read cannot be timed on ssh:bench: no such case"):
+        with pytest.raises(MachineError, match="no such case"):
             sampler(place, *slots, all_of_them=all_of_them).run_in_one(1)
 
 
 def test_a_failed_case_is_an_error_that_names_it() -> None:
     place = FakePlace(NS, failed={"read": "phase=time call=1 result=-9"})
-    with pytest.raises(MachineError, match="read cannot be timed on ssh:bench: phase=time call=1"):
+    with pytest.raises(MachineError, match="phase=time call=1"):
         sampler(place, "getppid", "read").run_in_one(1)
 
 
 def test_what_a_probe_said_before_it_died_is_kept() -> None:
     one = sampler(FakePlace(NS, dies_in=1))
     one.run_in_one(3)
-    with pytest.raises(MachineError, match="did not come to its end"):
+    with pytest.raises(MachineError, match="ssh:bench"):
         one.run_in_one(3)
     assert [key[:2] for key in one.output.processes] == [(0, 0), (0, 1), (0, 2), (1, 0)]
 
@@ -124,5 +124,5 @@ def test_fewer_groups_than_were_asked_for_are_an_error(monkeypatch: pytest.Monke
         "_lines",
         lambda words: iter(["timing cpu=0 cpus=1", "clock 1 1 1 0", "end groups=0"]),
     )
-    with pytest.raises(MachineError, match="timed 0 of 5 groups"):
+    with pytest.raises(MachineError, match="0 of 5"):
         sampler(place).run_in_one(5)

@@ -5,49 +5,47 @@ import pytest
 
 from kentry.errors import MachineError
 from kentry.measure.timed.output import Output
-from kentry.measure.timed.tails import GROUPS, TURNS, time_tails
+from kentry.measure.timed.tails import CALLS, TURNS, Tail, tails_of, time_calls
 from tests.places import TIMER_NS, FakePlace
 
 
-def test_percentiles_are_of_the_calls_the_clock_off() -> None:
-    place = FakePlace({"getppid": 80.0, "read": 120.0})
-    found = time_tails(place, ["getppid", "read"], 100_000, 3, Output())
-    assert [tail.name for tail in found] == ["getppid", "read"]
-    for tail, ns in zip(found, (80, 120), strict=True):
-        assert tail.calls == 100_000
+def timed(place: FakePlace, *names: str, groups: int = 2) -> list[Tail]:
+    output = Output()
+    time_calls(place, names, groups, 3, output)
+    return tails_of(output, names)
+
+
+def test_percentiles_are_of_the_calls_without_the_clock() -> None:
+    tails = timed(FakePlace({"getppid": 80.0, "read": 120.0}), "getppid", "read")
+    assert [tail.name for tail in tails] == ["getppid", "read"]
+    for tail, ns in zip(tails, (80, 120), strict=True):
+        assert tail.calls == 2 * TURNS * CALLS
         assert tail.timer == TIMER_NS
-        # Two of a thousand take four times as long, one of a thousand a thousand times.
+        # Two of a thousand take four times as long, and one a group a thousand times.
         values = [tail.metrics[f"{word}_ns"].value for word in ("p50", "p99", "p99.9")]
         assert values == [ns, ns, 4 * ns]
         assert tail.longest == 1000 * ns
 
 
-def test_calls_are_shared_among_groups_and_turns() -> None:
+def test_the_probe_gets_groups_turns_and_calls() -> None:
     place = FakePlace({"getppid": 80.0})
-    time_tails(place, ["getppid"], 100_000, 3, Output())
+    timed(place, "getppid", groups=7)
     (words,) = place.runs
     assert words[0] == "tails"
-    assert {f"groups={GROUPS}", f"turns={TURNS}", "calls=1000", "cpu=3"} <= set(words)
+    assert {"groups=7", f"turns={TURNS}", f"calls={CALLS}", "cpu=3"} <= set(words)
 
 
-def test_fewer_calls_than_turns_are_one_a_turn() -> None:
-    place = FakePlace({"getppid": 80.0})
-    (tail,) = time_tails(place, ["getppid"], 1, -1, Output())
-    assert "calls=1" in place.runs[0]
-    assert tail.calls == GROUPS * TURNS
-
-
-def test_a_group_is_a_sample() -> None:
-    (tail,) = time_tails(FakePlace({"getppid": 80.0}, drift=5.0), ["getppid"], 5000, -1, Output())
+def test_the_groups_are_the_sample() -> None:
+    (tail,) = timed(FakePlace({"getppid": 80.0}, drift=5.0), "getppid", groups=10)
     samples = tail.metrics["p50_ns"].samples
-    assert [one.group for one in samples] == list(range(GROUPS))
+    assert [one.group for one in samples] == list(range(10))
     assert samples[-1].values > samples[0].values
     assert tail.metrics["p50_ns"].interval is not None
 
 
-def test_a_case_that_is_absent_is_left_out_and_all_of_them_an_error() -> None:
+def test_an_absent_case_is_left_out_and_an_error_if_all_are() -> None:
     place = FakePlace({"getppid": 80.0}, absent={"first-use+vec=each": "it has no time of its own"})
     names = ["first-use+vec=each", "getppid"]
-    assert [one.name for one in time_tails(place, names, 500, -1, Output())] == ["getppid"]
-    with pytest.raises(MachineError, match="first-use.vec=each cannot be timed on ssh:bench"):
-        time_tails(place, names[:1], 500, -1, Output())
+    assert [one.name for one in timed(place, *names)] == ["getppid"]
+    with pytest.raises(MachineError, match="first-use.vec=each"):
+        timed(place, names[0])
