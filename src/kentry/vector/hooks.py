@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where in a kernel the tasks plugin looks: addresses of functions and of marker instructions.
 
-A hook is a kind or an event's number, and an address: plugin/tasks.c, take_line().  The
-functions are global ones that every architecture has had since Linux 6.1.
+A hook is a word or an event's number, and an address: plugin/tasks.c, take_line().  Every
+architecture has had the functions, which are global, since Linux 6.1.
 """
 
 from __future__ import annotations
@@ -15,31 +15,30 @@ from dataclasses import dataclass
 from kentry.arch import Arch
 from kentry.arch.record import Marker
 from kentry.kernels.btf import member_offsets
-from kentry.kernels.kernel import Kernel, Symbol
+from kentry.kernels.kernel import Kernel
 from kentry.kernels.payload import KernelText, text_of
 from kentry.path.symbols import base_name
 from kentry.vector.trace import Event
 
 _WORD = 4  # bytes of an arm64 instruction
-_STUB = 8  # bytes that the smallest entry of Arch.stubs has
+_STUB = 8  # bytes of the smallest entry of Arch.stubs
 
 _TASK_MEMBERS = ("__state", "flags", "pid", "comm")
 
 # wake_up_new_task: called when the new task has its pid and name (kernel/fork.c).
-# flush_thread: the architecture's; begin_new_exec() calls it where the old program's registers
-# are given up.
-_FUNCTIONS = (
+# flush_thread: each architecture's own; begin_new_exec() calls it to give up the old registers.
+_FUNCTIONS: tuple[tuple[re.Pattern[str], str | Event], ...] = (
     (re.compile(r"entry_SYSCALL_64"), "syscall"),
     (re.compile(r"wake_up_new_task"), "born"),
     (re.compile(r"flush_thread"), "exec"),
     (re.compile(r"do_exit"), Event.DIE),
     (re.compile(r"signal_setup_done"), Event.SIGNAL),
-    # Not the padding before it, which x86-64's kernels name __pfx_.
+    # x86-64's kernels name the padding before a function __pfx_.
     (re.compile(r"__(?!pfx_)\w+_sys_rt_sigreturn"), Event.SIGRETURN),
     (re.compile(r"kernel_(neon|vector|fpu)_end"), Event.KERNEL_USE_END),
 )
 
-# The markers of a unit, as the traced kernel's acts.
+# The events of a unit's markers, as the traced kernel's acts.
 _ACTS = {
     "trap": Event.SEEN_TRAP,
     "flush": Event.SEEN_FLUSH,
@@ -59,7 +58,7 @@ _ACTS = {
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the plugin is told: its lines, and the events that can be seen with them."""
+    """The plugin's lines, and the events that can be seen with them."""
 
     lines: tuple[str, ...]
     events: frozenset[Event]
@@ -77,62 +76,50 @@ def find_hooks(kernel: Kernel, arch: Arch) -> Hooks:
     acts = set()
     for marker in arch.vector.markers:
         act = _ACTS.get(marker.event)
-        found = list(_places(marker, kernel, text, arch)) if act else []
-        if act and found:
-            lines += [f"{act.value} {address:x}" for address in found]
+        places = list(_places(marker, kernel, text, arch)) if act else []
+        if act and places:
+            lines += [f"{act.value} {address:x}" for address in places]
             acts.add(act)
     # A function that has several names is one hook.
     return Hooks(tuple(dict.fromkeys(lines)), frozenset(acts))
 
 
 def _functions(kernel: Kernel, arch: Arch) -> Iterator[str]:
-    """A line for every function that is a hook by its name, of the kernel and of `arch`."""
-    for symbol in kernel.symbols:
-        yield from _of_arch(symbol, arch)
-        for pattern, kind in _FUNCTIONS:
-            if pattern.fullmatch(symbol.name):
-                word = kind.value if isinstance(kind, Event) else kind
-                yield f"{word} {symbol.address:x}"
-        if symbol.name in arch.stubs:
-            yield from _stubs(symbol, kernel)
-
-
-def _of_arch(symbol: Symbol, arch: Arch) -> Iterator[str]:
+    """A line for every function of the kernel that is a hook by its name."""
     side = arch.vector
-    for name, kind in ((side.switch, "switch"), (side.settled, "settled"), (side.fork, "fork")):
-        if base_name(symbol.name) == name:
-            yield f"{kind} {symbol.address:x}"
-    for pattern, kind in side.entered:
-        if pattern.fullmatch(symbol.name):
-            yield f"{kind} {symbol.address:x}"
-    for trap in arch.traps:
-        if trap.kind == "irq" and trap.symbol.fullmatch(symbol.name):
-            yield f"interrupt {symbol.address + trap.offset:x}"
-
-
-def _stubs(first: Symbol, kernel: Kernel) -> Iterator[str]:
-    """A line for every place up to the next symbol at which a stub may begin."""
+    names = {side.switch: "switch", side.settled: "settled", side.fork: "fork"}
+    patterns: list[tuple[re.Pattern[str], str | Event, int]] = [
+        *((pattern, word, 0) for pattern, word in (*side.entered, *_FUNCTIONS)),
+        *((trap.symbol, "interrupt", trap.offset) for trap in arch.traps if trap.kind == "irq"),
+    ]
     addresses = kernel.symbols.addresses
-    after = bisect.bisect_right(addresses, first.address)
-    end = addresses[after] if after < len(addresses) else first.address + _STUB
-    for address in range(first.address, end, _STUB):
-        yield f"interrupt {address:x}"
+    for symbol in kernel.symbols:
+        if word := names.get(base_name(symbol.name)):
+            yield f"{word} {symbol.address:x}"
+        for pattern, kind, offset in patterns:
+            if pattern.fullmatch(symbol.name):
+                hook = kind.value if isinstance(kind, Event) else kind
+                yield f"{hook} {symbol.address + offset:x}"
+        if symbol.name in arch.stubs:
+            # Every place up to the next symbol may be the beginning of a stub.
+            after = bisect.bisect_right(addresses, symbol.address)
+            end = addresses[after] if after < len(addresses) else symbol.address + _STUB
+            for address in range(symbol.address, end, _STUB):
+                yield f"interrupt {address:x}"
 
 
 def _places(marker: Marker, kernel: Kernel, text: KernelText, arch: Arch) -> Iterator[int]:
     """The addresses of a marker's instructions, or of the functions that it names."""
     if marker.symbol:
-        for symbol in kernel.symbols:
-            if marker.symbol.fullmatch(symbol.name):
-                yield symbol.address
+        yield from (one.address for one in kernel.symbols if marker.symbol.fullmatch(one.name))
         return
     assert marker.code is not None
     behind = marker.behind.pattern if marker.behind else b""
     pattern = re.compile(behind + marker.code.pattern, re.DOTALL)
-    # The instruction behind which a marker stands is a whole word.
+    # The marker comes after the instruction that `behind` matches, a whole word.
     skip = _WORD if behind else 0
     for address in text.places(pattern, arch.vector.alignment):
-        symbol_at = kernel.symbols.at(address + skip)
-        name = base_name(symbol_at.name) if symbol_at else ""
+        symbol = kernel.symbols.at(address + skip)
+        name = base_name(symbol.name) if symbol else ""
         if not (marker.outside and marker.outside.fullmatch(name)):
             yield address + skip

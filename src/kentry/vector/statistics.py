@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from kentry.vector.trace import Event, Task, VectorTrace
 
-Counts = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int64]
 _Rows = npt.NDArray[np.bool_]
 
 
@@ -36,12 +36,12 @@ class Share(enum.Enum):
 # The lowest share of MOST lies just above one half: the series says "more than 50%".
 _SHARES = (0.05, 0.45, 0.50, 0.95)
 
-# Below so many loads a task's share says little: of one load it is 0 or 100 %.
+# With fewer loads a task's share says little: with one load it is 0 or 100 %.
 ENOUGH_LOADS = 10
 
 
 class Side(NamedTuple):
-    """The events of one unit: its use, its trap, the load of a state without it."""
+    """A unit's events: its use, its trap, the load of a state without it."""
 
     use: Event
     trap: Event
@@ -52,22 +52,23 @@ class Side(NamedTuple):
 class TaskCounts:
     """By index into the trace's task table.
 
-    `calls` and `intervals` are system calls and user intervals (EXIT to entry; an entry that is
-    the unit's own trap does not end one); `calls_used`, `intervals_used` those with a use, a
-    call's being the interval that it ends.  `loads`: of a state without the unit (arm64: FPSIMD
-    only), or of a whole one where there is no such load; `followed`: those with a trap (or use)
-    before the next; `drops`: those that took away access which the task had, by a trap before.
+    `calls` and `intervals` are system calls and user intervals.  An interval is from EXIT to the
+    next entry; an entry that is the unit's own trap does not end it.  `calls_used` and
+    `intervals_used` have a use; a call's is in the interval that it ends.  `loads` are loads of a
+    state without the unit (arm64: FPSIMD only), or of the whole state where there is no such load.
+    `followed` loads have a trap (or use) before the next load.  `drops` are loads after a trap:
+    they took away access.
     """
 
-    calls: Counts
-    calls_used: Counts
-    intervals: Counts
-    intervals_used: Counts
-    uses: Counts
-    traps: Counts
-    loads: Counts
-    followed: Counts
-    drops: Counts
+    calls: Ints
+    calls_used: Ints
+    intervals: Ints
+    intervals_used: Ints
+    uses: Ints
+    traps: Ints
+    loads: Ints
+    followed: Ints
+    drops: Ints
 
     def of(self, chosen: npt.NDArray[Any]) -> dict[str, int]:
         """The sums over some tasks."""
@@ -81,9 +82,9 @@ class Gaps:
     `calls` are the system calls between, the one that ended the first interval among them.
     """
 
-    task: Counts
-    ns: Counts
-    calls: Counts
+    task: Ints
+    ns: Ints
+    calls: Ints
 
     def __len__(self) -> int:
         return len(self.ns)
@@ -91,7 +92,7 @@ class Gaps:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of a trace and a unit.  `by_trap`: loads are followed by traps, not by uses."""
+    """What a trace says about a unit.  `by_trap`: loads are followed by traps, not by uses."""
 
     side: Side
     by_trap: bool
@@ -115,7 +116,7 @@ class Statistics:
         return self.using & (self.counts.loads > 0)
 
     def shares(self, least: int = 1) -> npt.NDArray[np.float64]:
-        """Of every task of `loading` with that many loads, the share followed by a trap or use."""
+        """For each task of `loading` with that many loads: the share followed by a trap or use."""
         chosen = self.loading & (self.counts.loads >= least)
         return np.asarray(self.counts.followed[chosen] / self.counts.loads[chosen])
 
@@ -129,7 +130,7 @@ class Statistics:
         return dict(zip(Share, map(int, found), strict=True))
 
     def most(self, count: int) -> list[int]:
-        """Tasks with use: those with most loads that were followed first, then most loads."""
+        """Tasks with use, sorted by their followed loads, then by their loads."""
         one = self.counts
         order = np.lexsort((-one.intervals_used, -one.loads, -one.followed))
         return [int(task) for task in order if one.intervals_used[task]][:count]
@@ -137,28 +138,42 @@ class Statistics:
 
 def statistics(trace: VectorTrace, unit: str = "vec") -> Statistics:
     """What the trace says about `unit`: "vec" or "sme" (see Event.USE, Event.USE_SME)."""
-    side, by_trap = _side(trace, unit)
-    traps = _trap_entries(trace)
-    wanted = np.zeros(256, bool)
-    wanted[[Event.SYSCALL, Event.FAULT, Event.INTERRUPT, *side]] = True
-    rows = np.flatnonzero(wanted[trace.event] & ~traps)
-    rows = rows[_by_task(trace.task[rows])]
-    view = _View(trace, rows, side)
-    return Statistics(side, by_trap, trace.tasks, _counts(view, by_trap), _gaps(view))
-
-
-def _side(trace: VectorTrace, unit: str) -> tuple[Side, bool]:
+    event = trace.event
+    # Only an architecture that shares state with FP has loads that leave the rest out.
+    by_trap = unit == "vec" and bool((event == Event.SEEN_SMALL_RESTORE).any())
     if unit == "sme":
-        return Side(Event.USE_SME, Event.SEEN_SME_TRAP, Event.SEEN_ZA_RESTORE), False
-    # Only where some state is shared with FP is there a load that leaves the rest out.
-    if (trace.event == Event.SEEN_SMALL_RESTORE).any():
-        return Side(Event.USE, Event.SEEN_TRAP, Event.SEEN_SMALL_RESTORE), True
-    return Side(Event.USE, Event.SEEN_TRAP, Event.SEEN_RESTORE), False
+        side = Side(Event.USE_SME, Event.SEEN_SME_TRAP, Event.SEEN_ZA_RESTORE)
+    else:
+        load = Event.SEEN_SMALL_RESTORE if by_trap else Event.SEEN_RESTORE
+        side = Side(Event.USE, Event.SEEN_TRAP, load)
+    kinds = (Event.SYSCALL, Event.FAULT, Event.INTERRUPT, *side)
+    rows = np.flatnonzero(np.isin(event, kinds) & ~_trap_entries(trace))
+    # A task's rows together, in the order of time.  numpy sorts 16-bit numbers in linear time.
+    task = trace.task[rows]
+    small = not len(task) or int(task.max()) < 1 << 16
+    rows = rows[np.argsort(task.astype(np.uint16) if small else task, kind="stable")]
+    view = _View(trace, rows, side)
+    loads, followed = view.beside(view.load, view.trap if by_trap else view.use, after=True)
+    _, drops = view.beside(view.load, view.trap, after=False)
+    counts = TaskCounts(
+        calls=view.by_task(view.call),
+        calls_used=view.by_task(view.end[view.call[view.end]]),
+        intervals=view.by_task(view.entry),
+        intervals_used=view.by_task(view.end),
+        uses=view.by_task(view.use, view.arg[view.use]),
+        traps=view.by_task(view.trap),
+        loads=loads,
+        followed=followed,
+        drops=drops,
+    )
+    return Statistics(side, by_trap, trace.tasks, counts, view.gaps())
 
 
 def _trap_entries(trace: VectorTrace) -> _Rows:
-    """Entries that are a unit's trap.  The use that trapped is repeated right after it: both
-    are one use, so such an entry does not end a user interval.
+    """Entries that are a unit's trap.
+
+    The use that trapped is repeated right after it.  Both are one use, so such an entry does not
+    end a user interval.
     """
     event = trace.event
     classes = np.asarray(trace.meta["trap_classes"], np.int32)
@@ -171,15 +186,8 @@ def _trap_entries(trace: VectorTrace) -> _Rows:
     return np.asarray(found & (uses[1:-1] | (svcr[:-1] & uses[:-2])), bool)
 
 
-def _by_task(task: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
-    """The order that puts a task's rows together and leaves them in the order of time."""
-    # numpy sorts 16-bit numbers in linear time.
-    small = not len(task) or int(task.max()) < 1 << 16
-    return np.argsort(task.astype(np.uint16) if small else task, kind="stable")
-
-
 class _View:
-    """Rows of a trace, those of a task together, with what is asked of them more than once."""
+    """Rows of a trace, those of each task together."""
 
     def __init__(self, trace: VectorTrace, rows: npt.NDArray[np.intp], side: Side) -> None:
         event = trace.event[rows]
@@ -191,70 +199,48 @@ class _View:
         self.entry = self.call | (event == Event.FAULT) | (event == Event.INTERRUPT)
         self.use, self.trap, self.load = (event == one for one in side)
         # The first use and the entry of every user interval with use.
-        self.first_use, self.end = self._used_intervals()
-
-    def _used_intervals(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         marks = np.flatnonzero(self.use | self.entry)
         use, task = self.use[marks], self.task[marks]
-        # A use that is first in its interval: before it is an entry, or another task.
+        # A use is the first in its interval if an entry or another task is before it.
         first = use.copy()
         first[1:] &= ~(use[:-1] & (task[1:] == task[:-1]))
         last = use.copy()
         last[:-1] &= ~(use[1:] & (task[1:] == task[:-1]))
         firsts, ends = np.flatnonzero(first), np.flatnonzero(last) + 1
-        # Where a trace ends, a use may have no entry behind it.
+        # Where a trace ends, a use may have no entry after it.
         whole = ends < len(marks)
         whole[whole] = task[ends[whole]] == task[firsts[whole]]
-        return marks[firsts[whole]], marks[ends[whole]]
+        self.first_use, self.end = marks[firsts[whole]], marks[ends[whole]]
 
-    def by_task(self, rows: npt.NDArray[Any], weights: npt.NDArray[Any] | None = None) -> Counts:
+    def by_task(self, rows: npt.NDArray[Any], weights: npt.NDArray[Any] | None = None) -> Ints:
         """How many of the rows each task has, or the sum of their weights."""
-        found = np.bincount(self.task[rows], weights, minlength=self.size)
-        return found.astype(np.int64)
+        return np.bincount(self.task[rows], weights, minlength=self.size).astype(np.int64)
 
+    def beside(self, ones: _Rows, others: _Rows, *, after: bool) -> tuple[Ints, Ints]:
+        """How many of `ones` each task has, and how many with one of `others` next to it.
 
-def _counts(view: _View, by_trap: bool) -> TaskCounts:
-    loads, followed = _before(view, view.load, view.trap if by_trap else view.use)
-    _, drops = _before(view, view.load, view.trap, backwards=True)
-    return TaskCounts(
-        calls=view.by_task(view.call),
-        calls_used=view.by_task(view.end[view.call[view.end]]),
-        intervals=view.by_task(view.entry),
-        intervals_used=view.by_task(view.end),
-        uses=view.by_task(view.use, view.arg[view.use]),
-        traps=view.by_task(view.trap),
-        loads=loads,
-        followed=followed,
-        drops=drops,
-    )
+        Next to it is after it and before the next of `ones`, or before it and after the last.
+        """
+        marks = np.flatnonzero(ones | others)
+        near = np.zeros(len(marks), bool)
+        same = self.task[marks[1:]] == self.task[marks[:-1]]
+        if after:
+            near[:-1] = others[marks[1:]] & same
+        else:
+            near[1:] = others[marks[:-1]] & same
+        return self.by_task(marks[ones[marks]]), self.by_task(marks[ones[marks] & near])
 
-
-def _before(
-    view: _View, ones: _Rows, others: _Rows, *, backwards: bool = False
-) -> tuple[Counts, Counts]:
-    """Of `ones`, how many a task has; and how many with one of `others` before the next of them,
-    or, backwards, after the last.
-    """
-    marks = np.flatnonzero(ones | others)
-    near = np.zeros(len(marks), bool)
-    beside = view.task[marks[1:]] == view.task[marks[:-1]]
-    if backwards:
-        near[1:] = others[marks[:-1]] & beside
-    else:
-        near[:-1] = others[marks[1:]] & beside
-    return view.by_task(marks[ones[marks]]), view.by_task(marks[ones[marks] & near])
-
-
-def _gaps(view: _View) -> Gaps:
-    task = view.task[view.end]
-    same = task[1:] == task[:-1]
-    end, use = view.end[:-1][same], view.first_use[1:][same]
-    calls = np.cumsum(view.call)
-    return Gaps(
-        task=task[1:][same],
-        ns=view.ns[use] - view.ns[end],
-        calls=calls[use] - calls[end] + view.call[end],
-    )
+    def gaps(self) -> Gaps:
+        """The gaps between the user intervals with use."""
+        task = self.task[self.end]
+        same = task[1:] == task[:-1]
+        end, use = self.end[:-1][same], self.first_use[1:][same]
+        calls = np.cumsum(self.call)
+        return Gaps(
+            task=task[1:][same],
+            ns=self.ns[use] - self.ns[end],
+            calls=calls[use] - calls[end] + self.call[end],
+        )
 
 
 # --- histograms ----------------------------------------------------------
@@ -264,11 +250,11 @@ def _gaps(view: _View) -> Gaps:
 class Histogram:
     """How many values lie in [edges[i], edges[i + 1])."""
 
-    edges: Counts
-    counts: Counts
+    edges: Ints
+    counts: Ints
 
 
-def decades(values: Counts, low: int, high: int, parts: int = 1) -> Histogram:
+def decades(values: Ints, low: int, high: int, parts: int = 1) -> Histogram:
     """A histogram of `parts` bins a decade between two powers of ten, and one outside each end."""
     count = parts * round(np.log10(high / low)) + 1
     inner = np.round(np.geomspace(low, high, count)).astype(np.int64)
@@ -276,13 +262,13 @@ def decades(values: Counts, low: int, high: int, parts: int = 1) -> Histogram:
     return _binned(values, np.concatenate(([np.iinfo(np.int64).min], inner, [top])))
 
 
-def doublings(values: Counts, high: int) -> Histogram:
+def doublings(values: Ints, high: int) -> Histogram:
     """A histogram with bins 0, 1, 2-3, 4-7, ..., and from `high`, a power of two, on."""
     inner = 1 << np.arange(high.bit_length(), dtype=np.int64)
     return _binned(values, np.concatenate(([0], inner, [np.iinfo(np.int64).max])))
 
 
-def _binned(values: Counts, edges: Counts) -> Histogram:
+def _binned(values: Ints, edges: Ints) -> Histogram:
     place = np.searchsorted(edges, values, side="right") - 1
     counts = np.bincount(place, minlength=len(edges) - 1)
     return Histogram(edges, counts[: len(edges) - 1].astype(np.int64))
