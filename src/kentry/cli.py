@@ -4,34 +4,43 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 
 from kentry import __version__
-from kentry.commands import (
-    ablate,
-    annotate,
-    diff,
-    doctor,
-    export,
-    import_,
-    join,
-    record,
-    series,
-    stat,
-    vector,
-)
-from kentry.commands.options import Parser, Show, add_commands, add_options, option, read
+from kentry.commands.options import Common, Parser, Show, add_options, option, read
 from kentry.errors import KentryError, UserError
 from kentry.host import interrupt
 from kentry.progress import printable, set_quiet
 
-COMMANDS = (record, diff, series, ablate, annotate, vector, stat, import_, join, export, doctor)
+# "vector" is a group of the commands whose names begin with it.
+COMMANDS = {
+    "record": "boot a kernel, measure it, write a recording",
+    "diff": "compare two kernels or recordings, function by function",
+    "series": "build and measure a series of patches, a row for each patch",
+    "ablate": "build with each config option off and on: what it adds to the path",
+    "annotate": "print the path of a case, instruction by instruction",
+    "vector": "what the policy for vector state costs a workload: trace, replay, stats, costs",
+    "vector trace": "boot a Debian user space, run a workload, write what its tasks did",
+    "vector replay": "what each policy would have cost a trace's workload, and which value is best",
+    "vector stats": "how a trace's tasks use vectors: traps, loads, the gaps between uses",
+    "vector costs": "what an act on vector state costs on a core: show a table, or make one",
+    "stat": "time on silicon: ns a call, or which of two is faster, with an interval and a verdict",
+    "import": "read numbers from other tools' output and from tables, and make recordings of them",
+    "join": "put the counts and the times of one kernel into one recording",
+    "export": "write recordings as Go benchmarks, KTAP or CSV",
+    "doctor": "print what is missing here, and the command that installs it",
+}
+VECTOR_EXAMPLES = (
+    "kentry vector trace debian:6.12 --arch arm64 -- shell",
+    "kentry vector replay shell-arm64.parquet",
+    "kentry vector costs",
+)
 
 log = logging.getLogger("kentry")
 
@@ -46,8 +55,12 @@ class _Top:
     )
 
 
-def build_parser() -> Parser:
-    """The whole command line; each command's options are the fields of its class Options."""
+def build_parser(only: str | None = None) -> Parser:
+    """The whole command line; each command's options are the fields of its class Options.
+
+    With `only`, the module of that command or group alone is imported, and the other commands
+    have their names but no options.
+    """
     parser = Parser(
         prog="kentry",
         summary="What it costs a program to enter and leave the kernel, exactly.",
@@ -60,83 +73,91 @@ def build_parser() -> Parser:
         " 2 a mistake or a missing tool, 3 undecided.",
     )
     add_options(parser, _Top)
-    add_commands(parser, COMMANDS)
-    parser.usage = "kentry COMMAND ..."
     # For the commands that still read a Namespace.
     parser.set_defaults(verbose=False, quiet=False)
+    below = {"": _add_subcommands(parser)}
+    for name, summary in COMMANDS.items():
+        group, _, word = name.rpartition(" ")
+        sub = below[group].add_parser(word, help=summary, summary=summary)
+        if name == "vector":
+            sub.examples = VECTOR_EXAMPLES
+            add_options(sub, Common)
+            below[name] = _add_subcommands(sub)
+        elif only is None or name.split()[0] == only:
+            module = "import_" if name == "import" else name.replace(" ", "_")
+            command = importlib.import_module(f"kentry.commands.{module}")
+            sub.examples = getattr(command, "EXAMPLES", ())
+            add_options(sub, getattr(command, "Options", Common))
+            if hasattr(command, "add_arguments"):
+                command.add_arguments(sub)
+            sub.set_defaults(command=command)
     return parser
+
+
+def _add_subcommands(parser: Parser) -> argparse._SubParsersAction[Parser]:
+    below = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, prog=parser.prog
+    )
+    parser.usage = f"{parser.prog} COMMAND ..."
+    return below
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     interrupt.install()
-    words = list(sys.argv[1:] if argv is None else argv)
-    verbose = False
     try:
-        if sys.stdout is None:
-            raise UserError("There is no standard output.", "Open it, or send it to a file.")
-        if words[:1] == ["help"]:
-            words = [*words[1:], "--help"]
-        args = build_parser().parse_args(words)
-        command = args.command
-        if not hasattr(command, "Options"):
-            return _run_with_namespace(command, args)
-        options = read(command.Options, args)
-        verbose = options.verbose
-        _set_up_logging(verbose)
-        set_quiet(options.quiet)
-        code: int = command.run(options)
-        sys.stdout.flush()
-        interrupt.check()
-        return code
+        return _run(list(sys.argv[1:] if argv is None else argv))
     except KentryError as err:
-        return _report(err, verbose)
+        return _report(err)
     except KeyboardInterrupt:
         print("kentry: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # The reader (head, less) has gone; nothing is wrong, and nothing more to say.
+        # The reader, such as head or less, has ended.  That is no error.
         _discard_output()
         return 128 + signal.SIGPIPE
     except OSError as err:
         _discard_output()
-        what = err.filename or "The output"
-        return _report(UserError(f"{what} cannot be used: {err.strerror}."), verbose)
+        return _report(UserError(f"{err.filename or 'The output'} cannot be used: {err.strerror}."))
     except Exception as err:
         # A mistake of ours must not look like a verdict: 1 means a regression.
         sentence = f"kentry failed: {type(err).__name__}: {err}."
         error = KentryError(sentence, "Please report it; -v shows where it happened.")
         error.__cause__ = err
-        return _report(error, verbose)
+        return _report(error)
 
 
-def _run_with_namespace(command: ModuleType, args: argparse.Namespace) -> int:
-    """A command that has no class Options yet."""
-    _set_up_logging(args.verbose)
-    set_quiet(args.quiet)
-    code: int = command.run(args)
+def _run(words: list[str]) -> int:
+    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
+    log.setLevel(logging.WARNING)
+    if sys.stdout is None:
+        raise UserError("There is no standard output.", "Open it, or send it to a file.")
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    args = build_parser(words[0] if words else "").parse_args(words)
+    command = args.command
+    options = read(command.Options, args) if hasattr(command, "Options") else args
+    if options.verbose:
+        log.setLevel(logging.INFO)
+    set_quiet(options.quiet)
+    code: int = command.run(options)
     sys.stdout.flush()
+    interrupt.check()
     return code
 
 
 def _discard_output() -> None:
-    """What is still buffered could not be written: Python must not try again as it ends."""
+    """Keeps Python from writing again, as it ends, what could not be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _set_up_logging(verbose: bool) -> None:
-    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
-    log.setLevel(logging.INFO if verbose else logging.WARNING)
-
-
-def _report(err: KentryError, verbose: bool) -> int:
+def _report(err: KentryError) -> int:
     for text in (err.sentence, err.remedy):
         if text:
             print(f"kentry: {printable(text)}", file=sys.stderr)
     if err.detail:
         print("\n".join(map(printable, err.detail.splitlines())), file=sys.stderr)
-    if verbose:
-        log.info("", exc_info=err)
+    log.info("", exc_info=err)
     return err.exit_code
 
 
@@ -145,7 +166,6 @@ def entry_point() -> None:
     code: str | int | None
     try:
         code = main()
-        sys.stdout.flush()
     except SystemExit as err:  # argparse ended it
         code = err.code
     except KeyboardInterrupt:

@@ -75,10 +75,10 @@ def test_every_case_is_in_the_catalogues_page_and_no_other() -> None:
 
 def test_every_option_of_a_command_is_on_its_page() -> None:
     shared = text_of("docs/commands/record.md")
-    for command in COMMANDS:
-        page = text_of(f"docs/commands/{command.NAME}.md") + shared
+    for name in (name for name in COMMANDS if " " not in name):
+        page = text_of(f"docs/commands/{name}.md") + shared
         help_text = next(
-            action.choices[command.NAME].format_help()
+            action.choices[name].format_help()
             for action in build_parser()._actions
             if isinstance(action.choices, dict)
         )
@@ -87,7 +87,7 @@ def test_every_option_of_a_command_is_on_its_page() -> None:
             "--verbose",
             "--quiet",
         }:
-            assert f"`{option}" in page or f" {option}" in page, f"{command.NAME} {option}"
+            assert f"`{option}" in page or f" {option}" in page, f"{name} {option}"
 
 
 def test_every_kind_of_spec_is_on_the_page() -> None:

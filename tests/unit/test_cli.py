@@ -101,9 +101,19 @@ def test_wrong_arguments_are_code_2(words: list[str]) -> None:
 
 def test_every_command_has_help_and_a_page() -> None:
     pages = ROOT / "docs" / "commands"
-    for command in COMMANDS:
-        assert (pages / f"{command.NAME}.md").exists()
+    for name in COMMANDS:
+        assert (pages / f"{name.split()[0]}.md").exists()
     assert build_parser().format_help().isascii()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["help", "diff"], ["diff", "-h"]])
+def test_help_that_cannot_be_printed_is_an_error(words: list[str]) -> None:
+    command = [sys.executable, "-m", "kentry", *words]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, "No space left" in done.stderr) == (2, True)
+    closed = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], check=False)
+    assert closed.returncode == 2
 
 
 def test_a_reader_that_goes_away_is_no_error(files: tuple[str, str]) -> None:
@@ -177,7 +187,7 @@ def test_a_mistake_of_ours_is_not_a_verdict(
     def broken(*args: object) -> None:
         raise ZeroDivisionError("of all things")
 
-    monkeypatch.setattr("kentry.compare.counted.compare", broken)
+    monkeypatch.setattr("kentry.commands.diff.compare", broken)
     assert main(["diff", *files, "--fail-on-regression"]) == 2
     assert "kentry failed: ZeroDivisionError: of all things" in capsys.readouterr().err
 

@@ -18,16 +18,31 @@ def test_there_are_modules() -> None:
     assert len(MODULES) > 30
 
 
-def test_heavy_libraries_wait_for_the_command_that_needs_them() -> None:
-    """`kentry --help` and what boots kernels start without them."""
+GOLDEN = ROOT / "tests" / "golden"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import kentry.cli, kentry.runners.guest_tasks",
+        "from kentry.cli import build_parser; build_parser()",
+        "from kentry.cli import main; main(['diff', 'arm64-6.1.json', 'arm64-6.12.json'])",
+        "from kentry.cli import main; main(['annotate', 'arm64-6.1.json'])",
+    ],
+)
+def test_heavy_libraries_wait_for_the_command_that_needs_them(code: str) -> None:
     script = (
-        "import sys, kentry.cli, kentry.runners.guest_tasks; kentry.cli.build_parser();"
-        " print(*{'numpy', 'numba', 'pyarrow', 'matplotlib'} & set(sys.modules))"
+        f"import sys; {code}; print('heavy:',"
+        " *{'numpy', 'scipy', 'numba', 'pyarrow', 'matplotlib'} & set(sys.modules))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True
-    )
-    assert done.stdout.split() == []
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=GOLDEN)
+    assert done.stdout.splitlines()[-1] == "heavy:"
+
+
+def test_no_module_imports_by_a_relative_name() -> None:
+    """The key of cached recordings follows imports by their whole names."""
+    assert not [file for file in MODULES if re.search(r"^ *from \.", file.read_text(), re.M)]
 
 
 @pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(SOURCE)))

@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from kentry.arch import Arch
 from kentry.commands import measuring
 from kentry.commands.options import operand, option
+from kentry.compare.ablation import Trial, tabulate
 from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError, UserError
+from kentry.kernels import build
+from kentry.kernels.build import knows_option
+from kentry.kernels.config import Request
+from kentry.kernels.entry_options import Option, built_in, parse_options
+from kentry.kernels.repository import Revision
+from kentry.kernels.resolve import resolve_source
+from kentry.kernels.spec import parse
+from kentry.measure import cache
+from kentry.model.ablation import to_json
+from kentry.model.recording import Recording, dump
+from kentry.progress import Update, progress
+from kentry.report.ablation import ablation_text
 
-if TYPE_CHECKING:
-    from kentry.arch import Arch
-    from kentry.compare.ablation import Trial
-    from kentry.kernels.config import Request
-    from kentry.kernels.entry_options import Option
-    from kentry.kernels.repository import Revision
-    from kentry.model.recording import Recording
-    from kentry.progress import Update
-
-NAME = "ablate"
-HELP = "build with each config option off and on: what it adds to the path"
 EXAMPLES = (
     "kentry ablate source:6.12 --arch arm64",
     "kentry ablate source:6.12 --options CONFIG_SECCOMP,CONFIG_AUDIT --case getppid",
@@ -54,13 +56,6 @@ class Options(measuring.CachedOptions):
 
 def run(options: Options) -> int:
     """Builds and measures the base and each option, prints the table."""
-    from kentry.compare.ablation import tabulate
-    from kentry.kernels.entry_options import built_in, parse_options
-    from kentry.model.ablation import to_json
-    from kentry.model.recording import dump
-    from kentry.progress import progress
-    from kentry.report.ablation import ablation_text
-
     candidates = parse_options(options.options) if options.options else built_in()
     bench = _Bench(options)
     with progress(f"{options.spec} ({bench.arch.name})") as update:
@@ -86,9 +81,6 @@ class _Bench:
     """The source that all kernels are built from, and how they are measured."""
 
     def __init__(self, options: Options) -> None:
-        from kentry.kernels.resolve import resolve_source
-        from kentry.kernels.spec import parse
-        from kentry.progress import progress
 
         self._options = options
         self.arch: Arch = options.find_arch()
@@ -99,14 +91,11 @@ class _Bench:
 
     def knows(self, name: str) -> bool:
         """Whether the source has the option, for this architecture or for all."""
-        from kentry.kernels.build import knows_option
 
         return knows_option(self._revision, name, self.arch)
 
     def record(self, sets: tuple[str, ...], update: Update) -> Recording:
         """Builds with `sets` on top of what the user set, boots, measures."""
-        from kentry.kernels import build
-        from kentry.measure import cache
 
         words = {word.partition("=")[0]: word for word in (*self._request.sets, *sets)}
         request = replace(self._request, sets=tuple(words.values()))
@@ -116,7 +105,6 @@ class _Bench:
 
     def try_option(self, option: Option, config: dict[str, str], update: Update) -> Trial:
         """The option off and on; a kernel that cannot be had is the row's problem."""
-        from kentry.compare.ablation import Trial
 
         on_in_base = config.get(option.name.removeprefix("CONFIG_")) == option.value
         try:

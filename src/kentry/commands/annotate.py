@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kentry.arch import Arch, find_arch
 from kentry.commands import measuring
 from kentry.commands.options import operand
 from kentry.errors import EXIT_DONE, UserError
+from kentry.model.recording import CaseResult, Recording, dump
+from kentry.path.disassembly import readable_text
+from kentry.path.phases import parts, split_calls
+from kentry.report.annotation import annotation_text
 
-if TYPE_CHECKING:
-    from kentry.arch import Arch
-    from kentry.model.recording import CaseResult, Recording
-
-NAME = "annotate"
-HELP = "print the path of a case, instruction by instruction"
 EXAMPLES = (
     "kentry annotate 6.12.json",
     "kentry annotate 6.12.json --case read,openat+close",
@@ -40,10 +39,6 @@ class Options(measuring.CachedOptions):
 
 def run(options: Options) -> int:
     """Obtains the recording and prints the modal path of each case asked for."""
-    from kentry.arch import find_arch
-    from kentry.model.recording import dump
-    from kentry.report.annotation import annotation_text
-
     options = replace(options, case=options.case or ("getppid",))
     recording = measuring.obtain(options.what, options)
     arch = find_arch(recording.kernel["arch"])
@@ -74,8 +69,6 @@ def _case(recording: Recording, name: str) -> CaseResult:
 
 
 def _to_json(recording: Recording, case: CaseResult, arch: Arch) -> dict[str, Any]:
-    from kentry.path.disassembly import readable_text
-    from kentry.path.phases import parts, split_calls
 
     path = case.modal_path
     assert path is not None

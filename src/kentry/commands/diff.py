@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kentry.commands import measuring
 from kentry.commands.options import operand, option
+from kentry.compare.counted import Comparison, compare, to_json
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
+from kentry.model.recording import INSTRUCTIONS, Recording, dump
+from kentry.report.changelog import comparison_changelog
+from kentry.report.comparison import comparison_text
+from kentry.report.functions import SHOWN
+from kentry.stats import exact
 
-if TYPE_CHECKING:
-    from kentry.compare.counted import Comparison
-    from kentry.model.recording import Recording
-
-NAME = "diff"
-HELP = "compare two kernels or recordings, function by function"
 EXAMPLES = (
     "kentry diff old.json new.json",
     "kentry diff debian:6.1 debian:6.12 --arch arm64 --case getppid",
@@ -55,12 +54,6 @@ class Options(measuring.CachedOptions):
 
 def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
-    from kentry.compare.counted import compare, to_json
-    from kentry.model.recording import dump
-    from kentry.report.changelog import comparison_changelog
-    from kentry.report.comparison import comparison_text
-    from kentry.report.functions import SHOWN
-
     names = None
     files = [text for text in options.inputs if not measuring.is_spec(text)]
     sides = {file: measuring.obtain(file, options) for file in files}
@@ -85,8 +78,6 @@ def run(options: Options) -> int:
 
 def _check_counts(file: str, recording: Recording) -> None:
     """Says before a kernel is booted to count that there is no count to compare with."""
-    from kentry.model.recording import INSTRUCTIONS
-
     if not any(INSTRUCTIONS in case.metrics for case in recording.cases):
         raise UserError(
             f"{file} has times only, and kentry diff would count the instructions of a spec.",
@@ -96,8 +87,6 @@ def _check_counts(file: str, recording: Recording) -> None:
 
 def _exit_code(comparison: Comparison) -> int:
     """Of counts and times; a time that changed where the code did not decides nothing."""
-    from kentry.stats import exact
-
     verdicts = {case.verdict for case in comparison.cases}
     verdicts |= {exact.UNDECIDED if row.is_layout else row.verdict for row in comparison.timed}
     if exact.WORSE in verdicts:

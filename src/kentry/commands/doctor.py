@@ -9,16 +9,17 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from kentry.arch import ARCHES, Arch
 from kentry.commands.options import ResultOptions
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError, UserError
+from kentry.host.cache import cache_dir
+from kentry.host.mirror import find_mirror
+from kentry.host.native import plugin_file, probe_file
+from kentry.host.process import need
+from kentry.kernels import sandbox, toolchain
+from kentry.runners.emulator import find_emulator
 
-if TYPE_CHECKING:
-    from kentry.arch import Arch
-
-NAME = "doctor"
-HELP = "print what is missing here, and the command that installs it"
 EXAMPLES = ("kentry doctor", "kentry doctor --json", "kentry doctor -v")
 
 # A kernel's source and its build; a distribution's package takes a tenth.
@@ -73,11 +74,6 @@ def run(options: Options) -> int:
 
 
 def _checks() -> Iterator[_Check]:
-    from kentry.arch import ARCHES
-    from kentry.host.mirror import find_mirror
-    from kentry.host.native import plugin_file
-    from kentry.host.process import need
-    from kentry.kernels import sandbox
 
     yield "QEMU plugin", lambda: plugin_file().name
     for arch in ARCHES.values():
@@ -91,9 +87,6 @@ def _checks() -> Iterator[_Check]:
 
 
 def _checks_of(arch: Arch) -> Iterator[_Check]:
-    from kentry.host.native import probe_file
-    from kentry.kernels import toolchain
-    from kentry.runners.emulator import find_emulator
 
     def compiler() -> str:
         toolchain.check_tools(arch)
@@ -105,7 +98,6 @@ def _checks_of(arch: Arch) -> Iterator[_Check]:
 
 
 def _cache() -> str:
-    from kentry.host.cache import cache_dir
 
     folder = cache_dir()
     free = shutil.disk_usage(folder).free >> 20

@@ -10,9 +10,8 @@ from pathlib import Path
 from kentry.commands import measuring, values
 from kentry.commands.options import Common, Need, operand, option
 from kentry.errors import EXIT_DONE
+from kentry.host.cache import write_atomically
 
-NAME = "export"
-HELP = "write recordings as Go benchmarks, KTAP or CSV"
 EXAMPLES = (
     "kentry export old.json new.json --format benchfmt > both.txt",
     "kentry export new.json --format csv --summary -o new.csv",
@@ -46,7 +45,7 @@ class Options(Common):
 
 def run(options: Options) -> int:
     """Reads all files, then writes; prints on stderr what the format has no place for."""
-    from kentry.host.cache import write_atomically
+    # These load numpy, and the parser of the whole command line must not.
     from kentry.report.export.formats import check_format, export_files
 
     check_format(options.format, summary=options.summary)

@@ -10,9 +10,10 @@ from pathlib import Path
 from kentry.commands import measuring, values
 from kentry.commands.options import Common, operand, option
 from kentry.errors import EXIT_DONE
+from kentry.measure.joining import with_times
+from kentry.model.recording import INSTRUCTIONS, read_recording, write_recording
+from kentry.report.frame import caveat_lines
 
-NAME = "join"
-HELP = "put the counts and the times of one kernel into one recording"
 EXAMPLES = (
     "kentry join counts.json times.json -o both.json",
     "kentry record debian:6.12 -o counts.json",
@@ -42,10 +43,6 @@ class Options(Common):
 
 def run(options: Options) -> int:
     """Reads both, joins them, writes the recording and prints which cases have which metrics."""
-    from kentry.measure.joining import with_times
-    from kentry.model.recording import INSTRUCTIONS, read_recording, write_recording
-    from kentry.report.frame import caveat_lines
-
     measuring.check_writable(options.output)
     counted, timed = read_recording(options.exact), read_recording(options.timed)
     both = with_times(counted, timed)

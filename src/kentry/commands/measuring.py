@@ -3,27 +3,25 @@
 
 from __future__ import annotations
 
+import argparse
 import fnmatch
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kentry.arch import ARCHES, Arch, find_arch, host_arch
 from kentry.commands import values
 from kentry.commands.options import RARE, Need, ResultOptions, option
 from kentry.errors import UserError
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from kentry.arch import Arch
-    from kentry.kernels.config import Request
-    from kentry.kernels.kernel import Kernel
-    from kentry.model.recording import Recording
-    from kentry.progress import Update
-    from kentry.runners.exact import ExactOptions
+from kentry.kernels.config import Request, parse_set
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.spec import KINDS, parse
+from kentry.measure.catalogue import choose, match, matrix
+from kentry.model.recording import Recording, read_recording
+from kentry.progress import Update, progress
+from kentry.runners.exact import ExactOptions
 
 SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
@@ -41,8 +39,6 @@ seed = values.seed
 
 def is_spec(text: str) -> bool:
     """Whether `text` names a kernel rather than a file."""
-    from kentry.kernels.spec import KINDS
-
     kind = text.partition(":")[0].partition(",")[0]
     return kind in KINDS and not os.path.isfile(text)
 
@@ -92,7 +88,6 @@ class BuildOptions(ResultOptions):
 
     def request(self) -> Request:
         """How to build; UserError for a --set that is badly written."""
-        from kentry.kernels.config import Request, parse_set
 
         for text in self.sets:
             parse_set(text)
@@ -139,7 +134,6 @@ class MeasureOptions(BuildOptions):
 
     def find_arch(self) -> Arch:
         """--arch, or this machine's own architecture."""
-        from kentry.arch import find_arch, host_arch
 
         return find_arch(self.arch) if self.arch else host_arch()
 
@@ -149,8 +143,6 @@ class MeasureOptions(BuildOptions):
 
     def measurement(self, arch: Arch) -> ExactOptions:
         """What to measure, and how; UserError for cases that `arch` does not have."""
-        from kentry.measure.catalogue import choose
-        from kentry.runners.exact import ExactOptions
 
         return ExactOptions(
             cases=tuple(choose(arch, self.case_words(arch))),
@@ -188,7 +180,6 @@ class MatrixOptions(MeasureOptions):
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose(), with those of --matrix."""
-        from kentry.measure.catalogue import matrix
 
         words = super().case_words(arch)
         return words if self.matrix is None else [*words, *matrix(arch, self.matrix)]
@@ -205,7 +196,6 @@ def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Record
     """Resolves, boots and measures `spec`; with `reuse`, a cached recording will do."""
     from kentry.kernels.resolve import resolve
     from kentry.measure import cache
-    from kentry.progress import progress
 
     arch = options.find_arch()
     measurement = options.measurement(arch)
@@ -216,13 +206,9 @@ def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Record
 
 def obtain(text: str, options: CachedOptions) -> Recording:
     """The recording in the file `text`, or of the spec `text`: measured or from the cache."""
-    from kentry.model.recording import read_recording
-
     if is_spec(text):
         return record(text, options, reuse=not options.fresh)
     if not os.path.exists(text) and ":" in text:
-        from kentry.kernels.spec import parse
-
         parse(text)
     return read_recording(Path(text))
 
@@ -232,8 +218,6 @@ def match_cases(recordings: Sequence[Recording], patterns: Sequence[str]) -> lis
 
     Imported recordings may be of an architecture that kentry does not measure.
     """
-    from kentry.arch import ARCHES
-    from kentry.measure.catalogue import match
 
     names = list(dict.fromkeys(case.name for one in recordings for case in one.cases))
     arch = recordings[0].kernel["arch"]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A command's options: the fields of one frozen dataclass, each declared once.
 
-A command is a module with NAME, HELP, EXAMPLES (three), a class Options and run(options).
-A module with COMMANDS instead of Options is a group of commands.
+A command is a module of this package with EXAMPLES (three), a class Options and run(options).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
 from kentry.commands import values
@@ -98,11 +96,12 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *, summary: str = "", examples: Iterable[str] = (), **words: Any) -> None:
         super().__init__(**words, add_help=False, formatter_class=_Formatter)
-        self._head = "\n".join([summary, "", "examples:", *(f"  {one}" for one in examples), ""])
+        self.summary, self.examples = summary, examples
 
     def format_help(self) -> str:
         """The summary, the examples, then argparse's own help."""
-        return f"{self._head}\n{super().format_help()}"
+        examples = "".join(f"  {one}\n" for one in self.examples)
+        return f"{self.summary}\n\nexamples:\n{examples}\n{super().format_help()}"
 
     def error(self, message: str) -> NoReturn:
         """UserError with argparse's message as a sentence."""
@@ -122,25 +121,6 @@ class _Formatter(argparse.HelpFormatter):
             return ", ".join(action.option_strings) or super()._format_action_invocation(action)
         value = self._format_args(action, action.dest.upper())
         return f"{', '.join(action.option_strings)} {value}"
-
-
-def add_commands(parser: Parser, commands: Iterable[ModuleType]) -> None:
-    """Registers each command with its options; a group's commands below the group."""
-    below = parser.add_subparsers(
-        title="commands", metavar="COMMAND", required=True, prog=parser.prog
-    )
-    for command in commands:
-        examples = getattr(command, "EXAMPLES", ())
-        words = {"help": command.HELP, "summary": command.HELP, "examples": examples}
-        sub = below.add_parser(command.NAME, **words)
-        add_options(sub, getattr(command, "Options", Common))
-        if hasattr(command, "COMMANDS"):
-            add_commands(sub, command.COMMANDS)
-            sub.usage = f"{sub.prog} COMMAND ..."
-            continue
-        if hasattr(command, "add_arguments"):
-            command.add_arguments(sub)
-        sub.set_defaults(command=command)
 
 
 def add_options(parser: Parser, cls: type) -> None:

@@ -6,19 +6,17 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kentry.arch import Arch
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, Need, operand, option
 from kentry.errors import EXIT_DONE
 from kentry.measure.catalogue import PRESETS, choose, preset
+from kentry.model.recording import dump, to_json, write_recording
+from kentry.report.changelog import recording_changelog
+from kentry.report.recording import recording_text
+from kentry.runners.exact import ExactOptions
 
-if TYPE_CHECKING:
-    from kentry.arch import Arch
-    from kentry.runners.exact import ExactOptions
-
-NAME = "record"
-HELP = "boot a kernel, measure it, write a recording"
 EXAMPLES = (
     "kentry record debian:6.12 -o 6.12.json",
     "kentry record debian:6.12 --arch riscv64 --case getppid,read",
@@ -136,10 +134,6 @@ class Options(measuring.MatrixOptions):
 
 def run(options: Options) -> int:
     """Measures, writes, prints."""
-    from kentry.model.recording import dump, to_json, write_recording
-    from kentry.report.changelog import recording_changelog
-    from kentry.report.recording import recording_text
-
     for file in filter(None, (options.output, options.console)):
         measuring.check_writable(file)
     recording = measuring.record(options.spec, options)

@@ -7,25 +7,25 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kentry.arch import Arch
 from kentry.commands import measuring, values
 from kentry.commands.options import operand, option
+from kentry.compare.series import Outcome, tabulate
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, KernelError, UserError
+from kentry.kernels import build
+from kentry.kernels.apply import Step
+from kentry.kernels.lineup import Lineup, line_up
+from kentry.kernels.repository import Revision
+from kentry.measure import cache
+from kentry.model import caveats
+from kentry.model.caveats import Caveat
+from kentry.model.recording import Recording, dump, write_recording
+from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, to_json
+from kentry.progress import Update, progress
+from kentry.report.changelog import series_changelog
+from kentry.report.series import series_text
 
-if TYPE_CHECKING:
-    from kentry.arch import Arch
-    from kentry.compare.series import Outcome
-    from kentry.kernels.apply import Step
-    from kentry.kernels.lineup import Lineup
-    from kentry.kernels.repository import Revision
-    from kentry.model.caveats import Caveat
-    from kentry.model.recording import Recording
-    from kentry.model.series import Problem
-    from kentry.progress import Update
-
-NAME = "series"
-HELP = "build and measure a series of patches, a row for each patch"
 EXAMPLES = (
     "kentry series source:6.12 series.mbox --arch arm64,riscv64",
     "kentry series tree:~/linux v6.12..topic --case getppid,read",
@@ -77,14 +77,6 @@ class Options(measuring.CachedOptions, measuring.MatrixOptions):
 
 def run(options: Options) -> int:
     """Applies, builds, measures, prints; exits with 2 where a patch does not apply."""
-    from kentry.compare.series import tabulate
-    from kentry.kernels.lineup import line_up
-    from kentry.model.recording import dump
-    from kentry.model.series import NO_APPLY, to_json
-    from kentry.progress import progress
-    from kentry.report.changelog import series_changelog
-    from kentry.report.series import series_text
-
     arches = options.find_arches()
     for arch in arches:
         options.measurement(arch)
@@ -107,9 +99,6 @@ def run(options: Options) -> int:
 
 
 def _measure(lineup: Lineup, arches: list[Arch], options: Options) -> list[Outcome]:
-    from kentry.compare.series import Outcome
-    from kentry.model.series import NO_APPLY, Problem
-    from kentry.progress import progress
 
     recordings: dict[int, dict[str, Recording]] = {n: {} for n in range(len(lineup.steps) + 1)}
     problems: dict[int, dict[str, Problem]] = {n: {} for n in range(len(lineup.steps) + 1)}
@@ -146,7 +135,6 @@ def _measure(lineup: Lineup, arches: list[Arch], options: Options) -> list[Outco
 def _try(
     lineup: Lineup, step: Step, arch: Arch, options: Options, update: Update
 ) -> Recording | Problem:
-    from kentry.model.series import NO_BOOT, NO_BUILD, Problem
 
     assert step.revision
     try:
@@ -165,9 +153,6 @@ def _record(
     options: Options,
     update: Update,
 ) -> Recording:
-    from kentry.kernels import build
-    from kentry.measure import cache
-    from kentry.model.recording import write_recording
 
     spec = f"{lineup.base_spec} + patch {number}" if number else lineup.base_spec
     request = options.request().chosen(lineup.options)
@@ -207,7 +192,6 @@ def _origin(lineup: Lineup) -> dict[str, str]:
 
 
 def _caveats(lineup: Lineup) -> list[Caveat]:
-    from kentry.model import caveats
 
     found = [caveats.series_note(note) for note in lineup.notes]
     if lineup.base_commit and lineup.base_commit != lineup.base.commit:
