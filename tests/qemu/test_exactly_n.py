@@ -26,7 +26,7 @@ from kentry.kernels.kernel import Kernel
 from kentry.kernels.lineup import line_up
 from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
-from kentry.measure.counting import measure
+from kentry.measure.recorder import measure
 from kentry.model.comparison import CaseComparison
 from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.runners.exact import ExactOptions

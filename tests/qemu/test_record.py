@@ -18,7 +18,7 @@ from kentry.arch import ARCHES, find_arch
 from kentry.errors import FetchError, GuestError, KernelError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.measure.counting import measure
+from kentry.measure.recorder import measure
 from kentry.model.recording import Recording
 from kentry.path.symbols import UNNAMED
 from kentry.runners.exact import ExactOptions

@@ -18,7 +18,7 @@ import pytest
 
 from kentry.arch import Arch, find_arch
 from kentry.host.native import probe_file, tasks_plugin_file
-from kentry.measure.counting import measure
+from kentry.measure.recorder import measure
 from kentry.measure.workload import TracedWorkload, trace_workload
 from kentry.runners.emulator import BACKPORTS, INSTALLED, NEWEST
 from kentry.runners.exact import ExactOptions

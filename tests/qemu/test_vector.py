@@ -16,7 +16,7 @@ from kentry.arch import ARCHES, find_arch
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.lineup import line_up
-from kentry.measure.counting import measure
+from kentry.measure.recorder import measure
 from kentry.runners.emulator import INSTALLED
 from kentry.runners.exact import ExactOptions
 from kentry.runners.initramfs import build_initramfs

@@ -18,8 +18,8 @@ from kentry.errors import RecordingError
 from kentry.host.cache import cache_dir, check_room, sha256_of
 from kentry.host.native import plugin_file, probe_file
 from kentry.kernels.kernel import Kernel, SymbolTable
-from kentry.measure.counting import measure
 from kentry.measure.joining import joined
+from kentry.measure.recorder import measure
 from kentry.measure.vector_units import boots, check_options
 from kentry.model.recording import Recording, read_recording, write_recording
 from kentry.progress import Update

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Recordings of one kernel -> one: boots, of which each has a vector length; counts and times."""
+"""Recordings of one kernel -> one: boots with different vector lengths, or counts and times."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from kentry.errors import UserError
 from kentry.model import caveats
 from kentry.model.caveats import Caveat
-from kentry.model.recording import TIMED, CaseResult, Instruction, KernelPath, Recording
+from kentry.model.recording import TIMED, CaseResult, Instruction, Recording
 
-# A build ID is told apart by so many digits.
+# Digits of a build ID in an error.
 _ABBREVIATED = 12
 
 
@@ -37,21 +36,39 @@ def joined(recordings: Sequence[Recording]) -> Recording:
 def with_times(counted: Recording, timed: Recording) -> Recording:
     """The counts of one recording and the times of another, of one kernel, in one recording.
 
-    UserError where they are not of one kernel, or have the same metric of a case.
+    UserError where they are not of one kernel, or have the same metric of a case.  Where both
+    have an option with another value, the timed side's is named TIMED + its name.
     """
-    _check_axes(counted, timed)
+    _check_metrics(counted, timed)
     doubts = _check_kernels(counted, timed)
     code, cases = _all_cases((counted, timed))
     merged: dict[str, CaseResult] = {}
     for case in cases:
-        known = merged.get(case.name)
-        merged[case.name] = _both(known, case) if known else case
+        first = merged.get(case.name)
+        if first is None:
+            merged[case.name] = case
+            continue
+        # The paths are those of the side that has some.
+        executed = first if first.paths or not case.paths else case
+        merged[case.name] = replace(
+            executed,
+            metrics={**first.metrics, **case.metrics},
+            caveats=tuple(_once([*first.caveats, *case.caveats])),
+            noisy={**first.noisy, **case.noisy},
+        )
+    kernel = {name: value or timed.kernel[name] for name, value in counted.kernel.items()}
+    if counted.kernel["config"] is None and timed.kernel["config"] is not None:
+        # A config and its hash belong together.
+        kernel["config_sha256"] = timed.kernel["config_sha256"]
+    options = dict(counted.options)
+    for name, value in timed.options.items():
+        options[name if options.get(name, value) == value else f"{TIMED}{name}"] = value
+    target = {f"{TIMED}{name}": value for name, value in timed.timed_target.items()}
     return replace(
         counted,
-        kernel=_completed(counted.kernel, timed.kernel),
-        target=counted.target
-        | {f"{TIMED}{name}": value for name, value in timed.timed_target.items()},
-        options=_beside(counted.options, timed.options),
+        kernel=kernel,
+        target=counted.target | target,
+        options=options,
         code=code,
         cases=list(merged.values()),
         caveats=_once([*counted.caveats, *timed.caveats, *doubts]),
@@ -72,7 +89,18 @@ def _all_cases(recordings: Sequence[Recording]) -> tuple[list[Instruction], list
                 places[insn] = len(code)
                 code.append(insn)
             indexes.append(places[insn])
-        cases += [_reindexed(case, indexes) for case in other.cases]
+        for case in other.cases:
+            paths = []
+            for path in case.paths:
+                runs: list[tuple[int, int]] = []
+                executed = (i for start, count in path.runs for i in indexes[start : start + count])
+                for index in executed:
+                    if runs and sum(runs[-1]) == index:
+                        runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+                    else:
+                        runs.append((index, 1))
+                paths.append(replace(path, runs=tuple(runs)))
+            cases.append(replace(case, paths=tuple(paths)))
     return code, cases
 
 
@@ -84,8 +112,8 @@ def _once(known: list[Caveat]) -> list[Caveat]:
     return [caveat for i, caveat in enumerate(known) if caveat not in known[:i]]
 
 
-def _check_axes(counted: Recording, timed: Recording) -> None:
-    """One has counts, the other times."""
+def _check_metrics(counted: Recording, timed: Recording) -> None:
+    """UserError unless one has counts, the other times, and none both."""
     if not any(case.metrics for case in counted.cases):
         raise UserError("The first recording has no counts.", "kentry record SPEC -o FILE counts.")
     if not any(case.noisy for case in timed.cases):
@@ -123,47 +151,3 @@ def _check_kernels(counted: Recording, timed: Recording) -> list[Caveat]:
     if a["release"] and b["release"] and a["release"] != b["release"]:
         doubts.append(caveats.differs("release (counts / times)", a["release"], b["release"]))
     return doubts
-
-
-def _both(counted: CaseResult, timed: CaseResult) -> CaseResult:
-    """One case: the paths are of the side that has some."""
-    executed = counted if counted.paths or not timed.paths else timed
-    return replace(
-        executed,
-        metrics={**counted.metrics, **timed.metrics},
-        interrupted=executed.interrupted,
-        caveats=tuple(_once([*counted.caveats, *timed.caveats])),
-        noisy={**counted.noisy, **timed.noisy},
-    )
-
-
-def _completed(kernel: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """What is known of a kernel, by either; a config and its hash are one."""
-    found = {name: value or other[name] for name, value in kernel.items()}
-    if kernel["config"] is None and kernel["config_sha256"] and other["config"] is not None:
-        found["config_sha256"] = other["config_sha256"]
-    return found
-
-
-def _beside(counted: dict[str, Any], timed: dict[str, Any]) -> dict[str, Any]:
-    """Both; where they say different things, the timed side's under TIMED + its name."""
-    differing = {name for name, value in timed.items() if counted.get(name, value) != value}
-    return counted | {
-        f"{TIMED}{name}" if name in differing else name: value for name, value in timed.items()
-    }
-
-
-def _reindexed(case: CaseResult, indexes: Sequence[int]) -> CaseResult:
-    paths = tuple(replace(path, runs=_runs(path, indexes)) for path in case.paths)
-    return replace(case, paths=paths)
-
-
-def _runs(path: KernelPath, indexes: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    runs: list[tuple[int, int]] = []
-    for first, count in path.runs:
-        for index in indexes[first : first + count]:
-            if runs and sum(runs[-1]) == index:
-                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-            else:
-                runs.append((index, 1))
-    return tuple(runs)

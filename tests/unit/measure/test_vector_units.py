@@ -9,7 +9,7 @@ import pytest
 from kentry.arch import ARCHES
 from kentry.errors import KernelError, UserError
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
-from kentry.measure.counting import measure
+from kentry.measure.recorder import measure
 from kentry.measure.vector_units import boots, check_options, check_units, with_events
 from kentry.model.recording import (
     MODAL,

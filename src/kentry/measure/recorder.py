@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A run of the probe on a kernel -> a Recording."""
+"""Boots a kernel, runs the probe and makes a Recording of what was counted."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 from kentry.errors import GuestError, KernelError, TraceError
@@ -28,19 +27,17 @@ from kentry.path.symbols import UNNAMED, SymbolMap
 from kentry.path.why import why
 from kentry.progress import Update
 from kentry.runners.exact import ExactOptions, GuestRun, Runner
-from kentry.runners.plugin_trace import Phase, PluginTrace, Window
+from kentry.runners.plugin_trace import Phase, PluginTrace
 from kentry.stats import exact
 
-# Distinct paths kept of one case; the rest are counted in `samples` all the same.
+# Distinct paths kept of one case; `samples` count the others too.
 _PATHS_KEPT = 16
+# The share of instructions outside every symbol that needs no caveat.
 _UNNAMED_TOLERATED = 0.01
-
+# Kinds of symbols that are code, as in /proc/kallsyms.
 _TEXT_KINDS = "TtWw"
-
 # KASLR moves a kernel by whole pages; bytes.
 _PAGE = 4096
-
-
 # A kernel-half address as a branch's target; riscv's disassembler repeats it in a comment.
 _TARGET = re.compile(r"(?:-?\w+ # )?#?0x(ffff[0-9a-f]{12})\b")
 
@@ -49,19 +46,23 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     """Boots `kernel` on `target` and makes its recording.
 
     GuestError when nothing was measured, KernelError when the symbols are not this
-    kernel's.
+    kernel's, TraceError when two ways of counting differ.
     """
     run = target.run(kernel, options, update)
     update(None, "reading the trace")
-    slide = _slide(kernel, run.trace)
-    _check_identity(kernel, run, options, slide)
-    _check_counts(run, options)
+    # How far KASLR moved the kernel.  The guest says 0 where it hides addresses (kptr_restrict).
+    linked = kernel.symbols.address_of(TEXT_START)
+    slide = 0
+    if run.trace.text_address and linked is not None:
+        slide = run.trace.text_address - linked
+    _check_run(kernel, run, options, slide)
     check_units(kernel, run, options)
     executed = _code(run.trace, kernel, slide)
     lost: list[Caveat] = []
-    cases = list(_cases(run, options, executed, lost))
+    cases = _cases(run, options, executed, lost)
     if not cases:
-        raise _nothing_measured(lost)
+        reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
+        raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
     cases, code = _only_code_of_paths(cases, executed)
     markers = None
     if any(CaseName.parse(name).state for name in options.cases):
@@ -82,16 +83,22 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     )
 
 
-def _nothing_measured(lost: list[Caveat]) -> GuestError:
-    return GuestError(
-        "No case could be measured.",
-        "Choose others with --case.",
-        "\n".join(f"  {caveat['text']}" for caveat in lost),
-    )
-
-
-def _check_counts(run: GuestRun, options: ExactOptions) -> None:
-    """The self-check, where it was asked for: both ways of counting must have agreed."""
+def _check_run(kernel: Kernel, run: GuestRun, options: ExactOptions, slide: int) -> None:
+    """KernelError unless the booted kernel is the one whose symbols we have; the self-check."""
+    booted = gnu_build_id(run.probe.notes)
+    release = run.probe.release
+    problem = None
+    if kernel.build_id is not None and booted is not None and kernel.build_id != booted:
+        problem = f"build {kernel.build_id[:12]}, the booted kernel is {booted[:12]}"
+    elif kernel.release and release and kernel.release != release:
+        problem = f"release {kernel.release}, the booted kernel is {release}"
+    elif slide % _PAGE != 0 or (slide != 0 and not options.randomise):
+        problem = f"a kernel at its link address, the booted kernel is {slide:#x} bytes away"
+    if problem:
+        raise KernelError(
+            f"The symbols do not match the image: they are of {problem}.",
+            "Give the vmlinux of the same build with symbols=.",
+        )
     if options.check and (run.trace.checked != run.trace.windows or run.trace.mismatches):
         raise TraceError(
             f"Two ways of counting differ: {run.trace.mismatches} times"
@@ -101,59 +108,26 @@ def _check_counts(run: GuestRun, options: ExactOptions) -> None:
         )
 
 
-def _slide(kernel: Kernel, trace: PluginTrace) -> int:
-    """How far KASLR moved the kernel: bytes to take off an executed address.
-
-    The guest says 0 where it hides addresses (kptr_restrict).
-    """
-    linked = kernel.symbols.address_of(TEXT_START)
-    if not trace.text_address or linked is None:
-        return 0
-    return trace.text_address - linked
-
-
-def _check_identity(kernel: Kernel, run: GuestRun, options: ExactOptions, slide: int) -> None:
-    """The kernel that ran must be the one whose symbols we have: build, release and place."""
-    booted = gnu_build_id(run.probe.notes)
-    said = [
-        (f"build {(kernel.build_id or '')[:12]}", f"{(booted or '')[:12]}"),
-        (f"release {kernel.release}", run.probe.release or ""),
-        ("a kernel at its link address", f"{slide:#x} bytes away"),
-    ]
-    differs = [
-        kernel.build_id is not None and booted is not None and kernel.build_id != booted,
-        bool(kernel.release and run.probe.release) and kernel.release != run.probe.release,
-        slide % _PAGE != 0 or (slide != 0 and not options.randomise),
-    ]
-    for (symbols, guest), wrong in zip(said, differs, strict=True):
-        if wrong:
-            raise KernelError(
-                "The symbols do not match the image:"
-                f" they are of {symbols}, the booted kernel is {guest}.",
-                "Give the vmlinux of the same build with symbols=.",
-            )
-
-
 def _code(trace: PluginTrace, kernel: Kernel, slide: int) -> list[Instruction]:
+    """The executed instructions at their link addresses, with addresses named as objdump does."""
     symbols = SymbolMap(
         ((symbol.address, symbol.name) for symbol in kernel.symbols if symbol.kind in _TEXT_KINDS),
         kernel.symbols.address_of(TEXT_END),
     )
+
+    def named(match: re.Match[str]) -> str:
+        place = symbols.find(int(match[1], 16) - slide)
+        if place.function == UNNAMED:
+            return match[0]
+        return f"<{place.function}+{place.offset:#x}>" if place.offset else f"<{place.function}>"
+
     code = []
     for insn in trace.insns:
+        place = symbols.find(insn.address - slide)
+        text = _TARGET.sub(named, insn.text)
         address = insn.address - slide
-        place = symbols.find(address)
-        text = _TARGET.sub(lambda match: _named(match, slide, symbols), insn.text)
         code.append(Instruction(address, insn.code, text, place.function, place.offset))
     return code
-
-
-def _named(match: re.Match[str], slide: int, symbols: SymbolMap) -> str:
-    """A kernel address in an instruction's text as objdump shows it: <function+0x4>."""
-    place = symbols.find(int(match[1], 16) - slide)
-    if place.function == UNNAMED:
-        return match[0]
-    return f"<{place.function}+{place.offset:#x}>" if place.offset else f"<{place.function}>"
 
 
 def _only_code_of_paths(
@@ -163,25 +137,23 @@ def _only_code_of_paths(
     runs = [run for case in cases for path in case.paths for run in path.runs]
     used = sorted({index for first, count in runs for index in range(first, first + count)})
     moved = {old: new for new, old in enumerate(used)}
-    kept = [
-        replace(
-            case,
-            paths=tuple(
-                replace(path, runs=tuple((moved[first], count) for first, count in path.runs))
-                for path in case.paths
-            ),
-        )
-        for case in cases
-    ]
+    kept = []
+    for case in cases:
+        paths = [
+            replace(path, runs=tuple((moved[first], count) for first, count in path.runs))
+            for path in case.paths
+        ]
+        kept.append(replace(case, paths=tuple(paths)))
     return kept, [code[index] for index in used]
 
 
 def _cases(
     run: GuestRun, options: ExactOptions, code: list[Instruction], lost: list[Caveat]
-) -> Iterator[CaseResult]:
-    """The cases asked for; why one is not there is added to `lost`."""
+) -> list[CaseResult]:
+    """The cases asked for; why one is missing is added to `lost`."""
     counted = {phase.case: phase for phase in run.trace.phases if phase.name == "count"}
     recorded = {phase.case: phase for phase in run.trace.phases if phase.name == "path"}
+    cases = []
     for name in options.cases:
         if name in run.probe.failed:
             lost.append(caveats.case_failed(name, run.probe.failed[name]))
@@ -190,63 +162,60 @@ def _cases(
         elif name not in counted:
             lost.append(caveats.not_run(name))
         else:
-            case = _case(counted[name], recorded.get(name), run.trace, options, code, lost)
-            if case:
-                yield case
+            paths = recorded.get(name)
+            case = _case(counted[name], paths, run.trace, options.windows, code, lost)
+            cases += [case] if case else []
+    return cases
 
 
 def _case(
     counted: Phase,
     recorded: Phase | None,
     trace: PluginTrace,
-    options: ExactOptions,
+    wanted: int,
     code: list[Instruction],
     lost: list[Caveat],
 ) -> CaseResult | None:
+    """The case's metrics and paths; None, and a reason in `lost`, where no window was clean."""
+    name = counted.case
     notes: list[Caveat] = []
     seen = sum(window.times for window in counted.windows)
-    if seen != options.windows:
-        notes.append(caveats.windows_lost(counted.case, seen, options.windows))
-    windows = _with_right_user_side(counted, notes)
+    if seen != wanted:
+        notes.append(caveats.windows_lost(name, seen, wanted))
+    windows = [one for one in counted.windows if counted.user in (None, one.user)]
+    kept = sum(window.times for window in windows)
+    if counted.user is not None and kept != seen:
+        notes.append(caveats.user_side(name, counted.user, seen - kept))
     clean = [window for window in windows if not window.irqs]
     if not clean:
-        lost += notes or [caveats.interrupted_always(counted.case)]
+        lost += notes or [caveats.interrupted_always(name)]
         return None
-    metrics = {
-        INSTRUCTIONS: Metric.of(exact.histogram((w.kernel, w.times) for w in clean)),
-        "user_instructions": Metric.of(exact.histogram((w.user, w.times) for w in clean)),
-        "firmware_instructions": Metric.of(exact.histogram((w.firmware, w.times) for w in clean)),
-    }
-    value = metrics[INSTRUCTIONS].value
-    samples = dict(metrics[INSTRUCTIONS].samples)
-    if not exact.is_decided(samples):
-        notes.append(caveats.no_majority(counted.case, samples[value] / sum(samples.values())))
-    paths = _paths(recorded, value, trace, code) if recorded else []
+    instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
+    if not instructions.is_decided:
+        share = instructions.agreeing / instructions.windows
+        notes.append(caveats.no_majority(name, share))
+    paths = _paths(recorded, instructions.value, trace, code) if recorded else []
     modal = next((path for path in paths if path.role == MODAL), None)
-    if modal is None and value:
-        notes.append(caveats.unrecorded_path(counted.case, value))
+    if modal is None and instructions.value:
+        notes.append(caveats.unrecorded_path(name, instructions.value))
     return CaseResult(
-        name=counted.case,
-        metrics=metrics,
+        name=name,
+        metrics={
+            INSTRUCTIONS: instructions,
+            "user_instructions": Metric.of(exact.histogram((w.user, w.times) for w in clean)),
+            "firmware_instructions": Metric.of(
+                exact.histogram((w.firmware, w.times) for w in clean)
+            ),
+        },
         interrupted=tuple(exact.histogram((w.kernel, w.times) for w in windows if w.irqs).items()),
-        functions=tuple(functions_of(modal, code).items()) if modal else (),
+        functions=tuple(_functions(modal, code).items()) if modal else (),
         paths=tuple(paths),
         caveats=tuple(notes),
     )
 
 
-def _with_right_user_side(phase: Phase, notes: list[Caveat]) -> list[Window]:
-    """The windows whose user side is what the probe says it is; the others are noted."""
-    if phase.user is None:
-        return phase.windows
-    wrong = sum(window.times for window in phase.windows if window.user != phase.user)
-    if wrong:
-        notes.append(caveats.user_side(phase.case, phase.user, wrong))
-    return [window for window in phase.windows if window.user == phase.user]
-
-
-def functions_of(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
-    """Instructions a function, most first; they add up to the path's length."""
+def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
+    """Instructions per function, most first; they add up to the path's length."""
     counts: Counter[str] = Counter()
     for first, count in path.runs:
         counts.update(insn.function for insn in code[first : first + count])
@@ -271,14 +240,14 @@ def _paths(
     )
     base = Counter[str]()
     if modal is not None:
-        base.update(functions_of(KernelPath(1, MODAL, tuple(trace.paths[modal])), code))
+        base.update(_functions(KernelPath(1, MODAL, tuple(trace.paths[modal])), code))
     paths: list[KernelPath] = []
     for path, count in times.most_common():
         taken = KernelPath(count, MODAL if path == modal else OTHER, tuple(trace.paths[path]))
         if path == modal:
             paths.insert(0, taken)
         else:
-            paths.append(replace(taken, why=why(base, functions_of(taken, code))))
+            paths.append(replace(taken, why=why(base, _functions(taken, code))))
     return paths[:_PATHS_KEPT]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import GuestError, KernelError, TraceError
-from kentry.measure.counting import measure
+from kentry.measure.recorder import measure
 from kentry.model.recording import Recording
 from kentry.runners.exact import ExactOptions
 from kentry.runners.fake import FakeRunner
