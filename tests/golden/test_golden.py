@@ -37,6 +37,7 @@ COMMANDS = {
     "diff.json": ["diff", OLD, NEW, "--json", "--case", "invalid"],
     "annotate.txt": ["annotate", NEW],
     "annotate-invalid.txt": ["annotate", OLD, "--case", "invalid"],
+    "import.txt": ["import", "../../docs/cases/ia64-syscall-series.csv"],
 }
 
 

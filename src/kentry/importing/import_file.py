@@ -73,4 +73,9 @@ def import_text(content: str, name: str, arch: str = "") -> Imported:
             f"It reads {', '.join(FORMATS)}.",
         )
     merged = sorted(chain.from_iterable(numbers.values()), key=lambda number: number.line)
+    if wrong := next((number for number in merged if not number.is_plausible), None):
+        raise UserError(
+            f"Line {wrong.line} of {name} has '{wrong.published[:40]}' in place of a number.",
+            "Correct it, or cut the line out.",
+        )
     return Imported(name, arch, formats, tuple(merged))

@@ -26,6 +26,7 @@ METRICS = (NS, CYCLES, OPS, TICKS, ALL_INSTRUCTIONS)
 _UNITS = {NS: "ns", CYCLES: "cycles", OPS: "ops/s", ALL_INSTRUCTIONS: "instructions"}
 # Appended to the metric where only a percentage of an unpublished value was published.
 OF_BASE = "-of-base"
+_MOST_DIGITS = 18
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,15 @@ class Number:
     def value(self) -> Decimal:
         """What was published, in `unit`."""
         return Decimal(self.published.lstrip("~").replace(",", ""))
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether it is a number at all, of at most 18 digits and below 10^18."""
+        try:
+            digits = len(self.value.as_tuple().digits)
+            return digits <= _MOST_DIGITS and abs(self.amount) < 10**_MOST_DIGITS
+        except ArithmeticError:
+            return False
 
     @property
     def amount(self) -> Decimal:

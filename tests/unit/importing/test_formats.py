@@ -176,6 +176,20 @@ def test_an_unknown_unit_is_an_error() -> None:
         imported("side,case,furlongs\nold,getpid,1\n")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"Simple read: {'9' * 400} microseconds",
+        "Pipe Throughput  1.2.3 lps   (10.0 s, 7 samples)",
+        f"./syscall 0.{'0' * 30}1\nCOUNT|50|1|lps\nTIME|0.{'0' * 30}1",
+    ],
+    ids=["too-long", "two-points", "too-fast"],
+)
+def test_an_implausible_number_is_an_error_with_its_line(line: str) -> None:
+    with pytest.raises(UserError, match="Line 1[12] of sample.txt"):
+        imported(f"{samples.LAT_SYSCALL.rstrip()}\n{line}\n".removeprefix("Before:\n"))
+
+
 # --- any file -----------------------------------------------------------------------------
 
 
