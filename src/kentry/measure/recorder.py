@@ -160,7 +160,7 @@ def _cases(
         elif name in run.probe.absent:
             lost.append(caveats.case_absent(name, run.probe.absent[name]))
         elif name not in counted:
-            lost.append(caveats.not_run(name))
+            lost.append(caveats.case_failed(name, "the guest did not run it"))
         else:
             paths = recorded.get(name)
             case = _case(counted[name], paths, run.trace, options.windows, code, lost)
@@ -188,7 +188,7 @@ def _case(
         notes.append(caveats.user_side(name, counted.user, seen - kept))
     clean = [window for window in windows if not window.irqs]
     if not clean:
-        lost += notes or [caveats.interrupted_always(name)]
+        lost += notes or [caveats.case_failed(name, "every window was interrupted")]
         return None
     instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
     if not instructions.is_decided:

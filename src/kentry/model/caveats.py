@@ -17,10 +17,10 @@ class Caveat(TypedDict):
     text: str
 
 
-# With it every function begins on a cache line of its own, whatever the linker puts before it.
+# With this option every function begins on a cache line of its own.
 ALIGNMENT = "CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y"
 
-# So many cases are named in a sentence.
+# How many cases a sentence names.
 _NAMED = 4
 
 
@@ -29,14 +29,14 @@ def _caveat(kind: str, text: str) -> Caveat:
 
 
 def not_time() -> Caveat:
-    """Every exact result carries it."""
+    """What is counted is not time; every exact result carries it."""
     return _caveat("not-time", "exact instruction counts under emulation; not time")
 
 
 def one_instruction_a_nanosecond() -> Caveat:
-    """Every trace carries it."""
+    """The clock of a trace; every trace carries it."""
     return _caveat(
-        "emulated-clock", "the guest's clock: 1 ns an instruction, and what it slept was skipped"
+        "emulated-clock", "times are of the guest's clock: 1 ns per instruction, without sleep"
     )
 
 
@@ -44,17 +44,18 @@ def private_emulator(version: str) -> Caveat:
     """Another QEMU than the installed one ran."""
     return _caveat(
         "private-emulator",
-        f"{version} ran it, a private copy: the installed one lets no plugin read registers",
+        f"measured with kentry's own copy of the emulator, {version}: plugins cannot read registers"
+        " in the installed one",
     )
 
 
 def randomised() -> Caveat:
-    """The run left on what makes paths vary."""
+    """Randomisation, which makes paths vary, was left on."""
     return _caveat("randomised", "KASLR and stack-offset randomisation were on")
 
 
 def steady() -> Caveat:
-    """The run turned off what distributions leave on."""
+    """Randomisation, which distributions leave on, was turned off."""
     return _caveat("steady", "KASLR and stack-offset randomisation were off (--randomise: on)")
 
 
@@ -67,7 +68,7 @@ def archive_incomplete(spec: str) -> Caveat:
 
 
 def case_failed(name: str, reason: str) -> Caveat:
-    """A system call did not return what the case wants."""
+    """A case was not measured, for instance because a system call failed."""
     return _caveat("case-failed", f"{name} was not measured: {reason}")
 
 
@@ -77,7 +78,7 @@ def case_absent(name: str, reason: str) -> Caveat:
 
 
 def user_side(name: str, wanted: int, windows: int) -> Caveat:
-    """Windows whose user side was not what the probe's code has between its marks."""
+    """Windows were dropped: user code other than the probe's ran between their marks."""
     return _caveat(
         "user-side",
         f"{windows} windows of {name} were dropped: their user side was not {wanted} instructions",
@@ -85,7 +86,7 @@ def user_side(name: str, wanted: int, windows: int) -> Caveat:
 
 
 def no_majority(name: str, share: float) -> Caveat:
-    """The commonest value has not more than half of the windows."""
+    """At most half of the windows have the commonest value."""
     return _caveat(
         "no-majority", f"only {share:.0%} of the windows of {name} have its commonest count"
     )
@@ -106,16 +107,6 @@ def of_side(side: str, caveat: Caveat) -> Caveat:
     return _caveat(caveat["kind"], f"{side}: {caveat['text']}")
 
 
-def interrupted_always(name: str) -> Caveat:
-    """No window was clean."""
-    return _caveat("case-failed", f"{name} was not measured: every window was interrupted")
-
-
-def not_run(name: str) -> Caveat:
-    """A case that was asked for is not in the trace."""
-    return _caveat("case-failed", f"{name} was not measured: the guest did not run it")
-
-
 def windows_lost(name: str, seen: int, wanted: int) -> Caveat:
     """Fewer windows than asked for."""
     return _caveat("windows-lost", f"{name} has {seen} windows of {wanted}")
@@ -127,7 +118,7 @@ def self_checked(windows: int) -> Caveat:
 
 
 def differs(what: str, old: str, new: str) -> Caveat:
-    """Something besides the thing compared is not the same on both sides."""
+    """The sides differ in something besides the thing compared."""
     return _caveat("differs", f"{what} differs: {old} / {new}")
 
 
@@ -168,23 +159,23 @@ def left_out(numbers: list[int]) -> Caveat:
 
 
 def metric_only_in(side: str, metric: str, names: list[str]) -> Caveat:
-    """Cases that both sides have, a metric of them only one."""
+    """Both sides have the cases, but only one has this metric of them."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     cases = ", ".join(names[:_NAMED]) + more
     return _caveat("only-in", f"{metric} was measured only in the {side} recording: {cases}")
 
 
 def measured_apart() -> Caveat:
-    """Two times from two runs: what the machine did between them is in the difference."""
+    """Two times are from two runs, so the machine's drift between them is in the difference."""
     return _caveat(
         "measured-apart",
         "the times were measured apart, one run after the other, so the machine's drift is in their"
-        " difference and nothing is decided; kentry stat --compare measures both in turns",
+        " difference and nothing is decided; kentry stat --compare measures both interleaved",
     )
 
 
 def unsupported(side: str, metric: str, absent: list[str]) -> Caveat:
-    """A number from elsewhere, without what a verdict needs."""
+    """An imported number lacks what a verdict needs."""
     what = ", ".join(absent)
     return _caveat(
         "unsupported", f"{side}: {metric} was imported without {what}: shown, and nothing decided"
@@ -192,21 +183,21 @@ def unsupported(side: str, metric: str, absent: list[str]) -> Caveat:
 
 
 def no_statistics(name: str, metric: str) -> Caveat:
-    """Measured values of which no ratio can be taken."""
-    text = f"{metric} of {name} has values not above 0: no change can be told"
+    """Measured values have no ratio, because some are not above 0."""
+    text = f"{metric} of {name} has values not above 0, so no change can be calculated"
     return _caveat("unsupported", text)
 
 
 def sign_conflict(name: str, counted: str, metric: str, timed: str) -> Caveat:
-    """What is executed and how long it takes change in opposite directions."""
+    """Instructions and time changed in opposite directions."""
     return _caveat(
         "sign-conflict",
-        f"{name}: instructions {counted}, {metric} {timed}: they disagree; say both",
+        f"{name}: instructions {counted}, {metric} {timed}: opposite directions; report both",
     )
 
 
 def layout(name: str, metric: str, timed: str) -> Caveat:
-    """Time changed, and what is executed did not."""
+    """Time changed although the executed instructions did not."""
     return _caveat(
         "layout",
         f"{name}: the path is identical, instruction by instruction, and {metric} differs by"
@@ -216,7 +207,7 @@ def layout(name: str, metric: str, timed: str) -> Caveat:
 
 
 def kernel_unknown(whose: list[str]) -> Caveat:
-    """Two recordings are joined, and nothing says that they are of one kernel."""
+    """Two recordings were joined although a build ID is missing."""
     return _caveat(
         "kernel-unknown",
         f"the build ID is not known of the {' and the '.join(whose)}, so counts and times may be"

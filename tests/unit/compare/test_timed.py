@@ -209,7 +209,7 @@ def test_a_sign_conflict_is_a_caveat_by_name() -> None:
     assert (row.verdict, kinds(row)) == ("worse", ["sign-conflict"])
     text = row.caveats[0]["text"]
     assert text.startswith("getppid: instructions -9 (-3.6 %), time +1.")
-    assert text.endswith("they disagree; say both")
+    assert text.endswith("opposite directions; report both")
     back = only(compare(both(241, 79.3, OLD), both(250, 78.4, NEW)))
     assert (back.verdict, kinds(back)) == ("better", ["sign-conflict"])
 
