@@ -201,7 +201,16 @@ def _states(arch: Arch, word: str, length: int | None) -> list[str]:
     assert name.state
     use = name.state.use
     unit = _unit(arch, name.state.unit, word)
-    bits = _length(arch, unit, length if name.state.length is None else name.state.length)
+    bits = length if name.state.length is None else name.state.length
+    if bits == unit.lengths[0]:
+        bits = None
+    elif bits is not None and bits not in unit.lengths:
+        reason = arch.vector.unmodelled.get(f"{unit.name} {bits}")
+        raise UserError(
+            f"{arch.name}'s cpu model has no {unit.what} of {bits} bits"
+            f"{f': {reason}' if reason else ''}.",
+            f"Lengths: {', '.join(map(str, unit.lengths))}.",
+        )
     cases = {case.name: case for case in catalogue(arch)}
     bases = match(list(cases), arch, [name.call])
     uses = [use] if is_use(use) else fnmatch.filter(USES, use)
@@ -233,20 +242,6 @@ def _unit(arch: Arch, name: str, word: str) -> Unit:
     raise UserError(f"{arch.name} has no vector unit '{name}'.", f"Units: {known}.")
 
 
-def _length(arch: Arch, unit: Unit, bits: int | None) -> int | None:
-    """The vector length in bits; None for the cpu model's default."""
-    if bits is None or bits == unit.lengths[0]:
-        return None
-    if bits not in unit.lengths:
-        reason = arch.vector.unmodelled.get(f"{unit.name} {bits}")
-        raise UserError(
-            f"{arch.name}'s cpu model has no {unit.what} of {bits} bits"
-            f"{f': {reason}' if reason else ''}.",
-            f"Lengths: {', '.join(map(str, unit.lengths))}.",
-        )
-    return bits
-
-
 def _makes_sense(case: Case, unit: Unit, use: str, *, quiet: bool) -> bool:
     """Whether the case can run in the state; where it was named alone, UserError if not."""
     if "@" in case.name:
@@ -273,12 +268,10 @@ def match(known: Sequence[str], arch: Arch, wanted: Iterable[str]) -> list[str]:
         name = word.removesuffix(f"@{arch.entries[0]}")
         matches = [one for one in known if fnmatch.fnmatchcase(one, name)]
         if not matches:
-            raise _unknown(word, arch, known)
+            close = difflib.get_close_matches(word, known, n=1)
+            meant = f" Did you mean {close[0]}?" if close else ""
+            raise UserError(
+                f"Unknown case '{word}' on {arch.name}.{meant}", f"Cases: {', '.join(known)}."
+            )
         chosen.update(matches)
     return [name for name in known if not chosen or name in chosen]
-
-
-def _unknown(word: str, arch: Arch, names: Sequence[str]) -> UserError:
-    close = difflib.get_close_matches(word, names, n=1)
-    meant = f" Did you mean {close[0]}?" if close else ""
-    return UserError(f"Unknown case '{word}' on {arch.name}.{meant}", f"Cases: {', '.join(names)}.")

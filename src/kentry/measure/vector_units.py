@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The vector side of a run: was the unit there, and which events are in the paths?"""
+"""The vector side of a run: whether the unit was there, and which events the paths have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from kentry.arch import Arch, find_arch
 from kentry.arch.record import Unit
@@ -16,15 +15,15 @@ from kentry.kernels.payload import text_of
 from kentry.model.case_name import CaseName, State
 from kentry.model.recording import CaseResult, Instruction
 from kentry.runners.exact import ExactOptions, GuestRun
-from kentry.vector.events import EventCounter, Markers, find_markers
+from kentry.vector.events import EventCounter, find_markers
 
-# Why the probe left a stateful case out: guest/state.c.
+# Why the probe left a case with a vector state out: guest/state.c.
 _NO_UNIT = "no-unit"
 _OTHER_LENGTH = "vl="
 
 
 def boots(options: ExactOptions) -> list[ExactOptions]:
-    """The options of each boot: the vector length is the cpu model's, so there is one a length.
+    """The options of each boot: one per vector length, because the cpu model has the length.
 
     The console of a boot after the first is kept in FILE.vl-BITS.
     """
@@ -32,28 +31,18 @@ def boots(options: ExactOptions) -> list[ExactOptions]:
     for name in options.cases:
         state = CaseName.parse(name).state
         lengths.setdefault(state.length if state else None, []).append(name)
-    return [
-        replace(
-            options,
-            cases=tuple(names),
-            vector_length=length,
-            console_file=_console(options, length) if number else options.console_file,
-        )
-        for number, (length, names) in enumerate(lengths.items())
-    ]
-
-
-def _console(options: ExactOptions, length: int | None) -> Path | None:
-    file = options.console_file
-    return file.with_name(f"{file.name}.vl-{length or 'own'}") if file else None
+    found = []
+    for number, (length, names) in enumerate(lengths.items()):
+        file = options.console_file
+        if file and number:
+            file = file.with_name(f"{file.name}.vl-{length or 'own'}")
+        found.append(replace(options, cases=tuple(names), vector_length=length, console_file=file))
+    return found
 
 
 def check_options(kernel: Kernel, cases: Sequence[str]) -> None:
     """Before the boot: KernelError where the kernel's config says that a unit is built out."""
-    if kernel.config is None:
-        return
-    arch = find_arch(kernel.arch)
-    for unit in _units(arch, cases):
+    for unit in _units(find_arch(kernel.arch), cases):
         check_built_in(kernel, unit)
 
 
@@ -63,32 +52,33 @@ def check_built_in(kernel: Kernel, unit: Unit) -> None:
         return
     options = config.read(kernel.config.read_text(encoding="utf-8", errors="replace"))
     if options.get(f"CONFIG_{unit.option}", "n") != "y":
-        raise _built_out(kernel, unit)
+        hint = f" {unit.hint}" if unit.hint else ""
+        raise KernelError(
+            f"{kernel.spec} (Linux {kernel.release}) is built without {unit.what}:"
+            f" CONFIG_{unit.option} is off or unknown to it.",
+            f"Take another kernel, or build one with --set CONFIG_{unit.option}=y.{hint}",
+        )
 
 
 def check_units(kernel: Kernel, run: GuestRun, options: ExactOptions) -> None:
-    """After it: KernelError or UserError where the guest had not the unit or its length."""
+    """After the boot: KernelError or UserError where the guest lacked the unit or its length."""
     arch = find_arch(kernel.arch)
-    _check_own_lengths(run, arch, options)
-    for name in options.cases:
-        state, reason = CaseName.parse(name).state, run.probe.absent.get(name, "")
-        unit = arch.vector.unit(state.unit) if state else None
-        if state is None or unit is None or not reason:
-            continue
-        if reason == _NO_UNIT:
-            raise _missing(kernel, run, unit)
-        if reason.startswith(_OTHER_LENGTH):
-            wanted = state.length or unit.lengths[0]
-            raise _other_length(run, unit, wanted, reason.removeprefix(_OTHER_LENGTH))
-
-
-def _check_own_lengths(run: GuestRun, arch: Arch, options: ExactOptions) -> None:
-    """A case without vl= has the length that the cpu model is known to have, or no name for it."""
-    states = [state for state in _states(options.cases) if not state.length]
+    # A case without vl= is of the cpu model's default length.
+    unsized = {state.unit for state in _states(options.cases) if not state.length}
     for unit in _units(arch, options.cases):
         has = run.probe.vector.get(unit.name)
-        if has and has != unit.lengths[0] and unit.name in {state.unit for state in states}:
+        if has and has != unit.lengths[0] and unit.name in unsized:
             raise _other_length(run, unit, unit.lengths[0], has)
+    for name in options.cases:
+        state, reason = CaseName.parse(name).state, run.probe.absent.get(name, "")
+        lacking = arch.vector.unit(state.unit) if state else None
+        if state is None or lacking is None or not reason:
+            continue
+        if reason == _NO_UNIT:
+            raise _missing(kernel, run, lacking)
+        if reason.startswith(_OTHER_LENGTH):
+            wanted = state.length or lacking.lengths[0]
+            raise _other_length(run, lacking, wanted, reason.removeprefix(_OTHER_LENGTH))
 
 
 def _other_length(run: GuestRun, unit: Unit, wanted: int, has: int | str) -> UserError:
@@ -107,27 +97,18 @@ def _units(arch: Arch, cases: Sequence[str]) -> list[Unit]:
     return list(dict.fromkeys(unit for unit in found if unit))
 
 
-def _built_out(kernel: Kernel, unit: Unit) -> KernelError:
-    hint = f" {unit.hint}" if unit.hint else ""
-    return KernelError(
-        f"{kernel.spec} (Linux {kernel.release}) is built without {unit.what}:"
-        f" CONFIG_{unit.option} is off or unknown to it.",
-        f"Take another kernel, or build one with --set CONFIG_{unit.option}=y.{hint}",
-    )
-
-
 def _missing(kernel: Kernel, run: GuestRun, unit: Unit) -> KernelError:
-    """Which of the two lacks it, as far as that can be told."""
+    """Whether the kernel or the emulator lacks the unit, as far as that is known."""
+    emulator = run.target.get("emulator", "the emulator")
     if kernel.config is None:
         return KernelError(
             f"No {unit.what} in the guest: the kernel's config is not known, so it or"
-            f" {run.target.get('emulator', 'the emulator')} may lack it.",
+            f" {emulator} may lack it.",
             f"Give the config with config=FILE; CONFIG_{unit.option}=y turns it on.",
         )
     return KernelError(
         f"No {unit.what} in the guest, though {kernel.spec} has CONFIG_{unit.option}=y:"
-        f" {run.target.get('emulator', 'the emulator')} has none with -cpu"
-        f" {run.target.get('cpu', '?')}.",
+        f" {emulator} has none with -cpu {run.target.get('cpu', '?')}.",
         "Try --emulator newest.",
     )
 
@@ -135,26 +116,21 @@ def _missing(kernel: Kernel, run: GuestRun, unit: Unit) -> KernelError:
 def with_events(
     cases: Sequence[CaseResult], code: Sequence[Instruction], kernel: Kernel
 ) -> tuple[list[CaseResult], dict[str, str]]:
-    """The cases, those with a vector state with the events of their paths; and the markers used."""
+    """The cases, those with a vector state with their paths' events; and the markers used."""
     arch = find_arch(kernel.arch)
-    markers = _markers(kernel, arch)
+    markers = find_markers(arch.vector, kernel.symbols.names, text_of(kernel).text)
     counter = EventCounter(markers, arch.vector, arch.calls, code)
-    counted = [_counted(case, counter) if case.parsed.state else case for case in cases]
+    counted = []
+    for case in cases:
+        paths = case.paths
+        if case.parsed.state:
+            executed = [
+                [index for first, count in path.runs for index in range(first, first + count)]
+                for path in paths
+            ]
+            paths = tuple(
+                replace(path, events=counter.count(indexes))
+                for path, indexes in zip(paths, executed, strict=True)
+            )
+        counted.append(replace(case, paths=paths))
     return counted, {marker.event: marker.label for marker in markers.found}
-
-
-def _markers(kernel: Kernel, arch: Arch) -> Markers:
-    return find_markers(arch.vector, kernel.symbols.names, text_of(kernel).text)
-
-
-def _counted(case: CaseResult, counter: EventCounter) -> CaseResult:
-    paths = tuple(
-        replace(
-            path,
-            events=counter.count(
-                index for first, count in path.runs for index in range(first, first + count)
-            ),
-        )
-        for path in case.paths
-    )
-    return replace(case, paths=paths)
