@@ -138,7 +138,7 @@ def an_ablation() -> Ablation:
 
 REPORTS: dict[str, Callable[[], str]] = {
     "record.txt": lambda: recording_text(read(NEW)),
-    "record-matrix.txt": lambda: recording_text(a_matrix(), "v-getppid"),
+    "record-matrix.txt": lambda: recording_text(a_matrix()),
     "record-matrix-changelog.txt": lambda: recording_changelog(a_matrix()),
     "series.txt": lambda: series_text(a_series(), functions=True),
     "series-changelog.txt": lambda: series_changelog(a_series()),

@@ -46,7 +46,7 @@ class Options(measuring.MatrixOptions):
         "--preset",
         choices=sorted(PRESETS),
         group="vector state",
-        help="the cases of a benchmark; the table has the benchmark's own form, too",
+        help="the cases of a benchmark",
     )
     vl: tuple[int, ...] = option(
         "--vl",
@@ -142,7 +142,7 @@ def run(options: Options) -> int:
     elif options.changelog:
         sys.stdout.write(recording_changelog(recording))
     else:
-        sys.stdout.write(recording_text(recording, options.preset))
+        sys.stdout.write(recording_text(recording))
     if options.output:
         write_recording(recording, options.output)
     return EXIT_DONE

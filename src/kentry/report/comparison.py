@@ -41,10 +41,10 @@ def comparison_text(comparison: Comparison, shown: int | None = SHOWN) -> str:
         label = f"{name}{CaseName.parse(name).calls_note}:"
         for row in comparison.rows(name):
             if isinstance(row, CaseComparison):
-                table.row(label, row.old, "->", row.new, f"kernel instructions {_counted(row)}")
+                sides = (str(row.old), str(row.new))
             else:
-                old, new = timed_values(row)
-                table.row(label, old, "->", new, _timed(row))
+                sides = timed_values(row)
+            table.row(label, sides[0], "->", sides[1], _verdict(row))
             label = ""
     lines += table.lines(_ROW)
     for case in comparison.cases:
@@ -69,14 +69,13 @@ def comparison_caveats(comparison: Comparison) -> list[Caveat]:
     return [caveat for i, caveat in enumerate(found) if caveat not in found[:i]]
 
 
-def _counted(case: CaseComparison) -> str:
-    if case.delta == 0:
-        identical = case.identical_path and case.verdict == SAME
-        return f"{case.verdict}, identical path" if identical else case.verdict
-    percent = f", {change(case.delta, case.old)}" if case.old else ""
-    return f"({case.delta:+d}{percent}) {case.verdict}"
-
-
-def _timed(row: TimedComparison) -> str:
-    floor = "" if row.floor is None else f"; floor {share(row.floor, row.percent_digits)}"
-    return f"{timed_unit(row)} ({timed_change(row)}{floor}) {timed_verdict(row)}"
+def _verdict(row: CaseComparison | TimedComparison) -> str:
+    """Unit, change and verdict of a row."""
+    if isinstance(row, TimedComparison):
+        floor = "" if row.floor is None else f"; floor {share(row.floor, row.percent_digits)}"
+        return f"{timed_unit(row)} ({timed_change(row)}{floor}) {timed_verdict(row)}"
+    if row.delta:
+        percent = f", {change(row.delta, row.old)}" if row.old else ""
+        return f"kernel instructions ({row.delta:+d}{percent}) {row.verdict}"
+    identical = ", identical path" if row.identical_path and row.verdict == SAME else ""
+    return f"kernel instructions {row.verdict}{identical}"

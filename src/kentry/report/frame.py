@@ -32,6 +32,6 @@ def emulator_lines(recording: Recording) -> list[str]:
 
 
 def caveat_lines(caveats: Iterable[Caveat]) -> list[str]:
-    """An empty line and a note for each caveat."""
-    notes = (wrapped(f"note: {caveat['text']}", then="      ") for caveat in caveats)
-    return ["", *(line for note in notes for line in note)]
+    """An empty line and a note for each caveat; nothing without caveats."""
+    notes = [wrapped(f"note: {caveat['text']}", then="      ") for caveat in caveats]
+    return [""] * bool(notes) + [line for note in notes for line in note]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The matrix of cases and vector states, and the presets in their benchmarks' own form."""
+"""The matrix of cases and vector states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from kentry.arch import Arch
 from kentry.compare.counted import compare_case
-from kentry.model.case_name import AFTER, EACH, NONE, ONCE, USES, State
+from kentry.model.case_name import NONE, State
 from kentry.model.comparison import CaseComparison
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.report.numbers import per_call
@@ -56,7 +56,7 @@ def matrix_lines(recording: Recording, arch: Arch) -> list[str]:
             f"{state.unit}={state.use}",
             per_call(count.value, calls),
             ratio,
-            f"{_events(case)} {_spread(case)}",
+            _events(case),
         )
         above = label
     return [*table.lines(), "", *marker_lines(recording, arch)]
@@ -69,28 +69,20 @@ def _without_use(case: CaseResult, state: State, cells: Sequence[Cell]) -> CaseR
 
 
 def _events(case: CaseResult) -> str:
-    if case.events is None:
-        return "not known"
+    """The events per call; how many windows have the count unless all have."""
+    count, calls = case.metrics[INSTRUCTIONS], case.parsed.calls
     times: Counter[tuple[str, str]] = Counter()
-    for event in case.events:
+    for event in case.events or ():
         times[event.name, event.cause] += event.times
-    texts = (
-        f"{name} {per_call(count, case.parsed.calls)} ({cause})"
-        for (name, cause), count in times.items()
-    )
-    return ", ".join(texts) or "-"
-
-
-def _spread(case: CaseResult) -> str:
-    """How many windows have the count if not all have; its range if no more than half have."""
-    count = case.metrics[INSTRUCTIONS]
+    texts = [f"{name} {per_call(n, calls)} ({cause})" for (name, cause), n in times.items()]
+    text = "not known" if case.events is None else ", ".join(texts) or "-"
     if count.agreeing == count.windows:
-        return ""
+        return text
     if count.is_decided:
-        return f"[{count.agreeing} of {count.windows} windows]"
+        return f"{text} [{count.agreeing} of {count.windows} windows]"
     values = [value for value, _ in count.samples]
-    low, high = (per_call(edge, case.parsed.calls) for edge in (min(values), max(values)))
-    return f"[undecided: {low} to {high} in {count.windows} windows]"
+    low, high = (per_call(edge, calls) for edge in (min(values), max(values)))
+    return f"{text} [undecided: {low} to {high} in {count.windows} windows]"
 
 
 def marker_lines(recording: Recording, arch: Arch) -> list[str]:
@@ -114,47 +106,3 @@ def added_by_states(recording: Recording) -> Iterator[tuple[CaseComparison, Stat
         if base.metrics[INSTRUCTIONS].is_decided and case.metrics[INSTRUCTIONS].is_decided:
             assert base.parsed.state
             yield compare_case(base, case, recording, recording), state, base.parsed.state
-
-
-# --- presets -------------------------------------------------------------
-
-
-def preset_lines(name: str, recording: Recording, arch: Arch) -> list[str]:
-    """The rows of a preset as the benchmark itself prints them, with counts in place of time.
-
-    A sum is the case's value times the number of windows that were asked for.
-    """
-    fp_pidbench = name == "fp-pidbench"
-    lines = [
-        "In fp-pidbench's form, kernel instructions in place of timer ticks:"
-        if fp_pidbench
-        else "In the posted loop's form, kernel instructions in place of ns:"
-    ]
-    windows = recording.options["windows"]
-    for length in dict.fromkeys(state.length for _, state in cells_of(recording)):
-        cases = {
-            use: recording.case(f"{'getpid' if fp_pidbench else 'getppid'}{state}")
-            for use in USES
-            for state in [State("vec", use, length)]
-        }
-        counts = {use: one.metrics[INSTRUCTIONS].value for use, one in cases.items() if one}
-        if not counts:
-            continue
-        if fp_pidbench:
-            sums = {use: count * windows for use, count in counts.items()}
-            rows = [("Iterations per test", windows), ("No SVE", sums.get(NONE))]
-            rows += [("SVE VL", arch.vector.bits("vec", length)), ("SVE used once", sums.get(ONCE))]
-            rows += [
-                ("SVE used per syscall", sums.get(EACH)),
-                ("No SVE after SVE", sums.get(AFTER)),
-            ]
-            lines += [f"{label}: {value}" for label, value in rows if value is not None]
-            continue
-        bits = f", {length} bits" if length else ""
-        lines += [
-            f"V={number} {counts[use]:.1f} instructions/call"
-            f" ({counts[use] * windows} instructions / {windows} iters{bits})"
-            for number, use in enumerate((NONE, ONCE))
-            if use in counts
-        ]
-    return lines

@@ -49,11 +49,10 @@ def facts_of_sides(
     sides: Mapping[str, Recording], what: str, *, emulated: bool = True
 ) -> Iterator[str]:
     """Kernel, config, compiler and emulator: each once if it is the same on all sides."""
-    readers = {what: _kernel, "config": _config, "compiler": _compiler}
-    if emulated:
-        readers["emulator"] = _emulator
-    for label, read in readers.items():
-        yield from by_side(label, {side: read(one) for side, one in sides.items()})
+    facts = {side: _facts(recording) for side, recording in sides.items()}
+    for place, label in enumerate((what, "config", "compiler", "emulator")):
+        if emulated or label != "emulator":
+            yield from by_side(label, {side: texts[place] for side, texts in facts.items()})
 
 
 def by_side(label: str, texts: Mapping[str, str]) -> Iterator[str]:
@@ -91,27 +90,25 @@ def _is_balanced(subject: str) -> bool:
     return not depth
 
 
-def _config(recording: Recording) -> str:
-    kernel, origin = recording.kernel, recording.kernel["origin"]
-    name = origin.get("config") or ("the package's" if "package" in origin else "")
-    digest = kernel["config_sha256"]
-    if not name and not digest:
-        return "not known"
-    chosen = f" with {origin['config_set']} on top" if origin.get("config_set") else ""
-    known = f", sha256 {digest[:_ABBREVIATED]}..." if digest else ""
-    return harmless(f"{name or 'of the kernel file'}{chosen}{known}")
-
-
-def _compiler(recording: Recording) -> str:
-    linker = recording.kernel["origin"].get("linker")
-    compiler = recording.kernel["compiler"] or "not known"
-    return harmless(f"{compiler}{f'; linker {linker}' if linker else ''}")
-
-
-def _emulator(recording: Recording) -> str:
-    target = recording.target
+def _facts(recording: Recording) -> tuple[str, str, str, str]:
+    """Kernel, config, compiler, emulator."""
+    kernel, target = recording.kernel, recording.target
+    origin, digest = kernel["origin"], kernel["config_sha256"]
+    config = origin.get("config") or ("the package's" if "package" in origin else "")
+    if config or digest:
+        chosen = f" with {origin['config_set']} on top" if origin.get("config_set") else ""
+        known = f", sha256 {digest[:_ABBREVIATED]}..." if digest else ""
+        config = f"{config or 'of the kernel file'}{chosen}{known}"
+    linker = f"; linker {origin['linker']}" if origin.get("linker") else ""
+    compiler = f"{kernel['compiler'] or 'not known'}{linker}"
     words = (f"{key} {target[key]}" for key in ("machine", "cpu", "seed") if key in target)
-    return harmless(", ".join([target["emulator"], *words]))
+    emulator = ", ".join([target["emulator"], *words])
+    return (
+        _kernel(recording),
+        harmless(config or "not known"),
+        harmless(compiler),
+        harmless(emulator),
+    )
 
 
 def trailer_facts(origin: Mapping[str, str]) -> Iterator[str]:

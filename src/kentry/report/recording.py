@@ -12,7 +12,7 @@ from kentry.model.caveats import Caveat
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.report.frame import caveat_lines, emulator_lines, kernel_lines
 from kentry.report.functions import function_lines_with_total
-from kentry.report.matrix import added_by_states, cells_of, matrix_lines, preset_lines
+from kentry.report.matrix import added_by_states, cells_of, matrix_lines
 from kentry.report.table import Column, Table, ascii_lines, text_column
 
 _FIRMWARE = "firmware_instructions"
@@ -25,8 +25,8 @@ _STATES_COMPARED = 8
 _IN_MATRIX = (caveats.no_majority("", 0)["kind"], caveats.unrecorded_path("", 0)["kind"])
 
 
-def recording_text(recording: Recording, preset: str | None = None) -> str:
-    """The whole report; with a `preset` its rows also in the form of that benchmark."""
+def recording_text(recording: Recording) -> str:
+    """The whole report."""
     arch = find_arch(recording.kernel["arch"])
     lines = [*kernel_lines(recording), *emulator_lines(recording)]
     with_state = len(cells_of(recording))
@@ -36,8 +36,6 @@ def recording_text(recording: Recording, preset: str | None = None) -> str:
         lines += ["", *matrix_lines(recording, arch)]
     if 0 < with_state <= _STATES_COMPARED:
         lines += _added_lines(recording)
-    if preset:
-        lines += ["", *preset_lines(preset, recording, arch)]
     lines += caveat_lines([*recording.caveats, *case_caveats(recording.cases)])
     return ascii_lines(lines)
 
@@ -64,39 +62,34 @@ def _case_table(cases: Iterable[CaseResult]) -> Table:
     table = Table(columns, keys=2)
     for case in cases:
         count, below = case.metrics[INSTRUCTIONS], case.metrics.get(_FIRMWARE)
+        others = []
+        if count.value == 0:
+            others.append(f"{case.metrics[_USER].value} instructions in user space")
+        # Of two paths of one length the commonest, which comes first, gives the reason.
+        reasons = {path.length: f" ({path.why})" for path in reversed(case.paths) if path.why}
+        for value, times in count.samples:
+            if value != count.value:
+                others.append(f"{times} x {value}{reasons.get(value, '')}")
+        if interrupted := sum(times for _, times in case.interrupted):
+            others.append(f"{interrupted} interrupted, set apart")
         table.row(
             case.name,
             count.value,
             *([below.value if below else 0] if any(firmware) else []),
             f"{count.agreeing} of {count.windows}",
-            ", ".join(_other_windows(case)),
+            ", ".join(others),
         )
     return table
 
 
-def _other_windows(case: CaseResult) -> Iterator[str]:
-    """The windows with another count, each with its reason if its path says one."""
-    count = case.metrics[INSTRUCTIONS]
-    # Of two paths of one length the commonest, which comes first, gives the reason.
-    reasons = {path.length: path.why for path in reversed(case.paths) if path.why}
-    if count.value == 0:
-        yield f"{case.metrics[_USER].value} instructions in user space"
-    for value, times in count.samples:
-        if value != count.value:
-            why = f" ({reasons[value]})" if value in reasons else ""
-            yield f"{times} x {value}{why}"
-    if interrupted := sum(times for _, times in case.interrupted):
-        yield f"{interrupted} interrupted, set apart"
-
-
 def _added_lines(recording: Recording) -> Iterator[str]:
     """The functions that a vector state adds, once for states that add the same ones."""
-    tables: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    tables: dict[tuple[str, ...], list[str]] = {}
     for case, state, base in added_by_states(recording):
         if case.delta:
             lines = function_lines_with_total(case.functions, case.old, case.new)
-            call = CaseName.parse(case.name).call
-            key = (call, str(base), (f"({case.delta:+d})", *lines))
+            over = f"over {base} ({case.delta:+d})"
+            key = (CaseName.parse(case.name).call, over, *lines)
             tables.setdefault(key, []).append(str(state))
-    for (call, none, (delta, *table)), states in tables.items():
-        yield from ("", f"{call}: {', '.join(states)} over {none} {delta}", *table)
+    for (call, over, *lines), states in tables.items():
+        yield from ("", f"{call}: {', '.join(states)} {over}", *lines)

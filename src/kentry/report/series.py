@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kentry.model import caveats
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
-from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Cell, Column, PatchRow, Series
+from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Column, Series
 from kentry.report import table
 from kentry.report.events import series_event_lines
 from kentry.report.frame import caveat_lines, kernel_lines
@@ -123,15 +123,14 @@ def table_lines(series: Series) -> list[str]:
                 step = "identical" if row.identical_path else signed(cell.step)
                 cells += [cell.instructions, step, signed(cell.total)]
         layout.row(row.patch, row.subject if row.patch else "Baseline", *cells)
-        for reason in _by_arch(series, ((arch, _reason(row, arch)) for arch in row.problems)):
+        reasons = []
+        for arch, problem in row.problems.items():
+            words = _WORDS.get(problem.status, problem.status)
+            sentence = plain(problem.sentence).removeprefix(f"{words}: ")
+            reasons.append((arch, f"{words}: {sentence}"))
+        for reason in _by_arch(series, reasons):
             layout.note(reason)
     return layout.lines()
-
-
-def _reason(row: PatchRow, arch: str) -> str:
-    problem = row.problems[arch]
-    words = _WORDS.get(problem.status, problem.status)
-    return f"{words}: {plain(problem.sentence).removeprefix(f'{words}: ')}"
 
 
 def _by_arch(series: Series, texts: Iterable[tuple[str, str]]) -> list[str]:
@@ -200,7 +199,11 @@ def _same_counts(series: Series) -> Iterator[str]:
         for row in patches
         if row.cells and row not in cosmetic and not any(one.step for one in row.cells.values())
     ]
-    different = [row.patch for row in same if any(map(_runs_others, row.cells.values()))]
+    different = [
+        row.patch
+        for row in same
+        if any(one.path_known and not one.identical_path for one in row.cells.values())
+    ]
     if different:
         yield f"{_patches(different)} {_run(different)} different instructions, of the same number."
     unknown = [row.patch for row in same if row.patch not in different]
@@ -209,10 +212,6 @@ def _same_counts(series: Series) -> Iterator[str]:
             f"{_patches(unknown)} {_run(unknown)} the same number of instructions; whether these"
             " are the same ones is not known, because not every path was recorded."
         )
-
-
-def _runs_others(cell: Cell) -> bool:
-    return cell.path_known and not cell.identical_path
 
 
 def _patches(patches: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from kentry.model.case_name import USES
 from kentry.model.comparison import CaseComparison, EventDelta
 from kentry.model.recording import Event, Recording
 from kentry.report.events import event_change_lines
-from kentry.report.matrix import added_by_states, cells_of, marker_lines, matrix_lines, preset_lines
+from kentry.report.matrix import added_by_states, cells_of, marker_lines, matrix_lines
 from kentry.report.recording import recording_text
 from tests.builders import recording
 from tests.unit.report.samples import DISCARD, SAVE, measured
@@ -228,55 +228,6 @@ def test_every_event_that_changed_is_a_line() -> None:
         " z+vec=1/10+vl=256: restore (switch) 3 -> 5 per 10 calls"
     )
     assert event_change_lines([change("x+vec=once", STAYED, UNKNOWN), change("y")]) == []
-
-
-# --- presets -------------------------------------------------------------
-
-
-def test_fp_pidbench_in_its_own_form() -> None:
-    counts = {"none": 300, "once": 320, "each": 500, "after": 310}
-    found = measured({f"getpid+vec={use}": count for use, count in counts.items()}, arch="arm64")
-    assert preset_lines("fp-pidbench", found, ARM)[1:] == [
-        "Iterations per test: 10",
-        "No SVE: 3000",
-        "SVE VL: 128",
-        "SVE used once: 3200",
-        "SVE used per syscall: 5000",
-        "No SVE after SVE: 3100",
-    ]
-
-
-def test_a_preset_once_a_length_with_the_cases_there_are() -> None:
-    found = measured(
-        {
-            "getpid+vec=none": 300,
-            "getpid+vec=each": 500,
-            "getpid+vec=none+vl=256": {301: 9, 311: 1},
-            "getppid+vec=once": 1,
-        },
-        arch="arm64",
-    )
-    lines = preset_lines("fp-pidbench", found, ARM)[1:]
-    assert lines == [
-        *("Iterations per test: 10", "No SVE: 3000", "SVE VL: 128", "SVE used per syscall: 5000"),
-        *("Iterations per test: 10", "No SVE: 3010", "SVE VL: 256"),
-    ]
-
-
-def test_the_posted_loop_in_its_own_form() -> None:
-    found = measured({"getppid+vec=none": 223, "getppid+vec=once": {237: 9, 247: 1}})
-    assert preset_lines("v-getppid", found, RISCV)[1:] == [
-        "V=0 223.0 instructions/call (2230 instructions / 10 iters)",
-        "V=1 237.0 instructions/call (2370 instructions / 10 iters)",
-    ]
-
-
-def test_a_preset_beside_other_cases_of_another_length() -> None:
-    # kentry record ... --preset fp-pidbench --case getppid+vec=once+vl=256
-    found = measured({"getpid+vec=none": 300, "getppid+vec=once+vl=256": 320}, arch="arm64")
-    lines = preset_lines("fp-pidbench", found, ARM)
-    assert "No SVE: 3000" in lines
-    assert "SVE VL: 256" not in lines
 
 
 # --- in a report ---------------------------------------------------------

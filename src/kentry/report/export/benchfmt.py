@@ -141,10 +141,7 @@ def _lines(recording: Recording, label: str) -> Iterator[str]:
         yield f"kernel: {label}"
     yield "goos: linux"
     yield f"goarch: {GOARCH.get(kernel['arch'], kernel['arch'])}"
-    names = benchmark_names(case.name for case in recording.cases)
-    pairs = list(zip(names, recording.cases, strict=True))
-    counts = [line for name, case in pairs for line in _count_lines(name, case)]
-    times = [line for name, case in pairs for line in _timed_lines(name, case)]
+    counts, times = _results(recording)
     for lines, target in ((counts, recording.target), (times, recording.timed_target)):
         if lines:
             # "cpu" of a real machine is a number.
@@ -153,18 +150,19 @@ def _lines(recording: Recording, label: str) -> Iterator[str]:
             yield from lines
 
 
-def _count_lines(name: str, case: CaseResult) -> Iterator[str]:
-    """One line with the number of windows and every count."""
-    if counts := _counts(case):
-        cells = " ".join(f"{one.value} {unit}" for unit, one in counts.items())
-        yield f"{name} {max(one.windows for one in counts.values())} {cells}"
-
-
-def _timed_lines(name: str, case: CaseResult) -> Iterator[str]:
-    """A line a process: how many calls it made, and its number."""
-    for metric, one in timed_metrics(case).items():
-        unit = timed_unit(metric, one.unit)
-        if not one.samples:
-            yield f"{name} 1 {significant(one.value)} {unit}"
-        for process, value in zip(one.samples, process_values(one.samples), strict=True):
-            yield f"{name} {process.calls * len(process.values)} {significant(value)} {unit}"
+def _results(recording: Recording) -> tuple[list[str], list[str]]:
+    """A line a case with its windows and counts; a line a process with its calls and number."""
+    exact, noisy = [], []
+    names = benchmark_names(case.name for case in recording.cases)
+    for name, case in zip(names, recording.cases, strict=True):
+        if counts := _counts(case):
+            cells = " ".join(f"{one.value} {unit}" for unit, one in counts.items())
+            exact.append(f"{name} {max(one.windows for one in counts.values())} {cells}")
+        for metric, one in timed_metrics(case).items():
+            unit = timed_unit(metric, one.unit)
+            if not one.samples:
+                noisy.append(f"{name} 1 {significant(one.value)} {unit}")
+            for process, value in zip(one.samples, process_values(one.samples), strict=True):
+                calls = process.calls * len(process.values)
+                noisy.append(f"{name} {calls} {significant(value)} {unit}")
+    return exact, noisy

@@ -6,8 +6,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from kentry.model.recording import Recording
+from kentry.model.recording import CaseResult, Recording
 from kentry.report.export.common import Export, printable
 
 NAME = "csv"
@@ -28,52 +29,53 @@ Row = tuple[object, ...]
 
 def export(recordings: Sequence[Recording]) -> Export:
     """A row a sample: raw, as in the recording; None is an empty cell."""
-    return Export(_text(_SAMPLES, (row for one in recordings for row in _sample_rows(one))))
-
-
-def export_summary(recordings: Sequence[Recording]) -> Export:
-    """A row a case and metric."""
-    return Export(_text(_SUMMARY, (row for one in recordings for row in _summary_rows(one))))
-
-
-def _text(header: str, rows: Iterable[Row]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(header.split(","))
-    for row in rows:
-        writer.writerow([printable(one) if isinstance(one, str) else one for one in row])
-    return text.getvalue()
-
-
-def _sample_rows(recording: Recording) -> Iterator[Row]:
-    side = (recording.kernel["spec"], recording.kernel["arch"])
-    for case in recording.cases:
+    rows: list[Row] = []
+    for kernel, case in _cases(recordings):
+        side = (kernel["spec"], kernel["arch"], case.name)
         # A row a value of a count, with the windows that had it: these have no process.
-        calls = case.parsed.calls
+        none = (None, None, None, None)
         for metric, count in case.metrics.items():
             for value, times in count.samples:
-                none = (None, None, None, None)
-                yield (*side, case.name, metric, COUNT, *none, calls, None, value, times)
+                rows.append((*side, metric, COUNT, *none, case.parsed.calls, None, value, times))
         # A row a block, in the order of the process.
         for metric, one in case.noisy.items():
             for process in one.samples:
                 place = (process.build, process.boot, process.group, process.slot, process.calls)
                 for name, values in ((metric, process.values), (metric + EMPTY, process.empties)):
                     for block, taken in enumerate(values):
-                        yield (*side, case.name, name, one.unit, *place, block, taken, 1)
+                        rows.append((*side, name, one.unit, *place, block, taken, 1))
+    return _export(_SAMPLES, rows)
 
 
-def _summary_rows(recording: Recording) -> Iterator[Row]:
-    kernel = recording.kernel
-    side, behind = (kernel["spec"], kernel["arch"]), (kernel["release"], kernel["build_id"])
-    for case in recording.cases:
+def export_summary(recordings: Sequence[Recording]) -> Export:
+    """A row a case and metric."""
+    rows: list[Row] = []
+    for kernel, case in _cases(recordings):
+        side = (kernel["spec"], kernel["arch"], case.name)
+        behind = (kernel["release"], kernel["build_id"])
         for metric, count in case.metrics.items():
             # An undecided count has no value.
             value = count.value if count.is_decided else None
             row = (metric, COUNT, count.assume, value, None, None, None, None, None, None)
-            yield (*side, case.name, *row, *behind, None)
+            rows.append((*side, *row, *behind, None))
         for metric, one in case.noisy.items():
             ends = one.interval or (None, None)
             row = (metric, one.unit, one.assume, one.value, *ends, one.confidence, one.floor)
             more = (one.detectable, len(one.samples))
-            yield (*side, case.name, *row, *more, *behind, ";".join(one.absent))
+            rows.append((*side, *row, *more, *behind, ";".join(one.absent)))
+    return _export(_SUMMARY, rows)
+
+
+def _cases(recordings: Sequence[Recording]) -> Iterator[tuple[dict[str, Any], CaseResult]]:
+    """Every case with its kernel."""
+    for recording in recordings:
+        yield from ((recording.kernel, case) for case in recording.cases)
+
+
+def _export(header: str, rows: Iterable[Row]) -> Export:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(header.split(","))
+    for row in rows:
+        writer.writerow([printable(one) if isinstance(one, str) else one for one in row])
+    return Export(text.getvalue())

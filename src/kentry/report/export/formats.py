@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kentry.errors import UserError
-from kentry.model.comparison import SavedComparison, read_comparison
+from kentry.model.comparison import read_comparison
 from kentry.model.recording import Recording, read_recording
 from kentry.report.export import benchfmt, csv, ktap
 from kentry.report.export.common import Export
@@ -31,20 +31,14 @@ def check_format(name: str, *, summary: bool) -> None:
 def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
     """The files in that format; RecordingError and UserError as they are read."""
     if name == ktap.NAME:
-        return ktap.export([_either(file) for file in files])
-    recordings = [_recording(file, name) for file in files]
+        return ktap.export([read_comparison(file) or read_recording(file) for file in files])
+    recordings = []
+    for file in files:
+        # A pipe can be read once.
+        if file.is_file() and read_comparison(file):
+            raise UserError(
+                f"{file} is a comparison, and {name} has no place for verdicts.",
+                "Name the two recordings, or use --format ktap.",
+            )
+        recordings.append(read_recording(file))
     return csv.export_summary(recordings) if summary else _OF_RECORDINGS[name](recordings)
-
-
-def _either(file: Path) -> Recording | SavedComparison:
-    return read_comparison(file) or read_recording(file)
-
-
-def _recording(file: Path, name: str) -> Recording:
-    # A pipe can be read once.
-    if file.is_file() and read_comparison(file):
-        raise UserError(
-            f"{file} is a comparison, and {name} has no place for verdicts.",
-            "Name the two recordings, or use --format ktap.",
-        )
-    return read_recording(file)
