@@ -102,7 +102,7 @@ def _facts(recording: Recording) -> tuple[str, str, str, str]:
     linker = f"; linker {origin['linker']}" if origin.get("linker") else ""
     compiler = f"{kernel['compiler'] or 'not known'}{linker}"
     words = (f"{key} {target[key]}" for key in ("machine", "cpu", "seed") if key in target)
-    emulator = ", ".join([target["emulator"], *words])
+    emulator = ", ".join([target.get("emulator", ""), *words])
     return (
         _kernel(recording),
         harmless(config or "not known"),
