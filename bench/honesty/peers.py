@@ -17,7 +17,8 @@ import numpy.typing as npt
 from kentry.measure.timed.comparing import Pair, estimate_pairs
 from kentry.measure.timed.output import Output, Process, Samples
 from kentry.measure.timed.schedule import Schedule
-from kentry.stats.noisy import CONFIDENCE, Estimate
+from kentry.stats import CONFIDENCE
+from kentry.stats.verdict import Estimate
 
 Array = npt.NDArray[np.float64]
 

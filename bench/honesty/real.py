@@ -25,8 +25,8 @@ from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Sampler, Settings
 from kentry.measure.timed.schedule import Schedule
 from kentry.runners.machine import Machine
+from kentry.stats import THRESHOLD
 from kentry.stats.exact import UNDECIDED
-from kentry.stats.noisy import THRESHOLD
 
 # Half of an interval with this confidence is one standard error, but for Student's t.
 _ONE_ERROR = 0.6827

@@ -43,7 +43,7 @@ from kentry.progress import Update, progress
 from kentry.report.table import plain, wrapped
 from kentry.runners.machine import MachineOptions
 from kentry.runners.open import open_machine
-from kentry.stats.noisy import THRESHOLD
+from kentry.stats import THRESHOLD
 
 # The default threshold would call 0.25 % none.
 INJECTED = (

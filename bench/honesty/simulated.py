@@ -20,7 +20,9 @@ import numpy.typing as npt
 from scipy import stats
 
 from kentry.stats.estimators import trimmed_mean
-from kentry.stats.noisy import Estimate, Group, Look, compare_groups, plan_looks
+from kentry.stats.groups import Group, compare_groups
+from kentry.stats.sequential import Look, plan_looks
+from kentry.stats.verdict import Estimate
 
 Array = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Array]  # groups -> logarithms, a row of four a group

@@ -5,24 +5,32 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kentry.arch import host_arch
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, Need, ResultOptions, operand, option
+from kentry.compare.counted import compare
+from kentry.compare.counted import to_json as comparison_json
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
+from kentry.measure.catalogue import choose_timed
+from kentry.measure.timed.sampling import Amount, Settings
+from kentry.measure.timed.session import Session, open_session
+from kentry.model.case_name import CaseName
+from kentry.model.comparison import TimedComparison, document_of
+from kentry.model.recording import dump, to_json
+from kentry.report.comparison import comparison_text
+from kentry.runners.machine import Machine, MachineOptions
+from kentry.runners.open import open_machine
+from kentry.stats import THRESHOLD
+from kentry.stats.exact import UNDECIDED
 
 if TYPE_CHECKING:
-    from kentry.measure.timed.sampling import Amount
     from kentry.measure.timed.schedule import Schedule
-    from kentry.measure.timed.session import Session
-    from kentry.model.recording import Recording
-    from kentry.runners.machine import Machine, MachineOptions
 
-NAME = "stat"
-HELP = "time on silicon: ns a call, or which of two is faster, with an interval and a verdict"
 EXAMPLES = (
     "kentry stat --case getppid,read",
     "kentry stat --compare getppid getuid",
@@ -176,13 +184,6 @@ class Options(ResultOptions):
         help="how the guest runs: kvm (the default), tcg or icount, which emulate it: their times"
         " say nothing about hardware",
     )
-    emulator: str | None = option(
-        "--emulator",
-        metavar="QEMU",
-        group=RARE,
-        needs=(_GUEST,),
-        help="installed, backports, newest, or the path of a qemu-system program",
-    )
     ssh_options: tuple[str, ...] = option(
         "--ssh-option",
         default=(),
@@ -214,35 +215,33 @@ class Options(ResultOptions):
         names = self.compare[0]
         if self.is_guest:
             return all(map(measuring.is_spec, names))
-        if all(re.match(r"(/|\d+\.\d+)", name) for name in names) or self.boot not in (
-            None,
-            "kexec",
-        ):
+        if all(re.match(r"(/|\d+\.\d+)", name) for name in names):
             return True
-        return self.target.startswith("board:") and not _are_cases(names)
+        if self.boot not in (None, "kexec"):
+            return True
+        if self.target.startswith("board:"):
+            try:
+                choose_timed(host_arch(), names)
+            except UserError:
+                return True
+        return False
 
     @property
     def amount(self) -> Amount:
         """How much to measure for a table or a sweep."""
-        from kentry.measure.timed.sampling import Amount
-
         return Amount(self.seconds or SECONDS, self.groups)
 
     @property
     def schedule(self) -> Schedule:
         """When a comparison ends."""
         from kentry.measure.timed.schedule import Schedule
-        from kentry.stats import THRESHOLD
 
         threshold = THRESHOLD if self.threshold is None else self.threshold / 100
         return Schedule(self.seconds or COMPARE_SECONDS, threshold, groups=self.groups)
 
     def machine_options(self) -> MachineOptions:
         """How to reach the machine."""
-        from kentry.runners.machine import MachineOptions
-
         return MachineOptions(
-            emulator=self.emulator or "installed",
             pin=self.cpu if self.is_guest else None,
             ssh_options=tuple(word for text in self.ssh_options for word in ("-o", text)),
             boot_timeout=_GUEST_BOOT_SECONDS if self.is_guest else _BOOT_SECONDS,
@@ -254,40 +253,25 @@ class Options(ResultOptions):
         )
 
 
-def _are_cases(words: Sequence[str]) -> bool:
-    from kentry.arch import host_arch
-    from kentry.measure.catalogue import choose_timed
-
-    try:
-        choose_timed(host_arch(), words)
-    except UserError:
-        return False
-    return True
-
-
 def run(options: Options) -> int:
     """Measures and prints; 3 if a row of a comparison is undecided."""
-    from kentry.runners.open import open_machine
-
-    _check_compare(options)
+    if options.compare:
+        _check_compare(options)
     if options.output:
         measuring.check_writable(options.output)
     with open_machine(options.target, options.machine_options()) as machine:
         if options.compares_kernels:
-            return _kernels(machine, options)
+            return _compare_kernels(machine, options)
         if options.compare:
-            return _pairs(machine, options)
-        if options.tails:
-            return _tails(machine, options)
-        return _table(machine, options) if options.working_set is None else _sweep(machine, options)
+            return _compare_cases(machine, options)
+        return _time(machine, options)
 
 
 def _check_compare(options: Options) -> None:
+    """UserError for a comparison that cannot be made, before a machine is reached."""
     from kentry.measure.timed.boots import LEAST_ROUNDS
     from kentry.measure.timed.comparing import LEAST_GROUPS
 
-    if not options.compare:
-        return
     if options.compares_kernels:
         if len(options.compare) > 1:
             raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
@@ -305,24 +289,37 @@ def _check_compare(options: Options) -> None:
         )
 
 
-def _session(machine: Machine, options: Options) -> Session:
-    from kentry.measure.timed.session import Session, open_session
+def _time(machine: Machine, options: Options) -> int:
+    """A table, tails, or a sweep over working sets."""
+    from kentry.measure.timed.measurements import sweep_sizes, time_cases, time_sweep, time_tails
+    from kentry.measure.timed.tails import GROUPS
+    from kentry.report.stat import stat_text, sweep_text, tails_text
 
-    if options.is_guest and options.compares_kernels:
-        # Reading the facts of a guest takes a boot of its own.
-        return Session(machine, file=options.output)
-    return open_session(machine, options.cpu, options.output)
-
-
-def _chosen(machine: Machine, options: Options, *default: str) -> list[str]:
-    from kentry.measure.catalogue import choose_timed
-
-    return choose_timed(machine.arch, options.case or default)
+    words, every = options.case, options.verbose
+    if options.working_set is not None:
+        sizes = sweep_sizes(options.working_set)
+        case = _one_case(machine, words or ["getppid"], "--working-set")
+        _check_plain([case], "--working-set")
+        session = open_session(machine, options.cpu, options.output)
+        recording = time_sweep(session, case, sizes, options.amount)
+        text = sweep_text(recording, session.findings, every=every)
+    elif options.tails:
+        names = choose_timed(machine.arch, words or ["getppid", "getpid", "invalid"])
+        _check_plain(names, "--tails")
+        session = open_session(machine, options.cpu, options.output)
+        recording, tails = time_tails(session, names, options.groups or GROUPS)
+        text = tails_text(recording, tails, session.findings, every=every)
+    else:
+        names = choose_timed(machine.arch, words)
+        session = open_session(machine, options.cpu, options.output)
+        recording, absent = time_cases(session, names, options.amount)
+        text = stat_text(recording, absent, session.findings, every=every)
+    sys.stdout.write(dump(to_json(recording)) if options.json else text)
+    session.save(recording)
+    return EXIT_DONE
 
 
 def _one_case(machine: Machine, words: Sequence[str], flag: str) -> str:
-    from kentry.measure.catalogue import choose_timed
-
     names = choose_timed(machine.arch, words)
     if len(names) != 1:
         raise UserError(
@@ -333,8 +330,6 @@ def _one_case(machine: Machine, words: Sequence[str], flag: str) -> str:
 
 
 def _check_plain(names: Sequence[str], flag: str) -> None:
-    from kentry.model.case_name import CaseName
-
     for name in map(CaseName.parse, names):
         if name != name.counted or name.calls > 1:
             raise UserError(
@@ -343,62 +338,10 @@ def _check_plain(names: Sequence[str], flag: str) -> None:
             )
 
 
-def _finish(
-    session: Session, options: Options, recording: Recording, text: Callable[..., str], *more: Any
-) -> int:
-    from kentry.model.recording import dump, to_json
-
-    sys.stdout.write(
-        dump(to_json(recording))
-        if options.json
-        else text(recording, *more, session.findings, every=options.verbose)
-    )
-    session.save(recording)
-    return EXIT_DONE
-
-
-def _table(machine: Machine, options: Options) -> int:
-    from kentry.measure.timed.measurements import time_cases
-    from kentry.report.stat import stat_text
-
-    names = _chosen(machine, options)
-    session = _session(machine, options)
-    recording, absent = time_cases(session, names, options.amount)
-    return _finish(session, options, recording, stat_text, absent)
-
-
-def _sweep(machine: Machine, options: Options) -> int:
-    from kentry.measure.timed.measurements import sweep_sizes, time_sweep
-    from kentry.report.stat import sweep_text
-
-    sizes = sweep_sizes(options.working_set or "")
-    case = _one_case(machine, options.case or ["getppid"], "--working-set")
-    _check_plain([case], "--working-set")
-    session = _session(machine, options)
-    recording = time_sweep(session, case, sizes, options.amount)
-    return _finish(session, options, recording, sweep_text)
-
-
-def _tails(machine: Machine, options: Options) -> int:
-    from kentry.measure.timed.measurements import time_tails
-    from kentry.measure.timed.tails import GROUPS
-    from kentry.report.stat import tails_text
-
-    names = _chosen(machine, options, "getppid", "getpid", "invalid")
-    _check_plain(names, "--tails")
-    session = _session(machine, options)
-    recording, tails = time_tails(session, names, options.groups or GROUPS)
-    return _finish(session, options, recording, tails_text, tails)
-
-
-def _pairs(machine: Machine, options: Options) -> int:
+def _compare_cases(machine: Machine, options: Options) -> int:
     from kentry.measure.timed.comparing import Pair
     from kentry.measure.timed.measurements import compare_pairs
-    from kentry.model.case_name import CaseName
-    from kentry.model.comparison import document_of
-    from kentry.model.recording import dump
     from kentry.report.stat import pairs_text
-    from kentry.stats.exact import UNDECIDED
 
     pairs = []
     for words in options.compare:
@@ -409,39 +352,31 @@ def _pairs(machine: Machine, options: Options) -> int:
                 "Write +cache=warm where there is no +cache=.",
             )
         pairs.append(pair)
-    session, schedule = _session(machine, options), options.schedule
-    recording, ending, rows = compare_pairs(session, pairs, schedule)
+    session = open_session(machine, options.cpu, options.output)
+    recording, ending, rows = compare_pairs(session, pairs, options.schedule)
     sys.stdout.write(
         dump(document_of(recording, recording, rows, recording.caveats))
         if options.json
-        else pairs_text(
-            recording, rows, ending, schedule.confidence, session.findings, every=options.verbose
-        )
+        else pairs_text(recording, rows, ending, session.findings, every=options.verbose)
     )
     session.save(recording)
-    undecided = any(row.verdict == UNDECIDED for row in rows)
-    return EXIT_UNDECIDED if undecided else EXIT_DONE
+    return _exit_code(rows)
 
 
-def _kernels(machine: Machine, options: Options) -> int:
-    from kentry.compare.counted import compare
-    from kentry.compare.counted import to_json as comparison_json
+def _compare_kernels(machine: Machine, options: Options) -> int:
     from kentry.measure.timed.analysis import NS
     from kentry.measure.timed.boots import BootPlan
     from kentry.measure.timed.measurements import compare_two_kernels
-    from kentry.measure.timed.sampling import Settings
-    from kentry.model.recording import dump
-    from kentry.report.comparison import comparison_text
-    from kentry.stats.exact import UNDECIDED
 
-    names = _chosen(machine, options, "getppid", "getpid", "read")
-    session, schedule = _session(machine, options), options.schedule
-    plan = BootPlan(
-        names,
-        options.groups or BOOT_GROUPS,
-        options.rounds or ROUNDS,
-        Settings(cpu=session.cpu),
-    )
+    names = choose_timed(machine.arch, options.case or ["getppid", "getpid", "read"])
+    if options.is_guest:
+        # Reading the facts of a guest would take a boot of its own.
+        session = Session(machine, file=options.output)
+    else:
+        session = open_session(machine, options.cpu, options.output)
+    groups, rounds = options.groups or BOOT_GROUPS, options.rounds or ROUNDS
+    plan = BootPlan(names, groups, rounds, Settings(cpu=session.cpu))
+    schedule = options.schedule
     old, new = compare_two_kernels(session, options.compare[0], plan, schedule)
     comparison = compare(old, new, threshold=schedule.threshold)
     sys.stdout.write(
@@ -450,5 +385,9 @@ def _kernels(machine: Machine, options: Options) -> int:
     session.save(old, "old")
     session.save(new, "new")
     # Counters decide nothing: the time decided when the run ended.
-    timed = [row for row in comparison.timed if row.metric == NS]
-    return EXIT_UNDECIDED if any(row.verdict == UNDECIDED for row in timed) else EXIT_DONE
+    return _exit_code([row for row in comparison.timed if row.metric == NS])
+
+
+def _exit_code(rows: Sequence[TimedComparison]) -> int:
+    undecided = any(row.verdict == UNDECIDED for row in rows)
+    return EXIT_UNDECIDED if undecided else EXIT_DONE

@@ -60,7 +60,7 @@ def compare(
 ) -> Comparison:
     """Compares every case both have, or those named; UserError when there is none.
 
-    Changes of time up to `threshold`, a fraction, are none; the usual one is stats.noisy's.
+    Changes of time up to `threshold`, a fraction, are none; the usual one is stats.THRESHOLD.
     """
     if old.kernel["arch"] != new.kernel["arch"]:
         raise UserError(

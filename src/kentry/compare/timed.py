@@ -19,18 +19,13 @@ from kentry.compare.groups import pair_groups, values_by_boot
 from kentry.model import caveats
 from kentry.model.comparison import CaseComparison, TimedComparison
 from kentry.model.recording import CaseResult, NoisyMetric, Recording
+from kentry.stats import CONFIDENCE, THRESHOLD
+from kentry.stats.apart import compare_unpaired
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
-from kentry.stats.noisy import (
-    CONFIDENCE,
-    LOOKS,
-    THRESHOLD,
-    Estimate,
-    Look,
-    compare_groups,
-    compare_unpaired,
-    holm,
-    plan_looks,
-)
+from kentry.stats.groups import compare_groups
+from kentry.stats.rows import holm
+from kentry.stats.sequential import LOOKS, Look, plan_looks
+from kentry.stats.verdict import Estimate
 
 # In units that end so, more is better; in all others, less.
 _RATE = "/s"

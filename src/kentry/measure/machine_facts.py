@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from kentry.errors import KentryError
+from kentry.runners.machine import CommandResult
 from kentry.runners.probe_protocol import parse_line
 
 # Seconds between the two readings: 50 ticks of /proc/stat, so one tick is 2 %.
@@ -119,14 +120,6 @@ class Clock(Protocol):
         """Waits."""
 
 
-class Output(Protocol):
-    """What a command printed."""
-
-    @property
-    def stdout(self) -> str:
-        """Its standard output."""
-
-
 class Host(Protocol):
     """The part of runners.machine.Machine that gather() uses."""
 
@@ -135,7 +128,7 @@ class Host(Protocol):
     ) -> None:
         """Runs the probe with these arguments; each line it prints goes to `on_line`."""
 
-    def run_command(self, argv: Sequence[str], timeout: float) -> Output:
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command there."""
 
 

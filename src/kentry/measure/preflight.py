@@ -90,13 +90,7 @@ def seccomp(facts: Facts) -> Advice:
 
 
 def tracing(facts: Facts) -> Advice:
-    """Is the probe or the kernel being traced?"""
-    tracer = facts.status.get("TracerPid", "0")
-    if tracer != "0":
-        return (
-            f"Process {_cut(tracer, 16)} traces the probe and may stop it at each entry and exit",
-            "Run it without strace, gdb and the like",
-        )
+    """Is the kernel being traced?"""
     if facts.text(f"{TRACING}/tracing_on") == "0":
         return None
     function = facts.text(f"{TRACING}/current_tracer") or "nop"

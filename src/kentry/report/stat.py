@@ -16,6 +16,7 @@ from kentry.model.comparison import TimedComparison
 from kentry.model.recording import NoisyMetric, Recording
 from kentry.report.numbers import change_with_interval, decimals, fixed, level, percent, significant
 from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
+from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
 
 # The width of the longest bar of a sweep, columns.
@@ -110,14 +111,13 @@ def pairs_text(
     recording: Recording,
     rows: Sequence[TimedComparison],
     ending: Ending,
-    confidence: float,
     findings: Sequence[Finding],
     *,
     every: bool,
 ) -> str:
     """Three lines a pair: the verdict, the change, and what it is held against.
 
-    `confidence` is that of all planned looks together; the interval of each look is wider.
+    The confidence is that of all planned looks together; the interval of each look is wider.
     """
     lines: list[str] = []
     for row, estimate in zip(rows, ending.rows, strict=True):
@@ -134,7 +134,7 @@ def pairs_text(
             *wrapped(
                 f"{old} -> {new} ns,"
                 f" {change_with_interval(100 * estimate.effect, row.interval)} of the first,"
-                f" {level(confidence)}",
+                f" {level(CONFIDENCE)}",
                 first="    ",
                 then="    ",
             ),

@@ -57,7 +57,7 @@ def compare_unpaired(
     )
     if min(old.size, new.size) < 2:
         return without_spread(float(new.mean() - old.mean()), criteria, processes)
-    estimate = decide(_difference(old, new), criteria, processes)
+    estimate = decide(difference(old, new), criteria, processes)
     if boots == 1:
         reason = "each measured in a boot of its own, and only one"
         return replace(estimate, verdict=UNDECIDED, more=None, reason=reason)
@@ -66,7 +66,7 @@ def compare_unpaired(
     return estimate
 
 
-def _difference(old: Array, new: Array) -> Mean:
+def difference(old: Array, new: Array) -> Mean:
     """The difference of two samples, and null contrasts: each sample's halves against each other.
 
     The errors add up as in Welch (1947).  The halves are odd and even values, which noise moves,
@@ -77,22 +77,14 @@ def _difference(old: Array, new: Array) -> Mean:
     total = sum(squares)
     parts = sum(square**2 / mean.freedom for square, mean in zip(squares, means, strict=True))
     freedom = total**2 / parts if parts > 0 else min(mean.freedom for mean in means)
+    # Half the difference of two halves of a sample varies as much as the sample's mean.
+    halves = [
+        [(side[: side.size // 2], side[side.size // 2 :]), (side[::2], side[1::2])]
+        for side in (old, new)
+    ]
     nulls = []
-    for halves in (_first_and_last, _odd_and_even):
-        # Half the difference of two halves varies as much as the mean of the whole sample.
-        old_null, new_null = (
-            float(trimmed_mean(one) - trimmed_mean(other)) / 2
-            for one, other in (halves(old), halves(new))
-        )
-        nulls += [old_null + new_null, old_null - new_null]
+    for sides in zip(*halves, strict=True):
+        a, b = (float(trimmed_mean(one) - trimmed_mean(other)) / 2 for one, other in sides)
+        nulls += [a + b, a - b]
     values = np.array([float(means[1].value - means[0].value), *nulls])
     return Mean(values, np.full(values.size, math.sqrt(total)), freedom)
-
-
-def _first_and_last(sample: Array) -> tuple[Array, Array]:
-    middle = sample.size // 2
-    return sample[:middle], sample[middle:]
-
-
-def _odd_and_even(sample: Array) -> tuple[Array, Array]:
-    return sample[::2], sample[1::2]

@@ -51,7 +51,7 @@ def compare_groups(
     # Rows: the effect and both null contrasts; columns: groups.
     units, unit = np.zeros((3, 0)), "groups"
     if groups:
-        units = np.column_stack([_contrasts(group) for group in groups])
+        units = np.column_stack([contrasts(group) for group in groups])
         boots = np.array([group.boot for group in groups])
         kinds = np.unique(boots)
         if kinds.size > 1:
@@ -65,8 +65,11 @@ def compare_groups(
     return decide(trimmed_in_order(units), criteria, len(groups))
 
 
-def _contrasts(group: Group) -> Array:
-    """A group's effect and null contrasts; all three vary alike if all processes are alike."""
+def contrasts(group: Group) -> Array:
+    """A group's effect and two null contrasts; all vary alike if all processes are alike.
+
+    ValueError if a side has no value, or a value has no logarithm.
+    """
     if not group.old or not group.new:
         raise ValueError("a group needs old and new values")
     values = logarithms(np.array([*group.old, *group.new], dtype=np.float64))

@@ -11,7 +11,7 @@ probability alpha at most (Jennison and Turnbull, 1989).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -28,6 +28,8 @@ LOOKS = (0.1, 0.2, 0.4, 0.7, 1.0)
 LEAST_ALPHA = 1e-12
 # The integrals end at this many standard deviations: 2e-19 of a normal distribution is beyond.
 _REACH = 9.0
+
+_legendre = lru_cache(maxsize=32)(special.roots_legendre)
 
 
 class Look(NamedTuple):
@@ -81,28 +83,21 @@ def boundaries(alpha: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
     """
     late = special.ndtri(alpha / 4)
     spent = [float(2 * special.ndtr(late / np.sqrt(part))) for part in fractions]
-    return tuple(_solve(fractions, np.diff([0.0, *spent])))
-
-
-def _solve(fractions: Sequence[float], spends: Array) -> Iterator[float]:
-    """Yields each look's boundary: it spends that look's share, given the boundaries before it.
-
-    The sum of a normal process has variance `fraction`; `nodes`, `weights` and `density` describe
-    its distribution over the paths that have not crossed yet.
-    """
+    # The sum of a normal process has variance `part`.  `nodes`, `weights` and `density` describe
+    # its distribution over the paths that have not crossed a boundary yet.
     nodes, weights, density, before = np.zeros(1), np.ones(1), np.ones(1), 0.0
-    for part, spend in zip(fractions, spends, strict=True):
+    bounds = []
+    for part, spend in zip(fractions, np.diff([0.0, *spent]), strict=True):
         step, root = np.sqrt(part - before), np.sqrt(part)
         mass = weights * density
-        bound = _bound(nodes / step, root / step, mass, spend)
-        yield bound
-        reach = min(bound, _REACH) * root
-        count = int(np.clip(8 * reach / step, 64, 1024))
-        unit, unit_weights = _legendre(count)
+        bounds.append(_bound(nodes / step, root / step, mass, spend))
+        reach = min(bounds[-1], _REACH) * root
+        unit, unit_weights = _legendre(int(np.clip(8 * reach / step, 64, 1024)))
         after = unit * reach
         gap = (after[:, None] - nodes[None, :]) / step
         density = (np.exp(-0.5 * gap * gap) @ mass) / (step * np.sqrt(2 * np.pi))
         nodes, weights, before = after, unit_weights * reach, part
+    return tuple(bounds)
 
 
 def _bound(nodes: Array, scale: float, mass: Array, spend: float) -> float:
@@ -114,12 +109,6 @@ def _bound(nodes: Array, scale: float, mass: Array, spend: float) -> float:
         return float(np.log(max(crossing, 1e-300)) - target)
 
     return float(optimize.brentq(excess, -1.0, 36.0, xtol=1e-10))
-
-
-@lru_cache(maxsize=32)
-def _legendre(count: int) -> tuple[Array, Array]:
-    nodes, weights = special.roots_legendre(count)
-    return nodes, weights
 
 
 @lru_cache(maxsize=32)

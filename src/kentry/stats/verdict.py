@@ -60,7 +60,7 @@ class Criteria:
 def decide(mean: Mean, criteria: Criteria, groups: int) -> Estimate:
     """The estimate from the effect, first in `mean`, and the null contrasts behind it."""
     effect, error = float(mean.value[0]), float(mean.error[0])
-    half, floor = float(half_width(mean, criteria.alpha)[0]), _floor(mean)
+    half, floor = float(half_width(mean, criteria.alpha)[0]), noise_floor(mean)
     bound = math.log1p(criteria.threshold)
     if max(abs(effect) + half, floor) <= bound:
         verdict = SAME
@@ -92,7 +92,7 @@ def decide(mean: Mean, criteria: Criteria, groups: int) -> Estimate:
         reason = f"identical processes may differ by {estimate.floor:.2%} in this run"
     else:
         reason = f"too noisy: changes below {estimate.detectable:.2%} may go unseen"
-    return replace(estimate, more=_more(abs(effect), half, floor, bound), reason=reason)
+    return replace(estimate, more=more_groups(abs(effect), half, floor, bound), reason=reason)
 
 
 def _fraction(logarithm: float) -> float:
@@ -100,7 +100,7 @@ def _fraction(logarithm: float) -> float:
     return math.expm1(min(logarithm, 100.0))
 
 
-def _floor(mean: Mean) -> float:
+def noise_floor(mean: Mean) -> float:
     """The noise floor: the null contrasts with their noise, or the effect's noise without any.
 
     A slot that is slower by its position puts as much into the effect as into the contrasts, with
@@ -113,7 +113,7 @@ def _floor(mean: Mean) -> float:
     return float(np.linalg.norm(mean.value[1:][present]) + halves[1:][present].max())
 
 
-def _more(size: float, half: float, floor: float, bound: float) -> float | None:
+def more_groups(size: float, half: float, floor: float, bound: float) -> float | None:
     """The multiple of groups that should decide; bounds shrink with the root of the number.
 
     An effect closer to the threshold than half of it counts as half the threshold away.

@@ -32,7 +32,9 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakePlace], FakePlace]:
     """Has every place be this one."""
 
     def used(place: FakePlace) -> FakePlace:
-        monkeypatch.setattr("kentry.runners.open.open_machine", lambda text, options: opened(place))
+        monkeypatch.setattr(
+            "kentry.commands.stat.open_machine", lambda text, options: opened(place)
+        )
         return place
 
     return used
@@ -338,7 +340,6 @@ def test_a_mistake_is_one_sentence_and_code_2(
         ("--kernel", ["kvm", "--kernel", "running", "--compare", "debian:6.1", "debian:6.12"]),
         ("--accel", ["--accel", "tcg"]),
         ("--arch", ["ssh:x", "--arch", "arm64"]),
-        ("--emulator", ["--emulator", "newest"]),
         ("--boot", ["ssh:x", "--boot", "kexec"]),
         ("--boot", ["--boot", "kexec", "--compare", "6.1", "6.12"]),
         ("--ssh-option", ["--ssh-option", "Port=22"]),

@@ -242,11 +242,6 @@ def test_quotas(files: dict[str, str], found: bool) -> None:
     assert ("quota" in findings(Facts(files=files))) == found
 
 
-def test_a_tracer_is_named() -> None:
-    files = {"/proc/self/status": "TracerPid:\t4711\n"}
-    assert "4711" in findings(Facts(files=files))["tracing"].text
-
-
 def test_interrupts_of_other_cpus_are_watched() -> None:
     before = machines.interrupts(2, RES=(0, 0))
     files = {

@@ -17,7 +17,8 @@ from kentry.measure.timed.tails import Tail
 from kentry.model.comparison import row_to_json
 from kentry.model.recording import NoisyMetric
 from kentry.report.stat import pairs_text, stat_text, sweep_text, tails_text
-from kentry.stats.noisy import Estimate, plan_looks
+from kentry.stats.sequential import plan_looks
+from kentry.stats.verdict import Estimate
 from tests.builders import noisy, processes, timed
 
 WORSE = Estimate(
@@ -52,7 +53,7 @@ def pair_lines(estimate: Estimate, old: float = 80.0, new: float = 80.8) -> list
     """The lines of one pair."""
     row = measured("a -> b", "ns", "ns", (old, new), estimate)
     ending = Ending([estimate], plan_looks(0.01)[1], 5, 60, 300, "groups")
-    text = pairs_text(timed({"a": 80.0}, groups=2), [row], ending, 0.99, [], every=False)
+    text = pairs_text(timed({"a": 80.0}, groups=2), [row], ending, [], every=False)
     lines = text.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("a -> b"))
     return lines[at : lines.index("", at)]

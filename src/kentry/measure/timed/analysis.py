@@ -15,7 +15,9 @@ from kentry.compare.groups import values_by_boot, values_by_group
 from kentry.measure.timed.output import Output, Process, Samples
 from kentry.model.case_name import CaseName
 from kentry.model.recording import NoisyMetric, TimedProcess
-from kentry.stats.noisy import CONFIDENCE, Group, compare_groups, level_interval
+from kentry.stats import CONFIDENCE
+from kentry.stats.groups import Group, compare_groups
+from kentry.stats.intervals import level_interval
 
 NS, LOOP = "ns", "loop_ns"
 IN_BLOCKS = "mean of processes, each its turns' 10th percentile of blocks"

@@ -23,7 +23,7 @@ from kentry.measure.timed.schedule import (
     run_schedule,
 )
 from kentry.progress import Update
-from kentry.stats.noisy import Look
+from kentry.stats.sequential import Look
 
 SLOTS = 4
 # The slots of A in even runs of the probe and of B in odd ones; and the other way round.

@@ -11,7 +11,10 @@ from kentry.measure.timed.analysis import NS
 from kentry.model.recording import NoisyMetric
 from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.exact import UNDECIDED
-from kentry.stats.noisy import LOOKS, Estimate, Look, apply_holm, compare_groups, plan_looks
+from kentry.stats.groups import compare_groups
+from kentry.stats.rows import apply_holm
+from kentry.stats.sequential import LOOKS, Look, plan_looks
+from kentry.stats.verdict import Estimate
 
 Metrics = Mapping[str, NoisyMetric]
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,8 @@ from kentry.model.caveats import Caveat
 from kentry.model.recording import CaseResult, NoisyMetric, Recording, write_recording
 from kentry.progress import progress
 from kentry.runners.machine import Machine
+
+log = logging.getLogger("kentry")
 
 RUNNING = "running"
 
@@ -123,7 +125,7 @@ class Session:
             if kept and isinstance(err, KentryError):
                 err.remedy = f"{err.remedy} What was measured before it is in {kept}.".strip()
             elif kept:
-                print(f"kentry: what was measured is in {kept}", file=sys.stderr)
+                log.warning("kentry: what was measured is in %s", kept)
             raise
 
     def save(self, recording: Recording, side: str = "") -> None:

@@ -10,7 +10,8 @@ from kentry.measure.timed.boots import LEAST_ROUNDS, BootPlan, KernelRuns, compa
 from kentry.measure.timed.sampling import Settings
 from kentry.measure.timed.schedule import Ending, Schedule
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
-from kentry.stats.noisy import LOOKS, Estimate
+from kentry.stats.sequential import LOOKS
+from kentry.stats.verdict import Estimate
 from tests.places import FakePlace, silent
 
 NS = {"getppid": 80.0, "read": 120.0}

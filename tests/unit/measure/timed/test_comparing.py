@@ -19,7 +19,8 @@ from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Sampler, Settings
 from kentry.measure.timed.schedule import Ending, Schedule
 from kentry.stats.exact import SAME, UNDECIDED, WORSE
-from kentry.stats.noisy import LOOKS, Estimate
+from kentry.stats.sequential import LOOKS
+from kentry.stats.verdict import Estimate
 from tests.places import FakePlace, silent
 
 NS = {"a": 80.0, "b": 80.8, "same": 80.0, "fast": 40.0}

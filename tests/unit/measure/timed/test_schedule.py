@@ -4,7 +4,8 @@
 from dataclasses import replace
 
 from kentry.measure.timed.schedule import Ending, Rows, Schedule, run_schedule
-from kentry.stats.noisy import Estimate, Look
+from kentry.stats.sequential import Look
+from kentry.stats.verdict import Estimate
 
 UNDECIDED = Estimate(0.0, (-1.0, 1.0), 0.99, 0.1, 0.01, 0.2, "undecided", 9, None, 1.0)
 DECIDED = replace(UNDECIDED, verdict="worse")
