@@ -27,6 +27,9 @@ def sweep(file: Path) -> None:
         file,
         CURVES,
         "timeouts",
+        x="timeout",
+        y="cost, us per second",
+        times=True,
         recommended=1e7,
         interval=(3e6, 6e7),
         levels={"optimal": 0.1},
@@ -89,10 +92,11 @@ def test_a_sweep_names_its_lines_and_what_is_recommended(tmp_path: Path) -> None
 def test_a_sweep_of_counts_has_no_second(tmp_path: Path) -> None:
     file = tmp_path / "sweep.svg"
     curve = Curve("boot", np.array([1, 10, 1000]), np.array([3, 2, 1]))
-    sweep_picture(file, [curve], "counts", x="n, system calls", times=False, recommended=10)
+    words_of = {"x": "n, system calls", "y": "cost", "times": False, "levels": {}}
+    sweep_picture(file, [curve], "counts", recommended=10, interval=(5, 20), **words_of)  # type: ignore[arg-type]
     found = words(file)
     assert "1 s" not in found
-    assert "recommended: 10" in found
+    assert "recommended: 10 (5 to 20)" in found
     assert "1000" in found
 
 
