@@ -191,6 +191,7 @@ def test_stats_as_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["vector", "stats", "x.parquet", "--unit", "sme"]) == 0
 
 
+@pytest.mark.slow
 def test_stats_draw_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
     save(Path("x.parquet"), trace_of(ROWS))
     assert main(["vector", "stats", "x.parquet", "--gaps", "x.svg"]) == 0

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from kentry.errors import UserError
 from kentry.report.picture import Curve, apart, gaps_picture, sweep_picture
 
+# matplotlib takes seconds.
+pytestmark = pytest.mark.slow
+
 X = np.geomspace(1e6, 1e10, 9)
 CURVES = [Curve("boot, A", X, X / 1e9), Curve("shell, A", X, 3 - np.log10(X) / 10)]
 

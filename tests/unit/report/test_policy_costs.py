@@ -15,6 +15,9 @@ from kentry.vector.trace import Event, VectorTrace
 from kentry.vector.tuning import recommend, sweep
 from tests.unit.vector.traces import META, SVE_TRAP, Row, trace_of
 
+# Compiles the search for the best decisions.
+pytestmark = pytest.mark.slow
+
 Golden = Callable[[str, str], None]
 E = Event
 MS = 10**6

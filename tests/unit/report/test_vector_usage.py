@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,6 +116,7 @@ def test_the_summary_says_how_it_failed() -> None:
     assert unfinished != trace_text(BOOT)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 300), st.integers(0, 99), st.text(max_size=20))
 def test_it_always_fits_into_a_mail(size: int, seed: int, name: str) -> None:
     trace = trace_of(random_rows(size, seed=seed))

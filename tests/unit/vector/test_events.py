@@ -399,6 +399,7 @@ PROGRAM = Program(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, len(PROGRAM.code) - 1), max_size=60))
 def test_whatever_the_calls_no_event_is_lost_or_made_up(path: list[int]) -> None:
     counter = EventCounter(Markers(RISCV64.markers, ()), RISCV64, RISCV.calls, PROGRAM.code)

@@ -21,6 +21,9 @@ from tests.unit.vector.kernel_models import (
     traces,
 )
 
+# Compiles the search for the best decisions: 8 s, once.
+pytestmark = pytest.mark.slow
+
 E = Event
 
 COSTS = st.fixed_dictionaries({act: st.integers(0, 60).map(float) for act in ACTS})

@@ -100,6 +100,7 @@ DECISIONS = {
 }
 
 
+@pytest.mark.slow
 @given(
     data=st.data(),
     release=st.sampled_from(["6.12.117", "7.3.4"]),
@@ -111,16 +112,19 @@ def test_arm64_is_as_its_kernel_is(data: st.DataObject, release: str, policy: st
     assert acts(replay(prepare(trace), policy)) == model.run(trace)
 
 
+@pytest.mark.slow
 @given(trace=traces("riscv64"))
 def test_riscv_is_as_its_kernel_is(trace: VectorTrace) -> None:
     assert acts(replay(prepare(trace), "discard")) == RiscV(never).run(trace)
 
 
+@pytest.mark.slow
 @given(trace=traces("riscv64", signals=False), policy=st.sampled_from(sorted(DECISIONS)))
 def test_riscv_with_vs_turned_off(trace: VectorTrace, policy: str) -> None:
     assert acts(replay(prepare(trace), policy)) == RiscV(DECISIONS[policy]).run(trace)
 
 
+@pytest.mark.slow
 @given(trace=traces("x86_64"))
 def test_x86_is_as_its_kernel_is(trace: VectorTrace) -> None:
     assert acts(replay(prepare(trace), "eager")) == X86(never).run(trace)
@@ -589,6 +593,7 @@ def test_a_kept_load_costs_a_flush_unless_it_is_said() -> None:
     assert prices({"flush": 5.0, "kept_load": 2.0})[COLUMNS.index("kept_load")] == 2.0
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(trace=traces())
 def test_calls_are_the_tasks_own(trace: VectorTrace) -> None:

@@ -68,6 +68,7 @@ def test_statistics(traces: list[str], capsys: pytest.CaptureFixture[str]) -> No
         jsonschema.validate(document, schema("vector-statistics-1"))
 
 
+@pytest.mark.slow
 def test_a_replay_of_one_trace_and_of_two(
     traces: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

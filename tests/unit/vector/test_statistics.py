@@ -195,6 +195,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ROWS)
 def test_it_is_what_a_slow_reading_says(steps: list[Row]) -> None:
     ns, rows = 0, []

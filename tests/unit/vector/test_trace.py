@@ -99,6 +99,7 @@ def test_a_trace_without_events_is_one(tmp_path: Path) -> None:
     assert found.seconds == 0
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(
@@ -166,6 +167,7 @@ def test_a_file_that_may_not_grow_is_an_error_and_leaves_the_older_one(tmp_path:
     assert [entry.name for entry in tmp_path.iterdir()] == ["boot.trace"]
 
 
+@pytest.mark.slow
 def test_damage_is_never_taken_for_events(tmp_path: Path) -> None:
     file, generator = tmp_path / "boot.trace", random.Random(5)
     small = trace_of(random_rows(2_600))

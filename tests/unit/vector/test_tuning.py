@@ -12,6 +12,9 @@ from kentry.vector.trace import Event, VectorTrace
 from kentry.vector.tuning import Recommendation, recommend, sweep
 from tests.unit.vector.kernel_models import Row, trace_of, traces
 
+# Compiles the search for the best decisions, and draws 1000 times.
+pytestmark = pytest.mark.slow
+
 E = Event
 COSTS = {"trap": 20.0, "drop": 0.0, "flush": 1.0, "small_save": 0.0, "small_restore": 0.0}
 MS = 10**6
