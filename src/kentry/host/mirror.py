@@ -126,10 +126,9 @@ def _debian_sources() -> Iterator[_Source]:
     for line in run(argv, check=False).stdout.splitlines():
         uri, origin, label, suite, entry = line.split("|")
         # apt leaves $(ORIGIN) as it is until it has fetched the Release file once.
-        if origin != "Debian" and not (origin.startswith("$(") and suite in ours):
-            continue
-        is_security = label == "Debian-Security" or "-security" in suite
-        yield _Source(uri, is_security, _signed_by(Path(entry.rpartition(":")[0]), uri))
+        if origin == "Debian" or (origin.startswith("$(") and suite in ours):
+            is_security = label == "Debian-Security" or "-security" in suite
+            yield _Source(uri, is_security, _signed_by(Path(entry.rpartition(":")[0]), uri))
 
 
 def _signed_by(entry: Path, uri: str) -> tuple[Path, ...]:
@@ -137,18 +136,18 @@ def _signed_by(entry: Path, uri: str) -> tuple[Path, ...]:
     from debian.deb822 import Deb822
 
     try:
-        text = entry.read_text(encoding="utf-8", errors="replace")
+        lines = entry.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     except OSError:
         return ()
     values: list[str] = []
     if entry.suffix == ".sources":
-        for stanza in Deb822.iter_paragraphs(text.splitlines(keepends=True)):
-            if any(uri.rstrip("/") == word.rstrip("/") for word in stanza.get("URIs", "").split()):
+        for stanza in Deb822.iter_paragraphs(lines):
+            if uri.rstrip("/") in (word.rstrip("/") for word in stanza.get("URIs", "").split()):
                 values.append(stanza.get("Signed-By", ""))
     else:
-        lines = [line for line in text.splitlines() if uri.rstrip("/") in line]
-        values += [
-            found[1] for line in lines if (found := re.search(r"signed-by=(\S+?)[\]\s]", line))
-        ]
+        options = (
+            re.search(r"signed-by=(\S+?)[\]\s]", line) for line in lines if uri.rstrip("/") in line
+        )
+        values = [found[1] for found in options if found]
     words = [word for value in values for word in re.split(r"[\s,]+", value)]
     return tuple(Path(word) for word in words if word.startswith("/"))

@@ -43,7 +43,16 @@ def why(tree: Tree, name: str, value: str) -> str:
     if symbol is None or not symbol.nodes:
         return "this tree has no such option"
     if value == "n":
-        return _why_on(symbol)
+        selectors = [
+            _short(kconfiglib.split_expr(term, kconfiglib.AND)[0])
+            for term in kconfiglib.split_expr(symbol.rev_dep, kconfiglib.OR)
+            if kconfiglib.expr_value(term)
+        ]
+        if selectors:
+            return f"selected by {', '.join(selectors)}"
+        if symbol.choice:
+            return "one option of its choice must be on: set another"
+        return "on by default, and cannot be set by hand"
     missing = [
         _short(term)
         for term in kconfiglib.split_expr(symbol.direct_dep, kconfiglib.AND)
@@ -54,7 +63,8 @@ def why(tree: Tree, name: str, value: str) -> str:
     if value == "m":
         return "needs MODULES, and to be an option that can be a module"
     if symbol.choice:
-        return f"another option of its choice is on: {_chosen(symbol)}"
+        chosen = symbol.choice.selection
+        return f"another option of its choice is on: {chosen.name if chosen else 'none'}"
     if not any(node.prompt for node in symbol.nodes):
         return "cannot be set by hand: other options select it"
     return f"became {symbol.str_value}"
@@ -63,25 +73,6 @@ def why(tree: Tree, name: str, value: str) -> str:
 def _short(term: Any) -> str:
     text = kconfiglib.expr_str(term)
     return str(text) if len(text) <= _LENGTH else f"{text[:_LENGTH]}..."
-
-
-def _why_on(symbol: Any) -> str:
-    on = [
-        term
-        for term in kconfiglib.split_expr(symbol.rev_dep, kconfiglib.OR)
-        if kconfiglib.expr_value(term)
-    ]
-    names = [_short(kconfiglib.split_expr(term, kconfiglib.AND)[0]) for term in on]
-    if names:
-        return f"selected by {', '.join(names)}"
-    if symbol.choice:
-        return "one option of its choice must be on: set another"
-    return "on by default, and cannot be set by hand"
-
-
-def _chosen(symbol: Any) -> str:
-    selection = symbol.choice.selection
-    return str(selection.name) if selection else "none"
 
 
 def main(argv: list[str]) -> int:

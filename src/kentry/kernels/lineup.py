@@ -70,25 +70,26 @@ def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | No
     # No name of a commit begins with a slash: ../a.patch is a file that is not there.
     if len(patches) != 1 or not re.search(r"\.\.(?!/)", patches[0]):
         return None
-    if Path(os.path.expanduser(patches[0])).exists():
+    words = patches[0]
+    if Path(os.path.expanduser(words)).exists():
         return None
     spec = parse(base)
-    if "/" in patches[0].partition("..")[0] and spec.kind != "tree":
-        return None
+    first, _, last = words.partition("..")
     if spec.kind != "tree":
+        if "/" in first:
+            return None
         raise UserError(
-            f"{patches[0]} names commits, but {base} is not a git tree.",
+            f"{words} names commits, but {base} is not a git tree.",
             "Name the tree they are in: kentry series tree:DIR A..B.",
         )
     folder, name = tree.split(spec.value)
-    first, _, last = patches[0].partition("..")
-    if last.startswith("."):
-        raise UserError(f"{patches[0]} has three dots.", "Write A..B.")
-    if name and first and last:
-        raise UserError(f"{base} and {patches[0]} both name a commit.", "Write tree:DIR A..B.")
     start = first or name
+    if last.startswith("."):
+        raise UserError(f"{words} has three dots.", "Write A..B.")
+    if name and first and last:
+        raise UserError(f"{base} and {words} both name a commit.", "Write tree:DIR A..B.")
     if not start:
-        raise UserError(f"{patches[0]} does not say where to begin.", "Write A..B.")
+        raise UserError(f"{words} does not say where to begin.", "Write A..B.")
     if not folder.is_dir() or not tree.is_repository(folder, start):
         raise UserError(f"{folder} is not a git repository.", "Name one: tree:DIR.")
     return base, folder, start, last or (name if first and name else "HEAD")

@@ -156,27 +156,19 @@ def read_file(path: Path) -> bytes:
 def _check_same_build(
     vmlinux: Path, data: bytes, machine: str, arch: Arch, banner: str, build_id: str | None
 ) -> None:
-    remedy = "Give the vmlinux of the same build."
-    if machine != arch.elf_machine:
-        raise UserError(
-            f"The symbols do not match the image: {vmlinux} is for {machine},"
-            f" the image for {arch.name}.",
-            remedy,
-        )
+    problem = ""
     theirs = payload.elf_build_id(data)
-    if build_id and theirs:
+    if machine != arch.elf_machine:
+        problem = f"{vmlinux} is for {machine}, the image for {arch.name}"
+    elif build_id and theirs:
         if build_id != theirs:
-            raise UserError(
-                f"The symbols do not match the image: {vmlinux} is of build {theirs[:12]},"
-                f" the image of build {build_id[:12]}.",
-                remedy,
-            )
-        return
-    if banner.encode() not in data:
+            problem = f"{vmlinux} is of build {theirs[:12]}, the image of build {build_id[:12]}"
+    elif banner.encode() not in data:
+        problem = f"{vmlinux} does not have the image's 'Linux version' line in it"
+    if problem:
         raise UserError(
-            f"The symbols do not match the image: {vmlinux} does not have the image's"
-            " 'Linux version' line in it.",
-            remedy,
+            f"The symbols do not match the image: {problem}.",
+            "Give the vmlinux of the same build.",
         )
 
 
@@ -194,14 +186,8 @@ def _symtab(elf: ELFFile) -> Iterator[Symbol]:
         if not name or name.startswith(("$", ".L")) or address < _KERNEL_HALF:
             continue
         if is_text or name in _EDGES:
-            yield Symbol(address, _letter(info >> 4, is_text), name)
-
-
-def _letter(binding: int, is_text: bool) -> str:
-    if binding == _STB_WEAK:
-        return "W"
-    letter = "T" if is_text else "D"
-    return letter.lower() if binding == _STB_LOCAL else letter
+            letter = "W" if info >> 4 == _STB_WEAK else "T" if is_text else "D"
+            yield Symbol(address, letter.lower() if info >> 4 == _STB_LOCAL else letter, name)
 
 
 def _kernel_order(symbol: Symbol) -> tuple[int, bool, int]:

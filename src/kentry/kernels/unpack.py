@@ -11,7 +11,7 @@ import contextlib
 import io
 import logging
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ _COMPRESSED = (
     b"]\x00\x00",  # lzma
     b"\x89LZO",
 )
-# Elf note that says where QEMU may enter an uncompressed x86 kernel: xen/interface/elfnote.h.
+# include/xen/interface/elfnote.h
 _XEN_PHYS32_ENTRY = 18
 
 
@@ -73,12 +73,16 @@ def _unpack(data: bytes) -> Unpacked:
     if data.startswith(_ELF):
         return _unpack_elf(data)
     if data.startswith(_DOS) and data[4:].startswith(_ZBOOT[1]):
-        return _unwrap(_zboot_payload(data), "zboot")
+        if len(data) < 16:
+            raise NotAnImageError("is cut short")
+        offset, size = struct.unpack_from("<II", data, 8)
+        return _unwrap(_part(data, offset, size), "zboot")
     for arch in ARCHES.values():
         offset, magic = arch.image_magic
         if data[offset:].startswith(magic):
             _check_whole(data)
-            return Unpacked(arch.image_format, arch, data, _PAYLOADS[arch.image_format](data))
+            kernel = _bzimage_payload(data) if arch.image_format == "bzImage" else data
+            return Unpacked(arch.image_format, arch, data, kernel)
     if data.startswith(_COMPRESSED):
         return _unwrap(data, "compressed")
     raise NotAnImageError("is not a kernel image" if data else "is empty")
@@ -89,19 +93,11 @@ def _unwrap(data: bytes, how: str) -> Unpacked:
     return replace(inner, format=f"{how} {inner.format}")
 
 
-def _zboot_payload(data: bytes) -> bytes:
-    if len(data) < 16:
-        raise NotAnImageError("is cut short")
-    offset, size = struct.unpack_from("<II", data, 8)
-    if offset + size > len(data):
-        raise NotAnImageError(
-            f"is cut short: its payload ends {offset + size - len(data)} bytes later"
-        )
-    return data[offset : offset + size]
-
-
-def _image_payload(data: bytes) -> bytes:
-    return data
+def _part(data: bytes, start: int, size: int) -> bytes:
+    missing = start + size - len(data)
+    if missing > 0:
+        raise NotAnImageError(f"is cut short: its payload ends {missing} bytes later")
+    return data[start : start + size]
 
 
 def _bzimage_payload(data: bytes) -> bytes:
@@ -110,23 +106,12 @@ def _bzimage_payload(data: bytes) -> bytes:
     # 0 stands for 4 sectors in very old images: boot.rst, setup_sects.
     sectors = data[0x1F1] or 4
     offset, size = struct.unpack_from("<II", data, 0x248)
-    start = (sectors + 1) * 512 + offset
-    if start + size > len(data):
-        raise NotAnImageError(
-            f"is cut short: its payload ends {start + size - len(data)} bytes later"
-        )
-    payload = _decompress(data[start : start + size])
+    payload = _decompress(_part(data, (sectors + 1) * 512 + offset, size))
     if not payload.startswith(_ELF):
         raise NotAnImageError("holds no kernel that kentry can read")
     with _elf(payload) as elf:
         _arch_of_elf(elf)
     return payload
-
-
-_PAYLOADS: dict[str, Callable[[bytes], bytes]] = {
-    "Image": _image_payload,
-    "bzImage": _bzimage_payload,
-}
 
 
 def _check_whole(data: bytes) -> None:
@@ -151,26 +136,19 @@ def _check_whole(data: bytes) -> None:
 def _decompress(data: bytes) -> bytes:
     from vmlinux_to_elf.core.auto_unpack import VmlinuzDecompressor
 
-    try:
-        with _no_root_logging():
-            plain = bytes(VmlinuzDecompressor(data).decompressed or b"")
-    except (struct.error, ValueError, LookupError):
-        plain = b""
-    if not plain or plain == data:
-        raise NotAnImageError("is cut short or damaged: it cannot be decompressed")
-    return plain
-
-
-@contextlib.contextmanager
-def _no_root_logging() -> Iterator[None]:
-    """logging.info(), which vmlinux-to-elf uses, installs a handler where there is none."""
+    # logging.info(), which vmlinux-to-elf uses, installs a handler where there is none.
     handler = logging.NullHandler()
     root = logging.getLogger()
     root.addHandler(handler)
     try:
-        yield
+        plain = bytes(VmlinuzDecompressor(data).decompressed or b"")
+    except (struct.error, ValueError, LookupError):
+        plain = b""
     finally:
         root.removeHandler(handler)
+    if not plain or plain == data:
+        raise NotAnImageError("is cut short or damaged: it cannot be decompressed")
+    return plain
 
 
 @contextlib.contextmanager
@@ -203,7 +181,9 @@ def _unpack_elf(data: bytes) -> Unpacked:
         offset, magic = arch.image_magic
         if flat[offset:].startswith(magic):
             return Unpacked("vmlinux", arch, flat, flat)
-        if not _has_pvh_entry(elf):
+        # The ELF note that says where QEMU may enter an uncompressed x86 kernel.
+        entries = [note for note in elf_notes(elf) if note["n_name"] == "Xen"]
+        if not any(note["n_type"] == _XEN_PHYS32_ENTRY for note in entries):
             raise NotAnImageError(
                 f"is a vmlinux that QEMU cannot start: give the {arch.image_format} of the same"
                 " build and name this file with symbols="
@@ -229,12 +209,6 @@ def _flatten(elf: ELFFile) -> bytes:
         start = part["p_paddr"] - base
         flat[start : start + part["p_filesz"]] = part.data()
     return bytes(flat)
-
-
-def _has_pvh_entry(elf: ELFFile) -> bool:
-    return any(
-        note["n_name"] == "Xen" and note["n_type"] == _XEN_PHYS32_ENTRY for note in elf_notes(elf)
-    )
 
 
 def elf_notes(elf: ELFFile) -> Iterator[Any]:
