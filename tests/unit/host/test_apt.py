@@ -22,6 +22,9 @@ from kentry.kernels.resolve import resolve
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 
+# Each runs tuxmake or apt.
+pytestmark = pytest.mark.slow
+
 SUITE = "bookworm"
 
 
@@ -146,7 +149,7 @@ def test_a_whole_version_in_the_cache_needs_no_apt(
     first = load("6.1.170-3", said)
     monkeypatch.setenv("PATH", "/nonexistent")
     assert load("6.1.170-3", said) == first
-    with pytest.raises(MissingToolError, match="apt-get install apt"):
+    with pytest.raises(MissingToolError, match="apt"):
         load("6.1.99-1", said)
 
 
@@ -164,7 +167,7 @@ def test_a_version_that_is_not_there_lists_those_that_are(archive: Archive, said
     assert raised.value.sentence == "Debian has no kernel 6.12 for arm64."
     assert "6.1.170-3" in raised.value.remedy
     assert "6.1.99-1 6.1.170-3" in raised.value.detail
-    with pytest.raises(UserError, match=r"no kernels of flavour 'rt' .* exist: arm64"):
+    with pytest.raises(UserError, match=r"'rt'.*arm64"):
         load("6.1,flavour=rt", said)
 
 

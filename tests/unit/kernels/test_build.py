@@ -46,6 +46,10 @@ print("kernel", kernel.image_sha256)
 """
 
 
+# Each runs tuxmake or apt.
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(autouse=True)
 def _tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sources.pretend_tools(tmp_path / "bin", monkeypatch)
@@ -201,7 +205,7 @@ def test_a_users_own_config(tmp_path: Path) -> None:
     file.write_text("CONFIG_AUDIT=y\n")
     assert "CONFIG_AUDIT=y (needs NET)" in failed(found, request=request).sentence
     file.unlink()
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="dot-config"):
         made(found, request=request)
 
 

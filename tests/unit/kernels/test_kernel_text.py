@@ -76,7 +76,7 @@ def test_without_the_edges_it_is_the_whole_image(tmp_path: Path) -> None:
 
 
 def test_what_is_no_kernel_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is not a kernel image"):
+    with pytest.raises(UserError):
         text_of(kernel_of(tmp_path / "Image", b"nothing", _stext=BASE, _etext=BASE + 4))
 
 

@@ -523,7 +523,7 @@ def test_messages_pasted_together(export: Export, tmp_path: Path) -> None:
         (b" \n\n", "is empty"),
         (b"\0\1\2", "is a binary file"),
         ("diff --git a/x b/x\n".encode("utf-16"), "is a binary file"),
-        (gzip.compress(b"diff"), "compressed or an archive"),
+        (gzip.compress(b"diff", mtime=0), "compressed or an archive"),
         (b"hello\nworld\n", "has no patch in it"),
         (b"<!DOCTYPE html>\n<pre>diff --git a/x b/x\n", "is a web page"),
         (b"From: A <a@b>\nSubject: Re: x\n\ndiff --git a/x b/x\n", "(skipped 1 reply)"),

@@ -144,7 +144,7 @@ def test_a_commit_whose_objects_are_gone_is_said(linux: Path) -> None:
     found = revision(linux)
     blob = git(linux, "rev-parse", "HEAD:kernel/new.c")
     (linux / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    with pytest.raises(KernelError, match="not whole") as raised:
+    with pytest.raises(KernelError) as raised:
         check_out(found)
     assert raised.value.remedy
 
@@ -154,7 +154,7 @@ def test_its_version_is_its_makefiles(tmp_path: Path) -> None:
     assert revision(sources.repository(tmp_path / "a", {"Makefile": text})).version() == (7, 1)
     for bad in ("", "VERSION = seven\nPATCHLEVEL = 1\n", "VERSION = 6\n"):
         found = revision(sources.repository(tmp_path / f"b{len(bad)}", {"Makefile": bad}))
-        with pytest.raises(KernelError, match="which kernel"):
+        with pytest.raises(KernelError, match="Makefile"):
             found.version()
 
 

@@ -68,17 +68,17 @@ def test_an_image_that_may_not_be_read_is_named(
     root: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(UserError, match=r"vmlinuz-.* cannot be read: Permission denied"):
+    with pytest.raises(UserError, match=r"vmlinuz-.* Permission denied"):
         find(root, said)
 
 
 def test_an_image_upgraded_since_the_boot_is_refused(root: Path, said: Said) -> None:
     (root / "proc/version").write_text(fakes.BANNER.replace("#1", "#2"))
-    with pytest.raises(UserError, match="is not the kernel that is running"):
+    with pytest.raises(UserError, match="upgraded"):
         find(root, said)
 
 
 @pytest.mark.parametrize("arch", OTHERS, ids=lambda arch: arch.name)
 def test_another_architecture_is_refused(root: Path, said: Said, arch: Arch) -> None:
-    with pytest.raises(UserError, match=f"not for {arch.name}"):
+    with pytest.raises(UserError, match=arch.name):
         running.find("running", arch, said, root, fakes.RELEASE)

@@ -71,7 +71,7 @@ def test_a_table_that_is_no_kernels_is_refused(tmp_path: Path, said: Said) -> No
     image = tmp_path / "Image"
     # Addresses in the user half: what a wrong guess of the base looks like.
     image.write_bytes(fakes.image(content=fakes.body(base=0x3240000)))
-    with pytest.raises(KernelError, match="is not a kernel's"):
+    with pytest.raises(KernelError):
         symtab.of_image(image, tmp_path / "table", said)
 
 
@@ -93,7 +93,7 @@ def test_without_build_ids_the_banner_decides(
     path = tmp_path / "vmlinux"
     path.write_bytes(fakes.vmlinux(vmlinux_id))
     assert len(symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, image_id)) == 3
-    with pytest.raises(UserError, match="do not match the image"):
+    with pytest.raises(UserError, match="vmlinux"):
         symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER.replace("#1", "#2"), image_id)
 
 
@@ -117,7 +117,7 @@ def test_a_vmlinux_that_is_another_build_is_refused(
 
 
 def test_a_vmlinux_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"absent cannot be read: No such file"):
+    with pytest.raises(UserError, match="absent"):
         symtab.of_vmlinux(tmp_path / "absent", fakes.ARM64, fakes.BANNER, None)
 
 
@@ -125,5 +125,5 @@ def test_the_link_address_is_where_the_pointers_point() -> None:
     pointers = b"".join((BASE + 8 * index).to_bytes(8, "little") for index in range(1500))
     minus_ones = b"\xff" * 8 * 3000
     assert link_address(pointers + minus_ones) == BASE
-    with pytest.raises(ValueError, match="cannot be told"):
+    with pytest.raises(ValueError):
         link_address(minus_ones)
