@@ -27,10 +27,10 @@ COMMANDS = {
     "annotate": "print the path of a case, instruction by instruction",
     "vector": "what the policy for vector state costs a workload: trace, replay, stats, costs",
     "vector trace": "boot a Debian user space, run a workload, write what its tasks did",
-    "vector replay": "what each policy would have cost a trace's workload, and which value is best",
-    "vector stats": "how a trace's tasks use vectors: traps, loads, the gaps between uses",
-    "vector costs": "what an act on vector state costs on a core: show a table, or make one",
-    "stat": "time on silicon: ns a call, or which of two is faster, with an interval and a verdict",
+    "vector replay": "print what each policy would have cost a trace's workload",
+    "vector stats": "print how a trace's tasks use vectors: traps, loads, the gaps between uses",
+    "vector costs": "print what an act on vector state costs on a core, or make a table of it",
+    "stat": "time calls on real hardware, or compare two, with an interval and a verdict",
     "import": "read numbers from other tools' output and from tables, and make recordings of them",
     "join": "put the counts and the times of one kernel into one recording",
     "export": "write recordings as Go benchmarks, KTAP or CSV",
@@ -73,8 +73,6 @@ def build_parser(only: str | None = None) -> Parser:
         " 2 a mistake or a missing tool, 3 undecided.",
     )
     add_options(parser, _Top)
-    # For the commands that still read a Namespace.
-    parser.set_defaults(verbose=False, quiet=False)
     below = {"": _add_subcommands(parser)}
     for name, summary in COMMANDS.items():
         group, _, word = name.rpartition(" ")
@@ -86,11 +84,9 @@ def build_parser(only: str | None = None) -> Parser:
         elif only is None or name.split()[0] == only:
             module = "import_" if name == "import" else name.replace(" ", "_")
             command = importlib.import_module(f"kentry.commands.{module}")
-            sub.examples = getattr(command, "EXAMPLES", ())
-            add_options(sub, getattr(command, "Options", Common))
-            if hasattr(command, "add_arguments"):
-                command.add_arguments(sub)
-            sub.set_defaults(command=command)
+            sub.examples = command.EXAMPLES
+            add_options(sub, command.Options)
+            sub.set_defaults(command=command, parser=sub)
     return parser
 
 
@@ -134,9 +130,11 @@ def _run(words: list[str]) -> int:
         raise UserError("There is no standard output.", "Open it, or send it to a file.")
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
-    args = build_parser(words[0] if words else "").parse_args(words)
+    args, rest = build_parser(words[0] if words else "").parse_known_args(words)
+    if rest:
+        args.parser.error(f"unknown: {' '.join(rest)}")
     command = args.command
-    options = read(command.Options, args) if hasattr(command, "Options") else args
+    options = read(command.Options, args)
     if options.verbose:
         log.setLevel(logging.INFO)
     set_quiet(options.quiet)

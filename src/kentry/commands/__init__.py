@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One file a subcommand, each owning its arguments: NAME, add_arguments(), run()."""
+"""One module for each command, with its options, examples and run(); options.py says how."""

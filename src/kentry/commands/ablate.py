@@ -61,15 +61,14 @@ def run(options: Options) -> int:
     with progress(f"{options.spec} ({bench.arch.name})") as update:
         base = bench.record((), update)
     config = base.kernel["config"]
-    known, passed_over = candidates, []
-    if not options.options:
-        known = [one for one in candidates if bench.knows(one.name)]
-        passed_over = [one.name for one in candidates if one not in known]
+    # An option that the user names must be there; of kentry's own list it may be missing.
+    known = [one for one in candidates if options.options or bench.knows(one.name)]
+    missing = [one.name for one in candidates if one not in known]
     trials: list[Trial] = []
     for number, one in enumerate(known, start=1):
         with progress(f"{number} of {len(known)}: {one.name}") as update:
             trials.append(bench.try_option(one, config, update))
-    ablation = tabulate(base, trials, passed_over)
+    ablation = tabulate(base, trials, missing)
     if options.json:
         sys.stdout.write(dump(to_json(ablation)))
     else:

@@ -38,13 +38,20 @@ class Options(measuring.CachedOptions):
 
 
 def run(options: Options) -> int:
-    """Obtains the recording and prints the modal path of each case asked for."""
+    """Obtains the recording and prints the modal path of each case."""
     options = replace(options, case=options.case or ("getppid",))
     recording = measuring.obtain(options.what, options)
     arch = find_arch(recording.kernel["arch"])
-    # A spec was measured for these cases alone.
+    # A spec is measured for the chosen cases alone.
     patterns = () if measuring.is_spec(options.what) else options.case
-    cases = [_case(recording, name) for name in measuring.match_cases([recording], patterns)]
+    names = measuring.match_cases([recording], patterns)
+    cases = [case for case in recording.cases if case.name in names]
+    for case in cases:
+        if case.modal_path is None or not case.modal_path.length:
+            raise UserError(
+                f"No kernel path of {case.name} was recorded.",
+                "Record it again with --paths 128 or more.",
+            )
     if options.json:
         document = {
             "schema": "kentry/annotation/1",
@@ -56,16 +63,6 @@ def run(options: Options) -> int:
     else:
         sys.stdout.write("\n".join(annotation_text(recording, case, arch) for case in cases))
     return EXIT_DONE
-
-
-def _case(recording: Recording, name: str) -> CaseResult:
-    case = recording.case(name)
-    assert case is not None
-    if case.modal_path is None or not case.modal_path.length:
-        raise UserError(
-            f"No kernel path of {name} was recorded.", "Record it again with --paths 128 or more."
-        )
-    return case
 
 
 def _to_json(recording: Recording, case: CaseResult, arch: Arch) -> dict[str, Any]:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kentry.importing.import_file import Imported
     from kentry.model.recording import Recording
 
-NAME = "import"
-HELP = "read numbers from other tools' output and from tables, and make recordings of them"
 EXAMPLES = (
     "kentry import lat_syscall.txt",
     "kentry import docs/cases/ia64-syscall-series.csv",
@@ -38,7 +36,10 @@ class Options(ResultOptions):
         "-o", "--output", type=values.path, metavar="DIR", help="write a recording for each side"
     )
     arch: str = option(
-        "--arch", default="", metavar="A", help="the architecture it was measured on; -o needs it"
+        "--arch",
+        default="",
+        metavar="ARCH",
+        help="the architecture it was measured on; -o needs it",
     )
 
 

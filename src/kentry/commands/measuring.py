@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import fnmatch
 import os
 import tempfile
@@ -16,25 +15,35 @@ from kentry.commands import values
 from kentry.commands.options import RARE, Need, ResultOptions, option
 from kentry.errors import UserError
 from kentry.kernels.config import Request, parse_set
-from kentry.kernels.kernel import Kernel
 from kentry.kernels.spec import KINDS, parse
 from kentry.measure.catalogue import choose, match, matrix
 from kentry.model.recording import Recording, read_recording
-from kentry.progress import Update, progress
+from kentry.progress import progress
 from kentry.runners.exact import ExactOptions
 
 SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
     " image:FILE[,symbols=vmlinux][,config=FILE] or running"
 )
+# Help of options that commands declare for themselves, so that a name means the same everywhere.
+ARCH_HELP = (
+    "x86_64, arm64 or riscv64 (kentry series: several with commas); this machine's own by default"
+)
+CONFIG_HELP = (
+    "config of a kernel that is built: tiny (kentry's smallest), userland, distro (Debian's own,"
+    " trimmed) or a .config file"
+)
+EMULATOR_HELP = (
+    "installed, backports, newest, or the path of a qemu-system program; installed by default"
+)
+MEMORY_HELP = "the guest's memory in MiB (default: 512, kentry vector trace: 2048)"
+TIMEOUT_HELP = "how many seconds a boot can take (default: 120, kentry vector trace: 1800)"
 CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many
 # cases, and more windows would not change its counts.
 WINDOWS, PATHS = 1000, 128
 MATRIX_WINDOWS, MATRIX_PATHS = 200, 32
-MAX_WINDOWS = values.MAX_WINDOWS
-MAX_SECONDS = values.MAX_SECONDS
-seed = values.seed
+BOOT_SECONDS = 120.0
 
 
 def is_spec(text: str) -> bool:
@@ -62,8 +71,7 @@ class BuildOptions(ResultOptions):
         default="tiny",
         metavar="CONFIG",
         needs=(A_KERNEL, A_SOURCE),
-        help="config of a kernel that is built: tiny (kentry's smallest), userland, distro"
-        " (Debian's own, trimmed) or a .config file",
+        help=CONFIG_HELP,
     )
     sets: tuple[str, ...] = option(
         "--set",
@@ -102,8 +110,7 @@ class MeasureOptions(BuildOptions):
         "--arch",
         metavar="ARCH",
         needs=(A_KERNEL,),
-        help="x86_64, arm64 or riscv64 (kentry series: several with commas); this machine's own"
-        " by default",
+        help=ARCH_HELP,
     )
     case: tuple[str, ...] = option(
         "--case",
@@ -114,22 +121,20 @@ class MeasureOptions(BuildOptions):
         help="cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256';"
         " all by default; can be repeated",
     )
-    emulator: str = option(
+    emulator: str | None = option(
         "--emulator",
-        default="installed",
         metavar="QEMU",
         group=RARE,
         needs=(A_KERNEL,),
-        help="installed, backports, newest, or the path of a qemu-system program",
+        help=EMULATOR_HELP,
     )
-    timeout: float = option(
+    timeout: float | None = option(
         "--timeout",
-        default=120.0,
         type=values.seconds,
         metavar="SECONDS",
         group=RARE,
         needs=(A_KERNEL,),
-        help="how many seconds a boot can take",
+        help=TIMEOUT_HELP,
     )
 
     def find_arch(self) -> Arch:
@@ -148,8 +153,8 @@ class MeasureOptions(BuildOptions):
             cases=tuple(choose(arch, self.case_words(arch))),
             windows=WINDOWS,
             path_windows=PATHS,
-            timeout=self.timeout,
-            emulator=self.emulator,
+            timeout=self.timeout or BOOT_SECONDS,
+            emulator=self.emulator or "installed",
         )
 
 
@@ -242,78 +247,3 @@ def check_writable(file: Path) -> None:
             tempfile.TemporaryFile(dir=file.resolve().parent).close()
     except OSError as err:
         raise UserError(f"{file} cannot be written: {err.strerror}.", "Name another file.") from err
-
-
-# --- for the commands that still pass an argparse.Namespace ---------------------------
-
-
-def add_case_argument(parser: argparse.ArgumentParser) -> None:
-    """--case, which every command that looks at cases takes."""
-    parser.add_argument(
-        "--case",
-        metavar="CASE,...",
-        action="append",
-        default=[],
-        help="cases by name or pattern, such as getppid or '*@int80'; all by default",
-    )
-
-
-def add_build_arguments(parser: argparse.ArgumentParser) -> None:
-    """How to build what is named by its source (source:, tree:)."""
-    group = parser.add_argument_group("building (source: and tree:)")
-    group.add_argument(
-        "--config",
-        default="tiny",
-        metavar="tiny|userland|distro|FILE",
-        help="the kernel's config: kentry's smallest, Debian's own trimmed, or a .config (tiny)",
-    )
-    group.add_argument(
-        "--set",
-        dest="sets",
-        metavar="CONFIG_X=y",
-        action="append",
-        default=[],
-        help="a config option on top of it: y, n, m or a value; may be given again",
-    )
-    group.add_argument(
-        "--compiler", default="gcc", metavar="NAME", help="gcc, gcc-12, clang, clang-19 (gcc)"
-    )
-
-
-def request_of(args: argparse.Namespace) -> Request:
-    """The building arguments as a Request; UserError where one is badly written."""
-    from kentry.kernels.config import Request, parse_set
-
-    for text in args.sets:
-        parse_set(text)
-    return Request(args.config, tuple(args.sets), args.compiler)
-
-
-def chosen_cases(args: argparse.Namespace) -> list[str]:
-    """The words of every --case, split at commas; UserError where one has none."""
-    words = [[word for word in group.split(",") if word] for group in args.case]
-    if not all(words):
-        raise UserError("--case names no case.", "Leave it out for all of them.")
-    return [word for group in words for word in group]
-
-
-def arch_of(args: argparse.Namespace) -> Arch:
-    """--arch, or this machine's own."""
-    from kentry.arch import find_arch, host_arch
-
-    return find_arch(args.arch) if args.arch else host_arch()
-
-
-def measured(
-    kernel: Kernel,
-    arch: Arch,
-    options: ExactOptions,
-    args: argparse.Namespace,
-    update: Update,
-    *,
-    reuse: bool,
-) -> Recording:
-    """measure.cache.record()."""
-    from kentry.measure import cache
-
-    return cache.record(kernel, arch, options, update, reuse=reuse)

@@ -137,7 +137,7 @@ def add_options(parser: Parser, cls: type) -> None:
         words = {"default": argparse.SUPPRESS, **item.metadata["words"]}
         if words.get("action") in (None, "append", "extend"):
             words = {"type": values.text, **words}
-        if item.default not in (MISSING, None, False, ()):
+        if item.default not in (MISSING, None, False, (), ""):
             default = f"{item.default:g}" if isinstance(item.default, float) else item.default
             words["help"] += f" (default: {default})"
         if group not in groups:

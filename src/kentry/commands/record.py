@@ -82,13 +82,12 @@ class Options(measuring.MatrixOptions):
     seed: int = option(
         "--seed", default=1, type=values.seed, metavar="N", group=RARE, help="the emulator's seed"
     )
-    memory: int = option(
+    memory: int | None = option(
         "--memory",
-        default=512,
         type=values.memory,
         metavar="MIB",
         group=RARE,
-        help="the guest's memory in MiB",
+        help=measuring.MEMORY_HELP,
     )
     console: Path | None = option(
         "--console",
@@ -126,7 +125,7 @@ class Options(measuring.MatrixOptions):
             path_windows=self.paths or exact.path_windows,
             randomise=self.randomise,
             seed=self.seed,
-            memory=self.memory,
+            memory=self.memory or exact.memory,
             check=self.self_check,
             console_file=self.console,
         )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kentry series: a row a patch."""
+"""kentry series: one row for each patch."""
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from kentry.arch import Arch
 from kentry.commands import measuring, values
 from kentry.commands.options import operand, option
 from kentry.compare.series import Outcome, tabulate
-from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, KernelError, UserError
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, KernelError
+from kentry.host.cache import no_space_is_an_error
 from kentry.kernels import build
-from kentry.kernels.apply import Step
 from kentry.kernels.lineup import Lineup, line_up
 from kentry.kernels.repository import Revision
 from kentry.measure import cache
@@ -76,18 +76,23 @@ class Options(measuring.CachedOptions, measuring.MatrixOptions):
 
 
 def run(options: Options) -> int:
-    """Applies, builds, measures, prints; exits with 2 where a patch does not apply."""
+    """Applies, builds, measures, prints; returns 2 if a patch does not apply."""
     arches = options.find_arches()
     for arch in arches:
+        # A mistake is found now, not after the first build.
         options.measurement(arch)
-    if options.output:
-        _check_folder(options.output)
+        if options.output:
+            with no_space_is_an_error(options.output):
+                options.output.mkdir(parents=True, exist_ok=True)
+            measuring.check_writable(_row_file(options.output, 0, arch))
     with progress(f"{options.base}: reading the patches") as update:
         lineup = line_up(options.base, options.patches, update)
     if options.output:
-        _remove_old(options.output, len(lineup.steps), arches)
-    outcomes = _measure(lineup, arches, options)
-    series = tabulate(outcomes, _origin(lineup), caveats=_caveats(lineup))
+        # A patch that fails now must not leave the recording of an earlier run.
+        for number in range(len(lineup.steps) + 1):
+            for arch in arches:
+                _row_file(options.output, number, arch).unlink(missing_ok=True)
+    series = tabulate(_rows(lineup, arches, options), _origin(lineup), caveats=_caveats(lineup))
     if options.json:
         sys.stdout.write(dump(to_json(series)))
     elif options.changelog:
@@ -98,62 +103,43 @@ def run(options: Options) -> int:
     return EXIT_MISTAKE if refused else EXIT_DONE
 
 
-def _measure(lineup: Lineup, arches: list[Arch], options: Options) -> list[Outcome]:
-
-    recordings: dict[int, dict[str, Recording]] = {n: {} for n in range(len(lineup.steps) + 1)}
-    problems: dict[int, dict[str, Problem]] = {n: {} for n in range(len(lineup.steps) + 1)}
-    for arch in arches:
-        with progress(f"baseline ({arch.name})") as update:
-            base = _record(lineup, 0, lineup.base, arch, options, update)
-        recordings[0][arch.name] = base
-        for place, step in enumerate(lineup.steps, start=1):
-            if step.revision is None:
-                problems[place][arch.name] = Problem(NO_APPLY, step.problem)
-                continue
-            label = f"patch {step.number} of {len(lineup.steps)} ({arch.name})"
-            with progress(label) as update:
-                got = _try(lineup, step, arch, options, update)
-            if isinstance(got, Problem):
-                problems[place][arch.name] = got
-            else:
-                recordings[place][arch.name] = got
-    return [
-        Outcome(0, "baseline", lineup.base.commit, recordings[0]),
-        *(
-            Outcome(
-                step.number,
-                step.subject,
-                step.revision.commit if step.revision else "",
-                recordings[place],
-                problems[place],
-            )
-            for place, step in enumerate(lineup.steps, start=1)
-        ),
-    ]
+def _rows(lineup: Lineup, arches: list[Arch], options: Options) -> list[Outcome]:
+    columns = {arch.name: list(_column(lineup, arch, options)) for arch in arches}
+    commits = [step.revision.commit if step.revision else "" for step in lineup.steps]
+    names = [(0, "baseline"), *((step.number, step.subject) for step in lineup.steps)]
+    rows = []
+    for index, commit in enumerate([lineup.base.commit, *commits]):
+        cells = {name: column[index] for name, column in columns.items()}
+        recordings = {name: one for name, one in cells.items() if isinstance(one, Recording)}
+        problems = {name: one for name, one in cells.items() if isinstance(one, Problem)}
+        rows.append(Outcome(*names[index], commit, recordings, problems))
+    return rows
 
 
-def _try(
-    lineup: Lineup, step: Step, arch: Arch, options: Options, update: Update
-) -> Recording | Problem:
-
-    assert step.revision
-    try:
-        return _record(lineup, step.number, step.revision, arch, options, update)
-    except BuildError as err:
-        return Problem(NO_BUILD, err.sentence, f"{err.detail}\n{err.remedy}".strip())
-    except (GuestError, KernelError) as err:
-        return Problem(NO_BOOT, err.sentence, err.detail)
+def _column(lineup: Lineup, arch: Arch, options: Options) -> Iterator[Recording | Problem]:
+    """The baseline's recording, then each patch's or what is wrong with it."""
+    with progress(f"baseline ({arch.name})") as update:
+        base = _record(lineup, 0, lineup.base, arch, options, update)
+    yield base
+    for step in lineup.steps:
+        if step.revision is None:
+            yield Problem(NO_APPLY, step.problem)
+            continue
+        cell: Recording | Problem
+        with progress(f"patch {step.number} of {len(lineup.steps)} ({arch.name})") as update:
+            try:
+                cell = _record(lineup, step.number, step.revision, arch, options, update)
+            except BuildError as err:
+                cell = Problem(NO_BUILD, err.sentence, f"{err.detail}\n{err.remedy}".strip())
+            except (GuestError, KernelError) as err:
+                cell = Problem(NO_BOOT, err.sentence, err.detail)
+        yield cell
 
 
 def _record(
-    lineup: Lineup,
-    number: int,
-    revision: Revision,
-    arch: Arch,
-    options: Options,
-    update: Update,
+    lineup: Lineup, number: int, revision: Revision, arch: Arch, options: Options, update: Update
 ) -> Recording:
-
+    """Builds, measures and writes one row's kernel."""
     spec = f"{lineup.base_spec} + patch {number}" if number else lineup.base_spec
     request = options.request().chosen(lineup.options)
     kernel = build.kernel(spec, revision, arch, request, update)
@@ -168,35 +154,17 @@ def _row_file(folder: Path, number: int, arch: Arch) -> Path:
     return folder / f"{number:04}-{arch.name}.json"
 
 
-def _remove_old(folder: Path, patches: int, arches: list[Arch]) -> None:
-    """Of an earlier run's rows: one that now fails must not leave its old recording."""
-    for number in range(patches + 1):
-        for arch in arches:
-            _row_file(folder, number, arch).unlink(missing_ok=True)
-
-
-def _check_folder(folder: Path) -> None:
-    """Says now, not after the first build, that nothing could be kept there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as err:
-        raise UserError(f"{folder} cannot be a folder: {err.strerror}.", "Name another.") from err
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"{folder} cannot be written to.", "Name another folder.")
-
-
 def _origin(lineup: Lineup) -> dict[str, str]:
     trailers = {"base-commit": lineup.base_commit, "change-id": lineup.change_id}
-    found = {name: value for name, value in trailers.items() if value}
-    return {"base": lineup.base_spec, "commit": lineup.base.commit, **found}
+    known = {name: value for name, value in trailers.items() if value}
+    return {"base": lineup.base_spec, "commit": lineup.base.commit, **known}
 
 
 def _caveats(lineup: Lineup) -> list[Caveat]:
-
-    found = [caveats.series_note(note) for note in lineup.notes]
+    notes = [caveats.series_note(note) for note in lineup.notes]
     if lineup.base_commit and lineup.base_commit != lineup.base.commit:
-        found.append(caveats.other_base(lineup.base_commit, lineup.base_spec))
+        notes.append(caveats.other_base(lineup.base_commit, lineup.base_spec))
     refused = [step.number for step in lineup.steps if step.revision is None]
     if refused and refused[-1] != lineup.steps[-1].number:
-        found.append(caveats.left_out(refused))
-    return found
+        notes.append(caveats.left_out(refused))
+    return notes

@@ -174,7 +174,7 @@ class Options(ResultOptions):
         metavar="ARCH",
         group=RARE,
         needs=(_GUEST,),
-        help="architecture of an emulated guest; this machine's own by default",
+        help=measuring.ARCH_HELP,
     )
     accelerator: str | None = option(
         "--accel",

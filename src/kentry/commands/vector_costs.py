@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kentry.arch import Arch
     from kentry.measure.act_costs import ActCosts
 
-NAME = "costs"
-HELP = "print what an act on vector state costs on a core: from a table, counted, or timed"
 EXAMPLES = (
     "kentry vector costs sve128",
     "kentry vector costs debian:6.12 --arch riscv64 -o counted.toml",
@@ -79,7 +77,7 @@ class Options(ResultOptions):
                 "here: it is for a kernel, or for --program",
             ),
         ),
-        help="x86_64, arm64 or riscv64; this machine's own by default",
+        help=measuring.ARCH_HELP,
     )
     vl: int | None = option(
         "--vl",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kentry.vector.costs import CostTable
     from kentry.vector.ranking import TraceFile
 
-NAME = "replay"
-HELP = "print what each policy would have cost a trace's workload, and which value is best"
 EXAMPLES = (
     "kentry vector replay shell-arm64.parquet",
     "kentry vector replay idle-arm64.parquet --costs sve128 --policy drop-on-load,timeout-entry:1s",

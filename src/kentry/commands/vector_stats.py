@@ -11,8 +11,6 @@ from kentry.commands import measuring, values
 from kentry.commands.options import ResultOptions, operand, option
 from kentry.errors import EXIT_DONE
 
-NAME = "stats"
-HELP = "print how a trace's tasks use vectors: traps, loads, the gaps between uses"
 EXAMPLES = (
     "kentry vector stats shell-arm64.parquet",
     "kentry vector stats shell-arm64.parquet --gaps gaps.svg",

@@ -11,8 +11,6 @@ from kentry.commands import measuring, values
 from kentry.commands.options import RARE, ResultOptions, operand, option
 from kentry.errors import EXIT_DONE, GuestError, UserError
 
-NAME = "trace"
-HELP = "boot a Debian user space on a kernel, run a workload, write what its tasks did"
 EXAMPLES = (
     "kentry vector trace debian:6.12 --arch arm64 -- shell",
     "kentry vector trace debian:6.12 --arch riscv64 -o server.parquet -- server",
@@ -37,9 +35,7 @@ class Options(ResultOptions):
         metavar="FILE",
         help="write the trace to FILE; WORKLOAD-ARCH.parquet by default",
     )
-    arch: str | None = option(
-        "--arch", metavar="ARCH", help="arm64, riscv64 or x86_64; this machine's own by default"
-    )
+    arch: str | None = option("--arch", metavar="ARCH", help=measuring.ARCH_HELP)
     vl: int | None = option(
         "--vl",
         type=values.whole(1, 65536),
@@ -71,24 +67,21 @@ class Options(ResultOptions):
         default="tiny",
         metavar="CONFIG",
         needs=(measuring.A_SOURCE,),
-        help="config of a kernel that is built: a user space needs userland, distro or a .config"
-        " file",
+        help=measuring.CONFIG_HELP,
     )
-    memory: int = option(
+    memory: int | None = option(
         "--memory",
-        default=2048,
         type=values.memory,
         metavar="MIB",
         group=RARE,
-        help="the guest's memory in MiB",
+        help=measuring.MEMORY_HELP,
     )
-    timeout: float = option(
+    timeout: float | None = option(
         "--timeout",
-        default=1800.0,
         type=values.seconds,
         metavar="SECONDS",
         group=RARE,
-        help="how many seconds the guest can take",
+        help=measuring.TIMEOUT_HELP,
     )
     append: str = option(
         "--append",
@@ -135,17 +128,20 @@ def run(options: Options) -> int:
     copies = [parse_copy(text) for text in options.copy]
     release = find_release(options.release, arch)
     chosen = find_workload(options.workload, copies, options.packages)
+    memory = options.memory or 2048
     path = options.output or Path(f"{chosen.name}-{arch.name}.parquet")
     measuring.check_writable(path)
     with progress(f"tracing {chosen.name} on {options.spec} for {arch.name}") as update:
         kernel = resolve(options.spec, arch, update, Request(options.config, (), "gcc"))
-        userland = build_userland(arch, chosen, release, options.memory, update)
+        userland = build_userland(arch, chosen, release, memory, update)
         words = (*userland.kernel_words, *options.append.split())
         outcome = trace_workload(
             kernel,
             arch,
             TracedWorkload(chosen.name, Guest(userland.initramfs, words), userland.describe()),
-            TraceOptions(memory=options.memory, timeout=options.timeout, vector_length=options.vl),
+            TraceOptions(
+                memory=memory, timeout=options.timeout or 1800.0, vector_length=options.vl
+            ),
             options.kernel_policy,
             path,
             update,

@@ -13,18 +13,10 @@ from kentry.model.recording import write_recording
 from tests.builders import recording
 
 COMMON = {"--help", "--verbose", "--quiet"}
-# An output is a file, or a folder where there are several results; kentry import takes an
-# architecture that kentry cannot boot.
-SEVERAL_MEANINGS = {"--output", "--functions", "--arch"}
+# An output is a file, or a folder where there are several results; only kentry record takes
+# several vector lengths; kentry import takes architectures that kentry cannot boot.
+SEVERAL_MEANINGS = {"--output", "--functions", "--vl", "--arch"}
 MOST = 120
-# Commands that still read a Namespace.
-LATER = (
-    "kentry stat",
-    "kentry vector trace",
-    "kentry vector replay",
-    "kentry vector stats",
-    "kentry vector costs",
-)
 
 
 def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -36,7 +28,7 @@ def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
         yield parser
 
 
-PARSERS = {parser.prog: parser for parser in leaves(build_parser()) if parser.prog not in LATER}
+PARSERS = {parser.prog: parser for parser in leaves(build_parser())}
 OPTIONS = [
     (prog, action)
     for prog, parser in PARSERS.items()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kentry.cli import build_parser, main
+from kentry.commands.options import read
 from kentry.errors import KernelError
 from kentry.kernels import resolve as resolve_module
 from kentry.measure import workload as trace_workload_module
@@ -255,4 +256,5 @@ def test_common_words_may_stand_on_either_side(
     words: list[str], verbose: bool, quiet: bool
 ) -> None:
     args = build_parser().parse_args(words)
-    assert (args.verbose, args.quiet) == (verbose, quiet)
+    options = read(args.command.Options, args)
+    assert (options.verbose, options.quiet) == (verbose, quiet)
