@@ -24,7 +24,7 @@ from typing import Any
 from kentry.errors import FetchError, UserError
 from kentry.host.cache import cache_dir, check_room, held, sha256_of, write_atomically
 from kentry.host.mirror import KEYRING_VARIABLE, MIRROR_VARIABLE, Release, find_mirror
-from kentry.host.process import child, command_line, need, run
+from kentry.host.process import child, command_line, kill_group, need, run
 from kentry.progress import Update
 
 _HOST_STATUS = Path("/var/lib/dpkg/status")
@@ -317,7 +317,7 @@ def file_tree(deb: Path, remedy: str) -> Iterator[tarfile.TarFile]:
             with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
                 yield tar
         except (tarfile.TarError, EOFError) as err:
-            process.kill()
+            kill_group(process)
             words = process.stderr.read().decode("utf-8", "replace").strip()
             raise UserError(
                 f"{deb} is cut short or damaged: it cannot be unpacked.", remedy, words or str(err)

@@ -15,6 +15,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,14 +80,14 @@ def child(
     try:
         yield process
     finally:
-        _kill_group(process)
+        kill_group(process)
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
+def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kills the program and all that it started, and waits until none is left."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -104,19 +105,24 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     check: bool = True,
+    feed: bytes = b"",
 ) -> subprocess.CompletedProcess[str]:
     """Runs `argv` to its end and returns it with stdout and stderr as text.
 
-    `env` is added to our own environment.  With `check`, a status other than 0 raises
-    subprocess.CalledProcessError; the caller knows what that means to a user.
+    `env` is added to our own environment, `feed` goes to standard input.  With `check`, a status
+    other than 0 raises subprocess.CalledProcessError; the caller knows what that means to a user.
     """
-    with child(argv, env=env, cwd=cwd) as process:
-        while True:
-            try:
-                outputs = process.communicate(timeout=_POLL_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                interrupt.check()
+    # A file: communicate() cannot go on to feed a pipe after a timeout.
+    with tempfile.TemporaryFile() if feed else open(os.devnull, "r+b") as stdin:
+        stdin.write(feed)
+        stdin.seek(0)
+        with child(argv, env=env, cwd=cwd, stdin=stdin) as process:
+            while True:
+                try:
+                    outputs = process.communicate(timeout=_POLL_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    interrupt.check()
     out, err = (output.decode(errors="replace") for output in outputs)
     if check and process.returncode:
         raise subprocess.CalledProcessError(process.returncode, list(argv), out, err)

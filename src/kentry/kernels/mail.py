@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -19,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kentry.errors import UserError
-from kentry.host.process import command_line, log, need
+from kentry.host.process import need, run
 
 FETCH_RAW = "Fetch it again as raw mail: b4 am, or lore's raw link."
 _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt series file."
@@ -232,19 +231,14 @@ def _mail(file: Path, source: str, data: bytes, line: int) -> Mail:
         env = git_env(folder)
         for option in ([], ["-n"]):
             words = [*argv, *option, str(folder / "log"), str(folder / "diff")]
-            log.info("$ %s < a message of %s", command_line(words, env), source)
-            # Not run(): git mailinfo takes its mail from stdin only, as bytes of any encoding.
-            done = subprocess.run(
-                words, input=mail, capture_output=True, cwd=folder, env={**os.environ, **env}
-            )
+            done = run(words, env=env, cwd=folder, check=False, feed=mail)
             if not done.returncode:
                 break
         else:
-            detail = done.stderr.decode(errors="replace")
-            raise UserError(f"git cannot read {source} as a mail.", FETCH_RAW, detail)
+            raise UserError(f"git cannot read {source} as a mail.", FETCH_RAW, done.stderr)
         text, diff = (folder / "log").read_bytes(), (folder / "diff").read_bytes()
     fields = dict.fromkeys(("Author", "Email", "Subject", "Date"), "")
-    for row in done.stdout.decode(errors="replace").split("\n"):
+    for row in done.stdout.split("\n"):
         key, _, value = row.partition(": ")
         if key in fields:
             fields[key] = one_line(f"{fields[key]} {value}")

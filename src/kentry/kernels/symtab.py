@@ -9,7 +9,6 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
 from kentry.host.cache import no_space_is_an_error, write_atomically
 from kentry.host.process import run
+from kentry.host.scratch import scratch_folder
 from kentry.kernels import payload
 from kentry.kernels.kernel import Symbol, SymbolTable
 from kentry.progress import Update
@@ -53,8 +53,8 @@ def of_image(image: Path, table: Path, update: Update) -> None:
     update(None, "reading the kernel's symbols")
     package = str(Path(kentry.__file__).parents[1])
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    with no_space_is_an_error(table), tempfile.TemporaryDirectory(dir=table.parent) as folder:
-        out = Path(folder, "kallsyms")
+    with no_space_is_an_error(table), scratch_folder() as folder:
+        out = folder / "kallsyms"
         argv = [sys.executable, "-m", "kentry.kernels.kallsyms", str(image), str(out)]
         try:
             run(argv, env={"PYTHONPATH": path})

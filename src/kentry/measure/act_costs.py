@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 from kentry.arch import Arch
 from kentry.errors import KentryError, MissingToolError
 from kentry.host.native import probe_file
-from kentry.host.process import command_line, log
+from kentry.host.process import command_line, supervise
 from kentry.kernels import config
 from kentry.kernels.kernel import Kernel
 from kentry.measure import cache
@@ -52,17 +51,14 @@ def costs_program(arch: Arch) -> Path:
 def run_here(arch: Arch, length: int | None) -> str:
     """What the program prints on this machine; KentryError where it fails."""
     argv = [str(costs_program(arch)), *([f"vl={length}"] if length else [])]
-    log.info("$ %s", command_line(argv))
-    try:
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=_SECONDS_HERE, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as err:
+    lines: list[str] = []
+    end = supervise(argv, _SECONDS_HERE, lines.append)
+    if end.stopped:
         raise KentryError(
-            f"The program that times costs did not end well: {err}.",
+            f"The program that times costs was stopped {end.stopped}.",
             f"Run it by hand: {command_line(argv)}",
-        ) from err
-    return done.stdout
+        )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) -> ActCosts:

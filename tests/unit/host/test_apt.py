@@ -19,6 +19,7 @@ from kentry.errors import FetchError, MissingToolError, UserError
 from kentry.host import apt, mirror
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
+from tests.processes import gone, pid_in
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 
@@ -317,3 +318,21 @@ def test_two_at_once_do_not_meet(archive: Archive, said: Said) -> None:
 )
 def test_the_line_that_says_most(lines: list[str], first: str) -> None:
     assert apt.first_problem(lines) == first
+
+
+def test_a_damaged_package_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dpkg-deb starts a program that unpacks."""
+    tool = tmp_path / "dpkg-deb"
+    tool.write_text(
+        f"#!/bin/sh\nsleep 1000 & echo $! >{tmp_path}/pid; yes damaged | head -c 20480; wait\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with (
+        pytest.raises(UserError),
+        apt.file_tree(tmp_path / "x.deb", "") as tree,
+    ):
+        tree.next()
+    assert gone(pid_in(tmp_path / "pid"), 0)

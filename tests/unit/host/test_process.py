@@ -153,3 +153,7 @@ def test_run_returns_all_output_and_raises_on_a_status() -> None:
     )
     with pytest.raises(subprocess.CalledProcessError):
         run(["false"])
+
+
+def test_run_feeds_a_program_that_reads_slowly() -> None:
+    assert run(["sh", "-c", "sleep 0.5; wc -c"], feed=b"x" * 300_000).stdout.strip() == "300000"
