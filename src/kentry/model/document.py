@@ -17,8 +17,10 @@ from msgspec import Meta, Struct
 
 from kentry.errors import RecordingError
 
-Count = Annotated[int, Meta(ge=0)]
-Positive = Annotated[int, Meta(ge=1)]
+# Every count fits in 64 bits, so that it can be divided as a float.
+_MOST = (1 << 63) - 1
+Count = Annotated[int, Meta(ge=0, le=_MOST)]
+Positive = Annotated[int, Meta(ge=1, le=_MOST)]
 Number = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 Confidence = Annotated[float, Meta(gt=0, lt=1)]
 Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]

@@ -142,7 +142,7 @@ class TimedProcess(Struct, frozen=True, omit_defaults=True):
     boot: Count
     group: Annotated[Count, Meta(description="Processes of a group were forked together")]
     slot: Annotated[Count, Meta(description="Which process of its group")]
-    calls: Annotated[int, Meta(ge=1, description="Calls per value")]
+    calls: Annotated[Positive, Meta(description="Calls per value")]
     values: Annotated[
         tuple[Number, ...], Meta(min_length=1, description="For `calls` calls each, in order")
     ]

@@ -469,6 +469,7 @@ def test_wrong_times_are_refused_by_the_schema_and_by_the_reader(
     [
         ((*METRIC, "interval"), [79.0, 78.0]),
         ((*METRIC, "value"), 10**400),
+        ((*PROCESS, "calls"), 10**400),
         ((*METRIC, "interval"), [0, 10**400]),
         ((*PROCESS, "group"), 1),
         ((*METRIC, "estimator"), CONTROL),
