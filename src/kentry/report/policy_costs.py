@@ -14,7 +14,7 @@ from kentry import __version__
 from kentry.arch.mechanism import ACTS, SME, VEC
 from kentry.report.numbers import share
 from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
-from kentry.vector.bounds import HOLDS
+from kentry.vector.bounds import ASSUMPTIONS
 from kentry.vector.costs import NS
 from kentry.vector.documents import (
     ActPair,
@@ -67,7 +67,7 @@ def replay_text(
         lines += [*_sweep_lines(one, table), ""]
     lines += [*_bound_lines(bounds), ""]
     lines += _wrapped(
-        "replayed as it happened: a policy that costs less would let what follows come earlier",
+        "replay keeps the trace's times; under a cheaper policy later events would come earlier",
         "note: ",
     )
     caveats = (caveat for one in rankings for caveat in one.source.trace.meta["caveats"])
@@ -180,7 +180,7 @@ def _rank_lines(ranking: Ranking, table: CostTable) -> Iterator[str]:
         )
     yield from rows.lines()
     yield from _wrapped(
-        f"a call, a second: of the {ranking.calls} system calls of all tasks, of the guest's"
+        f"per call: of the {ranking.calls} system calls of all tasks; per second: of the guest's"
         f" clock; regret: above optimal, in % of it; {about}",
         "  ",
     )
@@ -190,8 +190,8 @@ def _rank_lines(ranking: Ranking, table: CostTable) -> Iterator[str]:
 
 def _below_optimal(policy: str) -> list[str]:
     return _wrapped(
-        f"{policy} costs less than optimal, which gives access by a trap alone and saves and"
-        " loads as the kernel does",
+        f"{policy} costs less than optimal, because optimal gives access only by a trap, and"
+        " saves and loads as the traced kernel does",
         "  ",
     )
 
@@ -302,8 +302,9 @@ def _sweep_lines(advice: Recommendation, table: CostTable) -> Iterator[str]:
         for one in (advice.value, advice.low, advice.high, *advice.flat)
     )
     yield from _wrapped(
-        f"recommended: {advice.family}:{value}; in 95 % of 1000 draws of tasks and workloads the"
-        f" best is from {low} to {high}; from {first} to {last} costs at most 1 % more",
+        f"recommended: {advice.family}:{value}; in 95 % of 1000 bootstrap draws of tasks and"
+        f" workloads the best value is from {low} to {high}; values from {first} to {last} cost at"
+        " most 1 % more",
         "  ",
     )
 
@@ -330,7 +331,7 @@ def _bound_lines(bounds: Mapping[str, Bound]) -> Iterator[str]:
     yield "whatever the workload, a task at a time:"
     for name in names:
         yield from _wrapped(f"{name}: {bounds[name].sentence}", "  ", "    ")
-    yield from _wrapped(f"that holds {HOLDS}", "  ", "  ")
+    yield from _wrapped(ASSUMPTIONS, "  ", "  ")
 
 
 # --- JSON ---------------------------------------------------------------------------------

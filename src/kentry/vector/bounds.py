@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What holds for a policy on any workload: its cost over that of `optimal`, or its regret."""
+"""Bounds that hold on any workload: a policy's cost over that of `optimal`, or its regret."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kentry.errors import UserError
 from kentry.vector.policies import BREAK_EVEN, TIME, Policy, duration
 from kentry.vector.replay import prices
 
-# The assumptions of every bound.
-HOLDS = (
-    "where a load that keeps access on costs what a flush does, a save or load of the whole state"
-    " what one of the small state does, and no signal frame decides over access"
+ASSUMPTIONS = (
+    "These bounds assume that a load that keeps access on costs as much as a flush, that the whole"
+    " state costs as much to save or load as the small state, and that no signal frame changes"
+    " access."
 )
 
 
@@ -36,7 +36,7 @@ def competitive_bound(policy: Policy, costs: Mapping[str, float]) -> Bound:
     counts from the last, a gap costs n r + B against min(B, (n + 1) r), the same.
 
     A time is no number of clears: the workload says how many fall into T, so no ratio holds.
-    Raises UserError without costs of a trap and a flush.
+    Raises UserError if a trap or a flush has no cost.
     """
     price = prices(costs)
     r, b = float(price[Act.FLUSH]), float(price[Act.TRAP] + price[Act.DROP])
