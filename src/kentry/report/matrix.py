@@ -59,7 +59,9 @@ def matrix_lines(recording: Recording, arch: Arch) -> list[str]:
             _events(case),
         )
         above = label
-    return [*table.lines(), "", *marker_lines(recording, arch)]
+    named = {state.unit for _, state in cells}
+    units = ", ".join(f"{one.name} is {one.what}" for one in arch.vector.units if one.name in named)
+    return [*table.lines(), "", *marker_lines(recording, arch), *wrapped(f"{units}; vl: bits")]
 
 
 def _without_use(case: CaseResult, state: State, cells: Sequence[Cell]) -> CaseResult | None:

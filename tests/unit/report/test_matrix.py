@@ -164,6 +164,12 @@ def test_markers_of_events_are_named_and_those_without_one() -> None:
     assert "not counted" not in text
 
 
+def test_units_are_named() -> None:
+    found = measured({"x+vec=once": 1, "x+ssve=once": 2, "x+za=once": 3}, arch="arm64")
+    text = text_of(matrix_lines(found, ARM))
+    assert "vec is SVE, ssve is streaming SVE (SME), za is ZA (SME)" in text
+
+
 def test_only_cases_with_a_state_are_in_the_matrix() -> None:
     found = measured({"getppid": 5, "x+vec=once": 6, "openat+close": 7})
     assert [case.name for case, _ in cells_of(found)] == ["x+vec=once"]
