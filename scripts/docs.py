@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs the commands in the documentation and writes their output below them.
+"""Runs the commands in the documentation and writes their output below them; makes the reference.
 
 A block that begins with ```console holds commands, each on a line "$ COMMAND", and the
 output of each; one that begins with ```console slow holds those that build kernels for many
@@ -10,12 +10,16 @@ where KENTRY_SEEDS names a folder, to the documents in it.  Usage: python script
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 OPENING, SLOW, CLOSING = "```console", "```console slow", "```"
@@ -119,6 +123,96 @@ def renew(page: Path) -> None:
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def reference() -> dict[Path, str]:
+    """The generated pages, each with its text."""
+    folder = ROOT / "docs" / "reference"
+    return {folder / "commands.md": _commands_page(), folder / "schemas.md": _schemas_page()}
+
+
+def _commands_page() -> str:
+    from kentry.cli import build_parser
+
+    lines = [
+        "# Commands",
+        "",
+        "`make docs` generates this page from what `kentry help` prints.",
+        "",
+    ]
+    for parser in _leaves(build_parser()):
+        lines += [f"## {parser.prog}", "", "```text", *parser.format_help().splitlines(), "```", ""]
+    return "\n".join(lines)
+
+
+def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of all commands that have none below them."""
+    groups = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    if not groups:
+        yield parser
+    for group in groups:
+        for below in group.choices.values():
+            yield from _leaves(below)
+
+
+def _schemas_page() -> str:
+    lines = [
+        "# Schemas",
+        "",
+        "`make docs` generates this page from `schema/`; [formats](formats.md) explains more.",
+        "`[]` is an item of a list, `*` any key of an object; a key with `?` may be absent.",
+        "",
+    ]
+    for file in sorted((ROOT / "schema").glob("*.json")):
+        schema = json.loads(file.read_text(encoding="utf-8"))
+        lines += [f"## {file.name}", "", "| key | type | meaning |", "|---|---|---|"]
+        rows = dict.fromkeys(_rows(schema, schema, ""))
+        lines += [" ".join(f"| `{key}` | {kind} | {text} |".split()) for key, kind, text in rows]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _rows(
+    schema: dict[str, Any], node: dict[str, Any], path: str
+) -> Iterator[tuple[str, str, str]]:
+    """Every key below `node`: its path, its type in words, its description."""
+    text = node.get("description", "")
+    node = _resolved(schema, node)
+    if path:
+        yield path, _kind(schema, node), text or node.get("description", "")
+    choices = [one for word in ("anyOf", "oneOf", "allOf") for one in node.get(word, ())]
+    choices += [node[word] for word in ("then", "else") if word in node]
+    for choice in (node, *(_resolved(schema, one) for one in choices)):
+        required = set(choice.get("required", ()))
+        for name, below in choice.get("properties", {}).items():
+            mark = "" if name in required else "?"
+            yield from _rows(schema, below, f"{path}.{name}{mark}".lstrip("."))
+        if isinstance(items := choice.get("items"), dict):
+            yield from list(_rows(schema, items, f"{path}[]"))[1:]
+        if isinstance(more := choice.get("additionalProperties"), dict):
+            yield from _rows(schema, more, f"{path}.*")
+
+
+def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in node:
+        node = schema["$defs"][node["$ref"].rpartition("/")[2]]
+    return node
+
+
+def _kind(schema: dict[str, Any], node: dict[str, Any]) -> str:
+    if "anyOf" in node:
+        return " or ".join(
+            dict.fromkeys(_kind(schema, _resolved(schema, one)) for one in node["anyOf"])
+        )
+    if "const" in node or "enum" in node:
+        return ", ".join(f"`{one}`" for one in node.get("enum", [node.get("const")]))
+    kind = node.get("type", "any")
+    words = kind if isinstance(kind, list) else [kind]
+    if isinstance(items := node.get("items"), dict):
+        return f"list of {_kind(schema, _resolved(schema, items))}"
+    return " or ".join(words)
+
+
 if __name__ == "__main__":
+    for page, text in reference().items():
+        page.write_text(text, encoding="utf-8")
     for name in sys.argv[1:] or pages():
         renew(Path(name).resolve())

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.cli import COMMANDS, build_parser
 from kentry.kernels.spec import KINDS
 from kentry.measure.catalogue import catalogue
 from tests import ROOT
@@ -68,30 +67,28 @@ def test_there_are_examples() -> None:
 
 
 def test_every_case_is_in_the_catalogues_page_and_no_other() -> None:
-    rows = set(re.findall(r"^\| `([^`]+)` \|", text_of("docs/cases.md"), re.MULTILINE))
+    rows = set(re.findall(r"^\| `([^`]+)` \|", text_of("docs/reference/cases.md"), re.MULTILINE))
     native = {case.name for case in catalogue(ARCHES["arm64"])}
     assert rows == native
 
 
-def test_every_option_of_a_command_is_on_its_page() -> None:
-    shared = text_of("docs/commands/record.md")
-    for name in (name for name in COMMANDS if " " not in name):
-        page = text_of(f"docs/commands/{name}.md") + shared
-        help_text = next(
-            action.choices[name].format_help()
-            for action in build_parser()._actions
-            if isinstance(action.choices, dict)
-        )
-        for option in set(re.findall(r"(--[a-z-]+)", help_text)) - {
-            "--help",
-            "--verbose",
-            "--quiet",
-        }:
-            assert f"`{option}" in page or f" {option}" in page, f"{name} {option}"
+@pytest.mark.parametrize("page", docs.reference(), ids=lambda page: page.name)
+def test_the_generated_reference_is_current(page: Path) -> None:
+    assert page.read_text(encoding="utf-8") == docs.reference()[page], "make docs renews it"
+
+
+def test_the_glossary_has_at_most_fifty_words() -> None:
+    rows = re.findall(r"^\| (?!word)[^|-]+ \|", text_of("docs/glossary.md"), re.MULTILINE)
+    assert len(rows) <= 50
+    assert len(set(rows)) == len(rows)
+
+
+def test_the_readme_has_at_most_a_hundred_lines() -> None:
+    assert len(text_of("README.md").splitlines()) <= 100
 
 
 def test_every_kind_of_spec_is_on_the_page() -> None:
-    page = text_of("docs/specs.md")
+    page = text_of("docs/reference/specs.md")
     for kind in KINDS.values():
         assert f"`{kind.name}" in page
 

@@ -153,7 +153,6 @@ def samples(numbers: Iterable[Number]) -> list[Samples]:
 
 # A line "Before:", "-- baseline --" or "## After the patch" names the side of what follows.
 _HEADING = re.compile(r"(?:[-=*]{2,}|#{2,})\s*(\w[^:|]*?)\s*[-=*:]*|(\w[^:|]{0,71}):")
-_LONGEST_HEADING = 100
 _NO_HEADING = re.compile(r"Performance counter stats|commit$")
 
 
@@ -164,28 +163,19 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\
 
 @dataclass(frozen=True)
 class Text:
-    """The lines of the file `name`, without escape sequences and control characters.
-
-    `sides` has the last heading above each line, "" without one.
-    """
+    """The lines of the file `name`, without escape sequences and control characters."""
 
     name: str
     lines: tuple[str, ...]
-    sides: tuple[str, ...]
 
     @classmethod
     def parse(cls, name: str, content: str) -> Text:
         """The lines of `content`, whatever ends them."""
-        lines, sides, side = [], [], ""
-        for raw in re.split(r"\r\n|\r|\n", content):
-            text = _ESCAPE.sub("", raw[:_LONGEST_LINE]).replace("\t", "        ")
-            line = "".join(char for char in text if char.isprintable())
-            lines.append(line)
-            sides.append(side)
-            match = _HEADING.fullmatch(line.strip()[:_LONGEST_HEADING])
-            if match and not _NO_HEADING.match(match[1] or match[2]):
-                side = match[1] or match[2]
-        return cls(name, tuple(lines), tuple(sides))
+        lines = []
+        for line in re.split(r"\r\n|\r|\n", content):
+            text = _ESCAPE.sub("", line[:_LONGEST_LINE]).replace("\t", "        ")
+            lines.append("".join(char for char in text if char.isprintable()))
+        return cls(name, tuple(lines))
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Each line with its number, from 1."""
@@ -193,4 +183,8 @@ class Text:
 
     def side(self, number: int) -> str:
         """The last heading above line `number`; "" without one."""
-        return self.sides[number - 1]
+        for line in reversed(self.lines[: number - 1]):
+            match = _HEADING.fullmatch(line.strip())
+            if match and not _NO_HEADING.match(match[1] or match[2]):
+                return match[1] or match[2]
+        return ""

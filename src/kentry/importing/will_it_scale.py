@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kentry.importing.published import OPS, Number, Text
 
-_TEST = re.compile(r"runtest\.py\s+([a-z_]+?)\d*\b|\b([a-z_]+?)\d*_(?:processes|threads)\b")
+_TEST = re.compile(r"runtest\.py\s+([a-z_]+?)\d*\b|([a-z_]+?)\d*_(?:processes|threads)\b")
 _HEADER = "tasks,processes,processes_idle,threads,threads_idle,linear"
 _ROW = re.compile(r"\s*(\d+),(\d+),[\d.]+,(\d+),[\d.]+,\d+")
 _TESTCASE = re.compile(r"\s*testcase:.*?(?:(\w+)\(\)|$)")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A recording: everything measured on one kernel, and where it came from; and its file.
 
-The file is kentry/recording/1 (schema/recording-1.schema.json, docs/formats.md).  The structs
-whose names end in File are the file's objects where memory has another form of them.
+The file is kentry/recording/1 (schema/recording-1.schema.json, docs/reference/formats.md).  The
+structs whose names end in File are the file's objects where memory has another form of them.
 
 A recording may come from anyone.  What is read has the types and ranges of the structs, it adds
 up, and no text in it can move a terminal's cursor.

@@ -23,20 +23,15 @@ def ablation_text(ablation: Ablation, *, functions: bool) -> str:
         *emulator_lines(base),
         "",
     ]
-    # Cases to which every option adds the same have one column, of the first of them.
-    groups: dict[object, list[str]] = {}
-    for name in ablation.cases:
-        adds = tuple(row.cases[name].delta if name in row.cases else None for row in ablation.rows)
-        groups.setdefault(adds, []).append(name)
-    alike = list(groups.values())
-    shown = [names[0] for names in alike[:_CASES_SHOWN]]
+    groups = _same_additions(ablation)
+    shown = list(groups)[:_CASES_SHOWN]
     lines += _table(ablation, shown).lines()
     others = [
-        f"{', '.join(same)}: each option adds the same as to {name}."
-        for name, *same in alike[:_CASES_SHOWN]
-        if same
+        f"{', '.join(groups[name])}: each option adds the same as to {name}."
+        for name in shown
+        if groups[name]
     ]
-    left = [name for names in alike[_CASES_SHOWN:] for name in names]
+    left = [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]
     if left:
         others.append(f"Not shown (--case shows them): {', '.join(left)}.")
     problems = [f"{row.option}: {plain(row.problem)}" for row in ablation.rows if row.problem]
@@ -56,6 +51,15 @@ def ablation_text(ablation: Ablation, *, functions: bool) -> str:
             title = f"{row.option}, {ablation.cases[0]} ({added.delta:+d})"
             lines += ["", title, *function_lines(added.functions)]
     return ascii_lines([*lines, *caveat_lines(base.caveats)])
+
+
+def _same_additions(ablation: Ablation) -> dict[str, list[str]]:
+    """Cases to which every option adds the same, by the first of them."""
+    groups: dict[tuple[int | None, ...], list[str]] = {}
+    for name in ablation.cases:
+        adds = [row.cases[name].delta if name in row.cases else None for row in ablation.rows]
+        groups.setdefault(tuple(adds), []).append(name)
+    return {names[0]: names[1:] for names in groups.values()}
 
 
 def _table(ablation: Ablation, shown: list[str]) -> Table:

@@ -9,7 +9,7 @@ from kentry.compare.counted import Comparison
 from kentry.model.case_name import CaseName
 from kentry.model.comparison import TimedComparison
 from kentry.model.recording import Recording, TimedProcess
-from kentry.report.table import wrapped
+from kentry.report.plain import wrapped
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
 

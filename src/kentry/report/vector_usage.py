@@ -28,7 +28,7 @@ from kentry.vector.trace import Event, VectorTrace
 # Tasks in the table of `kentry vector stats`.
 _TASKS_SHOWN = 12
 
-# The acts that a trace has seen, by the names of docs/vector.md.
+# The acts that a trace has seen, by the names of docs/reference/vector-states.md.
 _ACTS = {
     Event.SEEN_TRAP: "trap",
     Event.SEEN_FLUSH: "flush",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Vector trace: the events that a policy for vector state depends on, in one Parquet file.
 
-The format is kentry/vector-trace/1 (schema/vector-trace-1.schema.json, docs/formats.md).
+The format is kentry/vector-trace/1 (schema/vector-trace-1.schema.json, docs/reference/formats.md).
 """
 
 from __future__ import annotations
