@@ -22,9 +22,10 @@ from kentry.stats.verdict import Estimate
 
 Array = npt.NDArray[np.float64]
 
-# lmbench's bench.h: so many results, of which it prints the median.
+# lmbench's bench.h: the number of results of which it prints the median.
 TRIES = 11
-# UnixBench's Run: so many passes of a fixed time; the third with the lowest counts is left out.
+# UnixBench's Run: the number of passes of a fixed time; it leaves out the third with the lowest
+# counts.
 PASSES = 10
 KENTRY = "kentry"
 CASE = "getppid"
@@ -118,7 +119,7 @@ def by_group(pairs: Pairs) -> list[list[tuple[Process, Samples]]]:
 
 
 def windows(pairs: Pairs, groups_each: int) -> list[list[tuple[Process, Samples]]]:
-    """Stretches of so many groups that follow each other; an unfinished last one is left out."""
+    """Stretches of consecutive groups; an unfinished last one is left out."""
     groups = by_group(pairs)
     starts = range(0, len(groups) - groups_each + 1, groups_each)
     return [[one for group in groups[at : at + groups_each] for one in group] for at in starts]

@@ -39,7 +39,7 @@ class PerfBench:
 
 
 def open_perf(cpu: int, seconds: float) -> tuple[PerfBench | None, str]:
-    """perf bench for runs of about so many seconds; or None, and why not."""
+    """perf bench for runs of about this many seconds; or None, and why not."""
     if not shutil.which("perf"):
         return None, f"perf is not installed: {INSTALL}"
     try:

@@ -54,7 +54,7 @@ INJECTED = (
 )
 # Groups, looks, change: of made-up runs.
 PLANS = ((30, 1, 0.0), (100, 5, 0.0), (100, 5, 0.01))
-# One A/A run in so many is the command.
+# One A/A run in this many is the command.
 COMMAND_EVERY = 10
 # A session is so long, seconds, and cut into comparisons of these lengths.
 SESSION, LENGTHS = 24.0, (4.0, 8.0)
@@ -111,7 +111,7 @@ def measure(kinds: Sequence[Kind], results: Results, update: Update) -> None:
 
 
 def simulate_all(results: Results, runs: int, update: Update) -> None:
-    """Every kind of noise under every plan, so many runs each."""
+    """Every kind of noise under every plan, with `runs` runs each."""
     steps = [step for step in results.of("simulated") if step["runs"] == runs]
     done = {(step["noise"], step["groups"], step["looks"], step["change"]) for step in steps}
     todo = [(noise, *plan) for plan in PLANS for noise in NOISES]

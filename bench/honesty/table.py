@@ -221,7 +221,7 @@ def change_section(report: Report, steps: Steps, injected: Sequence[Injected]) -
     every = [step for one in rows for step in steps[one.kind]]
     wrong = sum(step["verdict"] in (SAME, BETTER) for step in every)
     report.bar(f"none of {len(every)} called same or better: {wrong}", not wrong)
-    report.say("holds: so many intervals, at 99 %, hold the injected change.")
+    report.say("holds: the intervals, at 99 %, that hold the injected change.")
 
 
 def _found(step: Step, one: Injected) -> bool:
@@ -268,7 +268,7 @@ def peers_section(report: Report, steps: Steps, why_no_perf: str) -> None:
         report.lines += ["", "The same twice, at equal time: p95 of the difference, %"]
         _peer_lines(report, columns)
         report.say(
-            "kentry: A B B A by turns, 10th percentiles. All others: the first half of the time"
+            "kentry: A B B A interleaved, 10th percentiles. All others: the first half of the time"
             " against the second, of the same samples; perf bench itself: two runs of it, in turn"
             " with kentry's."
         )

@@ -81,7 +81,7 @@ def _check_counts(file: str, recording: Recording) -> None:
     if not any(INSTRUCTIONS in case.metrics for case in recording.cases):
         raise UserError(
             f"{file} has times only, and kentry diff would count the instructions of a spec.",
-            "Name two recordings with times; kentry stat --compare measures two kernels in turns.",
+            "Name two recordings with times, as kentry stat --compare of two kernels writes them.",
         )
 
 

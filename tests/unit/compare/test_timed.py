@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Times: in turns they get a verdict, apart they are shown, and beside counts they may disagree."""
+"""Times: interleaved ones get a verdict; ones measured apart are shown; counts may disagree."""
 
 import json
 import math

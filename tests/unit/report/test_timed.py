@@ -126,7 +126,7 @@ def test_time_is_below_the_instructions_of_its_case() -> None:
     )
     assert lines[at].index("->") == lines[at + 1].index("->")
     assert "timed on local, bench, Neoverse-N1 r3p1, clock vdso" in lines
-    assert "old and new in turns: 40 groups of processes in one boot" in lines
+    assert "old and new interleaved: 40 groups of processes in one boot" in lines
 
 
 def test_a_note_on_many_rows_is_printed_once() -> None:
