@@ -33,10 +33,9 @@ _MOST_DIGITS = 18
 class Number:
     """One published measurement.
 
-    `published` is what stands in the file, `unit` its unit there; `scale` makes it a value per
-    call in the unit of `metric`.  `side` is what the file calls the kernel or the set-up, "" where
-    it says nothing.  Where `unit` is "%", `percent_of` says of what.  `lacks` is what is missing
-    besides an interval.
+    `published` and `unit` are as in the file; `scale` makes it a value per call in the unit of
+    `metric`.  `side` is what the file calls the kernel or the set-up, "" where it says nothing.
+    Where `unit` is "%", `percent_of` says of what.  `lacks` is what it lacks besides an interval.
     """
 
     line: int
