@@ -11,7 +11,7 @@ from msgspec import structs
 from kentry.compare.counted import compare
 from kentry.model.caveats import Caveat, of_side
 from kentry.model.recording import INSTRUCTIONS, Recording
-from kentry.model.series import Cell, Column, PatchRow, Problem, Series
+from kentry.model.series import Cell, PatchRow, Problem, Series, SeriesColumn
 
 # Kinds of caveats by which a comparison says what differs besides what was measured.
 DIFFERENCES = ("differs", "config-differs")
@@ -44,7 +44,7 @@ def tabulate(
     """
     base = outcomes[0].recordings
     columns = tuple(
-        Column(case.name, arch)
+        SeriesColumn(case.name, arch)
         for arch, recording in base.items()
         for case in recording.cases
         if names is None or case.name in names
@@ -66,10 +66,10 @@ def tabulate(
 
 def _cells(
     outcome: Outcome,
-    columns: Sequence[Column],
-    before: Mapping[Column, Recording],
+    columns: Sequence[SeriesColumn],
+    before: Mapping[SeriesColumn, Recording],
     base: Mapping[str, Recording],
-) -> dict[Column, Cell]:
+) -> dict[SeriesColumn, Cell]:
     cells = {}
     for column in columns:
         recording = outcome.recordings.get(column.arch)
@@ -97,8 +97,8 @@ def _cells(
 
 def _new_caveats(
     outcome: Outcome,
-    cells: Mapping[Column, Cell],
-    before: Mapping[Column, Recording],
+    cells: Mapping[SeriesColumn, Cell],
+    before: Mapping[SeriesColumn, Recording],
     base: Mapping[str, Recording],
 ) -> Iterator[Caveat]:
     """The caveats that the baseline does not have."""

@@ -30,7 +30,7 @@ class Problem(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Column:
+class SeriesColumn:
     """A case on an architecture; the case's name includes its entry and vector state."""
 
     case: str
@@ -87,7 +87,7 @@ class PatchRow:
     patch: int
     subject: str
     commit: str
-    cells: Mapping[Column, Cell]
+    cells: Mapping[SeriesColumn, Cell]
     problems: Mapping[str, Problem]
     caveats: tuple[Caveat, ...] = ()
 
@@ -113,7 +113,7 @@ class Series:
     """
 
     rows: tuple[PatchRow, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[SeriesColumn, ...]
     first: Mapping[str, Recording]
     last: Mapping[str, Recording]
     origin: Mapping[str, str]
@@ -124,7 +124,7 @@ class Series:
         """Whether a column needs its architecture's name."""
         return len({column.arch for column in self.columns}) > 1
 
-    def name(self, column: Column) -> str:
+    def name(self, column: SeriesColumn) -> str:
         """A column's name: the case, after its architecture where there are several."""
         return f"{column.arch}:{column.case}" if self.many_arches else column.case
 

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from kentry.model import caveats
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
-from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Column, Series
-from kentry.report import table
+from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Series, SeriesColumn
 from kentry.report.events import series_event_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.functions import function_lines_with_total
 from kentry.report.numbers import change, signed
-from kentry.report.table import Table, ascii_lines, plain, shortened, text_column, wrapped
+from kentry.report.table import Column, Table, ascii_lines, plain, shortened, text_column, wrapped
 
 # Of several cases that take the same steps, this one is shown.
 PREFERRED = "getppid"
@@ -38,8 +37,8 @@ _SPREAD_NAMED = 6
 class SameSteps:
     """Columns of one architecture that take the same steps: the one shown, and the others."""
 
-    shown: Column
-    others: tuple[Column, ...] = ()
+    shown: SeriesColumn
+    others: tuple[SeriesColumn, ...] = ()
 
 
 def series_text(series: Series, functions: bool) -> str:
@@ -69,12 +68,12 @@ def series_text(series: Series, functions: bool) -> str:
     return ascii_lines(lines)
 
 
-def grouped(series: Series) -> tuple[list[SameSteps], list[Column]]:
+def grouped(series: Series) -> tuple[list[SameSteps], list[SeriesColumn]]:
     """The groups that are shown, and the columns in which nothing changed.
 
     If nothing changed in any column, one is shown anyway: its counts are the result.
     """
-    found: dict[tuple[object, ...], list[Column]] = {}
+    found: dict[tuple[object, ...], list[SeriesColumn]] = {}
     unchanged = []
     for column in series.columns:
         if all(
@@ -98,18 +97,18 @@ def grouped(series: Series) -> tuple[list[SameSteps], list[Column]]:
     return groups, unchanged
 
 
-def _preferred(columns: Sequence[Column]) -> Column:
+def _preferred(columns: Sequence[SeriesColumn]) -> SeriesColumn:
     return next((one for one in columns if one.case == PREFERRED), columns[0])
 
 
 def table_lines(series: Series) -> list[str]:
     """A row a patch: of each group the count, its step, and the total of the steps so far."""
     groups = [group.shown for group in grouped(series)[0]]
-    columns = [table.Column(), text_column("kernel instructions", most=_SUBJECT)]
+    columns = [Column(), text_column("kernel instructions", most=_SUBJECT)]
     for column in groups:
         title = f"{series.name(column)}{CaseName.parse(column.case).calls_note}"
         title = shortened(plain(title), _TITLE)
-        columns += [table.Column(name, group=title) for name in ("count", "step", "total")]
+        columns += [Column(name, group=title) for name in ("count", "step", "total")]
     layout = Table(columns, keys=2)
     for row in series.rows:
         cells: list[object] = []
@@ -176,7 +175,7 @@ def summary_lines(series: Series) -> list[str]:
     return [*series_event_lines(series), *lines]
 
 
-def _baselines(series: Series, columns: Iterable[Column]) -> str:
+def _baselines(series: Series, columns: Iterable[SeriesColumn]) -> str:
     first = series.rows[0].cells
     return ", ".join(f"{series.name(one)} {first[one].instructions}" for one in columns)
 

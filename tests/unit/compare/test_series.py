@@ -8,14 +8,22 @@ import pytest
 
 from kentry.compare.series import tabulate
 from kentry.model.recording import Event, Recording
-from kentry.model.series import MEASURED, NO_APPLY, NO_BOOT, NO_BUILD, Column, Problem, to_json
+from kentry.model.series import (
+    MEASURED,
+    NO_APPLY,
+    NO_BOOT,
+    NO_BUILD,
+    Problem,
+    SeriesColumn,
+    to_json,
+)
 from tests import ROOT
 from tests.builders import built, outcome
 from tests.unit.vector.builders import with_events
 
 SCHEMA = json.loads((ROOT / "schema" / "series-1.schema.json").read_text())
 ORIGIN = {"base": "source:6.12", "base-commit": "a" * 40}
-GETPPID = Column("getppid", "arm64")
+GETPPID = SeriesColumn("getppid", "arm64")
 
 BASE = built({"getppid": [("el0_svc", 40), ("invoke_syscall", 20)], "vdso": []})
 SHORTER = built({"getppid": [("el0_svc", 40), ("invoke_syscall", 15)], "vdso": []})
@@ -135,7 +143,7 @@ def test_the_schema_refuses_what_is_no_row(key: str, value: object) -> None:
 
 # --- vector events -------------------------------------------------------
 
-STATE = Column("getppid+vec=once", "riscv64")
+STATE = SeriesColumn("getppid+vec=once", "riscv64")
 DISCARD = Event("discard", "syscall", "do_trap_ecall_u", 1)
 SAVE = Event("save", "syscall", "do_trap_ecall_u", 2)
 
