@@ -3,8 +3,8 @@
  * The tasks plugin: what every task does that a policy about its vector state turns on.
  *
  * Arguments: out=FILE (events.h), hooks=FILE (lines "KIND ADDRESS" and "offset FIELD BYTES",
- * see take_line()), firmware=START-END (as for kentry.c), from=mark or from=exec (record from
- * the runner's mark to its other mark, or from the first exec of a program on).
+ * see take_line()), firmware=START-END (as for kentry.c).  It records from the runner's first
+ * mark to its second.
  *
  * Kernel and user are told apart by the program counter's top bit, as in kentry.c.  Generated
  * code looks at a word, IN_USER_MODE, at the beginning of every block: a block on the other
@@ -66,7 +66,6 @@ static long offsets[FIELDS] = { -1, -1, -1, -1 };
 
 static int just_entered; /* by the block that was noticed, not yet behind the vectors */
 
-static int from_mark;
 static uint64_t firmware_start, firmware_end;
 static int recording;
 
@@ -248,18 +247,10 @@ static void on_born(unsigned int vcpu, void *data)
 		introduce(child, current ? (int64_t)current->id : -1);
 }
 
-static void begin_recording(void)
-{
-	recording = 1;
-	events_begin(now());
-}
-
 static void on_exec(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	if (!from_mark && !recording)
-		begin_recording();
 	record(EVENT_EXEC, 0);
 }
 
@@ -421,10 +412,12 @@ static void on_mode_change(unsigned int vcpu, void *data)
 static void on_mark(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
-	if ((uintptr_t)data == MARK_TRACE_BEGIN && from_mark && !recording)
-		begin_recording();
-	else if ((uintptr_t)data == MARK_TRACE_END)
+	if ((uintptr_t)data == MARK_TRACE_BEGIN && !recording) {
+		recording = 1;
+		events_begin(now());
+	} else if ((uintptr_t)data == MARK_TRACE_END) {
 		recording = 0;
+	}
 }
 
 /* --- the clock -------------------------------------------------------- */
@@ -637,10 +630,6 @@ static int take_argument(const char *argument, const char **out)
 	}
 	if (!strncmp(argument, "hooks=", 6))
 		return read_hooks(argument + 6);
-	if (!strcmp(argument, "from=mark") || !strcmp(argument, "from=exec")) {
-		from_mark = !strcmp(argument, "from=mark");
-		return 0;
-	}
 	if (sscanf(argument, "firmware=%" SCNx64 "-%" SCNx64, &firmware_start, &firmware_end) == 2)
 		return 0;
 	fprintf(stderr, "kentry plugin: unknown argument %s\n", argument);

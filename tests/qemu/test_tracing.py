@@ -23,7 +23,6 @@ from kentry.measure.workload import TracedWorkload, trace_workload
 from kentry.runners.emulator import BACKPORTS, INSTALLED, NEWEST
 from kentry.runners.exact import ExactOptions
 from kentry.runners.guest_tasks import Guest, TraceOptions, trace_guest
-from kentry.runners.initramfs import CASES_FILE, build_initramfs
 from kentry.runners.qemu import QemuRunner
 from kentry.runners.qemu_argv import machine_argv, plugin_argv
 from kentry.runners.userland.root_image import build_userland
@@ -275,14 +274,17 @@ def test_a_call_takes_what_kentry_record_says(
     arch = find_arch(name)
     kernel = fetched(KERNEL, name)
     get_emulator(arch, BACKPORTS)
-    (tmp_path / "initramfs").write_bytes(build_initramfs(probe_file(arch), ["getppid"]))
-    words = ("--", "n=100", "paths=0", "warmup=16", f"cases={CASES_FILE}")
-    options = TraceOptions(memory=512, cpu=arch.cpu_with(), emulator=BACKPORTS, timeout=120)
+    command = ["/root/probe", "n=100", "paths=0", "warmup=16", "cases=getppid"]
+    copies = [parse_copy(f"{probe_file(arch)}:/root/probe")]
+    userland = build_userland(
+        arch, find_workload(command, copies), find_release(None, arch), 768, silent
+    )
+    options = TraceOptions(memory=768, cpu=arch.cpu_with(), emulator=BACKPORTS)
     with timed(f"{KERNEL} ({name}), the probe with the tasks plugin"):
         traced = trace_guest(
             kernel,
             arch,
-            Guest(tmp_path / "initramfs", words),
+            Guest(userland.initramfs, userland.kernel_words),
             find_hooks(kernel, arch).lines,
             options,
             tmp_path,
@@ -322,7 +324,6 @@ OFFSETS = "".join(
         (OFFSETS, "", "cannot write out="),
         (OFFSETS, "out={0}/no/such/folder", "cannot write out="),
         (OFFSETS, "out={0}/events,nonsense=1", "unknown argument nonsense=1"),
-        (OFFSETS, "out={0}/events,from=start", "unknown argument from=start"),
         (OFFSETS + "nonsense ffff\n", "out={0}/events", "not understood, or over 4096: nonsense"),
         (OFFSETS + "offset nonsense 1\n", "out={0}/events", "not understood, or over 4096: offset"),
         (OFFSETS + "14 ffff\n" * 5000, "out={0}/events", "over 4096: 14 ffff"),
