@@ -10,9 +10,10 @@ from msgspec import structs
 
 from kentry.cli import main
 from kentry.compare import ablation
-from kentry.compare.counted import Comparison, compare
+from kentry.compare.counted import compare
 from kentry.compare.series import tabulate
 from kentry.model.ablation import Ablation
+from kentry.model.comparison import Comparison
 from kentry.model.recording import Recording, read_recording
 from kentry.model.series import NO_APPLY, NO_BUILD, Problem, Series
 from kentry.report.ablation import ablation_text

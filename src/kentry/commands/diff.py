@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from kentry.commands import measuring
 from kentry.commands.options import operand, option
-from kentry.compare.counted import Comparison, compare, to_json
+from kentry.compare.counted import compare
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
+from kentry.model.comparison import Comparison, to_json
 from kentry.model.recording import INSTRUCTIONS, Recording, dump
 from kentry.report.changelog import comparison_changelog
 from kentry.report.comparison import comparison_text

@@ -14,13 +14,13 @@ from kentry.arch import host_arch
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, Need, ResultOptions, operand, option
 from kentry.compare.counted import compare
-from kentry.compare.counted import to_json as comparison_json
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.measure.catalogue import choose_timed
 from kentry.measure.timed.sampling import Amount, Settings
 from kentry.measure.timed.session import Session, open_session
 from kentry.model.case_name import CaseName
 from kentry.model.comparison import TimedComparison, document_of
+from kentry.model.comparison import to_json as comparison_json
 from kentry.model.recording import dump, to_json
 from kentry.report.comparison import comparison_text
 from kentry.runners.machine import Machine, MachineOptions

@@ -4,52 +4,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 from kentry.arch import find_arch
 from kentry.compare.differences import differences, of_both, shared_metrics
 from kentry.errors import UserError
-from kentry.model.caveats import Caveat
 from kentry.model.comparison import (
     CaseComparison,
+    Comparison,
     EventDelta,
     FunctionDelta,
     TimedComparison,
-    document_of,
 )
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name
 from kentry.stats import exact
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All cases that both recordings have, and what else differs between the two.
-
-    `cases` are those with instructions on both sides, `timed` the noisy metrics that both have;
-    `lost` are the cases whose instructions, or all of whose metrics, only the old one has.
-    """
-
-    old: Recording
-    new: Recording
-    cases: tuple[CaseComparison, ...]
-    caveats: tuple[Caveat, ...] = field(default=())
-    lost: tuple[str, ...] = ()
-    timed: tuple[TimedComparison, ...] = ()
-
-    @property
-    def names(self) -> list[str]:
-        """The cases compared, by counts or by time, in the order of the old recording."""
-        found = {case.name for case in self.cases} | {row.name for row in self.timed}
-        return [case.name for case in self.old.cases if case.name in found]
-
-    def rows(self, name: str) -> Iterator[CaseComparison | TimedComparison]:
-        """What is known of one case, its instructions first."""
-        yield from (one for one in self.cases if one.name == name)
-        yield from (one for one in self.timed if one.name == name)
 
 
 def compare(
@@ -171,9 +141,3 @@ def _same_path(
     return stream(old_recording.instructions(a), find_arch(old_recording.kernel["arch"])) == stream(
         new_recording.instructions(b), find_arch(new_recording.kernel["arch"])
     )
-
-
-def to_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as kentry/comparison/1."""
-    rows = [row for name in comparison.names for row in comparison.rows(name)]
-    return document_of(comparison.old, comparison.new, rows, comparison.caveats)

@@ -11,9 +11,6 @@ from kentry.model import caveats
 from kentry.model.caveats import Caveat
 from kentry.model.recording import INSTRUCTIONS, PROBE_METRICS, CaseResult, Recording
 
-# How many of the config options that shape kernel entry a caveat names.
-_OPTIONS_NAMED = 8
-
 # Options that say how the kernel was named or built rather than what is in it.
 _NOT_CONFIG = (
     "CC_",
@@ -27,6 +24,39 @@ _NOT_CONFIG = (
     "LOCALVERSION",
 )
 
+# A cross compiler's prefix.
+_CROSS_PREFIX = re.compile(r"^\w+-linux-gnu-(?=gcc|clang)")
+_TARGET_KEYS = (
+    ("kind", "target"),
+    ("emulator", "emulator"),
+    ("machine", "machine"),
+    ("cpu", "cpu model"),
+    ("cmdline", "kernel command line"),
+    ("seed", "seed"),
+    ("memory_mib", "guest memory in MiB"),
+)
+_TIMED_TARGET_KEYS = (
+    ("kind", "target"),
+    ("host", "host"),
+    ("cpu_model", "cpu"),
+    ("microcode", "microcode"),
+    ("clock", "clock"),
+    ("cmdline", "kernel command line"),
+)
+_KERNEL_KEYS = (("arch", "architecture"), ("compiler", "compiler"))
+_OPTION_KEYS = (("windows", "windows a case"),)
+
+
+# Options that shape kernel entry, by the start of their names; a caveat names at most 8.
+_OPTIONS_NAMED = 8
+_ENTRY_OPTIONS = re.compile(
+    r"PREEMPT|HZ|NO_HZ|GENERIC_ENTRY|AUDIT|SECCOMP|STACKPROTECTOR|RANDOMIZE|CONTEXT_TRACKING"
+    r"|VIRT_CPU_ACCOUNTING|TRACING|FTRACE|FUNCTION_TRACER|SHADOW_CALL|CFI|KASAN|UBSAN|LOCKDEP"
+    r"|DEBUG_ENTRY|INIT_STACK|ZERO_CALL|LTO|KCOV|SPECULATION|MITIGATION|RETPOLINE|CALL_DEPTH"
+    r"|IA32_EMUL|X86_KERNEL_IBT|FUNCTION_PADDING|PAGE_TABLE_ISOLATION|ARM64_(PTR_AUTH|BTI|SVE|SME"
+    r"|E0PD|MTE|PAN|PSEUDO_NMI|ERRATUM\w*|SW_TTBR0)|UNMAP_KERNEL|RISCV_(ISA|ALTERNATIVE)"
+)
+
 
 def differences(
     old: Recording,
@@ -37,9 +67,10 @@ def differences(
     counted: bool,
     timed: bool,
 ) -> list[Caveat]:
-    """What differs besides the kernels' cost; `names` were asked for, `pairs` are on both sides.
+    """What differs besides the kernels' cost.
 
-    Where counts come from matters if there are `counted` metrics, where times do if `timed` ones.
+    `pairs` are the cases of both sides, `names` those asked for, None for all.  The origin of
+    counts matters only with `counted` metrics, that of times only with `timed` ones.
     """
     found: list[Caveat] = []
     if counted:
@@ -62,12 +93,38 @@ def _differing(
     old: dict[str, Any], new: dict[str, Any], keys: Sequence[tuple[str, str]]
 ) -> Iterator[Caveat]:
     for key, label in keys:
-        if _plain(old.get(key)) != _plain(new.get(key)):
-            yield caveats.differs(label, _told(old.get(key)), _told(new.get(key)))
+        sides = [old.get(key), new.get(key)]
+        # The same compiler has another name as a cross compiler.
+        if len({_CROSS_PREFIX.sub("", str(value)) for value in sides}) > 1:
+            texts = ["not known" if value in (None, "") else str(value) for value in sides]
+            yield caveats.differs(label, *texts)
 
 
-def _told(value: Any) -> str:
-    return "not known" if value in (None, "") else str(value)
+def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
+    a, b = old.kernel.get("config"), new.kernel.get("config")
+    if a is None or b is None:
+        known = "both sides'" if a is None and b is None else "one side's"
+        return [caveats.config_unknown(known)]
+    changed = [
+        name
+        for name in sorted(a.keys() | b.keys())
+        if a.get(name) != b.get(name) and not name.startswith(_NOT_CONFIG)
+    ]
+    if not changed:
+        return []
+    named = [
+        f"{name}={a.get(name, 'n')}/{b.get(name, 'n')}"
+        for name in changed
+        if _ENTRY_OPTIONS.match(name)
+    ]
+    return [
+        caveats.config_differs(
+            len(changed),
+            sum(name not in b for name in changed),
+            sum(name not in a for name in changed),
+            named[:_OPTIONS_NAMED],
+        )
+    ]
 
 
 def shared_metrics(old: CaseResult, new: CaseResult) -> list[str]:
@@ -115,67 +172,3 @@ def of_both(old: list[Caveat], new: list[Caveat]) -> list[Caveat]:
         *(caveats.of_side("old", caveat) for caveat in old if caveat not in common),
         *(caveats.of_side("new", caveat) for caveat in new if caveat not in common),
     ]
-
-
-def _plain(value: Any) -> str:
-    """Without a cross compiler's prefix: the same compiler under another name is no difference."""
-    return _CROSS_PREFIX.sub("", str(value))
-
-
-_CROSS_PREFIX = re.compile(r"^\w+-linux-gnu-(?=gcc|clang)")
-_TARGET_KEYS = (
-    ("kind", "target"),
-    ("emulator", "emulator"),
-    ("machine", "machine"),
-    ("cpu", "cpu model"),
-    ("cmdline", "kernel command line"),
-    ("seed", "seed"),
-    ("memory_mib", "guest memory in MiB"),
-)
-_TIMED_TARGET_KEYS = (
-    ("kind", "target"),
-    ("host", "host"),
-    ("cpu_model", "cpu"),
-    ("microcode", "microcode"),
-    ("clock", "clock"),
-    ("cmdline", "kernel command line"),
-)
-_KERNEL_KEYS = (("arch", "architecture"), ("compiler", "compiler"))
-_OPTION_KEYS = (("windows", "windows a case"),)
-
-
-def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
-    a, b = old.kernel.get("config"), new.kernel.get("config")
-    if a is None or b is None:
-        known = "both sides'" if a is None and b is None else "one side's"
-        return [caveats.config_unknown(known)]
-    changed = [
-        name
-        for name in sorted(a.keys() | b.keys())
-        if a.get(name) != b.get(name) and not name.startswith(_NOT_CONFIG)
-    ]
-    if not changed:
-        return []
-    named = [
-        f"{name}={a.get(name, 'n')}/{b.get(name, 'n')}"
-        for name in changed
-        if _ENTRY_OPTIONS.match(name)
-    ]
-    return [
-        caveats.config_differs(
-            len(changed),
-            sum(name not in b for name in changed),
-            sum(name not in a for name in changed),
-            named[:_OPTIONS_NAMED],
-        )
-    ]
-
-
-# What a system call's path is made of, by the start of the option's name.
-_ENTRY_OPTIONS = re.compile(
-    r"PREEMPT|HZ|NO_HZ|GENERIC_ENTRY|AUDIT|SECCOMP|STACKPROTECTOR|RANDOMIZE|CONTEXT_TRACKING"
-    r"|VIRT_CPU_ACCOUNTING|TRACING|FTRACE|FUNCTION_TRACER|SHADOW_CALL|CFI|KASAN|UBSAN|LOCKDEP"
-    r"|DEBUG_ENTRY|INIT_STACK|ZERO_CALL|LTO|KCOV|SPECULATION|MITIGATION|RETPOLINE|CALL_DEPTH"
-    r"|IA32_EMUL|X86_KERNEL_IBT|FUNCTION_PADDING|PAGE_TABLE_ISOLATION|ARM64_(PTR_AUTH|BTI|SVE|SME"
-    r"|E0PD|MTE|PAN|PSEUDO_NMI|ERRATUM\w*|SW_TTBR0)|UNMAP_KERNEL|RISCV_(ISA|ALTERNATIVE)"
-)

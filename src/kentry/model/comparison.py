@@ -7,7 +7,8 @@ What `kentry diff --json` and `kentry stat --compare --json` print.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -177,6 +178,33 @@ def _digits(half: float) -> int:
     return min(_MOST_DIGITS, -math.floor(math.log10(half)))
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """All cases that both recordings have, and what else differs between the two.
+
+    `cases` are those with instructions on both sides, `timed` the noisy metrics that both have;
+    `lost` are the cases whose instructions, or all of whose metrics, only the old one has.
+    """
+
+    old: Recording
+    new: Recording
+    cases: tuple[CaseComparison, ...]
+    caveats: tuple[Caveat, ...] = ()
+    lost: tuple[str, ...] = ()
+    timed: tuple[TimedComparison, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The cases compared, by counts or by time, in the order of the old recording."""
+        found = {case.name for case in self.cases} | {row.name for row in self.timed}
+        return [case.name for case in self.old.cases if case.name in found]
+
+    def rows(self, name: str) -> Iterator[CaseComparison | TimedComparison]:
+        """What is known of one case, its instructions first."""
+        yield from (one for one in self.cases if one.name == name)
+        yield from (one for one in self.timed if one.name == name)
+
+
 class SideFile(Struct):
     """What was measured on what; without the kernel's whole config."""
 
@@ -238,6 +266,12 @@ def document_of(
         "cases": [row_to_json(row) for row in rows],
         "caveats": list(caveats),
     }
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as kentry/comparison/1."""
+    rows = [row for name in comparison.names for row in comparison.rows(name)]
+    return document_of(comparison.old, comparison.new, rows, comparison.caveats)
 
 
 class SavedComparison(Struct, frozen=True):

@@ -12,8 +12,8 @@ though a patch elsewhere moved all of them.  What the linker chose is replaced b
 - <name>: an address in code, without its offset.  Where it was jumped to within the function,
   the instruction is marked.
 
-What remains in doubt remains in the text, so that paths rather differ than seem the same.
-What cannot be seen: a recording has no names of data, so an instruction that now refers to
+What is in doubt stays in the text: then two equal paths seem different, never the reverse.  One
+thing cannot be seen, because a recording has no names of data: an instruction that now refers to
 another variable, or takes another function's address, looks the same.  No count and no
 function's share depends on any of this.
 """
@@ -21,8 +21,7 @@ function's share depends on any of this.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 from kentry.arch import Arch
 from kentry.arch.record import Linking
@@ -45,46 +44,27 @@ def stream(path: Sequence[Instruction], arch: Arch) -> tuple[tuple[str, str], ..
     for pattern, placeholder in arch.linking.rewrites:
         text = pattern.sub(placeholder, text)
     text = _NAMED.sub(lambda match: f"<{base_name(match[1])}>", text)
-    jumps = list(_jumps(path))
-    lines = text.split("\n")
-    if arch.linking.high:
-        lines = list(_without_parts(path, lines, jumps, arch))
-    functions = [base_name(insn.function) for insn in path]
-    return tuple(
-        (
-            function,
-            f"{line} (taken)" if jumped and line.endswith(">") and function == next_ else line,
-        )
-        for function, next_, line, jumped in zip(
-            functions, [*functions[1:], ""], lines, jumps, strict=True
-        )
-    )
-
-
-def _jumps(path: Sequence[Instruction]) -> Iterator[bool]:
-    """Of each instruction, whether the next executed is another than the one behind it."""
-    for insn, following in pairwise(path):
-        yield following.address != _behind(insn)
-    yield True
-
-
-def _behind(insn: Instruction) -> int:
-    return insn.address + len(insn.code) // 2
-
-
-def _without_parts(
-    path: Sequence[Instruction], lines: Sequence[str], jumps: Sequence[bool], arch: Arch
-) -> Iterator[str]:
-    """The lines with %lo for what completes an address."""
     parts = _Parts(arch.linking)
+    lines = []
     jumped = False
-    for insn, line, jumps_on in zip(path, lines, jumps, strict=True):
-        if jumped:
-            parts.returned(insn.address)
-        yield parts.follow(line)
-        if arch.calls.match(line):
-            parts.called(_behind(insn))
-        jumped = jumps_on
+    following = [(insn.address, base_name(insn.function)) for insn in path[1:]]
+    for insn, line, (address, next_) in zip(
+        path, text.split("\n"), [*following, (-1, "")], strict=True
+    ):
+        behind = insn.address + len(insn.code) // 2
+        if arch.linking.high:
+            if jumped:
+                parts.returned(insn.address)
+            shown = parts.follow(line)
+            if arch.calls.match(line):
+                parts.called(behind)
+        else:
+            shown = line
+        jumped = address != behind
+        function = base_name(insn.function)
+        taken = jumped and shown.endswith(">") and function == next_
+        lines.append((function, f"{shown} (taken)" if taken else shown))
+    return tuple(lines)
 
 
 class _Parts:

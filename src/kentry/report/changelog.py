@@ -13,12 +13,12 @@ from dataclasses import replace
 from msgspec import structs
 
 from kentry.arch import find_arch
-from kentry.compare.counted import Comparison, compare
+from kentry.compare.counted import compare
 from kentry.compare.series import DIFFERENCES
 from kentry.model import caveats
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
-from kentry.model.comparison import CaseComparison
+from kentry.model.comparison import CaseComparison, Comparison
 from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.model.series import Problem, Series
 from kentry.report.comparison import comparison_caveats, verdict_table

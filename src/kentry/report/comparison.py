@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from kentry.compare.counted import Comparison
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
-from kentry.model.comparison import CaseComparison, TimedComparison
+from kentry.model.comparison import CaseComparison, Comparison, TimedComparison
 from kentry.report.events import event_change_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.functions import SHOWN, function_lines_with_total

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kentry.compare.counted import Comparison
 from kentry.model.case_name import CaseName
-from kentry.model.comparison import TimedComparison
+from kentry.model.comparison import Comparison, TimedComparison
 from kentry.model.recording import Recording
 from kentry.report.numbers import change_with_interval, fixed, level, significant
 from kentry.report.table import wrapped

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kentry.compare.counted import compare, compare_case, to_json
+from kentry.compare.counted import compare, compare_case
 from kentry.errors import UserError
-from kentry.model.comparison import CaseComparison, EventDelta
+from kentry.model.comparison import CaseComparison, EventDelta, to_json
 from kentry.model.recording import OTHER, Event, Metric, Recording
 from tests import ROOT
 from tests.builders import recording

@@ -11,10 +11,10 @@ import jsonschema
 import pytest
 from msgspec import structs
 
-from kentry.compare.counted import Comparison, compare, to_json
+from kentry.compare.counted import compare
 from kentry.errors import UserError
 from kentry.measure.joining import with_times
-from kentry.model.comparison import TimedComparison, row_to_json
+from kentry.model.comparison import Comparison, TimedComparison, row_to_json, to_json
 from kentry.model.recording import NoisyMetric, Recording, dump
 from tests import ROOT
 from tests.builders import imported, noisy, processes, recording, timed

@@ -15,10 +15,10 @@ import pytest
 from msgspec import structs
 
 from kentry.compare.counted import compare
-from kentry.compare.counted import to_json as comparison_json
 from kentry.compare.groups import process_values
 from kentry.errors import RecordingError, UserError
 from kentry.model.comparison import SavedComparison, read_comparison
+from kentry.model.comparison import to_json as comparison_json
 from kentry.model.recording import NoisyMetric, Recording, TimedProcess, write_recording
 from kentry.report.export import benchfmt, ktap
 from kentry.report.export import csv as export_csv

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kentry.compare.counted import Comparison, compare
+from kentry.compare.counted import compare
 from kentry.measure.joining import with_times
-from kentry.model.comparison import TimedComparison
+from kentry.model.comparison import Comparison, TimedComparison
 from kentry.model.recording import Recording
 from kentry.report.changelog import comparison_changelog
 from kentry.report.comparison import comparison_text
