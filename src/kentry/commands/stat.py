@@ -57,8 +57,7 @@ class Options(ResultOptions):
         default="local",
         nargs="?",
         metavar="TARGET",
-        help="machine to measure on: local (the default), ssh:HOST, board:PLACE (labgrid) or kvm"
-        " (a guest of this machine)",
+        help="machine to measure on: local, ssh:HOST, board:PLACE (labgrid) or kvm (a guest)",
     )
     case: tuple[str, ...] = option(
         "--case",
