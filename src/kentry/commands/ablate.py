@@ -20,7 +20,8 @@ from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
 from kentry.measure import cache
 from kentry.model.ablation import to_json
-from kentry.model.recording import Recording, dump
+from kentry.model.document import dump
+from kentry.model.recording import Recording
 from kentry.progress import Update, progress
 from kentry.report.ablation import ablation_text
 

@@ -11,7 +11,8 @@ from kentry.arch import Arch, find_arch
 from kentry.commands import measuring
 from kentry.commands.options import operand
 from kentry.errors import EXIT_DONE, UserError
-from kentry.model.recording import CaseResult, Recording, dump
+from kentry.model.document import dump
+from kentry.model.recording import CaseResult, Recording
 from kentry.path.disassembly import readable_text
 from kentry.path.phases import parts, split_calls
 from kentry.report.annotation import annotation_text

@@ -11,7 +11,8 @@ from kentry.commands.options import operand, option
 from kentry.compare.counted import compare
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
 from kentry.model.comparison import Comparison, to_json
-from kentry.model.recording import INSTRUCTIONS, Recording, dump
+from kentry.model.document import dump
+from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.report.changelog import comparison_changelog
 from kentry.report.comparison import comparison_text
 from kentry.report.functions import SHOWN

@@ -47,7 +47,7 @@ def run(options: Options) -> int:
     """Reads the files, writes the recordings and prints the numbers."""
     from kentry.importing.import_file import import_file
     from kentry.importing.recordings import arch_name
-    from kentry.model.recording import dump
+    from kentry.model.document import dump
     from kentry.report.imported import imported_text, imported_to_json
 
     arch = arch_name(options.arch)

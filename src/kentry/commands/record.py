@@ -12,7 +12,8 @@ from kentry.commands import measuring, values
 from kentry.commands.options import RARE, Need, operand, option
 from kentry.errors import EXIT_DONE
 from kentry.measure.catalogue import PRESETS, choose, preset
-from kentry.model.recording import dump, to_json, write_recording
+from kentry.model.document import dump
+from kentry.model.recording import to_json, write_recording
 from kentry.report.changelog import recording_changelog
 from kentry.report.recording import recording_text
 from kentry.runners.exact import ExactOptions

@@ -20,7 +20,8 @@ from kentry.kernels.repository import Revision
 from kentry.measure import cache
 from kentry.model import caveats
 from kentry.model.caveats import Caveat
-from kentry.model.recording import Recording, dump, write_recording
+from kentry.model.document import dump
+from kentry.model.recording import Recording, write_recording
 from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, to_json
 from kentry.progress import Update, progress
 from kentry.report.changelog import series_changelog

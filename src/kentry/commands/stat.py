@@ -21,7 +21,8 @@ from kentry.measure.timed.session import Session, open_session
 from kentry.model.case_name import CaseName
 from kentry.model.comparison import TimedComparison, document_of
 from kentry.model.comparison import to_json as comparison_json
-from kentry.model.recording import dump, to_json
+from kentry.model.document import dump
+from kentry.model.recording import to_json
 from kentry.report.comparison import comparison_text
 from kentry.runners.machine import Machine, MachineOptions
 from kentry.runners.open import open_machine

@@ -98,7 +98,7 @@ def run(options: Options) -> int:
     from kentry.arch import find_arch, host_arch
     from kentry.host.cache import write_atomically
     from kentry.measure.act_costs import ActCosts, costs_program
-    from kentry.model.recording import dump
+    from kentry.model.document import dump
     from kentry.report.cost_table import costs_text, list_text
     from kentry.vector.costs import load_costs, shipped, to_json, to_toml
 

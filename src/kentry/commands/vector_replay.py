@@ -89,7 +89,7 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, replays, prints."""
-    from kentry.model.recording import dump
+    from kentry.model.document import dump
     from kentry.progress import progress
     from kentry.report.policy_costs import draw, replay_text, replay_to_json
     from kentry.vector.bounds import bounds
@@ -138,7 +138,7 @@ def run(options: Options) -> int:
 def _close_loop(options: Options, second: Path) -> int:
     import msgspec
 
-    from kentry.model.recording import dump
+    from kentry.model.document import dump
     from kentry.report.policy_costs import closed_text
     from kentry.vector.ranking import close_loop
 

@@ -45,7 +45,7 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, counts, prints."""
-    from kentry.model.recording import dump
+    from kentry.model.document import dump
     from kentry.report.vector_usage import statistics_text, statistics_to_json, title
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace

@@ -157,7 +157,7 @@ def run(options: Options) -> int:
 
 
 def _print(path: Path, *, json: bool) -> None:
-    from kentry.model.recording import dump
+    from kentry.model.document import dump
     from kentry.report.vector_usage import statistics_to_json, trace_text
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace

@@ -29,11 +29,9 @@ from kentry.model.document import (
     Hash,
     Number,
     Positive,
+    dump,
     plain,
     read_document,
-)
-from kentry.model.document import (
-    dump as dump,
 )
 from kentry.stats import exact
 

@@ -15,7 +15,8 @@ from kentry.compare.counted import compare
 from kentry.errors import UserError
 from kentry.measure.joining import with_times
 from kentry.model.comparison import Comparison, TimedComparison, row_to_json, to_json
-from kentry.model.recording import NoisyMetric, Recording, dump
+from kentry.model.document import dump
+from kentry.model.recording import NoisyMetric, Recording
 from tests import ROOT
 from tests.builders import imported, noisy, processes, recording, timed
 

@@ -14,13 +14,13 @@ import pytest
 from msgspec import structs
 
 from kentry.errors import RecordingError, UserError
+from kentry.model.document import dump
 from kentry.model.recording import (
     OTHER,
     CaseResult,
     Event,
     KernelPath,
     Metric,
-    dump,
     read_recording,
     to_json,
     write_recording,
