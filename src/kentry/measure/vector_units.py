@@ -15,7 +15,7 @@ from kentry.kernels.payload import text_of
 from kentry.model.case_name import CaseName, State
 from kentry.model.recording import CaseResult, Instruction
 from kentry.runners.exact import ExactOptions, GuestRun
-from kentry.vector.events import EventCounter, find_markers
+from kentry.vector.path_events import EventCounter, find_markers
 
 # Why the probe left a case with a vector state out: guest/state.c.
 _NO_UNIT = "no-unit"

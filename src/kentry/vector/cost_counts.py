@@ -23,7 +23,7 @@ from kentry.model.recording import INSTRUCTIONS, CaseResult, Instruction, Record
 from kentry.path.symbols import base_name
 from kentry.vector.costs import ACTS, CostTable, Figure
 from kentry.vector.costs import INSTRUCTIONS as UNIT
-from kentry.vector.events import SWITCH
+from kentry.vector.path_events import SWITCH
 
 # Why an act has no figure.
 NEVER = "this kernel does no such thing in any of the cases"

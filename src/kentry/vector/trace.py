@@ -23,6 +23,7 @@ from msgspec import Meta
 from kentry import __version__
 from kentry.errors import UserError
 from kentry.host.cache import whole_file
+from kentry.model.caveats import Caveat
 
 KIND = "kentry/vector-trace/"
 VERSION = 1
@@ -139,13 +140,6 @@ class TraceUnit(msgspec.Struct):
     """The vector unit; `vl` is its length in bits."""
 
     vl: Annotated[int, Meta(ge=64)] | None = None
-
-
-class Caveat(msgspec.Struct):
-    """What a reader must know beside the numbers."""
-
-    kind: str
-    text: str
 
 
 class TraceMeta(msgspec.Struct, tag_field="schema", tag=SCHEMA):
@@ -269,7 +263,7 @@ def write_trace(
             writer.write_table(pa.table(arrays, schema=_ARROW), row_group_size=_ROW_GROUP)
             rows += len(arrays[0])
         document = {
-            **_printable_lines(meta),
+            **_printable_lines(msgspec.to_builtins(dict(meta))),
             "schema": SCHEMA,
             "tool": {"name": "kentry", "version": __version__},
             "done": True,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kentry.arch import Arch
 from kentry.model.recording import Event, Instruction, Recording
-from kentry.vector.events import EventCounter, Markers
+from kentry.vector.path_events import EventCounter, Markers
 
 # As find_markers() names them for a riscv64 kernel with a vector unit.
 MARKERS = {

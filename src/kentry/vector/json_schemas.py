@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The JSON schemas of traces, replays, statistics and cost tables, generated from the structs.
 
-`python -m kentry.vector.schemas schema` writes them.
+`python -m kentry.vector.json_schemas schema` writes them.
 """
 
 from __future__ import annotations

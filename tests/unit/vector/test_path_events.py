@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kentry.arch import ARCHES, Arch
 from kentry.arch.record import Marker, VectorSide
 from kentry.model.recording import Event, Instruction
-from kentry.vector.events import EventCounter, Markers, find_markers
+from kentry.vector.path_events import EventCounter, Markers, find_markers
 from tests.unit.vector.builders import Program
 
 ARM, RISCV, X86 = ARCHES["arm64"], ARCHES["riscv64"], ARCHES["x86_64"]
