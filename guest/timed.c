@@ -22,28 +22,28 @@
 #define LINE_BYTES 64
 #define PAGE_BYTES 4096
 #define KIB 1024L
-/* What cold stands for: more than the caches of a core, of most the shared one's part, too. */
+/* "cold": more bytes than a core's own caches and its share of the shared one. */
 #define COLD_BYTES (16 * KIB * KIB)
-/* No call is added to the loop: a number of windows that no block has. */
+/* Adds no window: no block has this many. */
 #define NO_EXTRA (1L << 62)
-/* The most windows that the shares of all slots may have as their common multiple. */
+/* The largest common multiple of all slots' `extra`. */
 #define MOST_MULTIPLE (1L << 20)
-/* Of the clock, in a block: what is lost at both its ends is below 0.05 % of it then. */
+/* A block takes this many steps of the clock, so its two ends lose less than 0.05 % of it. */
 #define STEPS_A_BLOCK 2000
-/* How a process ends that has said why. */
+/* The exit status of a process that has printed why it ends. */
 #define SAID 2
-/* Calls one by one, not in a block. */
+/* Calls are timed one by one, not in blocks. */
 #define ONE_BY_ONE 0
 #define IN_BLOCKS (-1)
-/* The least of so many blocks more says how long one takes. */
+/* The shortest of this many further blocks is taken as the length of a block. */
 #define CALIBRATIONS 4
-/* Of the counters, in a turn: twice before the blocks, once behind them. */
+/* Readings of the counters in a turn: two before the blocks, one after them. */
 #define READINGS 3
-/* The turn before the first: one after the other, since they would disturb each other. */
+/* Before the first turn the slots calibrate one after the other: they would disturb each other. */
 #define CALIBRATION (-1)
-/* How long the parent waits for a turn before it looks whether the child lives; seconds. */
+/* Seconds that the parent waits for a turn before it checks that the child is alive. */
 #define LOOK_SECONDS 2
-/* A histogram has a bin a nanosecond up to here; above, so many for each power of two. */
+/* Up to here a histogram has a bin for each nanosecond; above, this many for each power of two. */
 #define FINE_BINS 4096
 #define FINE_BITS 12
 #define BINS_A_POWER 64
@@ -53,13 +53,13 @@
 struct slot {
 	struct cell cell;
 	struct state state;
-	char name[NAME_LENGTH]; /* without what follows the state */
+	char name[NAME_LENGTH]; /* ends with the state */
 	const char *full_name;
-	long walk;     /* bytes read before each call; ONE_BY_ONE; IN_BLOCKS */
-	long extra;    /* one more window for so many, or NO_EXTRA */
-	long multiple; /* of which a block's windows are one: of `extra` of all slots of the case */
-	long child;    /* 0: none */
-	int status;    /* a wait status, once it has ended */
+	long walk;  /* bytes read before each call; ONE_BY_ONE; IN_BLOCKS */
+	long extra; /* one more window for each `extra` windows, or NO_EXTRA */
+	long multiple; /* a block's windows are a multiple of it: of `extra` of all slots of the case */
+	long child; /* 0: none */
+	int status; /* a wait status, once it has ended */
 	/* In the arena: */
 	volatile int *go, *is_ready;
 	long *windows; /* of a block */
@@ -72,15 +72,15 @@ static struct slot slots[MOST_SLOTS];
 static long slots_used;
 static volatile int *turn_done;
 static struct timing timing;
-/* All that slots and the parent have in common; what walks read, where there are any. */
+/* Memory shared by the slots and the parent; memory that walks read, if there are walks. */
 static char *arena, *walked;
 static long arena_bytes, walked_bytes;
-static long counters; /* that can be had, or a negative errno */
+static long counters; /* how many can be had, or a negative errno */
 static int is_unsaid; /* something could not be written */
 
 /* --- words ------------------------------------------------------------ */
 
-/* Lines longer than text.h's. */
+/* These lines are longer than text.h's. */
 static char out[65536];
 static unsigned long out_length;
 
@@ -130,7 +130,7 @@ static void add_word(const char *text)
 
 /* --- names ------------------------------------------------------------ */
 
-/* "256K", "4M", "cold", "warm"; what follows it, null where it is none of them. */
+/* Parses "256K", "4M", "cold" or "warm"; returns what follows it, null for anything else. */
 static const char *take_walk(const char *text, long *walk)
 {
 	const char *rest;
@@ -147,7 +147,7 @@ static const char *take_walk(const char *text, long *walk)
 	return rest && *walk > 0 ? rest : 0;
 }
 
-/* What follows a case and its state: "+cache=..." and "+extra=1/N"; 0, or -1. */
+/* Parses "+cache=..." and "+extra=1/N", which follow a case and its state; 0, or -1. */
 static int take_additions(const char *text, struct slot *slot)
 {
 	const char *rest = text;
@@ -196,7 +196,7 @@ static long length_is_there(const struct state *state)
 	return child < 0 ? child : wait_child(child) == 0;
 }
 
-/* Why it cannot be timed; null if it can, or where `err` says that nothing could be asked. */
+/* Why it cannot be timed; null if it can, or if asking failed (then `err` is set). */
 static const char *why_not(const struct slot *slot, long *err)
 {
 	long is_there = 1, is_taken = 1;
@@ -245,7 +245,7 @@ static __attribute__((noinline)) void empty_body(struct work *w)
 	__asm__ volatile("" ::"r"(w) : "memory");
 }
 
-/* A window: a use of the unit, if the state has one, and the calls; or neither. */
+/* Runs a window: a use of the unit if the state has one, then the calls; or neither. */
 static inline void one_window(const struct slot *slot, struct work *w, void (*body)(struct work *))
 {
 	long calls = 1;
@@ -322,7 +322,7 @@ static long bin_of(long ns)
 	       (ns >> (power - POWER_BITS) & (BINS_A_POWER - 1));
 }
 
-/* The least nanoseconds that are in a bin. */
+/* The lower bound of a bin in ns. */
 static long bin_start(long bin)
 {
 	long power = (bin - FINE_BINS) / BINS_A_POWER + FINE_BITS;
@@ -347,7 +347,7 @@ static void set_and_wake(volatile int *word, int value)
 	syscall_raw(NR_futex, (long)word, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
-/* Loops, or readings, with nothing in them, of a turn. */
+/* Times the empty loops, or empty readings, of a turn. */
 static long empties_a_turn(const struct slot *slot)
 {
 	return slot->walk == IN_BLOCKS ? 1 : timing.blocks / 4 + 1;
@@ -363,7 +363,7 @@ static long calibrate(const struct slot *slot, struct work *w, void (*body)(stru
 
 	while ((ns = time_block(slot, w, body, windows)) < timing.block_ns / 4)
 		windows *= 2;
-	/* What disturbs only ever adds. */
+	/* A disturbance only makes a block longer. */
 	for (int i = 0; i < CALIBRATIONS; i++) {
 		long again = time_block(slot, w, body, windows);
 
@@ -372,7 +372,7 @@ static long calibrate(const struct slot *slot, struct work *w, void (*body)(stru
 	return windows * timing.block_ns / (ns > 0 ? ns : 1);
 }
 
-/* So many, or some more: then every `extra` is what its name says. */
+/* At least this many windows, rounded up to the multiple that makes every `extra` exact. */
 static long as_multiple(long windows, long multiple)
 {
 	windows = (windows + multiple - 1) / multiple * multiple;
@@ -426,7 +426,7 @@ static void turn_of_tails(const struct slot *slot, struct work *w, void (*body)(
 		slot->empty_bins[bin_of(time_one(slot, w, empty_body))]++;
 }
 
-/* Whatever a task did before it last slept may be gone: once is once a turn. */
+/* Sleeping may discard earlier state, so "once" is once per turn. */
 static void one_turn(const struct slot *slot, struct work *w, void (*body)(struct work *),
 		     long turn)
 {
@@ -440,7 +440,7 @@ static void one_turn(const struct slot *slot, struct work *w, void (*body)(struc
 		turn_one_by_one(slot, w, body, turn);
 }
 
-/* 0 once it has had all its turns; 1 where the case does not do what it should. */
+/* Runs all turns: 0, or 1 where a call does not return what the case wants. */
 static int run_turns(const struct slot *slot, struct work *w)
 {
 	void (*body)(struct work *) = spelled_body(&slot->cell);
@@ -481,7 +481,7 @@ static __attribute__((noreturn)) void slot_process(const struct slot *slot, long
 	struct work w;
 	long wrong;
 
-	/* Whoever ends the probe ends its processes, too. */
+	/* The slots' processes die with the probe. */
 	SYS(prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
 	if (SYS(getppid, 0, 0, 0, 0) != parent)
 		exit_child(SAID);
@@ -600,7 +600,7 @@ static void share_memory(void)
 
 /* --- the parent ------------------------------------------------------- */
 
-/* Is there no process any more?  Its status is kept. */
+/* Has the slot's process ended?  Keeps its status. */
 static int has_ended(struct slot *slot)
 {
 	if (slot->child > 0 && SYS(wait4, slot->child, &slot->status, WNOHANG, 0) == slot->child)
@@ -686,7 +686,7 @@ static int run_group_turn(long turn, long *order)
 	return 0;
 }
 
-/* Those that there are: a number of one that was waited for may be another's by now. */
+/* Only those that were not waited for: another process may have the number of one that was. */
 static void end_children(void)
 {
 	for (long i = 0; i < slots_used; i++) {
@@ -698,7 +698,7 @@ static void end_children(void)
 	}
 }
 
-/* Slots of one case have blocks of as many windows: the most that any of them found. */
+/* All slots of a case get blocks of the same number of windows, the largest that one found. */
 static void make_alike(void)
 {
 	for (long i = 0; i < slots_used; i++)
@@ -715,7 +715,7 @@ static void clear_slot(struct slot *slot)
 		slot->bins[bin] = slot->empty_bins[bin] = 0;
 }
 
-/* A process for every slot; 0, or -1 where there is one that cannot be had. */
+/* Forks a process for every slot; 0, or -1 where that fails. */
 static int fork_slots(const long *order)
 {
 	long parent = SYS(getpid, 0, 0, 0, 0);
@@ -735,7 +735,7 @@ static int fork_slots(const long *order)
 	return 0;
 }
 
-/* Every slot's process, and all their turns; 0, or -1 where one did not come to its end. */
+/* Runs all turns of every slot's process; 0, or -1 where one did not come to its end. */
 static int run_group(void)
 {
 	static long order[MOST_SLOTS];
@@ -860,7 +860,7 @@ static void say_clocks(void)
 	flush();
 }
 
-/* What the clock's reading takes, ns: the least of many. */
+/* How long reading the clock takes, ns: the shortest of many readings. */
 static long timer_cost(void)
 {
 	long least = 1L << 40;
@@ -925,7 +925,7 @@ static long common_divisor(long a, long b)
 	return a;
 }
 
-/* Blocks of all slots of its case are a multiple of its share from now on; null, or why not. */
+/* Makes the blocks of all slots of the case a multiple of `extra`; null, or why that fails. */
 static const char *share_multiple(struct slot *slot)
 {
 	long multiple = 1;
@@ -967,7 +967,7 @@ static void take_slots(const char *(*next)(const char *name))
 	}
 }
 
-/* Back to the cpu, if something took this task from it; 0 where the cpu is gone. */
+/* Returns to the cpu if something moved this task; 0 if the cpu is offline. */
 static int is_there_again(long cpu)
 {
 	return cpu < 0 || stay_on(cpu) == cpu;

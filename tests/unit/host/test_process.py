@@ -75,10 +75,12 @@ def test_a_child_left_behind_does_not_hold_up_the_end(tmp_path: Path) -> None:
     assert gone(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.slow
 def test_a_flood_without_lines_is_stopped() -> None:
     assert "without a newline" in play("yes | tr -d '\\n'")[1].stopped
 
 
+@pytest.mark.slow
 def test_input_is_fed_and_closed_or_held() -> None:
     size = 300_000
     assert play("wc -c", feed=b"x" * size)[0] == [str(size)]

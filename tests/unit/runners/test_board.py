@@ -18,6 +18,9 @@ from kentry.runners.board import BoardMachine, open_board
 from kentry.runners.machine import CommandResult, MachineOptions
 from kentry.runners.open import open_machine
 
+# A server or a board answers in seconds, not in milliseconds.
+pytestmark = pytest.mark.slow
+
 HEAD = "imports: [tests.unit.runners.lab_drivers]\ntargets:\n  x:\n    drivers:\n"
 CONSOLE = "      FakeConsoleDriver: {}\n"
 SERIAL = f"{HEAD}{CONSOLE}      SerialShell: {{}}\n"

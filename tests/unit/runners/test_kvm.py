@@ -153,6 +153,7 @@ def test_lines_come_without_what_stands_before_them(tmp_path: Path) -> None:
 START = "echo kentry-probe start arm64"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "words", "options"),
     [

@@ -95,6 +95,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert run.target["emulator"] == "QEMU 7.2.22"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "words"),
     [

@@ -25,6 +25,9 @@ from kentry.runners.ssh_errors import explain_ssh, host_and_port
 from tests.processes import gone
 from tests.unit.runners.sshd import Server, make_key, serving
 
+# A server or a board answers in seconds, not in milliseconds.
+pytestmark = pytest.mark.slow
+
 WORDS = ("n=3", "paths=0", "cases=getppid")
 # It takes hours: what is tested is how it ends before.
 ENDLESS = ("n=2000000000", "paths=0", "cases=getppid")
