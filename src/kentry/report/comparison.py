@@ -9,10 +9,9 @@ from kentry.model.comparison import CaseComparison, Comparison, TimedComparison
 from kentry.report.events import event_change_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.functions import SHOWN, function_lines_with_total
-from kentry.report.numbers import change
+from kentry.report.numbers import change, fixed_percent
 from kentry.report.table import WIDTH, Column, Table, ascii_lines, text_column
 from kentry.report.timed import (
-    share,
     timed_change,
     timed_unit,
     timed_values,
@@ -71,7 +70,9 @@ def comparison_caveats(comparison: Comparison) -> list[Caveat]:
 def _verdict(row: CaseComparison | TimedComparison) -> str:
     """Unit, change and verdict of a row."""
     if isinstance(row, TimedComparison):
-        floor = "" if row.floor is None else f"; floor {share(row.floor, row.percent_digits)}"
+        floor = (
+            "" if row.floor is None else f"; floor {fixed_percent(row.floor, row.percent_digits)}"
+        )
         return f"{timed_unit(row)} ({timed_change(row)}{floor}) {timed_verdict(row)}"
     if row.delta:
         percent = f", {change(row.delta, row.old)}" if row.old else ""

@@ -72,6 +72,12 @@ def percent(value: float | None, digits: int = 2) -> str:
     return f"{significant(value, digits)} %"
 
 
+def fixed_percent(value: float, digits: int) -> str:
+    """A number of per cent with this many decimals, or one digit where these would be zero."""
+    text = f"{value:.{digits}f}"
+    return f"{text} %" if float(text) or not value else f"{value:.1g} %"
+
+
 def share(part: float, whole: float) -> str:
     """`part` in per cent of `whole`; "-" if there is no whole."""
     if not whole:

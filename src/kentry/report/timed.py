@@ -44,13 +44,6 @@ def bare_change(row: TimedComparison) -> str:
     return change_with_interval(row.percent, row.interval)
 
 
-def share(percent: float | None, digits: int) -> str:
-    """A share in per cent with these decimals, or more where they would show a zero."""
-    assert percent is not None
-    text = f"{percent:.{digits}f}"
-    return f"{text} %" if float(text) or not percent else f"{percent:.1g} %"
-
-
 def timed_verdict(row: TimedComparison) -> str:
     """The verdict with its reason, the detectable change, or "layout"."""
     if row.verdict == UNDECIDED:

@@ -93,3 +93,10 @@ def test_a_change_has_its_intervals_digits() -> None:
     assert numbers.change_with_interval(1.0234, (0.96, 1.08)) == "+1.02 % [+0.96, +1.08]"
     assert numbers.change_with_interval(1.0234, None) == "+1.0 %, no interval"
     assert numbers.change_with_interval(1.0234, (-math.inf, math.inf)) == "+1.0 %, no interval"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"), [(0.384, 1, "0.4 %"), (0.04, 1, "0.04 %"), (0, 1, "0.0 %")]
+)
+def test_a_small_percentage_is_not_printed_as_zero(value: float, digits: int, text: str) -> None:
+    assert numbers.fixed_percent(value, digits) == text
