@@ -62,12 +62,16 @@ def run(options: Options) -> int:
     with progress(f"{options.spec} ({bench.arch.name})") as update:
         base = bench.record((), update)
     config = base.kernel["config"]
-    # An option that the user names must be there; of kentry's own list it may be missing.
-    known = [one for one in candidates if options.options or bench.knows(one.name)]
-    missing = [one.name for one in candidates if one not in known]
+    # An option that the user names must be in the source; one of kentry's own list may be missing.
+    tried = [
+        one
+        for one in candidates
+        if options.options or knows_option(bench.revision, one.name, bench.arch)
+    ]
+    missing = [one.name for one in candidates if one not in tried]
     trials: list[Trial] = []
-    for number, one in enumerate(known, start=1):
-        with progress(f"{number} of {len(known)}: {one.name}") as update:
+    for number, one in enumerate(tried, start=1):
+        with progress(f"{number} of {len(tried)}: {one.name}") as update:
             trials.append(bench.try_option(one, config, update))
     ablation = tabulate(base, trials, missing)
     if options.json:
@@ -81,45 +85,39 @@ class _Bench:
     """The source that all kernels are built from, and how they are measured."""
 
     def __init__(self, options: Options) -> None:
-
         self._options = options
         self.arch: Arch = options.find_arch()
         self._measurement = options.measurement(self.arch)
         self._request: Request = options.request().chosen(parse(options.spec).options)
         with progress(options.spec) as update:
-            self._revision: Revision = resolve_source(options.spec, update)
-
-    def knows(self, name: str) -> bool:
-        """Whether the source has the option, for this architecture or for all."""
-
-        return knows_option(self._revision, name, self.arch)
+            self.revision: Revision = resolve_source(options.spec, update)
 
     def record(self, sets: tuple[str, ...], update: Update) -> Recording:
         """Builds with `sets` on top of what the user set, boots, measures."""
-
         words = {word.partition("=")[0]: word for word in (*self._request.sets, *sets)}
         request = replace(self._request, sets=tuple(words.values()))
-        kernel = build.kernel(self._options.spec, self._revision, self.arch, request, update)
+        kernel = build.kernel(self._options.spec, self.revision, self.arch, request, update)
         reuse = not self._options.fresh
         return cache.record(kernel, self.arch, self._measurement, update, reuse=reuse)
 
     def try_option(self, option: Option, config: dict[str, str], update: Update) -> Trial:
-        """The option off and on; a kernel that cannot be had is the row's problem."""
+        """The option off and on; a kernel that cannot be built or booted is the row's problem."""
 
-        on_in_base = config.get(option.name.removeprefix("CONFIG_")) == option.value
+        def is_on(config: dict[str, str]) -> bool:
+            return config.get(option.name.removeprefix("CONFIG_")) == option.value
+
+        off = on = None
+        problem = ""
         try:
             on = self.record(option.on(), update)
-            off = self._without(option, update)
+            try:
+                off = self.record(option.off(), update)
+            except BuildError:
+                # An option of a choice cannot be set to n.  It is off if it is not asked for.
+                off = self.record(option.needs, update)
+                if is_on(off.kernel["config"]):
+                    raise
         except (BuildError, GuestError, KernelError, UserError) as err:
-            return Trial(option.name, on_in_base, option.needs, problem=err.sentence)
-        return Trial(option.name, on_in_base, option.needs, off, on)
-
-    def _without(self, option: Option, update: Update) -> Recording:
-        """Off as a user would turn it off; one of a choice is off when it is not asked for."""
-        try:
-            return self.record(option.off(), update)
-        except BuildError:
-            found = self.record(option.needs, update)
-            if found.kernel["config"].get(option.name.removeprefix("CONFIG_")) == option.value:
-                raise
-            return found
+            off = on = None
+            problem = err.sentence
+        return Trial(option.name, is_on(config), option.needs, off, on, problem)

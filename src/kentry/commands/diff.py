@@ -12,7 +12,7 @@ from kentry.compare.counted import compare
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
 from kentry.model.comparison import Comparison, to_json
 from kentry.model.document import dump
-from kentry.model.recording import INSTRUCTIONS, Recording
+from kentry.model.recording import INSTRUCTIONS
 from kentry.report.changelog import comparison_changelog
 from kentry.report.comparison import comparison_text
 from kentry.report.functions import SHOWN
@@ -65,7 +65,12 @@ def run(options: Options) -> int:
         options = replace(options, case=tuple(names))
     for spec in filter(measuring.is_spec, options.inputs):
         for file in files:
-            _check_counts(file, sides[file])
+            if not any(INSTRUCTIONS in case.metrics for case in sides[file].cases):
+                raise UserError(
+                    f"{file} has times only, and kentry diff would count instructions of {spec}.",
+                    "Name two recordings with times, as kentry stat --compare of two kernels"
+                    " writes them.",
+                )
         sides[spec] = measuring.obtain(spec, options)
     comparison = compare(sides[options.old], sides[options.new], names)
     if options.json:
@@ -76,15 +81,6 @@ def run(options: Options) -> int:
         shown = SHOWN if options.functions == "some" else None
         sys.stdout.write(comparison_text(comparison, shown))
     return _exit_code(comparison) if options.fail_on_regression else EXIT_DONE
-
-
-def _check_counts(file: str, recording: Recording) -> None:
-    """Says before a kernel is booted to count that there is no count to compare with."""
-    if not any(INSTRUCTIONS in case.metrics for case in recording.cases):
-        raise UserError(
-            f"{file} has times only, and kentry diff would count the instructions of a spec.",
-            "Name two recordings with times, as kentry stat --compare of two kernels writes them.",
-        )
 
 
 def _exit_code(comparison: Comparison) -> int:

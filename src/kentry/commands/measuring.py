@@ -96,7 +96,6 @@ class BuildOptions(ResultOptions):
 
     def request(self) -> Request:
         """How to build; UserError for a --set that is badly written."""
-
         for text in self.sets:
             parse_set(text)
         return Request(self.config, self.sets, self.compiler)
@@ -139,7 +138,6 @@ class MeasureOptions(BuildOptions):
 
     def find_arch(self) -> Arch:
         """--arch, or this machine's own architecture."""
-
         return find_arch(self.arch) if self.arch else host_arch()
 
     def case_words(self, arch: Arch) -> list[str]:
@@ -148,7 +146,6 @@ class MeasureOptions(BuildOptions):
 
     def measurement(self, arch: Arch) -> ExactOptions:
         """What to measure, and how; UserError for cases that `arch` does not have."""
-
         return ExactOptions(
             cases=tuple(choose(arch, self.case_words(arch))),
             windows=WINDOWS,
@@ -185,7 +182,6 @@ class MatrixOptions(MeasureOptions):
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose(), with those of --matrix."""
-
         words = super().case_words(arch)
         return words if self.matrix is None else [*words, *matrix(arch, self.matrix)]
 

@@ -157,8 +157,8 @@ def _row_file(folder: Path, number: int, arch: Arch) -> Path:
 
 def _origin(lineup: Lineup) -> dict[str, str]:
     trailers = {"base-commit": lineup.base_commit, "change-id": lineup.change_id}
-    known = {name: value for name, value in trailers.items() if value}
-    return {"base": lineup.base_spec, "commit": lineup.base.commit, **known}
+    given = {name: value for name, value in trailers.items() if value}
+    return {"base": lineup.base_spec, "commit": lineup.base.commit, **given}
 
 
 def _caveats(lineup: Lineup) -> list[Caveat]:

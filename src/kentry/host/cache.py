@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The cache folder, and files that are either whole or not there."""
+"""The cache folder, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from kentry.progress import Update
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-_HASH_CHUNK = 1 << 20
 _FEW_FILES = 64
 
 
 def cache_dir(*parts: str) -> Path:
-    """A folder of the cache, made if need be.
+    """A folder of the cache; it is created if it does not exist.
 
-    It is $KENTRY_CACHE, or kentry below $XDG_CACHE_HOME, or ~/.cache/kentry.
+    The cache is $KENTRY_CACHE, or kentry below $XDG_CACHE_HOME, or ~/.cache/kentry.
     """
     base = os.environ.get("KENTRY_CACHE")
     if not base:
         xdg = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         base = os.path.join(xdg, "kentry")
-    # Resolved: a build finds it by the same name in its sandbox.
+    # Without symbolic links, because a build's sandbox has the folder under this name.
     folder = Path(base, *parts).resolve()
     with no_space_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,7 +40,7 @@ def cache_dir(*parts: str) -> Path:
 
 @contextlib.contextmanager
 def no_space_is_an_error(path: Path) -> Iterator[None]:
-    """Turns "disk full" and "not allowed" below into sentences that name `path`."""
+    """Turns an OSError of the block, such as a full disk, into a UserError that names `path`."""
     try:
         yield
     except OSError as err:
@@ -80,11 +79,8 @@ def check_room(folder: Path, size: int) -> None:
 
 def sha256_of(path: Path) -> str:
     """The file's SHA-256 in hexadecimal."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_HASH_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -146,7 +142,7 @@ def fresh_folder(final: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def held(lock: BaseFileLock, update: Update, other: str) -> Iterator[None]:
-    """Has the lock while the block runs, and says so where it first waits for `other`."""
+    """Holds the lock while the block runs; shows in the progress that it waits for `other`."""
     from filelock import Timeout
 
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the compiled parts are: the plugin, and a probe an architecture."""
+"""The compiled parts: the QEMU plugins, and one probe for each architecture."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _FOLDER = Path(__file__).parents[1] / "native"
 
 
 def probe_file(arch: Arch) -> Path:
-    """The probe's executable; MissingToolError where it was not built."""
+    """The probe's executable; MissingToolError if it is not built."""
     return _built(f"probe-{arch.name}", f"the probe for {arch.name}", arch.compiler_package)
 
 
 def plugin_file() -> Path:
-    """The QEMU plugin; MissingToolError where it was not built."""
+    """The QEMU plugin; MissingToolError if it is not built."""
     return _built("kentry.so", "the QEMU plugin", "gcc")
 
 
 def tasks_plugin_file() -> Path:
-    """The QEMU plugin that records tasks; MissingToolError where it was not built."""
+    """The QEMU plugin that records tasks; MissingToolError if it is not built."""
     return _built("tasks.so", "the QEMU plugin for tasks", "gcc")
 
 
