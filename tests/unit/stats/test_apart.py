@@ -50,6 +50,7 @@ def test_single_processes_have_no_interval() -> None:
     assert found.verdict == "undecided"
 
 
+@pytest.mark.slow
 def test_no_change_is_rarely_one() -> None:
     seeds = range(0, 2000, 2)
     found = [

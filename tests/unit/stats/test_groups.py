@@ -172,6 +172,7 @@ def test_wild_values_make_finite_numbers() -> None:
     assert found.more is None
 
 
+@pytest.mark.slow
 def test_what_a_run_could_have_found_it_finds() -> None:
     """A run's `detectable`, put into other runs like it, is found 19 times of 20."""
     size = float(np.median([compare_groups(run(50, seed=s)).detectable for s in range(50)]))

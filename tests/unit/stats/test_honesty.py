@@ -8,6 +8,8 @@ import pytest
 
 from tests import ROOT
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = ROOT / "bench" / "honesty" / "simulated.py"
 
 

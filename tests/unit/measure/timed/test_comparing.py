@@ -101,6 +101,7 @@ def test_groups_in_which_a_clock_jumped_are_in_no_comparison() -> None:
 # --- how much is measured ----------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "look", "groups"), [(("fast", "a"), 2, 60), (("a", "b"), 5, 300)]
 )
@@ -143,6 +144,7 @@ def test_each_pair_has_slots_of_its_own() -> None:
                 assert one.slot - 4 * number in slots[one.group // 100_000 % 2]
 
 
+@pytest.mark.slow
 def test_it_goes_on_until_every_row_is_decided() -> None:
     ns = {**NS, "tiny": 80.24}
     schedule = replace(SCHEDULE, groups=300)
@@ -152,6 +154,7 @@ def test_it_goes_on_until_every_row_is_decided() -> None:
     assert both.look.number > alone.look.number
 
 
+@pytest.mark.slow
 def test_a_row_among_many_must_be_surer() -> None:
     """Holm: p is a little below what one row needs, and not enough for one of sixteen."""
     output = Output()
