@@ -85,13 +85,19 @@ def compare_case(
 ) -> CaseComparison:
     """One case on each side; they may be two states of a case in one recording."""
     a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
+    paths = [
+        stream(recording.instructions(path), find_arch(recording.kernel["arch"]))
+        for recording, path in ((old_recording, old.modal_path), (new_recording, new.modal_path))
+        if path and a.value == b.value
+    ]
+    identical = len(paths) == 2 and paths[0] == paths[1]
     return CaseComparison(
         name=old.name,
         old=a.value,
         new=b.value,
         verdict=exact.verdict(dict(a.samples), dict(b.samples)),
         functions=_functions(old, new),
-        identical_path=a.value == b.value and _same_path(old, new, old_recording, new_recording),
+        identical_path=identical,
         caveats=tuple(of_both(list(old.caveats), list(new.caveats))),
         events=_events(old, new, old_recording, new_recording),
     )
@@ -129,15 +135,3 @@ def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
     a, b = sides
     rows = [FunctionDelta(name, a[name], b[name]) for name in {**a, **b}]
     return tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
-
-
-def _same_path(
-    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
-) -> bool:
-    """Whether both modal paths executed the same instructions, wherever they were linked."""
-    a, b = old.modal_path, new.modal_path
-    if a is None or b is None:
-        return False
-    return stream(old_recording.instructions(a), find_arch(old_recording.kernel["arch"])) == stream(
-        new_recording.instructions(b), find_arch(new_recording.kernel["arch"])
-    )

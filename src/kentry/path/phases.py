@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from kentry.arch import Arch
 from kentry.model.recording import Instruction
 
+# In place of a return address, where the entry assembly called C through a jump.
+_BY_JUMP = -1
+
 ENTRY, DISPATCH, HANDLER, EXIT, RETURN = "entry", "dispatch", "handler", "exit", "return"
 
 
@@ -42,7 +45,11 @@ def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
     in_assembly = [bool(arch.assembly.fullmatch(insn.function)) for insn in path]
     first_c = next((i for i, flag in enumerate(in_assembly) if not flag), len(path))
     last_c = next((i for i in reversed(range(len(path))) if not in_assembly[i]), -1) + 1
-    handler, after = _handler(path, depths, arch, first_c, max(first_c, last_c))
+    # Where the handler begins and where its caller goes on; both at the end without a handler.
+    end = max(first_c, last_c)
+    begins = (i for i in range(first_c, end) if arch.handlers.fullmatch(path[i].function))
+    handler = next(begins, end)
+    after = next((j for j in range(handler, end) if depths[j] < depths[handler]), end)
     cuts = [0, first_c, handler, after, max(after, last_c), len(path)]
     names = (ENTRY, DISPATCH, HANDLER, EXIT, RETURN)
     return [
@@ -50,17 +57,6 @@ def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
         for name, start, end in zip(names, cuts[:-1], cuts[1:], strict=True)
         if end > start
     ]
-
-
-def _handler(
-    path: Sequence[Instruction], depths: Sequence[int], arch: Arch, start: int, end: int
-) -> tuple[int, int]:
-    """Where the handler begins and where its caller goes on; both `end` if there is none."""
-    for i in range(start, end):
-        if arch.handlers.fullmatch(path[i].function):
-            after = next((j for j in range(i, end) if depths[j] < depths[i]), end)
-            return i, after
-    return end, end
 
 
 def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
@@ -82,14 +78,8 @@ def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
             pending.clear()
         depths.append(len(pending))
         following = path[i + 1] if i + 1 < len(path) else None
-        if following and arch.calls.match(insn.text) and _is_entered(insn, following):
+        # A retpoline calls its own next lines; that enters no function.
+        entered = following and (following.function != insn.function or following.offset == 0)
+        if entered and arch.calls.match(insn.text):
             pending.append(insn.address + len(insn.code) // 2)
     return depths
-
-
-_BY_JUMP = -1
-
-
-def _is_entered(call: Instruction, following: Instruction) -> bool:
-    """A call to another function, not the call to its own next lines of a retpoline."""
-    return following.function != call.function or following.offset == 0

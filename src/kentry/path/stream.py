@@ -112,21 +112,18 @@ class _Parts:
             match = pattern.match(line)
             if match and match["base"] in self._held:
                 # What is written is named before the base.
-                text = match.expand(placeholder).replace(_LOW, self._low(match))
+                low = int(match["low"] or "0", 0)
+                first = self._held[match["base"]]
+                if first is None:
+                    self._held[match["base"]] = first = low
+                more = f"{_LOW}{low - first:+d}" if low != first else _LOW
+                text = match.expand(placeholder).replace(_LOW, more)
                 self._forget(line[: match.start("base")])
                 if match["base"] == self._linking.global_pointer:
                     self._held[match["base"]] = None
                 return text
         self._forget(line)
         return line
-
-    def _low(self, match: re.Match[str]) -> str:
-        """What stands for the number that `match` found."""
-        low = int(match["low"] or "0", 0)
-        first = self._held[match["base"]]
-        if first is None:
-            self._held[match["base"]] = first = low
-        return f"{_LOW}{low - first:+d}" if low != first else _LOW
 
     def _forget(self, text: str) -> None:
         for name in self._names(text):
