@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from kentry.arch import ARCHES
 from kentry.model import caveats
@@ -69,7 +70,9 @@ def _kernel(recording: Recording) -> str:
         name = harmless(f"{origin['package']} {origin['version']}")
     elif "commit" in origin:
         subject = shortened(harmless(origin.get("subject", "")), _SUBJECT)
-        if not _is_balanced(subject):
+        # checkpatch.pl takes a parenthesis without its other one for the end of the subject.
+        depths = list(accumulate((char == "(") - (char == ")") for char in subject))
+        if depths and (depths[-1] or min(depths) < 0):
             subject = subject.translate(str.maketrans("()", "[]"))
         name = f'commit {origin["commit"][:_ABBREVIATED]} ("{subject}")'
     elif "unpacked" in origin:
@@ -78,16 +81,6 @@ def _kernel(recording: Recording) -> str:
         name = harmless(kernel["spec"])
     release = f"Linux {kernel['release']}" if kernel["release"] else "release not known"
     return f"{name}, {harmless(release)}, {harmless(kernel['arch'])}"
-
-
-def _is_balanced(subject: str) -> bool:
-    """Whether each parenthesis has its other one: checkpatch.pl ends a subject at one."""
-    depth = 0
-    for char in subject:
-        depth += (char == "(") - (char == ")")
-        if depth < 0:
-            return False
-    return not depth
 
 
 def _facts(recording: Recording) -> tuple[str, str, str, str]:

@@ -135,8 +135,15 @@ def test_a_patch_that_failed_ends_the_total() -> None:
     assert "Total" not in text
 
 
-def test_the_base_is_named_as_git_names_it() -> None:
-    subject = "arm64: entry: don't call a function that (nearly) does nothing at all, ever"
+@pytest.mark.parametrize(
+    ("subject", "printed"),
+    [
+        ("arm64: don't call a function that (nearly) does nothing",) * 2,
+        ("arm64: an odd ) and ( here", "arm64: an odd ] and [ here"),
+        ("", ""),
+    ],
+)
+def test_the_base_is_named_as_git_names_it(subject: str, printed: str) -> None:
     origin = {"kind": "tree", "commit": "0123456789abcdef" + "0" * 24, "subject": subject}
     series = tabulate(
         [
@@ -147,7 +154,7 @@ def test_the_base_is_named_as_git_names_it() -> None:
     )
     text = series_changelog(series)
     check_form(text)
-    assert f'- base: commit 0123456789ab ("{subject}"), Linux 6.12.95' in unwrapped(text)
+    assert f'- base: commit 0123456789ab ("{printed}"), Linux 6.12.95' in unwrapped(text)
 
 
 def test_a_difference_that_no_single_patch_made_is_noted() -> None:
