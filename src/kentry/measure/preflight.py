@@ -424,7 +424,7 @@ def describe(facts: Facts) -> dict[str, str | int]:
     thp = re.search(r"\[(\w+)\]", facts.text("/sys/kernel/mm/transparent_hugepage/enabled") or "")
     relevant = [word for word in facts.cmdline if _RELEVANT.fullmatch(word.partition("=")[0])]
     target: dict[str, str | int | None] = {
-        "cpu_model": _cpu_model(facts.processor),
+        "cpu_model": cpu_model(facts.processor),
         "microcode": facts.processor.get("microcode"),
         "machine": " ".join(word for word in (vendor, product) if word)
         or facts.text("/proc/device-tree/model"),
@@ -452,7 +452,7 @@ def describe(facts: Facts) -> dict[str, str | int]:
     return {name: value for name, value in target.items() if value not in (None, "")}
 
 
-def _cpu_model(processor: dict[str, str]) -> str | None:
+def cpu_model(processor: dict[str, str]) -> str | None:
     """The name that x86 gives; the numbers of arm64 and riscv64, which name core and version."""
     if name := processor.get("model name"):
         return name

@@ -73,7 +73,7 @@ def compare_kernels(
             def show(fraction: float | None, now: str, number: int = number) -> None:
                 update(number / planned, f"round {number + 1} of at most {planned}: {now}")
 
-            _run_round(machine, sides, plan, order, number, show)
+            run_round(machine, sides, plan, order, number, show)
         rounds = max(rounds, count)
 
     return run_schedule(
@@ -90,7 +90,7 @@ def compare_kernels(
     )
 
 
-def _run_round(
+def run_round(
     machine: Machine,
     sides: tuple[KernelRuns, KernelRuns],
     plan: BootPlan,
@@ -98,6 +98,10 @@ def _run_round(
     number: int,
     update: Update,
 ) -> None:
+    """Boots and measures A, B, B, A, or B, A, A, B, as `order` has it.
+
+    MachineError if a boot fails, times nothing, or runs another kernel than it should.
+    """
     old, new = sides if order.random() < 0.5 else (sides[1], sides[0])
     for turn, side in enumerate((old, new, new, old)):
         update(None, side.kernel)

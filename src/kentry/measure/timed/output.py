@@ -147,7 +147,17 @@ class Output:
                 samples, (ns, count) = self._numbers(text)
                 (samples.bins if word == "h" else samples.empty_bins)[ns] += count
             case "c":
-                self._take_counters(text)
+                group, slot, _, calls, *counters = text.split()
+                samples = self.processes[self.run, int(group), int(slot)][1]
+                for counter in counters:
+                    name, _, value = counter.partition("=")
+                    if "/" in value:
+                        # The cpu had too few counters: part of the time was counted and scaled up.
+                        self.multiplexed.add(name)
+                        continue
+                    number, empty = map(int, value.split("-"))
+                    counts = samples.counted.setdefault(name, [])
+                    counts.append((max(0, number - empty), int(calls)))
             case "clock":
                 self._take_clock(Clocks(*map(int, text.split())))
 
@@ -155,18 +165,6 @@ class Output:
         """The samples of the process that a line names by group and slot, and its other numbers."""
         group, slot, *numbers = map(int, text.split())
         return self.processes[self.run, group, slot][1], numbers
-
-    def _take_counters(self, text: str) -> None:
-        group, slot, _, calls, *counters = text.split()
-        samples = self.processes[self.run, int(group), int(slot)][1]
-        for counter in counters:
-            name, _, value = counter.partition("=")
-            if "/" in value:
-                # The cpu had too few counters: a part of the time was counted and scaled up.
-                self.multiplexed.add(name)
-            else:
-                count, empty = map(int, value.split("-"))
-                samples.counted.setdefault(name, []).append((max(0, count - empty), int(calls)))
 
     def _take_clock(self, now: Clocks) -> None:
         if self.clocks:

@@ -77,7 +77,7 @@ class Session:
         if str(target.get("accelerator", "")).startswith("tcg"):
             notes.append(caveats.emulated_time())
         return Recording(
-            kernel=self._kernel(output, kernel or self.machine.kernel),
+            kernel=self.kernel_of(output, kernel or self.machine.kernel),
             target=target,
             options=dict(options),
             code=[],
@@ -89,7 +89,7 @@ class Session:
             caveats=[*notes, *output_caveats(output)],
         )
 
-    def _kernel(self, output: Output, kernel: Kernel | None) -> dict[str, Any]:
+    def kernel_of(self, output: Output, kernel: Kernel | None) -> dict[str, Any]:
         """A recording's "kernel": the file that was booted, or what the running kernel tells."""
         if kernel is not None:
             return kernel_to_json(kernel, output.release, output.notes)
