@@ -93,7 +93,10 @@ def run(options: Options) -> int:
         for number in range(len(lineup.steps) + 1):
             for arch in arches:
                 _row_file(options.output, number, arch).unlink(missing_ok=True)
-    series = tabulate(_rows(lineup, arches, options), _origin(lineup), caveats=_caveats(lineup))
+    trailers = {"base-commit": lineup.base_commit, "change-id": lineup.change_id}
+    origin = {"base": lineup.base_spec, "commit": lineup.base.commit}
+    origin |= {name: value for name, value in trailers.items() if value}
+    series = tabulate(_rows(lineup, arches, options), origin, caveats=_caveats(lineup))
     if options.json:
         sys.stdout.write(dump(to_json(series)))
     elif options.changelog:
@@ -153,12 +156,6 @@ def _record(
 
 def _row_file(folder: Path, number: int, arch: Arch) -> Path:
     return folder / f"{number:04}-{arch.name}.json"
-
-
-def _origin(lineup: Lineup) -> dict[str, str]:
-    trailers = {"base-commit": lineup.base_commit, "change-id": lineup.change_id}
-    given = {name: value for name, value in trailers.items() if value}
-    return {"base": lineup.base_spec, "commit": lineup.base.commit, **given}
 
 
 def _caveats(lineup: Lineup) -> list[Caveat]:
