@@ -38,8 +38,10 @@ def scratch_folder() -> Iterator[Path]:
 
 def _is_abandoned(folder: Path) -> bool:
     try:
-        with (folder / _LOCK).open("a") as lock:
+        with (folder / _LOCK).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except FileNotFoundError:
+        return True  # its owner is removing it, or was killed while it did
     return True

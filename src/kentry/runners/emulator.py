@@ -171,17 +171,14 @@ def _copy(root: AptRoot, name: str, update: Update) -> Path:
                     # apt upgrades the emulators of other architectures too.
                     if package in keep or not package.startswith("qemu-system-"):
                         update(number / len(debs), f"unpacking {package}")
-                        _unpack(deb, work)
+                        run([need("dpkg-deb", "dpkg"), "--extract", str(deb), str(work)])
+            except subprocess.CalledProcessError as err:
+                raise KentryError(
+                    "A package of QEMU's cannot be unpacked.",
+                    "Is the disk full?",
+                    err.stderr.strip(),
+                ) from err
             finally:
                 for deb in debs:
                     deb.unlink(missing_ok=True)
     return folder
-
-
-def _unpack(deb: Path, folder: Path) -> None:
-    try:
-        run([need("dpkg-deb", "dpkg"), "--extract", str(deb), str(folder)])
-    except subprocess.CalledProcessError as err:
-        raise KentryError(
-            f"{deb.name} cannot be unpacked.", "Is the disk full?", err.stderr.strip()
-        ) from err

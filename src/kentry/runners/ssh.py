@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kentry.arch import Arch
 from kentry.errors import MachineError, UserError
 from kentry.host.process import Exit, log, need, supervise
 from kentry.kernels.kernel import Kernel
@@ -228,7 +227,15 @@ class SshMachine:
         self._folder_name = f"kentry-{secrets.token_hex(8)}"
         self._folder = ""  # where the probe is
         self._made = ""  # where it was put, or was going to be
-        self.arch = self._find_arch()
+        result = self.run_command(["uname", "-sm"], _CONNECT_SECONDS + _MOMENT)
+        system, _, machine = result.stdout.strip().partition(" ")
+        if system != "Linux":
+            raise MachineError(
+                f"{name} runs {system or 'no system that says its name'}, not Linux.",
+                "kentry measures entries into the Linux kernel: name a machine that runs it.",
+                tail(result.stderr),
+            )
+        self.arch = arch_of(name, machine)
         self.probe = find_probe(name, self.arch)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
@@ -279,17 +286,6 @@ class SshMachine:
                 log.warning("kentry: %s stays on %s: %s", self._made, self.name, err.sentence)
                 log.warning("kentry: Remove it when it can be reached: %s", command)
         self._connection.hang_up()
-
-    def _find_arch(self) -> Arch:
-        result = self.run_command(["uname", "-sm"], _CONNECT_SECONDS + _MOMENT)
-        system, _, machine = result.stdout.strip().partition(" ")
-        if system != "Linux":
-            raise MachineError(
-                f"{self.name} runs {system or 'no system that says its name'}, not Linux.",
-                "kentry measures entries into the Linux kernel: name a machine that runs it.",
-                tail(result.stderr),
-            )
-        return arch_of(self.name, machine)
 
     def _copy(self) -> None:
         """Puts the probe into a new folder there, and checks that it arrived whole."""

@@ -48,3 +48,17 @@ def test_the_next_run_removes_the_folder_of_a_killed_one_alone(
     assert folders(scratch) == [theirs]
     with scratch_folder() as mine:
         assert folders(scratch) == [mine.parent]
+
+
+@pytest.mark.slow
+def test_many_runs_at_once_do_not_disturb_each_other(scratch: Path) -> None:
+    text = (
+        "from kentry.host.scratch import scratch_folder\n"
+        "for n in range(100):\n"
+        "    with scratch_folder() as folder:\n"
+        "        (folder / 'trace').write_text('x')\n"
+        "        assert (folder / 'trace').read_text() == 'x'\n"
+    )
+    runs = [subprocess.Popen([sys.executable, "-c", text]) for _ in range(4)]
+    assert [run.wait(60) for run in runs] == [0, 0, 0, 0]
+    assert not folders(scratch)
