@@ -27,7 +27,7 @@ def trial(name: str, off: int, on: int) -> Trial:
     return Trial(f"CONFIG_{name}", False, (), measured(off), measured(on))
 
 
-def test_the_dearest_is_first_and_what_has_no_numbers_last() -> None:
+def test_rows_are_sorted_by_cost_and_those_without_numbers_come_last() -> None:
     trials = [
         Trial("CONFIG_REFUSED", False, problem="Kconfig dropped it."),
         trial("CHEAPER", 14, 10),
@@ -64,7 +64,7 @@ def test_without_getppid_the_first_case_decides() -> None:
     assert [row.option for row in found.rows] == ["CONFIG_B", "CONFIG_A"]
 
 
-def test_a_row_is_what_is_on_less_what_is_off() -> None:
+def test_a_row_is_the_count_with_the_option_minus_the_count_without() -> None:
     one = Trial("CONFIG_A", True, ("CONFIG_NET=y",), measured(12, 20), measured(15, 19, "c"))
     [row] = tabulate(BASE, [one]).rows
     assert (row.on_in_base, row.needs) == (True, ("CONFIG_NET=y",))
@@ -75,18 +75,18 @@ def test_a_row_is_what_is_on_less_what_is_off() -> None:
     assert [f.name for f in read.functions] == ["a"]
 
 
-def test_an_option_that_changes_nothing_says_so() -> None:
+def test_an_option_without_effect_has_an_identical_path() -> None:
     [row] = tabulate(BASE, [Trial("CONFIG_A", False, (), BASE, BASE)]).rows
     assert row.cases["getppid"].identical_path
     assert row.cases["getppid"].functions == ()
 
 
-def test_a_trial_of_which_one_half_is_missing_has_no_numbers() -> None:
+def test_a_trial_without_one_recording_has_no_numbers() -> None:
     trials = [Trial("CONFIG_A", False, on=BASE), Trial("CONFIG_B", False, off=BASE)]
     assert not any(row.cases for row in tabulate(BASE, trials).rows)
 
 
-def test_it_is_as_the_schema_says() -> None:
+def test_the_document_is_valid() -> None:
     base = recording({"getppid": [("a", 10)]})
     base.caveats.append({"kind": "kaslr", "text": "a caveat"})
     trials = [
@@ -106,5 +106,5 @@ def test_it_is_as_the_schema_says() -> None:
     assert document["caveats"] == base.caveats
 
 
-def test_nothing_tried_is_a_table_too() -> None:
+def test_an_ablation_without_trials_is_valid() -> None:
     jsonschema.validate(to_json(tabulate(BASE, [])), SCHEMA)

@@ -41,7 +41,7 @@ def test_nothing_changed_is_the_same_and_an_identical_path(path: list[tuple[str,
     assert (case.verdict, case.delta, case.identical_path) == ("same", 0, True)
 
 
-def test_as_many_instructions_need_not_be_the_same_ones() -> None:
+def test_equal_counts_of_different_instructions_are_no_identical_path() -> None:
     case = compare(recording({"x": [("a", 5)]}), recording({"x": [("b", 5)]})).cases[0]
     assert (case.verdict, case.identical_path) == ("same", False)
 
@@ -84,7 +84,7 @@ def test_a_base_of_zero_has_no_percentage() -> None:
     assert case.percent is None
 
 
-def test_it_is_as_the_schema_says() -> None:
+def test_the_document_is_valid() -> None:
     comparison = compare(
         recording({"x": [("a", 5)], "gone": [("a", 1)]}),
         recording({"x": [("a", 6)], "came": [("a", 1)]}),
@@ -113,7 +113,7 @@ def test_a_spread_without_a_majority_is_undecided() -> None:
         ({"config": None}, {}, "one side's config is not known"),
     ],
 )
-def test_what_else_differs_is_a_caveat(
+def test_other_differences_are_caveats(
     kernel: dict[str, object], target: dict[str, object], words: str
 ) -> None:
     cases = {"x": [("a", 5)]}
@@ -121,7 +121,7 @@ def test_what_else_differs_is_a_caveat(
     assert any(words in caveat["text"] for caveat in found)
 
 
-def test_how_the_compiler_is_spelled_in_the_config_is_no_difference() -> None:
+def test_the_compiler_text_in_the_config_is_no_difference() -> None:
     cases = {"x": [("a", 5)]}
     new = recording(cases, kernel={"config": {"PREEMPT": "y", "HZ": "250", "CC_VERSION_TEXT": "x"}})
     assert not compare(recording(cases), new).caveats
@@ -182,7 +182,7 @@ def test_as_many_events_in_another_function_are_no_change() -> None:
 
 
 @pytest.mark.parametrize("missing", [{"trap": "entry of f"}, {}])
-def test_nothing_is_known_of_an_event_where_a_kernel_has_no_marker_of_it(
+def test_an_event_without_a_marker_is_unknown(
     missing: dict[str, str],
 ) -> None:
     known, unknown = with_one(DISCARD), with_one(markers=missing)
@@ -192,7 +192,7 @@ def test_nothing_is_known_of_an_event_where_a_kernel_has_no_marker_of_it(
     assert (event.old, event.new, event.is_change) == (None, 1, False)
 
 
-def test_nothing_is_known_of_a_recording_for_which_none_was_looked_for() -> None:
+def test_events_of_a_recording_without_markers_are_unknown() -> None:
     [event] = compared(replace(with_one(), markers=None), with_one(DISCARD)).events
     assert (event.old, event.new, event.is_change) == (None, 1, False)
 
@@ -219,7 +219,7 @@ def test_no_events_where_a_path_is_missing_or_has_none() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(list(MARKERS)), st.tuples(*[st.integers(0, 9)] * 2)))
-def test_those_that_changed_most_come_first(times: dict[str, tuple[int, int]]) -> None:
+def test_the_events_that_changed_most_come_first(times: dict[str, tuple[int, int]]) -> None:
     sides = [
         with_one(*(Event(name, "syscall", "f", both[i]) for name, both in times.items() if both[i]))
         for i in (0, 1)

@@ -133,7 +133,7 @@ def test_several_architectures_are_columns_of_their_own() -> None:
     ("key", "value"),
     [("status", "fine"), ("patch", -1), ("cases", {"getppid": {"instructions": 60}})],
 )
-def test_the_schema_refuses_what_is_no_row(key: str, value: object) -> None:
+def test_the_schema_refuses_invalid_rows(key: str, value: object) -> None:
     document = to_json(tabulate([outcome(0, "baseline", BASE)], ORIGIN))
     jsonschema.validate(document, SCHEMA)
     document["rows"][0][key] = value

@@ -39,7 +39,7 @@ def kinds(row: TimedComparison) -> list[str]:
     return [caveat["kind"] for caveat in row.caveats]
 
 
-def test_in_turns_a_change_is_found_with_its_interval() -> None:
+def test_an_interleaved_change_has_an_interval() -> None:
     row = only(compare(timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)))
     assert (row.verdict, row.paired, row.reason) == ("better", True, "")
     assert row.interval and row.percent and row.floor is not None
@@ -57,13 +57,13 @@ def test_every_number_of_a_row_follows_from_the_others() -> None:
     assert math.isclose(share, document["percent_of_old"], rel_tol=1e-9)
 
 
-def test_more_is_worse_and_the_way_back_better() -> None:
+def test_more_time_is_worse_and_less_is_better() -> None:
     fast, slow = timed({"x": 77.1}, OLD), timed({"x": 78.4}, NEW)
     assert only(compare(fast, slow)).verdict == "worse"
     assert only(compare(slow, fast)).verdict == "better"
 
 
-def test_more_of_a_rate_is_better() -> None:
+def test_a_higher_rate_is_better() -> None:
     def rates(rate: float, slots: tuple[int, ...]) -> Recording:
         metric = noisy(processes(rate, slots), "ops/s")
         return timed({"x": metric}, slots, metric="ops_per_s")
@@ -143,7 +143,7 @@ def test_two_kernels_have_boots_of_their_own_and_are_paired_by_rounds() -> None:
     assert (row.verdict, row.paired, kinds(row)) == ("better", True, [])
 
 
-def test_what_is_no_change_can_be_said() -> None:
+def test_the_threshold_decides_what_is_no_change() -> None:
     a, b = timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)
     assert compare(a, b).timed[0].verdict == "better"
     row = compare(a, b, threshold=0.05).timed[0]
@@ -172,13 +172,13 @@ def test_two_imported_numbers_of_an_architecture_that_kentry_does_not_know() -> 
     dump(to_json(comparison))
 
 
-def test_nothing_is_a_share_of_0() -> None:
+def test_a_base_of_zero_has_no_percentage() -> None:
     comparison = compare(imported({"x": 0.0}), imported({"x": 3.0}))
     assert only(comparison).percent is None
     jsonschema.validate(to_json(comparison), SCHEMA)
 
 
-def test_values_of_which_there_is_no_ratio_are_shown() -> None:
+def test_values_without_a_ratio_are_undecided() -> None:
     none = structs.replace(noisy(processes(78.4)), value=0.0)
     without = tuple(structs.replace(one, values=(0,)) for one in none.samples)
     zeros = structs.replace(none, samples=without)
@@ -215,7 +215,7 @@ def test_a_sign_conflict_is_a_caveat_by_name() -> None:
     assert (back.verdict, kinds(back)) == ("better", ["sign-conflict"])
 
 
-def test_a_published_disagreement_is_told_though_nothing_is_decided() -> None:
+def test_imported_numbers_have_a_sign_conflict_though_they_are_undecided() -> None:
     # 1e3ad78334a6: 5.1 % more instructions, 1.4 % more calls a second.
     def told(instructions: int, rate: float) -> Recording:
         counts = recording({"getppid": [("f", instructions)]}, kernel={"build_id": None})
@@ -241,14 +241,14 @@ def test_a_change_on_an_identical_path_is_layout() -> None:
     jsonschema.validate(to_json(comparison), SCHEMA)
 
 
-def test_paths_that_are_not_known_are_neither_identical_nor_not() -> None:
+def test_unknown_paths_are_neither_identical_nor_different() -> None:
     a, b = both(250, 78.4, OLD), both(250, 80.0, NEW)
     lost = replace(b, cases=[replace(b.cases[0], paths=(), functions=())])
     row = only(compare(a, lost))
     assert (row.identical_path, kinds(row)) == (None, [])
 
 
-def test_what_a_cpu_executes_has_no_layout() -> None:
+def test_executed_instructions_have_no_layout_caveat() -> None:
     def counted(value: float, slots: tuple[int, ...]) -> Recording:
         metric = noisy(processes(value, slots), "instructions")
         return with_times(
@@ -318,7 +318,7 @@ def test_metrics_of_two_units_are_not_compared() -> None:
     assert "unit of ns differs: ns / us" in [caveat["text"] for caveat in found.caveats]
 
 
-def test_what_the_probes_own_loop_takes_is_not_compared() -> None:
+def test_metrics_of_the_probe_itself_are_not_compared() -> None:
     a = timed({"x": 1.2}, metric="loop_ns")
     with pytest.raises(UserError, match="no metric of x"):
         compare(a, a)
@@ -333,7 +333,7 @@ def test_what_the_probes_own_loop_takes_is_not_compared() -> None:
         ({"host": "other"}, "host differs: bench / other"),
     ],
 )
-def test_what_else_differs_is_a_caveat(target: Mapping[str, object], words: str) -> None:
+def test_other_differences_are_caveats(target: Mapping[str, object], words: str) -> None:
     found = compare(timed({"x": 5.0}), timed({"x": 5.0}, target=target)).caveats
     assert words in [caveat["text"] for caveat in found]
 
@@ -346,7 +346,7 @@ def test_the_machine_of_the_counts_does_not_matter_to_times() -> None:
 # --- many rows, looks ----------------------------------------------------
 
 
-def test_what_is_barely_sure_alone_is_not_among_many() -> None:
+def test_a_barely_significant_row_is_undecided_among_many() -> None:
     # A change just beyond the bounds, and thirty cases of nothing.
     def many(changed: float, slots: tuple[int, ...], others: int) -> Recording:
         cases = {"x": changed, **{f"y{number}": 50.0 + number for number in range(others)}}
@@ -429,14 +429,14 @@ Change = Callable[[dict[str, Any]], None]
         {"windows": 1},
     ],
 )
-def test_the_schema_refuses_what_is_no_comparison_of_times(change: dict[str, Any]) -> None:
+def test_the_schema_refuses_invalid_rows_of_times(change: dict[str, Any]) -> None:
     document = to_json(compare(timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)))
     document["cases"][0].update(change)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
 
 
-def test_a_metric_without_samples_is_as_imported() -> None:
+def test_a_metric_without_samples_counts_as_imported() -> None:
     metric = NoisyMetric(5.0, "ns", (), absent=("samples",))
     row = only(compare(timed({"x": metric}), timed({"x": 5.0})))
     assert (row.verdict, kinds(row)) == ("undecided", ["unsupported"])

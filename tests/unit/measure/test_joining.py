@@ -59,7 +59,7 @@ def boot(
     return replace(found, code=[INSNS[index] for index in code], cases=cases)
 
 
-def test_one_boot_is_as_it_was() -> None:
+def test_one_boot_is_unchanged() -> None:
     found = boot([0, 1], {"x+vec=once": [(0, 2)]})
     assert joined([found]) is found
 
@@ -102,7 +102,7 @@ def test_events_stay_with_their_paths() -> None:
     assert [case.paths[0].events for case in both.cases] == [(), EVENTS]
 
 
-def test_a_caveat_of_both_boots_is_said_once() -> None:
+def test_a_caveat_of_both_boots_appears_once() -> None:
     same, own = Caveat(kind="a", text="both"), Caveat(kind="b", text="second")
     first = replace(boot([0], {"x": [(0, 1)]}), caveats=[same])
     second = replace(boot([0], {"y": [(0, 1)]}), caveats=[own, same])
@@ -143,7 +143,7 @@ def test_every_path_keeps_its_instructions(recordings: list[Recording]) -> None:
                     assert all(sum(a) != b[0] for a, b in zip(new.runs, new.runs[1:], strict=False))
 
 
-def test_that_no_marker_was_found_is_known_of_both_boots() -> None:
+def test_empty_markers_of_both_boots_stay_empty() -> None:
     both = [replace(boot([0], {f"x{i}+vec=once": [(0, 1)]}), markers={}) for i in range(2)]
     assert joined(both).markers == {}
 
@@ -197,7 +197,7 @@ def test_both_options_stay_known() -> None:
     assert found == {**counts().options, "timed_windows": 3, "groups": 40}
 
 
-def test_what_one_side_does_not_know_of_the_kernel_the_other_does() -> None:
+def test_unknown_facts_of_the_kernel_come_from_the_other_side() -> None:
     unknown = {"config": None, "config_sha256": None, "image_sha256": None, "release": ""}
     both = with_times(counts(), timed({"getppid": 78.4}, kernel=unknown))
     assert both.kernel == counts().kernel
@@ -228,7 +228,7 @@ def test_a_kernel_that_is_not_known_is_a_caveat(
     assert words in caveat["text"]
 
 
-def test_one_image_is_one_kernel_and_another_release_is_told() -> None:
+def test_one_image_is_one_kernel_and_another_release_is_a_caveat() -> None:
     assert not with_times(
         counts(build_id=None), timed({"getppid": 78.4}, kernel={"build_id": None})
     ).caveats

@@ -54,7 +54,7 @@ def texts(recording: Recording) -> str:
     return "\n".join(caveat["text"] for caveat in every)
 
 
-def test_an_ordinary_run(tmp_path: Path) -> None:
+def test_a_run_becomes_a_recording(tmp_path: Path) -> None:
     recording = run(tmp_path)
     case = recording.cases[0]
     assert case.metrics["instructions"].samples == ((2, 10),)
@@ -84,7 +84,7 @@ def test_a_case_without_a_clean_window_says_so(tmp_path: Path) -> None:
     assert "every window was interrupted" in caught.value.detail
 
 
-def test_a_case_that_was_asked_for_and_did_not_come_says_so(tmp_path: Path) -> None:
+def test_a_missing_case_is_a_caveat(tmp_path: Path) -> None:
     options = replace(OPTIONS, cases=("getppid", "read"))
     assert "read was not measured: the guest did not run it" in texts(
         run(tmp_path, options=options)
@@ -139,7 +139,7 @@ def test_another_kernel_than_the_symbols_is_refused(
         run(tmp_path, messages=messages, said=said, build_id=build_id)
 
 
-def test_what_a_guest_says_cannot_move_the_cursor(tmp_path: Path) -> None:
+def test_control_characters_from_the_guest_are_removed(tmp_path: Path) -> None:
     recording = run(
         tmp_path,
         said="kentry-probe absent read \x1b]0;owned\x07no read\n",

@@ -43,7 +43,7 @@ def put(document: Any, where: Sequence[Any], value: object) -> None:
     document[last] = value
 
 
-def test_it_is_as_the_schema_says() -> None:
+def test_the_document_is_valid() -> None:
     jsonschema.validate(to_json(SAMPLE), SCHEMA)
 
 
@@ -59,14 +59,14 @@ def test_it_is_as_the_schema_says() -> None:
         (("kernel", "image_sha256"), "no hash"),
     ],
 )
-def test_the_schema_refuses_what_is_not_a_count(where: tuple[Any, ...], value: object) -> None:
+def test_the_schema_refuses_invalid_counts(where: tuple[Any, ...], value: object) -> None:
     document = copy.deepcopy(to_json(SAMPLE))
     put(document, where, value)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_written_recording_is_read_back(tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     write_recording(SAMPLE, file)
     assert read_recording(file) == SAMPLE
@@ -74,12 +74,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
 
 
-def test_a_line_an_instruction() -> None:
+def test_each_instruction_has_its_own_line() -> None:
     lines = dump(to_json(SAMPLE)).splitlines()
     assert sum('"1f2003d5"' in line for line in lines) == 54
 
 
-def test_every_cut_is_noticed(tmp_path: Path) -> None:
+def test_a_truncated_file_is_an_error(tmp_path: Path) -> None:
     text = dump(to_json(SAMPLE))
     file = tmp_path / "cut.json"
     for length in range(0, len(text) - 2, 97):
@@ -172,7 +172,7 @@ def test_wrong_types_and_sums_deep_inside_are_refused(
 @pytest.mark.parametrize(
     "text", ["[" * 200_000, '{"schema": NaN}', '{"schema": "kentry/recording/²"}']
 )
-def test_json_that_is_not_quite_json(tmp_path: Path, text: str) -> None:
+def test_invalid_json_is_an_error(tmp_path: Path, text: str) -> None:
     file = tmp_path / "r.json"
     file.write_text(text)
     with pytest.raises(RecordingError):
@@ -227,7 +227,7 @@ def test_vector_states_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert found.markers == MARKERS
 
 
-def test_a_reader_need_not_take_a_name_apart() -> None:
+def test_a_case_states_its_vector_state() -> None:
     document = to_json(STATES)
     plain, *cases = document["cases"]
     assert not {"vector", "events"} & set(plain)
@@ -328,7 +328,7 @@ def test_wrong_events_are_refused_by_the_schema_and_by_the_reader(
 @pytest.mark.parametrize(
     "where", [("markers", "trap"), (*CASE, "paths", 0, "events", 0, "function")]
 )
-def test_no_event_moves_a_cursor(tmp_path: Path, where: tuple[Any, ...]) -> None:
+def test_control_characters_in_events_are_refused(tmp_path: Path, where: tuple[Any, ...]) -> None:
     document = copy.deepcopy(to_json(STATES))
     put(document, where, CONTROL)
     file = tmp_path / "r.json"
@@ -347,7 +347,7 @@ def test_no_event_moves_a_cursor(tmp_path: Path, where: tuple[Any, ...]) -> None
         ((*CASE, "vector", "length"), 128),
     ],
 )
-def test_the_schema_refuses_what_is_no_vector_state(where: tuple[Any, ...], value: object) -> None:
+def test_the_schema_refuses_invalid_vector_states(where: tuple[Any, ...], value: object) -> None:
     document = copy.deepcopy(to_json(STATES))
     put(document, where, value)
     with pytest.raises(jsonschema.ValidationError):
@@ -520,7 +520,7 @@ def test_two_metrics_of_one_name_are_refused(tmp_path: Path) -> None:
         {"unit": ""},
     ],
 )
-def test_what_would_not_be_read_is_not_written(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_an_invalid_metric_is_not_written(tmp_path: Path, change: dict[str, Any]) -> None:
     wrong = structs.replace(TIMES.cases[0].noisy["ns"], **change)
     found = replace(TIMES, cases=[replace(TIMES.cases[0], noisy={"ns": wrong})])
     with pytest.raises(ValueError):
@@ -528,13 +528,13 @@ def test_what_would_not_be_read_is_not_written(tmp_path: Path, change: dict[str,
     assert not list(tmp_path.iterdir())
 
 
-def test_one_name_is_not_counted_and_timed() -> None:
+def test_a_metric_is_either_exact_or_noisy() -> None:
     both = replace(SAMPLE.cases[0], noisy={"instructions": TIMES.cases[0].noisy["ns"]})
     with pytest.raises(ValueError, match="instructions twice"):
         to_json(replace(SAMPLE, cases=[both]))
 
 
-def test_a_path_needs_its_count(tmp_path: Path) -> None:
+def test_paths_without_instructions_are_refused(tmp_path: Path) -> None:
     case = replace(SAMPLE.cases[0], metrics={}, noisy=TIMES.cases[0].noisy)
     file = tmp_path / "r.json"
     write_recording(replace(SAMPLE, cases=[case]), file)

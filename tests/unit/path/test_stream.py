@@ -164,7 +164,7 @@ CHANGED = [
 
 
 @pytest.mark.parametrize(("arch", "old", "new"), CHANGED)
-def test_what_was_written_otherwise_is_a_difference(arch: str, old: str, new: str) -> None:
+def test_other_instructions_are_a_difference(arch: str, old: str, new: str) -> None:
     one, other = streams(arch, old, new)
     assert one != other
 
@@ -237,5 +237,5 @@ def test_a_clone_is_its_function() -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_no_path_is_no_stream(arch: str) -> None:
+def test_an_empty_path_has_an_empty_stream(arch: str) -> None:
     assert stream([], ARCHES[arch]) == ()

@@ -28,7 +28,7 @@ def test_outside_the_text_there_is_no_name(address: int) -> None:
         (["_etext", "_text"], "_etext"),
     ],
 )
-def test_of_several_names_the_one_a_developer_uses_is_taken(names: list[str], best: str) -> None:
+def test_the_name_that_developers_use_is_preferred(names: list[str], best: str) -> None:
     for order in (names, names[::-1]):
         assert SymbolMap([(8, name) for name in order]).find(8).function == best
 

@@ -32,5 +32,5 @@ def test_a_shorter_path_names_what_it_left_out() -> None:
     assert why(MODAL, {"el0_svc": 40}) == "less in __arm64_sys_openat"
 
 
-def test_the_same_counts_are_other_instructions() -> None:
+def test_equal_counts_per_function_mean_other_instructions() -> None:
     assert why(MODAL, MODAL) == "the same functions, other instructions"
