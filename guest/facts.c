@@ -49,7 +49,7 @@ static void put_text(struct line *row, const char *text, long length)
 	}
 }
 
-static void say_path(const char *word, const char *path, long error)
+static void answer(const char *word, const char *path, long error)
 {
 	struct line line = console_line(word);
 
@@ -76,9 +76,9 @@ static void print_file(const char *path)
 	if (fd >= 0)
 		got = SYS(read, fd, buffer, sizeof(buffer), 0);
 	if (got < 0)
-		say_path("nofile ", path, -got);
+		answer("nofile ", path, -got);
 	else
-		say_path("file ", path, 0);
+		answer("file ", path, 0);
 	while (got > 0) {
 		put_text(&row, buffer, got);
 		done += got;
@@ -122,12 +122,12 @@ static const char *read_list(const char *file)
 	if (fd >= 0)
 		SYS(close, fd, 0, 0, 0);
 	if (got < 0)
-		say_path("nofile ", file, -got);
+		answer("nofile ", file, -got);
 	listed[length] = 0;
 	return listed;
 }
 
-void print_facts(const char *paths)
+void facts(const char *paths)
 {
 	struct line line = console_line("end files=");
 	long files = 0;
@@ -143,7 +143,7 @@ void print_facts(const char *paths)
 			if (fits)
 				print_file(path);
 			else
-				say_path("nofile ", path, ENAMETOOLONG);
+				answer("nofile ", path, ENAMETOOLONG);
 			files++;
 		}
 		if (*paths)

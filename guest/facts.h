@@ -14,6 +14,6 @@
  *
  * and after the last one "end files=N", all that were tried.  A file is cut after 64 KiB.
  */
-void print_facts(const char *paths);
+void facts(const char *paths);
 
 #endif

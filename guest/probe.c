@@ -451,7 +451,7 @@ __attribute__((noreturn, used)) void probe_start(long *stack)
 	say(&line);
 	report_release();
 	if (options.facts)
-		print_facts(options.facts);
+		facts(options.facts);
 	else
 		status = run_cases(&options, auxv, pid1);
 	if (pid1)
