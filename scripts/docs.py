@@ -130,7 +130,6 @@ def reference() -> dict[Path, str]:
 
 
 def _commands_page() -> str:
-    from kentry.cli import build_parser
 
     lines = [
         "# Commands",
@@ -138,9 +137,16 @@ def _commands_page() -> str:
         "`make docs` generates this page from what `kentry help` prints.",
         "",
     ]
-    for parser in _leaves(build_parser()):
+    for parser in commands_of_kentry():
         lines += [f"## {parser.prog}", "", "```text", *parser.format_help().splitlines(), "```", ""]
     return "\n".join(lines)
+
+
+def commands_of_kentry() -> list[argparse.ArgumentParser]:
+    """The parser of each command."""
+    from kentry.cli import build_parser
+
+    return list(_leaves(build_parser()))
 
 
 def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

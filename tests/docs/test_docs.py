@@ -77,6 +77,21 @@ def test_the_generated_reference_is_current(page: Path) -> None:
     assert page.read_text(encoding="utf-8") == docs.reference()[page], "make docs renews it"
 
 
+@pytest.mark.parametrize("page", docs.pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_documented_command_line_has_options_that_exist(page: Path) -> None:
+    options = {
+        one.prog: set(re.findall(r"--[a-z-]+", one.format_help()))
+        for one in docs.commands_of_kentry()
+    }
+    for line in page.read_text(encoding="utf-8").splitlines():
+        for part in re.split(r"[|;]", line):
+            match = re.search(r"\bkentry (?:vector )?\w+", part)
+            if match and match[0] in options:
+                words = part[match.end() :].partition(" -- ")[0]
+                used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", words))
+                assert used <= options[match[0]], line
+
+
 def test_the_glossary_has_at_most_fifty_words() -> None:
     rows = re.findall(r"^\| (?!word)[^|-]+ \|", text_of("docs/glossary.md"), re.MULTILINE)
     assert len(rows) <= 50
