@@ -51,7 +51,9 @@ _CONSOLE_LIMIT_BYTES = 256 << 20
 
 # qemu/accel/kvm/kvm-all.c prints this when the hypervisor gives up; the guest then stands still.
 _GAVE_UP = "KVM internal error"
-# The lines that follow say why.
+# qemu/target/i386/kvm/kvm.c prints this, then aborts, when KVM takes no value for a register.
+_REGISTER_REFUSED = "failed to set MSR"
+# The lines that follow _GAVE_UP say why.
 _LAST_WORDS_SECONDS = 0.5
 
 _WITHOUT_KVM = (
@@ -88,15 +90,7 @@ class _Run:
         if self._gave_up and now > self._gave_up + _LAST_WORDS_SECONDS:
             # KVM_INTERNAL_ERROR_EMULATION: an instruction that the processor did not run itself.
             why = "emulation failure" if "emulation failure" in stderr else "internal error"
-            when = "while the probe ran" if self.probe.started else "before the probe started"
-            lines = stderr[stderr.index(_GAVE_UP) :].splitlines()
-            telling = [line for line in lines if not line.startswith("extra data")]
-            raise MachineError(
-                f"KVM of this machine cannot run this kernel: {why}, {when}.",
-                "It is a virtual machine whose hypervisor does not pass virtualisation on"
-                f" whole; {_WITHOUT_KVM}",
-                "\n".join(f"  | {line[:100]}" for line in telling[:4]),
-            )
+            raise self._refused(why, stderr[stderr.index(_GAVE_UP) :])
         if not self.probe.started and now > self._begun + self._boot_timeout:
             raise self._explained(f"it was stopped after {self._boot_timeout:g} s")
 
@@ -104,6 +98,8 @@ class _Run:
         """MachineError unless the probe came to its end and the guest switched itself off."""
         if self.probe.ended and not end.stopped:
             return
+        if _REGISTER_REFUSED in end.stderr:
+            raise self._refused("QEMU could not set a register of the processor", end.stderr)
         clause = exit_clause(end)
         if self.probe.ended:
             raise MachineError(
@@ -118,6 +114,17 @@ class _Run:
                 end.stderr,
             )
         raise self._explained(clause)
+
+    def _refused(self, why: str, stderr: str) -> MachineError:
+        """The error for a KVM that does not run the guest; `stderr` is what QEMU says of it."""
+        when = "while the probe ran" if self.probe.started else "before the probe started"
+        lines = [line for line in stderr.splitlines() if not line.startswith("extra data")]
+        return MachineError(
+            f"KVM of this machine cannot run this kernel: {why}, {when}.",
+            "It is a virtual machine whose hypervisor does not pass virtualisation on whole;"
+            f" {_WITHOUT_KVM}",
+            "\n".join(f"  | {line[:100]}" for line in lines[:4]),
+        )
 
     def _explained(self, clause: str) -> MachineError:
         error = explain(self.console, self.probe.started, clause)

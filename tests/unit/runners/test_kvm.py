@@ -175,6 +175,11 @@ START = "echo kentry-probe start arm64"
             "KVM of this machine cannot run this kernel: emulation failure, before the probe",
             {"timeout": 60},
         ),
+        (
+            "echo 'qemu: error: failed to set MSR 0x10a to 0x69' >&2; kill -ABRT $$",
+            "KVM of this machine cannot run this kernel: QEMU could not set a register",
+            {},
+        ),
     ],
 )
 def test_a_guest_that_misbehaves_is_one_sentence(
