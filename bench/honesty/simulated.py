@@ -20,9 +20,8 @@ import numpy.typing as npt
 from scipy import stats
 
 from kentry.stats.estimators import trimmed_mean
-from kentry.stats.groups import Group, compare_groups
 from kentry.stats.sequential import Look, plan_looks
-from kentry.stats.verdict import Estimate
+from kentry.stats.verdict import Estimate, Group, compare_groups
 
 Array = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Array]  # groups -> logarithms, a row of four a group

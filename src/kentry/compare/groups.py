@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kentry.model.recording import TimedProcess
 from kentry.stats.estimators import process_value, trimmed_mean
-from kentry.stats.groups import Group
+from kentry.stats.verdict import Group
 
 # Boots of each kernel in a round: A B B A.
 BOOTS_A_SIDE = 2

@@ -20,12 +20,9 @@ from kentry.model import caveats
 from kentry.model.comparison import CaseComparison, TimedComparison
 from kentry.model.recording import CaseResult, NoisyMetric, Recording
 from kentry.stats import CONFIDENCE, THRESHOLD
-from kentry.stats.apart import compare_unpaired
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
-from kentry.stats.groups import compare_groups
-from kentry.stats.rows import holm
 from kentry.stats.sequential import LOOKS, Look, plan_looks
-from kentry.stats.verdict import Estimate
+from kentry.stats.verdict import Estimate, compare_groups, compare_unpaired, holm
 
 # In units that end so, more is better; in all others, less.
 _RATE = "/s"

@@ -2,19 +2,31 @@
 """New against old: the size of the change, its interval, and the verdict.
 
 All arithmetic is on logarithms, so a change is a ratio and both sides are treated alike.  A
-positive effect means a larger value.
+positive effect means a larger value.  What ran interleaved is compared group by group, because
+drift moves both sides of a group and cancels out.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
-from kentry.stats.estimators import Array, Mean
+from kentry.stats import CONFIDENCE, THRESHOLD
+from kentry.stats.estimators import (
+    Array,
+    Mean,
+    half_width,
+    quantile_t,
+    tail_t,
+    trimmed,
+    trimmed_in_order,
+    trimmed_mean,
+)
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
-from kentry.stats.intervals import half_width, quantile_t, tail_t
 from kentry.stats.sequential import Look
 
 # The confidence of the noise floor.
@@ -170,3 +182,167 @@ def logarithms(values: Array) -> Array:
         raise ValueError("only values that are finite and above 0 can be compared as ratios")
     result: Array = np.log(values)
     return result
+
+
+@dataclass(frozen=True)
+class Group:
+    """One fork of all slots: a value a process in the order of the slots, above 0, in one unit."""
+
+    boot: int  # the boot; the round of boots where each kernel has its own boots
+    old: tuple[float, ...]
+    new: tuple[float, ...]
+
+
+def compare_groups(
+    groups: Sequence[Group],
+    *,
+    confidence: float = CONFIDENCE,
+    threshold: float = THRESHOLD,
+    look: Look | None = None,
+    higher_is_better: bool = False,
+) -> Estimate:
+    """New against old, from interleaved groups in their order; ValueError if a side is empty.
+
+    The groups are the sample, or the boots if there are several.  At a planned `look` the
+    interval has that look's level instead of `confidence`.
+    """
+    alpha = 1 - confidence if look is None else look.alpha
+    criteria = Criteria(alpha, threshold, higher_is_better, look)
+    # Rows: the effect and both null contrasts; columns: groups.
+    units, unit = np.zeros((3, 0)), "groups"
+    if groups:
+        units = np.column_stack([contrasts(group) for group in groups])
+        boots = np.array([group.boot for group in groups])
+        kinds = np.unique(boots)
+        if kinds.size > 1:
+            unit = "boots"
+            units = np.column_stack([trimmed_mean(units[:, boots == kind]) for kind in kinds])
+    count = units.shape[1]
+    if count < least_units(alpha):
+        effect = float(trimmed_mean(units[0])) if count else math.nan
+        estimate = without_spread(effect, criteria, len(groups))
+        return too_few(estimate, criteria, count, unit)
+    return decide(trimmed_in_order(units), criteria, len(groups))
+
+
+def contrasts(group: Group) -> Array:
+    """A group's effect and two null contrasts; all vary alike if all processes are alike.
+
+    ValueError if a side has no value, or a value has no logarithm.
+    """
+    if not group.old or not group.new:
+        raise ValueError("a group needs old and new values")
+    values = logarithms(np.array([*group.old, *group.new], dtype=np.float64))
+    products: Array = _weights(len(group.old), len(group.new)) @ values
+    return products
+
+
+@lru_cache(maxsize=64)
+def _weights(old: int, new: int) -> Array:
+    """Three rows of weights for `old` + `new` logarithms; NaN rows without a null contrast."""
+    effect = np.r_[np.full(old, -1 / old), np.full(new, 1 / new)]
+    within_old = np.r_[_alternating(old), np.zeros(new)]
+    within_new = np.r_[np.zeros(old), _alternating(new)]
+    nulls = np.array([within_old + within_new, within_old - within_new])
+    squares = (nulls**2).sum(axis=1, keepdims=True)
+    nulls = nulls * np.sqrt((effect**2).sum() / np.where(squares > 0, squares, np.nan))
+    return np.vstack([effect, nulls])
+
+
+def _alternating(count: int) -> Array:
+    """Weights that add up to 0: every other slot against the rest, varying like the mean."""
+    if count < 2:
+        return np.zeros(count)
+    even = np.arange(count) % 2 == 0
+    weights = np.where(even, 1 / even.sum(), -1 / (~even).sum())
+    scaled: Array = weights * np.sqrt(1 / count / (weights**2).sum())
+    return scaled
+
+
+def compare_unpaired(
+    old_by_boot: Sequence[Sequence[float]],
+    new_by_boot: Sequence[Sequence[float]],
+    confidence: float = CONFIDENCE,
+    *,
+    threshold: float = THRESHOLD,
+    higher_is_better: bool = False,
+) -> Estimate:
+    """New against old, each the values of the processes of its boots; ValueError without values.
+
+    The boots are the sample.  If a side has one boot only, the interval covers just these two
+    boots, with their drift, and the verdict is undecided: another boot of the same kernel may
+    differ as much.  This is Welch's test on trimmed means (Yuen 1974) with one change: trimmed()
+    Winsorises both sides to the farther of the two.  So scipy.stats.ttest_ind(trim=0.2) gives
+    other errors from ten values on, and the same below.
+    """
+    criteria = Criteria(1 - confidence, threshold, higher_is_better)
+    sides = []
+    for by_boot in (old_by_boot, new_by_boot):
+        values = [np.asarray(boot, dtype=np.float64) for boot in by_boot if len(boot)]
+        if not values:
+            raise ValueError("no process has a value")
+        sides.append([logarithms(boot) for boot in values])
+    processes = sum(boot.size for side in sides for boot in side)
+    boots = min(len(side) for side in sides)
+    old, new = (
+        np.array([float(trimmed_mean(boot)) for boot in side]) if boots > 1 else side[0]
+        for side in sides
+    )
+    if min(old.size, new.size) < 2:
+        return without_spread(float(new.mean() - old.mean()), criteria, processes)
+    estimate = decide(difference(old, new), criteria, processes)
+    if boots == 1:
+        reason = "each measured in a boot of its own, and only one"
+        return replace(estimate, verdict=UNDECIDED, more=None, reason=reason)
+    if boots < least_units(criteria.alpha):
+        return too_few(estimate, criteria, boots, "boots")
+    return estimate
+
+
+def difference(old: Array, new: Array) -> Mean:
+    """The difference of two samples, and null contrasts: each sample's halves against each other.
+
+    The errors add up as in Welch (1947).  The halves are odd and even values, which noise moves,
+    and first and last values, which drift moves too.
+    """
+    means = [trimmed(old), trimmed(new)]
+    squares = [float(mean.error) ** 2 for mean in means]
+    total = sum(squares)
+    parts = sum(square**2 / mean.freedom for square, mean in zip(squares, means, strict=True))
+    freedom = total**2 / parts if parts > 0 else min(mean.freedom for mean in means)
+    # Half the difference of two halves of a sample varies as much as the sample's mean.
+    halves = [
+        [(side[: side.size // 2], side[side.size // 2 :]), (side[::2], side[1::2])]
+        for side in (old, new)
+    ]
+    nulls = []
+    for sides in zip(*halves, strict=True):
+        a, b = (float(trimmed_mean(one) - trimmed_mean(other)) / 2 for one, other in sides)
+        nulls += [a + b, a - b]
+    values = np.array([float(means[1].value - means[0].value), *nulls])
+    return Mean(values, np.full(values.size, math.sqrt(total)), freedom)
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """The adjusted p of several questions asked at once, in their order (Holm 1979)."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    steps = p[order] * np.arange(p.size, 0, -1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return tuple(float(value) for value in adjusted)
+
+
+def apply_holm(rows: Sequence[Estimate], alpha: float = 1 - CONFIDENCE) -> tuple[Estimate, ...]:
+    """The rows of one table with adjusted p; a difference that fails the test becomes undecided.
+
+    The intervals stay those of each row alone.
+    """
+    result = []
+    for row, p in zip(rows, holm([row.p for row in rows]), strict=True):
+        if row.verdict not in (BETTER, WORSE) or p <= alpha:
+            result.append(replace(row, p=p))
+        else:
+            reason = f"not sure enough for one of {len(rows)} rows"
+            result.append(replace(row, p=p, verdict=UNDECIDED, more=2.0, reason=reason))
+    return tuple(result)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from kentry.stats.apart import compare_unpaired
+from kentry.stats.verdict import compare_unpaired
 
 
 def boots(

@@ -8,8 +8,8 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
-from kentry.stats.groups import Group, compare_groups
 from kentry.stats.sequential import plan_looks
+from kentry.stats.verdict import Group, compare_groups
 
 
 def run(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kentry.stats.intervals import level_interval, quantile_t, tail_t
+from kentry.stats.estimators import level_interval, quantile_t, tail_t
 
 
 def test_quantiles_are_exact_far_out() -> None:

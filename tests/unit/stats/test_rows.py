@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.stats.groups import Group, compare_groups
-from kentry.stats.rows import apply_holm, holm
+from kentry.stats.verdict import Group, apply_holm, compare_groups, holm
 
 
 def test_holms_own_steps() -> None:

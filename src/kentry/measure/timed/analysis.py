@@ -16,8 +16,8 @@ from kentry.measure.timed.output import Output, Process, Samples
 from kentry.model.case_name import CaseName
 from kentry.model.recording import NoisyMetric, TimedProcess
 from kentry.stats import CONFIDENCE
-from kentry.stats.groups import Group, compare_groups
-from kentry.stats.intervals import level_interval
+from kentry.stats.estimators import level_interval
+from kentry.stats.verdict import Group, compare_groups
 
 NS, LOOP = "ns", "loop_ns"
 IN_BLOCKS = "mean of processes, each its turns' 10th percentile of blocks"

@@ -11,10 +11,8 @@ from kentry.measure.timed.analysis import NS
 from kentry.model.recording import NoisyMetric
 from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.exact import UNDECIDED
-from kentry.stats.groups import compare_groups
-from kentry.stats.rows import apply_holm
 from kentry.stats.sequential import LOOKS, Look, plan_looks
-from kentry.stats.verdict import Estimate
+from kentry.stats.verdict import Estimate, apply_holm, compare_groups
 
 Metrics = Mapping[str, NoisyMetric]
 
