@@ -73,7 +73,7 @@ class Session:
         }
         if output.machine.get("cpu", "").isdecimal():
             target["on_cpu"] = int(output.machine["cpu"])
-        notes = [caveats.preflight(one.kind, one.text, one.remedy) for one in self.findings]
+        notes = [Caveat(kind=one.kind, text=f"{one.text}. {one.remedy}") for one in self.findings]
         if str(target.get("accelerator", "")).startswith("tcg"):
             notes.append(caveats.emulated_time())
         return Recording(
