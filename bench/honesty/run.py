@@ -142,10 +142,10 @@ def head_lines(facts: Facts, release: str, cpu: int) -> list[str]:
     target = describe(facts)
     words = [target.get(key) for key in ("cpu_model", "machine", "hypervisor")]
     machine = ", ".join(plain(str(word)) for word in words if word)
-    lines = ["kentry's honesty", f"Linux {release}", *wrapped(f"{machine}, cpu {cpu}", 79)]
+    lines = ["kentry's honesty", f"Linux {release}", *wrapped(f"{machine}, cpu {cpu}", width=79)]
     for one in preflight.check(facts):
         if one.level == WARNING:
-            lines += wrapped(f"warning: {plain(one.text)}", 79, then="      ")
+            lines += wrapped(f"warning: {one.text}", then="      ", width=79)
     return lines
 
 

@@ -53,7 +53,7 @@ class Report:
 
     def say(self, text: str) -> None:
         """A sentence, wrapped."""
-        self.lines += wrapped(text, WIDTH)
+        self.lines += wrapped(text, width=WIDTH)
 
     def bar(self, text: str, good: bool) -> None:
         """A bar, and whether it was met."""

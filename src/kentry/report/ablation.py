@@ -7,7 +7,7 @@ from kentry.model.ablation import Ablation
 from kentry.report.frame import caveat_lines, emulator_lines, kernel_lines
 from kentry.report.functions import function_lines
 from kentry.report.numbers import signed
-from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
+from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 
 _CASES_SHOWN = 4
 
@@ -34,7 +34,7 @@ def ablation_text(ablation: Ablation, *, functions: bool) -> str:
     left = [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]
     if left:
         others.append(f"Not shown (--case shows them): {', '.join(left)}.")
-    problems = [f"{row.option}: {plain(row.problem)}" for row in ablation.rows if row.problem]
+    problems = [f"{row.option}: {row.problem}" for row in ablation.rows if row.problem]
     marks = []
     if any(row.on_in_base for row in ablation.rows):
         marks.append("* The base has this option on; the row says what turning it off removes.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
+from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 from kentry.vector.costs import CostTable
 
 
@@ -16,24 +16,16 @@ def costs_text(
 ) -> str:
     """The table: a row an act, and where each figure is from.
 
-    `absent` says of acts why they have no figure; `checks` are (what, counted, timed) in the same
-    guest.
+    `absent`: why an act has no figure.  `checks`: (what, counted, timed) in the same guest.
     """
     length = f", {table.vl} bits" if table.vl else ""
     lines = [f"{table.name} ({table.arch}{length}), {table.unit}"]
-    lines += wrapped(plain(table.about)) if table.about else []
+    lines += wrapped(table.about) if table.about else []
     figures = table.figures.values()
     # Figures with the same source and note share a number.
     sources = list(dict.fromkeys((figure.source, figure.note) for figure in figures))
-    rows = Table(
-        (
-            text_column("act"),
-            Column("value"),
-            text_column("interval"),
-            text_column("assume"),
-            text_column("source"),
-        )
-    )
+    words = map(text_column, ("interval", "assume", "source"))
+    rows = Table((text_column("act"), Column("value"), *words))
     for act, figure in table.figures.items():
         ends = f"{_short(figure.low)} - {_short(figure.high)}" if figure.has_interval else ""
         source = f"[{sources.index((figure.source, figure.note)) + 1}]"
@@ -42,7 +34,7 @@ def costs_text(
     if absent:
         lines += ["", "No figure for:"]
         for act, why in absent.items():
-            lines += wrapped(f"{act}: {why}", first="  ", then="    ")
+            lines += wrapped(f"{act}: {why}", "  ", "    ")
     if checks:
         twice = Table((text_column(), Column("paths"), Column("clock")), indent="  ")
         for what, counted, timed in checks:
@@ -52,7 +44,7 @@ def costs_text(
     lines.append("")
     for number, (source, note) in enumerate(sources, start=1):
         text = f"[{number}] {source}" + (f" ({note})" if note else "")
-        lines += wrapped(plain(text), then="    ")
+        lines += wrapped(text, then="    ")
     return ascii_lines(lines)
 
 
@@ -63,15 +55,8 @@ def _short(value: float) -> str:
 
 def list_text(tables: Iterable[CostTable]) -> str:
     """A row a table: its name, architecture and unit, and what it is of."""
-    rows = Table(
-        (
-            text_column("name"),
-            text_column("arch"),
-            text_column("unit"),
-            Column("vl"),
-            Column("acts"),
-        )
-    )
+    words = map(text_column, ("name", "arch", "unit"))
+    rows = Table((*words, Column("vl"), Column("acts")))
     for table in tables:
         rows.row(table.name, table.arch, table.unit, table.vl or None, len(table.figures))
         rows.note(table.about)

@@ -17,8 +17,7 @@ def event_change_lines(cases: Iterable[CaseComparison]) -> list[str]:
     for case in cases:
         for event in case.events:
             if event.is_change:
-                text = f"{case.name}: {_change(event, case.name)}"
-                lines += wrapped(text, first="  ", then="    ")
+                lines += wrapped(f"{case.name}: {_change(event, case.name)}", "  ", "    ")
     return ["Vector events:", *lines] if lines else []
 
 

@@ -68,28 +68,22 @@ def imported_text(files: Sequence[Imported], written: Sequence[str] = ()) -> str
     lines: list[str] = []
     for one in files:
         head = [f"{one.name}: {', '.join(one.formats)}", *([one.arch] if one.arch else [])]
-        lines += [*wrapped(plain("; ".join(head))), *_table(_rows(one)).lines()]
+        lines += [*wrapped("; ".join(head)), *_table(_rows(one)).lines()]
         for percent_of in dict.fromkeys(n.percent_of for n in one.numbers if n.percent_of):
-            lines += wrapped(plain(f"percentages of: {percent_of}"), then="    ")
+            lines += wrapped(f"percentages of: {percent_of}", then="    ")
         lines.append("")
     for caveat in _caveats(files):
-        lines += wrapped(caveat["text"], first="note: ", then="      ")
+        lines += wrapped(caveat["text"], "note: ", "      ")
     # A file's name is not broken, so that it can be pasted.
     return ascii_lines([*lines, *(f"wrote {plain(file)}" for file in written)])
 
 
 def _table(rows: Sequence[_Row]) -> Table:
     """A row a number; a side is named where it begins."""
-    columns = [
-        Column("line"),
-        text_column("side", most=24),
-        text_column("case", most=36),
-        Column("published"),
-        Column("change"),
-        text_column("of"),
-    ]
-    steps = [Column("step")] if any(row.step for row in rows) else []
-    table = Table([*columns, *steps])
+    columns = [Column("line"), text_column("side", most=24), text_column("case", most=36)]
+    columns += [Column("published"), Column("change"), text_column("of")]
+    columns += [Column("step")] if any(row.step for row in rows) else []
+    table = Table(columns)
     side: str | None = None
     for row in rows:
         number = row.number

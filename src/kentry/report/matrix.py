@@ -31,17 +31,9 @@ def cells_of(recording: Recording) -> list[Cell]:
 def matrix_lines(recording: Recording, arch: Arch) -> list[str]:
     """A row a state: its count per call, the ratio to "none", its events; then the markers."""
     cells = cells_of(recording)
-    table = Table(
-        [
-            text_column("case"),
-            Column("vl"),
-            text_column("state"),
-            Column("instructions"),
-            Column("x none"),
-            text_column("events per call", wraps=True),
-        ],
-        keys=3,
-    )
+    keys = [text_column("case"), Column("vl"), text_column("state")]
+    events = text_column("events per call", wraps=True)
+    table = Table([*keys, Column("instructions"), Column("x none"), events], keys=len(keys))
     above: tuple[str, int] | None = None
     for case, state in cells:
         label = (case.parsed.call, arch.vector.bits(state.unit, state.length))

@@ -12,7 +12,7 @@ import numpy as np
 
 from kentry import __version__
 from kentry.arch.mechanism import ACTS, SME, VEC
-from kentry.report.numbers import share
+from kentry.report.numbers import duration, share
 from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
 from kentry.vector.bounds import ASSUMPTIONS
 from kentry.vector.costs import NS
@@ -45,6 +45,11 @@ _FAR = 100.0
 _DIFFERENCES_SHOWN = 8
 _POLICY_WIDTH = 22
 
+_BELOW_OPTIMAL = (
+    " costs less than optimal, because optimal gives access only by a trap, and saves and loads as"
+    " the traced kernel does"
+)
+
 
 def replay_text(
     rankings: Sequence[Ranking],
@@ -57,7 +62,7 @@ def replay_text(
     for ranking in rankings:
         lines += [*_trace_lines(ranking.source), ""]
     assumptions = sorted({figure.assume for figure in table.figures.values()})
-    lines += _wrapped(f"costs: {table.name}, in {table.unit}, {' and '.join(assumptions)}")
+    lines += wrapped(f"costs: {table.name}, in {table.unit}, {' and '.join(assumptions)}")
     if len(rankings) == 1:
         lines += [*_rank_lines(rankings[0], table), ""]
         lines += [*_flip_lines(rankings[0].flips, table), ""]
@@ -66,34 +71,31 @@ def replay_text(
     for one in advice:
         lines += [*_sweep_lines(one, table), ""]
     lines += [*_bound_lines(bounds), ""]
-    lines += _wrapped(
+    lines += wrapped(
         "replay keeps the trace's times; under a cheaper policy later events would come earlier",
         "note: ",
     )
     caveats = (caveat for one in rankings for caveat in one.source.trace.meta["caveats"])
     for text in sorted({caveat["text"] for caveat in caveats}):
-        lines += _wrapped(text, "note: ")
+        lines += wrapped(text, "note: ")
     return ascii_lines(lines)
-
-
-def _wrapped(text: str, first: str = "", then: str = "  ") -> list[str]:
-    return wrapped(plain(text), first=first, then=then)
 
 
 def _trace_lines(source: TraceFile) -> Iterator[str]:
     """The trace, and whether the replay of its kernel's own policy does what the kernel did."""
     meta, prepared, check = source.trace.meta, source.prepared, source.check
-    yield from _wrapped(
-        f"{meta['workload']['name']} on {meta['kernel']['spec']} ({meta['arch']},"
+    yield from wrapped(
+        f"{_name(source)} on {meta['kernel']['spec']} ({meta['arch']},"
         f" {meta['unit']['vl']} bits): {prepared.events} events,"
         f" {prepared.seconds:.3f} s of the guest's clock"
     )
     word = "matches" if check.exact else "DIFFERS from"
     acts = ", ".join(
-        f"{_plural(act)} {ours} {'=' if ours == theirs else '!='} {theirs}"
+        f"{act.replace('_', ' ')}{'es' if act.endswith('flush') else 's'} {ours}"
+        f" {'=' if ours == theirs else '!='} {theirs}"
         for act, (ours, theirs) in check.totals.items()
     )
-    yield from _wrapped(f"replayed {check.policy} {word} the kernel: {acts}")
+    yield from wrapped(f"replayed {check.policy} {word} the kernel: {acts}")
     for one in check.differences[:_DIFFERENCES_SHOWN]:
         task = source.trace.tasks[one.task]
         yield (
@@ -104,27 +106,15 @@ def _trace_lines(source: TraceFile) -> Iterator[str]:
         yield f"  and {len(check.differences) - _DIFFERENCES_SHOWN} more, in --json"
 
 
-def _plural(act: str) -> str:
-    return act.replace("_", " ") + ("es" if act.endswith("flush") else "s")
-
-
 def closed_text(closed: ClosedLoop, source: TraceFile, after: TraceFile) -> str:
     """What replay said of a policy, and what a kernel with it was then seen doing."""
-    rows = Table(
-        (
-            text_column("act"),
-            Column(closed.base, most=16),
-            Column("replayed"),
-            Column("seen"),
-            Column("replayed - seen"),
-            Column("of seen"),
-        )
-    )
+    heads = ("replayed", "seen", "replayed - seen", "of seen")
+    rows = Table((text_column("act"), Column(closed.base, most=16), *map(Column, heads)))
     for act, (base, said, seen) in closed.acts.items():
         off = share(abs(said - seen), seen) if seen else ""
         rows.row(act.replace("_", " "), base, said, seen, f"{said - seen:+}", off)
     lines = [*_trace_lines(source), *_trace_lines(after), ""]
-    lines += _wrapped(f"{closed.policy}: replayed on the first, seen on the second")
+    lines += wrapped(f"{closed.policy}: replayed on the first, seen on the second")
     return ascii_lines([*lines, *rows.lines()])
 
 
@@ -159,15 +149,8 @@ _SHOWN: Mapping[str, tuple[Mapping[str, tuple[str, ...]], str]] = {
 def _rank_lines(ranking: Ranking, table: CostTable) -> Iterator[str]:
     per_call, per_second = _units(table)
     columns, about = _SHOWN[ranking.source.prepared.unit]
-    rows = Table(
-        (
-            text_column("policy", most=_POLICY_WIDTH),
-            *map(Column, columns),
-            Column(f"{per_call}/call"),
-            Column(f"{per_second}/s"),
-            Column("regret"),
-        )
-    )
+    heads = (*columns, f"{per_call}/call", f"{per_second}/s", "regret")
+    rows = Table((text_column("policy", most=_POLICY_WIDTH), *map(Column, heads)))
     seconds = max(1e-9, ranking.source.prepared.seconds)
     for row in (ranking.optimal, *ranking.rows):
         total = row.counts.total()
@@ -179,46 +162,32 @@ def _rank_lines(ranking: Ranking, table: CostTable) -> Iterator[str]:
             _regret(ranking.regret(row)) if row is not ranking.optimal else None,
         )
     yield from rows.lines()
-    yield from _wrapped(
+    yield from wrapped(
         f"per call: of the {ranking.calls} system calls of all tasks; per second: of the guest's"
         f" clock; regret: above optimal, in % of it; {about}",
-        "  ",
+        first="  ",
     )
     if ranking.rows and ranking.rows[0].total < ranking.optimal.total:
-        yield from _below_optimal(ranking.rows[0].policy.text)
-
-
-def _below_optimal(policy: str) -> list[str]:
-    return _wrapped(
-        f"{policy} costs less than optimal, because optimal gives access only by a trap, and"
-        " saves and loads as the traced kernel does",
-        "  ",
-    )
+        yield from wrapped(ranking.rows[0].policy.text + _BELOW_OPTIMAL, first="  ")
 
 
 def _mean_lines(rankings: Sequence[Ranking], table: CostTable) -> Iterator[str]:
     """A row a policy, over all workloads, each counting the same: the least mean cost first."""
     means = sorted(_means(rankings), key=lambda row: (row.per_call, row.policy))
-    rows = Table(
-        (
-            text_column("policy", most=_POLICY_WIDTH),
-            Column(f"{_units(table)[0]}/call"),
-            Column("mean regret"),
-            Column("most regret"),
-            text_column("of", most=14),
-        )
-    )
+    heads = (f"{_units(table)[0]}/call", "mean regret", "most regret")
+    policy, of = text_column("policy", most=_POLICY_WIDTH), text_column("of", most=14)
+    rows = Table((policy, *map(Column, heads), of))
     for row in means:
-        most = _regret(row.most)
-        rows.row(row.policy, f"{row.per_call:.2f}", _regret(row.regret), most, row.of)
+        regrets = (_regret(row.regret), _regret(row.most))
+        rows.row(row.policy, f"{row.per_call:.2f}", *regrets, row.of)
     yield from rows.lines()
-    yield from _wrapped(
+    yield from wrapped(
         f"the mean of {len(rankings)} workloads, each counting the same; regret: above optimal on"
         " the same trace, in % of it",
-        "  ",
+        first="  ",
     )
     if means[0].policy != rankings[0].optimal.policy.text:
-        yield from _below_optimal(means[0].policy)
+        yield from wrapped(means[0].policy + _BELOW_OPTIMAL, first="  ")
 
 
 def _means(rankings: Sequence[Ranking]) -> list[PolicyMean]:
@@ -233,7 +202,7 @@ def _means(rankings: Sequence[Ranking]) -> list[PolicyMean]:
         ]
         if len(pairs) < len(rankings):
             continue
-        regrets = [(ranking.regret(row), _name(ranking)) for ranking, row in pairs]
+        regrets = [(ranking.regret(row), _name(ranking.source)) for ranking, row in pairs]
         cost = sum(row.total / max(1, ranking.calls) for ranking, row in pairs) / len(pairs)
         mean = sum(regret for regret, _ in regrets) / len(pairs)
         result.append(PolicyMean(policy, cost, mean, *max(regrets)))
@@ -262,7 +231,7 @@ def _flip_lines(flips: Sequence[Flip], table: CostTable) -> Iterator[str]:
     for flip in sorted(once.values(), key=leading.index)[:_FLIPS_SHOWN]:
         unit = "" if flip.act == "B/r" else f" {table.unit}"
         what = "a trap's cost over a flush's" if flip.act == "B/r" else flip.act
-        yield from _wrapped(
+        yield from wrapped(
             f"{what} {flip.value:.3g}{unit} (now {flip.now:.3g}): {flip.cheaper_below} below,"
             f" {flip.cheaper_above} above",
             "  ",
@@ -301,22 +270,17 @@ def _sweep_lines(advice: Recommendation, table: CostTable) -> Iterator[str]:
         value_text(advice.family, one)
         for one in (advice.value, advice.low, advice.high, *advice.flat)
     )
-    yield from _wrapped(
+    yield from wrapped(
         f"recommended: {advice.family}:{value}; in 95 % of 1000 bootstrap draws of tasks and"
         f" workloads the best value is from {low} to {high}; values from {first} to {last} cost at"
         " most 1 % more",
-        "  ",
+        first="  ",
     )
 
 
 def value_text(family: str, value: int) -> str:
     """A swept value to three digits: 100ms of a timeout, 12 of a count."""
-    if not family.startswith("timeout"):
-        return str(value)
-    for unit, ns in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if value >= ns:
-            return f"{value / ns:.3g}{unit}"
-    return f"{value}ns"
+    return duration(value).replace(" ", "") if family.startswith("timeout") else str(value)
 
 
 def _bound_lines(bounds: Mapping[str, Bound]) -> Iterator[str]:
@@ -330,11 +294,8 @@ def _bound_lines(bounds: Mapping[str, Bound]) -> Iterator[str]:
         return
     yield "whatever the workload, a task at a time:"
     for name in names:
-        yield from _wrapped(f"{name}: {bounds[name].sentence}", "  ", "    ")
-    yield from _wrapped(ASSUMPTIONS, "  ", "  ")
-
-
-# --- JSON ---------------------------------------------------------------------------------
+        yield from wrapped(f"{name}: {bounds[name].sentence}", "  ", "    ")
+    yield from wrapped(ASSUMPTIONS, "  ", "  ")
 
 
 def replay_to_json(
@@ -374,7 +335,7 @@ def _ranking_to_json(ranking: Ranking) -> TraceRanking:
     return TraceRanking(
         trace=source.name,
         kernel=meta["kernel"],
-        workload=meta["workload"]["name"],
+        workload=_name(source),
         events=source.prepared.events,
         seconds=source.prepared.seconds,
         calls=ranking.calls,
@@ -414,9 +375,6 @@ def _policy_to_json(ranking: Ranking, row: PolicyCost) -> PolicyDocument:
     )
 
 
-# --- a picture ----------------------------------------------------------------------------
-
-
 def draw(file: Path, rankings: Sequence[Ranking], advice: Recommendation, table: CostTable) -> None:
     """A picture of a sweep: a curve a trace, of the cost per system call above optimal.
 
@@ -429,7 +387,7 @@ def draw(file: Path, rankings: Sequence[Ranking], advice: Recommendation, table:
     for ranking, one in zip(rankings, advice.sweeps, strict=True):
         calls = max(1, ranking.calls)
         above = (one.cost(prices).sum(axis=1) - ranking.optimal.total) / calls
-        curves.append(Curve(_name(ranking), np.array(one.values), above))
+        curves.append(Curve(_name(ranking.source), np.array(one.values), above))
     only = rankings[0]
     levels = {
         row.policy.text: (row.total - only.optimal.total) / max(1, only.calls)
@@ -449,5 +407,5 @@ def draw(file: Path, rankings: Sequence[Ranking], advice: Recommendation, table:
     )
 
 
-def _name(ranking: Ranking) -> str:
-    return str(ranking.source.trace.meta["workload"]["name"])
+def _name(source: TraceFile) -> str:
+    return str(source.trace.meta["workload"]["name"])

@@ -41,7 +41,7 @@ def provenance_lines(
     lines = [f"How it was measured ({', '.join(map(plain, tools))}):"]
     for fact in [*([caveats.not_time()["text"]] if counted else []), *facts]:
         sentence, _, below = fact.partition("\n")
-        lines += wrapped(sentence, first="- ")
+        lines += wrapped(sentence, "- ")
         lines += [f"  {below}"] if below else []
     return lines
 

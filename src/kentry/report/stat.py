@@ -15,7 +15,7 @@ from kentry.model.case_name import CaseName
 from kentry.model.comparison import TimedComparison
 from kentry.model.recording import NoisyMetric, Recording
 from kentry.report.numbers import change_with_interval, decimals, fixed, level, percent, significant
-from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
+from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
 
@@ -55,17 +55,16 @@ def stat_text(
     confidence = level(first.confidence) if first.confidence else "no"
     boots = len({one.boot for one in first.samples})
     sample = f"of {boots} boots" if boots > 1 else "of this boot's processes"
-    notes = [
+    lines = [*table.lines(), ""]
+    lines += wrapped(
         f"+-: half of the {confidence} interval, {sample} ({len(first.samples)} processes of each"
         " case). floor: the noise floor, the largest difference between processes of the same"
-        " case. sees: the smallest change that 19 of 20 runs like this would find."
-    ]
+        " case. sees: the smallest change that 19 of 20 runs like this would find.",
+        then="",
+    )
     if loops := [case.noisy[LOOP].value for case in cases if LOOP in case.noisy]:
-        notes.append(
-            f"The time includes the loop around a call: {median(loops):.1f} ns (median of the"
-            " cases)."
-        )
-    lines = [*table.lines(), "", *_sentences(*notes)]
+        text = f"{median(loops):.1f} ns (median of the cases)"
+        lines += wrapped(f"The time includes the loop around a call: {text}.", then="")
     for name, reason in absent.items():
         lines += wrapped(f"absent: {name}: {reason}", then=_INDENT)
     return _page(recording, lines, findings, every=every)
@@ -86,7 +85,7 @@ def sweep_text(recording: Recording, findings: Sequence[Finding], *, every: bool
         " subtracted."
     )
     title = f"{CaseName.parse(cases[0].name).counted} among working sets"
-    lines = [title, *table.lines(), "", *_sentences(note)]
+    lines = [title, *table.lines(), "", *wrapped(note, then="")]
     return _page(recording, lines, findings, every=every)
 
 
@@ -104,7 +103,7 @@ def tails_text(
         f"ns, each call by itself; {subtracted} ns that reading the clock takes are subtracted."
         " A percentile has no digit beyond its interval from group to group."
     )
-    return _page(recording, [*table.lines(), "", *_sentences(note)], findings, every=every)
+    return _page(recording, [*table.lines(), "", *wrapped(note, then="")], findings, every=every)
 
 
 def pairs_text(
@@ -120,6 +119,7 @@ def pairs_text(
     The confidence is that of all planned looks together; the interval of each look is wider.
     """
     lines: list[str] = []
+    indents = ("    ", "    ")
     for row, estimate in zip(rows, ending.rows, strict=True):
         assert estimate
         verdict = row.verdict
@@ -135,14 +135,12 @@ def pairs_text(
                 f"{old} -> {new} ns,"
                 f" {change_with_interval(100 * estimate.effect, row.interval)} of the first,"
                 f" {level(CONFIDENCE)}",
-                first="    ",
-                then="    ",
+                *indents,
             ),
             *wrapped(
                 f"floor {percent(row.floor)}, threshold {100 * estimate.threshold:g} %, would see"
                 f" {percent(row.detectable)}; {estimate.groups} groups",
-                first="    ",
-                then="    ",
+                *indents,
             ),
             "",
         ]
@@ -150,7 +148,7 @@ def pairs_text(
         f"Ended at look {ending.look.number} of {ending.looks} that were planned, after"
         f" {ending.done} of at most {ending.planned} {ending.unit}."
     )
-    return _page(recording, [*lines, *_sentences(end)], findings, every=every)
+    return _page(recording, [*lines, *wrapped(end, then="")], findings, every=every)
 
 
 def _value(metric: NoisyMetric) -> tuple[str, str]:
@@ -181,10 +179,6 @@ def _share(share: float | None) -> str | None:
     return None if share is None or not math.isfinite(share) else significant(100 * share, 2)
 
 
-def _sentences(*texts: str) -> list[str]:
-    return [line for text in texts for line in wrapped(text, then="")]
-
-
 def _page(
     recording: Recording, lines: Iterable[str], findings: Sequence[Finding], *, every: bool
 ) -> str:
@@ -202,20 +196,19 @@ def _page(
     words += [f"cpu {target['on_cpu']}"] if "on_cpu" in target else []
     head = [f"Linux {kernel['release']} ({kernel['arch']}){where}"]
     if any(words[:3]):
-        head += wrapped(plain(", ".join(str(word) for word in words if word)))
+        head += wrapped(", ".join(str(word) for word in words if word))
     notes: list[str] = []
     for one in findings:
         if every or one.level == WARNING:
-            notes += wrapped(f"{one.level}: {plain(one.text)}", then=_INDENT)
-            notes += wrapped(plain(one.remedy), first=_INDENT, then=_INDENT)
+            notes += wrapped(f"{one.level}: {one.text}", then=_INDENT)
+            notes += wrapped(one.remedy, _INDENT, _INDENT)
     kinds = {one.kind for one in findings}
     for caveat in recording.caveats:
         if caveat["kind"] not in kinds:
-            notes += wrapped(f"note: {plain(caveat['text'])}", then=_INDENT)
+            notes += wrapped(f"note: {caveat['text']}", then=_INDENT)
     rest = [one for one in findings if not every and one.level != WARNING]
     if rest:
         names = ", ".join(one.kind.removeprefix("preflight-") for one in rest)
-        notes += wrapped(
-            f"note: -v prints what else belongs to these numbers: {names}", then=_INDENT
-        )
+        text = f"note: -v prints what else belongs to these numbers: {names}"
+        notes += wrapped(text, then=_INDENT)
     return ascii_lines([*head, "", *lines, *(["", *notes] if notes else [])])

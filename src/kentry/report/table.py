@@ -42,10 +42,10 @@ def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3].rstrip() + "..."
 
 
-def wrapped(text: str, width: int = WIDTH, first: str = "", then: str = "  ") -> list[str]:
-    """The lines of a sentence.  A hyphen does not break a word, nor a blank "12 %"."""
+def wrapped(text: str, first: str = "", then: str = "  ", width: int = WIDTH) -> list[str]:
+    """The lines of a sentence in ASCII.  A hyphen does not break a word, nor a blank "12 %"."""
     lines = textwrap.wrap(
-        text.replace(" %", "\xa0%"),
+        plain(text).replace(" %", "\xa0%"),
         width,
         initial_indent=first,
         subsequent_indent=then,
@@ -58,24 +58,16 @@ def wrapped(text: str, width: int = WIDTH, first: str = "", then: str = "  ") ->
 class Column:
     """A column of a table.
 
-    name, unit: its heading is "name, unit".  group: a second heading over neighbouring columns
-    of the same group.  left: text is aligned left, numbers right.  least: the width it has at
-    least.  most: in a table that is too wide, its cells are shortened to this width.
+    group: a second heading over neighbouring columns of the same group.  left: text is aligned
+    left, numbers right.  most: in a table that is too wide, its cells are shortened to this width.
     wraps: the last column may be a sentence, which continues on the next lines.
     """
 
     name: str = ""
-    unit: str = ""
     group: str = ""
     left: bool = False
-    least: int = 0
     most: int | None = None
     wraps: bool = False
-
-    @property
-    def heading(self) -> str:
-        """Name and unit."""
-        return f"{self.name}, {self.unit}" if self.unit else self.name
 
 
 def text_column(name: str = "", *, most: int | None = None, wraps: bool = False) -> Column:
@@ -108,7 +100,7 @@ class Table:
 
     def note(self, text: str) -> None:
         """Add a sentence below the last row."""
-        self._notes.setdefault(len(self._rows) - 1, []).append(plain(text))
+        self._notes.setdefault(len(self._rows) - 1, []).append(text)
 
     def lines(self, width: int = WIDTH) -> list[str]:
         """The table's lines, at most `width` columns wide."""
@@ -136,9 +128,8 @@ class Table:
         widths = []
         for place, column in enumerate(self.columns):
             longest = max((len(row[place]) for row in self._rows), default=0)
-            heading = len(column.heading) if self.headings else 0
-            width = min(_LEAST_TEXT, longest) if column.wraps else max(longest, heading)
-            widths.append(max(width, column.least))
+            heading = len(column.name) if self.headings else 0
+            widths.append(min(_LEAST_TEXT, longest) if column.wraps else max(longest, heading))
         for name, same in groupby(range(len(widths)), lambda place: self.columns[place].group):
             group = list(same)
             missing = len(name) - _total((widths[place] for place in group), gap)
@@ -171,7 +162,7 @@ class Table:
                 groups.append(f"{shortened(name, width):>{width}}")
             yield between.join(groups)
         if self.headings:
-            yield between.join(map(_cell, columns, widths, (one.heading for one in columns)))
+            yield between.join(map(_cell, columns, widths, (one.name for one in columns)))
         for number, row in enumerate(self._rows):
             cells = list(map(_cell, columns, widths, (row[place] for place in places)))
             last = row[places[-1]]
@@ -180,11 +171,11 @@ class Table:
                 beside = room - len(start) >= min(_LEAST_TEXT, len(last))
                 yield from [] if beside else [start]
                 first, then = (start, " " * len(start)) if beside else (_INDENT, _INDENT)
-                yield from wrapped(last, room, first, then)
+                yield from wrapped(last, first, then, room)
             else:
                 yield between.join(cells)
             for text in self._notes.get(number, ()) if notes else ():
-                yield from wrapped(text, room, _INDENT, _INDENT + "  ")
+                yield from wrapped(text, _INDENT, _INDENT + "  ", room)
 
 
 def _total(widths: Iterable[int], gap: int) -> int:

@@ -59,7 +59,7 @@ def timed_verdict(row: TimedComparison) -> str:
 def timing_lines(comparison: Comparison, width: int) -> list[str]:
     """Where and how the times were measured; nothing without times."""
     facts = timing_facts(comparison, named=True)
-    return [line for fact in facts for line in wrapped(fact, width, then="    ")]
+    return [line for fact in facts for line in wrapped(fact, then="    ", width=width)]
 
 
 def timing_facts(comparison: Comparison, *, named: bool = False) -> list[str]:
@@ -111,7 +111,7 @@ def changelog_times(rows: Sequence[TimedComparison], width: int) -> Iterator[str
     for number, (metric, table) in enumerate(metrics.items()):
         if number:
             yield ""
-        yield from wrapped(_heading(metric, table), width, then="")
+        yield from wrapped(_heading(metric, table), then="", width=width)
         yield ""
         values = [timed_values(row) for row in table]
         name = max(len(row.name) for row in table) + 1
@@ -124,7 +124,7 @@ def changelog_times(rows: Sequence[TimedComparison], width: int) -> Iterator[str
                 yield line
             else:
                 yield f"  {label} {old} -> {new}"
-                yield from wrapped(change, width, "    ", "    ")
+                yield from wrapped(change, "    ", "    ", width)
 
 
 def _heading(metric: str, table: Sequence[TimedComparison]) -> str:

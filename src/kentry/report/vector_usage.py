@@ -13,7 +13,7 @@ import numpy as np
 from kentry import __version__
 from kentry.arch import find_arch
 from kentry.report.numbers import duration, per_thousand, share
-from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
+from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 from kentry.vector.documents import StatisticsDocument, Sums, TaskSums
 from kentry.vector.statistics import (
     ENOUGH_LOADS,
@@ -50,10 +50,6 @@ _SECOND = 1_000_000_000
 _BAR = 20
 
 
-def _wrapped(sentence: str, first: str = "", then: str = "  ") -> list[str]:
-    return wrapped(plain(sentence), first=first, then=then)
-
-
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
@@ -71,9 +67,6 @@ def title(trace: VectorTrace) -> str:
     return f"{meta['workload']['name']} on {meta['kernel']['spec']}, {meta['arch']}"
 
 
-# --- what is in it -------------------------------------------------------
-
-
 def trace_text(trace: VectorTrace, size: int | None = None) -> str:
     """What `kentry vector trace` prints: the workload, how much was seen, what the kernel did.
 
@@ -86,21 +79,15 @@ def trace_text(trace: VectorTrace, size: int | None = None) -> str:
         lines.append("the recording did not get to the workload's end")
     total = np.bincount(trace.event, minlength=256).tolist()
     calls = total[Event.SYSCALL]
-    rows = Table(
-        (
-            text_column("the traced kernel did"),
-            Column("times"),
-            Column("per 1000 calls"),
-            Column("tasks"),
-        )
-    )
+    heads = ("times", "per 1000 calls", "tasks")
+    rows = Table((text_column("the traced kernel did"), *map(Column, heads)))
     for event, name in _ACTS.items():
         if times := total[event]:
             tasks = len(np.unique(trace.task[trace.event == event]))
             rows.row(name, times, per_thousand(times, calls), tasks)
     blocked = total[Event.SWITCH_BLOCKED]
     lines += ["", *rows.lines()]
-    lines += _wrapped(
+    lines += wrapped(
         f"in {calls} system calls, {total[Event.INTERRUPT]} user interrupts,"
         f" {blocked + total[Event.SWITCH_PREEMPTED]} switches ({blocked} as the task blocked)"
     )
@@ -122,39 +109,29 @@ def _head(trace: VectorTrace, size: int | None = None) -> list[str]:
         f" {_counted(sum(task.kernel for task in trace.tasks), 'kernel thread')};"
         f" {trace.seconds:.3f} s of the guest's clock",
     )
-    return [line for text in texts for line in _wrapped(text)]
+    return [line for text in texts for line in wrapped(text)]
 
 
 def _notes(trace: VectorTrace) -> Iterator[str]:
     if trace.meta["caveats"]:
         yield ""
     for caveat in trace.meta["caveats"]:
-        yield from _wrapped(f"note: {caveat['text']}", then="      ")
-
-
-# --- what it says --------------------------------------------------------
+        yield from wrapped(f"note: {caveat['text']}", then="      ")
 
 
 def statistics_text(trace: VectorTrace, statistics: Statistics) -> str:
     """What `kentry vector stats` prints: use, loads and what followed, gaps, tasks, notes."""
     unit = _unit_of(trace, statistics)
-    sections = (_use_lines, _share_lines, _gap_lines, _task_lines)
     lines = _head(trace)
-    for section in sections:
+    for section in (_use_lines, _share_lines, _gap_lines, _task_lines):
         lines += ["", *section(statistics, unit)]
     return ascii_lines([*lines, *_notes(trace)])
 
 
 def _use_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     sums = statistics.counts.of(statistics.user)
-    rows = Table(
-        (
-            text_column(f"use of {unit} by user programs"),
-            Column("all"),
-            Column("with use"),
-            Column(),
-        )
-    )
+    head = text_column(f"use of {unit} by user programs")
+    rows = Table((head, *map(Column, ("all", "with use", ""))))
     for what, whole, part in (
         ("user tasks", int(statistics.user.sum()), int(statistics.using.sum())),
         ("system calls, use just before", sums["calls"], sums["calls_used"]),
@@ -162,7 +139,7 @@ def _use_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     ):
         rows.row(what, whole, part, share(part, whole))
     yield from rows.lines()
-    yield from _wrapped(
+    yield from wrapped(
         "A user interval lies between two kernel entries; a use that traps and its retry are one.",
         "  ",
     )
@@ -175,7 +152,7 @@ def _loads(statistics: Statistics) -> tuple[str, str]:
 
 def _share_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     load, follow = _loads(statistics)
-    yield from _wrapped(
+    yield from wrapped(
         f"Share of a task's {load}s followed by another {follow} before the next {load}; tasks"
         f" that used {unit}:",
     )
@@ -197,7 +174,7 @@ def _share_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     sums = statistics.counts.of(chosen)
     never = statistics.user & ~statistics.using
     drops = f"; {sums['drops']} took away access that the task had" if statistics.by_trap else ""
-    yield from _wrapped(
+    yield from wrapped(
         f"Of their {sums['loads']} {load}s {sums['followed']}"
         f" ({share(sums['followed'], sums['loads'])}) were followed by a {follow}{drops}."
         f" Not among them: {_counted(int((statistics.using & ~chosen).sum()), 'task')} with use and"
@@ -209,7 +186,7 @@ def _share_lines(statistics: Statistics, unit: str) -> Iterator[str]:
 
 def _gap_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     gaps = statistics.gaps
-    yield from _wrapped(
+    yield from wrapped(
         f"Gaps between uses of {unit}: from the end of a user interval with use to the first use"
         f" in the task's next such interval. Of {_counted(len(gaps), 'gap')}:",
     )
@@ -227,7 +204,7 @@ def _gap_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     yield from _histogram_lines("system calls between", labels, calls)
     above = int((gaps.ns >= _SECOND).sum())
     half, most = (int(np.percentile(gaps.ns, q, method="lower")) for q in (50, 99))
-    yield from _wrapped(
+    yield from wrapped(
         f"Half are shorter than {duration(half)}, 99 % than {duration(most)};"
         f" {above} ({share(above, len(gaps))}) are a second or longer.",
         "  ",
@@ -251,7 +228,7 @@ def _task_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     if not chosen:
         yield f"No user task used {unit}."
         return
-    yield from _wrapped(
+    yield from wrapped(
         f"Tasks with most {load}s that a {follow} followed (used: share of their calls with use"
         f" of {unit} just before; followed: share of their loads; drops: loads that took away"
         " access):"
@@ -268,9 +245,6 @@ def _task_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     rest = int(statistics.using.sum()) - len(chosen)
     if rest > 0:
         yield f"and {_counted(rest, 'other task')} that used {unit}"
-
-
-# --- JSON ----------------------------------------------------------------
 
 
 def statistics_to_json(trace: VectorTrace, statistics: Statistics) -> dict[str, Any]:
