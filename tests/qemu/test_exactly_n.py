@@ -29,8 +29,7 @@ from kentry.measure.catalogue import choose
 from kentry.measure.recorder import measure
 from kentry.model.comparison import CaseComparison
 from kentry.model.recording import INSTRUCTIONS, Recording
-from kentry.runners.exact import ExactOptions
-from kentry.runners.qemu import QemuRunner
+from kentry.runners.exact import ExactOptions, QemuRunner
 from kentry.stats.exact import BETTER, SAME, WORSE
 
 from .conftest import skip, timed

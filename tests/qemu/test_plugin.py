@@ -19,9 +19,8 @@ from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
 from kentry.runners.emulator import CHOICES, Emulator
-from kentry.runners.exact import ExactOptions
+from kentry.runners.exact import ExactOptions, QemuRunner
 from kentry.runners.plugin_trace import Phase, PluginTrace, Window, parse_trace
-from kentry.runners.qemu import QemuRunner
 
 from .conftest import GetEmulator, skip, tell, timed
 

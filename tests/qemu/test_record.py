@@ -21,8 +21,7 @@ from kentry.kernels.resolve import resolve
 from kentry.measure.recorder import measure
 from kentry.model.recording import Recording
 from kentry.path.symbols import UNNAMED
-from kentry.runners.exact import ExactOptions
-from kentry.runners.qemu import QemuRunner
+from kentry.runners.exact import ExactOptions, QemuRunner
 from tests import ROOT
 
 from .conftest import skip, timed

@@ -21,9 +21,8 @@ from kentry.host.native import probe_file, tasks_plugin_file
 from kentry.measure.recorder import measure
 from kentry.measure.workload import TracedWorkload, trace_workload
 from kentry.runners.emulator import BACKPORTS, INSTALLED, NEWEST
-from kentry.runners.exact import ExactOptions
+from kentry.runners.exact import ExactOptions, QemuRunner
 from kentry.runners.guest_tasks import Guest, TraceOptions, trace_guest
-from kentry.runners.qemu import QemuRunner
 from kentry.runners.qemu_argv import machine_argv, plugin_argv
 from kentry.runners.userland.root_image import build_userland
 from kentry.runners.userland.rootfs import find_release

@@ -18,9 +18,8 @@ from kentry.kernels.config import Request
 from kentry.kernels.lineup import line_up
 from kentry.measure.recorder import measure
 from kentry.runners.emulator import INSTALLED
-from kentry.runners.exact import ExactOptions
+from kentry.runners.exact import ExactOptions, QemuRunner
 from kentry.runners.initramfs import build_initramfs
-from kentry.runners.qemu import QemuRunner
 
 from .conftest import GetEmulator, timed
 from .test_examples import BASE_SPEC, EXAMPLES, read_source, source

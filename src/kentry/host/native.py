@@ -13,20 +13,26 @@ _FOLDER = Path(__file__).parents[1] / "native"
 
 def probe_file(arch: Arch) -> Path:
     """The probe's executable; MissingToolError if it is not built."""
-    return _built(f"probe-{arch.name}", f"the probe for {arch.name}", arch.compiler_package)
+    return built_file(f"probe-{arch.name}", f"the probe for {arch.name}", arch.compiler_package)
 
 
 def plugin_file() -> Path:
     """The QEMU plugin; MissingToolError if it is not built."""
-    return _built("kentry.so", "the QEMU plugin", "gcc")
+    return built_file("kentry.so", "the QEMU plugin", "gcc")
 
 
 def tasks_plugin_file() -> Path:
     """The QEMU plugin that records tasks; MissingToolError if it is not built."""
-    return _built("tasks.so", "the QEMU plugin for tasks", "gcc")
+    return built_file("tasks.so", "the QEMU plugin for tasks", "gcc")
 
 
-def _built(name: str, what: str, package: str) -> Path:
+def runner_file(arch: Arch) -> Path:
+    """The program that starts workloads in a guest; MissingToolError if it is not built."""
+    return built_file(f"runner-{arch.name}", f"the runner for {arch.name}", arch.compiler_package)
+
+
+def built_file(name: str, what: str, package: str) -> Path:
+    """A compiled part; `what` names it in the error, `package` has its compiler."""
     file = _FOLDER / name
     if not file.exists():
         raise MissingToolError(

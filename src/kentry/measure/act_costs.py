@@ -10,21 +10,28 @@ from pathlib import Path
 import msgspec
 
 from kentry.arch import Arch
-from kentry.errors import KentryError, MissingToolError
-from kentry.host.native import probe_file
+from kentry.errors import GuestError, KentryError
+from kentry.host.cache import kept_file
+from kentry.host.native import built_file
 from kentry.host.process import command_line, supervise
 from kentry.kernels import config
 from kentry.kernels.kernel import Kernel
 from kentry.measure import cache
 from kentry.measure.catalogue import choose
 from kentry.progress import Update
+from kentry.runners.console import boot, tail
+from kentry.runners.emulator import find_emulator
 from kentry.runners.exact import ExactOptions
-from kentry.runners.guest_costs import time_in_guest
+from kentry.runners.initramfs import build_initramfs
+from kentry.runners.qemu_argv import boot_argv, kernel_words, machine_argv
 from kentry.vector import cost_counts, cost_times
 from kentry.vector.costs import CostTable
 
 # A few hundred blocks of a millisecond take seconds; a slow machine gets more.
 _SECONDS_HERE = 300.0
+
+# A block of 500 system calls, or 50 round trips, is shorter than the time between two ticks.
+_ROUNDS, _CALLS = 16, 500
 
 
 @dataclass(frozen=True)
@@ -38,14 +45,8 @@ class ActCosts:
 
 def costs_program(arch: Arch) -> Path:
     """The static program that times, built beside the probe; MissingToolError where it is not."""
-    file = probe_file(arch).with_name(f"costs-{arch.name}")
-    if not file.exists():
-        raise MissingToolError(
-            f"The program that times costs on {arch.name} is not built.",
-            f"Run: apt-get install {arch.compiler_package} make, then install kentry again"
-            " (make setup).",
-        )
-    return file
+    what = f"the program that times costs on {arch.name}"
+    return built_file(f"costs-{arch.name}", what, arch.compiler_package)
 
 
 def run_here(arch: Arch, length: int | None) -> str:
@@ -82,10 +83,34 @@ def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) 
     # Where nothing is flushed, nothing traps, and there is nothing more to time.
     if "flush" not in rules.events:
         return ActCosts(table, counted.absent)
-    console = time_in_guest(kernel, arch, costs_program(arch), options, update)
+    console = _time_in_guest(kernel, arch, options, update)
     command = f"kentry vector costs {where}" + (f" --vl {length}" if length else "")
     timing = cost_times.parse(console, virtual=True)
     timed = cost_times.tabulate(timing, "timed", "", command)
     whole = cost_times.completed(table, timed)
     absent = {act: why for act, why in counted.absent.items() if act not in whole.figures}
     return ActCosts(whole, absent, cost_times.checks(table, timed))
+
+
+def _time_in_guest(kernel: Kernel, arch: Arch, options: ExactOptions, update: Update) -> str:
+    """What guest/costs.c prints as the only program of an emulated guest, without a plugin.
+
+    The guest's time counts instructions, one a nanosecond, and the program reads it through the
+    guest's own clock: 62.5 MHz on arm64's machine, 10 MHz on riscv64's.
+    """
+    emulator = find_emulator(arch, options.emulator)
+    cpu = arch.cpu_with(options.vector_length)
+    initramfs = kept_file("initramfs", build_initramfs(costs_program(arch), ()))
+    words = [*kernel_words(arch), "--", f"rounds={_ROUNDS}", f"calls={_CALLS}"]
+    argv = [
+        *machine_argv(emulator, arch, cpu, options.memory, options.seed),
+        *boot_argv(kernel, initramfs, words),
+    ]
+    guest = boot(argv, emulator, options.timeout, update)
+    if "kentry-costs end" not in guest.console:
+        raise GuestError(
+            f"The guest did not come to the end of what it timed: {guest.clause}.",
+            "-v shows the command line.",
+            guest.stderr or tail(guest.console),
+        )
+    return guest.console

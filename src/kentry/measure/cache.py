@@ -24,11 +24,9 @@ from kentry.measure.vector_units import boots, check_options
 from kentry.model.recording import Recording, read_recording, write_recording
 from kentry.progress import Update
 from kentry.runners.emulator import CHOICES, find_emulator
-from kentry.runners.exact import ExactOptions, Runner
-from kentry.runners.fake import FakeRunner
-from kentry.runners.qemu import QemuRunner
+from kentry.runners.exact import ExactOptions, FakeRunner, QemuRunner, Runner
 
-# A folder with a saved run to use instead of a boot: runners/fake.py.
+# A folder with a saved run to use instead of a boot; see FakeRunner.
 FAKE = "KENTRY_FAKE"
 # The recording of a whole matrix has up to 18 MB.
 _RECORDING_BYTES = 32 << 20

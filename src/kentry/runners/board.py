@@ -12,13 +12,11 @@ import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 from kentry.errors import MachineError
 from kentry.host.process import log
-from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS
 from kentry.progress import Update
@@ -30,7 +28,6 @@ from kentry.runners.machine import (
     MachineOptions,
     arch_of,
     check_ended,
-    closing,
     find_probe,
     stopped,
 )
@@ -51,11 +48,10 @@ _GRACE = 30.0
 _TIMED_OUT = (124, 137, 143)
 
 
-class BoardMachine:
+class BoardMachine(Machine):
     """One board, booted, with a folder of ours on it."""
 
     kind = "board"
-    kernel: Kernel | None = None
 
     def __init__(self, name: str, lab: Lab, options: MachineOptions) -> None:
         self.name = name
@@ -131,10 +127,6 @@ class BoardMachine:
         # A boot loader may be the next that listens on a console: labgrid looks before it writes.
         self._lab.reconnect()
         return result
-
-    def describe(self) -> dict[str, Any]:
-        """Nothing that preflight would not see."""
-        return {}
 
     def close(self) -> None:
         """Removes the folder, and lets labgrid have the board back."""

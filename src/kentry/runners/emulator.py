@@ -47,10 +47,6 @@ class Emulator:
     env: dict[str, str] = field(default_factory=dict)
 
 
-def no_progress(fraction: float | None, now: str) -> None:
-    """An Update that shows nothing."""
-
-
 def find_emulator(
     arch: Arch, choice: str = INSTALLED, update: Update = lambda fraction, now: None
 ) -> Emulator:

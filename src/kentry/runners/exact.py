@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What counts instructions exactly: a Runner boots a kernel once and returns what it counted."""
+"""Counts instructions exactly: a Runner boots a kernel once and returns what it counted.
+
+See qemu_argv.py for how the guest is confined.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kentry.kernels.kernel import Kernel
+from kentry.arch import Arch
+from kentry.errors import GuestError, TraceError, UserError
+from kentry.host.cache import kept_file
+from kentry.host.native import plugin_file, probe_file
+from kentry.host.scratch import scratch_folder
+from kentry.kernels.kernel import TEXT_START, Kernel
 from kentry.progress import Update
-from kentry.runners.plugin_trace import PluginTrace
-from kentry.runners.probe_protocol import ProbeReport
+from kentry.runners.console import boot, explain, tail
+from kentry.runners.emulator import find_emulator
+from kentry.runners.initramfs import CASES_FILE, build_initramfs
+from kentry.runners.plugin_trace import PluginTrace, parse_trace
+from kentry.runners.probe_protocol import ProbeReport, read_report
+from kentry.runners.qemu_argv import (
+    ACCELERATORS,
+    ICOUNT,
+    RANDOM,
+    STEADY,
+    boot_argv,
+    kernel_words,
+    machine_argv,
+    plugin_argv,
+)
 
 
 @dataclass(frozen=True)
@@ -53,3 +74,102 @@ class Runner(Protocol):
 
     def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
         """Boots the kernel and measures; GuestError if the end mark was not reached."""
+
+
+@dataclass(frozen=True)
+class FakeRunner:
+    """Boots nothing, and replays a saved run, for tests and bug reports.
+
+    In `folder`, `console` is what a guest printed, `trace` what the plugin wrote.
+    """
+
+    folder: Path
+
+    def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
+        """The saved run; GuestError where its console has no end mark."""
+        try:
+            console = (self.folder / "console").read_text(encoding="utf-8", errors="replace")
+        except OSError as err:
+            raise UserError(
+                f"{self.folder} holds no saved run: {err.strerror}.",
+                "It needs two files, console and trace.",
+            ) from err
+        report = read_report(console.splitlines())
+        if report.ended_cases is None:
+            raise explain(console, report.started, "the saved console ends")
+        trace = parse_trace(self.folder / "trace")
+        return GuestRun(console, report, trace, {"kind": "fake", "emulator": "none"})
+
+
+@dataclass(frozen=True)
+class QemuRunner:
+    """Boots kernels of one architecture under QEMU's software emulation, with the plugin."""
+
+    arch: Arch
+
+    def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
+        """One boot; GuestError if the guest did not reach its end mark."""
+        emulator = find_emulator(self.arch, options.emulator)
+        cpu = self.arch.cpu_with(options.vector_length)
+        initramfs = build_initramfs(probe_file(self.arch), options.cases)
+        words = self.kernel_words(options)
+        probe_words = [f"n={options.windows}", f"paths={options.path_windows}"]
+        probe_words += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
+        with scratch_folder() as folder:
+            trace_file = folder / "trace"
+            plugin_words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
+            argv = [
+                *machine_argv(emulator, self.arch, cpu, options.memory, options.seed),
+                *boot_argv(kernel, kept_file("initramfs", initramfs), [*words, "--", *probe_words]),
+                *plugin_argv(
+                    plugin_file(),
+                    self.arch,
+                    [*plugin_words, *(["check=on"] if options.check else [])],
+                ),
+            ]
+            guest = boot(argv, emulator, options.timeout, update, options.console_file)
+            report = read_report(guest.console.splitlines())
+            if report.ended_cases is None:
+                raise explain(guest.console, report.started, guest.clause)
+            try:
+                trace = parse_trace(trace_file)
+            except TraceError as err:
+                raise TraceError(
+                    err.sentence,
+                    f"Is {folder} full? KENTRY_CACHE names another folder.",
+                    guest.stderr,
+                ) from err
+        if trace.cases_ended != report.ended_cases:
+            raise GuestError(
+                "The plugin and the console disagree about how many cases ended.",
+                "Run again with -v.",
+                tail(guest.console),
+            )
+        target = {
+            "kind": "qemu",
+            "emulator": f"QEMU {emulator.version}",
+            "machine": self.arch.machine,
+            "cpu": cpu,
+            "accelerator": ACCELERATORS[ICOUNT],
+            "memory_mib": options.memory,
+            "seed": options.seed,
+            "cmdline": " ".join(words),
+            "randomise": options.randomise,
+            "plugin_api": trace.api,
+        }
+        return GuestRun(guest.console, report, trace, target)
+
+    def kernel_words(self, options: ExactOptions) -> list[str]:
+        """The kernel's command line."""
+        return kernel_words(self.arch, RANDOM if options.randomise else STEADY)
+
+    def traps(self, kernel: Kernel) -> str:
+        """Where the kernel takes interrupts and exceptions, for the plugin to watch."""
+        lines = []
+        for symbol in kernel.symbols:
+            if symbol.name == TEXT_START:
+                lines.append(f"text {symbol.address:x}")
+            for trap in self.arch.traps:
+                if trap.symbol.fullmatch(symbol.name):
+                    lines.append(f"{trap.kind} {symbol.address + trap.offset:x}")
+        return "".join(f"{line}\n" for line in lines)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,12 @@ from kentry.arch import Arch, find_arch, host_arch
 from kentry.errors import MachineError, UserError
 from kentry.host.cache import kept_file, write_atomically
 from kentry.host.process import Exit, need, supervise
-from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.progress import Update
 from kentry.runners.console import exit_clause, explain, tail
 from kentry.runners.emulator import Emulator, find_emulator
 from kentry.runners.initramfs import CASES_FILE, build_initramfs
-from kentry.runners.machine import CommandResult, Machine, MachineOptions, closing, find_probe
+from kentry.runners.machine import CommandResult, Machine, MachineOptions, find_probe
 from kentry.runners.probe_protocol import PREFIX, OnLine, ProbeLines, parse_line
 from kentry.runners.qemu_argv import (
     ACCELERATORS,
@@ -131,7 +130,7 @@ class _Run:
         return MachineError(error.sentence, error.remedy, error.detail)
 
 
-class KvmMachine:
+class KvmMachine(Machine):
     """Guests of one architecture, one after the other."""
 
     kind = "kvm"
@@ -139,7 +138,6 @@ class KvmMachine:
     def __init__(self, name: str, arch: Arch, options: MachineOptions) -> None:
         self.name = name
         self.arch = arch
-        self.kernel: Kernel | None = None
         self.probe = find_probe(name, arch)
         self._options = options
         self._emulator: Emulator | None = None
@@ -170,9 +168,6 @@ class KvmMachine:
     def boot(self, kernel: str, update: Update) -> None:
         """The kernel of this spec is what the next run boots."""
         self.kernel = resolve(kernel, self.arch, update)
-
-    def close(self) -> None:
-        """No guest outlives its run."""
 
     def describe(self) -> dict[str, Any]:
         """What a recording's "target" says of the machine."""

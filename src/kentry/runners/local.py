@@ -5,31 +5,27 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from contextlib import AbstractContextManager, closing
 
 from kentry.arch import host_arch
 from kentry.errors import MachineError
 from kentry.host.process import supervise
-from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners.machine import (
     CommandResult,
     Machine,
     MachineOptions,
     check_ended,
-    closing,
     find_probe,
     stopped,
 )
 from kentry.runners.probe_protocol import OnLine, ProbeLines
 
 
-class LocalMachine:
+class LocalMachine(Machine):
     """This machine."""
 
     kind = "local"
-    kernel: Kernel | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -63,13 +59,6 @@ class LocalMachine:
             f"Booting {kernel} on this machine would end kentry itself.",
             "Run kentry on another machine and reach this one by ssh:HOST.",
         )
-
-    def describe(self) -> dict[str, Any]:
-        """Nothing that preflight would not see."""
-        return {}
-
-    def close(self) -> None:
-        """Nothing was put anywhere."""
 
 
 def open_local(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -56,23 +55,16 @@ class MachineOptions:
 
 
 class Machine(Protocol):
-    """A machine on which the probe runs."""
+    """A machine on which the probe runs.
 
-    @property
-    def kind(self) -> str:
-        """local, ssh, board or kvm."""
+    `kind` is local, ssh, board or kvm, `name` what the user wrote, `kernel` the kernel that we
+    boot there, None where the machine runs its own.
+    """
 
-    @property
-    def name(self) -> str:
-        """As the user wrote it."""
-
-    @property
-    def arch(self) -> Arch:
-        """Its architecture."""
-
-    @property
-    def kernel(self) -> Kernel | None:
-        """The kernel that we boot there; None where the machine runs its own."""
+    kind: str
+    name: str
+    arch: Arch
+    kernel: Kernel | None = None
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe with these arguments, for at most `timeout` seconds.
@@ -89,18 +81,11 @@ class Machine(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """What a recording's "target" says of the machine besides what preflight sees."""
+        return {}
 
     def close(self) -> None:
         """Removes what was put there."""
-
-
-@contextlib.contextmanager
-def closing(machine: Machine) -> Iterator[Machine]:
-    """`machine` for a `with` that closes it."""
-    try:
-        yield machine
-    finally:
-        machine.close()
+        return
 
 
 def arch_of(name: str, machine: str) -> Arch:

@@ -23,11 +23,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from kentry.errors import MachineError, UserError
 from kentry.host.process import Exit, log, need, supervise
-from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 from kentry.runners import switching
 from kentry.runners.console import tail
@@ -37,7 +35,6 @@ from kentry.runners.machine import (
     MachineOptions,
     arch_of,
     check_ended,
-    closing,
     find_probe,
     stopped,
     wrong_architecture,
@@ -213,11 +210,10 @@ class Connection:
         supervise(argv, _MOMENT, lambda line: None)
 
 
-class SshMachine:
+class SshMachine(Machine):
     """A machine that ssh reaches."""
 
     kind = "ssh"
-    kernel: Kernel | None = None
 
     def __init__(self, name: str, connection: Connection, options: MachineOptions) -> None:
         self.name = name
@@ -268,10 +264,6 @@ class SshMachine:
         """Boots another kernel; see switching.boot()."""
         how, timeout = self._options.switch, self._options.boot_timeout
         switching.boot(self, kernel, how, update, timeout, self._connection.hang_up)
-
-    def describe(self) -> dict[str, Any]:
-        """Nothing that preflight would not see."""
-        return {}
 
     def close(self) -> None:
         """Removes the folder there; warns where that cannot be done."""
@@ -360,5 +352,5 @@ def open_ssh(text: str, options: MachineOptions) -> Iterator[Machine]:
         except BaseException:
             connection.hang_up()
             raise
-        with closing(place):
+        with contextlib.closing(place):
             yield place

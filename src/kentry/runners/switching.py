@@ -40,39 +40,13 @@ class Shell(Protocol):
 
 
 class Leaving(Protocol):
-    """Runs the command that ends the running kernel."""
+    """Runs the command that ends the running kernel, without waiting for its end."""
 
-    def leave(self, argv: Sequence[str]) -> CommandResult | None:
-        """Runs it; its result if that is known at once."""
+    def leave(self, argv: Sequence[str]) -> None:
+        """Starts it."""
 
     def left(self) -> CommandResult | None:
         """Its result, asked for while the machine still answers; None while it runs."""
-
-
-class Waiting:
-    """Waits for that command, on a connection that ends when the machine goes down."""
-
-    def __init__(self, machine: Shell, timeout: float) -> None:
-        self._machine = machine
-        self._timeout = timeout
-        self._result = CommandResult(0, "", "")
-
-    def leave(self, argv: Sequence[str]) -> CommandResult:
-        """Runs it for at most `timeout` seconds; see Leaving."""
-        try:
-            self._result = self._machine.run_command(argv, self._timeout)
-        except MachineError as err:
-            # It may have gone down before it could answer: the next boot tells.
-            self._result = CommandResult(0, "", err.sentence)
-        return self._result
-
-    def left(self) -> CommandResult:
-        """What leave() returned."""
-        return self._result
-
-
-class _LeavingError(MachineError):
-    """The command that ends the running kernel failed, so waiting is in vain."""
 
 
 def boot(
@@ -89,7 +63,7 @@ def boot(
     `how` is "kexec", where `kernel` is a release that is installed there or an image's whole
     path; or a command for the machine's shell with {} where `kernel` goes.  The machine must
     answer again within `timeout` seconds.  `reconnect` is called when a connection to it may be
-    dead.  `leaving` runs the command that ends the running kernel, None for Waiting.
+    dead.  `leaving` runs the command that ends the running kernel, None to wait for its end.
     """
     if not kernel or kernel.startswith("-") or not kernel.isprintable():
         raise UserError(
@@ -105,25 +79,31 @@ def boot(
     update(None, f"{machine.name}: booting {kernel}")
     words = _load(machine, kernel) if how == KEXEC else []
     words = words or ["sh", "-c", how.replace("{}", shlex.quote(kernel))]
-    leaving = leaving or Waiting(machine, timeout)
-    _check_left(machine, words, leaving.leave(words))
+    result: CommandResult | None = None
+    if leaving:
+        leaving.leave(words)
+    else:
+        try:
+            result = machine.run_command(words, timeout)
+        except MachineError as err:
+            # It may have gone down before it could answer: the next boot tells.
+            result = CommandResult(0, "", err.sentence)
+    last = _check_left(machine, words, result)
     reconnect()
     deadline = time.monotonic() + timeout
-    answers, last = True, ""
+    answers = True
     while time.monotonic() < deadline:
         time.sleep(_PAUSE)
         try:
             boot_id, release = _identity(machine)
-            if boot_id == old_id:
-                last = _check_left(machine, words, leaving.left())
-        except _LeavingError:
-            raise
+            if leaving and boot_id == old_id:
+                result = leaving.left()
         except MachineError as err:
             answers, last = False, err.sentence
             update(None, f"{machine.name}: waiting until it answers again")
             reconnect()
             continue
-        answers = True
+        answers, last = True, _check_left(machine, words, result)
         if boot_id == old_id:
             update(None, f"{machine.name}: waiting until it goes down")
             continue
@@ -167,7 +147,7 @@ def _check_left(machine: Shell, words: Sequence[str], result: CommandResult | No
     output = result.stdout + result.stderr
     # Above 128: the shutdown has killed the command as everything else.
     if 0 < result.status <= 128:
-        raise _LeavingError(
+        raise MachineError(
             f"{machine.name} does not boot another kernel: the command ended with status"
             f" {result.status}.",
             f"Try it there by hand: {shlex.join(words)}",

@@ -19,6 +19,12 @@ PARTS: list[tuple[Callable[[], Path], str, str, str]] = [
         "The probe for riscv64 is not built.",
         "gcc-riscv64-linux-gnu",
     ),
+    (
+        lambda: native.runner_file(find_arch("arm64")),
+        "runner-arm64",
+        "The runner for arm64 is not built.",
+        "gcc-aarch64-linux-gnu",
+    ),
 ]
 
 

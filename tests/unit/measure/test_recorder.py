@@ -9,8 +9,7 @@ import pytest
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.measure.recorder import measure
 from kentry.model.recording import Recording
-from kentry.runners.exact import ExactOptions
-from kentry.runners.fake import FakeRunner
+from kentry.runners.exact import ExactOptions, FakeRunner
 from tests.builders import image_kernel as kernel
 
 PATHS = """\

@@ -20,8 +20,7 @@ from kentry.model.recording import (
     Metric,
     Recording,
 )
-from kentry.runners.exact import ExactOptions, GuestRun
-from kentry.runners.fake import FakeRunner
+from kentry.runners.exact import ExactOptions, FakeRunner, GuestRun
 from kentry.runners.plugin_trace import PluginTrace
 from kentry.runners.probe_protocol import ProbeReport
 from tests.builders import image_kernel as kernel

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.errors import MissingToolError, UserError
+from kentry.errors import UserError
 from kentry.host.cache import cache_dir, held, sha256_of, write_atomically
 from kentry.host.mirror import Release
-from kentry.host.native import probe_file
+from kentry.host.native import runner_file
 from kentry.progress import Update
 from kentry.runners.userland.file_tree import Tree
 from kentry.runners.userland.finish import begin, enable, finish
@@ -173,18 +173,6 @@ def _add_workload(tree: Tree, arch: Arch, workload: Workload) -> None:
             tree.file(path, source.read_bytes(), stat.S_IMODE(source.stat().st_mode))
     for unit in workload.units:
         enable(tree, unit)
-
-
-def runner_file(arch: Arch) -> Path:
-    """The runner's executable, which is built beside the probe; MissingToolError if not."""
-    file = probe_file(arch).with_name(f"runner-{arch.name}")
-    if not file.exists():
-        raise MissingToolError(
-            f"The runner for {arch.name} is not built.",
-            f"Run: apt-get install {arch.compiler_package} make, then install kentry again"
-            " (make setup).",
-        )
-    return file
 
 
 def _files(copy: Copy) -> Iterator[tuple[Path, str]]:

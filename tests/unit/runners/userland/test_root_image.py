@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import Arch, find_arch
-from kentry.errors import MissingToolError, UserError
+from kentry.errors import UserError
 from kentry.host.mirror import RELEASES, Release
+from kentry.host.native import runner_file
 from kentry.progress import Update
 from kentry.runners.userland import root_image
-from kentry.runners.userland.root_image import Userland, build_userland, check_machine, runner_file
+from kentry.runners.userland.root_image import Userland, build_userland, check_machine
 from kentry.runners.userland.rootfs import Package
 from kentry.runners.userland.workloads import BOOT, Copy, Workload, find_workload
 from tests.unit.kernels import fakes
@@ -132,9 +133,3 @@ def test_a_guest_too_big_for_this_machine_is_an_error() -> None:
     check_machine(1)
     with pytest.raises(UserError, match="MiB"):
         check_machine(1 << 30)
-
-
-def test_a_missing_runner_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(root_image, "probe_file", lambda arch: tmp_path / f"probe-{arch.name}")
-    with pytest.raises(MissingToolError, match="arm64"):
-        runner_file(ARM64)

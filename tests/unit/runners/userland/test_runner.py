@@ -8,7 +8,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch, host_arch
-from kentry.runners.userland.root_image import runner_file
+from kentry.host.native import runner_file
 
 MOST_BYTES = 32 << 10
 

@@ -8,8 +8,7 @@ import pytest
 
 from kentry.arch import find_arch
 from kentry.errors import GuestError, TraceError
-from kentry.runners.exact import ExactOptions, GuestRun
-from kentry.runners.qemu import QemuRunner
+from kentry.runners.exact import ExactOptions, GuestRun, QemuRunner
 from tests.builders import image_kernel
 from tests.places import silent
 from tests.unit.runners.emulators import argument, fake_qemu
