@@ -505,7 +505,7 @@ def beginning(tasks: int, first: int, first_open: bool, m: Mechanism) -> Any:
 
 @compiled
 def _take(owner: int, t: int, bits: Any) -> int:
-    """The registers go to `t`, or with -1 to the kernel."""
+    """The registers go to `t`, or with -1 to the kernel; `bits`: of each task, or its entries'."""
     if owner >= 0 and owner != t:
         bits[owner] &= ~LIVE
     return t
@@ -518,137 +518,55 @@ def _take(owner: int, t: int, bits: Any) -> int:
 
 
 @compiled
-def _dearer(counts: Any, one: int, other: int, price: Any) -> bool:
-    """Whether row `one` costs more than row `other`."""
-    difference = 0.0
-    for act in range(len(price)):
-        difference += (counts[one, act] - counts[other, act]) * price[act]
-    return difference > 0
-
-
-@compiled
 def _merge(states: Any, sizes: Any, t: int, counts: Any, price: Any) -> None:
     """Of a task's entries in the same state only the cheapest stays."""
-    capacity = states.shape[1]
+    first = t * states.shape[1]
     size = 0
     for j in range(sizes[t]):
-        row = t * capacity + j
-        same = -1
-        for k in range(size):
-            if states[t, k] == states[t, j]:
-                same = k
-        kept = t * capacity + (size if same < 0 else same)
-        if same < 0:
-            states[t, size] = states[t, j]
-            size += 1
-        if same < 0 or _dearer(counts, kept, row, price):
-            for act in range(counts.shape[1]):
-                counts[kept, act] = counts[row, act]
+        place = 0
+        while place < size and states[t, place] != states[t, j]:
+            place += 1
+        # What the entry that is kept so far costs more than entry j.
+        more = 0.0
+        if place < size:
+            for act in range(len(price)):
+                more += (counts[first + place, act] - counts[first + j, act]) * price[act]
+        if place == size or more > 0:
+            counts[first + place] = counts[first + j]
+        states[t, place] = states[t, j]
+        size = max(size, place + 1)
     sizes[t] = size
 
 
 @compiled
 def _twin(states: Any, sizes: Any, t: int, j: int, counts: Any) -> int:
-    """A new entry like entry j; -1 where there is no room."""
-    capacity = states.shape[1]
-    k = sizes[t]
-    if k == capacity:
-        return -1
+    """A new entry like entry j."""
+    first, k = t * states.shape[1], sizes[t]
     states[t, k] = states[t, j]
-    counts[t * capacity + k] = counts[t * capacity + j]
+    counts[first + k] = counts[first + j]
     sizes[t] += 1
     return int(k)
 
 
 @compiled
-def _give(owner: int, t: int, states: Any, sizes: Any) -> int:
-    """As _take(), for all entries."""
-    if owner >= 0 and owner != t:
-        for j in range(sizes[owner]):
-            states[owner, j] &= ~LIVE
-    return t
-
-
-@compiled
-def _owner_after(owner: int, t: int, states: Any, sizes: Any, m: Any) -> int:
-    """The registers' owner after an event of `t`, whose entries tell if it has them."""
-    live = False
-    for j in range(sizes[t]):
-        live = live or (states[t, j] & LIVE != 0 and _owns(states[t, j], m))
-    if live:
-        return _give(owner, t, states, sizes)
-    return -1 if owner == t else owner
-
-
-@compiled
-def _load_both(states: Any, sizes: Any, t: int, j: int, m: Any, counts: Any) -> bool:
-    """Entry j is loaded with access off and, as another entry, on; False without room."""
-    capacity = states.shape[1]
+def _load_both(states: Any, sizes: Any, t: int, j: int, m: Any, counts: Any) -> None:
+    """Entry j is loaded with access off and, as another entry, on."""
+    first = t * states.shape[1]
     if _undecided(states[t, j], m) and states[t, j] & OPEN:
         k = _twin(states, sizes, t, j, counts)
-        if k < 0:
-            return False
-        states[t, k] = _load(states[t, k], True, m, counts, t * capacity + k)
-    states[t, j] = _load(states[t, j], False, m, counts, t * capacity + j)
-    return True
+        states[t, k] = _load(states[t, k], True, m, counts, first + k)
+    states[t, j] = _load(states[t, j], False, m, counts, first + j)
 
 
 @compiled
-def _call_both(t: int, states: Any, sizes: Any, m: Any, counts: Any) -> bool:
+def _call_both(t: int, states: Any, sizes: Any, m: Any, counts: Any) -> None:
     """A call of all entries, with access kept and, as other entries, dropped."""
-    capacity = states.shape[1]
+    first = t * states.shape[1]
     for j in range(sizes[t]):
-        b = states[t, j]
-        if _may_drop(b, m):
+        if _may_drop(states[t, j], m):
             k = _twin(states, sizes, t, j, counts)
-            if k < 0:
-                return False
-            states[t, k] = _call(b, False, m, counts, t * capacity + k)
-        states[t, j] = _call(b, True, m, counts, t * capacity + j)
-    return True
-
-
-@compiled
-def _return_all(c: int, t: int, states: Any, sizes: Any, m: Any, counts: Any) -> bool:
-    """A load of all entries that are not live and, unless c is LOAD, the return to user mode."""
-    for j in range(sizes[t]):
-        if not states[t, j] & LIVE and not _load_both(states, sizes, t, j, m, counts):
-            return False
-    if c != LOAD:
-        for j in range(sizes[t]):
-            states[t, j] = _exit(states[t, j], m, counts, t * states.shape[1] + j)
-    return True
-
-
-@compiled
-def _rare_all(c: int, t: int, other: int, states: Any, sizes: Any, m: Any, counts: Any) -> bool:
-    """A rare event of all entries; False without room."""
-    if c == FORK:
-        sizes[other] = 0
-    for j in range(sizes[t]):
-        b = _rare(c, states[t, j], other, m, counts, t * states.shape[1] + j)
-        states[t, j] = b
-        # A free choice among the parent's frames: the result may be too low, never too high.
-        if c == FORK and not _add_child(_child(b, m), other, states, sizes, counts):
-            return False
-        loads = c == SIGRETURN and m.sigreturn_loads and not b & LIVE
-        if loads and not _load_both(states, sizes, t, j, m, counts):
-            return False
-    return True
-
-
-@compiled
-def _add_child(bits: int, child: int, states: Any, sizes: Any, counts: Any) -> bool:
-    """Another state that a forked task may be in; False without room."""
-    for j in range(sizes[child]):
-        if states[child, j] == bits:
-            return True
-    if sizes[child] == states.shape[1]:
-        return False
-    states[child, sizes[child]] = bits
-    counts[child * states.shape[1] + sizes[child]] = 0
-    sizes[child] += 1
-    return True
+            states[t, k] = _call(states[t, k], False, m, counts, first + k)
+        states[t, j] = _call(states[t, j], True, m, counts, first + j)
 
 
 @compiled
@@ -665,38 +583,57 @@ def best(  # noqa: C901 - one loop over the stream
     sizes = np.ones(tasks, np.int64)
     counts = np.zeros((tasks * capacity, NOTHING_ACT + 1), np.int64)
     for k in range(len(code)):
-        c, t = code[k], task[k]
-        room = True
+        c, t, to = code[k], task[k], arg[k]
+        first = t * capacity
+        # A call and a load each double the entries at most.
+        if 4 * sizes[t] > capacity:
+            return counts[:0], False
         if c in (USE, TRAPPED_USE):
             for j in range(sizes[t]):
-                row = t * capacity + j
-                states[t, j] = _use(states[t, j], c == TRAPPED_USE, m, counts, row)
+                states[t, j] = _use(states[t, j], c == TRAPPED_USE, m, counts, first + j)
         elif c == SWITCH:
-            to = arg[k]
             for j in range(sizes[t]):
-                states[t, j] = _switch_out(states[t, j], m, False, counts, t * capacity + j)
+                states[t, j] = _switch_out(states[t, j], m, False, counts, first + j)
             for j in range(sizes[to]):
                 states[to, j] = _switch_in(states[to, j], m, counts, to * capacity + j)
         elif c in (CALL, ROUND_TRIP, EXIT, LOAD):
             if c in (CALL, ROUND_TRIP):
-                room = _call_both(t, states, sizes, m, counts)
-            if room and c != CALL:
-                room = _return_all(c, t, states, sizes, m, counts)
+                _call_both(t, states, sizes, m, counts)
+            if c != CALL:
+                for j in range(sizes[t]):
+                    if not states[t, j] & LIVE:
+                        _load_both(states, sizes, t, j, m, counts)
+            if c not in (CALL, LOAD):
+                for j in range(sizes[t]):
+                    states[t, j] = _exit(states[t, j], m, counts, first + j)
         else:
-            room = _rare_all(c, t, arg[k], states, sizes, m, counts)
-        if not room:
-            return counts[:0], False
-        if c == KERNEL_USE or (c == SWITCH and states[arg[k], 0] & KERNEL):
-            owner = _give(owner, -1, states, sizes)
+            for j in range(sizes[t]):
+                b = _rare(c, states[t, j], to, m, counts, first + j)
+                states[t, j] = b
+                if c == FORK:
+                    # A free choice among the parent's frames: the result may be too low, never
+                    # too high.
+                    states[to, j], counts[to * capacity + j] = _child(b, m), 0
+                if c == SIGRETURN and m.sigreturn_loads and not b & LIVE:
+                    _load_both(states, sizes, t, j, m, counts)
+            if c == FORK:
+                sizes[to] = sizes[t]
+                _merge(states, sizes, to, counts, price)
+        if c == KERNEL_USE or (c == SWITCH and states[to, 0] & KERNEL):
+            owner = _take(owner, -1, states)
         elif c != SWITCH:
-            owner = _owner_after(owner, t, states, sizes, m)
+            # The entries tell if the task has the registers.
+            owns = False
+            for j in range(sizes[t]):
+                owns = owns or (states[t, j] & LIVE != 0 and _owns(states[t, j], m))
+            if owns:
+                owner = _take(owner, t, states)
+            elif owner == t:
+                owner = -1
         if sizes[t] > 1:
             _merge(states, sizes, t, counts, price)
-    cheapest = np.zeros((tasks, counts.shape[1]), np.int64)
+    # With one state for all entries the cheapest of each task is what stays.
+    states[:] = 0
     for t in range(tasks):
-        least = t * capacity
-        for j in range(1, sizes[t]):
-            if _dearer(counts, least, t * capacity + j, price):
-                least = t * capacity + j
-        cheapest[t] = counts[least]
-    return cheapest, True
+        _merge(states, sizes, t, counts, price)
+    return counts[::capacity].copy(), True

@@ -66,7 +66,7 @@ _FROM_USER_MODE = (
 _DEFAULTED = (Act.TRAP_FLUSH, Act.OPEN_EXIT, Act.KEPT_LOAD, Act.INITIAL_RESTORE, Act.SMSTOP)
 
 # The states that a task can be in at once are few; signals within signals make more.
-_FEW_STATES = 8
+_FEW_STATES = 16
 
 
 @dataclass(frozen=True, eq=False)
