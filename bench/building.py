@@ -75,7 +75,7 @@ class Make:
         self._words = ["make", "-s", f"-j{JOBS}", "-C", str(work), f"O={objects}"]
         self._words += [f"ARCH={arch.kbuild}", f"CROSS_COMPILE={arch.cross}"]
         wall(*self._words, f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
-        self._target = arch.boot_target
+        self._target = arch.image_format
 
     def seconds(self) -> float:
         return wall(*self._words, self._target)

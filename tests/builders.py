@@ -159,7 +159,7 @@ def processes(
             level = ns * CALLS * (1 + drift) * (1 + own.gauss(0, SPREAD))
             values = [float(round(level * (1 + abs(own.gauss(0, NOISE))))) for _ in range(24)]
             found.append(
-                TimedProcess(0, group * boots // groups, group, slot, CALLS, tuple(values), 8)
+                TimedProcess(0, group * boots // groups, group, slot, CALLS, 8, tuple(values))
             )
     return tuple(found)
 
@@ -168,14 +168,14 @@ def noisy(samples: Sequence[TimedProcess], unit: str = "ns") -> NoisyMetric:
     """A metric of these processes; its value is only about what kentry would say."""
     value = median(min(one.values) / one.calls for one in samples)
     return NoisyMetric(
-        value,
-        unit,
-        tuple(samples),
+        value=value,
+        unit=unit,
         interval=(value * 0.998, value * 1.002),
         confidence=0.99,
         floor=0.002,
         detectable=0.004,
         estimator=ESTIMATOR,
+        samples=tuple(samples),
     )
 
 
@@ -231,7 +231,10 @@ def imported(cases: Mapping[str, float], unit: str = "ns", arch: str = "arm64") 
     """A recording of numbers that somebody printed."""
     absent = ("interval", "repetitions", "kernel")
     return timed(
-        {name: NoisyMetric(value, unit, (), absent=absent) for name, value in cases.items()},
+        {
+            name: NoisyMetric(value=value, unit=unit, absent=absent, samples=())
+            for name, value in cases.items()
+        },
         metric="ns" if unit == "ns" else unit.replace("/", "_per_"),
         kernel={**IMPORTED, "arch": arch},
         target={"kind": "import", "session": "", "host": "", "cpu_model": "", "clock": ""},

@@ -21,6 +21,7 @@ from kentry.arch.record import (
 
 # QEMU takes 256 bits for SME, whatever it has for SVE.
 _SME_LENGTHS = (256, 128, 512, 1024, 2048)
+_SME_HINT = "Linux 6.12's Kconfig marks SME broken; 7.0 and later have it."
 
 # arch/arm64/kernel in 6.12.117.  Every user task has the small state, FPSIMD: it is saved at each
 # switch-out while the registers are the task's (fpsimd.c:437-508, called from :1578), and loaded
@@ -95,20 +96,8 @@ _COUNTING = CountingRules(
 _VECTOR = VectorSide(
     units=(
         Unit("vec", "SVE", (128, 256, 512, 1024, 2048), "ARM64_SVE"),
-        Unit(
-            "ssve",
-            "streaming SVE (SME)",
-            _SME_LENGTHS,
-            "ARM64_SME",
-            "Linux 6.12's Kconfig marks SME broken; 7.0 and later have it.",
-        ),
-        Unit(
-            "za",
-            "ZA (SME)",
-            _SME_LENGTHS,
-            "ARM64_SME",
-            "Linux 6.12's Kconfig marks SME broken; 7.0 and later have it.",
-        ),
+        Unit("ssve", "streaming SVE (SME)", _SME_LENGTHS, "ARM64_SME", _SME_HINT),
+        Unit("za", "ZA (SME)", _SME_LENGTHS, "ARM64_SME", _SME_HINT),
     ),
     markers=(
         function_marker("trap", "do_sve_acc"),
@@ -155,7 +144,6 @@ ARM64 = Arch(
     name="arm64",
     aliases=("aarch64",),
     debian="arm64",
-    flavour="arm64",
     cross="aarch64-linux-gnu-",
     compiler_package="gcc-aarch64-linux-gnu",
     elf_machine="EM_AARCH64",
@@ -167,9 +155,7 @@ ARM64 = Arch(
     # visible in instruction counts.  sve-max-vq: the default is 2048 bits.
     cpu="max,pauth-impdef=on,sve-max-vq={vq}",
     console="ttyAMA0",
-    boot_words=(),
     entries=("svc",),
-    firmware=None,
     traps=(
         # Offsets into the vector table: Arm ARM, D1.10.2; 0x80 bytes a vector.
         Trap("irq", re.compile(r"vectors"), 0x280),  # current EL with SP_ELx: IRQ
@@ -230,7 +216,6 @@ ARM64 = Arch(
     image_magic=(0x38, b"ARMd"),  # Documentation/arch/arm64/booting.rst
     kbuild="arm64",
     source_folder="arm64",
-    boot_target="Image",
     vector=_VECTOR,
     capstone=("CS_ARCH_ARM64", "CS_MODE_ARM"),
     cores={128: "neoverse-n2,pauth-impdef=on", 256: "neoverse-v1,pauth-impdef=on"},

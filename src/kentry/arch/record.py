@@ -145,7 +145,6 @@ class Arch:
     name: str
     aliases: tuple[str, ...]
     debian: str
-    flavour: str
     cross: str
     compiler_package: str
     elf_machine: str
@@ -155,9 +154,7 @@ class Arch:
     machine: str
     cpu: str
     console: str
-    boot_words: tuple[str, ...]
     entries: tuple[str, ...]
-    firmware: tuple[int, int] | None
     traps: tuple[Trap, ...]
     assembly: re.Pattern[str]
     handlers: re.Pattern[str]
@@ -167,10 +164,11 @@ class Arch:
     image_magic: tuple[int, bytes]
     kbuild: str
     source_folder: str
-    boot_target: str
     vector: VectorSide
     build_headers: dict[str, str] = field(default_factory=dict)
     cores: dict[int, str] = field(default_factory=dict)
+    boot_words: tuple[str, ...] = ()
+    firmware: tuple[int, int] | None = None
     stubs: tuple[str, ...] = ()
     capstone: tuple[str, str] | None = None
 

@@ -75,7 +75,6 @@ RISCV64 = Arch(
     name="riscv64",
     aliases=("riscv",),
     debian="riscv64",
-    flavour="riscv64",
     cross="riscv64-linux-gnu-",
     compiler_package="gcc-riscv64-linux-gnu",
     elf_machine="EM_RISCV",
@@ -85,7 +84,6 @@ RISCV64 = Arch(
     machine="virt",
     cpu="rv64,v=true,vlen={vl},vext_spec=v1.0",
     console="ttyS0",
-    boot_words=(),
     entries=("ecall",),
     # OpenSBI, at the start of the virt machine's memory; the kernel is 2 MiB above.
     firmware=(0x80000000, 0x80200000),
@@ -129,6 +127,5 @@ RISCV64 = Arch(
     image_magic=(0x38, b"RSC\x05"),  # Documentation/arch/riscv/boot-image-header.rst
     kbuild="riscv",
     source_folder="riscv",
-    boot_target="Image",
     vector=_VECTOR,
 )

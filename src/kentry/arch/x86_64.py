@@ -74,7 +74,6 @@ X86_64 = Arch(
     name="x86_64",
     aliases=("amd64", "x86-64"),
     debian="amd64",
-    flavour="amd64",
     cross="x86_64-linux-gnu-",
     compiler_package="gcc-x86-64-linux-gnu",
     elf_machine="EM_X86_64",
@@ -89,7 +88,6 @@ X86_64 = Arch(
     # from the PIT or HPET, and no path of a case changes.
     boot_words=("nolapic_timer",),
     entries=("syscall", "int80"),
-    firmware=None,
     traps=(
         Trap("irq", re.compile(r"asm_sysvec_\w+|asm_common_interrupt|asm_spurious_interrupt")),
         Trap("exception", re.compile(r"asm_exc_\w+")),
@@ -139,7 +137,6 @@ X86_64 = Arch(
     image_magic=(0x202, b"HdrS"),  # Documentation/arch/x86/boot.rst
     kbuild="x86_64",
     source_folder="x86",
-    boot_target="bzImage",
     vector=_VECTOR,
     build_headers={"gelf.h": "libelf-dev"},  # objtool
     stubs=("irq_entries_start", "spurious_entries_start"),  # arch/x86/include/asm/idtentry.h

@@ -134,7 +134,7 @@ class Samples:
             value=float(base + self.middle),
             unit=unit,
             samples=tuple(
-                TimedProcess(0, 0, place, 0, 1, (float(base + number.amount),), 0)
+                TimedProcess(0, 0, place, 0, 1, 0, (float(base + number.amount),))
                 for place, number in enumerate(self.numbers)
             ),
             estimator=f"median of {count} published values" if count > 1 else "one published value",

@@ -208,9 +208,9 @@ def _make(build: Build, final: Path, update: Update) -> None:
     with _clean_after_a_crash(objects) as inherited:
         tuxmake = _Tuxmake(build, update, inherited)
         _configure(build, tuxmake)
-        tuxmake.run("--make-target", build.arch.boot_target)
+        tuxmake.run("--make-target", build.arch.image_format)
         made = {
-            "image": objects / "arch" / build.arch.source_folder / "boot" / build.arch.boot_target,
+            "image": objects / "arch" / build.arch.source_folder / "boot" / build.arch.image_format,
             "vmlinux": objects / "vmlinux",
             "config": objects / ".config",
         }

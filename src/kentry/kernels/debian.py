@@ -64,10 +64,10 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
 
 def name_pattern(arch: Arch, flavour: str | None) -> str:
     """Matches the names of the image packages of one flavour, as a user or Debian writes it."""
-    if flavour is None or flavour == arch.flavour:
-        flavours = [arch.flavour]
+    if flavour is None or flavour == arch.debian:
+        flavours = [arch.debian]
     else:
-        flavours = [flavour, f"{flavour}-{arch.flavour}", f"{arch.flavour}-{flavour}"]
+        flavours = [flavour, f"{flavour}-{arch.debian}", f"{arch.debian}-{flavour}"]
     any_of_them = "|".join(re.escape(name) for name in flavours)
     return f"linux-(?P<part>image|binary|base)-{_ABI}-(?:{any_of_them})"
 

@@ -136,7 +136,7 @@ def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
             deb = root.download(candidate, update)
             run([need("dpkg-deb", "dpkg"), "--extract", str(deb), str(fresh / "package")])
             deb.unlink(missing_ok=True)
-            name = f"config.{arch.debian}_none_{arch.flavour}.xz"
+            name = f"config.{arch.debian}_none_{arch.debian}.xz"
             file = fresh / "package/usr/src" / candidate.package / name
             try:
                 (fresh / "config").write_bytes(lzma.decompress(file.read_bytes()))

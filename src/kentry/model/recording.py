@@ -66,7 +66,7 @@ class Instruction(NamedTuple):
     offset: int
 
 
-class Event(Struct, frozen=True):
+class VectorEvent(Struct, frozen=True):
     """Something done to vector state `times` times in a window: what, why, in which function."""
 
     name: str
@@ -86,7 +86,7 @@ class KernelPath:
     role: str
     runs: tuple[tuple[int, int], ...]
     why: str = ""
-    events: tuple[Event, ...] = ()
+    events: tuple[VectorEvent, ...] = ()
 
     @property
     def length(self) -> int:
@@ -102,11 +102,6 @@ class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
         tuple[Pair, ...],
         Meta(min_length=1, description="[value, windows that had it], by value"),
     ]
-
-    @property
-    def assume(self) -> str:
-        """What the number is assumed to be."""
-        return EXACT
 
     @staticmethod
     def of(samples: dict[int, int]) -> Metric:
@@ -141,22 +136,21 @@ class TimedProcess(Struct, frozen=True, omit_defaults=True):
     group: Annotated[Count, Meta(description="Processes of a group were forked together")]
     slot: Annotated[Count, Meta(description="Which process of its group")]
     calls: Annotated[Positive, Meta(description="Calls per value")]
+    blocks: Annotated[Count, Meta(description="Values per turn; 0: not in turns")]
     values: Annotated[
         tuple[Number, ...], Meta(min_length=1, description="For `calls` calls each, in order")
     ]
-    blocks: Annotated[Count, Meta(description="Values per turn; 0: not in turns")]
     empties: Annotated[
         tuple[Number, ...],
         Meta(description="The same without a call: readings of the clock, to be subtracted"),
     ] = ()
 
 
-class NoisyMetric(Struct, frozen=True, tag_field="assume", tag=NOISY):
+class NoisyMetric(Struct, frozen=True, kw_only=True, tag_field="assume", tag=NOISY):
     """A number with noise, per call: `value` in `unit`, and the samples it comes from."""
 
     value: Number
     unit: Annotated[str, Meta(min_length=1, description="ns, cycles, ops/s, ...")]
-    samples: Annotated[tuple[TimedProcess, ...], Meta(description="One per process, raw")]
     interval: Annotated[
         tuple[int | float, int | float] | None,
         Meta(description="Of the value, at the confidence: [low, high]"),
@@ -178,11 +172,7 @@ class NoisyMetric(Struct, frozen=True, tag_field="assume", tag=NOISY):
         tuple[str, ...],
         Meta(description="What an imported number lacks: interval, repetitions, kernel, ..."),
     ] = ()
-
-    @property
-    def assume(self) -> str:
-        """What the number is assumed to be."""
-        return NOISY
+    samples: Annotated[tuple[TimedProcess, ...], Meta(description="One per process, raw")]
 
 
 @dataclass(frozen=True)
@@ -214,7 +204,7 @@ class CaseResult:
         return next((path for path in self.paths if path.role == MODAL), None)
 
     @property
-    def events(self) -> tuple[Event, ...] | None:
+    def events(self) -> tuple[VectorEvent, ...] | None:
         """Those of the modal path; None where it was not recorded.
 
         Where fewer than half of the windows agree on a count, those of all paths if they agree.
@@ -309,7 +299,7 @@ class PathFile(Struct):
         tuple[Pair, ...],
         Meta(description="[first index into code.instructions, how many], in order"),
     ]
-    events: tuple[Event, ...] | UnsetType = UNSET
+    events: tuple[VectorEvent, ...] | UnsetType = UNSET
 
 
 class VectorFile(TypedDict):
@@ -351,7 +341,7 @@ class CaseFile(Struct):
     caveats: tuple[Caveat, ...]
     vector: VectorFile | UnsetType = UNSET
     events: Annotated[
-        tuple[Event, ...] | UnsetType,
+        tuple[VectorEvent, ...] | UnsetType,
         Meta(description="Of the modal path, or else those that all paths have"),
     ] = UNSET
 
@@ -377,8 +367,9 @@ class CodeFile(Struct):
     ]
 
 
-def _types(name: str, keys: str) -> dict[str, dict[str, str]]:
-    return {key: {"type": name} for key in keys.split()}
+# The keys of a target whose values are text.
+_TARGET_TEXTS = ["emulator", "machine", "cpu", "accelerator", "cmdline", "cpu_model"]
+_TARGET_TEXTS += ["microcode", "host", "clock", "timed_kind"]
 
 
 class RecordingFile(Struct):
@@ -396,12 +387,8 @@ class RecordingFile(Struct):
                 "required": ["kind"],
                 "properties": {
                     "kind": {"enum": ["qemu", "fake", "local", "ssh", "board", "kvm", "import"]},
-                    **_types("integer", "memory_mib seed plugin_api"),
-                    **_types(
-                        "string",
-                        "emulator machine cpu accelerator cmdline cpu_model microcode host clock"
-                        " timed_kind",
-                    ),
+                    **{key: {"type": "integer"} for key in ("memory_mib", "seed", "plugin_api")},
+                    **{key: {"type": "string"} for key in _TARGET_TEXTS},
                     "randomise": {"type": "boolean"},
                     "session": {
                         "description": "Recordings of one session were measured interleaved:"
@@ -571,8 +558,11 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
             vector["events"] = plain(case.events)
     return {
         "name": case.name,
-        # The value before the tag that msgspec puts first.
-        "metrics": {name: {"value": one["value"]} | one for name, one in metrics.items()},
+        # The value and its unit before the tag that msgspec puts first.
+        "metrics": {
+            name: {key: one[key] for key in ("value", "unit") if key in one} | one
+            for name, one in metrics.items()
+        },
         "interrupted": [list(sample) for sample in case.interrupted],
         "functions": [{"name": name, "instructions": count} for name, count in case.functions],
         **vector,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from kentry.arch.record import Marker, VectorSide
-from kentry.model.recording import Event, Instruction
+from kentry.model.recording import Instruction, VectorEvent
 from kentry.path.symbols import base_name
 
 SYSCALL, SWITCH = "syscall", "switch"
@@ -108,7 +108,7 @@ class EventCounter:
             return begins and bool(marker.symbol.fullmatch(function))
         return bool(marker.code and marker.code.match(self._raw[index]))
 
-    def count(self, path: Iterable[int]) -> tuple[Event, ...]:
+    def count(self, path: Iterable[int]) -> tuple[VectorEvent, ...]:
         """The events of a path, given as indexes into the code."""
         walk = _Walk()
         counts: Counter[tuple[str, str, str]] = Counter()
@@ -143,7 +143,7 @@ class EventCounter:
                     lost = cause
                 counts[marker.event, cause, function] += 1
             before = index
-        return tuple(Event(*key, count) for key, count in counts.items())
+        return tuple(VectorEvent(*key, count) for key, count in counts.items())
 
 
 @dataclass

@@ -14,7 +14,7 @@ from msgspec import structs
 from kentry.compare.counted import compare, compare_case
 from kentry.errors import UserError
 from kentry.model.comparison import CaseComparison, EventDelta, to_json
-from kentry.model.recording import OTHER, Event, Metric, Recording
+from kentry.model.recording import OTHER, Metric, Recording, VectorEvent
 from tests import ROOT
 from tests.builders import recording
 from tests.unit.vector.builders import MARKERS, with_events
@@ -135,12 +135,12 @@ def test_nothing_in_common_is_an_error() -> None:
 # --- vector events -------------------------------------------------------
 
 CASE = "getppid+vec=once"
-DISCARD = Event("discard", "syscall", "do_trap_ecall_u", 1)
-SAVE = Event("save", "switch", "__switch_to", 1)
-RESTORE = Event("restore", "switch", "ret_from_exception", 1)
+DISCARD = VectorEvent("discard", "syscall", "do_trap_ecall_u", 1)
+SAVE = VectorEvent("save", "switch", "__switch_to", 1)
+RESTORE = VectorEvent("restore", "switch", "ret_from_exception", 1)
 
 
-def with_one(*events: Event, markers: Mapping[str, str] | None = None) -> Recording:
+def with_one(*events: VectorEvent, markers: Mapping[str, str] | None = None) -> Recording:
     """A riscv64 kernel with one case, in whose window these events happen."""
     found = recording({CASE: [("do_trap_ecall_u", 5)]}, kernel={"arch": "riscv64"})
     return with_events(found, {CASE: events}, markers)
@@ -221,7 +221,9 @@ def test_no_events_where_a_path_is_missing_or_has_none() -> None:
 @given(st.dictionaries(st.sampled_from(list(MARKERS)), st.tuples(*[st.integers(0, 9)] * 2)))
 def test_the_events_that_changed_most_come_first(times: dict[str, tuple[int, int]]) -> None:
     sides = [
-        with_one(*(Event(name, "syscall", "f", both[i]) for name, both in times.items() if both[i]))
+        with_one(
+            *(VectorEvent(name, "syscall", "f", both[i]) for name, both in times.items() if both[i])
+        )
         for i in (0, 1)
     ]
     events = compared(*sides).events

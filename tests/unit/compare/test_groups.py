@@ -7,7 +7,7 @@ from kentry.model.recording import TimedProcess
 
 def test_a_group_needs_both_sides_and_as_many_values_of_each() -> None:
     def one(group: int, slot: int, boot: int = 0) -> TimedProcess:
-        return TimedProcess(0, boot, group, slot, 10, (100.0 * (slot + 1),), 1)
+        return TimedProcess(0, boot, group, slot, 10, 1, (100.0 * (slot + 1),))
 
     old = [one(0, 0), one(0, 3), one(1, 0), one(1, 3), one(2, 0), one(4, 0), one(4, 3)]
     new = [one(0, 1), one(0, 2), one(1, 1), one(2, 1), one(3, 1), one(3, 2), one(4, 1, 1)]
@@ -21,7 +21,7 @@ def test_a_group_needs_both_sides_and_as_many_values_of_each() -> None:
 def test_a_round_needs_two_boots_of_each_side() -> None:
     def boots(*numbers: int) -> list[TimedProcess]:
         return [
-            TimedProcess(0, number, group, 0, 10, (10.0 * number + 100,), 1)
+            TimedProcess(0, number, group, 0, 10, 1, (10.0 * number + 100,))
             for number in numbers
             for group in range(2)
         ]

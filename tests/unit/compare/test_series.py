@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from kentry.compare.series import tabulate
-from kentry.model.recording import Event, Recording
+from kentry.model.recording import Recording, VectorEvent
 from kentry.model.series import (
     MEASURED,
     NO_APPLY,
@@ -144,11 +144,11 @@ def test_the_schema_refuses_invalid_rows(key: str, value: object) -> None:
 # --- vector events -------------------------------------------------------
 
 STATE = SeriesColumn("getppid+vec=once", "riscv64")
-DISCARD = Event("discard", "syscall", "do_trap_ecall_u", 1)
-SAVE = Event("save", "syscall", "do_trap_ecall_u", 2)
+DISCARD = VectorEvent("discard", "syscall", "do_trap_ecall_u", 1)
+SAVE = VectorEvent("save", "syscall", "do_trap_ecall_u", 2)
 
 
-def with_state(*events: Event, markers: dict[str, str] | None = None) -> Recording:
+def with_state(*events: VectorEvent, markers: dict[str, str] | None = None) -> Recording:
     found = built({STATE.case: [("do_trap_ecall_u", 9)]}, arch="riscv64")
     return with_events(found, {STATE.case: events}, markers)
 

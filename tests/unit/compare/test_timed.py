@@ -437,6 +437,6 @@ def test_the_schema_refuses_invalid_rows_of_times(change: dict[str, Any]) -> Non
 
 
 def test_a_metric_without_samples_counts_as_imported() -> None:
-    metric = NoisyMetric(5.0, "ns", (), absent=("samples",))
+    metric = NoisyMetric(value=5.0, unit="ns", absent=("samples",), samples=())
     row = only(compare(timed({"x": metric}), timed({"x": 5.0})))
     assert (row.verdict, kinds(row)) == ("undecided", ["unsupported"])

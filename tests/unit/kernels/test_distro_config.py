@@ -33,7 +33,7 @@ class Root:
     problems: tuple[str, ...] = ()
     downloads: tuple[str, ...] = ()
     folder = Path()
-    inside = f"config.{ARM64.debian}_none_{ARM64.flavour}.xz"
+    inside = f"config.{ARM64.debian}_none_{ARM64.debian}.xz"
 
     def __init__(self, arch: str, release: Release) -> None:
         self.arch = arch

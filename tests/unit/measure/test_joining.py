@@ -18,11 +18,11 @@ from kentry.model.recording import (
     MODAL,
     OTHER,
     CaseResult,
-    Event,
     Instruction,
     KernelPath,
     Metric,
     Recording,
+    VectorEvent,
     read_recording,
     to_json,
     write_recording,
@@ -33,8 +33,8 @@ from tests.unit.vector.builders import MARKERS, with_events
 
 SCHEMA = json.loads((ROOT / "schema" / "recording-1.schema.json").read_text())
 EVENTS = (
-    Event("discard", "syscall", "do_trap_ecall_u", 10),
-    Event("save", "user copy", "kernel_vector_begin", 1),
+    VectorEvent("discard", "syscall", "do_trap_ecall_u", 10),
+    VectorEvent("save", "user copy", "kernel_vector_begin", 1),
 )
 
 INSNS = [Instruction(4 * index, f"{index:08x}", "nop", "f", 4 * index) for index in range(12)]

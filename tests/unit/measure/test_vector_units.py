@@ -14,11 +14,11 @@ from kentry.measure.vector_units import boots, check_options, check_units, with_
 from kentry.model.recording import (
     MODAL,
     CaseResult,
-    Event,
     Instruction,
     KernelPath,
     Metric,
     Recording,
+    VectorEvent,
 )
 from kentry.runners.exact import ExactOptions, FakeRunner, GuestRun
 from kentry.runners.plugin_trace import PluginTrace
@@ -184,8 +184,8 @@ def test_every_path_of_a_state_has_its_events_and_the_others_none(tmp_path: Path
     )
     assert cases[0] == case("getppid", *paths)
     assert [path.events for path in cases[1].paths] == [
-        (Event("discard", "syscall", "f", 1),),
-        (Event("discard", "syscall", "f", 2),),
+        (VectorEvent("discard", "syscall", "f", 1),),
+        (VectorEvent("discard", "syscall", "f", 2),),
         (),
     ]
     assert [replace(path, events=()) for path in cases[1].paths] == list(paths)
@@ -233,7 +233,7 @@ def test_from_a_run_to_the_events_of_its_recording(tmp_path: Path) -> None:
     recording = measured(tmp_path, "getppid+vec=once")
     [found] = recording.cases
     assert found.modal_path
-    assert found.modal_path.events == (Event("discard", "syscall", "do_trap_ecall_u", 1),)
+    assert found.modal_path.events == (VectorEvent("discard", "syscall", "do_trap_ecall_u", 1),)
     assert recording.markers == {"discard": "vmv.v.i v0,-1"}
 
 

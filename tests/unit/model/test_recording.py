@@ -18,9 +18,9 @@ from kentry.model.document import dump
 from kentry.model.recording import (
     OTHER,
     CaseResult,
-    Event,
     KernelPath,
     Metric,
+    VectorEvent,
     read_recording,
     to_json,
     write_recording,
@@ -193,8 +193,8 @@ def test_a_missing_file(tmp_path: Path) -> None:
 # --- vector states -------------------------------------------------------
 
 EVENTS = (
-    Event("discard", "syscall", "do_trap_ecall_u", 10),
-    Event("save", "user copy", "kernel_vector_begin", 1),
+    VectorEvent("discard", "syscall", "do_trap_ecall_u", 10),
+    VectorEvent("save", "user copy", "kernel_vector_begin", 1),
 )
 STATES = with_events(
     recording(
@@ -249,7 +249,7 @@ def test_events_are_not_known_where_no_path_was_recorded() -> None:
     jsonschema.validate(document, SCHEMA)
 
 
-def without_modal(*events: Sequence[Event]) -> CaseResult:
+def without_modal(*events: Sequence[VectorEvent]) -> CaseResult:
     paths = tuple(KernelPath(1, OTHER, ((0, 1),), "", tuple(one)) for one in events)
     spread = {"instructions": Metric.of({42: 2, 43: 2, 44: 2})}
     metrics = {**STATES.cases[3].metrics, **spread}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from kentry.compare.series import tabulate
-from kentry.model.recording import Event, Recording
+from kentry.model.recording import Recording, VectorEvent
 from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series
 from tests.builders import Functions, built, outcome, recording
 from tests.unit.vector.builders import with_events
@@ -24,8 +24,8 @@ SUBJECTS = [
 WORDS = {NO_APPLY: "does not apply", NO_BUILD: "does not build", NO_BOOT: "does not boot"}
 
 
-DISCARD = Event("discard", "syscall", "do_trap_ecall_u", 1)
-SAVE = Event("save", "user copy", "kernel_vector_begin", 1)
+DISCARD = VectorEvent("discard", "syscall", "do_trap_ecall_u", 1)
+SAVE = VectorEvent("save", "user copy", "kernel_vector_begin", 1)
 
 # What git, patch and checkpatch.pl would take for something else in a commit message.
 BREAKS = re.compile(
@@ -77,7 +77,7 @@ SHORTER = changed(
 
 def measured(
     counts: Mapping[str, int | Mapping[int, int]],
-    events: Mapping[str, Sequence[Event]] | None = None,
+    events: Mapping[str, Sequence[VectorEvent]] | None = None,
     markers: Mapping[str, str] | None = None,
     arch: str = "riscv64",
 ) -> Recording:

@@ -225,8 +225,12 @@ def test_a_count_is_a_row_a_value_with_its_windows() -> None:
 
 
 def test_what_the_clock_took_is_a_metric_of_its_own() -> None:
-    process = TimedProcess(0, 0, 0, 0, 1, (90, 91), 0, (20,))
-    found = rows(export_csv.export([timed({"getppid": NoisyMetric(70, "ns", (process,))})]).text)
+    process = TimedProcess(0, 0, 0, 0, 1, 0, (90, 91), (20,))
+    found = rows(
+        export_csv.export(
+            [timed({"getppid": NoisyMetric(value=70, unit="ns", samples=(process,))})]
+        ).text
+    )
     assert [(row["metric"], row["value"]) for row in found] == [
         ("ns", "90"),
         ("ns", "91"),
@@ -386,7 +390,14 @@ def test_a_name_begins_no_directive() -> None:
 
 @pytest.mark.parametrize("value", [0.0, 5e-324, 1.7e308])
 def test_a_number_at_the_end_of_what_a_float_holds_is_printed(value: float) -> None:
-    wide = NoisyMetric(value, "ns", (), (0, value), 0.99, absent=("repetitions",))
+    wide = NoisyMetric(
+        value=value,
+        unit="ns",
+        interval=(0, value),
+        confidence=0.99,
+        absent=("repetitions",),
+        samples=(),
+    )
     for module in (benchfmt, ktap):
         assert "inf" not in module.export([timed({"getppid": wide})]).text
 

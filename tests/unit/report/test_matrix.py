@@ -14,7 +14,7 @@ from kentry.arch import ARCHES
 from kentry.compare.counted import compare
 from kentry.model.case_name import USES
 from kentry.model.comparison import CaseComparison, EventDelta
-from kentry.model.recording import Event, Recording
+from kentry.model.recording import Recording, VectorEvent
 from kentry.report.events import event_change_lines
 from kentry.report.matrix import added_by_states, cells_of, marker_lines, matrix_lines
 from kentry.report.recording import recording_text
@@ -190,13 +190,13 @@ def test_what_a_state_adds_to_none() -> None:
     st.lists(st.sampled_from(CASES), min_size=1, unique=True),
     st.lists(st.sampled_from([*USES, "1/10"]), min_size=1, unique=True),
     st.lists(
-        st.builds(Event, *[st.sampled_from([*MARKERS, "w" * 30])] * 3, st.integers(1, 10**6)),
+        st.builds(VectorEvent, *[st.sampled_from([*MARKERS, "w" * 30])] * 3, st.integers(1, 10**6)),
         max_size=9,
     ),
     st.integers(1, 10**6),
 )
 def test_no_line_of_a_matrix_is_wider_than_a_mail(
-    cases: list[str], uses: list[str], events: list[Event], count: int
+    cases: list[str], uses: list[str], events: list[VectorEvent], count: int
 ) -> None:
     names = [f"{case}+vec={use}" for case in cases for use in uses]
     paths = recording({name: [("f", 1)] for name in names}, {name: {count: 10} for name in names})

@@ -46,7 +46,9 @@ UNDECIDED = replace(
 
 def metric(value: float, half: float | None) -> NoisyMetric:
     interval = None if half is None else (value - half, value + half)
-    return NoisyMetric(value, "ns", processes(value, groups=2), interval)
+    return NoisyMetric(
+        value=value, unit="ns", interval=interval, samples=processes(value, groups=2)
+    )
 
 
 def pair_lines(estimate: Estimate, old: float = 80.0, new: float = 80.8) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kentry.arch import Arch
-from kentry.model.recording import Event, Instruction, Recording
+from kentry.model.recording import Instruction, Recording, VectorEvent
 from kentry.vector.path_events import EventCounter, Markers
 
 # As find_markers() names them for a riscv64 kernel with a vector unit.
@@ -19,7 +19,7 @@ MARKERS = {
 
 def with_events(
     recording: Recording,
-    events: Mapping[str, Sequence[Event]],
+    events: Mapping[str, Sequence[VectorEvent]],
     markers: Mapping[str, str] | None = None,
 ) -> Recording:
     """The recording with these events on the modal paths of the cases named."""
@@ -59,7 +59,7 @@ class Program:
             found += range(start + int(first), start + int(last or first) + 1)
         return found
 
-    def events(self, arch: Arch, *places: str) -> list[Event]:
+    def events(self, arch: Arch, *places: str) -> list[VectorEvent]:
         """What is counted on that path where the kernel has every marker of the architecture."""
         markers = Markers(arch.vector.markers, ())
         counter = EventCounter(markers, arch.vector, arch.calls, self.code)

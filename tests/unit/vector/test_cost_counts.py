@@ -9,7 +9,7 @@ import pytest
 
 from kentry.arch import ARCHES
 from kentry.measure.catalogue import choose
-from kentry.model.recording import Event, Instruction, Recording
+from kentry.model.recording import Instruction, Recording, VectorEvent
 from kentry.vector.cost_counts import NEVER, call_lengths, cases_needed, count
 from tests.builders import Functions, recording
 from tests.unit.vector.builders import with_events
@@ -39,18 +39,18 @@ ALLOCATING: Functions = entry(("do_sve_acc", 597))
 SAVE, LOAD = ("fpsimd_save_user_state", 40), ("fpsimd_restore_current_state", 50)
 
 
-def events(**times: int) -> list[Event]:
+def events(**times: int) -> list[VectorEvent]:
     causes = {"trap": ("first use", "do_sve_acc")}
     return [
-        Event(name.replace("_", "-"), *causes.get(name, ("syscall", name)), number)
+        VectorEvent(name.replace("_", "-"), *causes.get(name, ("syscall", name)), number)
         for name, number in times.items()
     ]
 
 
-def arm(**changed: tuple[Functions, Sequence[Event]]) -> Recording:
+def arm(**changed: tuple[Functions, Sequence[VectorEvent]]) -> Recording:
     """A kernel of 6.12's policy: flushes at system calls, drops at a switch."""
     trip = [*SVC, *FLUSHED]
-    cases: dict[str, tuple[Functions, Sequence[Event]]] = {
+    cases: dict[str, tuple[Functions, Sequence[VectorEvent]]] = {
         "getppid+vec=none": (SVC, ()),
         "getppid+vec=once": (FLUSHED, events(flush=1)),
         "getppid+vec=each": (FLUSHED, events(flush=1)),

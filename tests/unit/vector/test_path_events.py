@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kentry.arch import ARCHES, Arch
 from kentry.arch.record import Marker, VectorSide
-from kentry.model.recording import Event, Instruction
+from kentry.model.recording import Instruction, VectorEvent
 from kentry.vector.path_events import EventCounter, Markers, find_markers
 from tests.unit.vector.builders import Program
 
@@ -35,7 +35,7 @@ def function(*inside: tuple[str, str]) -> list[tuple[str, str]]:
     return [NOP, CALL, *inside, RET]
 
 
-def in_calls(*functions: str, event: tuple[str, str] = SAVE) -> list[Event]:
+def in_calls(*functions: str, event: tuple[str, str] = SAVE) -> list[VectorEvent]:
     """The events of `event` in the last of functions that call each other, the first first."""
     program = Program({name: function(event) for name in functions})
     *outer, inner = functions
@@ -45,8 +45,8 @@ def in_calls(*functions: str, event: tuple[str, str] = SAVE) -> list[Event]:
 def test_an_event_is_counted_where_it_is() -> None:
     program = Program({"do_trap_ecall_u": [NOP, DISCARD, NOP, DISCARD], "other": [DISCARD]})
     assert program.events(RISCV, "do_trap_ecall_u:0-3", "other:0", "do_trap_ecall_u:1") == [
-        Event("discard", "syscall", "do_trap_ecall_u", 3),
-        Event("discard", "syscall", "other", 1),
+        VectorEvent("discard", "syscall", "do_trap_ecall_u", 3),
+        VectorEvent("discard", "syscall", "other", 1),
     ]
 
 
@@ -93,8 +93,8 @@ def test_a_function_that_returned_is_no_cause() -> None:
     program = Program({"main": function(SAVE), "do_signal": function(SAVE)})
     path = ("main:0-1", "do_signal:0", "do_signal:2-3", "main:2-3")
     assert program.events(RISCV, *path) == [
-        Event("save", "signal", "do_signal", 1),
-        Event("save", "syscall", "main", 1),
+        VectorEvent("save", "signal", "do_signal", 1),
+        VectorEvent("save", "syscall", "main", 1),
     ]
 
 
@@ -110,10 +110,10 @@ def test_a_return_over_several_calls_leaves_them_all() -> None:
 def test_a_recursion_returns_one_call_at_a_time() -> None:
     program = Program({"do_signal": function(), "walk": function(SAVE)})
     path = ("walk:0-1", "do_signal:0-1", "walk:0-1", "walk:0", "walk:3", "walk:2-3")
-    assert program.events(RISCV, *path) == [Event("save", "signal", "walk", 1)]
+    assert program.events(RISCV, *path) == [VectorEvent("save", "signal", "walk", 1)]
     assert program.events(RISCV, *path, "do_signal:2", "walk:2") == [
-        Event("save", "signal", "walk", 1),
-        Event("save", "syscall", "walk", 1),
+        VectorEvent("save", "signal", "walk", 1),
+        VectorEvent("save", "syscall", "walk", 1),
     ]
 
 
@@ -129,15 +129,15 @@ def test_a_tail_call_is_in_the_calls_of_the_function_that_made_it() -> None:
     # do_signal calls wrapper, which jumps to helper, which returns to do_signal.
     path = ("main:0-1", "do_signal:0-1", "wrapper:0-1", "helper:0-1", "do_signal:2", "main:2")
     assert program.events(RISCV, *path) == [
-        Event("save", "signal", "helper", 1),
-        Event("save", "syscall", "main", 1),
+        VectorEvent("save", "signal", "helper", 1),
+        VectorEvent("save", "syscall", "main", 1),
     ]
 
 
 def test_who_left_by_a_tail_call_is_no_cause_any_more() -> None:
     program = Program({"main": function(), "do_signal": [NOP, JUMP], "helper": [SAVE, RET]})
     assert program.events(RISCV, "main:0-1", "do_signal:0-1", "helper:0-1") == [
-        Event("save", "syscall", "helper", 1)
+        VectorEvent("save", "syscall", "helper", 1)
     ]
 
 
@@ -167,7 +167,9 @@ def test_calls_of_every_architecture(
 @pytest.mark.parametrize("jump", ["b <x>", "br x1", "ret"])
 def test_a_jump_is_no_call(jump: str) -> None:
     program = Program({"do_signal": [("00000014", jump), RDFFR], "helper": [RDFFR]})
-    assert program.events(ARM, "do_signal:0", "helper:0") == [Event("save", "syscall", "helper", 1)]
+    assert program.events(ARM, "do_signal:0", "helper:0") == [
+        VectorEvent("save", "syscall", "helper", 1)
+    ]
 
 
 # --- restores ------------------------------------------------------------
@@ -224,8 +226,8 @@ def test_a_restore_with_a_cause_of_its_own_keeps_it() -> None:
 def test_use_by_the_kernel_is_a_loss_even_where_nothing_was_saved() -> None:
     program = Program({"xor": function(), "kernel_vector_begin": [NOP, RET], "end": [RESTORE]})
     assert program.events(RISCV, "xor:0-1", "kernel_vector_begin:0-1", "end:0") == [
-        Event("kernel-use", "kernel use", "kernel_vector_begin", 1),
-        Event("restore", "kernel use", "end", 1),
+        VectorEvent("kernel-use", "kernel use", "kernel_vector_begin", 1),
+        VectorEvent("restore", "kernel use", "end", 1),
     ]
 
 
@@ -239,9 +241,9 @@ def test_what_is_dropped_while_registers_are_loaded_is_for_the_same_reason() -> 
     )
     path = ("fpsimd_thread_switch:0", "fpsimd_bind_task_to_cpu:0-1", "el0_svc:0-1")
     assert program.events(ARM, *path) == [
-        Event("save", "switch", "fpsimd_thread_switch", 1),
-        Event("drop", "switch", "fpsimd_bind_task_to_cpu", 1),
-        Event("drop", "syscall", "el0_svc", 1),
+        VectorEvent("save", "switch", "fpsimd_thread_switch", 1),
+        VectorEvent("drop", "switch", "fpsimd_bind_task_to_cpu", 1),
+        VectorEvent("drop", "syscall", "el0_svc", 1),
     ]
 
 
@@ -299,7 +301,7 @@ def test_only_the_switchs_first_instruction_leaves_the_stack() -> None:
 def test_behind_means_directly_behind() -> None:
     nop = ("1f2003d5", "nop")
     program = Program({"f": [AND, MSR, nop, MSR, AND, nop, MSR]})
-    assert program.events(ARM, "f:0-1") == [Event("drop", "syscall", "f", 1)]
+    assert program.events(ARM, "f:0-1") == [VectorEvent("drop", "syscall", "f", 1)]
     assert program.events(ARM, "f:1") == []
     assert program.events(ARM, "f:2-3") == []
     assert program.events(ARM, "f:4-6") == []
@@ -336,8 +338,8 @@ def test_within_a_function_or_what_it_calls() -> None:
     )
     calls = ("do_sve_acc:0-1", "sve_alloc:0-1", "__kmalloc:0-1", "sve_alloc:2")
     assert program.events(ARM, *calls) == [
-        Event("trap", "first use", "do_sve_acc", 1),
-        Event("allocation", "first use", "__kmalloc", 1),
+        VectorEvent("trap", "first use", "do_sve_acc", 1),
+        VectorEvent("allocation", "first use", "__kmalloc", 1),
     ]
     assert program.events(ARM, "do_pipe_flags:0-1", "__kmalloc:0-1") == []
     # Behind sve_alloc's return it is another's again.
@@ -351,14 +353,14 @@ def test_a_function_is_within_itself() -> None:
     )
     code = Program({"f": [SAVE], "g": [SAVE]}).code
     counter = EventCounter(Markers((marker,), ()), RISCV64, RISCV.calls, code)
-    assert counter.count([0, 1]) == (Event("x", "syscall", "f", 1),)
+    assert counter.count([0, 1]) == (VectorEvent("x", "syscall", "f", 1),)
 
 
 def test_a_function_is_entered_at_its_first_instruction() -> None:
     program = Program({"riscv_v_first_use_handler": [NOP, NOP, RET]})
     name = "riscv_v_first_use_handler"
     assert program.events(RISCV, f"{name}:0-2", f"{name}:1-2") == [
-        Event("trap", "first use", name, 1)
+        VectorEvent("trap", "first use", name, 1)
     ]
 
 
@@ -366,7 +368,7 @@ def test_turns_of_a_loop_are_one_event_until_another_comes_between() -> None:
     branch = ("01000054", "b.ne <f+0x4>")
     program = Program({"f": [NOP, STR_ZA, branch, LDR_ZA, branch, RDFFR, branch]})
     save, load = ["f:1-2"] * 16, ["f:3-4"] * 16
-    assert program.events(ARM, "f:0", *save) == [Event("za-save", "syscall", "f", 1)]
+    assert program.events(ARM, "f:0", *save) == [VectorEvent("za-save", "syscall", "f", 1)]
     counted = program.events(ARM, "f:0", *save, *load, *save, "f:5", *save)
     assert {(one.name, one.times) for one in counted} == {
         ("za-save", 3),
@@ -381,12 +383,12 @@ def test_only_markers_that_the_kernel_has_are_counted() -> None:
     code = Program({"f": [SAVE, DISCARD]}).code
     found = tuple(one for one in RISCV64.markers if one.event == "save")
     counter = EventCounter(Markers(found, ("discard",)), RISCV64, RISCV.calls, code)
-    assert counter.count([0, 1]) == (Event("save", "syscall", "f", 1),)
+    assert counter.count([0, 1]) == (VectorEvent("save", "syscall", "f", 1),)
 
 
 def test_a_clones_name_is_its_functions() -> None:
     assert in_calls("do_signal.constprop.0", "helper.isra.0.cold") == [
-        Event("save", "signal", "helper", 1)
+        VectorEvent("save", "signal", "helper", 1)
     ]
 
 
@@ -494,7 +496,7 @@ def test_a_part_of_a_function_is_not_entered_by_who_calls_the_function(part: str
     name = "riscv_v_first_use_handler"
     program = Program({name: function(), f"{name}.{part}": [NOP, RET]})
     assert program.events(RISCV, f"{name}:0-1", f"{name}.{part}:0-1", f"{name}:2") == [
-        Event("trap", "first use", name, 1)
+        VectorEvent("trap", "first use", name, 1)
     ]
 
 

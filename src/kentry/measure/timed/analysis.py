@@ -80,7 +80,7 @@ def _process(
     """A process as a recording has it; the groups of all runs are numbered consecutively."""
     boot = boots[process.run] if boots else 0
     group = process.run * 100_000 + process.group
-    return TimedProcess(0, boot, group, process.slot, calls, values, blocks, empties)
+    return TimedProcess(0, boot, group, process.slot, calls, blocks, values, empties)
 
 
 def metric(processes: Sequence[TimedProcess], unit: str, estimator: str) -> NoisyMetric:

@@ -78,4 +78,4 @@ def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
 
 
 def _process(process: Process, ns: int) -> TimedProcess:
-    return TimedProcess(0, 0, process.group, process.slot, 1, (ns,), 0)
+    return TimedProcess(0, 0, process.group, process.slot, 1, 0, (ns,))

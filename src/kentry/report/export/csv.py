@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kentry.model.recording import CaseResult, Recording
+from kentry.model.recording import EXACT, NOISY, CaseResult, Recording
 from kentry.report.export.common import Export, printable
 
 NAME = "csv"
@@ -56,11 +56,11 @@ def export_summary(recordings: Sequence[Recording]) -> Export:
         for metric, count in case.metrics.items():
             # An undecided count has no value.
             value = count.value if count.is_decided else None
-            row = (metric, COUNT, count.assume, value, None, None, None, None, None, None)
+            row = (metric, COUNT, EXACT, value, None, None, None, None, None, None)
             rows.append((*side, *row, *behind, None))
         for metric, one in case.noisy.items():
             ends = one.interval or (None, None)
-            row = (metric, one.unit, one.assume, one.value, *ends, one.confidence, one.floor)
+            row = (metric, one.unit, NOISY, one.value, *ends, one.confidence, one.floor)
             more = (one.detectable, len(one.samples))
             rows.append((*side, *row, *more, *behind, ";".join(one.absent)))
     return _export(_SUMMARY, rows)

@@ -30,7 +30,7 @@ def sampled(place: FakePlace, *slots: str, groups: int = 20) -> Output:
 def process(
     values: tuple[float, ...], group: int = 0, slot: int = 0, boot: int = 0
 ) -> TimedProcess:
-    return TimedProcess(0, boot, group, slot, 10, values, len(values))
+    return TimedProcess(0, boot, group, slot, 10, len(values), values)
 
 
 # --- values ----------------------------------------------------------------------
@@ -41,7 +41,7 @@ def test_a_value_is_per_call() -> None:
 
 
 def test_of_calls_one_by_one_the_clocks_reading_is_off() -> None:
-    one = TimedProcess(0, 0, 0, 0, 1, (110.0, 112.0, 5000.0), 0, (19.0, 20.0, 400.0))
+    one = TimedProcess(0, 0, 0, 0, 1, 0, (110.0, 112.0, 5000.0), (19.0, 20.0, 400.0))
     # The longest of each is left out, which are 5 % at most, and the others have a mean.
     assert process_values([one]) == [111.0 - 19.5]
 
@@ -53,14 +53,14 @@ def test_a_clock_of_long_steps_says_more_than_its_steps() -> None:
     def calls(ns: float) -> TimedProcess:
         starts = [index * 7.3 for index in range(400)]
         read = [(start + ns) // step * step - start // step * step for start in starts]
-        return TimedProcess(0, 0, 0, 0, 1, tuple(read), 0, (0.0,))
+        return TimedProcess(0, 0, 0, 0, 1, 0, tuple(read), (0.0,))
 
     for ns in (100.0, 106.0, 115.0):
         assert process_values([calls(ns)])[0] == pytest.approx(ns, rel=0.05)
 
 
 def test_of_calls_in_blocks_nothing_is_off() -> None:
-    one = TimedProcess(0, 0, 0, 0, 10, (900.0, 900.0), 2, (150.0,))
+    one = TimedProcess(0, 0, 0, 0, 10, 2, (900.0, 900.0), (150.0,))
     assert process_values([one]) == [90.0]
 
 
