@@ -34,10 +34,7 @@ def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str
             for case in compare(trial.off, trial.on).cases:
                 changed = tuple(row for row in case.functions if row.delta)
                 added[case.name] = Added(
-                    case.old,
-                    case.new,
-                    identical_path=case.identical_path,
-                    functions=changed,
+                    case.old, case.new, identical_path=case.identical_path, functions=changed
                 )
         rows.append(OptionRow(trial.option, trial.on_in_base, trial.needs, trial.problem, added))
 

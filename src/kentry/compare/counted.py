@@ -23,10 +23,7 @@ from kentry.stats import exact
 
 
 def compare(
-    old: Recording,
-    new: Recording,
-    names: list[str] | None = None,
-    threshold: float | None = None,
+    old: Recording, new: Recording, names: list[str] | None = None, threshold: float | None = None
 ) -> Comparison:
     """Compares every case both have, or those named; UserError when there is none.
 

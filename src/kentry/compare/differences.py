@@ -12,17 +12,7 @@ from kentry.model.caveats import Caveat
 from kentry.model.recording import INSTRUCTIONS, PROBE_METRICS, CaseResult, Recording
 
 # Options that say how the kernel was named or built rather than what is in it.
-_NOT_CONFIG = (
-    "CC_",
-    "GCC_",
-    "LD_",
-    "AS_",
-    "CLANG_",
-    "PAHOLE_",
-    "RUSTC_",
-    "BUILD_SALT",
-    "LOCALVERSION",
-)
+_NOT_CONFIG = re.compile(r"(CC|GCC|LD|AS|CLANG|PAHOLE|RUSTC)_|BUILD_SALT|LOCALVERSION")
 
 # A cross compiler's prefix.
 _CROSS_PREFIX = re.compile(r"^\w+-linux-gnu-(?=gcc|clang)")
@@ -45,7 +35,6 @@ _TIMED_TARGET_KEYS = (
 )
 _KERNEL_KEYS = (("arch", "architecture"), ("compiler", "compiler"))
 _OPTION_KEYS = (("windows", "windows a case"),)
-
 
 # Options that shape kernel entry, by the start of their names; a caveat names at most 8.
 _OPTIONS_NAMED = 8
@@ -108,7 +97,7 @@ def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
     changed = [
         name
         for name in sorted(a.keys() | b.keys())
-        if a.get(name) != b.get(name) and not name.startswith(_NOT_CONFIG)
+        if a.get(name) != b.get(name) and not _NOT_CONFIG.match(name)
     ]
     if not changed:
         return []

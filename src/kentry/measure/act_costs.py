@@ -14,8 +14,7 @@ from kentry.errors import GuestError, KentryError
 from kentry.host.cache import kept_file
 from kentry.host.native import built_file
 from kentry.host.process import command_line, supervise
-from kentry.kernels import config
-from kentry.kernels.kernel import Kernel
+from kentry.kernels.kernel import Kernel, config_lines
 from kentry.measure import cache
 from kentry.measure.catalogue import choose
 from kentry.progress import Update
@@ -69,10 +68,7 @@ def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) 
     whose clock counts instructions there: that gives what no path has, and a check.
     """
     rules = arch.vector.counting
-    sme = False
-    if kernel.config:
-        text = kernel.config.read_text(encoding="utf-8", errors="replace")
-        sme = config.read(text).get("CONFIG_ARM64_SME") == "y"
+    sme = (config_lines(kernel) or {}).get("ARM64_SME") == "y"
     names = cost_counts.cases_needed(rules, length, sme=sme)
     options = ExactOptions(cases=tuple(choose(arch, names)), vector_length=length)
     recording = cache.record(kernel, arch, options, update, reuse=True)

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 from array import array
 from dataclasses import asdict
 from pathlib import Path
@@ -31,9 +30,8 @@ FAKE = "KENTRY_FAKE"
 # The recording of a whole matrix has up to 18 MB.
 _RECORDING_BYTES = 32 << 20
 
-# Imports as ruff formats them.  Parsing the modules would take five times as long.
-_IMPORT = re.compile(r"^ *(?:import ([\w.]+)|from ([\w.]+) import (\([^)]*\)|.*))", re.MULTILINE)
-_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:(?: .*)?\n)+", re.MULTILINE)
+# Below the package's folder: what only times, and what comes after a recording.
+_DOWNSTREAM = ("__main__", "cli", "commands", "report", "importing", "compare", "measure/timed")
 
 
 def record(
@@ -67,7 +65,7 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
     measured_with = asdict(options)
     del measured_with["console_file"], measured_with["timeout"]
     parts = {
-        "kentry": [kentry.__version__, code_digest(Path(kentry.__file__).parent, __name__)],
+        "kentry": [kentry.__version__, code_digest(Path(kentry.__file__).parent)],
         "spec": kernel.spec,
         "image": kernel.image_sha256,
         "config": kernel.config_sha256,
@@ -99,26 +97,11 @@ def _target_identity(arch: Arch, options: ExactOptions) -> list[str]:
     return [version, *own]
 
 
-def code_digest(package: Path, module: str) -> str:
-    """A hash of `module` and of every module of `package` that it imports, directly or not.
-
-    Imports inside functions count.  Imports for the type checker alone do not.
-    """
-    todo, contents = [module], dict[str, bytes]()
-    while todo:
-        name = todo.pop()
-        first, *below = name.split(".")
-        base = package.joinpath(*below)
-        file = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
-        if first != package.name or name in contents or not file.is_file():
-            continue
-        content = contents[name] = file.read_bytes()
-        # Importing a.b runs a, too.
-        todo.append(name.rpartition(".")[0])
-        for match in _IMPORT.finditer(_FOR_TYPES.sub("", content.decode())):
-            origin, names = match[1] or match[2], re.findall(r"\w+", match[3] or "")
-            todo += [origin, *(f"{origin}.{name}" for name in names)]
+def code_digest(package: Path) -> str:
+    """A hash of the modules that make a recording: all but those of _DOWNSTREAM."""
     digest = hashlib.sha256()
-    for name, content in sorted(contents.items()):
-        digest.update(f"{name} {len(content)}\n".encode() + content)
+    for file in sorted(package.rglob("*.py")):
+        name, content = file.relative_to(package), file.read_bytes()
+        if not name.as_posix().startswith(_DOWNSTREAM):
+            digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()

@@ -71,10 +71,7 @@ class Preset:
 
 PRESETS = {
     # tools/testing/selftests/arm64/fp/fp-pidbench.S, its last loop since Linux 7.0.
-    "fp-pidbench": Preset(
-        tuple(f"getpid+vec={use}" for use in USES),
-        "SVE",
-    ),
+    "fp-pidbench": Preset(tuple(f"getpid+vec={use}" for use in USES), "SVE"),
     # The loop posted to linux-riscv on 2026-05-21 in answer to "optimize Vector context
     # restore on syscall".
     "v-getppid": Preset(("getppid+vec=none", "getppid+vec=once")),

@@ -93,8 +93,7 @@ def _all_cases(recordings: Sequence[Recording]) -> tuple[list[Instruction], list
             paths = []
             for path in case.paths:
                 runs: list[tuple[int, int]] = []
-                executed = (i for start, count in path.runs for i in indexes[start : start + count])
-                for index in executed:
+                for index in (indexes[old] for old in path.indexes):
                     if runs and sum(runs[-1]) == index:
                         runs[-1] = (runs[-1][0], runs[-1][1] + 1)
                     else:

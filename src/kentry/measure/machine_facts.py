@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from kentry.errors import KentryError
-from kentry.runners.machine import CommandResult
+from kentry.runners.machine import Machine
 from kentry.runners.probe_protocol import parse_line
 
 # Seconds between the two readings: 50 ticks of /proc/stat, so one tick is 2 %.
@@ -103,7 +103,7 @@ _OF_CPU = (
 )
 
 # include/uapi/asm-generic/errno-base.h: errnos of a file that does not exist, or does.
-_ENOENT = 2
+ENOENT = 2
 _EXISTS = frozenset({1, 13, 20, 21})  # EPERM, EACCES, ENOTDIR, EISDIR
 
 # Rows of /proc/interrupts that count the cpu's own timer: x86, arm64, riscv64.
@@ -120,29 +120,12 @@ class Clock(Protocol):
         """Waits."""
 
 
-class Host(Protocol):
-    """The part of runners.machine.Machine that gather() uses."""
-
-    def run_probe(
-        self, words: Sequence[str], timeout: float, on_line: Callable[[str], None]
-    ) -> None:
-        """Runs the probe with these arguments; each line it prints goes to `on_line`."""
-
-    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Runs a command there."""
-
-
 class Ticks(NamedTuple):
     """What a cpu did, in ticks of 10 ms (USER_HZ): proc(5), /proc/stat."""
 
     busy: int
     idle: int
     steal: int
-
-    @property
-    def total(self) -> int:
-        """All ticks."""
-        return self.busy + self.idle + self.steal
 
 
 class Interrupts(NamedTuple):
@@ -192,10 +175,6 @@ class Facts:
     def exists(self, path: str) -> bool:
         """Whether the file exists, readable or not."""
         return path in self.files or self.missing.get(path) in _EXISTS
-
-    def is_absent(self, path: str) -> bool:
-        """Whether the file is known not to exist."""
-        return self.missing.get(path) == _ENOENT
 
     def of_cpu(self, name: str) -> str:
         """The path of a file of the chosen cpu."""
@@ -261,12 +240,12 @@ class Facts:
             for cpu, now in self.ticks().items()
             if cpu in before
         }
-        return {cpu: ticks for cpu, ticks in passed.items() if ticks.total >= 10}
+        return {cpu: ticks for cpu, ticks in passed.items() if sum(ticks) >= 10}
 
     def busy(self, cpu: int) -> float | None:
         """The share of the time between the readings that a cpu worked."""
         passed = self.ticks_between().get(cpu)
-        return None if passed is None else passed.busy / passed.total
+        return None if passed is None else passed.busy / sum(passed)
 
     def interrupts(self) -> list[Interrupts]:
         """The rows of /proc/interrupts, since boot."""
@@ -337,23 +316,23 @@ def _cpu_files(cpu: int) -> list[str]:
     return [f"{CPU_FOLDER}/cpu{cpu}/{name}" for name in _OF_CPU]
 
 
-def gather(host: Host, cpu: int | None, clock: Clock = time) -> Facts:
+def gather(machine: Machine, cpu: int | None, clock: Clock = time) -> Facts:
     """Reads twice, half a second apart; chooses the cpu if `cpu` is None.
 
     In a guest whose first process is the probe, one reading is enough: nothing else runs there.
     """
     start = clock.monotonic()
-    first = read(host, paths_to_read(cpu), cpu or 0)
+    first = read(machine, paths_to_read(cpu), cpu or 0)
     chosen = choose_cpu(first) if cpu is None else cpu
     if first.is_first_process:
         return Facts(chosen, first.files, first.missing)
     virtualization = ""
     with contextlib.suppress(KentryError):
-        answer = host.run_command(["systemd-detect-virt", "--vm"], TIMEOUT).stdout.strip()
+        answer = machine.run_command(["systemd-detect-virt", "--vm"], TIMEOUT).stdout.strip()
         virtualization = answer if re.fullmatch(r"[a-z0-9-]+", answer) else ""
     clock.sleep(BETWEEN)
     again = clock.monotonic()
-    second = read(host, [*_CHANGING, *_cpu_files(chosen)], chosen)
+    second = read(machine, [*_CHANGING, *_cpu_files(chosen)], chosen)
     return Facts(
         chosen,
         first.files | second.files,
@@ -364,10 +343,10 @@ def gather(host: Host, cpu: int | None, clock: Clock = time) -> Facts:
     )
 
 
-def read(host: Host, paths: Sequence[str], cpu: int = 0) -> Facts:
+def read(machine: Machine, paths: Sequence[str], cpu: int = 0) -> Facts:
     """What the files hold now."""
     lines: list[str] = []
-    host.run_probe([f"facts={','.join(paths)}"], TIMEOUT, lines.append)
+    machine.run_probe([f"facts={','.join(paths)}"], TIMEOUT, lines.append)
     return parse_lines(lines, cpu)
 
 

@@ -16,6 +16,7 @@ from kentry.measure.machine_facts import (
     CLOCKSOURCE,
     CPU_FOLDER,
     CPU_MAX,
+    ENOENT,
     FIRMWARE_THROTTLED,
     KCSAN,
     LOCKDEP,
@@ -111,7 +112,7 @@ def audit_state(facts: Facts) -> str:
     """ "off", "on" or "unknown": only root can read the rules (kernel/auditsc.c, audit_alloc())."""
     if facts.argument("audit") in ("0", "off"):
         return "off"
-    if facts.status and facts.is_absent("/proc/self/loginuid"):
+    if facts.status and facts.missing.get("/proc/self/loginuid") == ENOENT:
         return "off"  # built without CONFIG_AUDIT
     if facts.argument("audit") in ("1", "on") or facts.exists("/run/auditd.pid"):
         return "on"
@@ -180,10 +181,10 @@ def smt(facts: Facts) -> Advice:
 def steal(facts: Facts) -> Advice:
     """Does the host give the cpu's time to other guests?"""
     passed = facts.ticks_between().get(facts.cpu)
-    if not passed or passed.steal / passed.total <= _STOLEN:
+    if not passed or passed.steal / sum(passed) <= _STOLEN:
         return None
     return (
-        f"The host took {passed.steal / passed.total:.0%} of cpu {facts.cpu}'s time for other"
+        f"The host took {passed.steal / sum(passed):.0%} of cpu {facts.cpu}'s time for other"
         " guests (steal)",
         "Get a cpu of its own: on the host, virsh vcpupin, or a dedicated instance",
     )

@@ -134,8 +134,7 @@ def _only_code_of_paths(
     cases: list[CaseResult], code: list[Instruction]
 ) -> tuple[list[CaseResult], list[Instruction]]:
     """Leaves out the instructions that only warm-up windows and paths not kept went through."""
-    runs = [run for case in cases for path in case.paths for run in path.runs]
-    used = sorted({index for first, count in runs for index in range(first, first + count)})
+    used = sorted({index for case in cases for path in case.paths for index in path.indexes})
     moved = {old: new for new, old in enumerate(used)}
     kept = []
     for case in cases:
@@ -217,8 +216,7 @@ def _case(
 def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
     """Instructions per function, most first; they add up to the path's length."""
     counts: Counter[str] = Counter()
-    for first, count in path.runs:
-        counts.update(insn.function for insn in code[first : first + count])
+    counts.update(code[index].function for index in path.indexes)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -9,8 +9,7 @@ from dataclasses import replace
 from kentry.arch import Arch, find_arch
 from kentry.arch.record import Unit
 from kentry.errors import KernelError, UserError
-from kentry.kernels import config
-from kentry.kernels.kernel import Kernel
+from kentry.kernels.kernel import Kernel, config_lines
 from kentry.kernels.payload import text_of
 from kentry.model.case_name import CaseName, State
 from kentry.model.recording import CaseResult, Instruction
@@ -48,10 +47,8 @@ def check_options(kernel: Kernel, cases: Sequence[str]) -> None:
 
 def check_built_in(kernel: Kernel, unit: Unit) -> None:
     """KernelError where the kernel's config, if it is known, says that the unit is built out."""
-    if kernel.config is None:
-        return
-    options = config.read(kernel.config.read_text(encoding="utf-8", errors="replace"))
-    if options.get(f"CONFIG_{unit.option}", "n") != "y":
+    options = config_lines(kernel)
+    if options is not None and options.get(unit.option) != "y":
         hint = f" {unit.hint}" if unit.hint else ""
         raise KernelError(
             f"{kernel.spec} (Linux {kernel.release}) is built without {unit.what}:"
@@ -122,15 +119,8 @@ def with_events(
     counter = EventCounter(markers, arch.vector, arch.calls, code)
     counted = []
     for case in cases:
-        paths = case.paths
         if case.parsed.state:
-            executed = [
-                [index for first, count in path.runs for index in range(first, first + count)]
-                for path in paths
-            ]
-            paths = tuple(
-                replace(path, events=counter.count(indexes))
-                for path, indexes in zip(paths, executed, strict=True)
-            )
-        counted.append(replace(case, paths=paths))
+            paths = [replace(path, events=counter.count(path.indexes)) for path in case.paths]
+            case = replace(case, paths=tuple(paths))
+        counted.append(case)
     return counted, {marker.event: marker.label for marker in markers.found}

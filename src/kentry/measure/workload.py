@@ -12,8 +12,7 @@ from typing import Any
 from kentry.arch import Arch
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.host.scratch import scratch_folder
-from kentry.kernels import config
-from kentry.kernels.kernel import Kernel
+from kentry.kernels.kernel import Kernel, config_lines
 from kentry.measure.vector_units import check_built_in
 from kentry.model import caveats
 from kentry.progress import Update
@@ -99,6 +98,8 @@ def trace_workload(
         notes = [caveats.not_time(), caveats.one_instruction_a_nanosecond()]
         if traced.stand_in:
             notes.append(caveats.private_emulator(traced.target["emulator"]))
+        # The resolution of the kernel's timeouts.
+        hz = (config_lines(kernel) or {}).get("HZ")
         meta = {
             "arch": arch.name,
             "kernel": {
@@ -109,7 +110,7 @@ def trace_workload(
             "target": traced.target,
             "workload": {"name": workload.name, **workload.description, "status": ending.status},
             "unit": {"vl": options.vector_length or arch.vector.units[0].lengths[0]},
-            "hz": _hz(kernel),
+            "hz": int(hz) if hz else None,
             "policy": policy,
             "trap_classes": list(arch.vector.trap_classes),
             "complete": complete,
@@ -124,11 +125,3 @@ def trace_workload(
 
         events = write_trace(path, meta, table.tasks, parts())
         return TraceOutcome(ending, events, len(table.tasks), traced.target["emulator"])
-
-
-def _hz(kernel: Kernel) -> int | None:
-    """CONFIG_HZ, the resolution of the kernel's timeouts."""
-    if not kernel.config:
-        return None
-    options = config.read(kernel.config.read_text(encoding="utf-8", errors="replace"))
-    return int(options["CONFIG_HZ"]) if "CONFIG_HZ" in options else None

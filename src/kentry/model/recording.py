@@ -93,6 +93,11 @@ class KernelPath:
         """How many instructions it has."""
         return sum(count for _, count in self.runs)
 
+    @property
+    def indexes(self) -> list[int]:
+        """The places in the code of its instructions, in the order of execution."""
+        return [index for first, count in self.runs for index in range(first, first + count)]
+
 
 class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
     """An exact number of a case: its commonest value and every sample, as (value, windows)."""
@@ -251,7 +256,7 @@ class Recording:
 
     def instructions(self, path: KernelPath) -> list[Instruction]:
         """The path, instruction by instruction."""
-        return [self.code[i] for first, count in path.runs for i in range(first, first + count)]
+        return [self.code[index] for index in path.indexes]
 
 
 # --- the file ------------------------------------------------------------------------

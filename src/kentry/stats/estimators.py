@@ -49,7 +49,7 @@ def trimmed_mean(values: npt.ArrayLike, trim: float = TRIM) -> Array:
     return kept
 
 
-def trimmed(values: npt.ArrayLike, trim: float = TRIM) -> Mean:
+def trimmed(values: npt.ArrayLike) -> Mean:
     """Trimmed means along the last axis, with standard errors after Yuen (1974).
 
     The error comes from the Winsorised values (trimmed values replaced by the outermost kept
@@ -61,7 +61,7 @@ def trimmed(values: npt.ArrayLike, trim: float = TRIM) -> Mean:
     count = ordered.shape[-1]
     if count < 2:
         raise ValueError("fewer than two values have no spread")
-    cut = _cut(count, trim) if count >= LEAST_TRIMMED else 0
+    cut = _cut(count, TRIM) if count >= LEAST_TRIMMED else 0
     kept = count - 2 * cut
     # Differences from one of the values: the spread of equal values is exactly 0.
     middle = ordered[..., count // 2, None]
@@ -111,17 +111,11 @@ def inflation(rows: Array) -> float:
     return total
 
 
-def process_value(
-    values: Sequence[float] | Array,
-    blocks: int,
-    *,
-    quantile: float = PATH_QUANTILE,
-    trim: float = TURN_TRIM,
-) -> float:
+def process_value(values: Sequence[float] | Array, blocks: int) -> float:
     """One process's blocks (any unit, a number a block) to one number in the same unit.
 
     `blocks` is how many blocks a turn has; the turns follow each other in `values`.  Each turn is
-    represented by the `quantile` of its blocks, the process by the trimmed mean of its turns.
+    represented by PATH_QUANTILE of its blocks, the process by the trimmed mean of its turns.
     An unfinished last turn is left out unless it is the only one.  With blocks=0 (no turns) the
     result is the median of all values.  ValueError without values.
     """
@@ -132,13 +126,13 @@ def process_value(
         return float(np.median(raw))
     whole = raw.size // blocks
     turns = raw[: whole * blocks].reshape(whole, blocks) if whole else raw.reshape(1, -1)
-    # numpy.quantile(turns, quantile, axis=1) without its overhead, which every process would pay.
+    # numpy.quantile(turns, PATH_QUANTILE, axis=1) has an overhead that every process would pay.
     ordered = np.sort(turns, axis=1)
-    place = quantile * (turns.shape[1] - 1)
+    place = PATH_QUANTILE * (turns.shape[1] - 1)
     below = int(place)
     above = min(below + 1, turns.shape[1] - 1)
     low = ordered[:, below]
-    return float(trimmed_mean(low + (place - below) * (ordered[:, above] - low), trim))
+    return float(trimmed_mean(low + (place - below) * (ordered[:, above] - low), TURN_TRIM))
 
 
 def _cut(count: int, trim: float) -> int:
@@ -171,9 +165,7 @@ def half_width(mean: Mean, alpha: float) -> Array:
     return quantile_t(alpha, mean.freedom) * mean.error
 
 
-def level_interval(
-    values_by_boot: Sequence[Sequence[float]], confidence: float = CONFIDENCE
-) -> Level:
+def level_interval(values_by_boot: Sequence[Sequence[float]]) -> Level:
     """A case's value from one number a process, in their order; ValueError without any.
 
     With several boots, the boots are the sample and the interval is for this kernel on this
@@ -187,9 +179,9 @@ def level_interval(
     if sample.size < 2:
         return Level(float(sample[0]), float("nan"), float("nan"))
     mean = trimmed_in_order(sample)
-    half = float(half_width(mean, 1 - confidence))
+    half = float(half_width(mean, 1 - CONFIDENCE))
     if sample.size >= LEAST_IN_STRETCHES:
         # The means of stretches show drift that is slower than a process.
         parts = [float(trimmed_mean(part)) for part in np.array_split(sample, STRETCHES)]
-        half = max(half, float(half_width(trimmed(parts), 1 - confidence)))
+        half = max(half, float(half_width(trimmed(parts), 1 - CONFIDENCE)))
     return Level(float(mean.value), float(mean.value) - half, float(mean.value) + half)

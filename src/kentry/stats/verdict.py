@@ -262,7 +262,6 @@ def _alternating(count: int) -> Array:
 def compare_unpaired(
     old_by_boot: Sequence[Sequence[float]],
     new_by_boot: Sequence[Sequence[float]],
-    confidence: float = CONFIDENCE,
     *,
     threshold: float = THRESHOLD,
     higher_is_better: bool = False,
@@ -275,7 +274,7 @@ def compare_unpaired(
     Winsorises both sides to the farther of the two.  So scipy.stats.ttest_ind(trim=0.2) gives
     other errors from ten values on, and the same below.
     """
-    criteria = Criteria(1 - confidence, threshold, higher_is_better)
+    criteria = Criteria(1 - CONFIDENCE, threshold, higher_is_better)
     sides = []
     for by_boot in (old_by_boot, new_by_boot):
         values = [np.asarray(boot, dtype=np.float64) for boot in by_boot if len(boot)]

@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,7 +13,7 @@ from kentry.arch import host_arch
 from kentry.host.native import probe_file
 from kentry.measure.machine_facts import LOCKDEP, gather, parse_lines, paths_to_read
 from kentry.measure.preflight import NOTE, WARNING, check, describe
-from kentry.runners.machine import CommandResult
+from kentry.runners.machine import CommandResult, Machine
 
 LINE = 255  # bytes, without the new line
 MOST = 64 << 10
@@ -151,7 +152,7 @@ def test_every_file_that_preflight_reads_is_answered_here() -> None:
 
 
 def test_a_preflight_of_this_machine() -> None:
-    facts = gather(Here(), None)
+    facts = gather(cast(Machine, Here()), None)
     assert facts.cpu in os.sched_getaffinity(0) or facts.cpu in facts.isolated
     assert facts.seconds < 20
     assert facts.busy(facts.cpu) is not None

@@ -3,9 +3,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from kentry.errors import MachineError
 from kentry.measure.machine_facts import Facts, gather
+from kentry.runners import machine
 from kentry.runners.machine import CommandResult
 
 CPU = "/sys/devices/system/cpu"
@@ -90,7 +92,7 @@ class Machine:
         return CommandResult(int(self.virtualization == "none"), f"{self.virtualization}\n", "")
 
     def facts(self, cpu: int | None = None) -> Facts:
-        return gather(self, cpu, FakeClock())
+        return gather(cast(machine.Machine, self), cpu, FakeClock())
 
 
 class FakeClock:

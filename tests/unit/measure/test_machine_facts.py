@@ -2,6 +2,7 @@
 """Facts of a machine: what the probe reads, what it means, and the choice of a cpu."""
 
 import time
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from kentry.measure.machine_facts import (
     paths_to_read,
 )
 from kentry.measure.preflight import check, describe
+from kentry.runners.machine import Machine
 from tests.unit.measure import machines
 from tests.unit.measure.machines import MACHINES
 
@@ -79,7 +81,7 @@ def test_a_guests_first_process_is_read_once() -> None:
 
 def test_time_is_the_clocks() -> None:
     start = time.monotonic()
-    facts = gather(machines.guest(), None)
+    facts = gather(cast(Machine, machines.guest()), None)
     assert BETWEEN <= time.monotonic() - start < 2
     assert facts.seconds >= BETWEEN
 

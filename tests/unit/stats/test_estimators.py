@@ -89,7 +89,6 @@ def test_a_process_is_the_middle_of_its_turns_low_blocks() -> None:
     lows = [np.quantile(turn, 0.1) for turn in turns]
     blocks = [float(value) for turn in turns for value in turn]
     assert process_value(blocks, 4) == pytest.approx(stats.trim_mean(lows, 0.25))
-    assert process_value(blocks, 4, quantile=0.0, trim=0.0) == pytest.approx((306 + 200) / 4)
 
 
 def test_an_unfinished_turn_counts_only_if_it_is_all_there_is() -> None:

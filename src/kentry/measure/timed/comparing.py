@@ -94,11 +94,7 @@ def compare_cases(
 
 
 def estimate_pairs(
-    output: Output,
-    pairs: Sequence[Pair],
-    schedule: Schedule,
-    look: Look,
-    boots: Sequence[int] = (),
+    output: Output, pairs: Sequence[Pair], schedule: Schedule, look: Look, boots: Sequence[int] = ()
 ) -> Rows:
     """The estimate of each pair at this look; MachineError if one cannot be compared.
 

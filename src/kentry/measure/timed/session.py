@@ -56,11 +56,7 @@ class Session:
     name: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def recording(
-        self,
-        output: Output,
-        cases: Cases,
-        options: Mapping[str, int],
-        kernel: Kernel | None = None,
+        self, output: Output, cases: Cases, options: Mapping[str, int], kernel: Kernel | None = None
     ) -> Recording:
         """A recording of the cases that have metrics; `kernel` is the file that was booted."""
         target = {
