@@ -38,7 +38,7 @@ from kentry.report.provenance import (
 )
 from kentry.report.recording import case_caveats, cases_without_state
 from kentry.report.series import PREFERRED, grouped, series_caveats, summary_lines, table_lines
-from kentry.report.table import WIDTH, ascii_lines, plain, shortened, wrapped
+from kentry.report.table import ascii_lines, plain, shortened, wrapped
 from kentry.report.timed import changelog_times, timing_facts
 from kentry.stats.exact import UNDECIDED
 
@@ -64,9 +64,6 @@ def recording_changelog(recording: Recording) -> str:
         *caveat_facts([*recording.caveats, *case_caveats(recording.cases)]),
     ]
     return ascii_lines([*lines, *provenance_lines({"": recording}, facts)])
-
-
-# --- a series ------------------------------------------------------------
 
 
 def series_changelog(series: Series) -> str:
@@ -128,9 +125,6 @@ def _whole_difference(series: Series) -> Iterator[Caveat]:
                 yield caveats.of_side(side, one)
 
 
-# --- a comparison --------------------------------------------------------
-
-
 def comparison_changelog(comparison: Comparison) -> str:
     """The verdicts of a comparison, the functions that changed, provenance of both sides."""
     sides = {"old": comparison.old, "new": comparison.new}
@@ -141,7 +135,7 @@ def comparison_changelog(comparison: Comparison) -> str:
     if cases:
         lines += ["Kernel instructions of each case, in the old and the new kernel:", ""]
         lines += [*_verdict_lines(cases), *([""] if timed else [])]
-    lines += changelog_times(timed, WIDTH)
+    lines += changelog_times(timed)
     for same in _same_functions(cases):
         others = ", ".join(case.name for case in same[1:])
         title = f"{same[0].name}{'; the same functions in ' if others else ''}{others}:"

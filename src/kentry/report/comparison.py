@@ -10,13 +10,13 @@ from kentry.report.events import event_change_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.functions import SHOWN, function_lines_with_total
 from kentry.report.numbers import change, fixed_percent
-from kentry.report.table import WIDTH, Column, Table, ascii_lines, text_column
+from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 from kentry.report.timed import (
     timed_change,
     timed_unit,
     timed_values,
     timed_verdict,
-    timing_lines,
+    timing_facts,
 )
 from kentry.stats.exact import SAME
 
@@ -29,7 +29,11 @@ def comparison_text(comparison: Comparison, shown: int | None = SHOWN) -> str:
     lines = [
         *kernel_lines(comparison.old, "old: "),
         *kernel_lines(comparison.new, "new: "),
-        *timing_lines(comparison, WIDTH),
+        *(
+            line
+            for fact in timing_facts(comparison, named=True)
+            for line in wrapped(fact, then="    ")
+        ),
         "",
     ]
     if events := event_change_lines(comparison.cases):

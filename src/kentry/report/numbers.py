@@ -53,9 +53,6 @@ def duration(ns: float) -> str:
     return f"{ns:.3g} ns"
 
 
-# --- percentages ---------------------------------------------------------
-
-
 def change(delta: float, old: float, digits: int = 1) -> str:
     """`delta` in per cent of `old`, with more decimals where these would make it zero."""
     while True:
@@ -96,8 +93,6 @@ def level(confidence: float) -> str:
             break
     return f"{text} %"
 
-
-# --- intervals -----------------------------------------------------------
 
 Interval = tuple[float, float]
 

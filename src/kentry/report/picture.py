@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Pictures of what traces and replays show: SVG or PNG, by the file's ending.
 
-The same numbers give the same bytes.  Lines differ in colour, style and mark, and have their name
-at their end.
+The same numbers give the same bytes.  Lines differ in colour, style and mark.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from kentry.errors import UserError
@@ -26,8 +27,6 @@ from kentry.report.numbers import duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Values = npt.ArrayLike
 
 # Okabe and Ito's colours, told apart with any colour vision; yellow is too pale for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -52,7 +51,9 @@ _STYLE: dict[Any, Any] = {
     "axes.grid.axis": "y",
     "grid.color": "#dddddd",
     "grid.linewidth": 0.8,
+    "axes.prop_cycle": cycler(color=COLOURS, linestyle=_DASHES, marker=_MARKS),
     "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
     "legend.frameon": False,
     "path.simplify": False,
 }
@@ -70,8 +71,8 @@ class Curve:
     """A line of a sweep: its name, and y over x; x grows."""
 
     name: str
-    x: Values
-    y: Values
+    x: npt.ArrayLike
+    y: npt.ArrayLike
 
 
 def _axes(file: Path, rows: int = 1) -> tuple[Figure, list[Axes]]:
@@ -125,7 +126,7 @@ _LOWEST, _HIGHEST = 100, 100 * _SECOND
 _DOUBLINGS = 11
 
 
-def gaps_picture(file: Path, ns: Values, calls: Values, title: str) -> None:
+def gaps_picture(file: Path, ns: npt.ArrayLike, calls: npt.ArrayLike, title: str) -> None:
     """Gaps between uses: above in the guest's time, below in system calls.
 
     `ns` and `calls` are one number a gap.  UserError: the ending, or no space.
@@ -157,13 +158,6 @@ def gaps_picture(file: Path, ns: Values, calls: Values, title: str) -> None:
         _save(figure, file)
 
 
-# The height of a name beside the axes, as a part of the axes' height.
-_NAME_HEIGHT = 0.05
-
-# The height of a name, the name, its colour.
-_End = tuple[float, str, str]
-
-
 def sweep_picture(
     file: Path,
     curves: Sequence[Curve],
@@ -185,36 +179,13 @@ def sweep_picture(
     with mpl.rc_context(_STYLE):
         figure, (axes,) = _axes(file)
         axes.set_xscale("log")
-        ends: list[_End] = []
-        for number, curve in enumerate(curves):
-            colour = COLOURS[number % len(COLOURS)]
-            xs, ys = np.asarray(curve.x, float), np.asarray(curve.y, float)
-            axes.plot(
-                xs,
-                ys,
-                color=colour,
-                linestyle=_DASHES[(number + number // len(COLOURS)) % len(_DASHES)],
-                marker=_MARKS[number % len(_MARKS)],
-                markersize=4.5,
-                markevery=max(1, len(xs) // 8),
-            )
-            ends.append((float(ys[-1]), curve.name, colour))
-        for name, level in levels.items():
-            axes.axhline(level, color=_GREY, linewidth=1, linestyle=(0, (8, 4)), zorder=1)
-            ends.append((level, name, _GREY))
+        for curve in curves:
+            every = max(1, np.size(curve.x) // 8)
+            axes.plot(curve.x, curve.y, label=curve.name, markevery=every)
+        for (name, level), dashes in zip(levels.items(), cycle(_DASHES)):
+            axes.axhline(level, label=name, color=_GREY, linestyle=dashes, linewidth=1, zorder=1)
+        figure.legend(loc="outside right upper")
         axes.set_ylim(bottom=0)
-        for height, name, colour in apart(ends, _NAME_HEIGHT * axes.get_ylim()[1]):
-            axes.annotate(
-                name,
-                (1, height),
-                xycoords=("axes fraction", "data"),
-                xytext=(5, 0),
-                textcoords="offset points",
-                va="center",
-                color=colour,
-                fontsize=9,
-                annotation_clip=False,
-            )
         axes.margins(x=0)
         if times:
             _time_axis(axes, x)
@@ -231,11 +202,3 @@ def sweep_picture(
         _note(axes, text, recommended, COLOURS[0], xytext=(0, 3), ha="center")
         axes.set_title(title, pad=_ABOVE)
         _save(figure, file)
-
-
-def apart(ends: Sequence[_End], least: float) -> list[_End]:
-    """The same, lowest first, but none nearer than `least` to the one below it."""
-    placed: list[_End] = []
-    for y, name, colour in sorted(ends):
-        placed.append((max(y, placed[-1][0] + least) if placed else y, name, colour))
-    return placed

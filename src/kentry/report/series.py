@@ -145,9 +145,6 @@ def _by_arch(series: Series, texts: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-# --- sentences -----------------------------------------------------------
-
-
 def summary_lines(series: Series) -> list[str]:
     """What the table leaves out and what it says: sentences, then the totals."""
     groups, unchanged = grouped(series)

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from kentry.model.case_name import CaseName
 from kentry.model.comparison import Comparison, TimedComparison
-from kentry.model.recording import Recording
 from kentry.report.numbers import change_with_interval, fixed, level, significant
-from kentry.report.table import wrapped
+from kentry.report.table import WIDTH, wrapped
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
 
@@ -53,21 +52,20 @@ def timed_verdict(row: TimedComparison) -> str:
     return f"{row.verdict}, layout" if row.is_layout else row.verdict
 
 
-# --- where and how it was timed ------------------------------------------
-
-
-def timing_lines(comparison: Comparison, width: int) -> list[str]:
-    """Where and how the times were measured; nothing without times."""
-    facts = timing_facts(comparison, named=True)
-    return [line for fact in facts for line in wrapped(fact, then="    ", width=width)]
-
-
 def timing_facts(comparison: Comparison, *, named: bool = False) -> list[str]:
     """A sentence a fact: the machine (with its host name if `named`), groups, boots, estimator."""
     if not comparison.timed:
         return []
     sides = (comparison.old, comparison.new)
-    old, new = (_machine(side, named) for side in sides)
+    machines = []
+    for target in (side.timed_target for side in sides):
+        words = ["elsewhere (imported)" if target["kind"] == "import" else str(target["kind"])]
+        labels = {"host": "", "cpu_model": "", "microcode": "microcode ", "clock": "clock "}
+        for key, label in labels.items():
+            if target.get(key) and (named or key != "host"):
+                words.append(f"{label}{target[key]}")
+        machines.append(", ".join(words))
+    old, new = machines
     facts = [f"timed on {old}"]
     if old != new:
         facts = [f"timed on (old): {old}", f"timed on (new): {new}"]
@@ -89,21 +87,7 @@ def timing_facts(comparison: Comparison, *, named: bool = False) -> list[str]:
     return [*facts, f"value: {estimators.pop()}"] if len(estimators) == 1 else facts
 
 
-def _machine(recording: Recording, named: bool) -> str:
-    """Where the times are from, as the recording's target tells it."""
-    target = recording.timed_target
-    words = ["elsewhere (imported)" if target["kind"] == "import" else str(target["kind"])]
-    labels = {"host": "", "cpu_model": "", "microcode": "microcode ", "clock": "clock "}
-    for key, label in labels.items():
-        if target.get(key) and (named or key != "host"):
-            words.append(f"{label}{target[key]}")
-    return ", ".join(words)
-
-
-# --- the changelog's form ------------------------------------------------
-
-
-def changelog_times(rows: Sequence[TimedComparison], width: int) -> Iterator[str]:
+def changelog_times(rows: Sequence[TimedComparison]) -> Iterator[str]:
     """A line a case and metric: both values, the change with its interval, the verdict."""
     metrics: dict[str, list[TimedComparison]] = {}
     for row in rows:
@@ -111,8 +95,15 @@ def changelog_times(rows: Sequence[TimedComparison], width: int) -> Iterator[str
     for number, (metric, table) in enumerate(metrics.items()):
         if number:
             yield ""
-        yield from wrapped(_heading(metric, table), then="", width=width)
-        yield ""
+        unit = table[0].unit
+        what = f"Time of a call in {unit}" if metric == unit == "ns" else f"{metric} a call, {unit}"
+        if unit.endswith("/s"):
+            what = f"{metric}, {unit}"
+        levels = {row.confidence for row in table if row.confidence is not None and row.interval}
+        confidence = f"{level(min(levels))} " if len(levels) == 1 else ""
+        interval = f" [its {confidence}interval]" if levels else ""
+        text = f"{what}, in the old and the new kernel; change in % of old{interval}:"
+        yield from [*wrapped(text, then=""), ""]
         values = [timed_values(row) for row in table]
         name = max(len(row.name) for row in table) + 1
         digits = max(len(value) for pair in values for value in pair)
@@ -120,19 +111,8 @@ def changelog_times(rows: Sequence[TimedComparison], width: int) -> Iterator[str
             label = f"{row.name}:"
             change = f"({bare_change(row)}) {timed_verdict(row)}"
             line = f"  {label:<{name}} {old:>{digits}} -> {new:>{digits}} {change}"
-            if len(line) <= width:
+            if len(line) <= WIDTH:
                 yield line
             else:
                 yield f"  {label} {old} -> {new}"
-                yield from wrapped(change, "    ", "    ", width)
-
-
-def _heading(metric: str, table: Sequence[TimedComparison]) -> str:
-    unit = table[0].unit
-    what = f"Time of a call in {unit}" if metric == unit == "ns" else f"{metric} a call, {unit}"
-    if unit.endswith("/s"):
-        what = f"{metric}, {unit}"
-    levels = {row.confidence for row in table if row.confidence is not None and row.interval}
-    confidence = f"{level(min(levels))} " if len(levels) == 1 else ""
-    interval = f" [its {confidence}interval]" if levels else ""
-    return f"{what}, in the old and the new kernel; change in % of old{interval}:"
+                yield from wrapped(change, "    ", "    ")

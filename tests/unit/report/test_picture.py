@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Pictures: the same bytes for the same numbers, and the numbers' names in them."""
 
-import itertools
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kentry.errors import UserError
-from kentry.report.picture import Curve, apart, gaps_picture, sweep_picture
+from kentry.report.picture import Curve, gaps_picture, sweep_picture
 
 # matplotlib takes seconds.
 pytestmark = pytest.mark.slow
@@ -106,11 +103,3 @@ def test_a_sweep_of_counts_has_no_second(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_nothing_to_draw_is_drawn(tmp_path: Path, ending: str) -> None:
     gaps_picture(tmp_path / f"gaps.{ending}", [], [], "none")
-
-
-@given(st.lists(st.floats(0, 100), max_size=9), st.floats(0.01, 10))
-def test_names_of_lines_are_never_upon_each_other(ends: list[float], least: float) -> None:
-    placed = apart([(y, str(i), "") for i, y in enumerate(ends)], least)
-    assert sorted(name for _, name, _ in placed) == [str(i) for i in range(len(ends))]
-    heights = [y for y, _, _ in placed]
-    assert all(b - a >= least * 0.999 for a, b in itertools.pairwise(heights))

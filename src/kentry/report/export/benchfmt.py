@@ -50,9 +50,6 @@ def export(recordings: Sequence[Recording]) -> Export:
     return Export("\n".join(lines) + "\n", tuple(notes))
 
 
-# --- units ---------------------------------------------------------------
-
-
 def _unit_lines(recordings: Sequence[Recording]) -> Iterator[str]:
     """What a reader must know of each unit, once."""
     cases = [case for recording in recordings for case in recording.cases]
@@ -100,9 +97,6 @@ def timed_unit(metric: str, unit: str) -> str:
 def _word(text: str) -> str:
     """Text as a unit: "-" for each blank and underscore."""
     return re.sub(r"[\s_]+", "-", text)
-
-
-# --- lines ---------------------------------------------------------------
 
 
 def benchmark_names(cases: Iterable[str]) -> list[str]:
