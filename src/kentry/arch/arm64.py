@@ -74,25 +74,6 @@ _MECHANISMS: Mapping[str, Mechanisms] = {
     for unit, base in ((VEC, _SVE), (SME, _SME))
 }
 
-_COUNTING = CountingRules(
-    events={
-        "trap": "trap",
-        "flush": "flush",
-        "drop": "drop",
-        "small_save": "fpsimd-save",
-        "small_restore": "fpsimd-restore",
-        "za_save": "za-save",
-        "za_restore": "za-restore",
-        "sme_trap": "sme-trap",
-        "smstop": "smstop",
-    },
-    calls={
-        # fpsimd_save: before 6.8.
-        "small_save": "fpsimd_save|fpsimd_save_user_state",
-        "small_restore": "fpsimd_restore_current_state",
-    },
-)
-
 _VECTOR = VectorSide(
     units=(
         Unit("vec", "SVE", (128, 256, 512, 1024, 2048), "ARM64_SVE"),
@@ -136,7 +117,24 @@ _VECTOR = VectorSide(
     # 8c845e273104 ("arm64/sve: Leave SVE enabled on syscall if we don't context switch"), 6.2.
     policies=(((0, 0), "drop-each-syscall"), ((6, 2), "drop-on-load")),
     mechanisms=_MECHANISMS,
-    counting=_COUNTING,
+    counting=CountingRules(
+        events={
+            "trap": "trap",
+            "flush": "flush",
+            "drop": "drop",
+            "small_save": "fpsimd-save",
+            "small_restore": "fpsimd-restore",
+            "za_save": "za-save",
+            "za_restore": "za-restore",
+            "sme_trap": "sme-trap",
+            "smstop": "smstop",
+        },
+        calls={
+            # fpsimd_save: before 6.8.
+            "small_save": "fpsimd_save|fpsimd_save_user_state",
+            "small_restore": "fpsimd_restore_current_state",
+        },
+    ),
     trap_classes=(0x19, 0x1D),  # SVE, SME: arch/arm64/include/asm/esr.h
 )
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 from kentry.arch.mechanism import CountingRules, Mechanisms
 
+_NEVER = re.compile(r"(?!)")
+
 
 @dataclass(frozen=True)
 class Trap:
@@ -38,10 +40,10 @@ class Linking:
     """
 
     rewrites: tuple[tuple[re.Pattern[str], str], ...]
-    high: re.Pattern[str] | None = None
+    high: re.Pattern[str] = _NEVER
     low: tuple[tuple[re.Pattern[str], str], ...] = ()
-    register: re.Pattern[str] | None = None
-    preserved: re.Pattern[str] | None = None
+    register: re.Pattern[str] = _NEVER
+    preserved: re.Pattern[str] = _NEVER
     global_pointer: str = ""
 
 

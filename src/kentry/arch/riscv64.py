@@ -33,11 +33,6 @@ _MECHANISM = Mechanism(
     trap_class=2,  # EXC_INST_ILLEGAL
 )
 
-_COUNTING = CountingRules(
-    events={"trap": "trap", "flush": "discard", "save": "save", "restore": "restore"},
-    inner=("save", "restore"),
-)
-
 _VECTOR = VectorSide(
     units=(
         Unit(
@@ -67,7 +62,10 @@ _VECTOR = VectorSide(
     alignment=2,
     policies=(((0, 0), "discard"),),
     mechanisms={VEC: (((0, 0), _MECHANISM),)},
-    counting=_COUNTING,
+    counting=CountingRules(
+        events={"trap": "trap", "flush": "discard", "save": "save", "restore": "restore"},
+        inner=("save", "restore"),
+    ),
     trap_classes=(2,),  # illegal instruction
 )
 

@@ -41,11 +41,6 @@ _MECHANISM = Mechanism(
     kernel_restore=Act.NOTHING,
 )
 
-_COUNTING = CountingRules(
-    events={"trap": "trap", "save": "save", "restore": "restore"},
-    calls={"save": "save_fpregs_to_fpstate", "restore": "switch_fpu_return"},
-)
-
 _VECTOR = VectorSide(
     units=(Unit("vec", "AVX2", (256,), "X86"),),
     markers=(
@@ -61,7 +56,10 @@ _VECTOR = VectorSide(
     alignment=1,
     policies=(((0, 0), "eager"),),
     mechanisms={VEC: (((0, 0), _MECHANISM),)},
-    counting=_COUNTING,
+    counting=CountingRules(
+        events={"trap": "trap", "save": "save", "restore": "restore"},
+        calls={"save": "save_fpregs_to_fpstate", "restore": "switch_fpu_return"},
+    ),
     unmodelled={
         "amx": "QEMU's software emulation has no AMX, up to 11.1",
         "avx512": "QEMU's software emulation has no AVX-512, up to 11.1",

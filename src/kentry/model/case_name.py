@@ -29,8 +29,6 @@ USES = (NONE, ONCE, EACH, AFTER)
 MOST_CALLS = 1000
 
 WARM, COLD = "warm", "cold"
-# What the probe walks over before each call of a cold cache (guest/timed.c); bytes.
-COLD_BYTES = 16 << 20
 # The guest kernel would swap, or kill a program that walks over more; bytes.
 MOST_BYTES = 1 << 30
 
@@ -111,13 +109,6 @@ class CaseName:
     def is_one_by_one(self) -> bool:
         """Whether each call is timed by itself."""
         return self.cache is not None
-
-    @property
-    def walk_bytes(self) -> int:
-        """How many bytes the probe walks over before each call."""
-        if self.cache in (None, WARM):
-            return 0
-        return COLD_BYTES if self.cache == COLD else parse_size(self.cache or "")
 
 
 def is_use(text: str) -> bool:

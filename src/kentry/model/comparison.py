@@ -295,20 +295,14 @@ def read_comparison(file: Path) -> SavedComparison | None:
     )
 
 
-def _saved(found: ComparisonFile) -> SavedComparison:
-    return SavedComparison(
-        _kernel(found.old, "old"),
-        _kernel(found.new, "new"),
-        tuple(_row(index, row) for index, row in enumerate(found.cases)),
-        tuple(found.caveats),
-    )
-
-
-def _kernel(side: SideFile, name: str) -> dict[str, Any]:
-    for key in ("spec", "arch", "release"):
-        if not isinstance(side.kernel.get(key), str):
-            raise ValueError(f"no text - at `$.{name}.kernel.{key}`")
-    return side.kernel
+def _saved(document: ComparisonFile) -> SavedComparison:
+    old, new = document.old.kernel, document.new.kernel
+    for name, kernel in (("old", old), ("new", new)):
+        for key in ("spec", "arch", "release"):
+            if not isinstance(kernel.get(key), str):
+                raise ValueError(f"no text - at `$.{name}.kernel.{key}`")
+    rows = tuple(_row(index, row) for index, row in enumerate(document.cases))
+    return SavedComparison(old, new, rows, tuple(document.caveats))
 
 
 def _row(index: int, row: dict[str, Any]) -> CaseComparison | TimedComparison:

@@ -131,15 +131,11 @@ def _check_printable(value: Any, path: str) -> None:
 
 def plain(value: Any) -> Any:
     """A struct, or structs in lists and dicts, as the lists, dicts and scalars of JSON."""
-    return _without_tuples(msgspec.to_builtins(value))
-
-
-def _without_tuples(value: Any) -> Any:
+    if isinstance(value, Struct):
+        value = msgspec.to_builtins(value)
     if isinstance(value, dict):
-        return {name: _without_tuples(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_tuples(item) for item in value]
-    return value
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def fields_of(value: Struct, form: type[Struct]) -> dict[str, Any]:

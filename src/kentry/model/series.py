@@ -119,14 +119,10 @@ class Series:
     origin: Mapping[str, str]
     caveats: tuple[Caveat, ...] = ()
 
-    @property
-    def many_arches(self) -> bool:
-        """Whether a column needs its architecture's name."""
-        return len({column.arch for column in self.columns}) > 1
-
     def name(self, column: SeriesColumn) -> str:
         """A column's name: the case, after its architecture where there are several."""
-        return f"{column.arch}:{column.case}" if self.many_arches else column.case
+        several = len({one.arch for one in self.columns}) > 1
+        return f"{column.arch}:{column.case}" if several else column.case
 
 
 # --- the file ------------------------------------------------------------------------

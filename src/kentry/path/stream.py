@@ -52,14 +52,11 @@ def stream(path: Sequence[Instruction], arch: Arch) -> tuple[tuple[str, str], ..
         path, text.split("\n"), [*following, (-1, "")], strict=True
     ):
         behind = insn.address + len(insn.code) // 2
-        if arch.linking.high:
-            if jumped:
-                parts.returned(insn.address)
-            shown = parts.follow(line)
-            if arch.calls.match(line):
-                parts.called(behind)
-        else:
-            shown = line
+        if jumped:
+            parts.returned(insn.address)
+        shown = parts.follow(line)
+        if arch.calls.match(line):
+            parts.called(behind)
         jumped = address != behind
         function = base_name(insn.function)
         taken = jumped and shown.endswith(">") and function == next_
@@ -82,10 +79,9 @@ class _Parts:
 
     def called(self, back: int) -> None:
         """A call, that returns to the address `back`."""
-        preserved = self._linking.preserved
-        assert preserved
+        preserved = self._linking.preserved.fullmatch
         self._calls.append(
-            (back, {name: low for name, low in self._held.items() if preserved.fullmatch(name)})
+            (back, {name: low for name, low in self._held.items() if preserved(name)})
         )
 
     def returned(self, address: int) -> None:
@@ -98,37 +94,27 @@ class _Parts:
 
     def follow(self, line: str) -> str:
         """The line as it is compared; what it does to registers is noted."""
-        assert self._linking.high
         if match := self._linking.high.match(line):
             self._held[match[1]] = None
         elif _UNKNOWN.match(line):
             self._held.clear()
-        elif self._held and not self._held.keys().isdisjoint(self._names(line)):
-            return self._completed(line)
-        return line
-
-    def _completed(self, line: str) -> str:
-        for pattern, placeholder in self._linking.low:
-            match = pattern.match(line)
-            if match and match["base"] in self._held:
-                # What is written is named before the base.
-                low = int(match["low"] or "0", 0)
-                first = self._held[match["base"]]
-                if first is None:
-                    self._held[match["base"]] = first = low
-                more = f"{_LOW}{low - first:+d}" if low != first else _LOW
-                text = match.expand(placeholder).replace(_LOW, more)
-                self._forget(line[: match.start("base")])
-                if match["base"] == self._linking.global_pointer:
-                    self._held[match["base"]] = None
-                return text
-        self._forget(line)
+        elif self._held and not self._held.keys().isdisjoint(self._linking.register.findall(line)):
+            for pattern, placeholder in self._linking.low:
+                match = pattern.match(line)
+                if match and (base := match["base"]) in self._held:
+                    low = int(match["low"] or "0", 0)
+                    first = self._held[base]
+                    if first is None:
+                        self._held[base] = first = low
+                    more = f"{_LOW}{low - first:+d}" if low != first else _LOW
+                    # What is written is named before the base.
+                    self._forget(line[: match.start("base")])
+                    if base == self._linking.global_pointer:
+                        self._held[base] = None
+                    return match.expand(placeholder).replace(_LOW, more)
+            self._forget(line)
         return line
 
     def _forget(self, text: str) -> None:
-        for name in self._names(text):
+        for name in self._linking.register.findall(text):
             self._held.pop(name, None)
-
-    def _names(self, text: str) -> list[str]:
-        assert self._linking.register
-        return self._linking.register.findall(text)

@@ -11,7 +11,7 @@ from kentry.measure.preflight import WARNING, Finding
 from kentry.measure.timed.analysis import LOOP, NS
 from kentry.measure.timed.schedule import Ending
 from kentry.measure.timed.tails import SHARES, Tail
-from kentry.model.case_name import CaseName
+from kentry.model.case_name import WARM, CaseName
 from kentry.model.comparison import TimedComparison
 from kentry.model.recording import NoisyMetric, Recording
 from kentry.report.numbers import change_with_interval, decimals, fixed, level, percent, significant
@@ -78,7 +78,7 @@ def sweep_text(recording: Recording, findings: Sequence[Finding], *, every: bool
     for case in cases:
         name = CaseName.parse(case.name)
         bar = "#" * max(1, round(_BAR * case.noisy[NS].value / most))
-        table.row(name.cache if name.walk_bytes else "none", *_value(case.noisy[NS]), bar)
+        table.row("none" if name.cache == WARM else name.cache, *_value(case.noisy[NS]), bar)
     note = (
         "Before each call a walk reads that much memory, one cache line after the other, in 4 KiB"
         " pages. The time of the walk is not included, and that of reading the clock is"
