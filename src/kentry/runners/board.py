@@ -65,13 +65,19 @@ class BoardMachine(Machine):
         self.arch = arch_of(name, lines[-1].strip() if lines else "")
         self.probe = find_probe(name, self.arch)
 
-    # --- Machine ----------------------------------------------------------------------------
-
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; its lines come when it has ended.  See Machine."""
-        self._prepare()
+        self._make_folder()
+        probe = f"{self._folder}/probe"
+        # The board may have been booted since, and have lost it.
+        if self._lab.run(f"test -x {probe}", MOMENT)[1]:
+            if self._lab.files() is None:
+                shell_files.put(self._lab, self.probe.read_bytes(), probe)
+            else:
+                self._lab.transfer("put", str(self.probe), probe)
+            self._lab.run(f"chmod 700 {probe}", MOMENT)
         lines = ProbeLines(on_line)
-        status, late = self._run([f"{self._folder}/probe", *words], timeout)
+        status, late = self._run([probe, *words], timeout)
         # A line without its end may be cut short.
         for line in self._fetch("out").splitlines(keepends=True):
             if line.endswith("\n"):
@@ -82,8 +88,6 @@ class BoardMachine(Machine):
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
-        if not argv:
-            raise MachineError(f"There is no command to run on {self.name}.", "Name a program.")
         self._make_folder()
         status, late = self._run(argv, timeout)
         if late:
@@ -91,17 +95,13 @@ class BoardMachine(Machine):
         return CommandResult(status, self._fetch("out"), self._fetch("err"))
 
     def boot(self, kernel: str, update: Update) -> None:
-        """Boots another kernel.
-
-        A state of that name of the place's strategy; of a QEMU, unless the user has a command
-        for it, an image of the environment, a file or a spec; else as switching.boot() does.
-        """
+        """Boots a state of the place's strategy; a QEMU's image; else see switching.boot()."""
         update(None, f"{self.name}: booting {kernel}")
         if kernel in self._lab.states:
             self._lab.reconnect()
             self._lab.bring_up(kernel)
         elif image := self._image(kernel, update):
-            self._lab.boot_image({"kernel": image})
+            self._lab.boot_image(image)
         else:
             how, seconds = self._options.switch, self._options.boot_timeout
             switching.boot(self, kernel, how, update, seconds, self._lab.reconnect, self)
@@ -138,10 +138,8 @@ class BoardMachine(Machine):
         except MachineError as err:
             log.warning("kentry: %s stays on %s: %s", self._folder, self.name, err.sentence)
 
-    # --- what they are made of ------------------------------------------------------------
-
     def _image(self, kernel: str, update: Update) -> Path | None:
-        """What a QEMU is started anew with; None where the board itself has the kernel."""
+        """The image of a QEMU: the environment's, a file or a spec's; None for the board's own."""
         if self._options.switch != switching.KEXEC or self._lab.machine() is None:
             return None
         images = self._lab.images()
@@ -153,28 +151,12 @@ class BoardMachine(Machine):
         is_spec = kernel.partition(":")[0].partition(",")[0] in KINDS
         return resolve(kernel, self.arch, update).image if is_spec else None
 
-    def _prepare(self) -> None:
-        """Puts the probe there, again if the board was booted since."""
-        self._make_folder()
-        there = f"{self._folder}/probe"
-        _, status = self._lab.run(f"test -x {there}", MOMENT)
-        if status == 0:
+    def _make_folder(self) -> None:
+        if self._folder and self._lab.run(f"test -d {self._folder}", MOMENT)[1] == 0:
             return
         if self._lab.files() is None:
-            shell_files.put(self._lab, self.probe.read_bytes(), there)
-        else:
-            self._lab.transfer("put", str(self.probe), there)
-        self._lab.run(f"chmod 700 {there}", MOMENT)
-
-    def _make_folder(self) -> None:
-        if self._folder:
-            _, status = self._lab.run(f"test -d {self._folder}", MOMENT)
-            if status == 0:
-                return
-        if self._lab.files() is None:
             shell_files.check_tools(self._lab)
-        _, status = self._lab.run("command -v timeout >/dev/null", MOMENT)
-        self._limits = status == 0
+        self._limits = self._lab.run("command -v timeout >/dev/null", MOMENT)[1] == 0
         self._silence()
         # Folder names have no characters that a shell reads; $TMPDIR's might.
         lines, _ = self._lab.run(

@@ -69,11 +69,7 @@ def boot(
     if console_file:
         write_atomically(console_file, guest.console)
     if guest.stderr and not guest.console.strip():
-        raise GuestError(
-            f"QEMU ended before the guest said anything: {guest.clause}.",
-            "kentry doctor shows what is missing; -v shows the command line.",
-            guest.stderr,
-        )
+        raise explain(guest.console, False, guest.clause, guest.stderr)
     return guest
 
 
@@ -96,8 +92,17 @@ def _printable(console: str) -> list[str]:
     return [f"  | {line}" for line in lines if line]
 
 
-def explain(console: str, started: bool, clause: str) -> GuestError:
-    """The error for a guest whose console has no end mark; `clause` says how it ended."""
+def explain(console: str, started: bool, clause: str, stderr: str = "") -> GuestError:
+    """The error for a guest whose console has no end mark; `clause` says how it ended.
+
+    `stderr` is what QEMU complained of.
+    """
+    if stderr and not console.strip():
+        return GuestError(
+            f"QEMU ended before the guest said anything: {clause}.",
+            "kentry doctor shows what is missing; -v shows the command line.",
+            stderr,
+        )
     panic = _PANIC.search(console)
     where = "while the cases ran" if started else "before the probe started"
     if panic:

@@ -19,7 +19,6 @@ _CONSOLE = (5, 1)  # major, minor: Documentation/admin-guide/devices.txt
 # A size is eight hexadecimal digits.
 MOST_FILE_BYTES = (1 << 32) - 1
 
-
 # Where the probe finds the names of its cases, a line each: a kernel's command line has room for
 # 1024 bytes on riscv64.
 CASES_FILE = "/cases"
@@ -70,13 +69,13 @@ def archive(files: Iterable[tuple[Entry, Iterable[bytes]]]) -> Iterator[bytes]:
     inode = 0
     for entry, content in files:
         inode = max(inode, entry.inode)
-        yield header(entry)
+        yield _header(entry)
         yield from content
         yield bytes(-entry.size % 4)
-    yield header(Entry("TRAILER!!!", inode + 1, 0))
+    yield _header(Entry("TRAILER!!!", inode + 1, 0))
 
 
-def header(entry: Entry) -> bytes:
+def _header(entry: Entry) -> bytes:
     """What stands before an entry's content."""
     path = entry.name.encode("utf-8", "surrogateescape") + b"\0"
     words = (entry.inode, entry.mode, entry.uid, entry.gid, entry.links, entry.mtime, entry.size)

@@ -106,13 +106,7 @@ class _Run:
                 "Is ACPI, or PSCI or SBI, in this kernel?",
                 tail(self.console),
             )
-        if end.stderr and not self.console.strip():
-            raise MachineError(
-                f"QEMU ended before the guest said anything: {clause}.",
-                "kentry doctor shows what is missing; -v shows the command line.",
-                end.stderr,
-            )
-        raise self._explained(clause)
+        raise self._explained(clause, end.stderr)
 
     def _refused(self, why: str, stderr: str) -> MachineError:
         """The error for a KVM that does not run the guest; `stderr` is what QEMU says of it."""
@@ -125,8 +119,8 @@ class _Run:
             "\n".join(f"  | {line[:100]}" for line in lines[:4]),
         )
 
-    def _explained(self, clause: str) -> MachineError:
-        error = explain(self.console, self.probe.started, clause)
+    def _explained(self, clause: str, stderr: str = "") -> MachineError:
+        error = explain(self.console, self.probe.started, clause, stderr)
         return MachineError(error.sentence, error.remedy, error.detail)
 
 

@@ -57,8 +57,6 @@ class Lab:
             "Use a place whose power labgrid can switch, or do it before.",
         )
 
-    # --- up and down ----------------------------------------------------------------------
-
     @property
     def states(self) -> tuple[str, ...]:
         """The states of the target's strategy; none without one."""
@@ -132,8 +130,8 @@ class Lab:
             self.target.deactivate(self._command)
         self._command = None
 
-    def boot_image(self, images: dict[str, Path]) -> None:
-        """Starts a QEMU of labgrid's anew, with these of its images; see machine()."""
+    def boot_image(self, kernel: Path) -> None:
+        """Starts a QEMU of labgrid's anew, with another kernel; see machine()."""
         emulator = self.machine()
         with _explained(f"boot {self.name}", _LOOK):
             if strategy := self._strategy():
@@ -141,9 +139,8 @@ class Lab:
                 strategy.transition(OFF)
             # Its command line is made when it is activated.
             self.target.deactivate(emulator)
-            for kind, file in images.items():
-                self.env.config.data.setdefault("images", {})[str(file)] = str(file)
-                setattr(emulator, kind, str(file))
+            self.env.config.data.setdefault("images", {})[str(kernel)] = str(kernel)
+            emulator.kernel = str(kernel)
         self._command = None
         self.bring_up()
 
@@ -161,8 +158,6 @@ class Lab:
             self.target.cleanup()
         except Exception as err:
             log.warning("kentry: labgrid did not let go of %s: %s", self.name, _said(err))
-
-    # --- a shell, for shell_files ---------------------------------------------------------
 
     @property
     def has_console_shell(self) -> bool:

@@ -42,9 +42,9 @@ class LocalMachine(Machine):
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
-        if not argv or not shutil.which(argv[0]):
+        if not shutil.which(argv[0]):
             raise MachineError(
-                f"There is no program '{argv[0] if argv else ''}' on {self.name}.",
+                f"There is no program '{argv[0]}' on {self.name}.",
                 "Name one that is on the PATH, or its whole path; no shell reads the command.",
             )
         lines: list[str] = []

@@ -34,11 +34,9 @@ _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 class Shell(Protocol):
-    """A shell on a machine."""
+    """A shell on the machine that the user calls `name`."""
 
-    @property
-    def name(self) -> str:
-        """The machine's, as the user wrote it."""
+    name: str
 
     def run(self, command: str, timeout: float) -> tuple[list[str], int]:
         """The lines that a line of shell printed, and its status; MachineError."""

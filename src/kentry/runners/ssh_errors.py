@@ -16,7 +16,7 @@ from kentry.runners.console import tail
 SSH_FAILED = 255
 
 # A pattern, a sentence and a remedy; the first pattern found counts.  {to} is the destination,
-# {by_hand} an ssh to it that must work without a question; _details() has the others.
+# {by_hand} an ssh to it that must work without a question; explain_ssh() has the others.
 _ERRORS = (
     (
         r"(?s)(?:IDENTIFICATION HAS CHANGED|Host key for \S+ has changed)"
@@ -72,15 +72,13 @@ _ERRORS = (
 
 def explain_ssh(destination: str, stderr: str) -> MachineError:
     """The error for an ssh that ended before anything ran on `destination`."""
-    for pattern, sentence, remedy in _ERRORS:
-        if match := re.search(pattern, stderr, re.MULTILINE):
-            details = _details(destination, match.groupdict(""))
-            return MachineError(sentence.format(**details), remedy.format(**details), tail(stderr))
-    raise AssertionError  # the last pattern is in every text
-
-
-def _details(destination: str, words: dict[str, str]) -> dict[str, str]:
-    """What the sentences name; `words` are the groups of the pattern that was found."""
+    # The last pattern is in every text.
+    match, sentence, remedy = next(
+        (match, sentence, remedy)
+        for pattern, sentence, remedy in _ERRORS
+        if (match := re.search(pattern, stderr, re.MULTILINE))
+    )
+    words = match.groupdict("")
     host, port = host_and_port(destination)
     key_of = f"[{host}]:{port}" if port and port != "22" else host
     quoted = shlex.quote(destination)
@@ -89,7 +87,7 @@ def _details(destination: str, words: dict[str, str]) -> dict[str, str]:
     spelling = "Check how it is spelled, here and in your ~/.ssh/config."
     if colon and number.isdecimal() and not destination.startswith("ssh://"):
         spelling = f"A port is named so: ssh://{name}:{number}"
-    return {
+    details = {
         "to": destination,
         "quoted": quoted,
         "by_hand": f"ssh -o BatchMode=yes {quoted} true",
@@ -100,6 +98,7 @@ def _details(destination: str, words: dict[str, str]) -> dict[str, str]:
         # Debian's ssh prints the command, with the file it is in.
         "forget": words.get("command", "").strip() or f"ssh-keygen -R {shlex.quote(key_of)}",
     }
+    return MachineError(sentence.format(**details), remedy.format(**details), tail(stderr))
 
 
 def host_and_port(destination: str) -> tuple[str, str]:

@@ -31,9 +31,7 @@ _RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
 class Shell(Protocol):
     """What a machine must be able to do; a Machine is one."""
 
-    @property
-    def name(self) -> str:
-        """As the user wrote it."""
+    name: str
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; MachineError where that could not be done."""
@@ -177,7 +175,15 @@ _NOT_LOADED = (
 
 def _load(machine: Shell, kernel: str) -> list[str]:
     """Loads a kernel for kexec; the command that starts it."""
-    root = _become_root(machine)
+    root: list[str] = []
+    if machine.run_command(["id", "-u"], _MOMENT).stdout.strip() != "0":
+        root = ["sudo", "-n"]
+        if machine.run_command(["sh", "-c", "sudo -n true"], _MOMENT).status:
+            raise MachineError(
+                f"The account on {machine.name} may not boot another kernel: it is not root, and"
+                " sudo would ask for a password.",
+                "Log in as root, or let sudo run kexec and systemctl there without a password.",
+            )
 
     def words(script: str, *args: str) -> list[str]:
         return ["sh", "-c", _ROOT_PATH + script, "sh", *args]
@@ -214,19 +220,6 @@ def _load(machine: Shell, kernel: str) -> list[str]:
     systemd = machine.run_command(words("test -d /run/systemd/system"), _MOMENT).status == 0
     # kexec -e starts it at once, with nothing written out first.
     return [*root, *words("systemctl kexec" if systemd else "sync; kexec -e")]
-
-
-def _become_root(machine: Shell) -> list[str]:
-    """The words before a command that root must run."""
-    if machine.run_command(["id", "-u"], _MOMENT).stdout.strip() == "0":
-        return []
-    if machine.run_command(["sh", "-c", "sudo -n true"], _MOMENT).status == 0:
-        return ["sudo", "-n"]
-    raise MachineError(
-        f"The account on {machine.name} may not boot another kernel: it is not root, and sudo"
-        " would ask for a password.",
-        "Log in as root, or let sudo run kexec and systemctl there without a password.",
-    )
 
 
 def _files_of(kernel: str) -> tuple[list[str], list[str]]:

@@ -15,8 +15,8 @@ from kentry.errors import KernelError
 from kentry.kernels import resolve as resolve_module
 from kentry.measure import workload as trace_workload_module
 from kentry.measure.workload import TraceOutcome
+from kentry.runners.guest_tasks import Ending
 from kentry.runners.userland import root_image as build_module
-from kentry.runners.userland.ending import Ending
 from kentry.runners.userland.root_image import Userland
 from kentry.vector.trace import Event
 from tests.unit.vector.traces import SVE_TRAP, save, trace_of

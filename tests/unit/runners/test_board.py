@@ -122,8 +122,6 @@ def test_a_command_has_its_status_and_both_outputs(tmp_path: Path, probe: Path) 
         assert (result.status, result.stdout, result.stderr) == (3, "a  b\n", "c\n")
         with pytest.raises(MachineError, match="'sleep' on board:x was stopped after 1 s"):
             place.run_command(["sleep", "100"], 1)
-        with pytest.raises(MachineError, match="no command"):
-            place.run_command([], 1)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +205,7 @@ def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(lab.Lab, "machine", lambda self: self)
     monkeypatch.setattr(lab.Lab, "images", lambda self: {"next": Path("/images/next")})
-    monkeypatch.setattr(
-        lab.Lab, "boot_image", lambda self, images: seen.append(str(images["kernel"]))
-    )
+    monkeypatch.setattr(lab.Lab, "boot_image", lambda self, image: seen.append(str(image)))
     monkeypatch.setattr(
         board,
         "resolve",

@@ -42,10 +42,9 @@ def test_a_commands_status_and_words_come_back() -> None:
     assert here().run_command(["sh", "-c", "kill -9 $$"], 20).status == 128 + signal.SIGKILL
 
 
-@pytest.mark.parametrize("argv", [[], ["no-such-program"]])
-def test_a_program_that_is_not_there_is_an_error(argv: list[str]) -> None:
-    with pytest.raises(MachineError, match="There is no program"):
-        here().run_command(argv, 20)
+def test_a_program_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(MachineError, match="no-such-program"):
+        here().run_command(["no-such-program"], 20)
 
 
 def test_this_machine_does_not_boot_another_kernel() -> None:

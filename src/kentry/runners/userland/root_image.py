@@ -23,7 +23,7 @@ from kentry.host.native import runner_file
 from kentry.progress import Update
 from kentry.runners.userland.file_tree import Tree
 from kentry.runners.userland.finish import begin, enable, finish
-from kentry.runners.userland.rootfs import Package, fetched, unpack
+from kentry.runners.userland.rootfs import fetched, unpack
 from kentry.runners.userland.workloads import FOLDER, PREPARE, RUNNER, WORKLOAD, Copy, Workload
 
 # How much of the guest's memory a distribution's kernel takes before it starts init.
@@ -87,10 +87,15 @@ def build_userland(
     check_machine(memory)
     key = _request_key(arch, workload, release)
     final = cache_dir("userland") / key
+    image, description = final.with_suffix(".cpio"), final.with_suffix(".json")
     lock = FileLock(final.with_suffix(".lock"))
     with held(lock, update, "another kentry that makes this userland"):
-        facts = _cached(final)
-        if not facts:
+        try:
+            facts = json.loads(description.read_text(encoding="utf-8"))
+            whole = isinstance(facts, dict) and facts.get("size_bytes") == image.stat().st_size
+        except (OSError, ValueError):
+            whole = False
+        if not whole:
             tree = Tree()
             with fetched(arch, release, workload.packages, update) as packages:
                 begin(tree)
@@ -98,11 +103,20 @@ def build_userland(
             finish(tree)
             _add_workload(tree, arch, workload)
             update(None, "writing the root file system")
-            facts = _write(tree, packages, final)
+            archive = b"".join(tree.archive())
+            facts = {
+                "size_bytes": len(archive),
+                "unpacked_bytes": tree.unpacked_bytes(),
+                "packages": [[package.name, package.version] for package in packages],
+                "sha256": hashlib.sha256(archive).hexdigest(),
+            }
+            # The description comes last: where it is there, both are whole.
+            write_atomically(image, archive)
+            write_atomically(description, json.dumps(facts, indent=1) + "\n")
     userland = Userland(
         workload,
         release,
-        final.with_suffix(".cpio"),
+        image,
         _INIT_WORDS if workload.is_init else (),
         facts["size_bytes"],
         facts["unpacked_bytes"],
@@ -131,30 +145,6 @@ def check_machine(memory: int) -> None:
             f"This machine has {free} MiB of free memory, and the guest is to have {memory} MiB.",
             "Choose less with --memory, or end other programs.",
         )
-
-
-def _cached(final: Path) -> dict[str, Any] | None:
-    """The facts in FINAL.json; None unless that and FINAL.cpio are whole."""
-    try:
-        facts = json.loads(final.with_suffix(".json").read_text(encoding="utf-8"))
-        size = final.with_suffix(".cpio").stat().st_size
-    except (OSError, ValueError):
-        return None
-    return facts if isinstance(facts, dict) and facts.get("size_bytes") == size else None
-
-
-def _write(tree: Tree, packages: tuple[Package, ...], final: Path) -> dict[str, Any]:
-    """Writes FINAL.cpio, then FINAL.json; if FINAL.json is there, both are whole."""
-    archive = b"".join(tree.archive())
-    facts = {
-        "size_bytes": len(archive),
-        "unpacked_bytes": tree.unpacked_bytes(),
-        "packages": [[package.name, package.version] for package in packages],
-        "sha256": hashlib.sha256(archive).hexdigest(),
-    }
-    write_atomically(final.with_suffix(".cpio"), archive)
-    write_atomically(final.with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
-    return facts
 
 
 def _add_workload(tree: Tree, arch: Arch, workload: Workload) -> None:

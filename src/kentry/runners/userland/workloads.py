@@ -76,52 +76,48 @@ BOOT = Workload(
     ),
 )
 
-SHELL = Workload(
-    name="shell",
-    summary="a few hundred short commands: sh, sed, grep, awk, sort, find, tar, gzip",
-    packages=(),
-    argv=("/bin/sh", f"{FOLDER}/shell.sh"),
-    copies=(_own("shell.sh"),),
+_ALL = (
+    BOOT,
+    Workload(
+        name="shell",
+        summary="a few hundred short commands: sh, sed, grep, awk, sort, find, tar, gzip",
+        packages=(),
+        argv=("/bin/sh", f"{FOLDER}/shell.sh"),
+        copies=(_own("shell.sh"),),
+    ),
+    Workload(
+        name="python",
+        summary="Python: start-up, JSON, regular expressions, SQLite, hashes, subprocesses",
+        packages=("python3",),
+        argv=("/usr/bin/python3", f"{FOLDER}/work.py"),
+        # Run once before: its modules are compiled when they are installed.
+        prepare=(_LDCONFIG, f"python3 {FOLDER}/work.py 1"),
+        copies=(_own("work.py"),),
+    ),
+    Workload(
+        name="compile",
+        summary="make and gcc build a small C program, which runs",
+        packages=("gcc", "libc6-dev", "make"),
+        argv=("/bin/sh", f"{FOLDER}/compile.sh"),
+        copies=(_own("compile.sh"), _own("compile")),
+        room=384,
+    ),
+    Workload(
+        name="server",
+        summary="Redis, and a client with a few thousand requests over 127.0.0.1",
+        packages=("redis-server", "redis-tools"),
+        argv=("/bin/sh", f"{FOLDER}/server.sh"),
+        copies=(_own("server.sh"),),
+    ),
+    Workload(
+        name="idle",
+        summary="Redis, asked ten times a second for a minute of the guest's time",
+        packages=("redis-server", "redis-tools"),
+        argv=("/bin/sh", f"{FOLDER}/idle.sh"),
+        copies=(_own("idle.sh"),),
+    ),
 )
-
-PYTHON = Workload(
-    name="python",
-    summary="Python: start-up, JSON, regular expressions, SQLite, hashes, subprocesses",
-    packages=("python3",),
-    argv=("/usr/bin/python3", f"{FOLDER}/work.py"),
-    # Run once before: its modules are compiled when they are installed.
-    prepare=(_LDCONFIG, f"python3 {FOLDER}/work.py 1"),
-    copies=(_own("work.py"),),
-)
-
-COMPILE = Workload(
-    name="compile",
-    summary="make and gcc build a small C program, which runs",
-    packages=("gcc", "libc6-dev", "make"),
-    argv=("/bin/sh", f"{FOLDER}/compile.sh"),
-    copies=(_own("compile.sh"), _own("compile")),
-    room=384,
-)
-
-SERVER = Workload(
-    name="server",
-    summary="Redis, and a client with a few thousand requests over 127.0.0.1",
-    packages=("redis-server", "redis-tools"),
-    argv=("/bin/sh", f"{FOLDER}/server.sh"),
-    copies=(_own("server.sh"),),
-)
-
-IDLE = Workload(
-    name="idle",
-    summary="Redis, asked ten times a second for a minute of the guest's time",
-    packages=("redis-server", "redis-tools"),
-    argv=("/bin/sh", f"{FOLDER}/idle.sh"),
-    copies=(_own("idle.sh"),),
-)
-
-WORKLOADS: dict[str, Workload] = {
-    one.name: one for one in (BOOT, SHELL, PYTHON, COMPILE, SERVER, IDLE)
-}
+WORKLOADS = {one.name: one for one in _ALL}
 
 
 def find_workload(
@@ -129,8 +125,8 @@ def find_workload(
 ) -> Workload:
     """The workload with that name, or the command line as a workload; a single word is a script.
 
-    `copies` and `packages` are added to its own.  UserError where there is no word, a file to
-    copy is not there, or a package has no package's name.
+    `copies` and `packages` are added to its own.  UserError where there is no word, or a package
+    has no package's name.
     """
     if not words or not words[0]:
         raise UserError(
@@ -142,8 +138,6 @@ def find_workload(
         script = words[:1] if len(words) == 1 else ('exec "$@"', "sh", *words)
         argv = ("/bin/sh", "-c", *script)
         workload = Workload("command", " ".join(words), packages=(), argv=argv)
-    for copy in copies:
-        _check(copy)
     for name in packages:
         # apt takes "~n..." as a pattern and "name-" as a package to remove.
         if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]", name):
@@ -159,17 +153,13 @@ def parse_copy(text: str) -> Copy:
     """HOST or HOST:GUEST; without the latter it goes into the guest's /root.  UserError."""
     host, _, guest = text.partition(":")
     source = Path(host).expanduser()
-    copy = Copy(source, guest or f"/root/{source.absolute().name}")
-    _check(copy)
-    return copy
-
-
-def _check(copy: Copy) -> None:
-    if not copy.guest.startswith("/") or ".." in copy.guest.split("/"):
+    guest = guest or f"/root/{source.absolute().name}"
+    if not guest.startswith("/") or ".." in guest.split("/"):
         raise UserError(
-            f"{copy.guest} is no whole path in the guest.", "Give it as HOST:/PATH/IN/GUEST."
+            f"{guest} is no whole path in the guest.", "Give it as HOST:/PATH/IN/GUEST."
         )
-    if not copy.source.is_file() and not copy.source.is_dir():
+    if not source.is_file() and not source.is_dir():
         raise UserError(
-            f"{copy.source}, which is to be copied into the guest, is not there.", "Name a file."
+            f"{source}, which is to be copied into the guest, is not there.", "Name a file."
         )
+    return Copy(source, guest)

@@ -86,5 +86,3 @@ def test_a_copy_needs_a_source_and_a_whole_path(tmp_path: Path) -> None:
             parse_copy(f"{file}:{guest}")
     with pytest.raises(UserError, match="absent"):
         parse_copy(f"{tmp_path}/absent")
-    with pytest.raises(UserError, match="absent"):
-        find_workload(["shell"], [Copy(tmp_path / "absent", "/x")])

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kentry.runners.userland.ending import read_ending
+from kentry.runners.guest_tasks import read_ending
 
 
 def test_a_workload_that_ended() -> None:
