@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kentry.measure.timed.comparing import Pair, estimate_pairs
+from kentry.measure.timed.comparing import Pair, Schedule, estimate_pairs
 from kentry.measure.timed.output import Output, Process, Samples
-from kentry.measure.timed.schedule import Schedule
 from kentry.stats import CONFIDENCE
 from kentry.stats.verdict import Estimate
 

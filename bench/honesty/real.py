@@ -20,10 +20,9 @@ from bench.honesty.peers import (
 from bench.honesty.perf import PerfBench
 from bench.honesty.results import Step
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, MachineError
-from kentry.measure.timed.comparing import Pair, compare_cases
+from kentry.measure.timed.comparing import Pair, Schedule, compare_cases
 from kentry.measure.timed.output import Output
-from kentry.measure.timed.sampling import Sampler, Settings
-from kentry.measure.timed.schedule import Schedule
+from kentry.measure.timed.sampling import PILOT_GROUPS, Sampler, Settings
 from kentry.runners.machine import Machine
 from kentry.stats import THRESHOLD
 from kentry.stats.exact import UNDECIDED
@@ -90,7 +89,7 @@ class Bench:
         """CASE in all slots for so long, cut into comparisons of these lengths, seconds."""
         output = Output()
         sampler = self._sampler(NO_CHANGE, output)
-        sampler.pilot()
+        sampler.run(PILOT_GROUPS)
         output.processes.clear()
         begun = time.monotonic()
         groups = max(1, int(seconds / sampler.seconds_a_group))
@@ -111,7 +110,7 @@ class Bench:
         begun = time.monotonic()
         output = Output()
         sampler = self._sampler(NO_CHANGE, output)
-        sampler.pilot()
+        sampler.run(PILOT_GROUPS)
         left = both - (time.monotonic() - begun)
         sampler.run(max(2, int(left / sampler.seconds_a_group)))
         return {

@@ -30,7 +30,7 @@ from kentry.stats import THRESHOLD
 from kentry.stats.exact import UNDECIDED
 
 if TYPE_CHECKING:
-    from kentry.measure.timed.schedule import Schedule
+    from kentry.measure.timed.comparing import Schedule
 
 EXAMPLES = (
     "kentry stat --case getppid,read",
@@ -234,7 +234,7 @@ class Options(ResultOptions):
     @property
     def schedule(self) -> Schedule:
         """When a comparison ends."""
-        from kentry.measure.timed.schedule import Schedule
+        from kentry.measure.timed.comparing import Schedule
 
         threshold = THRESHOLD if self.threshold is None else self.threshold / 100
         return Schedule(self.seconds or COMPARE_SECONDS, threshold, groups=self.groups)

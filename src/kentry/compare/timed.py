@@ -15,17 +15,24 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from kentry.compare.differences import shared_metrics
-from kentry.compare.groups import pair_groups, values_by_boot
 from kentry.model import caveats
 from kentry.model.comparison import CaseComparison, TimedComparison
-from kentry.model.recording import CaseResult, NoisyMetric, Recording
+from kentry.model.recording import CaseResult, NoisyMetric, Recording, TimedProcess
 from kentry.stats import CONFIDENCE, THRESHOLD
+from kentry.stats.estimators import process_value, trimmed_mean
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from kentry.stats.sequential import LOOKS, Look, plan_looks
-from kentry.stats.verdict import Estimate, compare_groups, compare_unpaired, holm
+from kentry.stats.verdict import Estimate, Group, compare_groups, compare_unpaired, holm
 
 # In units that end so, more is better; in all others, less.
 _RATE = "/s"
+# Boots of each kernel in a round: A B B A.
+BOOTS_A_SIDE = 2
+# The share of calls timed one by one that is kept: the longest are left out, because an
+# interruption only adds time.
+_KEPT = 0.95
+
+Processes = Sequence[TimedProcess]
 
 
 def compare_timed(
@@ -198,3 +205,77 @@ def _with_many_rows(rows: Sequence[TimedComparison]) -> list[TimedComparison]:
                 replace(row, verdict=UNDECIDED, reason=reason, p=p) if fails else replace(row, p=p)
             )
     return [corrected.get(id(row), row) for row in rows]
+
+
+def process_values(processes: Processes) -> list[float]:
+    """A value a process, per call, in the samples' unit.
+
+    Calls timed one by one (no blocks, but empties) have the time of reading the clock subtracted.
+    Their value is a mean, not a median: the clock's step may be as long as a call, and then a
+    median is a multiple of it.
+    """
+    return [
+        process_value(one.values, one.blocks) / one.calls
+        if one.blocks or not one.empties
+        else (_mean_of_kept(one.values) - _mean_of_kept(one.empties)) / one.calls
+        for one in processes
+    ]
+
+
+def _mean_of_kept(values: Sequence[float]) -> float:
+    kept = sorted(values)[: max(1, int(_KEPT * len(values)))]
+    return sum(kept) / len(kept)
+
+
+def values_by_boot(processes: Processes) -> dict[int, list[float]]:
+    """The values of each boot's processes, boots in ascending order."""
+    boots: dict[int, list[TimedProcess]] = {}
+    for one in processes:
+        boots.setdefault(one.boot, []).append(one)
+    return {boot: process_values(boots[boot]) for boot in sorted(boots)}
+
+
+def values_by_group(processes: Processes) -> dict[tuple[int, int], list[float]]:
+    """The values of the processes of each (boot, group), in the order of their slots."""
+    groups: dict[tuple[int, int], list[TimedProcess]] = {}
+    for one in processes:
+        groups.setdefault((one.boot, one.group), []).append(one)
+    by_slot = {key: sorted(group, key=lambda one: one.slot) for key, group in groups.items()}
+    return {key: process_values(group) for key, group in by_slot.items()}
+
+
+def pair_groups(old: Processes, new: Processes) -> list[Group]:
+    """What ran interleaved: processes of one group, or boots of one round.
+
+    Two kernels have no boot in common; a round has two boots of each, and a boot is one value.
+    """
+    if not {one.boot for one in old} & {one.boot for one in new}:
+        rounds, others = _rounds(old), _rounds(new)
+        return [
+            Group(number, tuple(rounds[number]), tuple(others[number]))
+            for number in sorted(rounds)
+            if len(rounds[number]) == len(others.get(number, ())) == BOOTS_A_SIDE
+        ]
+    before, after = values_by_group(old), values_by_group(new)
+    return [
+        Group(key[0], tuple(values), tuple(after[key]))
+        for key, values in before.items()
+        if key in after
+    ]
+
+
+def whole_groups(groups: Sequence[Group]) -> list[Group]:
+    """The groups with as many old as new values, all above 0: others have no ratio."""
+    return [
+        group
+        for group in groups
+        if len(group.old) == len(group.new) and min(*group.old, *group.new) > 0
+    ]
+
+
+def _rounds(processes: Processes) -> dict[int, list[float]]:
+    """The boots' values of each round, swapped in every other round: drift is no null contrast."""
+    rounds: dict[int, list[float]] = {}
+    for boot, values in values_by_boot(processes).items():
+        rounds.setdefault(boot // (2 * BOOTS_A_SIDE), []).append(float(trimmed_mean(values)))
+    return {number: values[:: -1 if number % 2 else 1] for number, values in rounds.items()}

@@ -16,7 +16,7 @@ from kentry.arch import Arch
 from kentry.errors import RecordingError
 from kentry.host.cache import cache_dir, check_room, sha256_of
 from kentry.host.native import plugin_file, probe_file
-from kentry.kernels.kernel import Kernel, SymbolTable
+from kentry.kernels.kernel import Kernel
 from kentry.measure.joining import joined
 from kentry.measure.recorder import measure
 from kentry.measure.vector_units import boots, check_options
@@ -42,28 +42,27 @@ def record(
     With `reuse`, a boot whose recording is in the cache does not take place.
     """
     check_options(kernel, options.cases)
-    return joined([_boot(kernel, arch, one, update, reuse=reuse) for one in boots(options)])
-
-
-def _boot(
-    kernel: Kernel, arch: Arch, options: ExactOptions, update: Update, *, reuse: bool
-) -> Recording:
-    kept = cache_dir("recordings") / f"{content_key(kernel, arch, options)}.json"
-    if reuse and kept.exists():
-        with contextlib.suppress(RecordingError):
-            return read_recording(kept)
-    check_room(kept.parent, _RECORDING_BYTES)
-    fake = os.environ.get(FAKE)
-    runner: Runner = FakeRunner(Path(fake)) if fake else QemuRunner(arch)
-    recording = measure(kernel, runner, options, update)
-    write_recording(recording, kept)
-    return recording
+    recordings = []
+    for one in boots(options):
+        kept = cache_dir("recordings") / f"{content_key(kernel, arch, one)}.json"
+        if reuse and kept.exists():
+            with contextlib.suppress(RecordingError):
+                recordings.append(read_recording(kept))
+                continue
+        check_room(kept.parent, _RECORDING_BYTES)
+        fake = os.environ.get(FAKE)
+        runner: Runner = FakeRunner(Path(fake)) if fake else QemuRunner(arch)
+        recordings.append(measure(kernel, runner, one, update))
+        write_recording(recordings[-1], kept)
+    return joined(recordings)
 
 
 def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
     """A hash of all that the recording of one boot depends on."""
     measured_with = asdict(options)
     del measured_with["console_file"], measured_with["timeout"]
+    symbols = hashlib.sha256(array("Q", kernel.symbols.addresses).tobytes())
+    symbols.update("\0".join([kernel.symbols.kinds, *kernel.symbols.names]).encode())
     parts = {
         "kentry": [kentry.__version__, code_digest(Path(kentry.__file__).parent)],
         "spec": kernel.spec,
@@ -71,7 +70,7 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
         "config": kernel.config_sha256,
         # The recording says where the image is from, so one from elsewhere has its own.
         "origin": kernel.origin,
-        "symbols": [kernel.symbols_from, _symbols_digest(kernel.symbols)],
+        "symbols": [kernel.symbols_from, symbols.hexdigest()],
         "probe": sha256_of(probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "target": _target_identity(arch, options),
@@ -79,12 +78,6 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
         "options": measured_with,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _symbols_digest(symbols: SymbolTable) -> str:
-    digest = hashlib.sha256(array("Q", symbols.addresses).tobytes())
-    digest.update("\0".join([symbols.kinds, *symbols.names]).encode())
-    return digest.hexdigest()
 
 
 def _target_identity(arch: Arch, options: ExactOptions) -> list[str]:

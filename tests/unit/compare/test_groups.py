@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Processes as groups of old and new."""
 
-from kentry.compare.groups import pair_groups, whole_groups
+from kentry.compare.timed import pair_groups, whole_groups
 from kentry.model.recording import TimedProcess
 
 

@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from kentry.compare.counted import compare
-from kentry.compare.groups import process_values
+from kentry.compare.timed import process_values
 from kentry.errors import RecordingError, UserError
 from kentry.model.comparison import SavedComparison, read_comparison
 from kentry.model.comparison import to_json as comparison_json

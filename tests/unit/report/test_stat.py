@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kentry.compare.timed import measured
 from kentry.measure.preflight import NOTE, WARNING, Finding
-from kentry.measure.timed.schedule import Ending
+from kentry.measure.timed.comparing import Ending
 from kentry.measure.timed.tails import Tail
 from kentry.model.comparison import row_to_json
 from kentry.model.recording import NoisyMetric

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from kentry.compare.groups import values_by_boot, values_by_group
+from kentry.compare.timed import values_by_boot, values_by_group
 from kentry.measure.timed.output import Output, Process, Samples
 from kentry.model.case_name import CaseName
 from kentry.model.recording import NoisyMetric, TimedProcess
@@ -23,13 +23,6 @@ NS, LOOP = "ns", "loop_ns"
 IN_BLOCKS = "mean of processes, each its turns' 10th percentile of blocks"
 ONE_BY_ONE = "mean of processes, each of its calls but the longest 5 %, the clock's cost off"
 COUNTED = "mean of processes, each the median of its turns"
-
-
-def metrics_by_case(
-    output: Output, names: Iterable[str], boots: Sequence[int] = ()
-) -> dict[str, dict[str, NoisyMetric]]:
-    """The metrics of each case, in the order of the names."""
-    return {name: metrics_of(output, name, boots) for name in dict.fromkeys(names)}
 
 
 def metrics_of(output: Output, name: str, boots: Sequence[int] = ()) -> dict[str, NoisyMetric]:

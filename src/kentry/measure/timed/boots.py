@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from kentry.errors import MachineError
 from kentry.kernels.kernel import Kernel
 from kentry.measure.timed.analysis import metrics_of
+from kentry.measure.timed.comparing import Ending, Metrics, Schedule, estimate_rows, run_schedule
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Sampler, Settings
-from kentry.measure.timed.schedule import Ending, Metrics, Schedule, estimate_rows, run_schedule
 from kentry.progress import Update
 from kentry.runners.machine import Machine
 
@@ -64,17 +64,14 @@ def compare_kernels(
     """
     planned = max(LEAST_ROUNDS, plan.rounds)
     order = random.Random(plan.settings.seed)  # noqa: S311
-    rounds = 0
 
-    def measure(count: int) -> None:
-        nonlocal rounds
-        for number in range(rounds, count):
+    def measure(before: int, count: int) -> None:
+        for number in range(before, count):
 
             def show(fraction: float | None, now: str, number: int = number) -> None:
                 update(number / planned, f"round {number + 1} of at most {planned}: {now}")
 
             run_round(machine, sides, plan, order, number, show)
-        rounds = max(rounds, count)
 
     return run_schedule(
         schedule,

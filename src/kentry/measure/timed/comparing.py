@@ -1,34 +1,116 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Pairs of cases on one kernel, interleaved in one run.
+"""When a comparison ends, and pairs of cases on one kernel, interleaved in one run.
 
-Each pair has four slots, A B B A, in every group.  So a group also compares A with A and B with B,
-and the noise floor is how much those differ.
+The one loop of planned looks (interim analyses) is run_schedule().  Each pair has four slots,
+A B B A, in every group.  So a group also compares A with A and B with B, and the noise floor is
+how much those differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kentry.compare.timed import pair_groups, whole_groups
 from kentry.errors import MachineError
-from kentry.measure.timed.analysis import metrics_of_pairs
+from kentry.measure.timed.analysis import NS, metrics_of_pairs
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import PILOT_GROUPS, Sampler
-from kentry.measure.timed.schedule import (
-    Ending,
-    Metrics,
-    Rows,
-    Schedule,
-    estimate_rows,
-    run_schedule,
-)
+from kentry.model.recording import NoisyMetric
 from kentry.progress import Update
-from kentry.stats.sequential import Look
+from kentry.stats import CONFIDENCE, THRESHOLD
+from kentry.stats.exact import UNDECIDED
+from kentry.stats.sequential import LOOKS, Look, plan_looks
+from kentry.stats.verdict import Estimate, apply_holm, compare_groups
 
 SLOTS = 4
 # The slots of A in even runs of the probe and of B in odd ones; and the other way round.
 _OUTER, _INNER = (0, 3), (1, 2)
 LEAST_GROUPS, LEAST_BOOTS = 20, 6
+
+Metrics = Mapping[str, NoisyMetric]
+Rows = list[Estimate | None]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A comparison lasts `seconds`, or ends at an earlier look once every row is decided.
+
+    With `groups` it has that many groups instead; if not `sequential`, only one look at its end.
+    `threshold` is a fraction: changes up to it count as none.
+    """
+
+    seconds: float
+    threshold: float = THRESHOLD
+    confidence: float = CONFIDENCE
+    sequential: bool = True
+    groups: int | None = None
+
+    def looks(self) -> tuple[Look, ...]:
+        """The planned looks."""
+        return plan_looks(1 - self.confidence, LOOKS if self.sequential else (1.0,))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Where a comparison ended: an estimate a row (None: not measured), the look, units measured.
+
+    A unit is what a look counts: groups, boots or rounds; at most `planned` of them.
+    """
+
+    rows: Rows
+    look: Look
+    looks: int
+    done: int
+    planned: int
+    unit: str
+
+    @property
+    def options(self) -> dict[str, int]:
+        """As a recording has them."""
+        return {self.unit: self.done, "looks": self.looks, "look": self.look.number}
+
+
+def run_schedule(
+    schedule: Schedule,
+    planned: int,
+    least: int,
+    unit: str,
+    measure: Callable[[int, int], None],
+    estimate: Callable[[Look], Rows],
+) -> Ending:
+    """Measures up to each planned look, at least `least` units, until every row is decided.
+
+    `measure` is called with the number of units so far and the number that must exist, `estimate`
+    with the look.
+    """
+    looks = schedule.looks()
+    done = 0
+    for look in looks:
+        before, done = done, max(done, least, round(planned * look.fraction))
+        measure(before, done)
+        rows = estimate(look)
+        measured = [row for row in rows if row]
+        if measured and all(row.verdict != UNDECIDED for row in measured):
+            break
+    return Ending(rows, look, len(looks), done, planned, unit)
+
+
+def estimate_rows(sides: Sequence[tuple[Metrics, Metrics]], schedule: Schedule, look: Look) -> Rows:
+    """The time of new against old in each row that has groups of both, with Holm's correction."""
+    groups = [
+        whole_groups(pair_groups(old[NS].samples, new[NS].samples))
+        if NS in old and NS in new
+        else []
+        for old, new in sides
+    ]
+    estimates = [
+        compare_groups(row, threshold=schedule.threshold, confidence=schedule.confidence, look=look)
+        for row in groups
+        if row
+    ]
+    corrected = iter(apply_holm(estimates, 1 - schedule.confidence))
+    return [next(corrected) if row else None for row in groups]
 
 
 @dataclass(frozen=True)
@@ -61,27 +143,26 @@ def compare_cases(
 
     The unit of the schedule is a group, or a boot if each run of the probe is one.
     """
-    sampler.pilot()
-    unit, least, measured, seconds = "groups", LEAST_GROUPS, PILOT_GROUPS, sampler.seconds_a_group
+    sampler.run(PILOT_GROUPS)
+    unit, least, piloted, seconds = "groups", LEAST_GROUPS, PILOT_GROUPS, sampler.seconds_a_group
     a_boot = 0
     if sampler.run_is_boot:
         # About a second a boot: more groups would tell more about the same boot only.
         a_boot = max(PILOT_GROUPS, int(1 / sampler.group_seconds))
-        unit, least, measured = "boots", LEAST_BOOTS, 1
+        unit, least, piloted = "boots", LEAST_BOOTS, 1
         seconds = sampler.run_overhead + a_boot * sampler.group_seconds
     planned = max(least, schedule.groups or int(schedule.seconds / seconds))
 
     def show(ended: int) -> None:
         update(min(1.0, ended / planned), f"{ended} of at most {planned} {unit}")
 
-    def measure(count: int) -> None:
-        nonlocal measured
+    def measure(before: int, count: int) -> None:
+        before = max(before, piloted)
         if not sampler.run_is_boot:
-            sampler.run(max(0, count - measured), show)
-        for boot in range(measured, count if sampler.run_is_boot else 0):
+            sampler.run(count - before, show)
+        for boot in range(before, count if sampler.run_is_boot else 0):
             show(boot)
             sampler.run_in_one(a_boot)
-        measured = max(measured, count)
 
     return run_schedule(
         schedule,

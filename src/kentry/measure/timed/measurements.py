@@ -12,17 +12,23 @@ from dataclasses import replace
 
 from kentry.compare.timed import measured
 from kentry.errors import UserError
-from kentry.measure.timed.analysis import NS, metrics_by_case
+from kentry.measure.timed.analysis import NS, metrics_of
 from kentry.measure.timed.boots import BootPlan, KernelRuns, compare_kernels
-from kentry.measure.timed.comparing import LEAST_GROUPS, Pair, compare_cases, metrics_of_pair
+from kentry.measure.timed.comparing import (
+    LEAST_GROUPS,
+    Ending,
+    Pair,
+    Schedule,
+    compare_cases,
+    metrics_of_pair,
+)
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Amount, Sampler, Settings
-from kentry.measure.timed.schedule import Ending, Schedule
 from kentry.measure.timed.session import Session
 from kentry.measure.timed.tails import CALLS, TURNS, Tail, tails_of, time_calls
 from kentry.model.case_name import WARM, CaseName, parse_size, size_name
 from kentry.model.comparison import TimedComparison
-from kentry.model.recording import Recording
+from kentry.model.recording import NoisyMetric, Recording
 from kentry.progress import progress
 
 # The working sets of a sweep, bytes: each is twice the one before.
@@ -70,6 +76,11 @@ def time_sweep(session: Session, case: str, sizes: Sequence[int], amount: Amount
     return _sampled(session, sampler, {"sizes": len(sizes)}, amount, SWEEP_GROUPS, title)
 
 
+def _cases(sampler: Sampler) -> dict[str, dict[str, NoisyMetric]]:
+    names = dict.fromkeys(sampler.slots)
+    return {name: metrics_of(sampler.output, name, sampler.boots) for name in names}
+
+
 def _sampled(
     session: Session,
     sampler: Sampler,
@@ -79,8 +90,7 @@ def _sampled(
     title: str,
 ) -> Recording:
     def so_far() -> Recording:
-        cases = metrics_by_case(sampler.output, sampler.slots, sampler.boots)
-        return session.recording(sampler.output, cases, options)
+        return session.recording(sampler.output, _cases(sampler), options)
 
     with session.keeping(lambda: {"": so_far()}), progress(title) as update:
         sampler.sample(amount, least, update)
@@ -114,7 +124,7 @@ def compare_pairs(
     )
 
     def so_far(options: Mapping[str, int]) -> Recording:
-        return session.recording(output, metrics_by_case(output, slots, sampler.boots), options)
+        return session.recording(output, _cases(sampler), options)
 
     title = ", ".join(pair.name for pair in pairs)
     with session.keeping(lambda: {"": so_far({})}), progress(title) as update:

@@ -29,11 +29,6 @@ class Process(NamedTuple):
     case: str
     calls: int
 
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """By which Output.processes has it."""
-        return self.run, self.group, self.slot
-
 
 @dataclass
 class Samples:
@@ -62,7 +57,8 @@ class Clocks(NamedTuple):
 
 @dataclass
 class Output:
-    """Everything that the probe has printed, in all its runs; `run` is the current one.
+    """Everything that the probe has printed, in all its runs; `run` is the current one, and
+    `groups_before` is how many groups had ended before it.
 
     Processes between two readings of the clocks between which a clock jumped are dropped; `lost`
     counts such readings.  `since_clock` are the processes since the last reading.
@@ -82,6 +78,7 @@ class Output:
     since_clock: list[tuple[int, int, int]] = field(default_factory=list)
     multiplexed: set[str] = field(default_factory=set)
     groups_ended: int = 0
+    groups_before: int = 0
     run_groups: int = 0
     run_ns: int = 0
     ended: bool = False
@@ -91,6 +88,7 @@ class Output:
         self.run += 1
         self.clocks.clear()
         self.since_clock.clear()
+        self.groups_before = self.groups_ended
         self.run_groups = self.run_ns = 0
         self.ended = False
 
@@ -136,9 +134,9 @@ class Output:
                 group, slot, case, calls = text.split()
                 count = int(calls.removeprefix("calls="))
                 if count >= 1:
-                    process = Process(self.run, int(group), int(slot), case, count)
-                    self.processes[process.key] = (process, Samples())
-                    self.since_clock.append(process.key)
+                    key = self.run, int(group), int(slot)
+                    self.processes[key] = Process(*key, case, count), Samples()
+                    self.since_clock.append(key)
             case "t" | "o":
                 samples, (_, *values) = self._numbers(text)
                 if min(values) >= 0:

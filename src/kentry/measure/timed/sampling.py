@@ -121,17 +121,13 @@ class Sampler:
             return
         done, groups = 0, amount.groups or least
         if amount.groups is None:
-            self.pilot()
+            self.run(PILOT_GROUPS)
             groups = max(least, int(amount.seconds / self.seconds_a_group))
             done = PILOT_GROUPS
         self.run(
             max(0, groups - done),
             lambda ended: update(min(1.0, ended / groups), f"{ended} of {groups} groups"),
         )
-
-    def pilot(self) -> None:
-        """Measures the first groups, after which the time of a group is known."""
-        self.run(PILOT_GROUPS)
 
     def run(self, groups: int, on_groups: Callable[[int], None] = lambda ended: None) -> None:
         """Measures more groups; `on_groups` is called with the number of all that ended."""
@@ -148,7 +144,7 @@ class Sampler:
         """Measures more groups in one run of the probe."""
         output, name = self.output, self.machine.name
         output.begin_run()
-        before, began = output.groups_ended, time.monotonic()
+        began = time.monotonic()
 
         def take(line: str) -> None:
             seen = output.groups_ended
@@ -160,27 +156,20 @@ class Sampler:
         expected = groups * (self.group_seconds if math.isfinite(self.group_seconds) else 10.0)
         timeout = _PATIENCE * (expected + self.run_overhead) + _PATIENCE_SECONDS
         self.machine.run_probe(self.settings.words(slots, groups, output.run), timeout, take)
-        check(output, name, self.slots, self.settings.cpu, all_of_them=self.all_of_them)
-        check_groups(name, output.groups_ended - before, groups)
+        check(output, name, self.slots, self.settings.cpu, groups, self.all_of_them)
         wall = time.monotonic() - began
         a_group = output.seconds_of_run / output.run_groups if output.run_groups else wall / groups
         self.group_seconds = max(a_group, _LEAST_SECONDS)
         self.run_overhead = max(0.0, wall - groups * a_group)
 
 
-def check_groups(name: str, ended: int, groups: int) -> None:
-    """MachineError if fewer groups ended than the probe was asked for."""
-    if ended < groups:
-        raise MachineError(
-            f"The probe on {name} timed {ended} of {groups} groups.",
-            "Run again with -v for its command line.",
-        )
-
-
 def check(
-    output: Output, name: str, slots: Sequence[str], cpu: int = -1, *, all_of_them: bool = False
+    output: Output, name: str, slots: Sequence[str], cpu: int, groups: int, all_of_them: bool
 ) -> None:
-    """MachineError if the output cannot be used; with `all_of_them`, if any case is absent."""
+    """MachineError if the output cannot be used, or has not all `groups` of the last run.
+
+    With `all_of_them` a case that is absent is an error.
+    """
     if output.machine.get("cpu") == "-1":
         raise MachineError(
             f"{name} has no cpu {cpu} for the probe: it is offline, or not allowed.",
@@ -206,4 +195,10 @@ def check(
             f"No sample from {name} can be used: {output.jumps[0]}.",
             "Do not change its clock or cpus, and do not suspend it, while it measures; see"
             " /sys/devices/system/clocksource/clocksource0/current_clocksource.",
+        )
+    ended = output.groups_ended - output.groups_before
+    if ended < groups:
+        raise MachineError(
+            f"The probe on {name} timed {ended} of {groups} groups.",
+            "Run again with -v for its command line.",
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kentry.measure.timed.analysis import metric
 from kentry.measure.timed.output import Output, Process, quantile
-from kentry.measure.timed.sampling import check, check_groups
+from kentry.measure.timed.sampling import check
 from kentry.model.recording import NoisyMetric, TimedProcess
 from kentry.runners.machine import Machine
 
@@ -40,13 +40,11 @@ def time_calls(
 ) -> None:
     """Has the probe time this many groups of calls of each case; the samples are in `output`."""
     output.begin_run()
-    before = output.groups_ended
     words = ["tails", f"groups={groups}", f"turns={TURNS}", f"calls={CALLS}", f"cpu={cpu}"]
     calls = groups * TURNS * CALLS * len(names)
     timeout = _PATIENCE_SECONDS + _MOST_SECONDS_A_CALL * calls
     machine.run_probe([*words, f"cases={','.join(names)}"], timeout, output.take)
-    check(output, machine.name, names, cpu)
-    check_groups(machine.name, output.groups_ended - before, groups)
+    check(output, machine.name, names, cpu, groups, all_of_them=False)
 
 
 def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:

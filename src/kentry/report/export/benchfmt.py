@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.arch import GOARCH
-from kentry.compare.groups import process_values
+from kentry.compare.timed import process_values
 from kentry.model.recording import CaseResult, Metric, Recording
 from kentry.report.export.common import (
     Export,

@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kentry.compare.groups import process_values
+from kentry.compare.timed import process_values
 from kentry.measure.machine_facts import Facts
 from kentry.measure.timed.analysis import metric, metrics_of
 from kentry.measure.timed.output import Output

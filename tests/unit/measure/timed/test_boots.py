@@ -7,8 +7,8 @@ import pytest
 
 from kentry.errors import MachineError
 from kentry.measure.timed.boots import LEAST_ROUNDS, BootPlan, KernelRuns, compare_kernels
+from kentry.measure.timed.comparing import Ending, Schedule
 from kentry.measure.timed.sampling import Settings
-from kentry.measure.timed.schedule import Ending, Schedule
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from kentry.stats.sequential import LOOKS
 from kentry.stats.verdict import Estimate

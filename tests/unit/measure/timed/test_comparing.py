@@ -10,14 +10,15 @@ import pytest
 from kentry.errors import MachineError
 from kentry.measure.timed.comparing import (
     LEAST_GROUPS,
+    Ending,
     Pair,
+    Schedule,
     compare_cases,
     estimate_pairs,
     metrics_of_pair,
 )
 from kentry.measure.timed.output import Output
 from kentry.measure.timed.sampling import Sampler, Settings
-from kentry.measure.timed.schedule import Ending, Schedule
 from kentry.stats.exact import SAME, UNDECIDED, WORSE
 from kentry.stats.sequential import LOOKS
 from kentry.stats.verdict import Estimate

@@ -7,10 +7,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kentry.measure.timed.comparing import Pair
+from kentry.measure.timed.comparing import Pair, Schedule
 from kentry.measure.timed.measurements import compare_pairs, time_cases
 from kentry.measure.timed.sampling import Amount
-from kentry.measure.timed.schedule import Schedule
 from kentry.measure.timed.session import Session, open_session
 from kentry.model.recording import to_json
 from kentry.runners.machine import MachineOptions

@@ -45,7 +45,7 @@ def test_the_probe_is_told_all_settings() -> None:
 def test_each_run_has_another_seed() -> None:
     place = FakePlace(NS)
     one = sampler(place)
-    one.pilot()
+    one.run(PILOT_GROUPS)
     one.run_in_one(1)
     assert ["seed=40" in place.runs[0], "seed=41" in place.runs[1]] == [True, True]
 
@@ -53,7 +53,7 @@ def test_each_run_has_another_seed() -> None:
 def test_a_pilot_says_how_long_a_group_takes() -> None:
     place = FakePlace(NS)
     one = sampler(place)
-    one.pilot()
+    one.run(PILOT_GROUPS)
     assert groups_told(place) == [PILOT_GROUPS]
     assert 0 < one.seconds_a_group < float("inf")
 

@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from kentry.measure.timed.schedule import Ending, Rows, Schedule, run_schedule
+from kentry.measure.timed.comparing import Ending, Rows, Schedule, run_schedule
 from kentry.stats.sequential import Look
 from kentry.stats.verdict import Estimate
 
@@ -18,13 +18,15 @@ def run(
     measured: list[int] = []
     looks: list[tuple[int, int]] = []
 
+    def measure(before: int, count: int) -> None:
+        assert before == (measured[-1] if measured else 0)
+        measured.append(count)
+
     def estimate(look: Look) -> Rows:
         looks.append((look.number, measured[-1]))
         return rows[min(len(looks), len(rows)) - 1]
 
-    ending = run_schedule(
-        schedule or Schedule(1.0), 100, least, "groups", measured.append, estimate
-    )
+    ending = run_schedule(schedule or Schedule(1.0), 100, least, "groups", measure, estimate)
     return ending, looks
 
 
