@@ -95,12 +95,14 @@ class Options(ResultOptions):
 
 def run(options: Options) -> int:
     """Shows a table, or makes one and shows it."""
+    import msgspec
+
     from kentry.arch import find_arch, host_arch
     from kentry.host.cache import write_atomically
     from kentry.measure.act_costs import ActCosts, costs_program
     from kentry.model.document import dump
     from kentry.report.cost_table import costs_text, list_text
-    from kentry.vector.costs import load_costs, shipped, to_json, to_toml
+    from kentry.vector.costs import load_costs, shipped, to_toml
 
     ways = [options.what is not None, options.here, options.program, options.printed is not None]
     if sum(ways) > 1:
@@ -123,9 +125,9 @@ def run(options: Options) -> int:
     else:
         costs = ActCosts(load_costs(options.what))
     if options.json:
-        sys.stdout.write(dump(to_json(costs.table, costs.absent)))
+        sys.stdout.write(dump(msgspec.to_builtins(costs.table)))
     else:
-        sys.stdout.write(costs_text(costs.table, costs.absent, costs.checks))
+        sys.stdout.write(costs_text(costs.table, costs.checks))
     if options.output:
         write_atomically(options.output, to_toml(costs.table))
     return EXIT_DONE
@@ -154,8 +156,7 @@ def _timed(options: Options, arch: Arch) -> ActCosts:
     name = re.sub(r"[^a-z0-9._-]+", "-", f"{timing.arch}-{where}".lower()).strip("-._")[:64]
     about = f"timed by kentry vector costs on Linux {timing.release}"
     command = f"kentry vector costs {way}, Linux {timing.release}"
-    timed = tabulate(timing, name, about, command)
-    return ActCosts(timed.table, timed.absent)
+    return ActCosts(tabulate(timing, name, about, command).table)
 
 
 def _counted(options: Options, arch: Arch) -> ActCosts:

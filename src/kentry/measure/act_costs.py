@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,10 +34,9 @@ _ROUNDS, _CALLS = 16, 500
 
 @dataclass(frozen=True)
 class ActCosts:
-    """A table; why acts have no figure; what was counted twice: (what, counted, timed)."""
+    """A table, and what was counted twice: (what, counted, timed)."""
 
     table: CostTable
-    absent: Mapping[str, str] = field(default_factory=dict)
     checks: list[tuple[str, float, float]] = field(default_factory=list)
 
 
@@ -75,17 +73,15 @@ def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) 
     where = f"{kernel.spec} --arch {arch.name}"
     counted = cost_counts.count(recording, rules, length, f"kentry record {where}")
     bits = length or arch.vector.units[0].lengths[0]
-    table = msgspec.structs.replace(counted.table, vl=bits)
+    table = msgspec.structs.replace(counted, vl=bits)
     # Where nothing is flushed, nothing traps, and there is nothing more to time.
     if "flush" not in rules.events:
-        return ActCosts(table, counted.absent)
+        return ActCosts(table)
     console = _time_in_guest(kernel, arch, options, update)
     command = f"kentry vector costs {where}" + (f" --vl {length}" if length else "")
     timing = cost_times.parse(console, virtual=True)
     timed = cost_times.tabulate(timing, "timed", "", command)
-    whole = cost_times.completed(table, timed)
-    absent = {act: why for act, why in counted.absent.items() if act not in whole.figures}
-    return ActCosts(whole, absent, cost_times.checks(table, timed))
+    return ActCosts(cost_times.completed(table, timed), cost_times.checks(table, timed))
 
 
 def _time_in_guest(kernel: Kernel, arch: Arch, options: ExactOptions, update: Update) -> str:

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 from kentry.vector.costs import CostTable
 
 
-def costs_text(
-    table: CostTable,
-    absent: Mapping[str, str] | None = None,
-    checks: Sequence[tuple[str, float, float]] = (),
-) -> str:
+def costs_text(table: CostTable, checks: Sequence[tuple[str, float, float]] = ()) -> str:
     """The table: a row an act, and where each figure is from.
 
-    `absent`: why an act has no figure.  `checks`: (what, counted, timed) in the same guest.
+    `checks`: (what, counted, timed) in the same guest.
     """
     length = f", {table.vl} bits" if table.vl else ""
     lines = [f"{table.name} ({table.arch}{length}), {table.unit}"]
@@ -31,9 +27,9 @@ def costs_text(
         source = f"[{sources.index((figure.source, figure.note)) + 1}]"
         rows.row(act, _short(figure.value), ends, figure.assume, source)
     lines += ["", *rows.lines()]
-    if absent:
+    if table.absent:
         lines += ["", "No figure for:"]
-        for act, why in absent.items():
+        for act, why in table.absent.items():
             lines += wrapped(f"{act}: {why}", "  ", "    ")
     if checks:
         twice = Table((text_column(), Column("paths"), Column("clock")), indent="  ")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kentry.arch.mechanism import CountingRules
@@ -30,14 +30,6 @@ NEVER = "this kernel does no such thing in any of the cases"
 
 # What leaves the kernel, as the disassembly spells it.
 _RETURN = re.compile(r"eret|sret|sysret|iret")
-
-
-@dataclass(frozen=True)
-class CountedTable:
-    """A table, and for the acts that it lacks the reason."""
-
-    table: CostTable
-    absent: dict[str, str]
 
 
 def cases_needed(rules: CountingRules, length: int | None, *, sme: bool = False) -> tuple[str, ...]:
@@ -58,7 +50,7 @@ def cases_needed(rules: CountingRules, length: int | None, *, sme: bool = False)
 
 def count(
     recording: Recording, rules: CountingRules, length: int | None, command: str
-) -> CountedTable:
+) -> CostTable:
     """The table of a recording with the cases of cases_needed().
 
     `command` makes the recording, given the cases: a figure's source begins with it.
@@ -66,7 +58,7 @@ def count(
     counter = _Counter(recording, rules, length, command)
     counter.count_all()
     kernel = recording.kernel
-    table = CostTable(
+    return CostTable(
         name=re.sub(r"[^a-z0-9._-]+", "-", f"{kernel['arch']}-{kernel['release']}".lower())[:64],
         about=f"kernel instructions of Linux {kernel['release']} under"
         f" {recording.target['emulator']}; not time",
@@ -74,22 +66,20 @@ def count(
         unit=UNIT,
         vl=0,
         figures={act: counter.figures[act] for act in ACTS if act in counter.figures},
+        absent=counter.absent,
     )
-    return CountedTable(table, counter.absent)
 
 
+@dataclass
 class _Counter:
     """Works out one figure after the other; a later one may need an earlier one."""
 
-    def __init__(
-        self, recording: Recording, rules: CountingRules, length: int | None, command: str
-    ) -> None:
-        self._recording = recording
-        self._rules = rules
-        self._length = length
-        self._command = command
-        self.figures: dict[str, Figure] = {}
-        self.absent: dict[str, str] = {}
+    recording: Recording
+    rules: CountingRules
+    length: int | None
+    command: str
+    figures: dict[str, Figure] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
 
     def count_all(self) -> None:
         """Fills `figures` and `absent`."""
@@ -99,9 +89,9 @@ class _Counter:
         self._entry("trap", "vec")
         self._entry("sme_trap", "za")
         self._difference("flush", "getppid", "once", "none")
-        for act in self._rules.calls:
+        for act in self.rules.calls:
             self._call(act, self._case("pingpong", "none"))
-        for act in self._rules.inner:
+        for act in self.rules.inner:
             self._function(act)
         for act, small in (("za_save", "small_save"), ("za_restore", "small_restore")):
             case = self._case("pingpong", "once", "za")
@@ -113,11 +103,11 @@ class _Counter:
             self._keep("smstop", [1], [plain], "the instruction; in syscall, too")
 
     def _case(self, call: str, use: str, unit: str = "vec") -> CaseResult | None:
-        return self._recording.case(str(CaseName(call, State(unit, use, self._length))))
+        return self.recording.case(str(CaseName(call, State(unit, use, self.length))))
 
     def _times(self, case: CaseResult, act: str, *, outside_traps: bool = False) -> int:
         """How often the act is in the case."""
-        event = self._rules.events.get(act)
+        event = self.rules.events.get(act)
         return sum(
             one.times
             for one in case.events or ()
@@ -129,14 +119,14 @@ class _Counter:
     ) -> None:
         """The commonest of several counts is the figure; the others are its interval."""
         value = min(values, key=lambda one: (-values.count(one), one))
-        source = f"{self._command} --case {','.join(case.name for case in cases)}: {how}"
+        source = f"{self.command} --case {','.join(case.name for case in cases)}: {how}"
         self.figures[act] = Figure(value, min(values), max(values), "counted", source, note)
         self.absent.pop(act, None)
 
     def _entry(self, act: str, unit: str) -> None:
         """The kernel entries of a commonest path in which the act's event begins."""
         first = self._case("first-use", "each", unit)
-        if act not in self._rules.events or not first:
+        if act not in self.rules.events or not first:
             return
         how = "the whole kernel entry that it is in"
         most = max(self._entry_lengths(first, act), default=0)
@@ -156,12 +146,12 @@ class _Counter:
         self._keep(act, [most], [first], how, note)
 
     def _entry_lengths(self, case: CaseResult, act: str) -> list[int]:
-        event = self._rules.events[act]
+        event = self.rules.events[act]
         functions = {one.function for one in case.events or () if one.name == event}
         path = case.modal_path
         lengths: list[int] = []
         length, begins = 0, False
-        for insn in self._recording.instructions(path) if path else ():
+        for insn in self.recording.instructions(path) if path else ():
             length += 1
             begins |= insn.offset == 0 and base_name(insn.function) in functions
             if _RETURN.match(insn.text):
@@ -172,15 +162,13 @@ class _Counter:
     def _difference(self, act: str, call: str, use: str, other: str) -> bool:
         """What a case takes more than in another state; False where that gives no figure."""
         one, two = self._case(call, use), self._case(call, other)
-        usable = act in self._rules.events and one and two and one.modal_path and two.modal_path
-        if not usable:
+        if act not in self.rules.events or not (one and two and one.modal_path and two.modal_path):
             return False
-        assert one and two and one.modal_path and two.modal_path
         # What a trap does is part of the trap's figure.
         more = {
             name: self._times(one, name, outside_traps=name != "trap")
             - self._times(two, name, outside_traps=name != "trap")
-            for name in self._rules.events
+            for name in self.rules.events
         }
         times = more.pop(act)
         others = {name: number for name, number in more.items() if number}
@@ -200,8 +188,8 @@ class _Counter:
     def _call(self, act: str, case: CaseResult | None, less: str = "") -> None:
         """The calls of the functions around an act, less the figure of another act in them."""
         assert case
-        functions = self._rules.calls[less or act]
-        path = self._recording.instructions(case.modal_path) if case.modal_path else ()
+        functions = self.rules.calls[less or act]
+        path = self.recording.instructions(case.modal_path) if case.modal_path else ()
         # The longest, as many as there are events: other calls return without doing it.
         values = sorted(call_lengths(path, re.compile(functions)), reverse=True)
         values = values[: self._times(case, act)]
@@ -218,7 +206,7 @@ class _Counter:
         one, two = self._case("pingpong", "once"), self._case("pingpong", "none")
         assert one and two
         for event in one.events or ():
-            if event.name == self._rules.events[act] and event.cause == SWITCH:
+            if event.name == self.rules.events[act] and event.cause == SWITCH:
                 counts = [dict(case.functions).get(event.function, 0) for case in (one, two)]
                 value = (counts[0] - counts[1]) // event.times
                 how = f"{event.function} in the first less in the second, by {event.times}"

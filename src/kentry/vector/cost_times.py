@@ -13,7 +13,7 @@ same measure in most rounds, so the value is the lower quartile, between the lea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -76,14 +76,13 @@ class Timing:
     release: str
     virtual: bool = False
     blocks: dict[str, list[float]] = field(default_factory=dict)
-    absent: dict[str, str] = field(default_factory=dict)
 
     def value(self, measure: str) -> Span | None:
         """What a measure took, with its interval; None where there are too few blocks."""
-        found = self.blocks.get(measure, [])
-        if len(found) < LEAST_BLOCKS:
+        values = self.blocks.get(measure, [])
+        if len(values) < LEAST_BLOCKS:
             return None
-        return quartile(found) if self.virtual else median(found)
+        return quartile(values) if self.virtual else median(values)
 
 
 def median(values: Iterable[float]) -> Span:
@@ -126,11 +125,9 @@ def parse(text: str, *, virtual: bool = False) -> Timing:
                 ended = int(words[1].removeprefix("blocks="))
             elif words[0] == "release":
                 timing.release = " ".join(words[1:])
-            elif words[0] == "absent":
-                timing.absent[words[1]] = " ".join(words[2:])
             elif words[0] == "block":
                 timing.blocks.setdefault(words[1], []).append(int(words[3]) / int(words[2]))
-            else:
+            elif words[0] != "absent":
                 raise ValueError("unknown word")
         except (ValueError, IndexError, KeyError, ZeroDivisionError) as err:
             raise UserError(f"'{line.strip()[:60]}' is no line of costs.c's.", _AGAIN) from err
@@ -146,14 +143,11 @@ def parse(text: str, *, virtual: bool = False) -> Timing:
 
 @dataclass(frozen=True)
 class TimedTable:
-    """A table, and for the acts that it lacks the reason.
-
-    `switch` is what a switch there and back takes longer for a task with its whole state live
-    than for one without; None where that cannot be told.
+    """A table, and what a switch there and back takes longer for a task with its whole state live
+    than for one without: `switch`, None where that cannot be told.
     """
 
     table: CostTable
-    absent: dict[str, str]
     switch: Span | None
 
 
@@ -182,33 +176,33 @@ def tabulate(timing: Timing, name: str, about: str, command: str) -> TimedTable:
         unit=INSTRUCTIONS if timing.virtual else NS,
         vl=timing.bits,
         figures=figures,
+        absent={act: why for act, why in sheet.absent.items() if act not in figures},
     )
-    absent = {act: why for act, why in sheet.absent.items() if act not in figures}
-    return TimedTable(table, absent, sheet.switch)
+    return TimedTable(table, sheet.switch)
 
 
+@dataclass
 class _Sheet:
     """Works out one figure after the other."""
 
-    def __init__(self, timing: Timing, command: str) -> None:
-        self._timing = timing
-        self._of = timing.value
-        self._command = command
-        self.figures: dict[str, Figure] = {}
-        self.absent: dict[str, str] = {}
-        self.switch: Span | None = None
+    timing: Timing
+    command: str
+    figures: dict[str, Figure] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    switch: Span | None = None
 
     def fill(self) -> None:
         """All figures that the measures give."""
-        self._keep("syscall", self._of("syscall-never"), "getppid, the program's loop in it")
+        never, once = self.timing.value("syscall-never"), self.timing.value("syscall-once")
+        assert never
+        self._keep("syscall", never, "getppid, the program's loop in it")
         self._copies()
-        first = self._of("first-use")
+        first = self.timing.value("first-use")
         if not first or first.low <= 0:
             for act in ("trap", "flush"):
                 self.absent[act] = "a process's first use takes no longer than its second"
             return
-        never, once = self._of("syscall-never"), self._of("syscall-once")
-        if never and once:
+        if once:
             how = "getppid by a task that used the unit once, less one that never did"
             self._keep("flush", once - never, how)
         again = self._later_trap(first)
@@ -216,27 +210,24 @@ class _Sheet:
             self._keep("trap", *again, f"the first in a task's life: {first.value:.4g}")
             how = "it cannot be told from the trap after it, and is in its figure; high: a tenth"
             most = Span(0.0, 0.0, again[0].value * _MOST_DROP)
-            self.figures["drop"] = most.figure("assumed", f"{self._command}: {how}")
+            self.figures["drop"] = most.figure("assumed", f"{self.command}: {how}")
         else:
             how = "a process's first use less its second"
             self._keep("trap", first, how, "with the state's allocation")
             self.absent["drop"] = "no kernel entry that was timed does it"
         self._switch()
 
-    def _keep(self, act: str, value: Span | None, how: str, note: str = "") -> None:
-        if value is None:
-            self.absent[act] = "it was not measured"
-            return
-        assume: Assumption = "derived" if self._timing.virtual else "measured"
-        self.figures[act] = value.figure(assume, f"{self._command}: {how}", note)
+    def _keep(self, act: str, value: Span, how: str, note: str = "") -> None:
+        assume: Assumption = "derived" if self.timing.virtual else "measured"
+        self.figures[act] = value.figure(assume, f"{self.command}: {how}", note)
 
     def _copies(self) -> None:
         """The loads and stores themselves, which user space can run in a hot cache."""
-        nothing = self._of("copy-nothing")
+        nothing = self.timing.value("copy-nothing")
         note = "without what the kernel does around it"
-        note += "" if self._timing.virtual else ", and in a hot cache"
+        note += "" if self.timing.virtual else ", and in a hot cache"
         for act in ("save", "restore", "small_save", "small_restore", "kept_load"):
-            copy = self._of(f"copy-{act}")
+            copy = self.timing.value(f"copy-{act}")
             if copy and nothing:
                 self._keep(act, copy - nothing, "the kernel's instructions, run in a loop", note)
             elif act in ("save", "restore"):
@@ -246,9 +237,9 @@ class _Sheet:
         """A trap after a drop at every system call, as arm64's 6.1 does, or at a blocking switch,
         as 6.12 does.
         """
-        use, flush = self._of("use"), self.figures.get("flush")
-        each, once = self._of("syscall-each"), self._of("syscall-once")
-        far, near = self._of("trip-each"), self._of("trip-never")
+        use, flush = self.timing.value("use"), self.figures.get("flush")
+        each, once = self.timing.value("syscall-each"), self.timing.value("syscall-once")
+        far, near = self.timing.value("trip-each"), self.timing.value("trip-never")
         if not (use and flush and each and once and far and near):
             return None
         found = (
@@ -265,31 +256,27 @@ class _Sheet:
 
     def _switch(self) -> None:
         """A switch saves and loads the task's whole state; only the sum of the two is timed."""
-        for both, how in self._switches():
-            if both.low <= 0:
-                continue
-            self.switch = both
-            for act in ("save", "restore"):
-                small = self.figures.get(f"small_{act}")
-                whole = both * 0.5 + Span.of(small) if small else both * 0.5
-                source = f"small_{act} and half of {how}" if small else f"half of {how}"
-                self._keep(act, whole, source, SPLIT)
-            return
-
-    def _switches(self) -> Iterator[tuple[Span, str]]:
-        use, live, without = self._of("use"), self._of("gap-each"), self._of("gap-never")
-        once, never = self._of("trip-once"), self._of("trip-never")
-        flush = self.figures.get("flush")
+        of, sums = self.timing.value, []
+        once, never, flush = of("trip-once"), of("trip-never"), self.figures.get("flush")
         if once and never and flush and "small_save" not in self.figures:
             # A system call's discard makes the state dirty, and so it is saved; not on arm64.
-            yield (
-                (once - never - Span.of(flush) * 4) * 0.5,
+            how = (
                 "what a round trip between two processes takes longer where both used"
-                " the unit once, less 4 x flush, by 2",
+                " the unit once, less 4 x flush, by 2"
             )
+            sums.append(((once - never - Span.of(flush) * 4) * 0.5, how))
+        use, live, without = of("use"), of("gap-each"), of("gap-never")
         if use and live and without:
             how = "what a preempted task is away for longer while it uses the unit, less a use"
-            yield live - without - use, how
+            sums.append((live - without - use, how))
+        self.switch, how = next((one for one in sums if one[0].low > 0), (None, ""))
+        if not self.switch:
+            return
+        for act in ("save", "restore"):
+            small = self.figures.get(f"small_{act}")
+            whole = self.switch * 0.5 + Span.of(small) if small else self.switch * 0.5
+            source = f"small_{act} and half of {how}" if small else f"half of {how}"
+            self._keep(act, whole, source, SPLIT)
 
 
 def completed(table: CostTable, timed: TimedTable) -> CostTable:
@@ -310,7 +297,8 @@ def completed(table: CostTable, timed: TimedTable) -> CostTable:
             half = timed.switch * 0.5 + Span(small.value, small.value, small.value)
             figures[act] = half.figure("derived", other[act].source, SPLIT)
     ordered = {act: figures[act] for act in ACTS if act in figures}
-    return msgspec.structs.replace(table, figures=ordered)
+    absent = {act: why for act, why in table.absent.items() if act not in figures}
+    return msgspec.structs.replace(table, figures=ordered, absent=absent)
 
 
 def checks(counted: CostTable, timed: TimedTable) -> list[tuple[str, float, float]]:

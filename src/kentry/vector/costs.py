@@ -22,13 +22,12 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 import tomli_w
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from kentry.errors import UserError
 
@@ -114,34 +113,12 @@ class CostTable(
     unit: Unit
     vl: Annotated[int, Meta(ge=0, le=65536)]
     figures: dict[Act, Figure]
-    absent: dict[str, str] | UnsetType = UNSET
+    absent: dict[str, str] = {}
 
     @property
     def prices(self) -> dict[str, float]:
         """Act to cost, in the table's unit."""
         return {act: figure.value for act, figure in self.figures.items()}
-
-
-class _FileFigure(msgspec.Struct, forbid_unknown_fields=True):
-    """A figure as a user writes it."""
-
-    value: Cost
-    assume: Assumption
-    source: Text
-    low: Cost | None = None
-    high: Cost | None = None
-    note: str = ""
-
-
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    """A table as a user writes it."""
-
-    name: Name
-    arch: Text
-    unit: Unit
-    figures: Annotated[dict[str, dict[str, Any]], Meta(min_length=1)]
-    about: str = ""
-    vl: Annotated[int, Meta(ge=0, le=65536)] = 0
 
 
 def shipped() -> tuple[str, ...]:
@@ -172,7 +149,7 @@ def load_costs(text: str | Path) -> CostTable:
     try:
         if len(data) > _MOST_BYTES:
             raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
-        return _table(msgspec.convert(tomllib.loads(data.decode()), _File))
+        return _table(tomllib.loads(data.decode()))
     except (ValueError, RecursionError) as err:
         reason = " ".join(str(err).split())[:200]
         raise UserError(
@@ -181,40 +158,39 @@ def load_costs(text: str | Path) -> CostTable:
         ) from err
 
 
-def _table(file: _File) -> CostTable:
+def _table(document: dict[str, Any]) -> CostTable:
     """The table of a file; ValueError where a figure or a text is wrong."""
-    texts = {"name": file.name, "arch": file.arch, "about": file.about}
+    if "absent" in document:
+        raise ValueError("'absent' is no key of a file")
+    rows = msgspec.convert(document.get("figures"), dict[str, dict[str, Any]])
     figures = {}
-    for act, values in file.figures.items():
-        place = f"figures.{act}"
+    for act, values in rows.items():
         if act not in ACTS:
             close = difflib.get_close_matches(act, ACTS, n=1)
             meant = f" (did you mean {close[0]}?)" if close else ""
             raise ValueError(f"'{act}' is no act{meant}; acts are {', '.join(ACTS)}")
+        place = f"figures.{act}"
+        if ("low" in values) != ("high" in values):
+            raise ValueError(f"{place} has only one end of its interval: low and high go together")
+        if "low" not in values and "value" in values:
+            values |= {"low": values["value"], "high": values["value"]}
         try:
-            row = msgspec.convert(values, _FileFigure)
+            figures[act] = figure = msgspec.convert(values, Figure)
         except msgspec.ValidationError as err:
             raise ValueError(f"{place}: {err}") from err
-        if (row.low is None) != (row.high is None):
-            raise ValueError(f"{place} has only one end of its interval: low and high go together")
-        low = row.value if row.low is None else row.low
-        high = row.value if row.high is None else row.high
-        if not low <= row.value <= high:
-            raise ValueError(f"{place} has a value of {row.value:g}, outside its interval")
-        texts |= {f"{place}.source": row.source, f"{place}.note": row.note}
-        figures[act] = Figure(row.value, low, high, row.assume, row.source, row.note)
+        if not figure.low <= figure.value <= figure.high:
+            raise ValueError(f"{place} has a value of {figure.value:g}, outside its interval")
+    if not figures:
+        raise ValueError("it has no figures")
+    ordered = {act: figures[act] for act in ACTS if act in figures}
+    table = msgspec.convert({"about": "", "vl": 0, **document, "figures": ordered}, CostTable)
+    texts = {"name": table.name, "arch": table.arch, "about": table.about}
+    for act, figure in ordered.items():
+        texts |= {f"figures.{act}.source": figure.source, f"figures.{act}.note": figure.note}
     for place, text in texts.items():
         if not text.isprintable() or text.isspace():
             raise ValueError(f"{place} is not a line of printable text")
-    ordered = {act: figures[act] for act in ACTS if act in figures}
-    return CostTable(file.name, file.about, file.arch, file.unit, file.vl, ordered)
-
-
-def to_json(table: CostTable, absent: Mapping[str, str]) -> dict[str, Any]:
-    """The table as --json prints it; `absent` says why acts have no figure."""
-    document = msgspec.structs.replace(table, absent=dict(absent))
-    built: dict[str, Any] = msgspec.to_builtins(document)
-    return built
+    return table
 
 
 def to_toml(table: CostTable) -> str:

@@ -22,11 +22,12 @@ TABLE = CostTable(
         "flush": Figure(14.25, 14.25, 14.25, "published", "a mail \u2013 of May"),
         "save": Figure(3, 2, 4.5, "measured", "my desk", "with a note"),
     },
+    absent={"ipi": "nobody sent one"},
 )
 
 
 def test_a_row_an_act_and_the_sources_below(golden: Golden) -> None:
-    text = costs_text(TABLE, {"ipi": "nobody sent one"}, [("flush", 34, 34.1)])
+    text = costs_text(TABLE, [("flush", 34, 34.1)])
     rows = [line.split() for line in text.splitlines()]
     assert ["trap", "1235", "900", "-", "2000", "measured", "[1]"] in rows
     assert ["flush", "14.2", "published", "[2]"] in rows

@@ -68,7 +68,7 @@ def arm(**changed: tuple[Functions, Sequence[VectorEvent]]) -> Recording:
 
 
 def values(made: Recording) -> dict[str, float]:
-    return {act: one.value for act, one in count(made, RULES, None, COMMAND).table.figures.items()}
+    return {act: one.value for act, one in count(made, RULES, None, COMMAND).figures.items()}
 
 
 def test_traps_flushes_and_drops() -> None:
@@ -77,7 +77,7 @@ def test_traps_flushes_and_drops() -> None:
 
 
 def test_each_figure_says_how_it_was_counted() -> None:
-    figures = count(arm(), RULES, None, COMMAND).table.figures
+    figures = count(arm(), RULES, None, COMMAND).figures
     assert figures["flush"].source == (
         f"{COMMAND} --case getppid+vec=once,getppid+vec=none: the first less the second"
     )
@@ -92,8 +92,8 @@ def test_a_kernel_that_drops_at_every_system_call() -> None:
         getppid_vec_each=([*TRAP, *SVC, ("y", 3)], events(trap=1, drop=1)),
     )
     found = count(dropping, RULES, None, COMMAND)
-    assert found.table.figures["drop"].value == 3
-    assert found.table.figures["trap"].source.startswith(f"{COMMAND} --case getppid+vec=each")
+    assert found.figures["drop"].value == 3
+    assert found.figures["trap"].source.startswith(f"{COMMAND} --case getppid+vec=each")
     assert found.absent["flush"] == NEVER
 
 
@@ -105,14 +105,14 @@ def test_what_does_not_add_up_is_no_figure() -> None:
         )
     )
     found = count(odd, RULES, None, COMMAND)
-    assert "drop" not in found.table.figures
+    assert "drop" not in found.figures
     assert "do not add up" in found.absent["drop"]
 
 
 def test_only_a_first_use_traps_where_nothing_is_dropped() -> None:
     trip: Functions = [*SVC, *SVC]
     kept = arm(pingpong_vec_each=(trip, ()))
-    found = count(kept, RULES, None, COMMAND).table.figures
+    found = count(kept, RULES, None, COMMAND).figures
     assert found["trap"].value == 600
     assert "allocation" in found["trap"].note
 

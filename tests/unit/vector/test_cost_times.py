@@ -90,7 +90,7 @@ def test_a_kernel_that_never_drops() -> None:
         "save": 75,
         "restore": 75,
     }
-    assert set(timed.absent) == {"drop"}
+    assert set(timed.table.absent) == {"drop"}
 
 
 def test_where_switches_tell_nothing_the_copies_are_what_is_known() -> None:
@@ -102,8 +102,8 @@ def test_where_switches_tell_nothing_the_copies_are_what_is_known() -> None:
 def test_a_kernel_that_does_nothing_at_a_system_call() -> None:
     timed = table("x86_64", X86)
     assert values(timed) == {"syscall": 78, "save": 30, "restore": 47}
-    assert set(timed.absent) == {"trap", "flush"}
-    assert "no longer than its second" in timed.absent["flush"]
+    assert set(timed.table.absent) == {"trap", "flush"}
+    assert "no longer than its second" in timed.table.absent["flush"]
 
 
 def test_in_a_guest_the_unit_is_instructions() -> None:
@@ -184,12 +184,11 @@ def test_a_measure_that_failed_has_no_figure() -> None:
         "kentry-costs end", "kentry-costs absent copy-save it failed\nkentry-costs end"
     )
     timing = parse(text)
-    assert timing.absent == {"copy-save": "it failed"}
     assert timing.value("copy-save") is None
     # The switch still tells of a save.
     assert values(tabulate(timing, "x", "", "c"))["save"] == 50
     without = {k: v for k, v in X86.items() if k != "copy-save"}
-    assert set(table("x86_64", without).absent) == {"save", "trap", "flush"}
+    assert set(table("x86_64", without).table.absent) == {"save", "trap", "flush"}
     assert Timing("arm64", 128, "").value("use") is None
 
 
