@@ -164,5 +164,5 @@ def _caveats(lineup: Lineup) -> list[Caveat]:
         notes.append(caveats.other_base(lineup.base_commit, lineup.base_spec))
     refused = [step.number for step in lineup.steps if step.revision is None]
     if refused and refused[-1] != lineup.steps[-1].number:
-        notes.append(caveats.left_out(refused))
+        notes.append(caveats.left_out(", ".join(map(str, refused))))
     return notes

@@ -88,7 +88,7 @@ def _compare(
     )
     if any("interval" in one.absent or not one.samples for one in (old, new)):
         absent = [
-            caveats.unsupported(side, metric, list(one.absent))
+            caveats.unsupported(side, metric, ", ".join(one.absent))
             for side, one in (("old", old), ("new", new))
             if one.absent
         ]

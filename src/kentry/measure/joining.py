@@ -146,7 +146,7 @@ def _check_kernels(counted: Recording, timed: Recording) -> list[Caveat]:
     if a["image_sha256"] and a["image_sha256"] == b["image_sha256"]:
         return []
     unknown = [what for what, one in (("counts", a), ("times", b)) if not one["build_id"]]
-    doubts = [caveats.kernel_unknown(unknown)]
+    doubts = [caveats.kernel_unknown(" and the ".join(unknown))]
     if a["release"] and b["release"] and a["release"] != b["release"]:
         doubts.append(caveats.differs("release (counts / times)", a["release"], b["release"]))
     return doubts

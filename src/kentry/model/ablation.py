@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import FunctionDelta, SideFile, side_to_json
-from kentry.model.document import Count, plain
+from kentry.model.document import Count, about, plain
 from kentry.model.recording import Recording
 
 SCHEMA = "kentry/ablation/1"
@@ -27,8 +27,7 @@ class Added(Struct, frozen=True):
     delta: int = 0
     identical_path: bool = False
     functions: Annotated[
-        tuple[FunctionDelta, ...],
-        Meta(description="Those that differ; their deltas add up to the case's"),
+        tuple[FunctionDelta, ...], about("Those that differ; their deltas add up to the case's")
     ] = ()
 
     def __post_init__(self) -> None:
@@ -42,14 +41,10 @@ class OptionRow(Struct, frozen=True):
     on_in_base: bool
     needs: Annotated[
         tuple[Annotated[str, Meta(pattern="^CONFIG_[A-Za-z0-9_]+=.")], ...],
-        Meta(description="Options that are on in both kernels, as CONFIG_X=y"),
+        about("Options that are on in both kernels, as CONFIG_X=y"),
     ]
-    problem: Annotated[
-        str, Meta(description="Why there are no numbers; empty where there are some")
-    ]
-    cases: Annotated[
-        dict[str, Added], Meta(description="By the case's name; empty without numbers")
-    ]
+    problem: Annotated[str, about("Why there are no numbers; empty where there are some")]
+    cases: Annotated[dict[str, Added], about("By the case's name; empty without numbers")]
 
 
 @dataclass(frozen=True)
@@ -67,17 +62,15 @@ class AblationFile(Struct):
 
     schema: Literal["kentry/ablation/1"]
     tool: dict[str, str]
-    base: Annotated[
-        SideFile, Meta(description="The kernel in which the options were turned on and off")
-    ]
+    base: Annotated[SideFile, about("The kernel in which the options were turned on and off")]
     rows: Annotated[
         list[OptionRow],
-        Meta(
-            description="One per option, the largest addition to the first case first, those"
+        about(
+            "One per option, the largest addition to the first case first, those"
             " without numbers last"
         ),
     ]
-    passed_over: Annotated[list[Option], Meta(description="Options that the source does not have")]
+    passed_over: Annotated[list[Option], about("Options that the source does not have")]
     caveats: list[Caveat]
 
 

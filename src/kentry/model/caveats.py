@@ -84,6 +84,15 @@ measured_apart = Template(
 no_statistics = Template(
     "unsupported", "{1} of {0} has values not above 0, so no change can be calculated"
 )
+# Patches that later ones are measured without; their numbers.
+left_out = Template("left-out", "what follows is measured without patch {}: not applied")
+# An imported number lacks what a verdict needs; the side, the metric, what is absent.
+unsupported = Template("unsupported", "{}: {} was imported without {}: shown, and nothing decided")
+# Two recordings were joined although a build ID is missing.
+kernel_unknown = Template(
+    "kernel-unknown",
+    "the build ID is not known of the {}, so counts and times may be of different kernels",
+)
 sign_conflict = Template(
     "sign-conflict", "{}: instructions {}, {} {}: opposite directions; report both"
 )
@@ -111,34 +120,11 @@ def config_differs(changed: int, gone: int, new: int, named: list[str]) -> Cavea
     return {"kind": "config-differs", "text": text + entry}
 
 
-def left_out(numbers: list[int]) -> Caveat:
-    """Patches that later ones are measured without."""
-    named = ", ".join(map(str, numbers))
-    text = f"what follows is measured without patch {named}: not applied"
-    return {"kind": "left-out", "text": text}
-
-
 def metric_only_in(side: str, metric: str, names: list[str]) -> Caveat:
     """Both sides have the cases, but only one has this metric of them."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     text = f"{metric} was measured only in the {side} recording: {', '.join(names[:_NAMED])}{more}"
     return {"kind": "only-in", "text": text}
-
-
-def unsupported(side: str, metric: str, absent: list[str]) -> Caveat:
-    """An imported number lacks what a verdict needs."""
-    what = ", ".join(absent)
-    text = f"{side}: {metric} was imported without {what}: shown, and nothing decided"
-    return {"kind": "unsupported", "text": text}
-
-
-def kernel_unknown(whose: list[str]) -> Caveat:
-    """Two recordings were joined although a build ID is missing."""
-    text = (
-        f"the build ID is not known of the {' and the '.join(whose)}, so counts and times may be"
-        " of different kernels"
-    )
-    return {"kind": "kernel-unknown", "text": text}
 
 
 # --- imports --------------------------------------------------------------
@@ -167,6 +153,7 @@ emulated_time = Template(
 )
 # Some counters could be opened, kernel cycles not among them.
 few_counters = Template("no-counters", "only {} could be counted: see perf_event_paranoid")
+multiplexed = Template("multiplexed", "more counters than the cpu has: {} left out")
 clock_jumped = Template("clock-jumped", "processes were dropped {} times: {}")
 coarse_clock = Template(
     "coarse-clock",
@@ -193,9 +180,3 @@ def no_counters(errno: str) -> Caveat:
         why = "this machine's cpu shows no counters (most virtual machines); kentry record counts"
         why += " instructions without any"
     return {"kind": "no-counters", "text": f"no cycles, instructions or branches: {why}"}
-
-
-def multiplexed(names: list[str]) -> Caveat:
-    """The cpu has fewer counters than were asked for."""
-    text = f"more counters than the cpu has: {', '.join(names)} left out"
-    return {"kind": "multiplexed", "text": text}

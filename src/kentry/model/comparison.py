@@ -17,7 +17,15 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
 
 from kentry.model.caveats import Caveat
-from kentry.model.document import Confidence, Count, Number, fields_of, read_document, schema_of
+from kentry.model.document import (
+    Confidence,
+    Count,
+    Number,
+    about,
+    fields_of,
+    read_document,
+    schema_of,
+)
 from kentry.model.recording import INSTRUCTIONS, Recording
 
 SCHEMA = "kentry/comparison/1"
@@ -81,11 +89,11 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
     identical_path: bool
     functions: Annotated[
         tuple[FunctionDelta, ...],
-        Meta(description="Every function of either modal path; the deltas add up to the case's"),
+        about("Every function of either modal path; the deltas add up to the case's"),
     ]
     events: Annotated[
         tuple[EventDelta, ...],
-        Meta(description="Vector events in one window; null: the kernel has no marker of it"),
+        about("Vector events in one window; null: the kernel has no marker of it"),
     ] = ()
     caveats: tuple[Caveat, ...] = ()
 
@@ -105,28 +113,24 @@ class TimedRow(Struct, frozen=True, kw_only=True):
     delta: Real = 0
     percent: Real | None = field(default=None, name="percent_of_old")
     verdict: Verdict
-    reason: Annotated[str, Meta(description="Why it is undecided, a clause")] = ""
+    reason: Annotated[str, about("Why it is undecided, a clause")] = ""
     interval: Annotated[
         tuple[Real, Real] | None,
-        Meta(description="Of the change in per cent of old, at the confidence: [low, high]"),
+        about("Of the change in per cent of old, at the confidence: [low, high]"),
     ] = None
     confidence: Confidence | None = None
     floor: Annotated[
-        Number | None,
-        Meta(description="The difference between two identical things in the same run"),
+        Number | None, about("The difference between two identical things in the same run")
     ] = None
-    threshold: Annotated[Number | None, Meta(description="Changes up to this are none")] = None
+    threshold: Annotated[Number | None, about("Changes up to this are none")] = None
     detectable: Annotated[
-        Number | None,
-        Meta(description="The smallest change that the run would find 19 times of 20"),
+        Number | None, about("The smallest change that the run would find 19 times of 20")
     ] = None
     paired: Annotated[
-        bool,
-        Meta(description="Measured interleaved and compared group by group; else undecided"),
+        bool, about("Measured interleaved and compared group by group; else undecided")
     ] = False
     identical_path: Annotated[
-        bool | None,
-        Meta(description="Whether both execute the same instructions; null: not known"),
+        bool | None, about("Whether both execute the same instructions; null: not known")
     ] = None
     functions: Annotated[tuple[FunctionDelta, ...], Meta(max_length=0)] = ()
     caveats: tuple[Caveat, ...] = ()
@@ -290,19 +294,19 @@ def read_comparison(file: Path) -> SavedComparison | None:
     """
     if not schema_of(file).startswith("kentry/comparison/"):
         return None
+
+    def build(document: ComparisonFile) -> SavedComparison:
+        old, new = document.old.kernel, document.new.kernel
+        for name, kernel in (("old", old), ("new", new)):
+            for key in ("spec", "arch", "release"):
+                if not isinstance(kernel.get(key), str):
+                    raise ValueError(f"no text - at `$.{name}.kernel.{key}`")
+        rows = tuple(_row(index, row) for index, row in enumerate(document.cases))
+        return SavedComparison(old, new, rows, tuple(document.caveats))
+
     return read_document(
-        file, ComparisonFile, _saved, SCHEMA, "Make it again with kentry diff --json."
+        file, ComparisonFile, build, SCHEMA, "Make it again with kentry diff --json."
     )
-
-
-def _saved(document: ComparisonFile) -> SavedComparison:
-    old, new = document.old.kernel, document.new.kernel
-    for name, kernel in (("old", old), ("new", new)):
-        for key in ("spec", "arch", "release"):
-            if not isinstance(kernel.get(key), str):
-                raise ValueError(f"no text - at `$.{name}.kernel.{key}`")
-    rows = tuple(_row(index, row) for index, row in enumerate(document.cases))
-    return SavedComparison(old, new, rows, tuple(document.caveats))
 
 
 def _row(index: int, row: dict[str, Any]) -> CaseComparison | TimedComparison:

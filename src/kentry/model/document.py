@@ -138,6 +138,11 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def about(text: str, **limits: Any) -> Meta:
+    """What the JSON schema says of a field, and its limits."""
+    return Meta(description=text, **limits)
+
+
 def fields_of(value: Struct, form: type[Struct]) -> dict[str, Any]:
     """The struct as JSON, with only those fields that its base class `form` has in a file."""
     document = plain(value)

@@ -29,6 +29,7 @@ from kentry.model.document import (
     Hash,
     Number,
     Positive,
+    about,
     dump,
     plain,
     read_document,
@@ -104,8 +105,7 @@ class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
 
     value: Count
     samples: Annotated[
-        tuple[Pair, ...],
-        Meta(min_length=1, description="[value, windows that had it], by value"),
+        tuple[Pair, ...], about("[value, windows that had it], by value", min_length=1)
     ]
 
     @staticmethod
@@ -138,16 +138,14 @@ class TimedProcess(Struct, frozen=True, omit_defaults=True):
 
     build: Count
     boot: Count
-    group: Annotated[Count, Meta(description="Processes of a group were forked together")]
-    slot: Annotated[Count, Meta(description="Which process of its group")]
-    calls: Annotated[Positive, Meta(description="Calls per value")]
-    blocks: Annotated[Count, Meta(description="Values per turn; 0: not in turns")]
-    values: Annotated[
-        tuple[Number, ...], Meta(min_length=1, description="For `calls` calls each, in order")
-    ]
+    group: Annotated[Count, about("Processes of a group were forked together")]
+    slot: Annotated[Count, about("Which process of its group")]
+    calls: Annotated[Positive, about("Calls per value")]
+    blocks: Annotated[Count, about("Values per turn; 0: not in turns")]
+    values: Annotated[tuple[Number, ...], about("For `calls` calls each, in order", min_length=1)]
     empties: Annotated[
         tuple[Number, ...],
-        Meta(description="The same without a call: readings of the clock, to be subtracted"),
+        about("The same without a call: readings of the clock, to be subtracted"),
     ] = ()
 
 
@@ -155,29 +153,27 @@ class NoisyMetric(Struct, frozen=True, kw_only=True, tag_field="assume", tag=NOI
     """A number with noise, per call: `value` in `unit`, and the samples it comes from."""
 
     value: Number
-    unit: Annotated[str, Meta(min_length=1, description="ns, cycles, ops/s, ...")]
+    unit: Annotated[str, about("ns, cycles, ops/s, ...", min_length=1)]
     interval: Annotated[
         tuple[int | float, int | float] | None,
-        Meta(description="Of the value, at the confidence: [low, high]"),
+        about("Of the value, at the confidence: [low, high]"),
     ] = None
     confidence: Confidence | None = None
     floor: Annotated[
         Number | None,
-        Meta(
-            description="The difference between two identical things in the same run, as a"
+        about(
+            "The difference between two identical things in the same run, as a"
             " fraction of the value"
         ),
     ] = None
     detectable: Annotated[
-        Number | None,
-        Meta(description="The smallest change that the run could have seen, as a fraction"),
+        Number | None, about("The smallest change that the run could have seen, as a fraction")
     ] = None
-    estimator: Annotated[str, Meta(description="What the value is of the samples, in words")] = ""
+    estimator: Annotated[str, about("What the value is of the samples, in words")] = ""
     absent: Annotated[
-        tuple[str, ...],
-        Meta(description="What an imported number lacks: interval, repetitions, kernel, ..."),
+        tuple[str, ...], about("What an imported number lacks: interval, repetitions, kernel, ...")
     ] = ()
-    samples: Annotated[tuple[TimedProcess, ...], Meta(description="One per process, raw")]
+    samples: Annotated[tuple[TimedProcess, ...], about("One per process, raw")]
 
 
 @dataclass(frozen=True)
@@ -278,9 +274,7 @@ class KernelFile(TypedDict):
     banner: str
     compiler: str
     config_sha256: Hash | None
-    config: Annotated[
-        dict[str, str] | None, Meta(description="The built-in options, without CONFIG_")
-    ]
+    config: Annotated[dict[str, str] | None, about("The built-in options, without CONFIG_")]
     image_sha256: Hash | None
     symbols_from: str
     origin: dict[str, str]
@@ -301,8 +295,7 @@ class PathFile(Struct):
     instructions: Count
     why: str
     runs: Annotated[
-        tuple[Pair, ...],
-        Meta(description="[first index into code.instructions, how many], in order"),
+        tuple[Pair, ...], about("[first index into code.instructions, how many], in order")
     ]
     events: tuple[VectorEvent, ...] | UnsetType = UNSET
 
@@ -312,8 +305,8 @@ class VectorFile(TypedDict):
 
     unit: str
     use: str
-    vl: Annotated[int, Meta(ge=1, description="Vector length in bits")]
-    calls: Annotated[int, Meta(ge=1, description="Calls per window")]
+    vl: Annotated[int, about("Vector length in bits", ge=1)]
+    calls: Annotated[int, about("Calls per window", ge=1)]
 
 
 class CaseFile(Struct):
@@ -335,19 +328,17 @@ class CaseFile(Struct):
         ),
     ]
     interrupted: Annotated[
-        tuple[Pair, ...],
-        Meta(description="Windows with an interrupt: [kernel instructions, windows]"),
+        tuple[Pair, ...], about("Windows with an interrupt: [kernel instructions, windows]")
     ]
     functions: Annotated[
-        tuple[FunctionFile, ...],
-        Meta(description="Of the modal path; they add up to its length"),
+        tuple[FunctionFile, ...], about("Of the modal path; they add up to its length")
     ]
-    paths: Annotated[tuple[PathFile, ...], Meta(description="Distinct paths, the modal one first")]
+    paths: Annotated[tuple[PathFile, ...], about("Distinct paths, the modal one first")]
     caveats: tuple[Caveat, ...]
     vector: VectorFile | UnsetType = UNSET
     events: Annotated[
         tuple[VectorEvent, ...] | UnsetType,
-        Meta(description="Of the modal path, or else those that all paths have"),
+        about("Of the modal path, or else those that all paths have"),
     ] = UNSET
 
 
@@ -365,10 +356,7 @@ class CodeFile(Struct):
                 Count,
             ]
         ],
-        Meta(
-            description="[address, bytes in memory order, disassembly, index of the function,"
-            " offset in it]"
-        ),
+        about("[address, bytes in memory order, disassembly, index of the function, offset in it]"),
     ]
 
 
@@ -385,8 +373,8 @@ class RecordingFile(Struct):
     kernel: KernelFile
     target: Annotated[
         dict[str, str | int | bool],
-        Meta(
-            description="Where it was measured; in a joined recording, everything known of the"
+        about(
+            "Where it was measured; in a joined recording, everything known of the"
             " noisy metrics' target begins with timed_",
             extra_json_schema={
                 "required": ["kind"],
@@ -413,8 +401,8 @@ class RecordingFile(Struct):
     code: CodeFile
     markers: Annotated[
         dict[str, str] | UnsetType,
-        Meta(
-            description="How each vector event was recognised; an event that the kernel has no"
+        about(
+            "How each vector event was recognised; an event that the kernel has no"
             " marker of is not among them"
         ),
     ] = UNSET

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import EventDelta, FunctionDelta, SideFile, side_to_json
-from kentry.model.document import Count, fields_of, plain
+from kentry.model.document import Count, about, fields_of, plain
 from kentry.model.recording import Recording
 
 SCHEMA = "kentry/series/1"
@@ -41,26 +41,24 @@ class CellFile(Struct, frozen=True, kw_only=True):
     """One count: the step against the last row that has one, the sum against the baseline."""
 
     instructions: Count
-    step: Annotated[int, Meta(description="Against the last row that has a count")] = field(
+    step: Annotated[int, about("Against the last row that has a count")] = field(
         name="delta", default=0
     )
-    total: Annotated[int, Meta(description="Against the baseline")] = field(
-        name="cumulative", default=0
-    )
+    total: Annotated[int, about("Against the baseline")] = field(name="cumulative", default=0)
     identical_path: bool = False
-    windows: Annotated[int, Meta(ge=1, description="Clean windows")]
-    agreeing: Annotated[int, Meta(ge=1, description="Clean windows that have the count")]
+    windows: Annotated[int, about("Clean windows", ge=1)]
+    agreeing: Annotated[int, about("Clean windows that have the count", ge=1)]
     functions: Annotated[
         tuple[FunctionDelta, ...],
-        Meta(
-            description="Those that changed; their deltas add up to the cell's",
+        about(
+            "Those that changed; their deltas add up to the cell's",
             extra_json_schema={"not": {"contains": {"properties": {"delta": {"const": 0}}}}},
         ),
     ] = ()
     events: Annotated[
         tuple[EventDelta, ...],
-        Meta(
-            description="Vector events that changed in the step, in one window; null: that"
+        about(
+            "Vector events that changed in the step, in one window; null: that"
             " kernel has no marker of it"
         ),
     ] = ()
@@ -144,12 +142,10 @@ class PatchRowFile(Struct):
     commit: Annotated[str, Meta(pattern="^([0-9a-f]{40,64})?$")]
     status: Annotated[str, Meta(pattern=f"^({MEASURED}|{NO_APPLY}|{NO_BUILD}|{NO_BOOT})$")]
     identical_path: Annotated[
-        bool, Meta(description="Every case ran the same instructions as in the row before")
+        bool, about("Every case ran the same instructions as in the row before")
     ]
     cases: dict[str, CellFile]
-    problems: Annotated[
-        dict[str, Problem], Meta(description="Why there are no numbers, by architecture")
-    ]
+    problems: Annotated[dict[str, Problem], about("Why there are no numbers, by architecture")]
     caveats: tuple[Caveat, ...]
 
 
@@ -159,16 +155,15 @@ class SeriesFile(Struct):
     schema: Literal["kentry/series/1"]
     tool: dict[str, str]
     origin: Annotated[
-        dict[str, str],
-        Meta(description="The base, and base-commit and change-id where the patches name them"),
+        dict[str, str], about("The base, and base-commit and change-id where the patches name them")
     ]
     base: Annotated[
         dict[str, SideFile],
-        Meta(min_length=1, description="The baseline's kernel and target, by architecture"),
+        about("The baseline's kernel and target, by architecture", min_length=1),
     ]
     columns: list[ColumnFile]
     rows: Annotated[list[PatchRowFile], Meta(min_length=1)]
-    totals: Annotated[dict[str, int], Meta(description="Each column's steps, added up")]
+    totals: Annotated[dict[str, int], about("Each column's steps, added up")]
     caveats: list[Caveat]
 
 

@@ -172,7 +172,7 @@ def output_caveats(output: Output) -> list[Caveat]:
     elif counters and "kernel-cycles" not in counters:
         notes.append(caveats.few_counters(counters))
     if output.multiplexed:
-        notes.append(caveats.multiplexed(sorted(output.multiplexed)))
+        notes.append(caveats.multiplexed(", ".join(sorted(output.multiplexed))))
     if output.lost:
         notes.append(caveats.clock_jumped(output.lost, output.jumps[0]))
     if output.resolution > _COARSE_NS:
