@@ -19,7 +19,7 @@ from kentry.arch import ARCHES, Arch, host_arch
 from kentry.errors import KentryError, MissingToolError, UserError
 from kentry.host.apt import AptRoot, host_root
 from kentry.host.cache import cache_dir, fresh_folder
-from kentry.host.mirror import RELEASES, Release
+from kentry.host.mirror import RELEASES
 from kentry.host.process import need, run
 from kentry.progress import Update
 
@@ -52,15 +52,24 @@ def find_emulator(
 ) -> Emulator:
     """The QEMU for `arch` that `choice` names: "installed", "backports", "newest" or a file.
 
-    "backports" is that of this machine's release, using this machine's libraries;
-    "newest" that of the newest release kentry knows, with libraries of its own.  Both are
-    fetched on first use.  MissingToolError when it is not there, too old, or cannot load
-    plugins; UserError when `choice` is none of the four.
+    "backports" is that of this machine's release, using this machine's libraries; "newest" that of
+    the newest release kentry knows, with libraries of its own.  Both are fetched on first use.
+    MissingToolError when it is not there, too old, or cannot load plugins; UserError when
+    `choice` is none of the four.
     """
     if choice == INSTALLED:
         return _asked((need(arch.qemu, arch.qemu_package),), {}, arch)
     if choice == BACKPORTS:
-        release = _host_release()
+        try:
+            name = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+        except OSError:
+            name = ""
+        release = next((one for one in RELEASES if one.name == name), None)
+        if not release:
+            raise UserError(
+                f"kentry knows no backports for this machine's system ({name or 'no code name'}).",
+                f"Choose --emulator {NEWEST}, {INSTALLED} or a file.",
+            )
         root = _copy(host_root(host_arch().debian, release), f"{release.name}-host", update)
         return _private(root, arch, own_libraries=False)
     if choice == NEWEST:
@@ -73,9 +82,6 @@ def find_emulator(
     if not path.is_file() or not os.access(path, os.X_OK):
         raise MissingToolError(f"{path} is not a program.", _ANOTHER)
     return _asked((str(path.absolute()),), {}, arch)
-
-
-# --- what it says about itself ------------------------------------------------------------
 
 
 def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
@@ -99,9 +105,6 @@ def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
             f"Use Debian's: apt-get install {arch.qemu_package}, or --emulator {BACKPORTS}.",
         )
     return Emulator(argv, version[1], numbers, env)
-
-
-# --- private copies -----------------------------------------------------------------------
 
 
 def _private(root: Path, arch: Arch, *, own_libraries: bool) -> Emulator:
@@ -131,21 +134,6 @@ def _only(root: Path, pattern: str) -> Path:
             "Delete that folder and try again.",
         )
     return paths[0]
-
-
-def _host_release() -> Release:
-    """This machine's release of Debian."""
-    try:
-        name = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    except OSError:
-        name = ""
-    release = next((one for one in RELEASES if one.name == name), None)
-    if not release:
-        raise UserError(
-            f"kentry knows no backports for this machine's system ({name or 'no code name'}).",
-            f"Choose --emulator {NEWEST}, {INSTALLED} or a file.",
-        )
-    return release
 
 
 def _copy(root: AptRoot, name: str, update: Update) -> Path:

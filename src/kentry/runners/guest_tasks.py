@@ -93,21 +93,18 @@ def tracing_emulator(arch: Arch, choice: str, update: Update) -> Emulator:
 
     MissingToolError where there is none that can trace tasks.
     """
-    if choice != INSTALLED:
-        emulator = find_emulator(arch, choice, update)
-        if emulator.numbers < _OLDEST:
-            oldest = ".".join(map(str, _OLDEST))
-            raise MissingToolError(
-                f"{emulator.version} cannot trace tasks: QEMU {oldest} is the first that can.",
-                f"Choose --emulator {BACKPORTS} or {NEWEST}.",
-            )
-        return emulator
     try:
-        emulator = find_emulator(arch, INSTALLED)
+        emulator = find_emulator(arch, choice, update)
         if emulator.numbers >= _OLDEST:
             return emulator
+        oldest = ".".join(map(str, _OLDEST))
+        raise MissingToolError(
+            f"{emulator.version} cannot trace tasks: QEMU {oldest} is the first that can.",
+            f"Choose --emulator {BACKPORTS} or {NEWEST}.",
+        )
     except MissingToolError:
-        pass
+        if choice != INSTALLED:
+            raise
     try:
         return find_emulator(arch, BACKPORTS, update)
     except KentryError:

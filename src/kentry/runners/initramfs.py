@@ -19,8 +19,7 @@ _CONSOLE = (5, 1)  # major, minor: Documentation/admin-guide/devices.txt
 # A size is eight hexadecimal digits.
 MOST_FILE_BYTES = (1 << 32) - 1
 
-# Where the probe finds the names of its cases, a line each: a kernel's command line has room for
-# 1024 bytes on riscv64.
+# The probe's cases, a line each: riscv64's kernel command line has room for 1024 bytes only.
 CASES_FILE = "/cases"
 
 

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,6 @@ class KvmMachine(Machine):
         self.arch = arch
         self.probe = find_probe(name, arch)
         self._options = options
-        self._emulator: Emulator | None = None
         self._cpu = "host" if options.accelerator == KVM else arch.cpu_with()
         steadiness = STEADY if options.accelerator == ICOUNT else ()
         self._kernel_words = kernel_words(arch, steadiness, options.accelerator)
@@ -166,7 +166,7 @@ class KvmMachine(Machine):
     def describe(self) -> dict[str, Any]:
         """What a recording's "target" says of the machine."""
         return {
-            "emulator": f"QEMU {self._the_emulator().version}",
+            "emulator": f"QEMU {self._emulator.version}",
             "machine": self.arch.machine,
             "cpu": self._cpu,
             "accelerator": ACCELERATORS[self._options.accelerator],
@@ -186,14 +186,9 @@ class KvmMachine(Machine):
             self.boot(options.kernel, lambda fraction, now: None)
         assert self.kernel is not None
         short, listed = _lists_apart(words)
-        emulator = self._the_emulator()
-        pinned: list[str] = []
-        if options.pin is not None:
-            pinned = [need("taskset", "util-linux"), "--cpu-list", str(options.pin)]
         argv = [
-            *pinned,
             *machine_argv(
-                emulator,
+                self._emulator,
                 self.arch,
                 self._cpu,
                 options.memory,
@@ -205,6 +200,8 @@ class KvmMachine(Machine):
                 [*self._kernel_words, "--", *short],
             ),
         ]
+        if options.pin is not None:
+            argv[:0] = [need("taskset", "util-linux"), "--cpu-list", str(options.pin)]
         odd = next((word for word in short if not word or set(word) & set(' \t\n"')), None)
         if odd is not None:
             raise MachineError(
@@ -217,12 +214,11 @@ class KvmMachine(Machine):
                 f" has room for {_MOST_WORDS} words and {_MOST_CMDLINE_BYTES} bytes.",
                 "Ask for less at a time.",
             )
-        return argv, emulator.env
+        return argv, self._emulator.env
 
-    def _the_emulator(self) -> Emulator:
-        if self._emulator is None:
-            self._emulator = find_emulator(self.arch, self._options.emulator)
-        return self._emulator
+    @cached_property
+    def _emulator(self) -> Emulator:
+        return find_emulator(self.arch, self._options.emulator)
 
 
 def open_kvm(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing
 
 from kentry.arch import host_arch
 from kentry.errors import MachineError
@@ -14,7 +13,6 @@ from kentry.progress import Update
 from kentry.runners.machine import (
     CommandResult,
     Machine,
-    MachineOptions,
     check_ended,
     find_probe,
     stopped,
@@ -59,8 +57,3 @@ class LocalMachine(Machine):
             f"Booting {kernel} on this machine would end kentry itself.",
             "Run kentry on another machine and reach this one by ssh:HOST.",
         )
-
-
-def open_local(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
-    """This machine, for a `with`."""
-    return closing(LocalMachine(text))

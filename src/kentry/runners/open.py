@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 
 from kentry.errors import UserError
 from kentry.runners.machine import Machine, MachineOptions
@@ -17,9 +17,9 @@ def open_machine(text: str, options: MachineOptions) -> AbstractContextManager[M
     """The machine that `text` names, for a `with`; UserError where it names none."""
     kind, colon, rest = text.partition(":")
     if text == "local":
-        from kentry.runners.local import open_local
+        from kentry.runners.local import LocalMachine
 
-        return open_local(text, options)
+        return closing(LocalMachine(text))
     if kind == "ssh" and rest:
         from kentry.runners.ssh import open_ssh
 

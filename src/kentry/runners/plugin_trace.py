@@ -100,7 +100,13 @@ def parse_trace(file: Path) -> PluginTrace:
 def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
     """Adds one line to the trace; ValueError or IndexError where it makes no sense."""
     if keyword == "window":
-        trace.phases[-1].windows.append(_window(rest, len(trace.paths)))
+        *numbers, written = rest.split()
+        times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
+        path = None if written == "-" else int(written)
+        if path is not None and not 0 <= path < len(trace.paths):
+            raise ValueError("a path that was not written")
+        window = Window(times, kernel, firmware, user, irqs, exceptions, iterations, path)
+        trace.phases[-1].windows.append(window)
     elif keyword == "insn":
         index, address, code, text = rest.split(" ", 3)
         if int(index) != len(trace.insns):
@@ -108,14 +114,12 @@ def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
         trace.insns.append(Insn(int(address, 16), code, tidy(code, text)))
     elif keyword == "path":
         index, count, *runs = rest.split()
-        path = [(int(first), int(length)) for first, length in (run.split("+") for run in runs)]
-        if int(index) != len(trace.paths):
-            raise ValueError("paths out of order")
-        if any(first < 0 or n < 1 or first + n > len(trace.insns) for first, n in path):
+        pieces = [(int(first), int(length)) for first, length in (run.split("+") for run in runs)]
+        if any(first < 0 or n < 1 or first + n > len(trace.insns) for first, n in pieces):
             raise ValueError("a path beyond the instructions")
-        if sum(length for _, length in path) != int(count):
-            raise ValueError("a path's runs do not add up")
-        trace.paths.append(path)
+        if int(index) != len(trace.paths) or sum(n for _, n in pieces) != int(count):
+            raise ValueError("a path out of order, or whose runs do not add up")
+        trace.paths.append(pieces)
     elif keyword == "message":
         _take_message(trace, rest)
     elif keyword == "qemu":
@@ -144,16 +148,6 @@ def _take_message(trace: PluginTrace, text: str) -> None:
         trace.phases.append(Phase(case, phase, None if user == "?" else int(user)))
     elif words[0] == "end":
         trace.cases_ended = int(words[1])
-
-
-def _window(text: str, paths: int) -> Window:
-    """A window; `paths` is how many paths the trace has so far."""
-    *numbers, path = text.split()
-    if path != "-" and not 0 <= int(path) < paths:
-        raise ValueError("a path that was not written")
-    times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
-    index = None if path == "-" else int(path)
-    return Window(times, kernel, firmware, user, irqs, exceptions, iterations, index)
 
 
 def tidy(code: str, text: str) -> str:

@@ -73,8 +73,6 @@ class Tree:
         start = self._resolve(folder) + "/"
         return [path for path in self if path.startswith(start) and not self._is_folder(path)]
 
-    # --- adding -----------------------------------------------------------------------
-
     def folder(self, path: str, mode: int = 0o755, uid: int = 0, gid: int = 0) -> None:
         """A folder, or its mode and owner where it is there."""
         name = self._resolve(path)
@@ -172,8 +170,6 @@ class Tree:
             else:
                 done.append(word)
         return "/".join(done)
-
-    # --- the archive ------------------------------------------------------------------
 
     def archive(self) -> Iterator[bytes]:
         """The tree as an initramfs, piece by piece; the same bytes for the same tree."""

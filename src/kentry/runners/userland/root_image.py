@@ -30,9 +30,6 @@ from kentry.runners.userland.workloads import FOLDER, PREPARE, RUNNER, WORKLOAD,
 _KERNEL_MIB = 128
 _MIB = 1 << 20
 
-# systemd prints no colours and asks the terminal nothing: nobody reads the console.
-_INIT_WORDS = ("TERM=dumb",)
-
 
 @dataclass(frozen=True)
 class Userland:
@@ -117,7 +114,8 @@ def build_userland(
         workload,
         release,
         image,
-        _INIT_WORDS if workload.is_init else (),
+        # systemd prints no colours and asks the terminal nothing: nobody reads the console.
+        ("TERM=dumb",) if workload.is_init else (),
         facts["size_bytes"],
         facts["unpacked_bytes"],
         tuple((name, version) for name, version in facts["packages"]),

@@ -49,8 +49,14 @@ class Workload:
     room: int = 192
 
 
-def _own(name: str, guest: str = "") -> Copy:
-    return Copy(_FILES / name, f"{FOLDER}/{guest or name}")
+def _own(name: str) -> Copy:
+    return Copy(_FILES / name, f"{FOLDER}/{name}")
+
+
+def _script(name: str, summary: str, *packages: str) -> Workload:
+    """A workload that is a shell script of kentry's own."""
+    file = f"{name}.sh"
+    return Workload(name, summary, packages, ("/bin/sh", f"{FOLDER}/{file}"), copies=(_own(file),))
 
 
 _BOOT_PACKAGES = """systemd systemd-sysv dbus udev kmod mount procps iproute2 cron rsyslog
@@ -78,13 +84,7 @@ BOOT = Workload(
 
 _ALL = (
     BOOT,
-    Workload(
-        name="shell",
-        summary="a few hundred short commands: sh, sed, grep, awk, sort, find, tar, gzip",
-        packages=(),
-        argv=("/bin/sh", f"{FOLDER}/shell.sh"),
-        copies=(_own("shell.sh"),),
-    ),
+    _script("shell", "a few hundred short commands: sh, sed, grep, awk, sort, find, tar, gzip"),
     Workload(
         name="python",
         summary="Python: start-up, JSON, regular expressions, SQLite, hashes, subprocesses",
@@ -102,19 +102,15 @@ _ALL = (
         copies=(_own("compile.sh"), _own("compile")),
         room=384,
     ),
-    Workload(
-        name="server",
-        summary="Redis, and a client with a few thousand requests over 127.0.0.1",
-        packages=("redis-server", "redis-tools"),
-        argv=("/bin/sh", f"{FOLDER}/server.sh"),
-        copies=(_own("server.sh"),),
+    _script(
+        "server",
+        "Redis, and a client with a few thousand requests over 127.0.0.1",
+        *("redis-server", "redis-tools"),
     ),
-    Workload(
-        name="idle",
-        summary="Redis, asked ten times a second for a minute of the guest's time",
-        packages=("redis-server", "redis-tools"),
-        argv=("/bin/sh", f"{FOLDER}/idle.sh"),
-        copies=(_own("idle.sh"),),
+    _script(
+        "idle",
+        "Redis, asked ten times a second for a minute of the guest's time",
+        *("redis-server", "redis-tools"),
     ),
 )
 WORKLOADS = {one.name: one for one in _ALL}
