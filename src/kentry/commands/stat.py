@@ -269,8 +269,7 @@ def run(options: Options) -> int:
 
 def _check_compare(options: Options) -> None:
     """UserError for a comparison that cannot be made, before a machine is reached."""
-    from kentry.measure.timed.boots import LEAST_ROUNDS
-    from kentry.measure.timed.comparing import LEAST_GROUPS
+    from kentry.measure.timed.comparing import LEAST_GROUPS, LEAST_ROUNDS
 
     if options.compares_kernels:
         if len(options.compare) > 1:
@@ -292,7 +291,7 @@ def _check_compare(options: Options) -> None:
 def _time(machine: Machine, options: Options) -> int:
     """A table, tails, or a sweep over working sets."""
     from kentry.measure.timed.measurements import sweep_sizes, time_cases, time_sweep, time_tails
-    from kentry.measure.timed.tails import GROUPS
+    from kentry.measure.timed.sampling import GROUPS
     from kentry.report.stat import stat_text, sweep_text, tails_text
 
     words, every = options.case, options.verbose
@@ -365,7 +364,7 @@ def _compare_cases(machine: Machine, options: Options) -> int:
 
 def _compare_kernels(machine: Machine, options: Options) -> int:
     from kentry.measure.timed.analysis import NS
-    from kentry.measure.timed.boots import BootPlan
+    from kentry.measure.timed.comparing import BootPlan
     from kentry.measure.timed.measurements import compare_two_kernels
 
     names = choose_timed(machine.arch, options.case or ["getppid", "getpid", "read"])

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from kentry.arch import find_arch
 from kentry.compare.differences import differences, of_both, shared_metrics
@@ -49,7 +48,21 @@ def compare(
 
         timed = compare_timed(pairs, {case.name: case for case in cases}, old, new, threshold)
     if not cases and not timed:
-        raise _nothing_in_common(old, new, [a.name for a, _ in pairs])
+        what = f"metric of {pairs[0][0].name}" if pairs else "case"
+        present = [
+            ", ".join(
+                dict.fromkeys(
+                    name
+                    for case in side.cases
+                    for name in ((*case.metrics, *case.noisy) if pairs else (case.name,))
+                )
+            )
+            for side in (old, new)
+        ]
+        raise UserError(
+            f"The two recordings have no {what} in common.",
+            f"The old one has {present[0]}; the new one {present[1]}.",
+        )
     counted, compared = {case.name for case in cases}, {row.name for row in timed}
     lost = []
     for name in wanted:
@@ -58,23 +71,6 @@ def compare(
             lost.append(name)
     found = differences(old, new, pairs, names, counted=bool(cases), timed=bool(timed))
     return Comparison(old, new, cases, tuple(found), tuple(lost), tuple(timed))
-
-
-def _nothing_in_common(old: Recording, new: Recording, both: Sequence[str]) -> UserError:
-    if not both:
-        names = [", ".join(case.name for case in side.cases) for side in (old, new)]
-        return UserError(
-            "The two recordings have no case in common.",
-            f"The old one has {names[0]}; the new one {names[1]}.",
-        )
-    metrics = [
-        ", ".join(dict.fromkeys(name for one in side.cases for name in (*one.metrics, *one.noisy)))
-        for side in (old, new)
-    ]
-    return UserError(
-        f"The two recordings have no metric of {both[0]} in common.",
-        f"The old one has {metrics[0]}; the new one {metrics[1]}.",
-    )
 
 
 def compare_case(

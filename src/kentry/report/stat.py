@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from kentry.measure.preflight import WARNING, Finding
-from kentry.measure.timed.analysis import LOOP, NS
+from kentry.measure.timed.analysis import LOOP, NS, SHARES, Tail
 from kentry.measure.timed.comparing import Ending
-from kentry.measure.timed.tails import SHARES, Tail
 from kentry.model.case_name import WARM, CaseName
 from kentry.model.comparison import TimedComparison
 from kentry.model.recording import NoisyMetric, Recording

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kentry.compare.timed import measured
 from kentry.measure.preflight import NOTE, WARNING, Finding
+from kentry.measure.timed.analysis import Tail
 from kentry.measure.timed.comparing import Ending
-from kentry.measure.timed.tails import Tail
 from kentry.model.comparison import row_to_json
 from kentry.model.recording import NoisyMetric
 from kentry.report.stat import pairs_text, stat_text, sweep_text, tails_text

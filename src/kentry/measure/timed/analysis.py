@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from kentry.compare.timed import values_by_boot, values_by_group
-from kentry.measure.timed.output import Output, Process, Samples
+from kentry.measure.timed.output import Output, Process, Samples, quantile
 from kentry.model.case_name import CaseName
 from kentry.model.recording import NoisyMetric, TimedProcess
 from kentry.stats import CONFIDENCE
@@ -23,6 +24,19 @@ NS, LOOP = "ns", "loop_ns"
 IN_BLOCKS = "mean of processes, each its turns' 10th percentile of blocks"
 ONE_BY_ONE = "mean of processes, each of its calls but the longest 5 %, the clock's cost off"
 COUNTED = "mean of processes, each the median of its turns"
+# The percentiles of calls timed one by one.
+SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+
+
+@dataclass(frozen=True)
+class Tail:
+    """One case's calls, ns each without the clock's cost, which is `timer`."""
+
+    name: str
+    calls: int
+    timer: int
+    metrics: dict[str, NoisyMetric]
+    longest: int
 
 
 def metrics_of(output: Output, name: str, boots: Sequence[int] = ()) -> dict[str, NoisyMetric]:
@@ -103,3 +117,38 @@ def metric(processes: Sequence[TimedProcess], unit: str, estimator: str) -> Nois
         detectable=detectable,
         estimator=estimator,
     )
+
+
+def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
+    """The tails of the cases that have samples so far.
+
+    The processes that timed the calls also timed readings of the clock without a call; the median
+    of those is subtracted.
+    """
+    tails = []
+    for name in names:
+        pairs = [one for one in output.of_case(name) if one[1].bins and one[1].empty_bins]
+        if not pairs:
+            continue
+        calls: Counter[int] = Counter()
+        empty: Counter[int] = Counter()
+        for _, samples in pairs:
+            calls.update(samples.bins)
+            empty.update(samples.empty_bins)
+        timer = quantile(empty, 0.5)
+        metrics = {
+            f"{word}_ns": metric(
+                [
+                    _process(one, (), 1, (quantile(samples.bins, share) - timer,), 0)
+                    for one, samples in pairs
+                ],
+                "ns",
+                f"mean of groups, each the {word} of its calls, {timer} ns of the clock's taken"
+                " off",
+            )
+            for word, share in SHARES.items()
+        }
+        longest = [_process(one, (), 1, (max(samples.bins) - timer,), 0) for one, samples in pairs]
+        metrics["max_ns"] = metric(longest, "ns", "mean of groups, each its longest call")
+        tails.append(Tail(name, calls.total(), timer, metrics, max(calls) - timer))
+    return tails

@@ -1,23 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""When a comparison ends, and pairs of cases on one kernel, interleaved in one run.
+"""Comparisons: pairs of cases on one kernel, or two kernels, always interleaved.
 
-The one loop of planned looks (interim analyses) is run_schedule().  Each pair has four slots,
-A B B A, in every group.  So a group also compares A with A and B with B, and the noise floor is
-how much those differ.
+The one loop of planned looks (interim analyses) is run_schedule().
+
+Each pair of cases has four slots, A B B A, in every group of a run.  So a group also compares A
+with A and B with B, and the noise floor is how much those differ.
+
+Two kernels are booted A, B, B, A or B, A, A, B in each round, and the boots are the sample.  What
+differs from boot to boot (which pages, which cpu has the timer) would otherwise look like a
+difference of the kernels.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kentry.compare.timed import pair_groups, whole_groups
 from kentry.errors import MachineError
-from kentry.measure.timed.analysis import NS, metrics_of_pairs
+from kentry.kernels.kernel import Kernel
+from kentry.measure.timed.analysis import NS, metrics_of, metrics_of_pairs
 from kentry.measure.timed.output import Output
-from kentry.measure.timed.sampling import PILOT_GROUPS, Sampler
+from kentry.measure.timed.sampling import PILOT_GROUPS, Sampler, Settings
 from kentry.model.recording import NoisyMetric
 from kentry.progress import Update
+from kentry.runners.machine import Machine
 from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.sequential import LOOKS, Look, plan_looks
@@ -27,6 +35,9 @@ SLOTS = 4
 # The slots of A in even runs of the probe and of B in odd ones; and the other way round.
 _OUTER, _INNER = (0, 3), (1, 2)
 LEAST_GROUPS, LEAST_BOOTS = 20, 6
+# The rounds of the first look: fewer have no interval.
+LEAST_ROUNDS = 6
+_REMEDY = "Look at its boot loader; --boot says how kernels are switched."
 
 Metrics = Mapping[str, NoisyMetric]
 Rows = list[Estimate | None]
@@ -213,3 +224,107 @@ def metrics_of_pair(
             )
         sides.append(metrics_of_pairs(processes, boots))
     return sides[0], sides[1]
+
+
+@dataclass
+class KernelRuns:
+    """One of the kernels: what the probe printed on it, and the boot of each of its runs."""
+
+    kernel: str
+    output: Output = field(default_factory=Output)
+    boots: list[int] = field(default_factory=list)
+    booted: Kernel | None = None
+    # uname -r and the ELF notes of its first boot.
+    identity: tuple[str, bytes] | None = None
+
+    def metrics(self, case: str) -> Metrics:
+        """The case's metrics over all boots of the kernel."""
+        return metrics_of(self.output, case, self.boots)
+
+
+@dataclass(frozen=True)
+class BootPlan:
+    """What is measured: cases, groups in each boot, and the most rounds of four boots."""
+
+    cases: Sequence[str]
+    groups: int
+    rounds: int
+    settings: Settings
+
+
+def compare_kernels(
+    machine: Machine,
+    sides: tuple[KernelRuns, KernelRuns],
+    plan: BootPlan,
+    schedule: Schedule,
+    update: Update,
+) -> Ending:
+    """Boots the two interleaved until every case is decided at a planned look, or to the end.
+
+    What was measured is in `sides`, however it ends.  Rows are those of `plan.cases`.
+    """
+    planned = max(LEAST_ROUNDS, plan.rounds)
+    order = random.Random(plan.settings.seed)  # noqa: S311
+
+    def measure(before: int, count: int) -> None:
+        for number in range(before, count):
+
+            def show(fraction: float | None, now: str, number: int = number) -> None:
+                update(number / planned, f"round {number + 1} of at most {planned}: {now}")
+
+            run_round(machine, sides, plan, order, number, show)
+
+    return run_schedule(
+        schedule,
+        planned,
+        LEAST_ROUNDS,
+        "rounds",
+        measure,
+        lambda look: estimate_rows(
+            [(sides[0].metrics(case), sides[1].metrics(case)) for case in plan.cases],
+            schedule,
+            look,
+        ),
+    )
+
+
+def run_round(
+    machine: Machine,
+    sides: tuple[KernelRuns, KernelRuns],
+    plan: BootPlan,
+    order: random.Random,
+    number: int,
+    update: Update,
+) -> None:
+    """Boots and measures A, B, B, A, or B, A, A, B, as `order` has it.
+
+    MachineError if a boot fails, times nothing, or runs another kernel than it should.
+    """
+    old, new = sides if order.random() < 0.5 else (sides[1], sides[0])
+    for turn, side in enumerate((old, new, new, old)):
+        update(None, side.kernel)
+        machine.boot(side.kernel, update)
+        side.booted = machine.kernel
+        side.boots.append(4 * number + turn)
+        output = side.output
+        Sampler(machine, plan.cases, plan.settings, output).run_in_one(plan.groups)
+        # A boot loader may silently fall back to another kernel.
+        identity = (output.release, output.notes)
+        side.identity = side.identity or identity
+        if identity != side.identity:
+            raise MachineError(
+                f"{machine.name} was told to boot {side.kernel}, but runs another kernel than"
+                f" before: {output.release}.",
+                _REMEDY,
+            )
+        if not any(key[0] == output.run for key in output.processes):
+            raise MachineError(
+                f"{side.kernel} on {machine.name} timed nothing.", "Run again with -v."
+            )
+    notes = old.identity is not None and old.identity[1]
+    if notes and old.kernel != new.kernel and old.identity == new.identity:
+        raise MachineError(
+            f"{machine.name} runs the same kernel, {old.output.release}, whether it is told to"
+            f" boot {sides[0].kernel} or {sides[1].kernel}.",
+            _REMEDY,
+        )

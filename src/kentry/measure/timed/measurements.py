@@ -12,20 +12,21 @@ from dataclasses import replace
 
 from kentry.compare.timed import measured
 from kentry.errors import UserError
-from kentry.measure.timed.analysis import NS, metrics_of
-from kentry.measure.timed.boots import BootPlan, KernelRuns, compare_kernels
+from kentry.measure.timed.analysis import NS, Tail, metrics_of, tails_of
 from kentry.measure.timed.comparing import (
     LEAST_GROUPS,
+    BootPlan,
     Ending,
+    KernelRuns,
     Pair,
     Schedule,
     compare_cases,
+    compare_kernels,
     metrics_of_pair,
 )
 from kentry.measure.timed.output import Output
-from kentry.measure.timed.sampling import Amount, Sampler, Settings
+from kentry.measure.timed.sampling import CALLS, TURNS, Amount, Sampler, Settings, time_calls
 from kentry.measure.timed.session import Session
-from kentry.measure.timed.tails import CALLS, TURNS, Tail, tails_of, time_calls
 from kentry.model.case_name import WARM, CaseName, parse_size, size_name
 from kentry.model.comparison import TimedComparison
 from kentry.model.recording import NoisyMetric, Recording

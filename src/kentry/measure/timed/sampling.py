@@ -23,6 +23,10 @@ PILOT_GROUPS = 4
 _LEAST_SECONDS = 1e-5
 # The length of a run, seconds: it is what a lost connection costs.
 _RUN_SECONDS = 1.0
+# Tails: an interval is over groups; a group has TURNS turns of CALLS calls.
+GROUPS, TURNS, CALLS = 10, 10, 10_000
+# A call with its readings of the clock takes less than this; and the patience for tails.
+_MOST_SECONDS_A_CALL, _TAILS_PATIENCE_SECONDS = 50e-6, 120.0
 # The boots of a guest's table: fewer have no useful interval.
 GUEST_BOOTS = 8
 
@@ -161,6 +165,18 @@ class Sampler:
         a_group = output.seconds_of_run / output.run_groups if output.run_groups else wall / groups
         self.group_seconds = max(a_group, _LEAST_SECONDS)
         self.run_overhead = max(0.0, wall - groups * a_group)
+
+
+def time_calls(
+    machine: Machine, names: Sequence[str], groups: int, cpu: int, output: Output
+) -> None:
+    """Has the probe time groups of calls of each case one by one; the samples are in `output`."""
+    output.begin_run()
+    words = ["tails", f"groups={groups}", f"turns={TURNS}", f"calls={CALLS}", f"cpu={cpu}"]
+    calls = groups * TURNS * CALLS * len(names)
+    timeout = _TAILS_PATIENCE_SECONDS + _MOST_SECONDS_A_CALL * calls
+    machine.run_probe([*words, f"cases={','.join(names)}"], timeout, output.take)
+    check(output, machine.name, names, cpu, groups, all_of_them=False)
 
 
 def check(

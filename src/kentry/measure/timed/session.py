@@ -37,8 +37,6 @@ _COMPILER = re.compile(r"Linux version \S+ \([^)]*\) \((.*)\) #")
 _LINKER = re.compile(r", (?:GNU ld|LLD|Debian LLD).*$")
 
 Cases = Mapping[str, Mapping[str, NoisyMetric]]
-# The recordings of a session: "" if there is one kernel, else "old" and "new".
-Sides = Mapping[str, Recording]
 
 
 @dataclass(frozen=True)
@@ -106,8 +104,11 @@ class Session:
         }
 
     @contextlib.contextmanager
-    def keeping(self, so_far: Callable[[], Sides]) -> Iterator[None]:
-        """If the block ends early, writes what was measured before the error goes on."""
+    def keeping(self, so_far: Callable[[], Mapping[str, Recording]]) -> Iterator[None]:
+        """If the block ends early, writes what was measured before the error goes on.
+
+        `so_far` has the recordings by side: "" if there is one kernel, else "old" and "new".
+        """
         try:
             yield
         except (Exception, KeyboardInterrupt) as err:

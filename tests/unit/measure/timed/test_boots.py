@@ -6,8 +6,14 @@ from dataclasses import replace
 import pytest
 
 from kentry.errors import MachineError
-from kentry.measure.timed.boots import LEAST_ROUNDS, BootPlan, KernelRuns, compare_kernels
-from kentry.measure.timed.comparing import Ending, Schedule
+from kentry.measure.timed.comparing import (
+    LEAST_ROUNDS,
+    BootPlan,
+    Ending,
+    KernelRuns,
+    Schedule,
+    compare_kernels,
+)
 from kentry.measure.timed.sampling import Settings
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from kentry.stats.sequential import LOOKS

@@ -4,8 +4,9 @@
 import pytest
 
 from kentry.errors import MachineError
+from kentry.measure.timed.analysis import Tail, tails_of
 from kentry.measure.timed.output import Output
-from kentry.measure.timed.tails import CALLS, TURNS, Tail, tails_of, time_calls
+from kentry.measure.timed.sampling import CALLS, TURNS, time_calls
 from tests.places import TIMER_NS, FakePlace
 
 
