@@ -46,9 +46,8 @@ class Options(Common):
 def run(options: Options) -> int:
     """Reads all files, then writes; prints on stderr what the format has no place for."""
     # These load numpy, and the parser of the whole command line must not.
-    from kentry.report.export.formats import check_format, export_files
+    from kentry.report.export.formats import export_files
 
-    check_format(options.format, summary=options.summary)
     if options.output:
         measuring.check_writable(options.output)
     export = export_files(options.files, options.format, summary=options.summary)

@@ -23,7 +23,12 @@ def ablation_text(ablation: Ablation, *, functions: bool) -> str:
         *emulator_lines(base),
         "",
     ]
-    groups = _same_additions(ablation)
+    # Cases to which every option adds the same, by their additions; then by the first of them.
+    same: dict[tuple[int | None, ...], list[str]] = {}
+    for name in ablation.cases:
+        adds = [row.cases[name].delta if name in row.cases else None for row in ablation.rows]
+        same.setdefault(tuple(adds), []).append(name)
+    groups = {first: others for first, *others in same.values()}
     shown = list(groups)[:_CASES_SHOWN]
     lines += _table(ablation, shown).lines()
     others = [
@@ -51,15 +56,6 @@ def ablation_text(ablation: Ablation, *, functions: bool) -> str:
             title = f"{row.option}, {ablation.cases[0]} ({added.delta:+d})"
             lines += ["", title, *function_lines(added.functions)]
     return ascii_lines([*lines, *caveat_lines(base.caveats)])
-
-
-def _same_additions(ablation: Ablation) -> dict[str, list[str]]:
-    """Cases to which every option adds the same, by the first of them."""
-    groups: dict[tuple[int | None, ...], list[str]] = {}
-    for name in ablation.cases:
-        adds = [row.cases[name].delta if name in row.cases else None for row in ablation.rows]
-        groups.setdefault(tuple(adds), []).append(name)
-    return {names[0]: names[1:] for names in groups.values()}
 
 
 def _table(ablation: Ablation, shown: list[str]) -> Table:

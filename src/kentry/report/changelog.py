@@ -7,7 +7,7 @@ derived number follows from others in the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from msgspec import structs
@@ -21,10 +21,14 @@ from kentry.model.caveats import Caveat
 from kentry.model.comparison import CaseComparison, Comparison
 from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.model.series import Problem, Series
-from kentry.report.comparison import comparison_caveats, verdict_table
-from kentry.report.events import event_change_lines
+from kentry.report.comparison import (
+    changelog_times,
+    comparison_caveats,
+    event_change_lines,
+    timing_facts,
+    verdict_table,
+)
 from kentry.report.functions import UNKNOWN, function_lines
-from kentry.report.matrix import cells_of, matrix_lines
 from kentry.report.numbers import change, signed
 from kentry.report.provenance import (
     by_side,
@@ -36,14 +40,17 @@ from kentry.report.provenance import (
     trailer_facts,
     window_fact,
 )
-from kentry.report.recording import case_caveats, cases_without_state
+from kentry.report.recording import case_caveats, cases_without_state, cells_of, matrix_lines
 from kentry.report.series import PREFERRED, grouped, series_caveats, summary_lines, table_lines
 from kentry.report.table import ascii_lines, plain, shortened, wrapped
-from kentry.report.timed import changelog_times, timing_facts
 from kentry.stats.exact import UNDECIDED
 
 # A function's name is shortened to this width.
 _FUNCTION = 50
+
+_IDENTICAL = "The same instructions in both"
+_DIFFERENT = "The same number of different instructions"
+_UNKNOWN = "The same number; which instructions is not known"
 
 
 def recording_changelog(recording: Recording) -> str:
@@ -88,7 +95,7 @@ def series_changelog(series: Series) -> str:
         "",
         *summary_lines(series),
     ]
-    for column in (group.shown for group in grouped(series)[0]):
+    for column in grouped(series)[0]:
         measured = [row.patch for row in series.rows if column in row.cells]
         first, last = series.first[column.arch], series.last[column.arch]
         title = f"{series.name(column)}, from the baseline to patch {measured[-1]}:"
@@ -136,10 +143,16 @@ def comparison_changelog(comparison: Comparison) -> str:
         lines += ["Kernel instructions of each case, in the old and the new kernel:", ""]
         lines += [*_verdict_lines(cases), *([""] if timed else [])]
     lines += changelog_times(timed)
-    for same in _same_functions(cases):
-        others = ", ".join(case.name for case in same[1:])
-        title = f"{same[0].name}{'; the same functions in ' if others else ''}{others}:"
-        lines += ["", *wrapped(title), *_function_lines(same[0])]
+    # Cases whose functions changed by the same are together.
+    groups: dict[object, list[CaseComparison]] = {}
+    for case in filter(_is_changed, cases):
+        changes = frozenset((row.name, row.delta) for row in case.functions if row.delta)
+        groups.setdefault((case.delta, changes), []).append(case)
+    for group in groups.values():
+        first, *same = sorted(group, key=lambda case: case.name != PREFERRED)
+        others = ", ".join(case.name for case in same)
+        title = f"{first.name}{'; the same functions in ' if others else ''}{others}:"
+        lines += ["", *wrapped(title), *_function_lines(first)]
     counted = [
         recorded.metrics[INSTRUCTIONS]
         for recording in sides.values()
@@ -160,35 +173,21 @@ def comparison_changelog(comparison: Comparison) -> str:
 
 def _verdict_lines(cases: Sequence[CaseComparison]) -> Iterator[str]:
     """A row a case whose count changed or is undecided; the others by what they ran."""
-    told = [case for case in cases if case.delta or case.verdict == UNDECIDED]
+    same: dict[str, list[str]] = {_IDENTICAL: [], _DIFFERENT: [], _UNKNOWN: []}
     table = verdict_table(indent="  ")
-    for case in told:
+    for case in cases:
+        if not case.delta and case.verdict != UNDECIDED:
+            known = _DIFFERENT if case.functions else _UNKNOWN
+            words = _IDENTICAL if case.identical_path else known
+            same[words].append(f"{case.name} {case.old}")
+            continue
         share = f", {change(case.delta, case.old)} of old" if case.old and case.delta else ""
         label = f"{case.name}{CaseName.parse(case.name).calls_note}:"
         table.row(label, case.old, "->", case.new, f"({signed(case.delta)}{share}) {case.verdict}")
     yield from table.lines()
-    same = [case for case in cases if case not in told]
-    identical = [case for case in same if case.identical_path]
-    different = [case for case in same if case.functions and not case.identical_path]
-    unknown = [case for case in same if not case.functions and not case.identical_path]
-    for words, chosen in (
-        ("The same instructions in both", identical),
-        ("The same number of different instructions", different),
-        ("The same number; which instructions is not known", unknown),
-    ):
-        if chosen:
-            text = ", ".join(f"{case.name} {case.old}" for case in chosen)
-            yield from wrapped(f"{words}: {text}")
-
-
-def _same_functions(cases: Iterable[CaseComparison]) -> list[list[CaseComparison]]:
-    """The cases that changed, those together whose functions changed by the same."""
-    groups: dict[object, list[CaseComparison]] = {}
-    for case in cases:
-        if _is_changed(case):
-            changes = frozenset((row.name, row.delta) for row in case.functions if row.delta)
-            groups.setdefault((case.delta, changes), []).append(case)
-    return [sorted(group, key=lambda case: case.name != PREFERRED) for group in groups.values()]
+    for words, counts in same.items():
+        if counts:
+            yield from wrapped(f"{words}: {', '.join(counts)}")
 
 
 def _is_changed(case: CaseComparison) -> bool:

@@ -114,37 +114,31 @@ def _caveats(files: Sequence[Imported]) -> list[caveats.Caveat]:
 
 def imported_to_json(files: Sequence[Imported]) -> dict[str, Any]:
     """kentry/import/1."""
-    documents = [
-        ImportedFile(
-            one.name, list(one.formats), one.arch or None, [_number(row) for row in _rows(one)]
-        )
-        for one in files
-    ]
+    documents = []
+    for one in files:
+        numbers = []
+        for row in _rows(one):
+            number, base = row.number, None
+            if row.base:
+                lines = [sample.line for sample in row.base.numbers]
+                side, middle = row.base.first.side, float(row.base.middle)
+                base = ImportBase(side, lines, middle, row.change, row.step or None)
+            numbers.append(
+                ImportedNumber(
+                    line=number.line,
+                    side=number.side,
+                    case=number.case,
+                    metric=number.metric,
+                    published=number.published,
+                    unit=number.unit,
+                    value=float(number.amount),
+                    about=number.about,
+                    spread=number.spread,
+                    percent_of=number.percent_of or None,
+                    base=base,
+                    absent=["interval", *number.lacks],
+                )
+            )
+        documents.append(ImportedFile(one.name, list(one.formats), one.arch or None, numbers))
     document: dict[str, Any] = to_builtins(ImportDocument(SCHEMA, documents, _caveats(files)))
     return document
-
-
-def _number(row: _Row) -> ImportedNumber:
-    number, base = row.number, row.base
-    return ImportedNumber(
-        line=number.line,
-        side=number.side,
-        case=number.case,
-        metric=number.metric,
-        published=number.published,
-        unit=number.unit,
-        value=float(number.amount),
-        about=number.about,
-        spread=number.spread,
-        percent_of=number.percent_of or None,
-        base=ImportBase(
-            base.first.side,
-            [sample.line for sample in base.numbers],
-            float(base.middle),
-            row.change,
-            row.step or None,
-        )
-        if base
-        else None,
-        absent=["interval", *number.lacks],
-    )

@@ -32,7 +32,7 @@ from kentry.vector.documents import (
 if TYPE_CHECKING:
     from kentry.vector.bounds import Bound
     from kentry.vector.costs import CostTable
-    from kentry.vector.ranking import ClosedLoop, Flip, PolicyCost, Ranking, TraceFile
+    from kentry.vector.ranking import ClosedLoop, Flip, Ranking, TraceFile
     from kentry.vector.tuning import Recommendation
 
 # Rows of a sweep's text, of its 100 values.
@@ -331,13 +331,34 @@ def replay_to_json(
 
 def _ranking_to_json(ranking: Ranking) -> TraceRanking:
     source = ranking.source
-    meta, check = source.trace.meta, source.check
+    meta, check, seconds = source.trace.meta, source.check, source.prepared.seconds
+    policies = []
+    for row in (ranking.optimal, *ranking.rows):
+        acts = {act: row.counts.of(act) for act in ACTS}
+        tasks = []
+        for i in np.flatnonzero(row.counts.of("returns")):
+            task, counts = source.trace.tasks[i], {act: int(acts[act][i]) for act in ACTS}
+            done = {act: count for act, count in counts.items() if count}
+            tasks.append(
+                TaskCost(task=int(i), pid=task.pid, name=task.name, cost=float(row.cost[i]), **done)
+            )
+        policies.append(
+            PolicyDocument(
+                policy=row.policy.text,
+                counts=row.counts.total(),
+                cost=row.total,
+                cost_per_call=row.total / ranking.calls if ranking.calls else None,
+                cost_per_second=row.total / seconds if seconds else None,
+                regret=ranking.regret(row),
+                tasks=tasks,
+            )
+        )
     return TraceRanking(
         trace=source.name,
         kernel=meta["kernel"],
         workload=_name(source),
         events=source.prepared.events,
-        seconds=source.prepared.seconds,
+        seconds=seconds,
         calls=ranking.calls,
         cut=None,
         check=CheckDocument(
@@ -346,32 +367,9 @@ def _ranking_to_json(ranking: Ranking) -> TraceRanking:
             acts={act: ActPair(*pair) for act, pair in check.totals.items()},
             differences=list(check.differences),
         ),
-        policies=[_policy_to_json(ranking, row) for row in (ranking.optimal, *ranking.rows)],
+        policies=policies,
         flips=list(ranking.flips),
         caveats=list(meta["caveats"]),
-    )
-
-
-def _policy_to_json(ranking: Ranking, row: PolicyCost) -> PolicyDocument:
-    seconds, tasks = ranking.source.prepared.seconds, ranking.source.trace.tasks
-    acts = {act: row.counts.of(act) for act in ACTS}
-    return PolicyDocument(
-        policy=row.policy.text,
-        counts=row.counts.total(),
-        cost=row.total,
-        cost_per_call=row.total / ranking.calls if ranking.calls else None,
-        cost_per_second=row.total / seconds if seconds else None,
-        regret=ranking.regret(row),
-        tasks=[
-            TaskCost(
-                task=int(i),
-                pid=tasks[i].pid,
-                name=tasks[i].name,
-                cost=float(row.cost[i]),
-                **{act: int(counts[i]) for act, counts in acts.items() if counts[i]},
-            )
-            for i in np.flatnonzero(row.counts.of("returns"))
-        ],
     )
 
 

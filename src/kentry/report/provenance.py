@@ -50,10 +50,24 @@ def facts_of_sides(
     sides: Mapping[str, Recording], what: str, *, emulated: bool = True
 ) -> Iterator[str]:
     """Kernel, config, compiler and emulator: each once if it is the same on all sides."""
-    facts = {side: _facts(recording) for side, recording in sides.items()}
-    for place, label in enumerate((what, "config", "compiler", "emulator")):
+    facts: dict[str, dict[str, str]] = {what: {}, "config": {}, "compiler": {}, "emulator": {}}
+    for side, recording in sides.items():
+        kernel, target = recording.kernel, recording.target
+        origin, digest = kernel["origin"], kernel["config_sha256"]
+        config = origin.get("config") or ("the package's" if "package" in origin else "")
+        if config or digest:
+            chosen = f" with {origin['config_set']} on top" if origin.get("config_set") else ""
+            abbreviated = f", sha256 {digest[:_ABBREVIATED]}..." if digest else ""
+            config = f"{config or 'of the kernel file'}{chosen}{abbreviated}"
+        linker = f"; linker {origin['linker']}" if origin.get("linker") else ""
+        words = (f"{key} {target[key]}" for key in ("machine", "cpu", "seed") if key in target)
+        facts[what][side] = _kernel(recording)
+        facts["config"][side] = harmless(config or "not known")
+        facts["compiler"][side] = harmless(f"{kernel['compiler'] or 'not known'}{linker}")
+        facts["emulator"][side] = harmless(", ".join([target.get("emulator", ""), *words]))
+    for label, texts in facts.items():
         if emulated or label != "emulator":
-            yield from by_side(label, {side: texts[place] for side, texts in facts.items()})
+            yield from by_side(label, texts)
 
 
 def by_side(label: str, texts: Mapping[str, str]) -> Iterator[str]:
@@ -81,27 +95,6 @@ def _kernel(recording: Recording) -> str:
         name = harmless(kernel["spec"])
     release = f"Linux {kernel['release']}" if kernel["release"] else "release not known"
     return f"{name}, {harmless(release)}, {harmless(kernel['arch'])}"
-
-
-def _facts(recording: Recording) -> tuple[str, str, str, str]:
-    """Kernel, config, compiler, emulator."""
-    kernel, target = recording.kernel, recording.target
-    origin, digest = kernel["origin"], kernel["config_sha256"]
-    config = origin.get("config") or ("the package's" if "package" in origin else "")
-    if config or digest:
-        chosen = f" with {origin['config_set']} on top" if origin.get("config_set") else ""
-        known = f", sha256 {digest[:_ABBREVIATED]}..." if digest else ""
-        config = f"{config or 'of the kernel file'}{chosen}{known}"
-    linker = f"; linker {origin['linker']}" if origin.get("linker") else ""
-    compiler = f"{kernel['compiler'] or 'not known'}{linker}"
-    words = (f"{key} {target[key]}" for key in ("machine", "cpu", "seed") if key in target)
-    emulator = ", ".join([target.get("emulator", ""), *words])
-    return (
-        _kernel(recording),
-        harmless(config or "not known"),
-        harmless(compiler),
-        harmless(emulator),
-    )
 
 
 def trailer_facts(origin: Mapping[str, str]) -> Iterator[str]:

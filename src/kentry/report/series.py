@@ -7,13 +7,12 @@ Columns that take the same steps in every row are shown once, as a group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from kentry.model import caveats
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Series, SeriesColumn
-from kentry.report.events import series_event_lines
+from kentry.report.comparison import series_event_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.functions import function_lines_with_total
 from kentry.report.numbers import change, signed
@@ -33,14 +32,6 @@ _TITLE = 40
 _SPREAD_NAMED = 6
 
 
-@dataclass(frozen=True)
-class SameSteps:
-    """Columns of one architecture that take the same steps: the one shown, and the others."""
-
-    shown: SeriesColumn
-    others: tuple[SeriesColumn, ...] = ()
-
-
 def series_text(series: Series, functions: bool) -> str:
     """The whole report; with `functions` also those of every step, as bloat-o-meter has them."""
     lines = [line for one in series.first.values() for line in kernel_lines(one, "base: ")]
@@ -56,9 +47,9 @@ def series_text(series: Series, functions: bool) -> str:
                 visible = (char if char.isprintable() else "?" for char in line)
                 lines.append(f"    {''.join(visible)}")
     if functions:
-        shown = [group.shown for group in grouped(series)[0]]
+        groups = grouped(series)[0]
         for row in series.rows:
-            for column in shown:
+            for column in groups:
                 cell = row.cells.get(column)
                 if cell and (cell.step or cell.functions):
                     old = cell.instructions - cell.step
@@ -68,8 +59,10 @@ def series_text(series: Series, functions: bool) -> str:
     return ascii_lines(lines)
 
 
-def grouped(series: Series) -> tuple[list[SameSteps], list[SeriesColumn]]:
-    """The groups that are shown, and the columns in which nothing changed.
+def grouped(
+    series: Series,
+) -> tuple[dict[SeriesColumn, list[SeriesColumn]], list[SeriesColumn]]:
+    """Each shown column with the others of its steps, and the columns in which nothing changed.
 
     If nothing changed in any column, one is shown anyway: its counts are the result.
     """
@@ -85,25 +78,18 @@ def grouped(series: Series) -> tuple[list[SameSteps], list[SeriesColumn]]:
             steps = [row.cells[column].step if column in row.cells else None for row in series.rows]
             found.setdefault((column.arch, *steps), []).append(column)
     if not found and unchanged:
-        shown = _preferred(unchanged)
-        return [SameSteps(shown)], [one for one in unchanged if one != shown]
-    groups = []
-    for columns in found.values():
-        shown = _preferred(columns)
-        groups.append(SameSteps(shown, tuple(one for one in columns if one != shown)))
+        shown = min(unchanged, key=lambda one: one.case != PREFERRED)
+        return {shown: []}, [one for one in unchanged if one != shown]
     # The preferred case comes first of its architecture, beside the subjects.
-    arches = list(dict.fromkeys(group.shown.arch for group in groups))
-    groups.sort(key=lambda one: (arches.index(one.shown.arch), one.shown.case != PREFERRED))
-    return groups, unchanged
-
-
-def _preferred(columns: Sequence[SeriesColumn]) -> SeriesColumn:
-    return next((one for one in columns if one.case == PREFERRED), columns[0])
+    groups = [sorted(columns, key=lambda one: one.case != PREFERRED) for columns in found.values()]
+    arches = list(dict.fromkeys(group[0].arch for group in groups))
+    groups.sort(key=lambda group: (arches.index(group[0].arch), group[0].case != PREFERRED))
+    return {shown: others for shown, *others in groups}, unchanged
 
 
 def table_lines(series: Series) -> list[str]:
     """A row a patch: of each group the count, its step, and the total of the steps so far."""
-    groups = [group.shown for group in grouped(series)[0]]
+    groups = grouped(series)[0]
     columns = [Column(), text_column("kernel instructions", most=_SUBJECT)]
     for column in groups:
         title = f"{series.name(column)}{CaseName.parse(column.case).calls_note}"
@@ -150,18 +136,18 @@ def summary_lines(series: Series) -> list[str]:
     groups, unchanged = grouped(series)
     measured = any(row.patch and row.cells for row in series.rows)
     sentences = []
-    for group in groups:
-        if group.others:
-            which = f" as {series.name(group.shown)}" if len(groups) > 1 else ""
-            others = _baselines(series, group.others)
-            sentences.append(f"The same steps{which}, from another baseline: {others}")
+    for shown, others in groups.items():
+        if others:
+            which = f" as {series.name(shown)}" if len(groups) > 1 else ""
+            counts = _baselines(series, others)
+            sentences.append(f"The same steps{which}, from another baseline: {counts}")
     if unchanged:
         words = "No change in any row" if measured else "Measured on the baseline only"
         sentences.append(f"{words}: {_baselines(series, unchanged)}")
     sentences += _same_counts(series)
     sentences += _by_arch(series, _gaps(series))
     sentences += _spread(series)
-    for column in (group.shown for group in groups if measured):
+    for column in groups if measured else ():
         rows = [row for row in series.rows if column in row.cells]
         old, new = (row.cells[column].instructions for row in (rows[0], rows[-1]))
         up_to = f" up to patch {rows[-1].patch}" if rows[-1] is not series.rows[-1] else ""
@@ -200,22 +186,20 @@ def _same_counts(series: Series) -> Iterator[str]:
         for row in same
         if any(one.path_known and not one.identical_path for one in row.cells.values())
     ]
+    run = (" runs", " run")
     if different:
-        yield f"{_patches(different)} {_run(different)} different instructions, of the same number."
+        yield f"{_patches(different, *run)} different instructions, of the same number."
     unknown = [row.patch for row in same if row.patch not in different]
     if unknown:
         yield (
-            f"{_patches(unknown)} {_run(unknown)} the same number of instructions; whether these"
+            f"{_patches(unknown, *run)} the same number of instructions; whether these"
             " are the same ones is not known, because not every path was recorded."
         )
 
 
-def _patches(patches: Sequence[int]) -> str:
-    return f"Patch{'es' if len(patches) > 1 else ''} {', '.join(map(str, patches))}"
-
-
-def _run(patches: Sequence[int]) -> str:
-    return "runs" if len(patches) == 1 else "run"
+def _patches(patches: Sequence[int], of_one: str = "", of_several: str = "") -> str:
+    numbers = ", ".join(map(str, patches))
+    return f"Patches {numbers}{of_several}" if len(patches) > 1 else f"Patch {numbers}{of_one}"
 
 
 def _gaps(series: Series) -> Iterator[tuple[str, str]]:

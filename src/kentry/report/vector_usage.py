@@ -12,6 +12,7 @@ import numpy as np
 
 from kentry import __version__
 from kentry.arch import find_arch
+from kentry.report.frame import caveat_lines
 from kentry.report.numbers import duration, per_thousand, share
 from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 from kentry.vector.documents import StatisticsDocument, Sums, TaskSums
@@ -91,7 +92,7 @@ def trace_text(trace: VectorTrace, size: int | None = None) -> str:
         f"in {calls} system calls, {total[Event.INTERRUPT]} user interrupts,"
         f" {blocked + total[Event.SWITCH_PREEMPTED]} switches ({blocked} as the task blocked)"
     )
-    return ascii_lines([*lines, *_notes(trace)])
+    return ascii_lines([*lines, *caveat_lines(trace.meta["caveats"])])
 
 
 def _head(trace: VectorTrace, size: int | None = None) -> list[str]:
@@ -112,20 +113,13 @@ def _head(trace: VectorTrace, size: int | None = None) -> list[str]:
     return [line for text in texts for line in wrapped(text)]
 
 
-def _notes(trace: VectorTrace) -> Iterator[str]:
-    if trace.meta["caveats"]:
-        yield ""
-    for caveat in trace.meta["caveats"]:
-        yield from wrapped(f"note: {caveat['text']}", then="      ")
-
-
 def statistics_text(trace: VectorTrace, statistics: Statistics) -> str:
     """What `kentry vector stats` prints: use, loads and what followed, gaps, tasks, notes."""
     unit = _unit_of(trace, statistics)
     lines = _head(trace)
     for section in (_use_lines, _share_lines, _gap_lines, _task_lines):
         lines += ["", *section(statistics, unit)]
-    return ascii_lines([*lines, *_notes(trace)])
+    return ascii_lines([*lines, *caveat_lines(trace.meta["caveats"])])
 
 
 def _use_lines(statistics: Statistics, unit: str) -> Iterator[str]:

@@ -15,9 +15,14 @@ from kentry.compare.counted import compare
 from kentry.model.case_name import USES
 from kentry.model.comparison import CaseComparison, EventDelta
 from kentry.model.recording import Recording, VectorEvent
-from kentry.report.events import event_change_lines
-from kentry.report.matrix import added_by_states, cells_of, marker_lines, matrix_lines
-from kentry.report.recording import recording_text
+from kentry.report.comparison import event_change_lines
+from kentry.report.recording import (
+    added_by_states,
+    cells_of,
+    marker_lines,
+    matrix_lines,
+    recording_text,
+)
 from tests.builders import recording
 from tests.unit.report.samples import DISCARD, SAVE, measured
 from tests.unit.vector.builders import MARKERS, with_events

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kentry.compare.series import tabulate
 from kentry.model.series import NO_APPLY, Problem, Series
-from kentry.report.events import series_event_lines
+from kentry.report.comparison import series_event_lines
 from kentry.report.series import series_text
 from tests.builders import built, outcome
 from tests.unit.report.samples import (

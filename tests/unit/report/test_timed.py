@@ -14,8 +14,13 @@ from kentry.measure.joining import with_times
 from kentry.model.comparison import Comparison, TimedComparison
 from kentry.model.recording import Recording
 from kentry.report.changelog import comparison_changelog
-from kentry.report.comparison import comparison_text
-from kentry.report.timed import timed_change, timed_unit, timed_values, timed_verdict
+from kentry.report.comparison import (
+    comparison_text,
+    timed_change,
+    timed_unit,
+    timed_values,
+    timed_verdict,
+)
 from tests.builders import imported, recording, timed
 from tests.unit.report.samples import BREAKS
 

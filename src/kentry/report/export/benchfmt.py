@@ -19,7 +19,6 @@ from kentry.model.recording import CaseResult, Metric, Recording
 from kentry.report.export.common import (
     Export,
     labels,
-    left_out,
     numbered,
     printable,
     timed_metrics,
@@ -28,6 +27,9 @@ from kentry.report.frame import kernel_name
 from kentry.report.numbers import significant
 
 NAME = "benchfmt"
+
+# Cases that are left out and named; further ones are counted.
+_NAMED = 8
 
 # Units of which a case's number is for one call.
 _A_CALL = ("ns", "cycles", "instructions", "branches", "ticks")
@@ -46,7 +48,12 @@ def export(recordings: Sequence[Recording]) -> Export:
             for case in recording.cases
             if _INSTRUCTIONS in case.metrics and not case.metrics[_INSTRUCTIONS].is_decided
         ]
-        notes += left_out(undecided, "less than half of the windows agree on a count")
+        if undecided:
+            more = f" and {len(undecided) - _NAMED} more" if len(undecided) > _NAMED else ""
+            names_of = ", ".join(undecided[:_NAMED])
+            notes.append(
+                f"left out, less than half of the windows agree on a count: {names_of}{more}"
+            )
     return Export("\n".join(lines) + "\n", tuple(notes))
 
 
@@ -60,10 +67,8 @@ def _unit_lines(recordings: Sequence[Recording]) -> Iterator[str]:
         for case in cases
         for metric, one in timed_metrics(case).items()
     ):
-        if unit.endswith("/s"):
-            yield f"Unit {unit} better=higher"
-        elif unit.endswith("/op"):
-            yield f"Unit {unit} better=lower"
+        if unit.endswith(("/s", "/op")):
+            yield f"Unit {unit} better={'higher' if unit.endswith('/s') else 'lower'}"
 
 
 def _counts(case: CaseResult) -> dict[str, Metric]:

@@ -8,9 +8,6 @@ from typing import NamedTuple
 
 from kentry.model.recording import PROBE_METRICS, CaseResult, NoisyMetric, Recording
 
-# Names of what is left out that are written out; further ones are counted.
-_NAMED = 8
-
 
 class Export(NamedTuple):
     """A text in some format, and a sentence for each thing that the format has no place for."""
@@ -51,12 +48,3 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
-
-
-def left_out(names: Iterable[str], why: str) -> tuple[str, ...]:
-    """The note that these are left out, and why; none if there are no names."""
-    found = list(dict.fromkeys(names))
-    if not found:
-        return ()
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return (f"left out, {why}: {', '.join(found[:_NAMED])}{more}",)

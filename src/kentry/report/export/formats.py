@@ -20,16 +20,13 @@ _OF_RECORDINGS: dict[str, Callable[[Sequence[Recording]], Export]] = {
 FORMATS = (benchfmt.NAME, ktap.NAME, csv.NAME)
 
 
-def check_format(name: str, *, summary: bool) -> None:
-    """UserError for a format that there is not, or that has no summary."""
+def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
+    """The files in that format; `summary` is of CSV.
+
+    RecordingError and UserError as the files are read; UserError if there is no such format.
+    """
     if name not in FORMATS:
         raise UserError(f"Unknown format '{name}'.", f"Formats: {', '.join(FORMATS)}.")
-    if summary and name != csv.NAME:
-        raise UserError(f"--summary is of --format {csv.NAME}, not {name}.", "Leave it out.")
-
-
-def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
-    """The files in that format; RecordingError and UserError as they are read."""
     if name == ktap.NAME:
         return ktap.export([read_comparison(file) or read_recording(file) for file in files])
     recordings = []

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from kentry.model.comparison import CaseComparison, SavedComparison, TimedComparison
 from kentry.model.recording import CaseResult, Recording
+from kentry.report.comparison import bare_change, timed_values
 from kentry.report.export.common import Export, labels, numbered, printable, timed_metrics
 from kentry.report.frame import kernel_name
 from kentry.report.numbers import level, percent, with_interval
-from kentry.report.timed import bare_change, timed_values
 from kentry.stats import exact
 
 NAME = "ktap"
