@@ -17,13 +17,7 @@ from kentry.measure.vector_units import check_built_in
 from kentry.model import caveats
 from kentry.progress import Update
 from kentry.runners.console import tail
-from kentry.runners.guest_tasks import (
-    Ending,
-    Guest,
-    TraceOptions,
-    read_ending,
-    trace_guest,
-)
+from kentry.runners.guest_tasks import Ending, Guest, TraceOptions, read_ending, trace_guest
 from kentry.vector.hooks import find_hooks
 from kentry.vector.tasks import count_records, read_records, read_task_table
 from kentry.vector.trace import release_of, write_trace

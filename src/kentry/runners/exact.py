@@ -118,14 +118,11 @@ class QemuRunner:
         with scratch_folder() as folder:
             trace_file = folder / "trace"
             plugin_words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
+            plugin_words += ["check=on"] if options.check else []
             argv = [
                 *machine_argv(emulator, self.arch, cpu, options.memory, options.seed),
                 *boot_argv(kernel, kept_file("initramfs", initramfs), [*words, "--", *probe_words]),
-                *plugin_argv(
-                    plugin_file(),
-                    self.arch,
-                    [*plugin_words, *(["check=on"] if options.check else [])],
-                ),
+                *plugin_argv(plugin_file(), self.arch, plugin_words),
             ]
             guest = boot(argv, emulator, options.timeout, update, options.console_file)
             report = read_report(guest.console.splitlines())

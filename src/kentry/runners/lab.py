@@ -75,8 +75,7 @@ class Lab:
         except NoStrategyFoundError as err:
             if "multiple" in str(err):
                 raise MachineError(
-                    f"{self.name} has more than one strategy in its environment.",
-                    "Leave one.",
+                    f"{self.name} has more than one strategy in its environment.", "Leave one."
                 ) from err
             return None
 

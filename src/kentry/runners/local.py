@@ -10,13 +10,7 @@ from kentry.arch import host_arch
 from kentry.errors import MachineError
 from kentry.host.process import supervise
 from kentry.progress import Update
-from kentry.runners.machine import (
-    CommandResult,
-    Machine,
-    check_ended,
-    find_probe,
-    stopped,
-)
+from kentry.runners.machine import CommandResult, Machine, check_ended, find_probe, stopped
 from kentry.runners.probe_protocol import OnLine, ProbeLines
 
 

@@ -74,7 +74,7 @@ class Machine(Protocol):
         """
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Runs a user's command without a shell; MachineError if that could not be done."""
+        """Runs a program without a shell; MachineError if that could not be done."""
 
     def boot(self, kernel: str, update: Update) -> None:
         """Boots another kernel, and returns when the probe can be run on it."""

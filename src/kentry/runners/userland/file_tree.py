@@ -83,12 +83,7 @@ class Tree:
             self._put(name, Node(stat.S_IFDIR | mode, uid, gid))
 
     def file(
-        self,
-        path: str,
-        content: str | bytes,
-        mode: int = 0o644,
-        gid: int = 0,
-        mtime: int = MTIME,
+        self, path: str, content: str | bytes, mode: int = 0o644, gid: int = 0, mtime: int = MTIME
     ) -> None:
         """A file with `content`, in the place of what was there; a link there is followed."""
         data = content.encode() if isinstance(content, str) else content

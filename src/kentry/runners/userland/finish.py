@@ -57,8 +57,8 @@ _UNIT_FOLDER = "usr/lib/systemd/system"
 
 def begin(tree: Tree) -> None:
     """What base-files makes before any other package is unpacked."""
-    for name, target in (("var/run", "/run"), ("var/lock", "/run/lock")):
-        tree.link(name, target)
+    tree.link("var/run", "/run")
+    tree.link("var/lock", "/run/lock")
 
 
 def finish(tree: Tree) -> None:

@@ -139,9 +139,7 @@ def find_workload(
         if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]", name):
             raise UserError(f"'{name}' is not the name of a package.", "Correct --packages.")
     return replace(
-        workload,
-        copies=(*workload.copies, *copies),
-        packages=(*workload.packages, *packages),
+        workload, copies=(*workload.copies, *copies), packages=(*workload.packages, *packages)
     )
 
 
