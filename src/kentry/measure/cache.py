@@ -61,6 +61,14 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
     """A hash of all that the recording of one boot depends on."""
     measured_with = asdict(options)
     del measured_with["console_file"], measured_with["timeout"]
+    # A saved run's files, or the emulator's version.
+    if fake := os.environ.get(FAKE):
+        target = [sha256_of(Path(fake, name)) for name in ("console", "trace")]
+    else:
+        target = [find_emulator(arch, options.emulator).version]
+        if options.emulator not in CHOICES:
+            # A program named by its path may be anything that calls itself this version.
+            target.append(sha256_of(Path(options.emulator).expanduser()))
     symbols = hashlib.sha256(array("Q", kernel.symbols.addresses).tobytes())
     symbols.update("\0".join([kernel.symbols.kinds, *kernel.symbols.names]).encode())
     parts = {
@@ -73,21 +81,11 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
         "symbols": [kernel.symbols_from, symbols.hexdigest()],
         "probe": sha256_of(probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
-        "target": _target_identity(arch, options),
+        "target": target,
         "machine": [arch.machine, arch.cpu_with(), *arch.boot_words],
         "options": measured_with,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _target_identity(arch: Arch, options: ExactOptions) -> list[str]:
-    """A saved run's files, or the emulator's version."""
-    if fake := os.environ.get(FAKE):
-        return [sha256_of(Path(fake, name)) for name in ("console", "trace")]
-    version = find_emulator(arch, options.emulator).version
-    # A program named by its path may be anything that calls itself this version.
-    own = [] if options.emulator in CHOICES else [sha256_of(Path(options.emulator).expanduser())]
-    return [version, *own]
 
 
 def code_digest(package: Path) -> str:

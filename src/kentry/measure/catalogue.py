@@ -61,20 +61,13 @@ class Case:
     uses: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Preset:
-    """Cases that someone else's benchmark measures."""
-
-    cases: tuple[str, ...]
-    unit: str = ""
-
-
+# The cases that someone else's benchmark measures, and the unit that it needs, if any.
 PRESETS = {
     # tools/testing/selftests/arm64/fp/fp-pidbench.S, its last loop since Linux 7.0.
-    "fp-pidbench": Preset(tuple(f"getpid+vec={use}" for use in USES), "SVE"),
+    "fp-pidbench": ([f"getpid+vec={use}" for use in USES], "SVE"),
     # The loop posted to linux-riscv on 2026-05-21 in answer to "optimize Vector context
     # restore on syscall".
-    "v-getppid": Preset(("getppid+vec=none", "getppid+vec=once")),
+    "v-getppid": (["getppid+vec=none", "getppid+vec=once"], ""),
 }
 
 
@@ -184,12 +177,13 @@ def matrix(arch: Arch, name: str) -> list[str]:
 def preset(arch: Arch, name: str) -> list[str]:
     """The words for choose() of a preset; UserError where it is another architecture's."""
     unit = arch.vector.units[0]
-    if PRESETS[name].unit not in ("", unit.what):
+    cases, wanted = PRESETS[name]
+    if wanted not in ("", unit.what):
         raise UserError(
-            f"{name} measures {PRESETS[name].unit}; {arch.name} has {unit.what}.",
+            f"{name} measures {wanted}; {arch.name} has {unit.what}.",
             "Take --preset v-getppid, or name the cases: --case 'getpid+vec=*'.",
         )
-    return list(PRESETS[name].cases)
+    return list(cases)
 
 
 def _states(arch: Arch, word: str, length: int | None) -> list[str]:

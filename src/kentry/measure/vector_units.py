@@ -72,7 +72,20 @@ def check_units(kernel: Kernel, run: GuestRun, options: ExactOptions) -> None:
         if state is None or lacking is None or not reason:
             continue
         if reason == _NO_UNIT:
-            raise _missing(kernel, run, lacking)
+            # Whether the kernel or the emulator lacks the unit, as far as that is known.
+            emulator = run.target.get("emulator", "the emulator")
+            if kernel.config is None:
+                raise KernelError(
+                    f"No {lacking.what} in the guest: the kernel's config is not known, so it or"
+                    f" {emulator} may lack it.",
+                    f"Give the config with config=FILE; CONFIG_{lacking.option}=y turns it on.",
+                )
+            raise KernelError(
+                f"No {lacking.what} in the guest, though {kernel.spec} has"
+                f" CONFIG_{lacking.option}=y: {emulator} has none with -cpu"
+                f" {run.target.get('cpu', '?')}.",
+                "Try --emulator newest.",
+            )
         if reason.startswith(_OTHER_LENGTH):
             wanted = state.length or lacking.lengths[0]
             raise _other_length(run, lacking, wanted, reason.removeprefix(_OTHER_LENGTH))
@@ -92,22 +105,6 @@ def _states(cases: Sequence[str]) -> list[State]:
 def _units(arch: Arch, cases: Sequence[str]) -> list[Unit]:
     found = [arch.vector.unit(state.unit) for state in _states(cases)]
     return list(dict.fromkeys(unit for unit in found if unit))
-
-
-def _missing(kernel: Kernel, run: GuestRun, unit: Unit) -> KernelError:
-    """Whether the kernel or the emulator lacks the unit, as far as that is known."""
-    emulator = run.target.get("emulator", "the emulator")
-    if kernel.config is None:
-        return KernelError(
-            f"No {unit.what} in the guest: the kernel's config is not known, so it or"
-            f" {emulator} may lack it.",
-            f"Give the config with config=FILE; CONFIG_{unit.option}=y turns it on.",
-        )
-    return KernelError(
-        f"No {unit.what} in the guest, though {kernel.spec} has CONFIG_{unit.option}=y:"
-        f" {emulator} has none with -cpu {run.target.get('cpu', '?')}.",
-        "Try --emulator newest.",
-    )
 
 
 def with_events(

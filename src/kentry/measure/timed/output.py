@@ -65,7 +65,6 @@ class Output:
     """
 
     run: int = -1
-    architecture: str = ""
     release: str = ""
     notes: bytes = b""
     machine: dict[str, str] = field(default_factory=dict)
@@ -113,8 +112,6 @@ class Output:
     def _take_fact(self, word: str, text: str) -> None:
         name, _, rest = text.partition(" ")
         match word:
-            case "start":
-                self.architecture = text
             case "release":
                 self.release = text
             case "notes":
