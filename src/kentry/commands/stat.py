@@ -345,7 +345,7 @@ def _compare_cases(machine: Machine, options: Options) -> int:
     pairs = []
     for words in options.compare:
         pair = Pair(*(_one_case(machine, [word], "--compare") for word in words))
-        if len({CaseName.parse(name).is_one_by_one for name in (pair.old, pair.new)}) > 1:
+        if len({CaseName.parse(name).cache is None for name in (pair.old, pair.new)}) > 1:
             raise UserError(
                 f"{pair.name} compares calls in blocks with calls one by one.",
                 "Write +cache=warm where there is no +cache=.",

@@ -116,17 +116,17 @@ def _code(trace: PluginTrace, kernel: Kernel, slide: int) -> list[Instruction]:
     )
 
     def named(match: re.Match[str]) -> str:
-        place = symbols.find(int(match[1], 16) - slide)
-        if place.function == UNNAMED:
+        function, offset = symbols.find(int(match[1], 16) - slide)
+        if function == UNNAMED:
             return match[0]
-        return f"<{place.function}+{place.offset:#x}>" if place.offset else f"<{place.function}>"
+        return f"<{function}+{offset:#x}>" if offset else f"<{function}>"
 
     code = []
     for insn in trace.insns:
-        place = symbols.find(insn.address - slide)
+        function, offset = symbols.find(insn.address - slide)
         text = _TARGET.sub(named, insn.text)
         address = insn.address - slide
-        code.append(Instruction(address, insn.code, text, place.function, place.offset))
+        code.append(Instruction(address, insn.code, text, function, offset))
     return code
 
 

@@ -67,7 +67,8 @@ class CaseName:
     """A case's name in its parts.
 
     `call` is the system call, with @ENTRY where the entry instruction is not the native one.
-    `cache` and `extra` are None where the name does not have them.
+    `cache` and `extra` are None where the name does not have them; without `cache` calls are
+    timed in blocks.
     """
 
     call: str
@@ -104,11 +105,6 @@ class CaseName:
     def counted(self) -> CaseName:
         """The name without +cache= and +extra=: the case as `kentry record` counts it."""
         return replace(self, cache=None, extra=None)
-
-    @property
-    def is_one_by_one(self) -> bool:
-        """Whether each call is timed by itself."""
-        return self.cache is not None
 
 
 def is_use(text: str) -> bool:

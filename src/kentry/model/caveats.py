@@ -165,16 +165,13 @@ slow_clock = Template(
 )
 one_cpu = Template("one-cpu", "one cpu only: all other work interrupts the measurement")
 
-# The errnos of perf_event_open() that do not mean "this cpu has no such counter".
-_EPERM, _EACCES, _EBADF, _EMFILE = "-1", "-13", "-9", "-24"
-
 
 def no_counters(errno: str) -> Caveat:
     """The probe could not open the cpu's counters: perf_event_open() returned `errno`."""
-    if errno in (_EPERM, _EACCES):
+    if errno in ("-1", "-13"):  # EPERM, EACCES
         why = "perf_event_open is not permitted; sysctl kernel.perf_event_paranoid=1 lets the"
         why += " probe count"
-    elif errno in (_EBADF, _EMFILE):
+    elif errno in ("-9", "-24"):  # EBADF, EMFILE
         why = "too few file descriptors; ulimit -n 1024"
     else:
         why = "this machine's cpu shows no counters (most virtual machines); kentry record counts"

@@ -25,7 +25,6 @@ Number = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 Confidence = Annotated[float, Meta(gt=0, lt=1)]
 Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
-
 # No file seen so far has more than a tenth of it; bytes.
 _MOST_BYTES = 128 << 20
 # How much of an error inside a file is shown; characters.
@@ -155,18 +154,17 @@ def fields_of(value: Struct, form: type[Struct]) -> dict[str, Any]:
 
 def dump(document: dict[str, Any]) -> str:
     """JSON as kentry writes it: a line per item down to a depth, so that text diffs help."""
-    return _dump(document, 0) + "\n"
 
+    def lines(value: Any, depth: int) -> str:
+        if depth == _DUMP_DEPTH or not isinstance(value, dict | list) or not value:
+            return json.dumps(value, allow_nan=False)
+        separator = ",\n" + " " * (depth + 1)
+        if isinstance(value, dict):
+            rows = [f"{json.dumps(key)}: {lines(item, depth + 1)}" for key, item in value.items()]
+            opening, closing = "{}"
+        else:
+            rows = [lines(item, depth + 1) for item in value]
+            opening, closing = "[]"
+        return f"{opening}{separator[1:]}{separator.join(rows)}\n{' ' * depth}{closing}"
 
-def _dump(value: Any, depth: int) -> str:
-    if depth == _DUMP_DEPTH or not isinstance(value, dict | list) or not value:
-        return json.dumps(value, allow_nan=False)
-    indent = " " * (depth + 1)
-    if isinstance(value, dict):
-        rows = [f"{json.dumps(key)}: {_dump(item, depth + 1)}" for key, item in value.items()]
-        opening, closing = "{}"
-    else:
-        rows = [_dump(item, depth + 1) for item in value]
-        opening, closing = "[]"
-    body = ",\n".join(indent + row for row in rows)
-    return f"{opening}\n{body}\n{' ' * depth}{closing}"
+    return lines(document, 0) + "\n"

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -39,7 +39,8 @@ from kentry.stats import exact
 SCHEMA = "kentry/recording/1"
 
 # What a path was among its case's windows.
-MODAL, OTHER = "modal", "other"
+MODAL: Final = "modal"
+OTHER: Final = "other"
 
 # What a number is assumed to be: the same each time, or with noise.
 EXACT, NOISY = "exact", "noisy"
@@ -84,7 +85,7 @@ class KernelPath:
     """
 
     times: int
-    role: str
+    role: Literal["modal", "other"]
     runs: tuple[tuple[int, int], ...]
     why: str = ""
     events: tuple[VectorEvent, ...] = ()
@@ -255,9 +256,6 @@ class Recording:
         return [self.code[index] for index in path.indexes]
 
 
-# --- the file ------------------------------------------------------------------------
-
-
 class KernelFile(TypedDict):
     """Which kernel was measured; null where it is not known."""
 
@@ -408,9 +406,6 @@ class RecordingFile(Struct):
     ] = UNSET
 
 
-# --- reading -------------------------------------------------------------------------
-
-
 def read_recording(file: Path) -> Recording:
     """The recording in `file`; RecordingError says where in the file it is wrong."""
     return read_document(
@@ -503,9 +498,6 @@ def _metric_problems(case: CaseResult) -> Iterator[str]:
             yield f"{name} has two processes of one build, boot, group and slot"
 
 
-# --- writing -------------------------------------------------------------------------
-
-
 def write_recording(recording: Recording, file: Path) -> None:
     """Writes the file, whole or not at all."""
     write_atomically(file, dump(to_json(recording)))
@@ -541,34 +533,25 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
     for problem in _metric_problems(case):
         raise ValueError(f"{case.name}: {problem}")
     metrics = plain(case.metrics | case.noisy)
-    state = case.parsed.state
-    vector: dict[str, Any] = {}
-    if state:
-        # Only here is the architecture needed: imported numbers may be of any other.
-        bits = find_arch(arch).vector.bits(state.unit, state.length)
-        vector["vector"] = {"unit": state.unit, "use": state.use, "vl": bits, "calls": state.calls}
-        if case.events is not None:
-            vector["events"] = plain(case.events)
-    return {
+    document = {
         "name": case.name,
         # The value and its unit before the tag that msgspec puts first.
         "metrics": {
             name: {key: one[key] for key in ("value", "unit") if key in one} | one
             for name, one in metrics.items()
         },
-        "interrupted": [list(sample) for sample in case.interrupted],
+        "interrupted": plain(case.interrupted),
         "functions": [{"name": name, "instructions": count} for name, count in case.functions],
-        **vector,
-        "paths": [
-            {
-                "role": path.role,
-                "times": path.times,
-                "instructions": path.length,
-                "why": path.why,
-                "runs": [list(run) for run in path.runs],
-                **({"events": plain(path.events)} if path.events else {}),
-            }
-            for path in case.paths
-        ],
-        "caveats": list(case.caveats),
     }
+    if state := case.parsed.state:
+        # Only here is the architecture needed: imported numbers may be of any other.
+        bits = find_arch(arch).vector.bits(state.unit, state.length)
+        document["vector"] = {"unit": state.unit, "use": state.use, "vl": bits}
+        document["vector"]["calls"] = state.calls
+        if case.events is not None:
+            document["events"] = plain(case.events)
+    paths = [
+        PathFile(path.role, path.times, path.length, path.why, path.runs, path.events or UNSET)
+        for path in case.paths
+    ]
+    return document | {"paths": plain(paths), "caveats": list(case.caveats)}

@@ -123,9 +123,6 @@ class Series:
         return f"{column.arch}:{column.case}" if several else column.case
 
 
-# --- the file ------------------------------------------------------------------------
-
-
 class ColumnFile(Struct):
     """A column of the table; `name` is its key in rows and totals."""
 

@@ -18,8 +18,6 @@ from kentry.model.recording import Instruction
 # In place of a return address, where the entry assembly called C through a jump.
 _BY_JUMP = -1
 
-ENTRY, DISPATCH, HANDLER, EXIT, RETURN = "entry", "dispatch", "handler", "exit", "return"
-
 
 @dataclass(frozen=True)
 class Part:
@@ -51,7 +49,7 @@ def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
     handler = next(begins, end)
     after = next((j for j in range(handler, end) if depths[j] < depths[handler]), end)
     cuts = [0, first_c, handler, after, max(after, last_c), len(path)]
-    names = (ENTRY, DISPATCH, HANDLER, EXIT, RETURN)
+    names = ("entry", "dispatch", "handler", "exit", "return")
     return [
         Part(name, tuple(path[start:end]), tuple(depths[start:end]))
         for name, start, end in zip(names, cuts[:-1], cuts[1:], strict=True)

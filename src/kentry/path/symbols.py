@@ -6,7 +6,6 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 UNNAMED = "[unnamed]"
 
@@ -19,14 +18,6 @@ _LABEL = re.compile(r"\$[xd]")
 
 # What compilers append to a function they cloned or split.
 _CLONE = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
-
-
-@dataclass(frozen=True)
-class Place:
-    """A function's name and how many bytes into it."""
-
-    function: str
-    offset: int
 
 
 class SymbolMap:
@@ -43,12 +34,12 @@ class SymbolMap:
         self._names = [best[address] for address in self._addresses]
         self._end = end
 
-    def find(self, address: int) -> Place:
-        """The function `address` lies in; UNNAMED before the first and after the text."""
+    def find(self, address: int) -> tuple[str, int]:
+        """The function that has `address`, and the bytes before it there; else UNNAMED, 0."""
         at = bisect.bisect_right(self._addresses, address) - 1
         if at < 0 or (self._end is not None and address >= self._end):
-            return Place(UNNAMED, 0)
-        return Place(self._names[at], address - self._addresses[at])
+            return UNNAMED, 0
+        return self._names[at], address - self._addresses[at]
 
 
 def _quality(name: str) -> tuple[bool, int, str]:

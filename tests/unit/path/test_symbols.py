@@ -3,19 +3,19 @@
 
 import pytest
 
-from kentry.path.symbols import UNNAMED, Place, SymbolMap, base_name
+from kentry.path.symbols import UNNAMED, SymbolMap, base_name
 
 
 def test_the_function_is_the_nearest_symbol_at_or_below() -> None:
     symbols = SymbolMap([(0x100, "a"), (0x200, "b")], end=0x300)
-    assert symbols.find(0x100) == Place("a", 0)
-    assert symbols.find(0x1FF) == Place("a", 0xFF)
-    assert symbols.find(0x200) == Place("b", 0)
+    assert symbols.find(0x100) == ("a", 0)
+    assert symbols.find(0x1FF) == ("a", 0xFF)
+    assert symbols.find(0x200) == ("b", 0)
 
 
 @pytest.mark.parametrize("address", [0, 0xFF, 0x300, 0x10000])
 def test_outside_the_text_there_is_no_name(address: int) -> None:
-    assert SymbolMap([(0x100, "a")], end=0x300).find(address) == Place(UNNAMED, 0)
+    assert SymbolMap([(0x100, "a")], end=0x300).find(address) == (UNNAMED, 0)
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_outside_the_text_there_is_no_name(address: int) -> None:
 )
 def test_the_name_that_developers_use_is_preferred(names: list[str], best: str) -> None:
     for order in (names, names[::-1]):
-        assert SymbolMap([(8, name) for name in order]).find(8).function == best
+        assert SymbolMap([(8, name) for name in order]).find(8) == (best, 0)
 
 
 def test_mapping_symbols_are_no_functions() -> None:
-    assert SymbolMap([(8, "f"), (16, "$x"), (24, "__pi_$d")]).find(32) == Place("f", 24)
+    assert SymbolMap([(8, "f"), (16, "$x"), (24, "__pi_$d")]).find(32) == ("f", 24)
 
 
 @pytest.mark.parametrize(

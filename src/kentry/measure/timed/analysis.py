@@ -50,7 +50,7 @@ def metrics_of_pairs(
 ) -> dict[str, NoisyMetric]:
     """The metrics of processes that ran the same case."""
     pairs = list(pairs)
-    one_by_one = CaseName.parse(pairs[0][0].case).is_one_by_one
+    one_by_one = CaseName.parse(pairs[0][0].case).cache is not None
     timed, loops = [], []
     for process, samples in pairs:
         # A serial line may have cut a turn: only those of the commonest length count.
