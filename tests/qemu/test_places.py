@@ -118,10 +118,14 @@ def test_a_board_of_labgrids_runs_the_probe(arch: str, environment: Path) -> Non
 
 
 def test_kentry_stat_of_a_board_is_a_recording(
-    environment: Path, native: Path, capsys: pytest.CaptureFixture[str]
+    environment: Path,
+    native: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The whole way: labgrid boots it, preflight looks, the probe times, all of it is removed."""
-    words = ["--board-env", str(environment), "--case", "getppid,read", "--groups", "6"]
+    monkeypatch.setenv("LG_ENV", str(environment))
+    words = ["--case", "getppid,read", "--groups", "6"]
     with timed(f"kentry stat board:arm64, {KERNEL} by labgrid's QEMUDriver"):
         assert main(["stat", "board:arm64", *words, "--json", "-q"]) == 0
         document = json.loads(capsys.readouterr().out)

@@ -33,7 +33,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CachedOptions):
+class Options(measuring.CachedOptions, measuring.FunctionOptions):
     """What `kentry ablate` takes."""
 
     spec: str = operand(metavar="SPEC", help="a source: source:6.12 or tree:DIR[@REV]")
@@ -43,16 +43,6 @@ class Options(measuring.CachedOptions):
         help="config options with commas, or a file with one on each line (default: those that"
         " shape kernel entry)",
     )
-    functions: bool = option(
-        "--functions",
-        default=False,
-        help="print a table of functions for each row; -v prints it, too",
-    )
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The spec."""
-        return (self.spec,)
 
 
 def run(options: Options) -> int:
@@ -74,10 +64,9 @@ def run(options: Options) -> int:
         with progress(f"{number} of {len(tried)}: {one.name}") as update:
             trials.append(bench.try_option(one, config, update))
     ablation = tabulate(base, trials, missing)
-    if options.json:
-        sys.stdout.write(dump(to_json(ablation)))
-    else:
-        sys.stdout.write(ablation_text(ablation, functions=options.functions or options.verbose))
+    functions = bool(options.functions or options.verbose)
+    text = ablation_text(ablation, functions, options.rows_shown)
+    sys.stdout.write(dump(to_json(ablation)) if options.json else text)
     return EXIT_DONE
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import Any
 
-from kentry.arch import Arch, find_arch
+from kentry.arch import find_arch
 from kentry.commands import measuring
 from kentry.commands.options import operand
 from kentry.errors import EXIT_DONE, UserError
 from kentry.model.document import dump
-from kentry.model.recording import CaseResult, Recording
 from kentry.path.disassembly import readable_text
 from kentry.path.phases import parts, split_calls
 from kentry.report.annotation import annotation_text
@@ -32,11 +30,6 @@ class Options(measuring.CachedOptions):
         metavar="SPEC|FILE", help=f"a recording, or a kernel: {measuring.SPEC_HELP}"
     )
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The spec or file."""
-        return (self.what,)
-
 
 def run(options: Options) -> int:
     """Obtains the recording and prints the modal path of each case."""
@@ -53,27 +46,13 @@ def run(options: Options) -> int:
                 f"No kernel path of {case.name} was recorded.",
                 "Record it again with --paths 128 or more.",
             )
-    if options.json:
-        document = {
-            "schema": "kentry/annotation/1",
-            "kernel": {k: v for k, v in recording.kernel.items() if k != "config"},
-            "target": recording.target,
-            "cases": [_to_json(recording, case, arch) for case in cases],
-        }
-        sys.stdout.write(dump(document))
-    else:
+    if not options.json:
         sys.stdout.write("\n".join(annotation_text(recording, case, arch) for case in cases))
-    return EXIT_DONE
-
-
-def _to_json(recording: Recording, case: CaseResult, arch: Arch) -> dict[str, Any]:
-
-    path = case.modal_path
-    assert path is not None
-    return {
-        "name": case.name,
-        "instructions": path.length,
-        "calls": [
+        return EXIT_DONE
+    documents = []
+    for case in cases:
+        assert case.modal_path
+        calls = [
             [
                 {
                     "part": part.name,
@@ -91,6 +70,11 @@ def _to_json(recording: Recording, case: CaseResult, arch: Arch) -> dict[str, An
                 }
                 for part in parts(call, arch)
             ]
-            for call in split_calls(recording.instructions(path))
-        ],
-    }
+            for call in split_calls(recording.instructions(case.modal_path))
+        ]
+        length = case.modal_path.length
+        documents.append({"name": case.name, "instructions": length, "calls": calls})
+    kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
+    head = {"schema": "kentry/annotation/1", "kernel": kernel, "target": recording.target}
+    sys.stdout.write(dump({**head, "cases": documents}))
+    return EXIT_DONE

@@ -10,12 +10,11 @@ from kentry.commands import measuring
 from kentry.commands.options import operand, option
 from kentry.compare.counted import compare
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
-from kentry.model.comparison import Comparison, to_json
+from kentry.model.comparison import to_json
 from kentry.model.document import dump
 from kentry.model.recording import INSTRUCTIONS
 from kentry.report.changelog import comparison_changelog
 from kentry.report.comparison import comparison_text
-from kentry.report.functions import SHOWN
 from kentry.stats import exact
 
 EXAMPLES = (
@@ -26,44 +25,30 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CachedOptions):
+class Options(measuring.CachedOptions, measuring.FunctionOptions):
     """What `kentry diff` takes."""
 
     old: str = operand(metavar="OLD", help=f"a recording, or a kernel: {measuring.SPEC_HELP}")
     new: str = operand(metavar="NEW", help="a recording or a kernel")
-    changelog: bool = option(
-        "--changelog",
-        default=False,
-        help=measuring.CHANGELOG_HELP,
-    )
-    functions: str = option(
-        "--functions",
-        choices=("some", "all"),
-        default="some",
-        help="rows of each table of functions",
-    )
+    changelog: bool = option("--changelog", default=False, help=measuring.CHANGELOG_HELP)
     fail_on_regression: bool = option(
         "--fail-on-regression",
         default=False,
         help="exit with 1 if a case is worse, with 3 if one is undecided or lost",
     )
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Both sides."""
-        return (self.old, self.new)
-
 
 def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
     names = None
-    files = [text for text in options.inputs if not measuring.is_spec(text)]
+    inputs = (options.old, options.new)
+    files = [text for text in inputs if not measuring.is_spec(text)]
     sides = {file: measuring.obtain(file, options) for file in files}
     if files and options.case:
         # A pattern stands for what it matches in the file; the other side is measured for that.
         names = measuring.match_cases(list(sides.values()), options.case)
         options = replace(options, case=tuple(names))
-    for spec in filter(measuring.is_spec, options.inputs):
+    for spec in filter(measuring.is_spec, inputs):
         for file in files:
             if not any(INSTRUCTIONS in case.metrics for case in sides[file].cases):
                 raise UserError(
@@ -78,14 +63,11 @@ def run(options: Options) -> int:
     elif options.changelog:
         sys.stdout.write(comparison_changelog(comparison))
     else:
-        shown = SHOWN if options.functions == "some" else None
-        sys.stdout.write(comparison_text(comparison, shown))
-    return _exit_code(comparison) if options.fail_on_regression else EXIT_DONE
-
-
-def _exit_code(comparison: Comparison) -> int:
-    """Of counts and times; a time that changed where the code did not decides nothing."""
+        sys.stdout.write(comparison_text(comparison, options.rows_shown))
+    if not options.fail_on_regression:
+        return EXIT_DONE
     verdicts = {case.verdict for case in comparison.cases}
+    # A time that changed where the code did not decides nothing.
     verdicts |= {exact.UNDECIDED if row.is_layout else row.verdict for row in comparison.timed}
     if exact.WORSE in verdicts:
         return EXIT_REGRESSION

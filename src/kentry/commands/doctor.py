@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -33,8 +32,6 @@ _PROGRAMS = {
     "pahole": "dwarves",
     "prlimit": "util-linux",
 }
-# What is looked at, and a function that returns its state or raises KentryError.
-_Check = tuple[str, Callable[[], str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +59,7 @@ def run(options: Options) -> int:
             findings.append(Finding(what, err.sentence, remedy))
     if options.json:
         document = {"schema": "kentry/doctor/1", "findings": [asdict(f) for f in findings]}
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        print(json.dumps(document, indent=1))
     else:
         width = max(len(finding.what) for finding in findings)
         for finding in findings:
@@ -73,37 +70,37 @@ def run(options: Options) -> int:
     return EXIT_MISTAKE if any(finding.remedy for finding in findings) else EXIT_DONE
 
 
-def _checks() -> Iterator[_Check]:
+def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
+    """What is looked at, and a function that returns its state or raises KentryError."""
+
+    def probe(arch: Arch) -> str:
+        return probe_file(arch).name
+
+    def compiler(arch: Arch) -> str:
+        toolchain.check_tools(arch)
+        return toolchain.find(arch, "gcc").identity[0]
+
+    def emulator(arch: Arch) -> str:
+        return f"QEMU {find_emulator(arch, 'installed').version}"
+
+    def cache() -> str:
+        folder = cache_dir()
+        free = shutil.disk_usage(folder).free >> 20
+        if free < _LEAST_MIB:
+            raise UserError(
+                f"{folder} has {free} MiB free; kernel builds need {_LEAST_MIB}.",
+                "Free some, or name another folder in KENTRY_CACHE.",
+            )
+        return f"{folder}, {free} MiB free"
 
     yield "QEMU plugin", lambda: plugin_file().name
     for arch in ARCHES.values():
-        yield from _checks_of(arch)
+        yield f"{arch.name}: probe", partial(probe, arch)
+        yield f"{arch.name}: emulator", partial(emulator, arch)
+        yield f"{arch.name}: kernel builds", partial(compiler, arch)
     for program, package in _PROGRAMS.items():
         yield program, partial(need, program, package)
     missing = "no: bubblewrap is missing or not allowed here"
     yield "builds confined", lambda: "by bubblewrap" if sandbox.works() else missing
     yield "Debian mirror", lambda: find_mirror().base
-    yield "cache", _cache
-
-
-def _checks_of(arch: Arch) -> Iterator[_Check]:
-
-    def compiler() -> str:
-        toolchain.check_tools(arch)
-        return toolchain.find(arch, "gcc").identity[0]
-
-    yield f"{arch.name}: probe", lambda: probe_file(arch).name
-    yield f"{arch.name}: emulator", lambda: f"QEMU {find_emulator(arch, 'installed').version}"
-    yield f"{arch.name}: kernel builds", compiler
-
-
-def _cache() -> str:
-
-    folder = cache_dir()
-    free = shutil.disk_usage(folder).free >> 20
-    if free < _LEAST_MIB:
-        raise UserError(
-            f"{folder} has {free} MiB free; kernel builds need {_LEAST_MIB}.",
-            "Free some, or name another folder in KENTRY_CACHE.",
-        )
-    return f"{folder}, {free} MiB free"
+    yield "cache", cache

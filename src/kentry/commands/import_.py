@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kentry.commands import values
 from kentry.commands.options import ResultOptions, operand, option
 from kentry.errors import EXIT_DONE
-
-if TYPE_CHECKING:
-    from kentry.importing.import_file import Imported
-    from kentry.model.recording import Recording
+from kentry.host.cache import no_space_is_an_error
+from kentry.importing.import_file import import_file
+from kentry.importing.recordings import arch_name, recordings
+from kentry.model.document import dump
+from kentry.model.recording import Recording, write_recording
+from kentry.report.imported import imported_text, imported_to_json
 
 EXAMPLES = (
     "kentry import lat_syscall.txt",
@@ -44,40 +44,26 @@ class Options(ResultOptions):
 
 
 def run(options: Options) -> int:
-    """Reads the files, writes the recordings and prints the numbers."""
-    from kentry.importing.import_file import import_file
-    from kentry.importing.recordings import arch_name
-    from kentry.model.document import dump
-    from kentry.report.imported import imported_text, imported_to_json
-
+    """Reads the files, writes a recording for each side of each, or none if one cannot be made."""
     arch = arch_name(options.arch)
     files = [import_file(file, arch) for file in options.files]
-    written = _write(files, options.output) if options.output else []
-    text = dump(imported_to_json(files)) if options.json else imported_text(files, written)
-    sys.stdout.write(text)
-    return EXIT_DONE
-
-
-def _write(files: Sequence[Imported], folder: Path) -> list[str]:
-    """Writes a recording for each side of each file, or none if one cannot be made; their names."""
-    from kentry.host.cache import no_space_is_an_error
-    from kentry.importing.recordings import recordings
-    from kentry.model.recording import write_recording
-
     outputs: dict[Path, Recording] = {}
-    for one in files:
-        for side, recording in recordings(one):
-            parts = [Path(one.name).stem] if len(files) > 1 or not _file_name(side) else []
-            name = "-".join(filter(None, map(_file_name, (*parts, side))))
-            output, number = folder / f"{name}.json", 2
-            while output in outputs:
-                output, number = folder / f"{name}-{number}.json", number + 1
-            outputs[output] = recording
-    with no_space_is_an_error(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    for output, recording in outputs.items():
-        write_recording(recording, output)
-    return [str(output) for output in outputs]
+    if options.output:
+        for one in files:
+            for side, recording in recordings(one):
+                parts = [Path(one.name).stem] if len(files) > 1 or not _file_name(side) else []
+                name = "-".join(filter(None, map(_file_name, (*parts, side))))
+                file, number = options.output / f"{name}.json", 2
+                while file in outputs:
+                    file, number = options.output / f"{name}-{number}.json", number + 1
+                outputs[file] = recording
+        with no_space_is_an_error(options.output):
+            options.output.mkdir(parents=True, exist_ok=True)
+    for file, recording in outputs.items():
+        write_recording(recording, file)
+    text = imported_text(files, [str(file) for file in outputs])
+    sys.stdout.write(dump(imported_to_json(files)) if options.json else text)
+    return EXIT_DONE
 
 
 def _file_name(text: str) -> str:

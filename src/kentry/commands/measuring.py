@@ -7,37 +7,54 @@ import fnmatch
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
 from kentry.commands import values
 from kentry.commands.options import RARE, Need, ResultOptions, option
 from kentry.errors import UserError
 from kentry.kernels.config import Request, parse_set
+from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS, parse
+from kentry.measure import cache
 from kentry.measure.catalogue import choose, match, matrix
 from kentry.model.recording import Recording, read_recording
 from kentry.progress import progress
+from kentry.report.functions import SHOWN
 from kentry.runners.exact import ExactOptions
 
 SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
     " image:FILE[,symbols=vmlinux][,config=FILE] or running"
 )
-# Help of options that commands declare for themselves, so that a name means the same everywhere.
-ARCH_HELP = (
-    "x86_64, arm64 or riscv64 (kentry series: several with commas); this machine's own by default"
-)
-CONFIG_HELP = (
-    "config of a kernel that is built: tiny (kentry's smallest), userland, distro (Debian's own,"
-    " trimmed) or a .config file"
-)
-EMULATOR_HELP = (
-    "installed, backports, newest, or the path of a qemu-system program; installed by default"
-)
-MEMORY_HELP = "the guest's memory in MiB (default: 512, kentry vector trace: 2048)"
-TIMEOUT_HELP = "how many seconds a boot can take (default: 120, kentry vector trace: 1800)"
+# What commands that declare an option of the same name say of it: a name has one meaning.
+ARCH: dict[str, Any] = {
+    "metavar": "ARCH",
+    "help": "x86_64, arm64 or riscv64 (kentry series: several with commas); this machine's own by"
+    " default",
+}
+CASE: dict[str, Any] = {
+    "default": (),
+    "action": "extend",
+    "type": values.words,
+    "metavar": "CASE,...",
+    "help": "cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256';"
+    " all by default; can be repeated",
+}
+EMULATOR: dict[str, Any] = {
+    "metavar": "QEMU",
+    "group": RARE,
+    "help": "installed, backports, newest, or the path of a qemu-system program; installed by"
+    " default",
+}
+MEMORY: dict[str, Any] = {
+    "type": values.memory,
+    "metavar": "MIB",
+    "group": RARE,
+    "help": "the guest's memory in MiB (default: 512, kentry vector trace: 2048)",
+}
 CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many
 # cases, and more windows would not change its counts.
@@ -52,27 +69,53 @@ def is_spec(text: str) -> bool:
     return kind in KINDS and not os.path.isfile(text)
 
 
+def _inputs(options: ResultOptions) -> list[str]:
+    """The specs and files that the command works on: its operands that are one word each."""
+    words = (getattr(options, one.name) for one in fields(options) if not one.metadata["flags"])
+    return [word for word in words if isinstance(word, str)]
+
+
 A_KERNEL = Need(
-    lambda options: any(map(is_spec, options.inputs)),
+    lambda options: any(map(is_spec, _inputs(options))),
     "on recordings: it shapes the measurement of a kernel",
 )
 A_SOURCE = Need(
-    lambda options: any(text.startswith(("source:", "tree:")) for text in options.inputs),
+    lambda options: any(text.startswith(("source:", "tree:")) for text in _inputs(options)),
     "here: it shapes the build of a kernel from source: or tree:",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildOptions(ResultOptions):
-    """How to build a kernel that is named by its source."""
+class KernelOptions(ResultOptions):
+    """Which kernel to boot, and for how long."""
 
+    arch: str | None = option("--arch", needs=[A_KERNEL], **ARCH)
     config: str = option(
         "--config",
         default="tiny",
         metavar="CONFIG",
         needs=(A_KERNEL, A_SOURCE),
-        help=CONFIG_HELP,
+        help="config of a kernel that is built: tiny (kentry's smallest), userland, distro"
+        " (Debian's own, trimmed) or a .config file",
     )
+    timeout: float | None = option(
+        "--timeout",
+        type=values.seconds,
+        metavar="SECONDS",
+        group=RARE,
+        needs=(A_KERNEL,),
+        help="how many seconds a boot can take (default: 120, kentry vector trace: 1800)",
+    )
+
+    def find_arch(self) -> Arch:
+        """--arch, or this machine's own architecture."""
+        return find_arch(self.arch) if self.arch else host_arch()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureOptions(KernelOptions):
+    """How to build and measure a kernel."""
+
     sets: tuple[str, ...] = option(
         "--set",
         default=(),
@@ -88,57 +131,14 @@ class BuildOptions(ResultOptions):
         needs=(A_KERNEL, A_SOURCE),
         help="compiler of a kernel that is built: gcc, gcc-12, clang, clang-19",
     )
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The specs and files that the command works on."""
-        raise NotImplementedError
+    case: tuple[str, ...] = option("--case", **CASE)
+    emulator: str | None = option("--emulator", needs=[A_KERNEL], **EMULATOR)
 
     def request(self) -> Request:
         """How to build; UserError for a --set that is badly written."""
         for text in self.sets:
             parse_set(text)
         return Request(self.config, self.sets, self.compiler)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasureOptions(BuildOptions):
-    """How to measure a kernel."""
-
-    arch: str | None = option(
-        "--arch",
-        metavar="ARCH",
-        needs=(A_KERNEL,),
-        help=ARCH_HELP,
-    )
-    case: tuple[str, ...] = option(
-        "--case",
-        default=(),
-        action="extend",
-        type=values.words,
-        metavar="CASE,...",
-        help="cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256';"
-        " all by default; can be repeated",
-    )
-    emulator: str | None = option(
-        "--emulator",
-        metavar="QEMU",
-        group=RARE,
-        needs=(A_KERNEL,),
-        help=EMULATOR_HELP,
-    )
-    timeout: float | None = option(
-        "--timeout",
-        type=values.seconds,
-        metavar="SECONDS",
-        group=RARE,
-        needs=(A_KERNEL,),
-        help=TIMEOUT_HELP,
-    )
-
-    def find_arch(self) -> Arch:
-        """--arch, or this machine's own architecture."""
-        return find_arch(self.arch) if self.arch else host_arch()
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose()."""
@@ -193,11 +193,27 @@ class MatrixOptions(MeasureOptions):
         return replace(exact, windows=MATRIX_WINDOWS, path_windows=MATRIX_PATHS)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FunctionOptions(ResultOptions):
+    """For a command that prints tables of functions."""
+
+    functions: str | None = option(
+        "--functions",
+        choices=("some", "all"),
+        nargs="?",
+        const="some",
+        help="print tables of functions: the first rows (some) or all; kentry diff prints some by"
+        " default, kentry series and ablate with -v",
+    )
+
+    @property
+    def rows_shown(self) -> int | None:
+        """How many rows a table of functions has at most; None for all."""
+        return None if self.functions == "all" else SHOWN
+
+
 def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Recording:
     """Resolves, boots and measures `spec`; with `reuse`, a cached recording will do."""
-    from kentry.kernels.resolve import resolve
-    from kentry.measure import cache
-
     arch = options.find_arch()
     measurement = options.measurement(arch)
     with progress(f"{spec} ({arch.name})") as update:
@@ -219,7 +235,6 @@ def match_cases(recordings: Sequence[Recording], patterns: Sequence[str]) -> lis
 
     Imported recordings may be of an architecture that kentry does not measure.
     """
-
     names = list(dict.fromkeys(case.name for one in recordings for case in one.cases))
     arch = recordings[0].kernel["arch"]
     if arch in ARCHES:

@@ -103,6 +103,17 @@ class Parser(argparse.ArgumentParser):
         examples = "".join(f"  {one}\n" for one in self.examples)
         return f"{self.summary}\n\nexamples:\n{examples}\n{super().format_help()}"
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """argparse's, but "--functions FILE" is a flag and an operand, and not a wrong value."""
+        words = list(args)
+        for action in self._actions:
+            if action.nargs == "?" and action.choices:
+                for place, word in enumerate(words):
+                    value = words[place + 1] if place + 1 < len(words) else None
+                    if word in action.option_strings and value not in action.choices:
+                        words[place] = f"{word}={action.const}"
+        return super().parse_known_args(words, namespace)
+
     def error(self, message: str) -> NoReturn:
         """UserError with argparse's message as a sentence."""
         sentence = message.removeprefix("argument ").rstrip(".")

@@ -38,16 +38,9 @@ class Options(measuring.MatrixOptions):
     output: Path | None = option(
         "-o", "--output", type=values.path, metavar="FILE", help="write the recording to FILE"
     )
-    changelog: bool = option(
-        "--changelog",
-        default=False,
-        help=measuring.CHANGELOG_HELP,
-    )
+    changelog: bool = option("--changelog", default=False, help=measuring.CHANGELOG_HELP)
     preset: str | None = option(
-        "--preset",
-        choices=sorted(PRESETS),
-        group="vector state",
-        help="the cases of a benchmark",
+        "--preset", choices=sorted(PRESETS), group="vector state", help="the cases of a benchmark"
     )
     vl: tuple[int, ...] = option(
         "--vl",
@@ -83,13 +76,7 @@ class Options(measuring.MatrixOptions):
     seed: int = option(
         "--seed", default=1, type=values.seed, metavar="N", group=RARE, help="the emulator's seed"
     )
-    memory: int | None = option(
-        "--memory",
-        type=values.memory,
-        metavar="MIB",
-        group=RARE,
-        help=measuring.MEMORY_HELP,
-    )
+    memory: int | None = option("--memory", **measuring.MEMORY)
     console: Path | None = option(
         "--console",
         type=values.path,
@@ -103,11 +90,6 @@ class Options(measuring.MatrixOptions):
         group=RARE,
         help="count every instruction in a second way and compare (slow)",
     )
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The spec."""
-        return (self.spec,)
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose(), with those of --matrix and --preset."""

@@ -35,7 +35,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CachedOptions, measuring.MatrixOptions):
+class Options(measuring.CachedOptions, measuring.MatrixOptions, measuring.FunctionOptions):
     """What `kentry series` takes."""
 
     base: str = operand(
@@ -54,21 +54,7 @@ class Options(measuring.CachedOptions, measuring.MatrixOptions):
         metavar="DIR",
         help="write each row's recording to DIR: 0000-arm64.json is the baseline's",
     )
-    changelog: bool = option(
-        "--changelog",
-        default=False,
-        help=measuring.CHANGELOG_HELP,
-    )
-    functions: bool = option(
-        "--functions",
-        default=False,
-        help="print a table of functions for each row; -v prints it, too",
-    )
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The base."""
-        return (self.base,)
+    changelog: bool = option("--changelog", default=False, help=measuring.CHANGELOG_HELP)
 
     def find_arches(self) -> list[Arch]:
         """Each architecture of --arch once, or this machine's own."""
@@ -98,11 +84,13 @@ def run(options: Options) -> int:
     origin |= {name: value for name, value in trailers.items() if value}
     series = tabulate(_rows(lineup, arches, options), origin, caveats=_caveats(lineup))
     if options.json:
-        sys.stdout.write(dump(to_json(series)))
+        text = dump(to_json(series))
     elif options.changelog:
-        sys.stdout.write(series_changelog(series))
+        text = series_changelog(series)
     else:
-        sys.stdout.write(series_text(series, functions=options.functions or options.verbose))
+        functions = bool(options.functions or options.verbose)
+        text = series_text(series, functions, options.rows_shown)
+    sys.stdout.write(text)
     refused = any(row.status == NO_APPLY for row in series.rows)
     return EXIT_MISTAKE if refused else EXIT_DONE
 

@@ -62,18 +62,13 @@ class Options(ResultOptions):
     )
     case: tuple[str, ...] = option(
         "--case",
-        default=(),
-        action="extend",
-        type=values.words,
-        metavar="CASE,...",
-        needs=(
+        needs=[
             Need(
                 lambda options: not options.compare or options.compares_kernels,
                 "beside --compare of cases, which names its own",
-            ),
-        ),
-        help="cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256';"
-        " all by default; can be repeated",
+            )
+        ],
+        **measuring.CASE,
     )
     compare: tuple[tuple[str, str], ...] = option(
         "--compare",
@@ -169,13 +164,8 @@ class Options(ResultOptions):
     output: Path | None = option(
         "-o", "--output", type=values.path, metavar="FILE", help="write the recording to FILE"
     )
-    arch: str | None = option(
-        "--arch",
-        metavar="ARCH",
-        group=RARE,
-        needs=(_GUEST,),
-        help=measuring.ARCH_HELP,
-    )
+    arch: str | None = option("--arch", group=RARE, needs=[_GUEST], **measuring.ARCH)
+    emulator: str | None = option("--emulator", needs=[_GUEST], **measuring.EMULATOR)
     accelerator: str | None = option(
         "--accel",
         choices=("kvm", "tcg", "icount"),
@@ -192,14 +182,6 @@ class Options(ResultOptions):
         group=RARE,
         needs=(Need(lambda options: options.target.startswith("ssh:"), "without ssh:HOST"),),
         help="an option for ssh's own -o, such as Port=2222; can be repeated",
-    )
-    board_env: Path | None = option(
-        "--board-env",
-        type=values.path,
-        metavar="FILE",
-        group=RARE,
-        needs=(Need(lambda options: options.target.startswith("board:"), "without board:PLACE"),),
-        help="labgrid's environment file; $LG_ENV by default",
     )
 
     @property
@@ -227,11 +209,6 @@ class Options(ResultOptions):
         return False
 
     @property
-    def amount(self) -> Amount:
-        """How much to measure for a table or a sweep."""
-        return Amount(self.seconds or SECONDS, self.groups)
-
-    @property
     def schedule(self) -> Schedule:
         """When a comparison ends."""
         from kentry.measure.timed.comparing import Schedule
@@ -239,53 +216,43 @@ class Options(ResultOptions):
         threshold = THRESHOLD if self.threshold is None else self.threshold / 100
         return Schedule(self.seconds or COMPARE_SECONDS, threshold, groups=self.groups)
 
-    def machine_options(self) -> MachineOptions:
-        """How to reach the machine."""
-        return MachineOptions(
-            pin=self.cpu if self.is_guest else None,
-            ssh_options=tuple(word for text in self.ssh_options for word in ("-o", text)),
-            boot_timeout=_GUEST_BOOT_SECONDS if self.is_guest else _BOOT_SECONDS,
-            switch=self.boot or "kexec",
-            accelerator=self.accelerator or "kvm",
-            arch=self.arch or "",
-            kernel=self.kernel or "",
-            board_env=self.board_env,
-        )
-
 
 def run(options: Options) -> int:
     """Measures and prints; 3 if a row of a comparison is undecided."""
-    if options.compare:
-        _check_compare(options)
+    from kentry.measure.timed.comparing import LEAST_GROUPS, LEAST_ROUNDS
+
+    flag, count, least = "--groups", options.groups, LEAST_GROUPS
+    if options.compares_kernels:
+        if len(options.compare) > 1:
+            raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
+        flag, count, least = "--rounds", options.rounds, LEAST_ROUNDS
+    elif options.compare and any(map(measuring.is_spec, options.compare[0])):
+        raise UserError(
+            f"{options.target} runs its own kernel and cannot boot {options.compare[0][0]}.",
+            "Compare two kernels on kvm, ssh:HOST or board:PLACE.",
+        )
+    if options.compare and count is not None and count < least:
+        raise UserError(
+            f"{flag} {count} is too few for an interval.", f"Write {flag} {least} or more."
+        )
     if options.output:
         measuring.check_writable(options.output)
-    with open_machine(options.target, options.machine_options()) as machine:
+    how = MachineOptions(
+        pin=options.cpu if options.is_guest else None,
+        ssh_options=tuple(word for text in options.ssh_options for word in ("-o", text)),
+        boot_timeout=_GUEST_BOOT_SECONDS if options.is_guest else _BOOT_SECONDS,
+        switch=options.boot or "kexec",
+        accelerator=options.accelerator or "kvm",
+        emulator=options.emulator or "installed",
+        arch=options.arch or "",
+        kernel=options.kernel or "",
+    )
+    with open_machine(options.target, how) as machine:
         if options.compares_kernels:
             return _compare_kernels(machine, options)
         if options.compare:
             return _compare_cases(machine, options)
         return _time(machine, options)
-
-
-def _check_compare(options: Options) -> None:
-    """UserError for a comparison that cannot be made, before a machine is reached."""
-    from kentry.measure.timed.comparing import LEAST_GROUPS, LEAST_ROUNDS
-
-    if options.compares_kernels:
-        if len(options.compare) > 1:
-            raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
-        flag, count, least = "--rounds", options.rounds, LEAST_ROUNDS
-    else:
-        if any(map(measuring.is_spec, options.compare[0])):
-            raise UserError(
-                f"{options.target} runs its own kernel and cannot boot {options.compare[0][0]}.",
-                "Compare two kernels on kvm, ssh:HOST or board:PLACE.",
-            )
-        flag, count, least = "--groups", options.groups, LEAST_GROUPS
-    if count is not None and count < least:
-        raise UserError(
-            f"{flag} {count} is too few for an interval.", f"Write {flag} {least} or more."
-        )
 
 
 def _time(machine: Machine, options: Options) -> int:
@@ -295,12 +262,13 @@ def _time(machine: Machine, options: Options) -> int:
     from kentry.report.stat import stat_text, sweep_text, tails_text
 
     words, every = options.case, options.verbose
+    amount = Amount(options.seconds or SECONDS, options.groups)
     if options.working_set is not None:
         sizes = sweep_sizes(options.working_set)
         case = _one_case(machine, words or ["getppid"], "--working-set")
         _check_plain([case], "--working-set")
         session = open_session(machine, options.cpu, options.output)
-        recording = time_sweep(session, case, sizes, options.amount)
+        recording = time_sweep(session, case, sizes, amount)
         text = sweep_text(recording, session.findings, every=every)
     elif options.tails:
         names = choose_timed(machine.arch, words or ["getppid", "getpid", "invalid"])
@@ -311,7 +279,7 @@ def _time(machine: Machine, options: Options) -> int:
     else:
         names = choose_timed(machine.arch, words)
         session = open_session(machine, options.cpu, options.output)
-        recording, absent = time_cases(session, names, options.amount)
+        recording, absent = time_cases(session, names, amount)
         text = stat_text(recording, absent, session.findings, every=every)
     sys.stdout.write(dump(to_json(recording)) if options.json else text)
     session.save(recording)
@@ -353,11 +321,9 @@ def _compare_cases(machine: Machine, options: Options) -> int:
         pairs.append(pair)
     session = open_session(machine, options.cpu, options.output)
     recording, ending, rows = compare_pairs(session, pairs, options.schedule)
-    sys.stdout.write(
-        dump(document_of(recording, recording, rows, recording.caveats))
-        if options.json
-        else pairs_text(recording, rows, ending, session.findings, every=options.verbose)
-    )
+    text = pairs_text(recording, rows, ending, session.findings, every=options.verbose)
+    document = document_of(recording, recording, rows, recording.caveats)
+    sys.stdout.write(dump(document) if options.json else text)
     session.save(recording)
     return _exit_code(rows)
 
@@ -368,6 +334,7 @@ def _compare_kernels(machine: Machine, options: Options) -> int:
     from kentry.measure.timed.measurements import compare_two_kernels
 
     names = choose_timed(machine.arch, options.case or ["getppid", "getpid", "read"])
+    # Reading the facts of a guest would take a boot of its own.
     if options.is_guest:
         # Reading the facts of a guest would take a boot of its own.
         session = Session(machine, file=options.output)
@@ -378,9 +345,8 @@ def _compare_kernels(machine: Machine, options: Options) -> int:
     schedule = options.schedule
     old, new = compare_two_kernels(session, options.compare[0], plan, schedule)
     comparison = compare(old, new, threshold=schedule.threshold)
-    sys.stdout.write(
-        dump(comparison_json(comparison)) if options.json else comparison_text(comparison)
-    )
+    text = dump(comparison_json(comparison)) if options.json else comparison_text(comparison)
+    sys.stdout.write(text)
     session.save(old, "old")
     session.save(new, "new")
     # Counters decide nothing: the time decided when the run ended.

@@ -69,6 +69,8 @@ windows = whole(1, MAX_WINDOWS)
 seed = whole(0, 2**64 - 1)
 # MiB.
 memory = whole(64, 65536)
+# A vector length.
+bits = whole(1, 65536)
 seconds = decimal(0, MAX_SECONDS, "seconds")
 
 

@@ -8,15 +8,21 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import msgspec
+
+from kentry.arch import Arch, find_arch, host_arch
 from kentry.commands import measuring, values
 from kentry.commands.options import Need, ResultOptions, operand, option
 from kentry.errors import EXIT_DONE, UserError
-
-if TYPE_CHECKING:
-    from kentry.arch import Arch
-    from kentry.measure.act_costs import ActCosts
+from kentry.host.cache import write_atomically
+from kentry.kernels.resolve import resolve
+from kentry.measure.act_costs import ActCosts, costs_program, count_costs, run_here
+from kentry.model.document import dump
+from kentry.progress import progress
+from kentry.report.cost_table import costs_text, list_text
+from kentry.vector.cost_times import parse, tabulate
+from kentry.vector.costs import load_costs, shipped, to_toml
 
 EXAMPLES = (
     "kentry vector costs sve128",
@@ -28,10 +34,14 @@ _TABLE = Need(
     lambda options: options.what or options.here or options.printed,
     "without a table: name one, a kernel, --here or --from",
 )
-
-
-def _is_spec(options: Options) -> bool:
-    return bool(options.what and measuring.is_spec(options.what))
+_ARCH = Need(
+    lambda options: options.program or measuring.is_spec(options.what or ""),
+    "here: it is for a kernel, or for --program",
+)
+_LENGTH = Need(
+    lambda options: options.here or measuring.is_spec(options.what or ""),
+    "here: it is for a kernel, or for --here",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,42 +78,18 @@ class Options(ResultOptions):
         metavar="FILE",
         help="make the table from what that program printed on another machine",
     )
-    arch: str | None = option(
-        "--arch",
-        metavar="ARCH",
-        needs=(
-            Need(
-                lambda options: options.program or _is_spec(options),
-                "here: it is for a kernel, or for --program",
-            ),
-        ),
-        help=measuring.ARCH_HELP,
-    )
+    arch: str | None = option("--arch", needs=[_ARCH], **measuring.ARCH)
     vl: int | None = option(
         "--vl",
-        type=values.whole(1, 65536),
+        type=values.bits,
         metavar="BITS",
-        needs=(
-            Need(
-                lambda options: options.here or _is_spec(options),
-                "here: it is for a kernel, or for --here",
-            ),
-        ),
+        needs=[_LENGTH],
         help="vector length in bits; that of the cpu by default",
     )
 
 
 def run(options: Options) -> int:
     """Shows a table, or makes one and shows it."""
-    import msgspec
-
-    from kentry.arch import find_arch, host_arch
-    from kentry.host.cache import write_atomically
-    from kentry.measure.act_costs import ActCosts, costs_program
-    from kentry.model.document import dump
-    from kentry.report.cost_table import costs_text, list_text
-    from kentry.vector.costs import load_costs, shipped, to_toml
-
     ways = [options.what is not None, options.here, options.program, options.printed is not None]
     if sum(ways) > 1:
         raise UserError(
@@ -120,14 +106,15 @@ def run(options: Options) -> int:
     elif not options.what:
         sys.stdout.write(list_text(map(load_costs, shipped())))
         return EXIT_DONE
-    elif _is_spec(options):
-        costs = _counted(options, arch)
+    elif measuring.is_spec(options.what):
+        length = options.vl if options.vl != arch.vector.units[0].lengths[0] else None
+        with progress(f"{options.what} ({arch.name})") as update:
+            kernel = resolve(options.what, arch, update)
+            costs = count_costs(kernel, arch, length, update)
     else:
         costs = ActCosts(load_costs(options.what))
-    if options.json:
-        sys.stdout.write(dump(msgspec.to_builtins(costs.table)))
-    else:
-        sys.stdout.write(costs_text(costs.table, costs.checks))
+    text = costs_text(costs.table, costs.checks)
+    sys.stdout.write(dump(msgspec.to_builtins(costs.table)) if options.json else text)
     if options.output:
         write_atomically(options.output, to_toml(costs.table))
     return EXIT_DONE
@@ -135,10 +122,6 @@ def run(options: Options) -> int:
 
 def _timed(options: Options, arch: Arch) -> ActCosts:
     """The table of what the program prints here, or printed elsewhere."""
-    from kentry.measure.act_costs import ActCosts, run_here
-    from kentry.progress import progress
-    from kentry.vector.cost_times import parse, tabulate
-
     if options.printed:
         try:
             text = options.printed.read_text(encoding="utf-8", errors="replace")
@@ -154,19 +137,7 @@ def _timed(options: Options, arch: Arch) -> ActCosts:
         where, way = platform.node(), "--here"
     timing = parse(text)
     name = re.sub(r"[^a-z0-9._-]+", "-", f"{timing.arch}-{where}".lower()).strip("-._")[:64]
-    about = f"timed by kentry vector costs on Linux {timing.release}"
-    command = f"kentry vector costs {way}, Linux {timing.release}"
+    linux = f"Linux {timing.release}"
+    about = f"timed by kentry vector costs on {linux}"
+    command = f"kentry vector costs {way}, {linux}"
     return ActCosts(tabulate(timing, name, about, command).table)
-
-
-def _counted(options: Options, arch: Arch) -> ActCosts:
-    from kentry.kernels.config import Request
-    from kentry.kernels.resolve import resolve
-    from kentry.measure.act_costs import count_costs
-    from kentry.progress import progress
-
-    assert options.what
-    length = options.vl if options.vl != arch.vector.units[0].lengths[0] else None
-    with progress(f"{options.what} ({arch.name})") as update:
-        kernel = resolve(options.what, arch, update, Request("tiny", (), "gcc"))
-        return count_costs(kernel, arch, length, update)

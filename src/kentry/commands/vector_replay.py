@@ -9,13 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, Need, operand, option
 from kentry.commands.vector_stats import UnitOptions
 from kentry.errors import EXIT_DONE, UserError
+from kentry.model.document import dump
+from kentry.progress import progress
+from kentry.vector.costs import CostTable, load_costs, table_for
+from kentry.vector.policies import POLICIES, parse_policy
 
 if TYPE_CHECKING:
-    from kentry.vector.costs import CostTable
     from kentry.vector.ranking import TraceFile
 
 EXAMPLES = (
@@ -89,12 +94,8 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, replays, prints."""
-    from kentry.model.document import dump
-    from kentry.progress import progress
     from kentry.report.policy_costs import draw, replay_text, replay_to_json
     from kentry.vector.bounds import bounds
-    from kentry.vector.costs import load_costs
-    from kentry.vector.policies import POLICIES, parse_policy
     from kentry.vector.ranking import rank
     from kentry.vector.tuning import recommend, sweep
 
@@ -129,16 +130,14 @@ def run(options: Options) -> int:
     if options.picture:
         draw(options.picture, rankings, advice[0], table)
     if options.json:
-        sys.stdout.write(dump(replay_to_json(rankings, advice, limits, table)))
+        text = dump(replay_to_json(rankings, advice, limits, table))
     else:
-        sys.stdout.write(replay_text(rankings, advice, limits, table))
+        text = replay_text(rankings, advice, limits, table)
+    sys.stdout.write(text)
     return EXIT_DONE
 
 
 def _close_loop(options: Options, second: Path) -> int:
-    import msgspec
-
-    from kentry.model.document import dump
     from kentry.report.policy_costs import closed_text
     from kentry.vector.ranking import close_loop
 
@@ -146,10 +145,8 @@ def _close_loop(options: Options, second: Path) -> int:
         raise UserError("--closed-loop takes one trace to replay on.", "Name them one at a time.")
     source, after = _read(options.traces[0], options), _read(second, options)
     closed = close_loop(source, after)
-    if options.json:
-        sys.stdout.write(dump(msgspec.to_builtins(closed)))
-    else:
-        sys.stdout.write(closed_text(closed, source, after))
+    text = closed_text(closed, source, after)
+    sys.stdout.write(dump(msgspec.to_builtins(closed)) if options.json else text)
     return EXIT_DONE
 
 
@@ -165,8 +162,6 @@ def _read(file: Path, options: Options) -> TraceFile:
 
 def _check_together(traces: Sequence[TraceFile], table: CostTable | None) -> CostTable:
     """The table, or the counted one of the traces; UserError if they do not go together."""
-    from kentry.vector.costs import table_for
-
     arches = sorted({source.trace.meta["arch"] for source in traces})
     lengths = sorted({source.trace.meta["unit"]["vl"] for source in traces})
     if len(arches) > 1:

@@ -10,6 +10,7 @@ from pathlib import Path
 from kentry.commands import measuring, values
 from kentry.commands.options import ResultOptions, operand, option
 from kentry.errors import EXIT_DONE
+from kentry.model.document import dump
 
 EXAMPLES = (
     "kentry vector stats shell-arm64.parquet",
@@ -45,7 +46,6 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, counts, prints."""
-    from kentry.model.document import dump
     from kentry.report.vector_usage import statistics_text, statistics_to_json, title
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
@@ -59,8 +59,6 @@ def run(options: Options) -> int:
 
         heading = f"{title(trace)}: gaps between uses"
         gaps_picture(options.gaps, found.gaps.ns, found.gaps.calls, heading)
-    if options.json:
-        sys.stdout.write(dump(statistics_to_json(trace, found)))
-    else:
-        sys.stdout.write(statistics_text(trace, found))
+    text = statistics_text(trace, found)
+    sys.stdout.write(dump(statistics_to_json(trace, found)) if options.json else text)
     return EXIT_DONE

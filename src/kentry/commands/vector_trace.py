@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.commands import measuring, values
-from kentry.commands.options import RARE, ResultOptions, operand, option
+from kentry.commands.options import RARE, operand, option
 from kentry.errors import EXIT_DONE, GuestError, UserError
+from kentry.kernels.config import Request
+from kentry.kernels.resolve import resolve
+from kentry.model.document import dump
+from kentry.progress import progress
+from kentry.runners.guest_tasks import Guest, TraceOptions
+from kentry.runners.userland.root_image import build_userland
+from kentry.runners.userland.rootfs import find_release
+from kentry.runners.userland.workloads import find_workload, parse_copy
+from kentry.vector.policies import parse_policy
 
 EXAMPLES = (
     "kentry vector trace debian:6.12 --arch arm64 -- shell",
@@ -19,7 +28,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ResultOptions):
+class Options(measuring.KernelOptions):
     """What `kentry vector trace` takes."""
 
     spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
@@ -35,12 +44,8 @@ class Options(ResultOptions):
         metavar="FILE",
         help="write the trace to FILE; WORKLOAD-ARCH.parquet by default",
     )
-    arch: str | None = option("--arch", metavar="ARCH", help=measuring.ARCH_HELP)
     vl: int | None = option(
-        "--vl",
-        type=values.whole(1, 65536),
-        metavar="BITS",
-        help="vector length of the cpu in bits",
+        "--vl", type=values.bits, metavar="BITS", help="vector length of the cpu in bits"
     )
     release: str | None = option(
         "--release",
@@ -62,27 +67,7 @@ class Options(ResultOptions):
         metavar="HOST[:GUEST]",
         help="a file or folder to copy into the user space; can be repeated",
     )
-    config: str = option(
-        "--config",
-        default="tiny",
-        metavar="CONFIG",
-        needs=(measuring.A_SOURCE,),
-        help=measuring.CONFIG_HELP,
-    )
-    memory: int | None = option(
-        "--memory",
-        type=values.memory,
-        metavar="MIB",
-        group=RARE,
-        help=measuring.MEMORY_HELP,
-    )
-    timeout: float | None = option(
-        "--timeout",
-        type=values.seconds,
-        metavar="SECONDS",
-        group=RARE,
-        help=measuring.TIMEOUT_HELP,
-    )
+    memory: int | None = option("--memory", **measuring.MEMORY)
     append: str = option(
         "--append",
         default="",
@@ -97,26 +82,15 @@ class Options(ResultOptions):
         help="the kernel's own policy, if it is not that of Linux of its release",
     )
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The spec."""
-        return (self.spec,)
-
 
 def run(options: Options) -> int:
     """Builds the user space, boots it, writes the trace, says what is in it."""
-    from kentry.arch import find_arch, host_arch
-    from kentry.kernels.config import Request
-    from kentry.kernels.resolve import resolve
     from kentry.measure.workload import TracedWorkload, trace_workload
-    from kentry.progress import progress
-    from kentry.runners.guest_tasks import Guest, TraceOptions
-    from kentry.runners.userland.root_image import build_userland
-    from kentry.runners.userland.rootfs import find_release
-    from kentry.runners.userland.workloads import find_workload, parse_copy
-    from kentry.vector.policies import parse_policy
+    from kentry.report.vector_usage import statistics_to_json, trace_text
+    from kentry.vector.statistics import statistics
+    from kentry.vector.trace import read_trace
 
-    arch = find_arch(options.arch) if options.arch else host_arch()
+    arch = options.find_arch()
     lengths = arch.vector.units[0].lengths
     if options.vl is not None and options.vl not in lengths:
         raise UserError(
@@ -139,14 +113,17 @@ def run(options: Options) -> int:
             kernel,
             arch,
             TracedWorkload(chosen.name, Guest(userland.initramfs, words), userland.describe()),
-            TraceOptions(
-                memory=memory, timeout=options.timeout or 1800.0, vector_length=options.vl
-            ),
+            TraceOptions(memory, timeout=options.timeout or 1800.0, vector_length=options.vl),
             options.kernel_policy,
             path,
             update,
         )
-    _print(path, json=options.json)
+    trace = read_trace(path)
+    if options.json:
+        sys.stdout.write(dump(statistics_to_json(trace, statistics(trace))))
+    else:
+        sys.stdout.write(trace_text(trace, path.stat().st_size))
+        print(f"\nThe trace is in {path}; kentry vector stats and replay read it.")
     if outcome.ending.status != 0:
         raise GuestError(
             f"The workload {outcome.ending.clause}; what was recorded of it is in {path}.",
@@ -154,17 +131,3 @@ def run(options: Options) -> int:
             outcome.ending.output,
         )
     return EXIT_DONE
-
-
-def _print(path: Path, *, json: bool) -> None:
-    from kentry.model.document import dump
-    from kentry.report.vector_usage import statistics_to_json, trace_text
-    from kentry.vector.statistics import statistics
-    from kentry.vector.trace import read_trace
-
-    trace = read_trace(path)
-    if json:
-        sys.stdout.write(dump(statistics_to_json(trace, statistics(trace))))
-        return
-    sys.stdout.write(trace_text(trace, path.stat().st_size))
-    print(f"\nThe trace is in {path}; kentry vector stats and replay read it.")

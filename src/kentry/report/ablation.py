@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from kentry.model.ablation import Ablation
 from kentry.report.frame import caveat_lines, emulator_lines, kernel_lines
-from kentry.report.functions import function_lines
+from kentry.report.functions import SHOWN, function_lines
 from kentry.report.numbers import signed
 from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 
 _CASES_SHOWN = 4
 
 
-def ablation_text(ablation: Ablation, *, functions: bool) -> str:
-    """The table, the options without numbers, with `functions` those of each option, caveats."""
+def ablation_text(ablation: Ablation, functions: bool, most: int | None = SHOWN) -> str:
+    """The table, the options without numbers, caveats; with `functions` at most `most` for each."""
     base = ablation.base
     origin = base.kernel["origin"]
     sets = f", {origin['config_set']}" if origin.get("config_set") else ""
@@ -54,7 +54,7 @@ def ablation_text(ablation: Ablation, *, functions: bool) -> str:
         added = row.cases.get(ablation.cases[0])
         if added and added.functions:
             title = f"{row.option}, {ablation.cases[0]} ({added.delta:+d})"
-            lines += ["", title, *function_lines(added.functions)]
+            lines += ["", title, *function_lines(added.functions, most)]
     return ascii_lines([*lines, *caveat_lines(base.caveats)])
 
 

@@ -14,7 +14,7 @@ from kentry.model.caveats import Caveat
 from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Series, SeriesColumn
 from kentry.report.comparison import series_event_lines
 from kentry.report.frame import caveat_lines, kernel_lines
-from kentry.report.functions import function_lines_with_total
+from kentry.report.functions import SHOWN, function_lines_with_total
 from kentry.report.numbers import change, signed
 from kentry.report.table import Column, Table, ascii_lines, plain, shortened, text_column, wrapped
 
@@ -32,8 +32,8 @@ _TITLE = 40
 _SPREAD_NAMED = 6
 
 
-def series_text(series: Series, functions: bool) -> str:
-    """The whole report; with `functions` also those of every step, as bloat-o-meter has them."""
+def series_text(series: Series, functions: bool, shown: int | None = SHOWN) -> str:
+    """The whole report; with `functions` also at most `shown` of every step, None for all."""
     lines = [line for one in series.first.values() for line in kernel_lines(one, "base: ")]
     lines += ["", *table_lines(series), "", *summary_lines(series)]
     for row in series.rows:
@@ -54,7 +54,8 @@ def series_text(series: Series, functions: bool) -> str:
                 if cell and (cell.step or cell.functions):
                     old = cell.instructions - cell.step
                     lines += ["", f"Patch {row.patch}, {series.name(column)} ({signed(cell.step)})"]
-                    lines += function_lines_with_total(cell.functions, old, cell.instructions)
+                    new = cell.instructions
+                    lines += function_lines_with_total(cell.functions, old, new, shown)
     lines += caveat_lines([caveats.not_time(), *series_caveats(series)])
     return ascii_lines(lines)
 

@@ -198,7 +198,7 @@ def environment_file(given: Path | None) -> Path:
             f"There is no labgrid environment {file}."
             if file
             else "No labgrid environment says what board there is.",
-            f"Name its file with --board-env env.yaml, or in {_ENV_VARIABLE}.",
+            f"Name its file in {_ENV_VARIABLE}: {_ENV_VARIABLE}=env.yaml kentry stat ...",
         )
     return file
 

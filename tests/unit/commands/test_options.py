@@ -15,7 +15,7 @@ from tests.builders import recording
 COMMON = {"--help", "--verbose", "--quiet"}
 # An output is a file, or a folder where there are several results; only kentry record takes
 # several vector lengths; kentry import takes architectures that kentry cannot boot.
-SEVERAL_MEANINGS = {"--output", "--functions", "--vl", "--arch"}
+SEVERAL_MEANINGS = {"--output", "--vl", "--arch"}
 MOST = 120
 
 
@@ -142,3 +142,20 @@ NUMBERS = ("--windows", "--paths", "--seed", "--memory", "--timeout", "--vl")
 def test_numbers_are_plain_digits(name: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["record", "debian:6.12", "--matrix", "vector", f"{name}={text}"]) == 2
     assert name in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        (["--functions", "source:6.12"], "some"),
+        (["source:6.12", "--functions"], "some"),
+        (["--functions", "all", "source:6.12"], "all"),
+    ],
+)
+@pytest.mark.parametrize("command", ["series", "ablate"])
+def test_functions_takes_no_operand_as_its_value(command: str, words: list[str], rows: str) -> None:
+    args = build_parser().parse_args([command, *words])
+    assert (args.functions, vars(args)["base" if command == "series" else "spec"]) == (
+        rows,
+        "source:6.12",
+    )

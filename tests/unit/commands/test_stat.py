@@ -343,7 +343,7 @@ def test_a_mistake_is_one_sentence_and_code_2(
         ("--boot", ["ssh:x", "--boot", "kexec"]),
         ("--boot", ["--boot", "kexec", "--compare", "6.1", "6.12"]),
         ("--ssh-option", ["--ssh-option", "Port=22"]),
-        ("--board-env", ["ssh:x", "--board-env", "env.yaml"]),
+        ("--emulator", ["ssh:x", "--emulator", "newest"]),
     ],
 )
 def test_an_option_without_effect_is_refused(

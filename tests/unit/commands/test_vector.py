@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from kentry.cli import build_parser, main
+from kentry.commands import vector_trace
 from kentry.commands.options import read
 from kentry.errors import KernelError
-from kentry.kernels import resolve as resolve_module
 from kentry.measure import workload as trace_workload_module
 from kentry.measure.workload import TraceOutcome
 from kentry.runners.guest_tasks import Ending
-from kentry.runners.userland import root_image as build_module
 from kentry.runners.userland.root_image import Userland
 from kentry.vector.trace import Event
 from tests.unit.vector.traces import SVE_TRAP, save, trace_of
@@ -57,8 +56,8 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Called:
         save(path, trace_of(ROWS, workload=meta, complete=status is not None))
         return TraceOutcome(found["ending"], len(ROWS), 4, "QEMU 10.0.2")
 
-    monkeypatch.setattr(resolve_module, "resolve", resolve)
-    monkeypatch.setattr(build_module, "build_userland", build)
+    monkeypatch.setattr(vector_trace, "resolve", resolve)
+    monkeypatch.setattr(vector_trace, "build_userland", build)
     monkeypatch.setattr(trace_workload_module, "trace_workload", trace)
     return found
 
