@@ -15,8 +15,6 @@ _MOST_DECIMALS = 12
 # Half an interval below this is a rounding error: counters of an emulated cpu have no spread.
 _NO_SPREAD = 1e-6
 
-_DURATIONS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
-
 
 def signed(value: int) -> str:
     """A change of a count with its sign: "+2", "-3", "0"."""
@@ -47,7 +45,7 @@ def per_thousand(count: int, base: int) -> str:
 
 def duration(ns: float) -> str:
     """A time with its unit and three digits: "100 us", "1.5 s"."""
-    for unit, size in _DURATIONS:
+    for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)):
         if ns >= size:
             return f"{ns / size:.3g} {unit}"
     return f"{ns:.3g} ns"

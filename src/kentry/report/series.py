@@ -223,15 +223,16 @@ def _gaps(series: Series) -> Iterator[tuple[str, str]]:
 
 def _spread(series: Series) -> Iterator[str]:
     """The cells in which not all windows have the count."""
-    texts: dict[bool, list[str]] = {False: [], True: []}
+    texts: dict[str, list[str]] = {"Not in all windows": [], "Undecided": []}
     for row in series.rows:
         for column, cell in row.cells.items():
             if cell.agreeing < cell.windows:
-                texts[2 * cell.agreeing <= cell.windows].append(
+                decided = 2 * cell.agreeing > cell.windows
+                texts["Not in all windows" if decided else "Undecided"].append(
                     f"{f'patch {row.patch}' if row.patch else 'baseline'} {series.name(column)}"
                     f" {cell.instructions} ({cell.agreeing} of {cell.windows} windows)"
                 )
-    for words, here in (("Not in all windows", texts[False]), ("Undecided", texts[True])):
+    for words, here in texts.items():
         more = f", and {len(here) - _SPREAD_NAMED} more" if len(here) > _SPREAD_NAMED else ""
         if here:
             yield f"{words}: {', '.join(here[:_SPREAD_NAMED])}{more}."

@@ -22,14 +22,11 @@ from kentry.stats.exact import SAME, UNDECIDED
 _BAR = 24
 _INDENT = "      "
 # The counters that have a column, in this order.
-_COUNTERS = (
-    "kernel-cycles",
-    "user-cycles",
-    "kernel-instructions",
-    "user-instructions",
-    "kernel-branches",
-    "user-branches",
-)
+_COUNTERS = [
+    f"{mode}-{event}"
+    for event in ("cycles", "instructions", "branches")
+    for mode in ("kernel", "user")
+]
 
 
 def stat_text(
