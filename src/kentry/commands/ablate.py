@@ -13,8 +13,7 @@ from kentry.compare.ablation import Trial, tabulate
 from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError, UserError
 from kentry.kernels import build
 from kentry.kernels.build import knows_option
-from kentry.kernels.config import Request
-from kentry.kernels.entry_options import Option, built_in, parse_options
+from kentry.kernels.config import Option, Request, entry_options, parse_options
 from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
@@ -47,7 +46,7 @@ class Options(measuring.CachedOptions, measuring.FunctionOptions):
 
 def run(options: Options) -> int:
     """Builds and measures the base and each option, prints the table."""
-    candidates = parse_options(options.options) if options.options else built_in()
+    candidates = parse_options(options.options) if options.options else entry_options()
     bench = _Bench(options)
     with progress(f"{options.spec} ({bench.arch.name})") as update:
         base = bench.record((), update)

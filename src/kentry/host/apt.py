@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kentry.errors import FetchError, UserError
-from kentry.host.cache import cache_dir, check_room, held, sha256_of, write_atomically
+from kentry.host.cache import cache_dir, check_room, held, read_json, sha256_of, write_atomically
 from kentry.host.mirror import KEYRING_VARIABLE, MIRROR_VARIABLE, Release, find_mirror
 from kentry.host.process import child, command_line, kill_group, need, run
 from kentry.progress import Update
@@ -194,7 +194,9 @@ class AptRoot:
 
     def _configure(self) -> None:
         """Writes the folders, the sources (deb822 form: sources.list(5)) and the settings."""
-        for name in ("empty", "sources", "lists/partial", "archives/partial", "cache", "state"):
+        etc = [f"root/etc/apt/{name}.d" for name in ("apt.conf", "preferences", "trusted.gpg")]
+        var = ["root/var/cache/apt", "root/var/lib/apt"]
+        for name in ("sources", "lists/partial", "archives/partial", *etc, *var):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
         mirror = find_mirror()
@@ -219,20 +221,11 @@ class AptRoot:
             "APT::Architecture": self.arch,
             # The same user as ourselves: _apt may not look into a cache below a home folder.
             "APT::Sandbox::User": "root",
-            "Dir::State": f"{folder}/state",
+            "Dir": f"{folder}/root",
             "Dir::State::lists": f"{folder}/lists",
             "Dir::State::status": str(self._status or folder / "status"),
-            "Dir::Cache": f"{folder}/cache",
             "Dir::Cache::archives": f"{folder}/archives",
-            "Dir::Etc::main": f"{folder}/empty/apt.conf",
-            "Dir::Etc::parts": f"{folder}/empty",
-            "Dir::Etc::sourcelist": f"{folder}/empty/sources.list",
             "Dir::Etc::sourceparts": f"{folder}/sources",
-            "Dir::Etc::preferences": f"{folder}/empty/preferences",
-            "Dir::Etc::preferencesparts": f"{folder}/empty",
-            "Dir::Etc::trusted": f"{folder}/empty/trusted.gpg",
-            "Dir::Etc::trustedparts": f"{folder}/empty",
-            "Dir::Log": f"{folder}/state",
             # Half of the space for a tenth of a second.
             "Dir::Cache::srcpkgcache": "",
             "Acquire::GzipIndexes": "true",
@@ -264,11 +257,7 @@ class AptRoot:
         write_atomically(self.folder / _STAMP, json.dumps(stamp) + "\n")
 
     def _stamp(self) -> dict[str, Any]:
-        try:
-            stamp = json.loads((self.folder / _STAMP).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return stamp if isinstance(stamp, dict) else {}
+        return read_json(self.folder / _STAMP)
 
     def _age(self) -> float:
         """Seconds since the lists were fetched; very many if they never were."""

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The cache folder, and files that are written whole or not at all."""
+"""The cache folder, folders for one run, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kentry.errors import UserError
 from kentry.progress import Update
@@ -49,14 +51,10 @@ def no_space_is_an_error(path: Path) -> Iterator[None]:
                 f"No space is left for {path}.",
                 "Free some, or name another folder in KENTRY_CACHE.",
             ) from err
-        if err.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            raise UserError(
-                f"{path} cannot be written: {err.strerror}.",
-                "Choose another place with -o, or name another folder in KENTRY_CACHE.",
-            ) from err
+        denied = err.errno in (errno.EACCES, errno.EROFS, errno.EPERM)
         raise UserError(
-            f"{path} cannot be used: {err.strerror}.",
-            "Choose another place, or name another folder in KENTRY_CACHE.",
+            f"{path} cannot be {'written' if denied else 'used'}: {err.strerror}.",
+            "Choose another place with -o, or name another folder in KENTRY_CACHE.",
         ) from err
 
 
@@ -75,6 +73,38 @@ def check_room(folder: Path, size: int) -> None:
             f"The disk of {folder} is full, with {free} free {what}.",
             "Free some, or name another folder in KENTRY_CACHE.",
         )
+
+
+def read_bytes(path: Path, remedy: str = "Name a file that can be.") -> bytes:
+    """The bytes of a file that the user named; UserError where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as err:
+        raise UserError(f"{path} cannot be read: {err.strerror}.", remedy) from err
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file that the user named; UserError where it cannot be read."""
+    return hashlib.sha256(read_bytes(path)).hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object that a file contains; an empty one where there is none."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What the manifest.json of a folder of the cache says; empty if a file is not whole."""
+    manifest = read_json(folder / "manifest.json")
+    try:
+        whole = all(sha256_of(folder / name) == sha for name, sha in manifest["sha256"].items())
+    except (OSError, KeyError, AttributeError):
+        return {}
+    return manifest if whole else {}
 
 
 def sha256_of(path: Path) -> str:
@@ -154,3 +184,30 @@ def held(lock: BaseFileLock, update: Update, other: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """An empty folder in the cache, removed when the block ends.
+
+    The next call removes the folders of a kentry that was killed.
+    """
+    base = cache_dir("scratch")
+    # Its owner holds a lock on a file in each folder; the kernel releases the lock of a dead one.
+    with no_space_is_an_error(base), (base / "lock").open("w") as all_folders:
+        fcntl.flock(all_folders, fcntl.LOCK_EX)
+        for folder in filter(Path.is_dir, base.iterdir()):
+            with contextlib.suppress(BlockingIOError):
+                # Without a lock its owner is removing it, or was killed while it did.
+                with contextlib.suppress(FileNotFoundError), (folder / "lock").open() as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(dir=base))
+        lock = (folder / "lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        (folder / "files").mkdir()
+        yield folder / "files"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.close()

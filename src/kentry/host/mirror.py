@@ -79,15 +79,15 @@ def find_mirror() -> Mirror:
     if named:
         return Mirror(named[0], named[1] if len(named) > 1 else None, _keyrings(()))
     sources = list(_debian_sources())
-    security = [source for source in sources if source.is_security]
-    base = [source for source in sources if not source.is_security]
+    security = [uri for uri, is_security, _ in sources if is_security]
+    base = [uri for uri, is_security, _ in sources if not is_security]
     if not base:
         raise UserError(
             "This machine's apt uses no Debian mirror.",
             f"Name one in {MIRROR_VARIABLE}, as after 'deb' in a sources.list of Debian.",
         )
-    signed_by = [path for source in sources for path in source.signed_by]
-    return Mirror(base[0].uri, security[0].uri if security else None, _keyrings(signed_by))
+    keyrings = [path for _, _, signed_by in sources for path in signed_by]
+    return Mirror(base[0], security[0] if security else None, _keyrings(keyrings))
 
 
 def _keyrings(signed_by: Iterable[Path]) -> tuple[Path, ...]:
@@ -110,15 +110,11 @@ def _keyrings(signed_by: Iterable[Path]) -> tuple[Path, ...]:
     return found
 
 
-@dataclass(frozen=True)
-class _Source:
-    uri: str
-    is_security: bool
-    signed_by: tuple[Path, ...]
+def _debian_sources() -> Iterator[tuple[str, bool, tuple[Path, ...]]]:
+    """The URI, whether it is for security, and the keyrings of what the user's apt has of Debian.
 
-
-def _debian_sources() -> Iterator[_Source]:
-    """What the user's apt has from Debian, in its own order."""
+    They are in apt's own order.
+    """
     fields = ("REPO_URI", "ORIGIN", "LABEL", "RELEASE", "SOURCESENTRY")
     layout = "|".join(f"$({field})" for field in fields)
     argv = [need("apt-get", "apt"), "indextargets", "--format", layout, "Created-By: Packages"]
@@ -128,7 +124,7 @@ def _debian_sources() -> Iterator[_Source]:
         # apt leaves $(ORIGIN) as it is until it has fetched the Release file once.
         if origin == "Debian" or (origin.startswith("$(") and suite in ours):
             is_security = label == "Debian-Security" or "-security" in suite
-            yield _Source(uri, is_security, _signed_by(Path(entry.rpartition(":")[0]), uri))
+            yield (uri, is_security, _signed_by(Path(entry.rpartition(":")[0]), uri))
 
 
 def _signed_by(entry: Path, uri: str) -> tuple[Path, ...]:

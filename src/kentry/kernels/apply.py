@@ -14,12 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kentry.errors import PatchError, UserError
-from kentry.host.cache import no_space_is_an_error, write_atomically
-from kentry.kernels.diff_check import LOOK_AT_IT
-from kentry.kernels.git import Git
+from kentry.host.cache import no_space_is_an_error, read_json, write_atomically
 from kentry.kernels.mail import one_line
-from kentry.kernels.patches import Patch, read_patches
-from kentry.kernels.repository import Revision
+from kentry.kernels.patches import LOOK_AT_IT, Patch, read_patches
+from kentry.kernels.repository import Git, Revision
 from kentry.progress import Update
 
 
@@ -57,7 +55,7 @@ def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> l
     with repository.locked(update), no_space_is_an_error(repository.folder):
         # To apply a patch again would touch its files, and so have them compiled again.
         memory = repository.folder / "applied.json"
-        applied = _read_memory(memory)
+        applied = read_json(memory)
         for patch in patches:
             parts = (patch.author.encode(), patch.date.encode(), patch.message, patch.diff)
             key = f"{commit} {hashlib.sha256(bytes(1).join(parts)).hexdigest()}"
@@ -81,18 +79,11 @@ def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> l
     return steps
 
 
-def _read_memory(file: Path) -> dict[str, str]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _apply(git: Git, patch: Patch) -> str:
     """Applies a patch to the work tree and commits it, as git am does; the new commit.
 
-    PatchError says why it does not apply; the work tree then is as before.
+    PatchError says why it does not apply; the work tree then is as before.  UserError if it leads
+    out of the tree.
     """
     with TemporaryDirectory(prefix="kentry-patch-") as name:
         diff, message = Path(name, "diff"), Path(name, "message")
@@ -101,59 +92,34 @@ def _apply(git: Git, patch: Patch) -> str:
         done = git("apply", "--index", "--whitespace=nowarn", str(diff), check=False)
         if done.returncode:
             raise PatchError(f"does not apply: {explain_rejection(done.stderr)}.")
-        _check_links(git, patch)
+        # A link that the patch makes may not lead out of the tree, however the patch makes it.
+        rows = git("diff-index", "--cached", "--no-renames", "-z", "HEAD").stdout.split("\0")
+        for row, path in zip(rows[::2], rows[1::2], strict=False):
+            _, mode, _, blob, _ = row.split()
+            what = f"Patch {patch.number} ({patch.subject}) makes {one_line(path)}"
+            if mode == "160000":
+                raise UserError(f"{what} a submodule.", LOOK_AT_IT)
+            if mode != "120000":
+                continue
+            target = git("cat-file", "blob", blob).stdout
+            leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+            # Where a link leads that goes up after it went down depends on other links.
+            parts = [part for part in target.split("/") if part not in ("", ".")]
+            climbs = ".." in itertools.dropwhile(lambda part: part == "..", parts)
+            if not target or climbs or leads[0] == "/" or {"..", ".git"} & set(leads.split("/")):
+                where = f"a symbolic link to '{one_line(target)}', which leads out of the tree."
+                raise UserError(f"{what} {where}", LOOK_AT_IT)
         words = ("--quiet", "--allow-empty", "--no-verify", "--cleanup=whitespace")
         origin = (f"--author={patch.author}", f"--date={patch.date}", f"--file={message}")
         git("commit", *words, *origin)
     return git.line("rev-parse", "HEAD")
 
 
-def _check_links(git: Git, patch: Patch) -> None:
-    """UserError if the patch makes a link that leads out of the tree, however it makes it."""
-    rows = git("diff-index", "--cached", "--no-renames", "-z", "HEAD").stdout.split("\0")
-    for row, path in zip(rows[::2], rows[1::2], strict=False):
-        _, mode, _, blob, _ = row.split()
-        name = f"Patch {patch.number} ({patch.subject}) makes {one_line(path)}"
-        if mode == "160000":
-            raise UserError(f"{name} a submodule.", LOOK_AT_IT)
-        if mode != "120000":
-            continue
-        target = git("cat-file", "blob", blob).stdout
-        leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        # Where a link leads that goes up after it went down depends on other links.
-        parts = [part for part in target.split("/") if part not in ("", ".")]
-        climbs = ".." in itertools.dropwhile(lambda part: part == "..", parts)
-        if not target or climbs or leads[0] == "/" or {"..", ".git"} & set(leads.split("/")):
-            raise UserError(
-                f"{name} a symbolic link to '{one_line(target)}', which leads out of the tree.",
-                LOOK_AT_IT,
-            )
-
-
-# Messages of git's apply.c, 2.39, and what they mean.  "patch does not apply" comes last of all
-# about a file: the line before it says more.
-_CLAUSES = (
-    (r"patch failed: (.+):(\d+)", "the hunk for {0} at line {1} does not match the file"),
-    (r"(.+): does not exist in index", "{0} does not exist in the tree"),
-    (r"(.+): No such file or directory", "{0} does not exist in the tree"),
-    (r"(.+): already exists in (?:index|working directory)", "{0} is already there"),
-    (r"(.+): does not match index", "{0} was changed after it was checked out"),
-    (r"(.+): wrong type", "{0} is not the kind of file the patch expects"),
-    (r"corrupt patch at (?:\S*:|line )(\d+)", "its diff is damaged at line {0}"),
-    (r"invalid path '(.+)'", "it changes {0}, which is outside the tree"),
-    (r"affected file '(.+)' is beyond a symbolic link", "{0} is behind a symbolic link"),
-    (r"cannot apply binary patch to '(.+)' without full index line", "{0} is binary and left out"),
-    (r"(.+): patch does not apply", "the change to {0} does not match the file"),
-)
-
-
 def explain_rejection(stderr: str) -> str:
     """Why git apply refused a patch, as a clause that a sentence can end with."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    for error in errors:
-        for pattern, clause in _CLAUSES:
-            if match := re.fullmatch(pattern, error):
-                return clause.format(*match.groups())
-    fatal = [line.removeprefix("fatal: ") for line in lines if line.startswith("fatal: ")]
-    return one_line((errors or fatal or lines or ["git gave no reason"])[0]).rstrip(".")
+    for mark in ("error: ", "fatal: "):
+        lines = [line.removeprefix(mark) for line in lines if line.startswith(mark)] or lines
+    if hunk := re.fullmatch(r"patch failed: (.+):(\d+)", lines[0] if lines else ""):
+        return f"the hunk for {hunk[1]} at line {hunk[2]} does not match the file"
+    return one_line((lines or ["git gave no reason"])[0]).rstrip(".")

@@ -32,7 +32,13 @@ def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -
     `image` is the uncompressed kernel, `spec` what the user calls it.  KernelError where it has
     no type information or the structure no such member.
     """
-    blob = _find(image)
+    # The longest blob: a module's or a test's are short.
+    blob = b""
+    for match in re.finditer(re.escape(_MAGIC), image[: -_SECTIONS.size]):
+        _, types, strings_at, strings = _SECTIONS.unpack_from(image, match.end())
+        end = match.start() + _HEADER_BYTES + strings_at + strings
+        if types <= strings_at and match.start() + len(blob) < end <= len(image):
+            blob = image[match.start() : end]
     if not blob:
         raise KernelError(
             f"{spec} has no type information, so its tasks cannot be told apart.",
@@ -56,16 +62,3 @@ def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -
             raise KernelError(f"struct {name} of {spec} has no {member}.")
         offsets[member] = int(found[1])
     return offsets
-
-
-def _find(image: bytes) -> bytes:
-    """The longest BTF blob of an image: a module's or a test's are short."""
-    longest = b""
-    at = image.find(_MAGIC)
-    while 0 <= at <= len(image) - _HEADER_BYTES:
-        _, types, strings_at, strings = _SECTIONS.unpack_from(image, at + len(_MAGIC))
-        length = _HEADER_BYTES + strings_at + strings
-        if types <= strings_at and at + length <= len(image) and length > len(longest):
-            longest = image[at : at + length]
-        at = image.find(_MAGIC, at + 1)
-    return longest

@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -20,7 +21,6 @@ import shutil
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from kentry.host.cache import (
     fresh_folder,
     held,
     no_space_is_an_error,
+    read_manifest,
     sha256_of,
     write_atomically,
 )
@@ -46,7 +47,6 @@ from kentry.progress import Update
 # Raised whenever the same source, config and compiler would make another kernel.
 _VERSION = 2
 
-_MANIFEST = "manifest.json"
 _LOG_LINES_SHOWN = 8
 _LOG_LINES_KEPT = 4000
 # A compiler's peak is near 0.5 GB, the link's 1 GB; bytes.
@@ -140,25 +140,16 @@ def built(build: Build, update: Update) -> Path:
     from filelock import FileLock
 
     folder = cache_dir("built") / build.key()
-    if is_whole(folder):
+    if read_manifest(folder):
         return folder
     toolchain.check_tools(build.arch)
     sandbox.check()
     # One build at a time for all that share the cache: each already uses every core.
     slot = held(FileLock(cache_dir("built") / "lock"), update, "another kernel to be built")
     with slot, no_space_is_an_error(folder), build.revision.repository.locked(update):
-        if not is_whole(folder):
+        if not read_manifest(folder):
             _make(build, folder, update)
     return folder
-
-
-def is_whole(folder: Path) -> bool:
-    """Whether the cache has the kernel in this folder and it is undamaged."""
-    try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        return all(sha256_of(folder / name) == sha for name, sha in manifest["sha256"].items())
-    except (OSError, ValueError, KeyError, AttributeError):
-        return False
 
 
 def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: Update) -> Kernel:
@@ -168,7 +159,6 @@ def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: 
     """
     build = plan(revision, arch, request, update)
     folder = built(build, update)
-    manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
     by_name = request.config in config.BUILT_IN
     origin = {
         **revision.origin,
@@ -182,7 +172,7 @@ def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: 
         folder / "image",
         config=folder / "config",
         vmlinux=folder / "vmlinux",
-        image_sha256=manifest["sha256"]["image"],
+        image_sha256=read_manifest(folder)["sha256"]["image"],
         vmlinux_name="of the same build",
         origin=origin,
     )
@@ -205,10 +195,24 @@ def _make(build: Build, final: Path, update: Update) -> None:
     """Checks out, configures, compiles, and puts what was made into `final`."""
     build.revision.repository.check_out(build.revision.commit, update)
     objects = build.objects()
-    with _clean_after_a_crash(objects) as inherited:
-        tuxmake = _Tuxmake(build, update, inherited)
-        _configure(build, tuxmake)
-        tuxmake.run("--make-target", build.arch.image_format)
+    # Where a build was killed the next one begins with an empty folder: half an object file looks
+    # whole.  When a command fails, make itself removes what it was making.
+    mark = objects.with_name(f"{objects.name}.unfinished")
+    killed = mark.exists()
+    # tuxmake inherits the locked file: the run after one that was killed waits here until its
+    # tuxmake has ended, and under bubblewrap every compiler with it.
+    with mark.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if killed:
+            shutil.rmtree(objects, ignore_errors=True)
+        objects.mkdir(exist_ok=True)
+        tuxmake = _Tuxmake(build, update, file.fileno())
+        try:
+            _configure(build, tuxmake)
+            tuxmake.run("--make-target", build.arch.image_format)
+        except BuildError:
+            mark.unlink()
+            raise
         made = {
             "image": objects / "arch" / build.arch.source_folder / "boot" / build.arch.image_format,
             "vmlinux": objects / "vmlinux",
@@ -228,31 +232,7 @@ def _make(build: Build, final: Path, update: Update) -> None:
                 "compiler": build.toolchain.identity,
                 "sha256": {name: sha256_of(folder / name) for name in made},
             }
-            write_atomically(folder / _MANIFEST, json.dumps(manifest, indent=1) + "\n")
-
-
-@contextlib.contextmanager
-def _clean_after_a_crash(objects: Path) -> Iterator[int]:
-    """Begins with an empty folder where a build was killed: half an object file looks whole.
-
-    What was compiled until then comes out of ccache.  When a command fails, make itself removes
-    what it was making; then the next build goes on from there.
-
-    Yields a locked file that tuxmake inherits.  The run after one that was killed waits here
-    until its tuxmake has ended, and under bubblewrap every compiler with it.
-    """
-    mark = objects.with_name(f"{objects.name}.unfinished")
-    killed = mark.exists()
-    with mark.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        if killed:
-            shutil.rmtree(objects, ignore_errors=True)
-        objects.mkdir(exist_ok=True)
-        try:
-            yield file.fileno()
-        except BuildError:
-            mark.unlink()
-            raise
+            write_atomically(folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
         mark.unlink()
 
 
@@ -331,20 +311,18 @@ class _Tuxmake:
                     if not first and _ERROR.search(line):
                         first = line.strip()
             status = process.wait()
-        if status:
-            raise self._error(first, list(lines))
-
-    def _error(self, first: str, lines: list[str]) -> BuildError:
-        """The first error, and below it what the compiler went on to say of it."""
+        if not status:
+            return
+        # The first error, and below it what the compiler went on to say of it.
         first = first or next((line for line in reversed(lines) if line), "")
-        at = next((i for i, line in enumerate(lines) if line.strip() == first), 0)
-        shown = [line for line in lines[at:] if not _MAKE.match(line)][:_LOG_LINES_SHOWN]
+        said = [*itertools.dropwhile(lambda line: line.strip() != first, lines)] or [*lines]
+        shown = [line for line in said if not _MAKE.match(line)][:_LOG_LINES_SHOWN]
         # Without the folders of the cache.
         texts = [
             text.replace(f"{self.objects}/", "").replace(f"{self.objects.parent}/linux/", "")
             for text in (first, *shown)
         ]
-        return BuildError(
+        raise BuildError(
             f"does not build: {texts[0] or 'the build said nothing'}",
             f"The whole log is {self._output / 'build.log'}.",
             "\n".join(texts[1:]),
@@ -371,35 +349,27 @@ def _configure(build: Build, tuxmake: _Tuxmake) -> None:
         for name in config.dropped(build.config, got)
         if name in build.config.named or knows_option(build.revision, name, build.arch)
     ]
-    reasons = _reasons(build, dot_config, names) if names else {}
+    reasons = dict.fromkeys(names, "this tree's Kconfig files could not be read")
+    if names:
+        tree = build.revision.repository.work
+        env = {
+            "srctree": str(tree),
+            "ARCH": build.arch.kbuild,
+            "SRCARCH": build.arch.source_folder,
+            "KERNELVERSION": ".".join(map(str, build.revision.version())),
+            "PATH": build.toolchain.path(),
+            "PYTHONWARNINGS": "ignore",
+            **build.toolchain.kconfig_environment(build.arch),
+            "PAHOLE": "pahole" if build.pahole else "false",
+        }
+        asked = [f"{name}={build.config.options[name]}" for name in names]
+        argv = [sys.executable, "-m", "kentry.kernels.kconfig", str(tree), str(dot_config), *asked]
+        # Kconfig files run commands, too.
+        done = run(sandbox.confined(argv, [], [cache_dir()]), env=env, check=False)
+        with contextlib.suppress(ValueError):
+            reasons |= json.loads(done.stdout)
     names = [name for name in names if not config.given_up(name, build.config, reasons[name])]
     if names:
         raise config.dropped_error(names, build.config, reasons)
     revision, arch = build.revision, build.arch
     config.check_machine(got, arch, lambda name: knows_option(revision, name, arch))
-
-
-def _reasons(build: Build, dot_config: Path, names: list[str]) -> dict[str, str]:
-    """Why Kconfig did not take each of the options: a clause for each."""
-    tree = build.revision.repository.work
-    env = {
-        "srctree": str(tree),
-        "ARCH": build.arch.kbuild,
-        "SRCARCH": build.arch.source_folder,
-        "KERNELVERSION": ".".join(map(str, build.revision.version())),
-        "PATH": build.toolchain.path(),
-        "PYTHONWARNINGS": "ignore",
-        **build.toolchain.kconfig_environment(build.arch),
-        "PAHOLE": "pahole" if build.pahole else "false",
-    }
-    asked = [f"{name}={build.config.options[name]}" for name in names]
-    argv = [sys.executable, "-m", "kentry.kernels.kconfig", str(tree), str(dot_config), *asked]
-    # Kconfig files run commands, too.
-    done = run(sandbox.confined(argv, [], [cache_dir()]), env=env, check=False)
-    try:
-        reasons = json.loads(done.stdout)
-    except ValueError:
-        reasons = {}
-    return {
-        name: reasons.get(name, "this tree's Kconfig files could not be read") for name in names
-    }

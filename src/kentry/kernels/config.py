@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernel configs: what is asked for, and what Kconfig made of it."""
+"""Kernel configs: what is asked for, what Kconfig made of it, and the options of ablate."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.errors import BuildError, UserError
+from kentry.host.cache import read_bytes
 
 TINY, USERLAND, DISTRO = "tiny", "userland", "distro"
 BUILT_IN = (TINY, USERLAND, DISTRO)
@@ -19,7 +21,9 @@ _OPTION = re.compile(r"CONFIG_\w+", re.ASCII)
 _VALUE = re.compile(r'[ynm]|-?\d+|0x[0-9a-fA-F]+|"[^"\\\n]*"|[\w./+-]+')
 _OFF = re.compile(r"# (CONFIG_\w+) is not set")
 _NAMED = 5
-_CONFIGS = "Use --config tiny, userland or distro, or name a kernel's .config."
+
+_ENTRY_OPTIONS = _FOLDER / "entry-options"
+_WRITTEN = "Write it like: CONFIG_AUDIT with CONFIG_NET."
 
 # Families of boards (ARCH_SUNXI, SOC_SIFIVE): their drivers are half of an arm64 kernel.
 # Others of these names are no choices, and Kconfig sets them whatever is asked for.
@@ -97,24 +101,20 @@ def read(text: str) -> dict[str, str]:
     return options
 
 
-def tiny(arch: Arch) -> Config:
-    """allnoconfig and kentry's fragments: boots in a second, all cases work."""
-    return _of_fragments(arch, "boot", "tiny")
-
-
-def userland(arch: Arch) -> Config:
-    """tiny, and what a distribution's user space needs to run from an initramfs; with BTF."""
-    return _of_fragments(arch, "boot", "tiny", "userland")
-
-
-def _of_fragments(arch: Arch, *names: str) -> Config:
+def tiny(arch: Arch, *more: str) -> Config:
+    """allnoconfig and kentry's fragments, `more` last: boots in a second, all cases work."""
     options: dict[str, str] = {}
     optional: set[str] = set()
-    for name in names:
+    for name in ("boot", "tiny", *more):
         text = _fragment(name, arch)
         options |= read(text)
         optional |= set(re.findall(r"^# optional:.*\n(CONFIG_\w+)=", text, re.MULTILINE))
     return Config(options, whole=False, strict=frozenset(options) - optional)
+
+
+def userland(arch: Arch) -> Config:
+    """tiny, and what a distribution's user space needs to run from an initramfs; with BTF."""
+    return tiny(arch, "userland")
 
 
 def _fragment(name: str, arch: Arch) -> str:
@@ -145,13 +145,10 @@ def distro(text: str, arch: Arch) -> Config:
 
 def of_file(file: Path) -> Config:
     """A user's .config: all that it sets must be what the kernel gets."""
-    try:
-        options = read(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as err:
-        reason = err.strerror if isinstance(err, OSError) else "it is not text"
-        raise UserError(f"The config {file} cannot be read: {reason}.", _CONFIGS) from err
+    remedy = "Use --config tiny, userland or distro, or name a kernel's .config."
+    options = read(read_bytes(file, remedy).decode("utf-8", "replace"))
     if not options:
-        raise UserError(f"{file} sets no option.", _CONFIGS)
+        raise UserError(f"{file} sets no option.", remedy)
     strict = {name for name, value in options.items() if value != "n" and not _FACTS.match(name)}
     return Config(options, whole=True, strict=frozenset(strict))
 
@@ -213,3 +210,53 @@ def check_machine(got: Mapping[str, str], arch: Arch, knows: Callable[[str], boo
             f" {', '.join(lacks)}.",
             f"Add {' '.join(sets.values())}.",
         )
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option, what it is set to where it is on, and what is on with and without it."""
+
+    name: str
+    value: str = "y"
+    needs: tuple[str, ...] = ()
+
+    def on(self) -> tuple[str, ...]:
+        """--set words of the kernel that has it."""
+        return (*self.needs, f"{self.name}={self.value}")
+
+    def off(self) -> tuple[str, ...]:
+        """--set words of the kernel that has it not."""
+        return (*self.needs, f"{self.name}=n")
+
+
+def entry_options() -> list[Option]:
+    """The options that shape kernel entry, of every architecture."""
+    return _lines(_ENTRY_OPTIONS.read_text(encoding="utf-8"), _ENTRY_OPTIONS.name)
+
+
+def parse_options(text: str) -> list[Option]:
+    """CONFIG_A,CONFIG_B, or a file with an option a line; UserError shows how to write one."""
+    if text.startswith("CONFIG_"):
+        return [_option(word, text) for word in text.split(",")]
+    file = Path(os.path.expanduser(text))
+    found = _lines(read_bytes(file).decode("utf-8", "ignore"), str(file))
+    if not found:
+        raise UserError(f"{file} names no option.", _WRITTEN)
+    return found
+
+
+def _lines(text: str, where: str) -> list[Option]:
+    rows = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return [_option(words, f"{where}: {words}") for words in rows if words]
+
+
+def _option(text: str, where: str) -> Option:
+    first, *rest = text.split() or [""]
+    if not first or (rest and rest[0] != "with"):
+        raise UserError(f"'{where}' is not understood.", _WRITTEN)
+    # Without a value an option is on.
+    words = [word if "=" in word else f"{word}=y" for word in (first, *rest[1:])]
+    (name, value), *needs = map(parse_set, words)
+    if value == "n":
+        raise UserError(f"'{where}' is off with and without.", f"Leave =n out. {_WRITTEN}")
+    return Option(name, value, tuple("=".join(pair) for pair in needs))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.arch import Arch
@@ -24,12 +23,8 @@ from kentry.progress import Update
 _ABI = r"(?P<abi>\d+\.\d+\.\d+(?:[-+~.](?:\d|deb|bpo|rc)[\w.]*)*)"
 
 
-@dataclass(frozen=True)
-class _Packages:
-    """The packages of one kernel, the one with the image first, and the root that has them."""
-
-    root: AptRoot
-    parts: tuple[Candidate, ...]
+# The packages of one kernel, the one with the image first, and the root that has them.
+_Packages = tuple[AptRoot, tuple[Candidate, ...]]
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
@@ -121,9 +116,9 @@ def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple
         packages = _search(roots, spec.value, pattern, update)
     if not packages:
         raise _not_found(roots, spec, arch, pattern, update)
-    root = packages.root
+    root, parts = packages
     with root.locked(update):
-        stored = deb.find_stored(packages.parts[0].sha256, update)
+        stored = deb.find_stored(parts[0].sha256, update)
         if not stored:
             # The lists may be older than the mirror, so there are two tries.
             try:
@@ -147,7 +142,7 @@ def _search(roots: list[AptRoot], prefix: str, pattern: str, update: Update) -> 
         candidates = root.candidates(pattern, update)
         chosen = select(candidates, prefix, pattern)
         if chosen:
-            matches.append(_Packages(root, kernel_parts(candidates, chosen)))
+            matches.append((root, kernel_parts(candidates, chosen)))
         if matches and prefix not in (OLDEST, NEWEST):
             break
     # Releases are in order, so the ends of all are the ends of the first and the last.
@@ -155,14 +150,14 @@ def _search(roots: list[AptRoot], prefix: str, pattern: str, update: Update) -> 
 
 
 def _download(packages: _Packages, arch: Arch, update: Update) -> deb.Stored:
-    main = packages.parts[0]
+    root, parts = packages
     paths: list[Path] = []
     try:
-        for part in packages.parts:
-            paths.append(packages.root.download(part, update))
-        package = deb.identify(paths[0], arch)
-        more = {"suite": main.suite, "release": packages.root.release.name}
-        return deb.store(paths, main.sha256, package, more, update)
+        for part in parts:
+            paths.append(root.download(part, update))
+        facts = deb.identify(paths[0], arch)
+        facts |= {"suite": parts[0].suite, "release": root.release.name}
+        return deb.store(paths, parts[0].sha256, facts, update)
     finally:
         # 60 to 110 MB, of which the kernel is a third.
         for path in paths:

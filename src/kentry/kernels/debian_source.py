@@ -12,7 +12,7 @@ import subprocess
 from kentry.arch import Arch, host_arch
 from kentry.errors import FetchError, UserError
 from kentry.host.apt import AptRoot, Candidate, lists_error
-from kentry.host.cache import cache_dir, fresh_folder, write_atomically
+from kentry.host.cache import cache_dir, fresh_folder, read_json, write_atomically
 from kentry.host.mirror import RELEASES
 from kentry.host.process import need, run
 from kentry.kernels.repository import Repository, Revision
@@ -32,49 +32,45 @@ def revision(spec: Spec, update: Update) -> Revision:
     It is fetched and unpacked once: minutes, 2.5 GB.  UserError lists what there is; FetchError
     says why it could not be had.
     """
-    root, candidate = _find(spec.value, update)
+    from debian.debian_support import Version
+
+    roots = [AptRoot(host_arch().debian, release) for release in RELEASES]
+    start = re.compile(re.escape(spec.value) + r"(?![A-Za-z0-9])")
+    names: set[str] = set()
+    fitting: list[Candidate] = []
+    for root in roots:
+        candidates = root.candidates(_SOURCE, update)
+        names |= {one.package.removeprefix("linux-source-") for one in candidates}
+        fitting = [
+            one
+            for one in candidates
+            if one.package == f"linux-source-{spec.value}"
+            or start.match(one.version.rpartition(":")[2])
+        ]
+        if fitting:
+            break
+    else:
+        problems = [line for root in roots for line in root.problems]
+        if not names and problems:
+            raise lists_error(problems)
+        raise UserError(
+            f"Debian has no kernel source {spec.value}.",
+            f"Versions that exist: {', '.join(sorted(names)) or 'none'};"
+            " for others use tree:DIR@REV.",
+        )
+    candidate = max(fitting, key=lambda one: Version(one.version))
     repository = Repository(f"package {candidate.sha256}")
     with repository.locked(update):
-        try:
-            known = json.loads((repository.folder / _MANIFEST).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            known = None
-        if not isinstance(known, dict):
-            known = _fetch(repository, root, candidate, update)
+        ids = read_json(repository.folder / _MANIFEST)
+        if not ids:
+            ids = _fetch(repository, root, candidate, update)
     origin = {
         "kind": "source",
         "package": candidate.package,
         "version": candidate.version,
         "deb_sha256": candidate.sha256,
     }
-    return Revision(repository, known["commit"], known["tree"], origin)
-
-
-def _find(wanted: str, update: Update) -> tuple[AptRoot, Candidate]:
-    from debian.debian_support import Version
-
-    roots = [AptRoot(host_arch().debian, release) for release in RELEASES]
-    start = re.compile(re.escape(wanted) + r"(?![A-Za-z0-9])")
-    everything: list[Candidate] = []
-    for root in roots:
-        candidates = root.candidates(_SOURCE, update)
-        everything += candidates
-        fitting = [
-            one
-            for one in candidates
-            if one.package == f"linux-source-{wanted}"
-            or start.match(one.version.rpartition(":")[2])
-        ]
-        if fitting:
-            return root, max(fitting, key=lambda one: Version(one.version))
-    problems = [line for root in roots for line in root.problems]
-    if not everything and problems:
-        raise lists_error(problems)
-    names = sorted({one.package.removeprefix("linux-source-") for one in everything})
-    raise UserError(
-        f"Debian has no kernel source {wanted}.",
-        f"Versions that exist: {', '.join(names) or 'none'}; for others use tree:DIR@REV.",
-    )
+    return Revision(repository, ids["commit"], ids["tree"], origin)
 
 
 def _fetch(
@@ -107,9 +103,9 @@ def _fetch(
     (git.folder / "import-index").replace(git.folder / "index")
     commit = git.commit_tree(tree, f"{candidate.package} {candidate.version}")
     git("update-ref", "HEAD", commit)
-    known = {"commit": commit, "tree": tree}
-    write_atomically(repository.folder / _MANIFEST, json.dumps(known) + "\n")
-    return known
+    ids = {"commit": commit, "tree": tree}
+    write_atomically(repository.folder / _MANIFEST, json.dumps(ids) + "\n")
+    return ids
 
 
 def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:

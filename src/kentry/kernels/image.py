@@ -1,19 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An image file -> Kernel; the other kinds of spec end here too.
+"""An image file, or the one this machine was booted from -> Kernel.
 
-What is read out of an image is kept in the cache under the image's SHA-256: reading the
-symbols of one takes seconds.
+The other kinds of spec end here too.  What is read out of an image is kept in the cache under its
+SHA-256: reading the symbols of one takes seconds.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+import os
+import platform
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from kentry.arch import Arch
+from kentry.arch import Arch, host_arch
 from kentry.errors import KernelError, UserError
-from kentry.host.cache import cache_dir, sha256_of, write_atomically
+from kentry.host.cache import (
+    cache_dir,
+    digest_of,
+    read_bytes,
+    read_json,
+    sha256_of,
+    write_atomically,
+)
 from kentry.kernels import payload, symtab
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.kernels.spec import Spec
@@ -22,6 +35,16 @@ from kentry.progress import Update
 
 # Raised whenever what is kept, or how it is found, changes: older entries are made anew.
 _CACHE_VERSION = 1
+
+
+# {} is what uname -r says.  Debian, Fedora, Arch; vmlinux-* on architectures without zImage.
+_IMAGES = (
+    "boot/vmlinuz-{}",
+    "boot/vmlinux-{}",
+    "usr/lib/modules/{}/vmlinuz",
+    "lib/modules/{}/vmlinuz",
+)
+_CONFIGS = ("boot/config-{}", "usr/lib/modules/{}/config", "lib/modules/{}/config")
 
 
 @dataclass(frozen=True)
@@ -40,20 +63,6 @@ class Source:
     vmlinux_name: str = ""
     system_map: Path | None = None
     origin: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Examined:
-    """What one image says about itself; `boot` and `config` are file names in its cache."""
-
-    version: int
-    format: str
-    arch: str
-    banner: str
-    build_id: str | None
-    boot: str | None
-    boot_sha256: str
-    config: str | None
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
@@ -75,55 +84,46 @@ def load(source: Source, arch: Arch, update: Update) -> Kernel:
     Raises UserError (no such file, not an image, another architecture, symbols of another
     build) and KernelError (no banner or no symbols in it).
     """
-    digest = source.image_sha256 or _digest(source.image)
+    digest = source.image_sha256 or digest_of(source.image)
     folder = cache_dir("images", digest)
-    examined = _examine(source.image, digest, folder, update)
-    if examined.arch != arch.name:
+    facts = _examine(source.image, digest, folder, update)
+    if facts["arch"] != arch.name:
         raise UserError(
-            f"{source.image} is a kernel for {examined.arch}, not for {arch.name}.",
-            f"Add --arch {examined.arch}, or name another image.",
+            f"{source.image} is a kernel for {facts['arch']}, not for {arch.name}.",
+            f"Add --arch {facts['arch']}, or name another image.",
         )
-    image = folder / examined.boot if examined.boot else source.image
-    table, symbols_from = _symbols(source, arch, examined, folder, update)
-    config = source.config or (folder / examined.config if examined.config else None)
+    image = folder / facts["boot"] if facts["boot"] else source.image
+    table, symbols_from = _symbols(source, arch, facts, folder, update)
+    config = source.config or (folder / facts["config"] if facts["config"] else None)
     return Kernel(
         spec=source.spec,
         arch=arch.name,
         image=image,
-        image_sha256=examined.boot_sha256,
+        image_sha256=facts["boot_sha256"],
         symbols=table,
         symbols_from=symbols_from,
-        release=payload.release(examined.banner),
-        banner=examined.banner,
-        compiler=payload.compiler(examined.banner),
+        release=facts["banner"].split()[2],
+        banner=facts["banner"],
+        compiler=payload.compiler(facts["banner"]),
         config=config,
-        config_sha256=_digest(config) if config else None,
-        build_id=examined.build_id,
-        origin={**source.origin, "format": examined.format, "file_sha256": digest},
+        config_sha256=digest_of(config) if config else None,
+        build_id=facts["build_id"],
+        origin={**source.origin, "format": facts["format"], "file_sha256": digest},
     )
 
 
-def _digest(path: Path) -> str:
-    try:
-        return sha256_of(path)
-    except OSError as err:
-        raise UserError(
-            f"{path} cannot be read: {err.strerror}.", "Name a file that can be."
-        ) from err
+def _examine(image: Path, digest: str, folder: Path, update: Update) -> dict[str, Any]:
+    """What the image says about itself, from the cache if that is whole and of this version.
 
-
-def _examine(image: Path, digest: str, folder: Path, update: Update) -> _Examined:
-    """What the image says about itself, from the cache if that is whole and of this version."""
-    facts = folder / "facts.json"
-    try:
-        known = _Examined(**json.loads(facts.read_text(encoding="utf-8")))
-        whole = not known.boot or sha256_of(folder / known.boot) == known.boot_sha256
-        if known.version == _CACHE_VERSION and whole:
-            return known
-    except (OSError, ValueError, TypeError):
-        pass
+    `boot` and `config` are names of files in `folder`, or None.
+    """
+    facts = read_json(folder / "facts.json")
+    if facts.get("version") == _CACHE_VERSION:
+        with contextlib.suppress(OSError):
+            if not facts["boot"] or sha256_of(folder / facts["boot"]) == facts["boot_sha256"]:
+                return facts
     update(None, f"unpacking {image.name}")
-    data = symtab.read_file(image)
+    data = read_bytes(image)
     unpacked = unpack(data, str(image))
     wrapped = unpacked.boot is not data
     config = payload.built_in_config(unpacked.payload)
@@ -131,27 +131,27 @@ def _examine(image: Path, digest: str, folder: Path, update: Update) -> _Examine
         write_atomically(folder / "Image", unpacked.boot)
     if config:
         write_atomically(folder / "config", config)
-    examined = _Examined(
-        version=_CACHE_VERSION,
-        format=unpacked.format,
-        arch=unpacked.arch.name,
-        banner=payload.banner(unpacked.payload, str(image)),
-        build_id=payload.build_id(unpacked.payload),
-        boot="Image" if wrapped else None,
-        boot_sha256=sha256_of(folder / "Image") if wrapped else digest,
-        config="config" if config else None,
-    )
-    write_atomically(facts, json.dumps(asdict(examined), indent=1) + "\n")
-    return examined
+    facts = {
+        "version": _CACHE_VERSION,
+        "format": unpacked.format,
+        "arch": unpacked.arch.name,
+        "banner": payload.banner(unpacked.payload, str(image)),
+        "build_id": payload.build_id(unpacked.payload),
+        "boot": "Image" if wrapped else None,
+        "boot_sha256": sha256_of(folder / "Image") if wrapped else digest,
+        "config": "config" if config else None,
+    }
+    write_atomically(folder / "facts.json", json.dumps(facts, indent=1) + "\n")
+    return facts
 
 
 def _symbols(
-    source: Source, arch: Arch, examined: _Examined, folder: Path, update: Update
+    source: Source, arch: Arch, facts: dict[str, Any], folder: Path, update: Update
 ) -> tuple[SymbolTable, str]:
     """The symbols, and a word on where they are from."""
     if source.vmlinux:
         update(None, f"reading the symbols of {source.vmlinux.name}")
-        found = symtab.of_vmlinux(source.vmlinux, arch, examined.banner, examined.build_id)
+        found = symtab.of_vmlinux(source.vmlinux, arch, facts["banner"], facts["build_id"])
         return found, f"vmlinux {source.vmlinux_name or source.vmlinux}"
     table = folder / f"symbols-{_CACHE_VERSION}"
     checksum = table.with_suffix(".sha256")
@@ -169,3 +169,63 @@ def _symbols(
         return symtab.read_kallsyms(source.system_map), "System.map"
     write_atomically(checksum, sha256_of(table))
     return symtab.read_table(table), "kallsyms"
+
+
+def resolve_running(spec: Spec, arch: Arch, update: Update) -> Kernel:
+    """running; UserError where this machine's image is not there or cannot be read."""
+    return find_running(spec.text, arch, update, Path("/"), platform.release())
+
+
+def find_running(spec: str, arch: Arch, update: Update, root: Path, release: str) -> Kernel:
+    """The kernel called `release` below the folder `root`, checked to be what runs there."""
+    if arch.name != host_arch().name:
+        raise UserError(
+            f"This machine runs a kernel for {host_arch().name}, not for {arch.name}.",
+            f"Leave --arch out, or name another kernel, such as debian:6.12 --arch {arch.name}.",
+        )
+    path = _image(root, release)
+    origin = {"kind": "running", "file": str(path)}
+    places = (root / pattern.format(release) for pattern in _CONFIGS)
+    config = next((place for place in places if os.access(place, os.R_OK)), None)
+    if not config:
+        with contextlib.suppress(OSError, EOFError):
+            packed = gzip.decompress((root / "proc/config.gz").read_bytes())
+            config = cache_dir("running") / f"config-{hashlib.sha256(packed).hexdigest()}"
+            write_atomically(config, packed)
+    source = Source(spec, path, config=config, origin=origin)
+    kernel = load(source, arch, update)
+    # An upgrade replaces the image under the same name.
+    try:
+        running = (root / "proc/version").read_text(encoding="utf-8").strip()
+    except OSError:
+        return kernel
+    if running.split() != kernel.banner.split():
+        raise UserError(
+            f"{kernel.image} is not the kernel that is running: it was upgraded since the boot.",
+            f"Boot it, or measure the file with image:{kernel.image}.",
+            f"running: {running}\nfile:    {kernel.banner}",
+        )
+    return kernel
+
+
+def _image(root: Path, release: str) -> Path:
+    paths = [root / pattern.format(release) for pattern in _IMAGES]
+    for path in paths:
+        # Not is_file(): where /boot may not be looked into, that is False too.
+        try:
+            path.stat()
+            if path.is_file() and os.access(path, os.R_OK):
+                return path
+        except PermissionError:
+            pass
+        except OSError:
+            continue
+        raise UserError(
+            f"{path}, the image of the running kernel, cannot be read: Permission denied.",
+            "Copy it as root to where you may read it, and use image:FILE.",
+        )
+    raise UserError(
+        f"The image of the running kernel, {paths[0]}, is not there (in a container it is"
+        " the host that has it).",
+        f"Name the image with image:FILE, or run: apt-get install linux-image-{release}.",
+    )

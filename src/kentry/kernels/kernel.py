@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from kentry.kernels import config
 
 # What apt said when it could not see all of the archive; a caveat, not part of an origin.
 NOTE = "note"
@@ -121,29 +124,16 @@ def config_lines(kernel: Kernel) -> dict[str, str] | None:
     """
     if kernel.config is None:
         return None
-    options = {}
-    for line in kernel.config.read_text(encoding="utf-8", errors="replace").splitlines():
-        name, found, value = line.partition("=")
-        if found and name.startswith("CONFIG_") and value != "m":
-            options[name.removeprefix("CONFIG_")] = value
-    return options
+    options = config.read(kernel.config.read_text(encoding="utf-8", errors="replace"))
+    chosen = {name: value for name, value in options.items() if value not in ("m", "n")}
+    return {name.removeprefix("CONFIG_"): value for name, value in chosen.items()}
 
 
 def gnu_build_id(notes: bytes) -> str | None:
-    """The GNU build ID among ELF notes, as hexadecimal; None where there is none.
-
-    A note is three little-endian words (name's size, contents' size, type), the name and
-    the contents, both padded to 4 bytes; the build ID's name is "GNU", its type is 3.
-    """
-    at = 0
-    while at + 12 <= len(notes):
-        name_size, size, kind = (
-            int.from_bytes(notes[at + i : at + i + 4], "little") for i in (0, 4, 8)
-        )
-        name_at = at + 12
-        data_at = name_at + (name_size + 3 & ~3)
-        if notes[name_at : name_at + name_size] == b"GNU\0" and kind == 3:
-            found = notes[data_at : data_at + size]
-            return found.hex() if len(found) == size else None
-        at = data_at + (size + 3 & ~3)
-    return None
+    """The GNU build ID among ELF notes, as hexadecimal; None where there is none."""
+    # Sizes of name and contents, type 3, name; the contents follow.
+    note = re.search(rb"\x04\0\0\0(.)\0\0\0\x03\0\0\0GNU\0", notes, re.DOTALL)
+    if not note:
+        return None
+    found = notes[note.end() : note.end() + note[1][0]]
+    return found.hex() if len(found) == note[1][0] else None

@@ -12,9 +12,8 @@ from pathlib import Path
 from kentry.errors import UserError
 from kentry.kernels import tree
 from kentry.kernels.apply import Step, apply_patches
-from kentry.kernels.git import in_folder
 from kentry.kernels.patches import read_patches
-from kentry.kernels.repository import Revision
+from kentry.kernels.repository import Revision, in_folder
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
 from kentry.progress import Update
@@ -84,12 +83,8 @@ def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | No
         )
     folder, name = tree.split(spec.value)
     start = first or name
-    if last.startswith("."):
-        raise UserError(f"{words} has three dots.", "Write A..B.")
-    if name and first and last:
-        raise UserError(f"{base} and {words} both name a commit.", "Write tree:DIR A..B.")
-    if not start:
-        raise UserError(f"{words} does not say where to begin.", "Write A..B.")
+    if last.startswith(".") or (name and first and last) or not start:
+        raise UserError(f"{base} {words} does not name two commits.", "Write tree:DIR A..B.")
     if not folder.is_dir() or not tree.is_repository(folder, start):
         raise UserError(f"{folder} is not a git repository.", "Name one: tree:DIR.")
     return base, folder, start, last or (name if first and name else "HEAD")

@@ -8,16 +8,18 @@ versions of one and keeps the last, needs a Message-ID, and gives an undated mai
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
-from email.utils import format_datetime, mktime_tz, parsedate_tz
+from datetime import UTC
+from email.utils import format_datetime, parsedate_to_datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kentry.errors import UserError
+from kentry.host.cache import read_bytes
 from kentry.host.process import need, run
 
 FETCH_RAW = "Fetch it again as raw mail: b4 am, or lore's raw link."
@@ -27,12 +29,6 @@ _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt seri
 _NOBODY = ("unknown", "unknown@localhost")
 _NO_DATE = "Thu, 1 Jan 1970 00:00:00 +0000"
 _LAST_DATE = 2**32  # seconds; git refuses dates after 2099
-# A thread has a few hundred messages; each takes git some milliseconds.
-_MOST_MESSAGES = 1000
-
-_ARCHIVES = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
-_TAR = slice(257, 262)  # where a tar file has "ustar"
-
 # Where a message begins in an mbox, as git's builtin/mailsplit.c has it: is_from_line().
 _MBOX = re.compile(rb"^(?=From [^\n]*\d:\d\d[^\n]*\d{4})", re.MULTILINE)
 _FORMAT_PATCH = re.compile(rb"\s*From [0-9a-f]{40,64} Mon Sep 17 00:00:00 2001\n")
@@ -149,16 +145,15 @@ def _file(file: Path) -> Iterator[Mail]:
     data = _text(file)
     start = data.lstrip(b"\n")
     line = 1 + len(data) - len(start)
-    if not _MBOX.match(start) and not _has_headers(start):
+    # DEP-3's fields look like a mail's headers but seldom have these.
+    matches = [_HEADER_LINE.match(row) for row in start.partition(b"\n\n")[0].split(b"\n")]
+    names = {(match[1] or b"").lower() for match in matches if match}
+    has_headers = all(matches) and b"from" in names and bool({b"subject", b"date"} & names)
+    if not _MBOX.match(start) and not has_headers:
         mail = _mail(file, str(file), *_with_headers(file, data))
         yield replace(mail, pasted=bool(_LORE.search(data)) or len(_COMMIT.findall(data)) > 1)
         return
     parts = [part for part in _MBOX.split(start) if part] if _MBOX.match(start) else [start]
-    if len(parts) > _MOST_MESSAGES:
-        raise UserError(
-            f"{file} has {len(parts)} messages; kentry reads at most {_MOST_MESSAGES}.",
-            "Name an mbox of one thread, as b4 mbox fetches it.",
-        )
     # git format-patch does not quote "From "; an archive (mboxrd) does.
     mboxrd = len(parts) > 1 and not _FORMAT_PATCH.match(start)
     for number, part in enumerate(parts, 1):
@@ -169,28 +164,13 @@ def _file(file: Path) -> Iterator[Mail]:
 
 def _text(file: Path) -> bytes:
     """The file's content with LF line ends; UserError if that cannot be text."""
-    try:
-        data = file.read_bytes()
-    except FileNotFoundError as err:
-        raise UserError(f"{file} does not exist.", _KINDS) from err
-    except OSError as err:
-        raise UserError(f"{file} cannot be read: {err.strerror}.", _KINDS) from err
-    if data.startswith(_ARCHIVES) or data[_TAR] == b"ustar":
-        raise UserError(f"{file} is compressed or an archive.", f"Unpack it. {_KINDS}")
+    data = read_bytes(file, _KINDS)
     if b"\0" in data:
-        raise UserError(f"{file} is a binary file, not patches.", _KINDS)
+        raise UserError(f"{file} is an archive or binary, not patches.", f"Unpack it. {_KINDS}")
     data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     if not data.strip():
         raise UserError(f"{file} is empty.", _KINDS)
     return data if data.endswith(b"\n") else data + b"\n"
-
-
-def _has_headers(data: bytes) -> bool:
-    """Whether a mail's headers come first; DEP-3's fields look alike but seldom have these."""
-    lines = data.partition(b"\n\n")[0].split(b"\n")
-    found = [_HEADER_LINE.match(line) for line in lines]
-    names = {(match[1] or b"").lower() for match in found if match}
-    return all(found) and b"from" in names and bool({b"subject", b"date"} & names)
 
 
 def _with_headers(file: Path, data: bytes) -> tuple[bytes, int]:
@@ -248,28 +228,21 @@ def _mail(file: Path, source: str, data: bytes, line: int) -> Mail:
     author, address = (re.sub("[<>]", "", fields[key]) for key in ("Author", "Email"))
     if "@" not in address:
         author, address = author or _NOBODY[0], _NOBODY[1]
+    date = _NO_DATE
+    with contextlib.suppress(ValueError, OverflowError):
+        # A zone that has no number ("CEST") reads as UTC.
+        moment = parsedate_to_datetime(fields["Date"])
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if 0 <= moment.timestamp() < _LAST_DATE:
+            date = format_datetime(moment)
     bare = re.sub(r"\[[^]]*\]|\s", "", fields["Subject"])
     return Mail(
         file,
         source,
         fields["Subject"] if bare else f"{fields['Subject']} {file.stem}".strip(),
         f"{author or address} <{address}>",
-        _date(fields["Date"]),
+        date,
         text.decode(errors="replace").encode(),
         diff,
         line + data.count(b"\n", 0, at) if at >= 0 else 0,
     )
-
-
-def _date(text: str) -> str:
-    """A Date: as RFC 5322 has it, in its own time zone, or the date of a mail without one."""
-    parsed = parsedate_tz(text)
-    try:
-        # A zone that has no number ("CEST") reads as UTC.
-        zone = timezone(timedelta(seconds=(parsed and parsed[9]) or 0))
-        seconds = mktime_tz(parsed) if parsed else -1
-        if 0 <= seconds < _LAST_DATE:
-            return format_datetime(datetime.fromtimestamp(seconds, zone))
-    except (ValueError, OverflowError):
-        pass
-    return _NO_DATE

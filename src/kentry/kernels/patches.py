@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A series of patches: the newest version of each, checked, in the order they apply in."""
+"""A series of patches: the newest version of each, checked, in the order they apply in.
+
+git apply drops what a hunk's header does not promise, so a damaged patch could apply as another
+one: a diff is checked before it is applied.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from kentry.errors import UserError
-from kentry.kernels import diff_check
-from kentry.kernels.mail import FETCH_RAW, Mail, read_mails
+from kentry.host.process import need, run
+from kentry.kernels.mail import FETCH_RAW, Mail, git_env, one_line, read_mails
 
 _WHOLE_SERIES = "Give one version of one series, whole, or take the n/m out of the subjects."
 
@@ -24,6 +30,18 @@ _NUMBER = re.compile(r"\b(\d{1,6})/(\d{1,6})\b")
 _VERSION = re.compile(r"(?<![a-z])(?:patch|rfc)?\s*v(\d{1,4})(?![\w.])", re.IGNORECASE)
 _BASE = re.compile(rb"^base-commit: ([0-9a-f]{40})\s*$", re.MULTILINE)
 _CHANGE_ID = re.compile(rb"^change-id: ([\w.+-]{1,200})\s*$", re.MULTILINE)
+
+
+LOOK_AT_IT = "kentry applies only patches that stay in the tree: look at where this one is from."
+
+# Nine digits: more lines than a kernel has.
+_HUNK = re.compile(rb"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
+# Lines of a file's header that name a file, the old one too, which git apply --numstat leaves out.
+_NAMED = re.compile(rb"(?:---|\+\+\+|(?:rename|copy) (?:from|to)) ([^\t]+)")
+
+
+class _HunkError(Exception):
+    """The hunk at a line of the diff, from 0, is damaged; `target` is the file it is for."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +121,19 @@ def read_patches(files: Sequence[Path]) -> PatchSeries:
     patches = []
     for number, mail in enumerate(_in_order(chosen, notes), 1):
         subject = _TAGS.sub("", mail.subject, count=1).strip(" :")
-        diff_check.check(f"Patch {number} ({subject})", mail)
+        check_diff(f"Patch {number} ({subject})", mail)
         message = subject.encode() + b"\n\n" + mail.log
         patches.append(
             Patch(number, subject, mail.author, mail.date, message, mail.diff, mail.source)
         )
-    texts = [one.mail.log + one.mail.diff for one in newest]
-    base, change_id = (_trailer(pattern, texts, notes) for pattern in (_BASE, _CHANGE_ID))
-    return PatchSeries(tuple(patches), base, change_id, tuple(notes))
+    text = b"\n".join(one.mail.log + one.mail.diff for one in newest)
+    trailers = []
+    for pattern in (_BASE, _CHANGE_ID):
+        values = list(dict.fromkeys(match[1].decode() for match in pattern.finditer(text)))
+        if len(values) > 1:
+            notes.append(f"the messages name {', '.join(values)}: took the first")
+        trailers.append(values[0] if values else None)
+    return PatchSeries(tuple(patches), trailers[0], trailers[1], tuple(notes))
 
 
 def _newest(mails: list[_Numbered], notes: list[str]) -> list[_Numbered]:
@@ -156,8 +179,98 @@ def _in_order(mails: list[_Numbered], notes: list[str]) -> list[Mail]:
     return [one.mail for one in ordered]
 
 
-def _trailer(pattern: re.Pattern[bytes], texts: list[bytes], notes: list[str]) -> str | None:
-    found = [match[1].decode() for text in texts for match in pattern.finditer(text)]
-    if len(set(found)) > 1:
-        notes.append(f"the messages name {', '.join(dict.fromkeys(found))}: took the first")
-    return found[0] if found else None
+def check_diff(name: str, mail: Mail) -> None:
+    """UserError if the mail's diff is damaged or names a file outside the tree.
+
+    `name` is what the user knows the patch by.
+    """
+    lines = mail.diff.removesuffix(b"\n").split(b"\n")
+    try:
+        headers = _headers(lines)
+    except _HunkError as err:
+        place, target = err.args
+        where = f"line {place + max(mail.line, 1)} of"
+        where += f" {mail.file}" if mail.line else f" the diff in {mail.source}"
+        where += f" for {target}" if target else ""
+        raise UserError(
+            f"{name} is damaged: the hunk at {where} does not have the lines its header promises.",
+            FETCH_RAW,
+        ) from err
+    if mail.pasted:
+        raise UserError(
+            f"{mail.source} is damaged: several messages or commits are pasted together in it.",
+            f"{FETCH_RAW} From a repository: git format-patch.",
+        )
+    names = [_NAMED.match(line) for line in headers]
+    _check_inside(name, [found[1].decode(errors="replace") for found in names if found])
+    with TemporaryDirectory(prefix="kentry-diff-") as folder:
+        file = Path(folder) / "diff"
+        file.write_bytes(mail.diff)
+        argv = [need("git", "git"), "apply", "--numstat", "-z", str(file)]
+        try:
+            rows = run(argv, env=git_env(file.parent), cwd=file.parent).stdout.split("\0")
+        except subprocess.CalledProcessError as err:
+            sentence = f"{name} is damaged: git apply cannot read it."
+            raise UserError(sentence, FETCH_RAW, err.stderr) from err
+    _check_inside(name, [row.split("\t", 2)[2] for row in rows if row])
+
+
+def _check_inside(name: str, paths: list[str]) -> None:
+    for path in paths:
+        for end in (path.partition("/")[2], path):
+            outside = {"..", ".git"} & set(end.lower().split("/")) or end.startswith("/")
+            if outside and end != "/dev/null":
+                raise UserError(
+                    f"{name} changes {one_line(end)}, which is outside the kernel tree.", LOOK_AT_IT
+                )
+
+
+def _headers(lines: list[bytes]) -> list[bytes]:
+    """The lines outside the hunks, which are found as git apply finds them."""
+    headers: list[bytes] = []
+    target, by_git, at = "", False, 0
+    while at < len(lines):
+        line, after, third = (*lines[at : at + 3], b"", b"")[:3]
+        if line.startswith(b"@@ -"):
+            end = _end_of_hunk(lines, at) if target else 0
+            if not end:
+                raise _HunkError(at, target)
+            at = end
+            continue
+        if line.startswith(b"diff --git "):
+            by_git = True
+        elif line.startswith(b"--- ") and after.startswith(b"+++ "):
+            # GNU diff puts a time after a tab; the first component is a/, b/ or a folder's name.
+            old, new = (
+                one_line(name[4:].partition(b"\t")[0].decode(errors="replace"))
+                for name in (line, after)
+            )
+            name = old if new == "/dev/null" else new
+            target = name.partition("/")[2] or name
+            if by_git and not third.startswith(b"@@ -"):
+                raise _HunkError(at + 2, target)
+            by_git = False
+        headers.append(line)
+        at += 1
+    return headers
+
+
+def _end_of_hunk(lines: list[bytes], start: int) -> int:
+    """The place of the line after the hunk at `start`; 0 where its header promises others."""
+    counts = _HUNK.match(lines[start])
+    if not counts:
+        return 0
+    old, new = (int(count) if count else 1 for count in counts.groups())
+    at = start + 1
+    while old > 0 or new > 0:
+        # An empty line is an empty line of context, to git apply and to GNU patch.
+        mark = (lines[at][:1] or b" ") if at < len(lines) else b"?"
+        if mark not in b" +-\\":
+            return 0
+        old -= mark in b" -"
+        new -= mark in b" +"
+        at += 1
+    # git apply takes the rest for a remark and drops it: a wrapped line pushes lines out of the
+    # hunk.  A signature's "-- " and the next file's --- are no such lines.
+    left = lines[at] if at < len(lines) else b""
+    return 0 if old or new or re.match(rb"\+|-(?!-)|[ \t]+\S", left) else at

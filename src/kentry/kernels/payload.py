@@ -44,36 +44,12 @@ def banner(payload: bytes, name: str) -> str:
     return (numbered or found)[0]
 
 
-def release(banner_line: str) -> str:
-    """The kernel's release, as uname -r prints it."""
-    return banner_line.split()[2]
-
-
 def compiler(banner_line: str) -> str:
     """The compiler, in its own words: "gcc-12 (Debian 12.2.0-14) 12.2.0"; "" if not there."""
-    groups = list(_top_level_groups(banner_line))
-    if len(groups) < 2:
-        return ""
-    depth = 0
-    for at, char in enumerate(groups[1]):
-        depth += (char == "(") - (char == ")")
-        # Before Linux 5.8 there is no linker and so no comma.
-        if char == "," and depth == 0:
-            return groups[1][:at]
-    return groups[1]
-
-
-def _top_level_groups(text: str) -> Iterator[str]:
-    depth = start = 0
-    for at, char in enumerate(text):
-        if char == "(":
-            depth += 1
-            if depth == 1:
-                start = at + 1
-        elif char == ")" and depth:
-            depth -= 1
-            if depth == 0:
-                yield text[start:at]
+    # The second group; before Linux 5.8 there is no linker and so no comma.
+    nested = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+    found = re.search(rf"{nested}[^()]*\(((?:[^(),]|{nested})*)[,)]", banner_line)
+    return found[1] if found else ""
 
 
 def built_in_config(payload: bytes) -> bytes | None:
@@ -95,7 +71,15 @@ def build_id(payload: bytes) -> str | None:
     """
     if payload.startswith(_ELF):
         return elf_build_id(payload)
-    inner = list(_inner_elfs(payload))
+    # An inner ELF file, whose header has 64 bytes, ends with its section headers.
+    inner = []
+    for match in re.finditer(rb"\x7fELF[\x01\x02]\x01\x01", payload[: 6 - 64]):
+        wide = payload[match.start() + 4] == 2
+        layout, at = ("<Q10xHH", 0x28) if wide else ("<I10xHH", 0x20)
+        offset, size, count = struct.unpack_from(layout, payload, match.start() + at)
+        end = match.start() + offset + size * count
+        if offset and end <= len(payload):
+            inner.append((match.start(), end))
     found = {
         payload[match.end() : match.end() + match.group(1)[0]].hex()
         for match in _BUILD_ID.finditer(payload)
@@ -118,20 +102,6 @@ def elf_build_id(data: bytes) -> str | None:
     except (ELFError, struct.error, ValueError, KeyError, AttributeError):
         return None
     return found.pop() if len(found) == 1 else None
-
-
-def _inner_elfs(payload: bytes) -> Iterator[tuple[int, int]]:
-    """Where each ELF file inside `payload` starts and ends: its section headers come last."""
-    for match in re.finditer(rb"\x7fELF[\x01\x02]\x01\x01", payload):
-        start = match.start()
-        wide = payload[start + 4] == 2
-        if start + 64 > len(payload):
-            return
-        layout, at = ("<Q10xHH", 0x28) if wide else ("<I10xHH", 0x20)
-        offset, size, count = struct.unpack_from(layout, payload, start + at)
-        end = start + offset + size * count
-        if offset and end <= len(payload):
-            yield start, end
 
 
 @dataclass(frozen=True)
@@ -163,19 +133,14 @@ def text_of(kernel: Kernel) -> KernelText:
     if start is None or end is None:
         return KernelText(image, image, 0)
     if image.startswith(_ELF):
-        return KernelText(image, _elf_text(image, start, end), start)
+        from elftools.elf.elffile import ELFFile
+
+        for segment in ELFFile(io.BytesIO(image)).iter_segments("PT_LOAD"):
+            offset = start - segment["p_vaddr"]
+            if 0 <= offset < segment["p_filesz"]:
+                return KernelText(image, segment.data()[offset : offset + end - start], start)
+        return KernelText(image, b"", start)
     # arm64 kernels before 6.2 have no symbol at the image's beginning, which is a header's
     # length before their text.
     first = next(filter(None, map(symbols.address_of, _IMAGE_STARTS)), start - _HEADER_BYTES)
     return KernelText(image, image[start - first : end - first], start)
-
-
-def _elf_text(image: bytes, start: int, end: int) -> bytes:
-    from elftools.elf.elffile import ELFFile
-
-    for segment in ELFFile(io.BytesIO(image)).iter_segments("PT_LOAD"):
-        offset = start - segment["p_vaddr"]
-        if 0 <= offset < segment["p_filesz"]:
-            data: bytes = segment.data()
-            return data[offset : offset + end - start]
-    return b""

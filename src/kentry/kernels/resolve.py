@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kentry.arch import Arch
 from kentry.errors import UserError
-from kentry.kernels import build, deb, debian, debian_source, image, running, tree
+from kentry.kernels import build, deb, debian, debian_source, image, tree
 from kentry.kernels.apply import patched
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
@@ -19,7 +19,7 @@ _READY: dict[str, Callable[[Spec, Arch, Update], Kernel]] = {
     "debian": debian.resolve,
     "deb": deb.resolve,
     "image": image.resolve,
-    "running": running.resolve,
+    "running": image.resolve_running,
 }
 _SOURCES: dict[str, Callable[[Spec, Update], Revision]] = {
     "source": debian_source.revision,

@@ -73,10 +73,24 @@ def parse(text: str) -> Spec:
         raise UserError(f"'{text}' names no kernel.", f"Write it like {kind.example}.")
     if value and not kind.takes_value:
         raise UserError(f"'{kind.name}' takes nothing after it.", f"Write: {kind.example}.")
-    spec = Spec(text, kind.name, value, _options(kind, words))
-    if spec.kind == "debian":
+    options: dict[str, str] = {}
+    for word in words:
+        option, _, argument = word.partition("=")
+        if option not in kind.options:
+            allowed = ", ".join(map("{}=".format, kind.options)) or "none"
+            raise UserError(
+                f"'{name}' has no option '{option}='.", f"The options it knows: {allowed}."
+            )
+        if not argument:
+            raise UserError(
+                f"The option '{option}=' has no value.", f"Write it like {kind.example}."
+            )
+        if option in options:
+            raise UserError(f"The option '{option}=' is given twice.", "Give it once.")
+        options[option] = argument
+    if name == "debian":
         example = "debian:6.12, debian:6.1.176-1, debian:newest or debian:6.12,flavour=cloud"
-        flavour = spec.options.get("flavour", "cloud")
+        flavour = options.get("flavour", "cloud")
         what = ""
         if value not in (OLDEST, NEWEST) and not _VERSION.fullmatch(value):
             what = f"'{value}' is not a Debian package version or the start of one."
@@ -84,21 +98,4 @@ def parse(text: str) -> Spec:
             what = f"'{flavour}' is not a flavour of Debian's kernels."
         if what:
             raise UserError(what, f"Write it like {example}.")
-    return spec
-
-
-def _options(kind: Kind, words: list[str]) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        if name not in kind.options:
-            known = ", ".join(f"{option}=" for option in kind.options) or "none"
-            raise UserError(
-                f"'{kind.name}' has no option '{name}='.", f"The options it knows: {known}."
-            )
-        if not value:
-            raise UserError(f"The option '{name}=' has no value.", f"Write it like {kind.example}.")
-        if name in options:
-            raise UserError(f"The option '{name}=' is given twice.", "Give it once.")
-        options[name] = value
-    return options
+    return Spec(text, name, value, options)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import struct
 import subprocess
 import sys
-from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import kentry
 from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
-from kentry.host.cache import no_space_is_an_error, write_atomically
+from kentry.host.cache import no_space_is_an_error, read_bytes, scratch_folder, write_atomically
 from kentry.host.process import run
-from kentry.host.scratch import scratch_folder
 from kentry.kernels import payload
 from kentry.kernels.kernel import Symbol, SymbolTable
 from kentry.progress import Update
@@ -38,7 +37,6 @@ _KERNEL_HALF = 1 << 63
 
 # The smallest kernels have thousands.
 _FEWEST_SYMBOLS = 500
-_TABLE_MAGIC = b"kentry/symbols/1"
 
 _STB_LOCAL, _STB_WEAK = 0, 2
 _STT_NOTYPE, _STT_FUNC = 0, 2
@@ -61,59 +59,41 @@ def of_image(image: Path, table: Path, update: Update) -> None:
         except subprocess.CalledProcessError as err:
             if err.returncode == errno.ENOSPC:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from err
-            raise KernelError(
-                f"{image} has no symbol table in it that can be read.",
-                "Give the vmlinux of the same build: image:FILE,symbols=vmlinux.",
-                "\n".join(str(err.stderr).splitlines()[-1:]),
-            ) from err
+            detail = "\n".join(str(err.stderr).splitlines()[-1:])
+            raise _unreadable(f"{image} has no symbol table in it", detail) from err
         found = read_kallsyms(out)
     if len(found) < _FEWEST_SYMBOLS or not {"_text", "_stext"} & set(found.names):
-        raise KernelError(
-            f"The symbol table in {image} cannot be read: what was found is not a kernel's.",
-            "Give the vmlinux of the same build: image:FILE,symbols=vmlinux.",
-        )
+        raise _unreadable(f"The symbol table in {image} is not a kernel's")
     write_table(table, found)
 
 
 def read_kallsyms(path: Path) -> SymbolTable:
     """The text symbols of a table in the form of /proc/kallsyms or System.map; KernelError."""
-    found = []
+    rows = []
     try:
         for line in path.read_text(encoding="utf-8").splitlines():
             address, kind, name = line.split()[:3]
             if (kind in _TEXT or name in _EDGES) and int(address, 16) >= _KERNEL_HALF:
-                found.append(Symbol(int(address, 16), kind, name))
+                rows.append(Symbol(int(address, 16), kind, name))
     except ValueError as err:
-        raise KernelError(
-            f"The symbol table {path.name} is damaged: {err}.",
-            "Give the vmlinux of the same build: image:FILE,symbols=vmlinux.",
-        ) from err
-    return SymbolTable.of(found)
+        raise _unreadable(f"The symbol table {path.name} is damaged: {err}") from err
+    return SymbolTable.of(rows)
+
+
+def _unreadable(what: str, detail: str = "") -> KernelError:
+    remedy = "Give the vmlinux of the same build: image:FILE,symbols=vmlinux."
+    return KernelError(f"{what}.", remedy, detail)
 
 
 def read_table(path: Path) -> SymbolTable:
     """A table that write_table() wrote; ValueError where it is something else."""
-    data = path.read_bytes()
-    header, _, columns = data.partition(b"\n")
-    magic, _, count = header.partition(b" ")
-    if magic != _TABLE_MAGIC:
-        raise ValueError("not a table of symbols")
-    rows = int(count)
-    addresses = array("Q", columns[: 8 * rows])
-    if sys.byteorder == "big":
-        addresses.byteswap()
-    kinds = columns[8 * rows : 9 * rows].decode("ascii")
-    return SymbolTable(addresses.tolist(), kinds, columns[9 * rows :].decode().split("\n"))
+    addresses, kinds, names = json.loads(path.read_bytes())
+    return SymbolTable(addresses, kinds, names)
 
 
 def write_table(path: Path, table: SymbolTable) -> None:
-    """Writes a table that loads in milliseconds: addresses, letters, names, in columns."""
-    addresses = array("Q", table.addresses)
-    if sys.byteorder == "big":
-        addresses.byteswap()
-    header = b"%s %d\n" % (_TABLE_MAGIC, len(table))
-    names = "\n".join(table.names).encode()
-    write_atomically(path, header + addresses.tobytes() + table.kinds.encode("ascii") + names)
+    """Writes a table that loads in milliseconds: a JSON array of its three columns."""
+    write_atomically(path, json.dumps([table.addresses, table.kinds, table.names]))
 
 
 def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> SymbolTable:
@@ -125,11 +105,27 @@ def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> 
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
-    data = read_file(vmlinux)
+    data = read_bytes(vmlinux)
     try:
         elf = ELFFile(io.BytesIO(data))
-        _check_same_build(vmlinux, data, str(elf["e_machine"]), arch, banner, build_id)
-        symbols = SymbolTable.of(sorted(_symtab(elf), key=_kernel_order))
+        problem = ""
+        theirs = payload.elf_build_id(data)
+        if elf["e_machine"] != arch.elf_machine:
+            problem = f"{vmlinux} is for {elf['e_machine']}, the image for {arch.name}"
+        elif build_id and theirs:
+            if build_id != theirs:
+                problem = f"{vmlinux} is of build {theirs[:12]}, the image of build {build_id[:12]}"
+        elif banner.encode() not in data:
+            problem = f"{vmlinux} does not have the image's 'Linux version' line in it"
+        if problem:
+            raise UserError(
+                f"The symbols do not match the image: {problem}.",
+                "Give the vmlinux of the same build.",
+            )
+        # As scripts/kallsyms.c sorts: by address, weak ones last, fewer underscores first.
+        rows = list(_symtab(elf))
+        rows.sort(key=lambda row: (row.kind in "Ww", len(row.name) - len(row.name.lstrip("_"))))
+        symbols = SymbolTable.of(rows)
     except (ELFError, struct.error, ValueError, KeyError, AttributeError) as err:
         raise UserError(
             f"{vmlinux} is not an ELF file that can be read ({err}).",
@@ -141,35 +137,6 @@ def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> 
             "Give the vmlinux that the build left beside the image.",
         )
     return symbols
-
-
-def read_file(path: Path) -> bytes:
-    """The file's bytes; UserError names it where it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as err:
-        raise UserError(
-            f"{path} cannot be read: {err.strerror}.", "Name a file that can be."
-        ) from err
-
-
-def _check_same_build(
-    vmlinux: Path, data: bytes, machine: str, arch: Arch, banner: str, build_id: str | None
-) -> None:
-    problem = ""
-    theirs = payload.elf_build_id(data)
-    if machine != arch.elf_machine:
-        problem = f"{vmlinux} is for {machine}, the image for {arch.name}"
-    elif build_id and theirs:
-        if build_id != theirs:
-            problem = f"{vmlinux} is of build {theirs[:12]}, the image of build {build_id[:12]}"
-    elif banner.encode() not in data:
-        problem = f"{vmlinux} does not have the image's 'Linux version' line in it"
-    if problem:
-        raise UserError(
-            f"The symbols do not match the image: {problem}.",
-            "Give the vmlinux of the same build.",
-        )
 
 
 def _symtab(elf: ELFFile) -> Iterator[Symbol]:
@@ -188,9 +155,3 @@ def _symtab(elf: ELFFile) -> Iterator[Symbol]:
         if is_text or name in _EDGES:
             letter = "W" if info >> 4 == _STB_WEAK else "T" if is_text else "D"
             yield Symbol(address, letter.lower() if info >> 4 == _STB_LOCAL else letter, name)
-
-
-def _kernel_order(symbol: Symbol) -> tuple[int, bool, int]:
-    """As scripts/kallsyms.c sorts: by address, weak ones last, fewer underscores first."""
-    underscores = len(symbol.name) - len(symbol.name.lstrip("_"))
-    return symbol.address, symbol.kind in "Ww", underscores

@@ -23,17 +23,8 @@ _LLVM = (
     *(f"llvm-{name}" for name in ("ar", "nm", "objcopy", "objdump", "readelf", "strip")),
 )
 
-# Each program a build runs, and the Debian package it is in.
-_PROGRAMS = {
-    "bc": "bc",
-    "bison": "bison",
-    "ccache": "ccache",
-    "flex": "flex",
-    "gcc": "gcc",
-    "git": "git",
-    "make": "make",
-    "perl": "perl",
-}
+# The programs that a build runs; each is in the Debian package of its name.
+_PROGRAMS = ("bc", "bison", "ccache", "flex", "gcc", "git", "make", "perl")
 
 
 @dataclass(frozen=True)
@@ -65,16 +56,15 @@ class Toolchain:
 
     def kconfig_environment(self, arch: Arch) -> dict[str, str]:
         """What the makefiles tell Kconfig about the compiler."""
-        if self.family == "clang":
-            tools = {"CC": "clang", "LD": "ld.lld", "NM": "llvm-nm", "OBJCOPY": "llvm-objcopy"}
-            triple = f"--target={arch.cross.removesuffix('-')}"
-            return {**tools, "AR": "llvm-ar", "HOSTCC": "gcc", "CLANG_FLAGS": triple, **_NO_RUST}
         names = {"CC": "gcc", "LD": "ld", "NM": "nm", "OBJCOPY": "objcopy", "AR": "ar"}
         tools = {variable: arch.cross + name for variable, name in names.items()}
-        return {**tools, "HOSTCC": "gcc", "CLANG_FLAGS": "", **_NO_RUST}
-
-
-_NO_RUST = {"RUSTC": "false", "BINDGEN": "false", "RUSTC_OR_CLIPPY": "false", "PAHOLE": "false"}
+        flags = ""
+        if self.family == "clang":
+            tools = {variable: f"llvm-{name}" for variable, name in names.items()}
+            tools |= {"CC": "clang", "LD": "ld.lld"}
+            flags = f"--target={arch.cross.removesuffix('-')}"
+        unused = dict.fromkeys(("RUSTC", "BINDGEN", "RUSTC_OR_CLIPPY", "PAHOLE"), "false")
+        return {**tools, "HOSTCC": "gcc", "CLANG_FLAGS": flags, **unused}
 
 
 def find(arch: Arch, name: str) -> Toolchain:
@@ -114,7 +104,7 @@ def find(arch: Arch, name: str) -> Toolchain:
 
 def check_tools(arch: Arch) -> None:
     """MissingToolError names the Debian packages that a build for `arch` lacks."""
-    missing = [package for program, package in _PROGRAMS.items() if not shutil.which(program)]
+    missing = [program for program in _PROGRAMS if not shutil.which(program)]
     if not missing:
         include = ("gcc", "-E", "-x", "c", "/dev/null", "-include")
         headers = arch.build_headers.items()

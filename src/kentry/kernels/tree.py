@@ -8,8 +8,7 @@ import os
 from pathlib import Path
 
 from kentry.errors import UserError
-from kentry.kernels.git import in_folder
-from kentry.kernels.repository import Repository, Revision
+from kentry.kernels.repository import Git, Repository, Revision, in_folder
 from kentry.kernels.spec import Spec
 from kentry.progress import Update, printable
 
@@ -35,7 +34,19 @@ def revision(spec: Spec, update: Update) -> Revision:
         )
     if is_repository(folder, commit_name):
         if commit_name is None:
-            _check_unchanged(folder)
+            status = in_folder(folder, "status", "--porcelain", "--untracked-files=no")
+            changed = [line[3:] for line in status.stdout.splitlines()]
+            if status.returncode:
+                raise UserError(
+                    f"git cannot tell whether {folder} has local changes: {status.stderr.strip()}",
+                    f"Look at git -C {folder} status.",
+                )
+            if changed:
+                more = ", ..." if len(changed) > _CHANGED_NAMED else ""
+                raise UserError(
+                    f"{folder} has local changes: {', '.join(changed[:_CHANGED_NAMED])}{more}.",
+                    f"Commit or stash them, or name the commit to measure: tree:{folder}@HEAD.",
+                )
         return of_commit(folder, commit_name or "HEAD")
     if commit_name is not None:
         raise UserError(
@@ -93,22 +104,6 @@ def _has_repository(folder: Path) -> bool:
     return (folder / ".git").exists() or (folder / "HEAD").exists()
 
 
-def _check_unchanged(folder: Path) -> None:
-    status = in_folder(folder, "status", "--porcelain", "--untracked-files=no")
-    if status.returncode:
-        raise UserError(
-            f"git cannot tell whether {folder} has local changes: {status.stderr.strip()}",
-            f"Look at git -C {folder} status.",
-        )
-    changed = [line[3:] for line in status.stdout.splitlines()]
-    if changed:
-        more = ", ..." if len(changed) > _CHANGED_NAMED else ""
-        raise UserError(
-            f"{folder} has local changes: {', '.join(changed[:_CHANGED_NAMED])}{more}.",
-            f"Commit or stash them, or name the commit to measure: tree:{folder}@HEAD.",
-        )
-
-
 def of_commit(folder: Path, name: str) -> Revision:
     """A commit of the user's repository, by any name git knows it by."""
     commit = full_name(folder, name)
@@ -152,9 +147,8 @@ def take_files(repository: Repository, top: Path, update: Update) -> str:
 
     What the kernel's own .gitignore calls products of a build is left out.
     """
-    index = repository.git.folder / "import-index"
-    (index.with_suffix(".lock")).unlink(missing_ok=True)
-    git = repository.git.with_index(index, top)
+    git = Git(repository.git.folder, top, "import-index")
+    (git.folder / "import-index.lock").unlink(missing_ok=True)
     update(None, f"reading the source in {top.name}")
     # Debian's packages have the .gitignore of its packaging, which ignores everything.
     everything = not git(

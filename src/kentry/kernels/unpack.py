@@ -37,6 +37,8 @@ _COMPRESSED = (
 )
 # include/xen/interface/elfnote.h
 _XEN_PHYS32_ENTRY = 18
+# A kernel with everything built in stays below; a hole between segments may not exceed it.
+_MOST_IMAGE_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,30 @@ def _unpack(data: bytes) -> Unpacked:
     for arch in ARCHES.values():
         offset, magic = arch.image_magic
         if data[offset:].startswith(magic):
-            _check_whole(data)
-            kernel = _bzimage_payload(data) if arch.image_format == "bzImage" else data
+            # What the file's PE header, where it has one, says of its length.
+            end = 0
+            with contextlib.suppress(struct.error):
+                (header,) = struct.unpack_from("<I", data, 0x3C)
+                if data.startswith(_DOS) and data[header:].startswith(b"PE\0\0"):
+                    count, optional = struct.unpack_from("<H12xH", data, header + 6)
+                    for index in range(1, count + 1):
+                        section = header + optional + 40 * index
+                        end = max(end, sum(struct.unpack_from("<II", data, section)))
+            if end > len(data):
+                missing = end - len(data)
+                raise NotAnImageError(f"is cut short: {missing} of its {end} bytes are missing")
+            if arch.image_format != "bzImage":
+                return Unpacked(arch.image_format, arch, data, data)
+            if len(data) < 0x250:
+                raise NotAnImageError("is cut short")
+            # 0 stands for 4 sectors in very old images: boot.rst, setup_sects.
+            setup = ((data[0x1F1] or 4) + 1) * 512
+            offset, size = struct.unpack_from("<II", data, 0x248)
+            kernel = _decompress(_part(data, setup + offset, size))
+            if not kernel.startswith(_ELF):
+                raise NotAnImageError("holds no kernel that kentry can read")
+            with _elf(kernel) as elf:
+                _arch_of_elf(elf)
             return Unpacked(arch.image_format, arch, data, kernel)
     if data.startswith(_COMPRESSED):
         return _unwrap(data, "compressed")
@@ -98,39 +122,6 @@ def _part(data: bytes, start: int, size: int) -> bytes:
     if missing > 0:
         raise NotAnImageError(f"is cut short: its payload ends {missing} bytes later")
     return data[start : start + size]
-
-
-def _bzimage_payload(data: bytes) -> bytes:
-    if len(data) < 0x250:
-        raise NotAnImageError("is cut short")
-    # 0 stands for 4 sectors in very old images: boot.rst, setup_sects.
-    sectors = data[0x1F1] or 4
-    offset, size = struct.unpack_from("<II", data, 0x248)
-    payload = _decompress(_part(data, (sectors + 1) * 512 + offset, size))
-    if not payload.startswith(_ELF):
-        raise NotAnImageError("holds no kernel that kentry can read")
-    with _elf(payload) as elf:
-        _arch_of_elf(elf)
-    return payload
-
-
-def _check_whole(data: bytes) -> None:
-    """Compares the file's length with what its EFI header, where it has one, says."""
-    if not data.startswith(_DOS) or len(data) < 0x40:
-        return
-    (header,) = struct.unpack_from("<I", data, 0x3C)
-    if data[header : header + 4] != b"PE\0\0" or header + 24 > len(data):
-        return
-    count, optional = struct.unpack_from("<H12xH", data, header + 6)
-    end = 0
-    for index in range(count):
-        section = header + 24 + optional + 40 * index
-        if section + 24 > len(data):
-            break
-        size, start = struct.unpack_from("<II", data, section + 16)
-        end = max(end, start + size)
-    if end > len(data):
-        raise NotAnImageError(f"is cut short: {end - len(data)} of its {end} bytes are missing")
 
 
 def _decompress(data: bytes) -> bytes:
@@ -177,10 +168,20 @@ def _unpack_elf(data: bytes) -> Unpacked:
         arch = _arch_of_elf(elf)
         if elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
             raise NotAnImageError("is an ELF file but not a kernel")
-        flat = _flatten(elf)
+        # The loaded bytes at their places, as objcopy -O binary makes an Image.
+        loads = [part for part in elf.iter_segments("PT_LOAD") if part["p_filesz"]]
+        if not loads:
+            raise NotAnImageError("is an ELF file with nothing to load")
+        base = min(part["p_paddr"] for part in loads)
+        size = max(part["p_paddr"] + part["p_filesz"] for part in loads) - base
+        flat = bytearray(size if size <= _MOST_IMAGE_BYTES else 0)
+        if flat:
+            for part in loads:
+                start = part["p_paddr"] - base
+                flat[start : start + part["p_filesz"]] = part.data()
         offset, magic = arch.image_magic
         if flat[offset:].startswith(magic):
-            return Unpacked("vmlinux", arch, flat, flat)
+            return Unpacked("vmlinux", arch, bytes(flat), bytes(flat))
         # The ELF note that says where QEMU may enter an uncompressed x86 kernel.
         entries = [note for note in elf_notes(elf) if note["n_name"] == "Xen"]
         if not any(note["n_type"] == _XEN_PHYS32_ENTRY for note in entries):
@@ -189,26 +190,6 @@ def _unpack_elf(data: bytes) -> Unpacked:
                 " build and name this file with symbols="
             )
     return Unpacked("vmlinux", arch, data, data)
-
-
-# A kernel with everything built in stays below; a hole between segments may not exceed it.
-_MOST_IMAGE_BYTES = 1 << 30
-
-
-def _flatten(elf: ELFFile) -> bytes:
-    """The loaded bytes at their places, as objcopy -O binary makes an Image."""
-    loads = [part for part in elf.iter_segments("PT_LOAD") if part["p_filesz"]]
-    if not loads:
-        raise NotAnImageError("is an ELF file with nothing to load")
-    base = min(part["p_paddr"] for part in loads)
-    end = max(part["p_paddr"] + part["p_filesz"] for part in loads)
-    if end - base > _MOST_IMAGE_BYTES:
-        return b""
-    flat = bytearray(end - base)
-    for part in loads:
-        start = part["p_paddr"] - base
-        flat[start : start + part["p_filesz"]] = part.data()
-    return bytes(flat)
 
 
 def elf_notes(elf: ELFFile) -> Iterator[Any]:

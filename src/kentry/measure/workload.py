@@ -11,7 +11,7 @@ from typing import Any
 
 from kentry.arch import Arch
 from kentry.errors import GuestError, KernelError, TraceError
-from kentry.host.scratch import scratch_folder
+from kentry.host.cache import scratch_folder
 from kentry.kernels.kernel import Kernel, config_lines
 from kentry.measure.vector_units import check_built_in
 from kentry.model import caveats

@@ -12,9 +12,8 @@ from typing import Any, Protocol
 
 from kentry.arch import Arch
 from kentry.errors import GuestError, TraceError, UserError
-from kentry.host.cache import kept_file
+from kentry.host.cache import kept_file, scratch_folder
 from kentry.host.native import plugin_file, probe_file
-from kentry.host.scratch import scratch_folder
 from kentry.kernels.kernel import TEXT_START, Kernel
 from kentry.progress import Update
 from kentry.runners.console import boot, explain, tail

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kentry.host.scratch import scratch_folder
+from kentry.host.cache import scratch_folder
 from tests.processes import pid_in
 
 
@@ -34,7 +34,7 @@ def test_the_next_run_removes_the_folder_of_a_killed_one_alone(
 ) -> None:
     text = (
         "import os, time\n"
-        "from kentry.host.scratch import scratch_folder\n"
+        "from kentry.host.cache import scratch_folder\n"
         "with scratch_folder() as folder:\n"
         f"    open('{tmp_path}/pid', 'w').write(str(os.getpid()))\n"
         "    time.sleep(1000)\n"
@@ -53,7 +53,7 @@ def test_the_next_run_removes_the_folder_of_a_killed_one_alone(
 @pytest.mark.slow
 def test_many_runs_at_once_do_not_disturb_each_other(scratch: Path) -> None:
     text = (
-        "from kentry.host.scratch import scratch_folder\n"
+        "from kentry.host.cache import scratch_folder\n"
         "for n in range(100):\n"
         "    with scratch_folder() as folder:\n"
         "        (folder / 'trace').write_text('x')\n"

@@ -20,7 +20,7 @@ import pytest
 
 from kentry.arch import Arch
 from kentry.errors import BuildError, MissingToolError, UserError
-from kentry.host.cache import cache_dir
+from kentry.host.cache import cache_dir, read_manifest
 from kentry.kernels import build, sandbox, tree
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
@@ -71,7 +71,7 @@ def made(
     """The folder of the built kernel, and what was said."""
     said = Said()
     folder = build.built(build.plan(revision, arch, request or Request(sets=sets), said), said)
-    assert build.is_whole(folder)
+    assert read_manifest(folder)
     return folder, said
 
 
@@ -296,9 +296,9 @@ def test_a_damaged_kernel_is_built_again(tmp_path: Path) -> None:
             (folder / name).unlink()
             if damaged is not None:
                 (folder / name).write_bytes(damaged)
-            assert not build.is_whole(folder)
+            assert not read_manifest(folder)
             (folder / name).write_bytes(content)
-        assert build.is_whole(folder)
+        assert read_manifest(folder)
     (folder / "image").write_bytes(b"")
     assert made(found)[0] == folder
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -381,7 +381,7 @@ def test_a_killed_build_is_taken_up_again(
         assert b"first half of " + name.encode() in image
         assert (linux / name).read_bytes() in image
     time.sleep(0.4)
-    assert build.is_whole(folder)
+    assert read_manifest(folder)
     assert (folder / "image").read_bytes() == image
 
 

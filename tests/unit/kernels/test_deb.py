@@ -85,7 +85,7 @@ def test_a_damaged_cache_is_said_and_repaired(tmp_path: Path, said: Said) -> Non
     said.clear()
     assert load(path, said) == first
     assert first.image.read_bytes() == fakes.image()
-    assert "is damaged (vmlinuz-6.1.0-99-test has another SHA-256)" in said[0]
+    assert f"{first.image.parent} is damaged" in said[0]
     (first.image.parent / "manifest.json").write_text("{")
     assert load(path, said) == first
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import UserError
-from kentry.kernels.entry_options import Option, built_in, parse_options
+from kentry.kernels.config import Option, entry_options, parse_options
 
 
 def test_options_on_the_command_line() -> None:
@@ -65,7 +65,7 @@ def test_a_list_that_names_nothing(tmp_path: Path, content: bytes | None) -> Non
 
 
 def test_the_options_that_come_with_kentry() -> None:
-    found = built_in()
+    found = entry_options()
     names = [option.name for option in found]
     assert len(set(names)) == len(names) > 30
     assert "CONFIG_SECCOMP" in names

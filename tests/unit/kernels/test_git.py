@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import MissingToolError, UserError
-from kentry.kernels.git import Git, in_folder
+from kentry.kernels.repository import Git, in_folder
 from tests.unit.kernels import sources
 
 
@@ -89,7 +89,7 @@ def test_a_full_disk_is_one_sentence(
 def test_another_work_tree_has_an_index_of_its_own(git: Git, tmp_path: Path) -> None:
     sources.write(tmp_path / "other", {"b": "other\n"})
     tree_of(git, tmp_path / "work")
-    other = git.with_index(tmp_path / "git/other-index", tmp_path / "other")
+    other = Git(tmp_path / "git", tmp_path / "other", "other-index")
     other("add", "--all")
     assert other.line("ls-files") == "b"
     assert git.line("ls-files") == "a"

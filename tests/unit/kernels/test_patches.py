@@ -494,14 +494,6 @@ def test_the_line_of_an_encoded_mail_is_that_of_its_diff(export: Export, tmp_pat
     assert f"hunk at line 5 of the diff in {file} for" in error(file).sentence
 
 
-def test_what_a_web_page_makes_of_current(export: Export, tmp_path: Path) -> None:
-    file = export(count=1)[0]
-    file.write_text(file.read_text().replace("&current", "¤t"))
-    raised = error(file)
-    assert f"of {file} has ¤t where &current must have been" in raised.sentence
-    assert "b4 am" in raised.remedy
-
-
 def test_a_hunk_without_a_file(tmp_path: Path) -> None:
     file = write(tmp_path / "x.patch", "diff -u a b\n@@ -1 +1 @@\n-a\n+b\n")
     assert f"the hunk at line 2 of {file} does not" in error(file).sentence
@@ -521,9 +513,9 @@ def test_messages_pasted_together(export: Export, tmp_path: Path) -> None:
     [
         (b"", "is empty"),
         (b" \n\n", "is empty"),
-        (b"\0\1\2", "is a binary file"),
-        ("diff --git a/x b/x\n".encode("utf-16"), "is a binary file"),
-        (gzip.compress(b"diff", mtime=0), "compressed or an archive"),
+        (b"\0\1\2", "archive or binary"),
+        ("diff --git a/x b/x\n".encode("utf-16"), "archive or binary"),
+        (gzip.compress(b"diff", mtime=0), "archive or binary"),
         (b"hello\nworld\n", "has no patch in it"),
         (b"<!DOCTYPE html>\n<pre>diff --git a/x b/x\n", "is a web page"),
         (b"From: A <a@b>\nSubject: Re: x\n\ndiff --git a/x b/x\n", "(skipped 1 reply)"),
@@ -541,15 +533,12 @@ def test_a_file_without_a_patch(data: bytes, words: str, tmp_path: Path) -> None
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    assert error(tmp_path / "x.mbox").sentence == f"{tmp_path / 'x.mbox'} does not exist."
+    assert error(tmp_path / "x.mbox").sentence == (
+        f"{tmp_path / 'x.mbox'} cannot be read: No such file or directory."
+    )
     (tmp_path / "empty").mkdir()
     assert "has no *.patch" in error(tmp_path / "empty").sentence
     assert "has no patch in it" in error().sentence
-
-
-def test_an_mbox_of_very_many_messages_is_refused(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.mbox", "From x Mon Sep 17 00:00:00 2001\n\n" * 100_000)
-    assert "100000 messages" in error(file).sentence
 
 
 def test_a_tar_file(export: Export, tmp_path: Path) -> None:
@@ -711,22 +700,20 @@ def test_the_hunk_that_does_not_match(export: Export, tree: Tree) -> None:
 def test_a_file_that_is_not_there(export: Export, tree: Tree) -> None:
     tree.git("rm", "-q", ENTRY)
     tree.commit("gone")
-    assert f"{ENTRY} does not exist" in refusal(tree, read_patches(export()))
+    assert f"{ENTRY}: does not exist" in refusal(tree, read_patches(export()))
 
 
 def test_a_file_that_is_there_already(tree: Tree, tmp_path: Path) -> None:
     diff = f"diff --git a/init/main.c b/init/main.c\n{NEW}+++ b/init/main.c\n{HUNK}"
     series = read_patches([write(tmp_path / "x", diff)])
-    assert "init/main.c is already there" in refusal(tree, series)
+    assert "init/main.c: already exists" in refusal(tree, series)
 
 
 @pytest.mark.parametrize(
     ("stderr", "clause"),
     [
-        ("error: corrupt patch at line 12\n", "its diff is damaged at line 12"),
-        ("error: corrupt patch at .git/rebase-apply/patch:9\n", "its diff is damaged at line 9"),
-        ("error: a b.c: patch does not apply\n", "the change to a b.c does not match the file"),
-        ("error: invalid path '../x'\n", "it changes ../x, which is outside the tree"),
+        ("error: corrupt patch at line 12\n", "corrupt patch at line 12"),
+        ("error: a b.c: patch does not apply\n", "a b.c: patch does not apply"),
         ("error: patch failed: x.c:3\n", "the hunk for x.c at line 3 does not match the file"),
         ("Applying: x\nerror: something new.\nerror: more\n", "something new"),
         ("Applying: x\nfatal: disk is full\n", "disk is full"),

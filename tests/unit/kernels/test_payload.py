@@ -40,10 +40,6 @@ def test_the_compiler_is_in_its_own_words(line: str, compiler: str) -> None:
     assert payload.compiler(line) == compiler
 
 
-def test_the_release_is_what_uname_says() -> None:
-    assert payload.release(fakes.BANNER) == fakes.RELEASE
-
-
 def test_the_build_id_is_the_kernels_not_its_vdsos() -> None:
     assert payload.build_id(fakes.image()) == fakes.BUILD_ID
     assert payload.build_id(fakes.x86_vmlinux()) == fakes.BUILD_ID
