@@ -238,10 +238,7 @@ class AptRoot:
         }
 
     def _update_lists(self, update: Update) -> None:
-        """Runs apt-get update; what failed is kept in `problems`, not raised.
-
-        A suite that could not be had does not matter when the package is in another.
-        """
+        """Runs apt-get update; what failed is kept in `problems`: the package may be elsewhere."""
         update(None, f"fetching the package lists of {self.release.name} for {self.arch}")
         check_room(self.folder, _LISTS_BYTES)
         self._configure()
@@ -314,10 +311,7 @@ def file_tree(deb: Path, remedy: str) -> Iterator[tarfile.TarFile]:
 
 
 def first_problem(problems: Sequence[str]) -> str:
-    """The line of apt's that says most, without its "E: "; "" where there is none.
-
-    For people only: which it is decides nothing.
-    """
+    """The line of apt's that says most, for people, without its "E: "; "" where there is none."""
     # A suite that a mirror does not have, and the sum of it all, say less than the rest.
     general = re.compile(r"[EW]: Some index files failed|.* does not have a Release|.* Release: ")
     telling = [line for line in problems if not general.match(line)] or list(problems)

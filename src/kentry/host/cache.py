@@ -83,11 +83,6 @@ def read_bytes(path: Path, remedy: str = "Name a file that can be.") -> bytes:
         raise UserError(f"{path} cannot be read: {err.strerror}.", remedy) from err
 
 
-def digest_of(path: Path) -> str:
-    """The SHA-256 of a file that the user named; UserError where it cannot be read."""
-    return hashlib.sha256(read_bytes(path)).hexdigest()
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object that a file contains; an empty one where there is none."""
     try:
@@ -188,10 +183,7 @@ def held(lock: BaseFileLock, update: Update, other: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """An empty folder in the cache, removed when the block ends.
-
-    The next call removes the folders of a kentry that was killed.
-    """
+    """An empty folder in the cache, removed when the block ends or by the next call."""
     base = cache_dir("scratch")
     # Its owner holds a lock on a file in each folder; the kernel releases the lock of a dead one.
     with no_space_is_an_error(base), (base / "lock").open("w") as all_folders:

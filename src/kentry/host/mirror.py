@@ -28,10 +28,7 @@ _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 @dataclass(frozen=True)
 class Release:
-    """A Debian release by its code name; `without` are architectures that it does not have.
-
-    Architectures are Debian's names, of those that kentry knows.
-    """
+    """A Debian release by its code name; `without` are Debian's names of architectures."""
 
     name: str
     without: tuple[str, ...] = ()
@@ -111,10 +108,7 @@ def _keyrings(signed_by: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _debian_sources() -> Iterator[tuple[str, bool, tuple[Path, ...]]]:
-    """The URI, whether it is for security, and the keyrings of what the user's apt has of Debian.
-
-    They are in apt's own order.
-    """
+    """URI, whether it is for security, keyrings: what the user's apt has, in its order."""
     fields = ("REPO_URI", "ORIGIN", "LABEL", "RELEASE", "SOURCESENTRY")
     layout = "|".join(f"$({field})" for field in fields)
     argv = [need("apt-get", "apt"), "indextargets", "--format", layout, "Created-By: Packages"]

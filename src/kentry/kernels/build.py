@@ -132,11 +132,7 @@ def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Bu
 
 
 def built(build: Build, update: Update) -> Path:
-    """The folder with image, vmlinux and config of a kernel, from the cache or built now.
-
-    Raises MissingToolError and BuildError (an option was dropped, or the compiler's first
-    error).
-    """
+    """The folder with image, vmlinux and config of a kernel; MissingToolError, BuildError."""
     from filelock import FileLock
 
     folder = cache_dir("built") / build.key()
@@ -153,10 +149,7 @@ def built(build: Build, update: Update) -> Path:
 
 
 def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: Update) -> Kernel:
-    """The kernel of a source, from the cache or built now.
-
-    Raises UserError (the request) and what plan() and built() raise.
-    """
+    """The kernel of a source, from the cache or built now; raises what plan() and built() do."""
     build = plan(revision, arch, request, update)
     folder = built(build, update)
     by_name = request.config in config.BUILT_IN

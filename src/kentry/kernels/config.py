@@ -124,11 +124,7 @@ def _fragment(name: str, arch: Arch) -> str:
 
 
 def distro(text: str, arch: Arch) -> Config:
-    """A distribution's own config without what a guest of kentry's never runs.
-
-    Modules are left out, for none is loaded, and drivers; then what the guest boots with
-    is built in.
-    """
+    """A distribution's own config without modules and drivers, and with what the guest boots."""
     own = read(text)
     kept = {
         name: "n" if _SOC.match(name) and value == "y" else value

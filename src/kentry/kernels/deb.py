@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
@@ -18,8 +19,8 @@ from kentry.errors import UserError
 from kentry.host.apt import file_tree
 from kentry.host.cache import (
     cache_dir,
-    digest_of,
     fresh_folder,
+    read_bytes,
     read_manifest,
     sha256_of,
     write_atomically,
@@ -70,7 +71,7 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     from filelock import FileLock
 
     path = spec.path()
-    digest = digest_of(path)
+    digest = hashlib.sha256(read_bytes(path)).hexdigest()
     facts = identify(path, arch)
     # Two kentry runs that unpack the same package at once would take it from each other.
     with FileLock(cache_dir("locks") / "kernels"):
@@ -106,18 +107,14 @@ def identify(path: Path, arch: Arch) -> dict[str, str]:
 
 
 def find_stored(digest: str, update: Update) -> Stored | None:
-    """The kernel of the .deb with SHA-256 `digest`, if the cache has it and it is undamaged.
-
-    Damage is said in one sentence; the caller unpacks the package again.
-    """
+    """The kernel of the .deb with SHA-256 `digest`, if the cache has it and it is undamaged."""
     folder = cache_dir("kernels") / digest
-    if not folder.is_dir():
-        return None
     if manifest := read_manifest(folder):
         return Stored(folder, manifest)
-    sentence = f"The kernel in {folder} is damaged; it is unpacked again."
-    log.warning(sentence)
-    update(None, sentence)
+    if folder.is_dir():
+        sentence = f"The kernel in {folder} is damaged; it is unpacked again."
+        log.warning(sentence)
+        update(None, sentence)
     return None
 
 

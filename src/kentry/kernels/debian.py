@@ -91,11 +91,8 @@ def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate 
 
 
 def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
-    """The packages that the kernel of `chosen`, a linux-image package, is in.
-
-    Since Debian's 6.19 linux-image is empty: linux-binary has the image, linux-base the
-    config.
-    """
+    """The packages that the kernel of `chosen`, a linux-image package, is in."""
+    # Since Debian's 6.19 linux-image is empty: linux-binary has the image, linux-base the config.
     same = {one.package: one for one in candidates if one.version == chosen.version}
     rest = chosen.package.removeprefix("linux-image-")
     names = [f"linux-{part}-{rest}" for part in ("binary", "base")]

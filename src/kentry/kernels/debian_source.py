@@ -109,10 +109,7 @@ def _fetch(
 
 
 def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
-    """The config of Debian's kernel of that version, or of the nearest it has: a .config.
-
-    FetchError where there is none at all for the architecture.
-    """
+    """The .config of Debian's kernel of that version, or of the nearest; FetchError if none."""
     roots = [AptRoot(arch.debian, release) for release in RELEASES]
     packages = [(one, root) for root in roots for one in root.candidates(_CONFIG, update)]
     if not packages:

@@ -21,7 +21,6 @@ from kentry.arch import Arch, host_arch
 from kentry.errors import KernelError, UserError
 from kentry.host.cache import (
     cache_dir,
-    digest_of,
     read_bytes,
     read_json,
     sha256_of,
@@ -84,7 +83,7 @@ def load(source: Source, arch: Arch, update: Update) -> Kernel:
     Raises UserError (no such file, not an image, another architecture, symbols of another
     build) and KernelError (no banner or no symbols in it).
     """
-    digest = source.image_sha256 or digest_of(source.image)
+    digest = source.image_sha256 or hashlib.sha256(read_bytes(source.image)).hexdigest()
     folder = cache_dir("images", digest)
     facts = _examine(source.image, digest, folder, update)
     if facts["arch"] != arch.name:
@@ -106,17 +105,14 @@ def load(source: Source, arch: Arch, update: Update) -> Kernel:
         banner=facts["banner"],
         compiler=payload.compiler(facts["banner"]),
         config=config,
-        config_sha256=digest_of(config) if config else None,
+        config_sha256=hashlib.sha256(read_bytes(config)).hexdigest() if config else None,
         build_id=facts["build_id"],
         origin={**source.origin, "format": facts["format"], "file_sha256": digest},
     )
 
 
 def _examine(image: Path, digest: str, folder: Path, update: Update) -> dict[str, Any]:
-    """What the image says about itself, from the cache if that is whole and of this version.
-
-    `boot` and `config` are names of files in `folder`, or None.
-    """
+    """What the image says about itself; `boot` and `config` are files in `folder`, or None."""
     facts = read_json(folder / "facts.json")
     if facts.get("version") == _CACHE_VERSION:
         with contextlib.suppress(OSError):

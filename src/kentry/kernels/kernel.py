@@ -77,11 +77,9 @@ class SymbolTable:
 class Kernel:
     """A kernel that can be booted and named.
 
-    `image` is what QEMU's -kernel takes.  The addresses of `symbols` are those of a boot
-    without KASLR.  `config` is None where it is not known
-    (image: without one), `build_id` where the image has no GNU build id of its own or more
-    than one that might be.  `origin` says where the image came from, for provenance: a
-    package's name, version and SHA-256, a file's path.
+    `image` is what QEMU's -kernel takes; the addresses of `symbols` are those of a boot without
+    KASLR.  `config` is None where it is not known, `build_id` where the image has no GNU build id
+    or more than one that might be.  `origin` says where the image came from.
     """
 
     spec: str

@@ -180,10 +180,7 @@ def _in_order(mails: list[_Numbered], notes: list[str]) -> list[Mail]:
 
 
 def check_diff(name: str, mail: Mail) -> None:
-    """UserError if the mail's diff is damaged or names a file outside the tree.
-
-    `name` is what the user knows the patch by.
-    """
+    """UserError, with the patch's `name`, if its diff is damaged or leaves the tree."""
     lines = mail.diff.removesuffix(b"\n").split(b"\n")
     try:
         headers = _headers(lines)

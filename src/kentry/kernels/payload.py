@@ -30,10 +30,7 @@ _ELF = b"\x7fELF"
 
 
 def banner(payload: bytes, name: str) -> str:
-    """The line that the kernel prints first, from "Linux version" on.
-
-    KernelError where the file called `name` has none.
-    """
+    """The kernel's "Linux version" line; KernelError where the file called `name` has none."""
     found = [match.group().decode("ascii").rstrip() for match in _BANNER.finditer(payload)]
     numbered = [text for text in found if _NUMBERED.search(text.encode())]
     if not found:

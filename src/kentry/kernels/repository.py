@@ -65,10 +65,7 @@ _SETTINGS = {
 
 
 class Git:
-    """git in a repository of kentry's own: `folder` is its GIT_DIR, `work` its work tree.
-
-    `index` is the name of the index in it.
-    """
+    """git in a repository of kentry's own: GIT_DIR `folder`, work tree `work`, file `index`."""
 
     def __init__(self, folder: Path, work: Path, index: str = "index") -> None:
         self.folder = folder
@@ -172,10 +169,7 @@ class Repository:
                 write_atomically(file, text)
 
     def check_out(self, commit: str, update: Update) -> None:
-        """Makes the work tree that of `commit`, whatever an interrupted run left there.
-
-        The caller has the lock.
-        """
+        """Makes the work tree that of `commit`, whatever was there; the caller has the lock."""
         update(None, f"checking out {commit[:12]}")
         self.work.mkdir(exist_ok=True)
         # How git is left when it was killed in the middle of something.
@@ -203,10 +197,7 @@ class Repository:
 
 @dataclass(frozen=True)
 class Revision:
-    """The source of one kernel: a commit in a repository of kentry's own.
-
-    `origin` says for people and recordings what that is.
-    """
+    """The source of one kernel, a commit; `origin` says for people what that is."""
 
     repository: Repository
     commit: str

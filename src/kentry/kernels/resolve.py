@@ -43,10 +43,7 @@ def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS)
 
 
 def resolve_source(spec: str, update: Update) -> Revision:
-    """The source that a tree: or source: spec names, with its patches.
-
-    Raises UserError for any other kind of spec, and PatchError.
-    """
+    """The source that a tree: or source: spec names, with its patches; UserError, PatchError."""
     parsed = parse(spec)
     if parsed.kind not in _SOURCES:
         raise UserError(
