@@ -95,8 +95,7 @@ class Options(UnitOptions):
 def run(options: Options) -> int:
     """Reads, replays, prints."""
     from kentry.report.policy_costs import draw, replay_text, replay_to_json
-    from kentry.vector.bounds import bounds
-    from kentry.vector.ranking import rank
+    from kentry.vector.ranking import bounds, rank
     from kentry.vector.tuning import recommend, sweep
 
     if options.closed_loop:
@@ -122,13 +121,13 @@ def run(options: Options) -> int:
             )
         update(None, f"sweeping {', '.join(families)}")
         prices = table.prices
-        advice = [
-            recommend([sweep(source.prepared, family, prices) for source in traces], prices)
-            for family in families
+        sweeps = [
+            [sweep(source.prepared, family, prices) for source in traces] for family in families
         ]
+        advice = [recommend(one, prices) for one in sweeps]
     limits = bounds((row.policy for row in rankings[0].rows), prices)
     if options.picture:
-        draw(options.picture, rankings, advice[0], table)
+        draw(options.picture, rankings, sweeps[0], advice[0], table)
     if options.json:
         text = dump(replay_to_json(rankings, advice, limits, table))
     else:

@@ -14,26 +14,21 @@ from kentry import __version__
 from kentry.arch.mechanism import ACTS, SME, VEC
 from kentry.report.numbers import duration, share
 from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
-from kentry.vector.bounds import ASSUMPTIONS
 from kentry.vector.costs import NS
 from kentry.vector.documents import (
-    ActPair,
-    BoundDocument,
-    CheckDocument,
     Costs,
     PolicyDocument,
     PolicyMean,
     ReplayDocument,
-    SweepDocument,
     TaskCost,
     TraceRanking,
 )
+from kentry.vector.ranking import ASSUMPTIONS
 
 if TYPE_CHECKING:
-    from kentry.vector.bounds import Bound
     from kentry.vector.costs import CostTable
-    from kentry.vector.ranking import ClosedLoop, Flip, Ranking, TraceFile
-    from kentry.vector.tuning import Recommendation
+    from kentry.vector.ranking import Bound, ClosedLoop, Flip, Ranking, TraceFile
+    from kentry.vector.tuning import Recommendation, Sweep
 
 # Rows of a sweep's text, of its 100 values.
 _SWEEP_ROWS = 15
@@ -69,7 +64,7 @@ def replay_text(
     else:
         lines += [*_mean_lines(rankings, table), ""]
     for one in advice:
-        lines += [*_sweep_lines(one, table), ""]
+        lines += [*_sweep_lines(one, len(rankings), table), ""]
     lines += [*_bound_lines(bounds), ""]
     lines += wrapped(
         "replay keeps the trace's times; under a cheaper policy later events would come earlier",
@@ -91,9 +86,9 @@ def _trace_lines(source: TraceFile) -> Iterator[str]:
     )
     word = "matches" if check.exact else "DIFFERS from"
     acts = ", ".join(
-        f"{act.replace('_', ' ')}{'es' if act.endswith('flush') else 's'} {ours}"
-        f" {'=' if ours == theirs else '!='} {theirs}"
-        for act, (ours, theirs) in check.totals.items()
+        f"{act.replace('_', ' ')}{'es' if act.endswith('flush') else 's'} {pair.replayed}"
+        f" {'=' if pair.replayed == pair.seen else '!='} {pair.seen}"
+        for act, pair in check.acts.items()
     )
     yield from wrapped(f"replayed {check.policy} {word} the kernel: {acts}")
     for one in check.differences[:_DIFFERENCES_SHOWN]:
@@ -239,36 +234,36 @@ def _flip_lines(flips: Sequence[Flip], table: CostTable) -> Iterator[str]:
         )
 
 
-def _sweep_lines(advice: Recommendation, table: CostTable) -> Iterator[str]:
+def _sweep_lines(advice: Recommendation, traces: int, table: CostTable) -> Iterator[str]:
     unit = _units(table)[0]
     rows = Table(
         (
             text_column(f"{advice.family}:"),
             Column(f"{unit}/call"),
             Column(f"above optimal, {unit}"),
-            text_column("(mean of the workloads)" if len(advice.sweeps) > 1 else ""),
+            text_column("(mean of the workloads)" if traces > 1 else ""),
         )
     )
     shown = np.unique(np.linspace(0, len(advice.values) - 1, _SWEEP_ROWS).round().astype(int))
-    best = advice.values.index(advice.value)
+    best = advice.values.index(advice.recommended)
     # Differences that no printed digit shows are none.
-    most = max(float(advice.regret_per_call.max()), _LEAST_SHOWN)
+    most = max(*advice.regret_per_call, _LEAST_SHOWN)
     for place in sorted({*map(int, shown), best}):
-        regret = float(advice.regret_per_call[place])
+        regret = advice.regret_per_call[place]
         bar = "#" * max(0, round(_BAR * regret / most))
         rows.row(
             value_text(advice.family, advice.values[place]),
-            f"{advice.per_call[place]:.2f}",
+            f"{advice.cost_per_call[place]:.2f}",
             f"{regret:.2f}",
             f"{bar}  <- the least" if place == best else bar,
         )
     yield from rows.lines()
-    if float(advice.per_call.max() - advice.per_call.min()) < _LEAST_SHOWN:
+    if max(advice.cost_per_call) - min(advice.cost_per_call) < _LEAST_SHOWN:
         yield "  no value costs less than another"
         return
     value, low, high, first, last = (
         value_text(advice.family, one)
-        for one in (advice.value, advice.low, advice.high, *advice.flat)
+        for one in (advice.recommended, *advice.interval, *advice.within_1_percent)
     )
     yield from wrapped(
         f"recommended: {advice.family}:{value}; in 95 % of 1000 bootstrap draws of tasks and"
@@ -294,7 +289,7 @@ def _bound_lines(bounds: Mapping[str, Bound]) -> Iterator[str]:
         return
     yield "whatever the workload, a task at a time:"
     for name in names:
-        yield from wrapped(f"{name}: {bounds[name].sentence}", "  ", "    ")
+        yield from wrapped(f"{name}: {bounds[name].text}", "  ", "    ")
     yield from wrapped(ASSUMPTIONS, "  ", "  ")
 
 
@@ -310,20 +305,8 @@ def replay_to_json(
         costs=Costs(table.name, table.unit, table.figures),
         means=_means(rankings) if len(rankings) > 1 else [],
         traces=[_ranking_to_json(ranking) for ranking in rankings],
-        sweeps=[
-            SweepDocument(
-                family=one.family,
-                values=list(one.values),
-                cost_per_call=one.per_call.tolist(),
-                regret_per_call=one.regret_per_call.tolist(),
-                regret_per_second=one.regret_per_second.tolist(),
-                recommended=one.value,
-                interval=(one.low, one.high),
-                within_1_percent=one.flat,
-            )
-            for one in advice
-        ],
-        bounds={name: BoundDocument(one.ratio, one.sentence) for name, one in bounds.items()},
+        sweeps=list(advice),
+        bounds=dict(bounds),
     )
     built: dict[str, Any] = msgspec.to_builtins(document)
     return built
@@ -331,7 +314,7 @@ def replay_to_json(
 
 def _ranking_to_json(ranking: Ranking) -> TraceRanking:
     source = ranking.source
-    meta, check, seconds = source.trace.meta, source.check, source.prepared.seconds
+    meta, seconds = source.trace.meta, source.prepared.seconds
     policies = []
     for row in (ranking.optimal, *ranking.rows):
         acts = {act: row.counts.of(act) for act in ACTS}
@@ -361,19 +344,20 @@ def _ranking_to_json(ranking: Ranking) -> TraceRanking:
         seconds=seconds,
         calls=ranking.calls,
         cut=None,
-        check=CheckDocument(
-            policy=check.policy,
-            exact=check.exact,
-            acts={act: ActPair(*pair) for act, pair in check.totals.items()},
-            differences=list(check.differences),
-        ),
+        check=source.check,
         policies=policies,
         flips=list(ranking.flips),
         caveats=list(meta["caveats"]),
     )
 
 
-def draw(file: Path, rankings: Sequence[Ranking], advice: Recommendation, table: CostTable) -> None:
+def draw(
+    file: Path,
+    rankings: Sequence[Ranking],
+    sweeps: Sequence[Sweep],
+    advice: Recommendation,
+    table: CostTable,
+) -> None:
     """A picture of a sweep: a curve a trace, of the cost per system call above optimal.
 
     Of one trace, the kernel's own policy and `keep` are levels.
@@ -382,7 +366,7 @@ def draw(file: Path, rankings: Sequence[Ranking], advice: Recommendation, table:
 
     prices = table.prices
     curves = []
-    for ranking, one in zip(rankings, advice.sweeps, strict=True):
+    for ranking, one in zip(rankings, sweeps, strict=True):
         calls = max(1, ranking.calls)
         above = (one.cost(prices).sum(axis=1) - ranking.optimal.total) / calls
         curves.append(Curve(_name(ranking.source), np.array(one.values), above))
@@ -399,8 +383,8 @@ def draw(file: Path, rankings: Sequence[Ranking], advice: Recommendation, table:
         x=advice.family,
         y=f"above optimal, {_units(table)[0]} a system call",
         times=advice.family.startswith("timeout"),
-        recommended=advice.value,
-        interval=(advice.low, advice.high),
+        recommended=advice.recommended,
+        interval=advice.interval,
         levels=levels,
     )
 

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The JSON of `kentry vector replay` and `stats`: kentry/vector-replay/1, vector-statistics/1.
 
-The schemas in schema/ are generated from these structs.
+`python -m kentry.vector.documents schema` writes the schemas of these and of traces and cost
+tables, generated from the structs.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from kentry.arch.mechanism import ACTS
-from kentry.vector.costs import Act, Cost, Figure, Unit
-from kentry.vector.ranking import Flip
-from kentry.vector.replay import Difference
+from kentry.vector.costs import Act, Cost, CostTable, Figure, Unit
+from kentry.vector.ranking import Bound, Flip
+from kentry.vector.replay import OwnPolicyCheck
 from kentry.vector.statistics import TaskCounts
-from kentry.vector.trace import Count
+from kentry.vector.trace import Count, TraceMeta
+from kentry.vector.tuning import Recommendation
 
 # Above optimal, as a part of it; below 0 for a policy with another mechanism.
 Regret = Annotated[float, Meta(ge=-1, description="above optimal, as a part of it")]
@@ -43,22 +47,6 @@ class PolicyMean(Document):
     regret: Regret
     most: Regret
     of: str
-
-
-class ActPair(Document):
-    """How often the own policy's replay and the traced kernel did an act."""
-
-    replayed: Count
-    seen: Count
-
-
-class CheckDocument(Document):
-    """The traced kernel's own policy, replayed, beside what was seen; by act, and by task."""
-
-    policy: str
-    exact: bool
-    acts: dict[str, ActPair]
-    differences: list[Difference]
 
 
 # A task that was in user mode: beside its cost, each act that was done, by name.
@@ -100,34 +88,10 @@ class TraceRanking(Document):
     seconds: float
     calls: Count
     cut: None
-    check: CheckDocument
+    check: OwnPolicyCheck
     policies: list[PolicyDocument]
     flips: list[Flip]
     caveats: list[dict[str, str]]
-
-
-class SweepDocument(Document):
-    """A policy's values (ns of a timeout, else a count), rising, with the mean of the traces.
-
-    `interval` has the best value of 95 % of the draws, `within_1_percent` the values that cost at
-    most 1 % more than the recommended one.
-    """
-
-    family: str
-    values: list[Count]
-    cost_per_call: list[Cost]
-    regret_per_call: list[float]
-    regret_per_second: list[float]
-    recommended: Count
-    interval: tuple[Count, Count]
-    within_1_percent: tuple[Count, Count]
-
-
-class BoundDocument(Document):
-    """What holds for a policy on any workload: its ratio to optimal, null if there is none."""
-
-    ratio: Annotated[float, Meta(ge=1)] | None
-    text: str
 
 
 class ReplayDocument(Document, tag_field="schema", tag="kentry/vector-replay/1"):
@@ -137,8 +101,8 @@ class ReplayDocument(Document, tag_field="schema", tag="kentry/vector-replay/1")
     costs: Costs
     means: list[PolicyMean]
     traces: list[TraceRanking]
-    sweeps: list[SweepDocument]
-    bounds: dict[str, BoundDocument]
+    sweeps: list[Recommendation]
+    bounds: dict[str, Bound]
 
 
 # Counts of all user tasks, and of one: see statistics.TaskCounts.
@@ -177,3 +141,34 @@ class StatisticsDocument(Document, tag_field="schema", tag="kentry/vector-statis
     gaps_calls: list[Bin]
     tasks: list[TaskSums]  # type: ignore[valid-type]
     caveats: list[dict[str, str]]
+
+
+_DOCUMENTS: dict[str, type[msgspec.Struct]] = {
+    "vector-trace-1": TraceMeta,
+    "vector-replay-1": ReplayDocument,
+    "vector-statistics-1": StatisticsDocument,
+    "costs-1": CostTable,
+}
+
+
+def schemas() -> dict[str, str]:
+    """The text of each schema, by its file's name."""
+    texts = {}
+    for name, struct in _DOCUMENTS.items():
+        (_,), parts = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
+        for part in parts.values():
+            part["description"] = " ".join(part.get("description", "").split())
+        document = {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$id": struct.__struct_config__.tag,
+            **parts.pop(struct.__name__),
+            "$defs": parts,
+        }
+        text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+        texts[f"{name}.schema.json"] = text + "\n"
+    return texts
+
+
+if __name__ == "__main__":
+    for name, text in schemas().items():
+        (Path(sys.argv[1]) / name).write_text(text, encoding="utf-8")

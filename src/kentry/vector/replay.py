@@ -26,7 +26,7 @@ from kentry.arch.mechanism import ACTS, COLUMNS, SME, VEC, Act, Mechanism
 from kentry.errors import UserError
 from kentry.vector import engine
 from kentry.vector.policies import NEVER, Policy, parse_policy
-from kentry.vector.trace import Event, release_of
+from kentry.vector.trace import Count, Event, release_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -254,21 +254,23 @@ class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seen: int
 
 
-@dataclass(frozen=True)
-class OwnPolicyCheck:
-    """The traced kernel's own policy, replayed, beside what was seen.
+class ActPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How often the own policy's replay and the traced kernel did an act."""
 
-    `totals`: act to (replayed, seen), for every act that either has.
+    replayed: Count
+    seen: Count
+
+
+class OwnPolicyCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The traced kernel's own policy, replayed, beside what was seen; by act, and by task.
+
+    `exact`: every act of every task was replayed as often as it was seen.
     """
 
     policy: str
-    totals: Mapping[str, tuple[int, int]]
-    differences: tuple[Difference, ...]
-
-    @property
-    def exact(self) -> bool:
-        """Whether every act of every task was replayed as often as it was seen."""
-        return not self.differences
+    exact: bool
+    acts: dict[str, ActPair]
+    differences: list[Difference]
 
 
 def check(trace: VectorTrace, unit: str = VEC) -> OwnPolicyCheck:
@@ -281,11 +283,11 @@ def check(trace: VectorTrace, unit: str = VEC) -> OwnPolicyCheck:
     ours = replay(prepare(trace, unit), own).values.copy()
     theirs = seen(trace, unit).values
     ours[:, Act.FLUSH] = ours[:, _FLUSHES].sum(axis=1)
-    totals, differences = {}, []
+    acts, differences = {}, []
     for act in _SEEN[unit].values():
         mine, its = ours[:, act], theirs[:, act]
         if mine.any() or its.any():
-            totals[act.word] = (int(mine.sum()), int(its.sum()))
+            acts[act.word] = ActPair(int(mine.sum()), int(its.sum()))
         for task in np.flatnonzero(mine != its):
             differences.append(Difference(act.word, int(task), int(mine[task]), int(its[task])))
-    return OwnPolicyCheck(own, totals, tuple(differences))
+    return OwnPolicyCheck(own, not differences, acts, differences)

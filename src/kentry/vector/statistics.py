@@ -254,21 +254,18 @@ class Histogram:
     counts: Ints
 
 
-def decades(values: Ints, low: int, high: int, parts: int = 1) -> Histogram:
-    """A histogram of `parts` bins a decade between two powers of ten, and one outside each end."""
-    count = parts * round(np.log10(high / low)) + 1
-    inner = np.round(np.geomspace(low, high, count)).astype(np.int64)
-    top = np.iinfo(np.int64).max
-    return _binned(values, np.concatenate(([np.iinfo(np.int64).min], inner, [top])))
+def decades(values: Ints, low: int, high: int) -> Histogram:
+    """A histogram of a bin a decade between two powers of ten, and one outside each end."""
+    inner = np.round(np.geomspace(low, high, round(np.log10(high / low)) + 1)).astype(np.int64)
+    return _binned(values, np.iinfo(np.int64).min, inner)
 
 
 def doublings(values: Ints, high: int) -> Histogram:
     """A histogram with bins 0, 1, 2-3, 4-7, ..., and from `high`, a power of two, on."""
-    inner = 1 << np.arange(high.bit_length(), dtype=np.int64)
-    return _binned(values, np.concatenate(([0], inner, [np.iinfo(np.int64).max])))
+    return _binned(values, 0, 1 << np.arange(high.bit_length(), dtype=np.int64))
 
 
-def _binned(values: Ints, edges: Ints) -> Histogram:
+def _binned(values: Ints, first: int, inner: Ints) -> Histogram:
+    edges = np.concatenate(([first], inner, [np.iinfo(np.int64).max]))
     place = np.searchsorted(edges, values, side="right") - 1
-    counts = np.bincount(place, minlength=len(edges) - 1)
-    return Histogram(edges, counts[: len(edges) - 1].astype(np.int64))
+    return Histogram(edges, np.bincount(place, minlength=len(edges) - 1).astype(np.int64))

@@ -263,33 +263,26 @@ def write_trace(
             writer.write_table(pa.table(arrays, schema=_ARROW), row_group_size=_ROW_GROUP)
             rows += len(arrays[0])
         document = {
-            **_printable_lines(msgspec.to_builtins(dict(meta))),
+            **_printable(msgspec.to_builtins(dict(meta)), "\n"),
             "schema": SCHEMA,
             "tool": {"name": "kentry", "version": __version__},
             "done": True,
-            "tasks": [
-                {name: _printable(value) for name, value in msgspec.to_builtins(task).items()}
-                for task in tasks
-            ],
+            "tasks": _printable(msgspec.to_builtins(list(tasks))),
         }
         writer.add_key_value_metadata({METADATA_KEY: msgspec.json.encode(document)})
     return rows
 
 
-def _printable(value: Any) -> Any:
-    """The same with "?" for all that could move a terminal's cursor: tasks name themselves."""
-    if isinstance(value, str):
-        return "".join(char if char.isprintable() else "?" for char in value)
-    return [_printable(item) for item in value] if isinstance(value, list | tuple) else value
+def _printable(value: Any, kept: str = "") -> Any:
+    """The same with "?" for all that could move a terminal's cursor, but for the characters `kept`.
 
-
-def _printable_lines(value: Any) -> Any:
-    """The same with only printable text and line ends, as a console's output has them."""
+    Tasks name themselves; a console's output has line ends.
+    """
     if isinstance(value, str):
-        return "\n".join(map(_printable, value.split("\n")))
+        return "".join(char if char.isprintable() or char in kept else "?" for char in value)
     if isinstance(value, Mapping):
-        return {_printable_lines(name): _printable_lines(item) for name, item in value.items()}
-    return [_printable_lines(one) for one in value] if isinstance(value, list | tuple) else value
+        return {_printable(name, kept): _printable(item, kept) for name, item in value.items()}
+    return [_printable(item, kept) for item in value] if isinstance(value, list | tuple) else value
 
 
 def read_trace(path: Path) -> VectorTrace:
@@ -320,7 +313,7 @@ def read_trace(path: Path) -> VectorTrace:
         tasks = tuple(msgspec.convert(document, TraceMeta).tasks)
         meta = {name: value for name, value in document.items() if name not in ("tasks", "done")}
         names = [(task.name, task.names) for task in tasks]
-        if _printable_lines(meta) != meta or _printable(names) != [[a, list(b)] for a, b in names]:
+        if _printable(meta, "\n") != meta or _printable(names) != [[a, list(b)] for a, b in names]:
             raise ValueError("its text is not printable")
         found = {field.name: field.type for field in file.schema_arrow}
         if found != {field.name: field.type for field in _ARROW}:

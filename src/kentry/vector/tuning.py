@@ -11,11 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from kentry.errors import UserError
+from kentry.vector.costs import Cost
 from kentry.vector.policies import BREAK_EVEN, POLICIES, TIME, Policy
 from kentry.vector.replay import ActCounts, optimal, replay
+from kentry.vector.trace import Count
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -77,38 +80,31 @@ def sweep(
     return Sweep(family, tuple(values), counts, optimal(prepared, costs), prepared.seconds)
 
 
-@dataclass(frozen=True, eq=False)
-class Recommendation:
-    """The value with the least mean cost per system call; each workload counts the same.
+class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A policy's values (ns of a timeout, else a count), rising, with the mean of the traces.
 
-    `low`, `high`: in 95 % of the bootstrap's draws, of workloads and of tasks in each, the best
-    value is between them.  `flat`: the values around the best that cost at most FLAT more.
-    `per_call`: float64[values], cost per system call; `regret_per_call` and `regret_per_second`
-    are what it is above `optimal` (virtual time).
+    `regret_per_call` and `regret_per_second` are above `optimal` (virtual time).  `recommended` is
+    the value with the least cost per call.  `interval` has the best value of 95 % of the
+    bootstrap's draws, of workloads and of tasks in each; `within_1_percent` the values around the
+    recommended one that cost at most 1 % more.
     """
 
-    sweeps: tuple[Sweep, ...]
     family: str
-    values: tuple[int, ...]
-    value: int
-    low: int
-    high: int
-    flat: tuple[int, int]
-    per_call: Floats
-    regret_per_call: Floats
-    regret_per_second: Floats
+    values: list[Count]
+    cost_per_call: list[Cost]
+    regret_per_call: list[float]
+    regret_per_second: list[float]
+    recommended: Count
+    interval: tuple[Count, Count]
+    within_1_percent: tuple[Count, Count]
 
 
 def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommendation:
     """The value to choose for all workloads, with its interval; `costs` is act to cost.
 
-    Of values that cost the same it takes the smallest.  Raises UserError for no workloads, for
-    sweeps that do not have the same values, and for one without a system call.
+    The sweeps, one a workload, have the same values of one policy.  Each workload counts the same.
+    Of values that cost the same it takes the smallest.  UserError for one without a system call.
     """
-    if not sweeps:
-        raise UserError("There is no trace to recommend a value from.")
-    if len({(one.family, one.values) for one in sweeps}) > 1:
-        raise UserError("The sweeps are not over the same values of one policy.")
     calls = [one.best.of("calls").astype(float) for one in sweeps]
     if any(one.sum() == 0 for one in calls):
         raise UserError("A trace has no system call, so there is no cost per call.")
@@ -123,22 +119,20 @@ def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommenda
     good = np.flatnonzero(per_call > per_call[best] * (1 + FLAT))
     first = int(max(good[good < best], default=-1)) + 1
     last = int(min(good[good > best], default=len(values))) - 1
+    floors = [floor / own.sum() for floor, own in zip(least, calls, strict=True)]
     above = [
         (one.sum(axis=1) - floor) / max(swept.seconds, 1e-9)
         for one, floor, swept in zip(cost, least, sweeps, strict=True)
     ]
     return Recommendation(
-        sweeps=tuple(sweeps),
         family=sweeps[0].family,
-        values=values,
-        value=values[best],
-        low=int(low),
-        high=int(high),
-        flat=(values[first], values[last]),
-        per_call=per_call,
-        regret_per_call=per_call
-        - np.mean([floor / own.sum() for floor, own in zip(least, calls, strict=True)]),
-        regret_per_second=np.mean(above, axis=0),
+        values=list(values),
+        cost_per_call=per_call.tolist(),
+        regret_per_call=(per_call - np.mean(floors)).tolist(),
+        regret_per_second=np.mean(above, axis=0).tolist(),
+        recommended=values[best],
+        interval=(int(low), int(high)),
+        within_1_percent=(values[first], values[last]),
     )
 
 

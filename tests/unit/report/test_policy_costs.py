@@ -8,9 +8,8 @@ import pytest
 
 from kentry.report.policy_costs import closed_text, replay_text, value_text
 from kentry.report.table import WIDTH
-from kentry.vector.bounds import bounds
 from kentry.vector.costs import load_costs
-from kentry.vector.ranking import TraceFile, close_loop, rank
+from kentry.vector.ranking import TraceFile, bounds, close_loop, rank
 from kentry.vector.trace import Event, VectorTrace
 from kentry.vector.tuning import recommend, sweep
 from tests.unit.vector.traces import META, SVE_TRAP, Row, trace_of

@@ -4,8 +4,8 @@
 import pytest
 
 from kentry.errors import UserError
-from kentry.vector.bounds import bounds, competitive_bound
 from kentry.vector.policies import parse_policy
+from kentry.vector.ranking import bounds, competitive_bound
 
 COSTS = {"trap": 20.0, "drop": 0.0, "flush": 1.0, "small_save": 0.0, "small_restore": 0.0}
 
@@ -25,16 +25,16 @@ COSTS = {"trap": 20.0, "drop": 0.0, "flush": 1.0, "small_save": 0.0, "small_rest
 def test_a_policy_that_drops_at_calls_has_a_ratio(policy: str, ratio: float) -> None:
     bound = competitive_bound(parse_policy(policy), COSTS)
     assert bound.ratio == pytest.approx(ratio, abs=1e-4)
-    assert f"{ratio:.2f} times optimal" in bound.sentence
+    assert f"{ratio:.2f} times optimal" in bound.text
 
 
 @pytest.mark.parametrize("policy", ["timeout:1s", "timeout-entry:10ms", "keep", "drop-on-load"])
 def test_a_time_has_a_regret_but_no_ratio(policy: str) -> None:
     bound = competitive_bound(parse_policy(policy), COSTS)
     assert bound.ratio is None
-    assert "no ratio" in bound.sentence and "1 a system call" in bound.sentence
+    assert "no ratio" in bound.text and "1 a system call" in bound.text
     if policy == "timeout-entry:10ms":
-        assert "2000 a second for traps" in bound.sentence
+        assert "2000 a second for traps" in bound.text
 
 
 def test_a_bound_needs_costs() -> None:

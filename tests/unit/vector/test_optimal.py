@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from kentry.arch.mechanism import ACTS
 from kentry.errors import UserError
-from kentry.vector.bounds import competitive_bound
 from kentry.vector.policies import parse_policy
+from kentry.vector.ranking import competitive_bound
 from kentry.vector.replay import optimal, prepare, replay
 from kentry.vector.trace import Event, VectorTrace
 from tests.unit.vector.kernel_models import (

@@ -13,7 +13,7 @@ from kentry.arch.mechanism import COLUMNS
 from kentry.errors import UserError
 from kentry.vector import engine
 from kentry.vector.policies import parse_policy
-from kentry.vector.replay import ActCounts, check, prepare, prices, replay, seen
+from kentry.vector.replay import ActCounts, ActPair, check, prepare, prices, replay, seen
 from kentry.vector.trace import Event, VectorTrace
 from tests.unit.vector.kernel_models import (
     OTHER_FAULT,
@@ -495,7 +495,7 @@ def test_a_load_before_another_switch_is_one_of_its_own() -> None:
     ]
     verdict = check(trace_of(rows))
     assert verdict.exact
-    assert verdict.totals == {
+    assert {act: (pair.replayed, pair.seen) for act, pair in verdict.acts.items()} == {
         "trap": (1, 1),
         "flush": (2, 2),
         "small_save": (4, 4),
@@ -527,7 +527,7 @@ def test_a_difference_says_which_act_of_which_task() -> None:
     assert not verdict.exact
     traps = [one for one in verdict.differences if one.act == "trap"]
     assert [(one.task, one.replayed, one.seen) for one in traps] == [(1, 1, 2)]
-    assert verdict.totals["trap"] == (1, 2)
+    assert verdict.acts["trap"] == ActPair(1, 2)
 
 
 def test_seen_acts_are_counted_per_task() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kentry.cli import main
 from kentry.vector.costs import shipped
-from kentry.vector.json_schemas import schemas
+from kentry.vector.documents import schemas
 from kentry.vector.trace import Event, VectorTrace
 from tests import ROOT
 from tests.unit.vector.traces import META, SVE_TRAP, Row, save, trace_of
@@ -95,5 +95,5 @@ def test_cost_tables(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", schemas())
 def test_the_shipped_schema_is_the_generated_one(name: str) -> None:
     assert (SCHEMAS / name).read_text() == schemas()[name], (
-        "python -m kentry.vector.json_schemas schema"
+        "python -m kentry.vector.documents schema"
     )
