@@ -38,22 +38,11 @@ if TYPE_CHECKING:
 
 _NS = 10**9
 
-# What was seen, and its act; a seen flush may be of a call, a trap or a kept load.
+# By unit, the acts that a trace has as SEEN_ events of the same names; a seen flush may be of a
+# call, a trap or a kept load.
 _SEEN = {
-    VEC: {
-        Event.SEEN_TRAP: Act.TRAP,
-        Event.SEEN_FLUSH: Act.FLUSH,
-        Event.SEEN_SAVE: Act.SAVE,
-        Event.SEEN_RESTORE: Act.RESTORE,
-        Event.SEEN_SMALL_SAVE: Act.SMALL_SAVE,
-        Event.SEEN_SMALL_RESTORE: Act.SMALL_RESTORE,
-    },
-    SME: {
-        Event.SEEN_SMSTOP: Act.SMSTOP,
-        Event.SEEN_SME_TRAP: Act.SME_TRAP,
-        Event.SEEN_ZA_SAVE: Act.ZA_SAVE,
-        Event.SEEN_ZA_RESTORE: Act.ZA_RESTORE,
-    },
+    VEC: (Act.TRAP, Act.FLUSH, Act.SAVE, Act.RESTORE, Act.SMALL_SAVE, Act.SMALL_RESTORE),
+    SME: (Act.SMSTOP, Act.SME_TRAP, Act.ZA_SAVE, Act.ZA_RESTORE),
 }
 _SME_EVENTS = (Event.USE_SME, Event.SVCR, Event.SEEN_SMSTOP, Event.SEEN_SME_TRAP)
 _FLUSHES = (Act.FLUSH, Act.TRAP_FLUSH, Act.KEPT_LOAD)
@@ -239,8 +228,8 @@ def optimal(prepared: Prepared, costs: Mapping[str, float] | None) -> ActCounts:
 def seen(trace: VectorTrace, unit: str = VEC) -> ActCounts:
     """What the traced kernel was seen doing; all its flushes are in `flush`."""
     values = np.zeros((len(trace.tasks), len(COLUMNS)), np.int64)
-    for event, act in _SEEN[unit].items():
-        tasks = trace.task[trace.event == event]
+    for act in _SEEN[unit]:
+        tasks = trace.task[trace.event == Event[f"SEEN_{act.name}"]]
         values[:, act] += np.bincount(tasks, minlength=len(trace.tasks))
     return ActCounts(values)
 
@@ -284,7 +273,7 @@ def check(trace: VectorTrace, unit: str = VEC) -> OwnPolicyCheck:
     theirs = seen(trace, unit).values
     ours[:, Act.FLUSH] = ours[:, _FLUSHES].sum(axis=1)
     acts, differences = {}, []
-    for act in _SEEN[unit].values():
+    for act in _SEEN[unit]:
         mine, its = ours[:, act], theirs[:, act]
         if mine.any() or its.any():
             acts[act.word] = ActPair(int(mine.sum()), int(its.sum()))
