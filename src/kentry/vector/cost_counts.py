@@ -91,18 +91,8 @@ class _Counter:
         self._difference("flush", "getppid", "once", "none")
         for act in self.rules.calls:
             self._call(act, self._case("pingpong", "none"))
-        one, two = self._case("pingpong", "once"), self._case("pingpong", "none")
-        assert one and two
         for act in self.rules.inner:
-            # How much more of the function that does the act at a switch one state executes.
-            self.absent[act] = NEVER
-            for event in one.events or ():
-                if event.name == self.rules.events[act] and event.cause == SWITCH:
-                    counts = [dict(case.functions).get(event.function, 0) for case in (one, two)]
-                    value = (counts[0] - counts[1]) // event.times
-                    how = f"{event.function} in the first less in the second, by {event.times}"
-                    self._keep(act, [value], [one, two], how)
-                    break
+            self._function(act)
         for act, small in (("za_save", "small_save"), ("za_restore", "small_restore")):
             case = self._case("pingpong", "once", "za")
             if case and small in self.figures:
@@ -210,6 +200,19 @@ class _Counter:
         tail = f" less {less}" if less else ", with what they call"
         how = f"calls of {functions.replace('|', ' or ')}{tail}"
         self._keep(act, [value - known for value in values], [case], how)
+
+    def _function(self, act: str) -> None:
+        """How much more of the function that does the act at a switch one state executes."""
+        one, two = self._case("pingpong", "once"), self._case("pingpong", "none")
+        assert one and two
+        for event in one.events or ():
+            if event.name == self.rules.events[act] and event.cause == SWITCH:
+                counts = [dict(case.functions).get(event.function, 0) for case in (one, two)]
+                value = (counts[0] - counts[1]) // event.times
+                how = f"{event.function} in the first less in the second, by {event.times}"
+                self._keep(act, [value], [one, two], how)
+                return
+        self.absent[act] = NEVER
 
 
 def call_lengths(path: Sequence[Instruction], functions: re.Pattern[str]) -> list[int]:

@@ -138,9 +138,6 @@ def parse(text: str, *, virtual: bool = False) -> Timing:
     return timing
 
 
-# --- figures ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class TimedTable:
     """A table, and what a switch there and back takes longer for a task with its whole state live
@@ -196,16 +193,7 @@ class _Sheet:
         never, once = self.timing.value("syscall-never"), self.timing.value("syscall-once")
         assert never
         self._keep("syscall", never, "getppid, the program's loop in it")
-        # The loads and stores themselves, which user space can run in a hot cache.
-        nothing = self.timing.value("copy-nothing")
-        note = "without what the kernel does around it"
-        note += "" if self.timing.virtual else ", and in a hot cache"
-        for act in ("save", "restore", "small_save", "small_restore", "kept_load"):
-            copy = self.timing.value(f"copy-{act}")
-            if copy and nothing:
-                self._keep(act, copy - nothing, "the kernel's instructions, run in a loop", note)
-            elif act in ("save", "restore"):
-                self.absent[act] = "this cpu has not the instructions, or they could not be run"
+        self._copies()
         first = self.timing.value("first-use")
         if not first or first.low <= 0:
             for act in ("trap", "flush"):
@@ -229,6 +217,18 @@ class _Sheet:
     def _keep(self, act: str, value: Span, how: str, note: str = "") -> None:
         assume: Assumption = "derived" if self.timing.virtual else "measured"
         self.figures[act] = value.figure(assume, f"{self.command}: {how}", note)
+
+    def _copies(self) -> None:
+        """The loads and stores themselves, which user space can run in a hot cache."""
+        nothing = self.timing.value("copy-nothing")
+        note = "without what the kernel does around it"
+        note += "" if self.timing.virtual else ", and in a hot cache"
+        for act in ("save", "restore", "small_save", "small_restore", "kept_load"):
+            copy = self.timing.value(f"copy-{act}")
+            if copy and nothing:
+                self._keep(act, copy - nothing, "the kernel's instructions, run in a loop", note)
+            elif act in ("save", "restore"):
+                self.absent[act] = "this cpu has not the instructions, or they could not be run"
 
     def _later_trap(self, first: Span) -> tuple[Span, str] | None:
         """A trap after a drop at every system call, as arm64's 6.1 does, or at a blocking switch,

@@ -155,6 +155,15 @@ def statistics(trace: VectorTrace, unit: str = "vec") -> Statistics:
     view = _View(trace, rows, side)
     loads, followed = view.beside(view.load, view.trap if by_trap else view.use, after=True)
     _, drops = view.beside(view.load, view.trap, after=False)
+    # The gaps between the user intervals with use.
+    same = view.task[view.end[1:]] == view.task[view.end[:-1]]
+    end, first_use = view.end[:-1][same], view.first_use[1:][same]
+    before = np.cumsum(view.call)
+    gaps = Gaps(
+        task=view.task[first_use],
+        ns=view.ns[first_use] - view.ns[end],
+        calls=before[first_use] - before[end] + view.call[end],
+    )
     counts = TaskCounts(
         calls=view.by_task(view.call),
         calls_used=view.by_task(view.end[view.call[view.end]]),
@@ -166,7 +175,7 @@ def statistics(trace: VectorTrace, unit: str = "vec") -> Statistics:
         followed=followed,
         drops=drops,
     )
-    return Statistics(side, by_trap, trace.tasks, counts, view.gaps())
+    return Statistics(side, by_trap, trace.tasks, counts, gaps)
 
 
 def _trap_entries(trace: VectorTrace) -> _Rows:
@@ -229,21 +238,6 @@ class _View:
         else:
             near[1:] = others[marks[:-1]] & same
         return self.by_task(marks[ones[marks]]), self.by_task(marks[ones[marks] & near])
-
-    def gaps(self) -> Gaps:
-        """The gaps between the user intervals with use."""
-        task = self.task[self.end]
-        same = task[1:] == task[:-1]
-        end, use = self.end[:-1][same], self.first_use[1:][same]
-        calls = np.cumsum(self.call)
-        return Gaps(
-            task=task[1:][same],
-            ns=self.ns[use] - self.ns[end],
-            calls=calls[use] - calls[end] + self.call[end],
-        )
-
-
-# --- histograms ----------------------------------------------------------
 
 
 @dataclass(frozen=True)

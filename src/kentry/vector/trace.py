@@ -26,8 +26,7 @@ from kentry.host.cache import whole_file
 from kentry.model.caveats import Caveat
 
 KIND = "kentry/vector-trace/"
-VERSION = 1
-SCHEMA = f"{KIND}{VERSION}"
+SCHEMA = f"{KIND}1"
 
 # Rows of a row group: about 200 KB in the file.
 _ROW_GROUP = 1 << 16
