@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from kentry.kernels.lineup import Lineup, line_up
 from kentry.kernels.repository import Revision
 from kentry.measure import cache
 from kentry.model import caveats
-from kentry.model.caveats import Caveat
 from kentry.model.document import dump
 from kentry.model.recording import Recording, write_recording
 from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, to_json
@@ -82,7 +80,13 @@ def run(options: Options) -> int:
     trailers = {"base-commit": lineup.base_commit, "change-id": lineup.change_id}
     origin = {"base": lineup.base_spec, "commit": lineup.base.commit}
     origin |= {name: value for name, value in trailers.items() if value}
-    series = tabulate(_rows(lineup, arches, options), origin, caveats=_caveats(lineup))
+    notes = [caveats.series_note(note) for note in lineup.notes]
+    if lineup.base_commit and lineup.base_commit != lineup.base.commit:
+        notes.append(caveats.other_base(lineup.base_commit, lineup.base_spec))
+    refused = [step.number for step in lineup.steps if step.revision is None]
+    if refused and refused[-1] != lineup.steps[-1].number:
+        notes.append(caveats.left_out(refused))
+    series = tabulate(_rows(lineup, arches, options), origin, caveats=notes)
     if options.json:
         text = dump(to_json(series))
     elif options.changelog:
@@ -91,12 +95,28 @@ def run(options: Options) -> int:
         functions = bool(options.functions or options.verbose)
         text = series_text(series, functions, options.rows_shown)
     sys.stdout.write(text)
-    refused = any(row.status == NO_APPLY for row in series.rows)
     return EXIT_MISTAKE if refused else EXIT_DONE
 
 
 def _rows(lineup: Lineup, arches: list[Arch], options: Options) -> list[Outcome]:
-    columns = {arch.name: list(_column(lineup, arch, options)) for arch in arches}
+    """The baseline, then each patch: on every architecture its recording or what is wrong."""
+    columns: dict[str, list[Recording | Problem]] = {}
+    for arch in arches:
+        with progress(f"baseline ({arch.name})") as update:
+            columns[arch.name] = [_record(lineup, 0, lineup.base, arch, options, update)]
+        for step in lineup.steps:
+            cell: Recording | Problem
+            if step.revision is None:
+                columns[arch.name].append(Problem(NO_APPLY, step.problem))
+                continue
+            with progress(f"patch {step.number} of {len(lineup.steps)} ({arch.name})") as update:
+                try:
+                    cell = _record(lineup, step.number, step.revision, arch, options, update)
+                except BuildError as err:
+                    cell = Problem(NO_BUILD, err.sentence, f"{err.detail}\n{err.remedy}".strip())
+                except (GuestError, KernelError) as err:
+                    cell = Problem(NO_BOOT, err.sentence, err.detail)
+            columns[arch.name].append(cell)
     commits = [step.revision.commit if step.revision else "" for step in lineup.steps]
     names = [(0, "baseline"), *((step.number, step.subject) for step in lineup.steps)]
     rows = []
@@ -106,26 +126,6 @@ def _rows(lineup: Lineup, arches: list[Arch], options: Options) -> list[Outcome]
         problems = {name: one for name, one in cells.items() if isinstance(one, Problem)}
         rows.append(Outcome(*names[index], commit, recordings, problems))
     return rows
-
-
-def _column(lineup: Lineup, arch: Arch, options: Options) -> Iterator[Recording | Problem]:
-    """The baseline's recording, then each patch's or what is wrong with it."""
-    with progress(f"baseline ({arch.name})") as update:
-        base = _record(lineup, 0, lineup.base, arch, options, update)
-    yield base
-    for step in lineup.steps:
-        if step.revision is None:
-            yield Problem(NO_APPLY, step.problem)
-            continue
-        cell: Recording | Problem
-        with progress(f"patch {step.number} of {len(lineup.steps)} ({arch.name})") as update:
-            try:
-                cell = _record(lineup, step.number, step.revision, arch, options, update)
-            except BuildError as err:
-                cell = Problem(NO_BUILD, err.sentence, f"{err.detail}\n{err.remedy}".strip())
-            except (GuestError, KernelError) as err:
-                cell = Problem(NO_BOOT, err.sentence, err.detail)
-        yield cell
 
 
 def _record(
@@ -144,13 +144,3 @@ def _record(
 
 def _row_file(folder: Path, number: int, arch: Arch) -> Path:
     return folder / f"{number:04}-{arch.name}.json"
-
-
-def _caveats(lineup: Lineup) -> list[Caveat]:
-    notes = [caveats.series_note(note) for note in lineup.notes]
-    if lineup.base_commit and lineup.base_commit != lineup.base.commit:
-        notes.append(caveats.other_base(lineup.base_commit, lineup.base_spec))
-    refused = [step.number for step in lineup.steps if step.revision is None]
-    if refused and refused[-1] != lineup.steps[-1].number:
-        notes.append(caveats.left_out(", ".join(map(str, refused))))
-    return notes
