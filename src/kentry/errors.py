@@ -4,8 +4,6 @@
 Nothing but `cli.main` turns these into output and an exit status.
 """
 
-from __future__ import annotations
-
 EXIT_DONE = 0
 EXIT_REGRESSION = 1
 EXIT_MISTAKE = 2

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Says what is being done: a bar on a terminal, plain lines into a pipe, on stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

@@ -104,9 +104,7 @@ def a_matrix() -> Recording:
     plain = found.cases[0]
     firmware = structs.replace(plain.metrics["firmware_instructions"], value=7, samples=((7, 10),))
     found.cases[0] = replace(
-        plain,
-        metrics={**plain.metrics, "firmware_instructions": firmware},
-        interrupted=((900, 3),),
+        plain, metrics={**plain.metrics, "firmware_instructions": firmware}, interrupted=((900, 3),)
     )
     return found
 
@@ -154,10 +152,7 @@ REPORTS: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_a_command_prints(
-    name: str,
-    golden: Golden,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, golden: Golden, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(HERE)
     assert main(COMMANDS[name]) == 0

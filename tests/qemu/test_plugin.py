@@ -32,11 +32,7 @@ PLAIN = ("getpid", "getppid", "getuid", "gettid", "invalid", "sched_yield")
 
 # Per architecture and case: windows, then kernel, firmware and user instructions of each,
 # and exceptions.  Counted by hand: baremetal/*.S say how.
-COMMON = {
-    "mmio": (1, 8004, 0, 1, 0),
-    "fault": (1, 14004, 0, 1, 1000),
-    "alias": (200, 3, 0, 1, 0),
-}
+COMMON = {"mmio": (1, 8004, 0, 1, 0), "fault": (1, 14004, 0, 1, 1000), "alias": (200, 3, 0, 1, 0)}
 HAND_COUNTS: dict[str, dict[str, tuple[int, int, int, int, int]]] = {
     "arm64": COMMON,
     "riscv64": {**COMMON, "firmware": (1, 4002, 4000, 1, 0)},

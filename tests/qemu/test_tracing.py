@@ -184,11 +184,7 @@ def blocked_in(rows: list[tuple[Event, int, int]], number: int) -> list[int]:
     [("arm64", BACKPORTS), ("arm64", NEWEST), ("riscv64", BACKPORTS), ("x86_64", BACKPORTS)],
 )
 def test_what_a_program_does_is_what_was_counted_by_hand(
-    arch: str,
-    choice: str,
-    traces: Traces,
-    get_emulator: GetEmulator,
-    tmp_path: Path,
+    arch: str, choice: str, traces: Traces, get_emulator: GetEmulator, tmp_path: Path
 ) -> None:
     file = traced(traces, get_emulator, tmp_path, arch, choice)
     trace = read_trace(file)
@@ -214,10 +210,7 @@ def test_what_a_program_does_is_what_was_counted_by_hand(
 
 @pytest.mark.parametrize("arch", ["arm64", "riscv64", "x86_64"])
 def test_the_guest_reads_the_same_clock(
-    arch: str,
-    traces: Traces,
-    get_emulator: GetEmulator,
-    tmp_path: Path,
+    arch: str, traces: Traces, get_emulator: GetEmulator, tmp_path: Path
 ) -> None:
     """Each reading lies between the call's entry and its return, with one offset for all."""
     file = traced(traces, get_emulator, tmp_path, arch)
@@ -241,10 +234,7 @@ def test_the_guest_reads_the_same_clock(
 
 @pytest.mark.parametrize("arch", ["arm64", "riscv64"])
 def test_replay_of_the_kernels_own_policy_does_what_the_kernel_did(
-    arch: str,
-    traces: Traces,
-    get_emulator: GetEmulator,
-    tmp_path: Path,
+    arch: str, traces: Traces, get_emulator: GetEmulator, tmp_path: Path
 ) -> None:
     trace = read_trace(traced(traces, get_emulator, tmp_path, arch))
     verdict = check(trace)

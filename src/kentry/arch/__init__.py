@@ -4,8 +4,6 @@
 No other module asks which architecture it has.
 """
 
-from __future__ import annotations
-
 import platform
 
 from kentry.arch.arm64 import ARM64

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """arm64: its names, its machine, its kernel entry, its vector units (SVE and SME)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 
@@ -195,10 +193,7 @@ ARM64 = Arch(
         high=re.compile(r"adrp x(\d+), %hi"),
         # 12 bits.
         low=(
-            (
-                re.compile(r"(add x\d+, x(?P<base>\d+), )#(?P<low>0x[0-9a-f]{1,3}|\d)$"),
-                r"\1%lo",
-            ),
+            (re.compile(r"(add x\d+, x(?P<base>\d+), )#(?P<low>0x[0-9a-f]{1,3}|\d)$"), r"\1%lo"),
             (
                 re.compile(
                     r"((?:ld|st|prf)\w+ [^\[]+\[x(?P<base>\d+))"

@@ -7,8 +7,6 @@ what a fork, an exec or a signal does.  vector/engine.py interprets a record and
 architecture.  Each record names its source, file and line, in Linux 6.1.192, 6.12.117 and 7.3.4.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ Linux 6.1, 6.12 and 7.3 (arch/arm64/kernel/fpsimd.c, arch/riscv/include/asm/vect
 arch/x86/kernel/fpu/).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

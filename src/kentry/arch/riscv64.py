@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """riscv64: its names, its machine, its kernel entry, its vector unit (V)."""
 
-from __future__ import annotations
-
 import re
 
 from kentry.arch.mechanism import VEC, CountingRules, Mechanism

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """x86-64: its names, its machine, its kernel entry, its vector unit (AVX2)."""
 
-from __future__ import annotations
-
 import re
 
 from kentry.arch.mechanism import VEC, Act, CountingRules, Mechanism

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry ablate: what each config option adds to the path."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry annotate: the path, instruction by instruction."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry diff: two kernels or recordings, the verdict first, then functions that add up."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, replace
 

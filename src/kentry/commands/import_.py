@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry import: other tools' output and plain tables, checked, and as recordings."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Options that several commands share: a kernel's build, its measurement; and SPEC -> Recording."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import tempfile

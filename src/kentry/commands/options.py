@@ -4,8 +4,6 @@
 A command is a module of this package with EXAMPLES (three), a class Options and run(options).
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import sys
@@ -141,8 +139,7 @@ def add_options(parser: Parser, cls: type) -> None:
     groups: dict[str, Any] = {}
     usage = [parser.prog]
     for item in sorted(
-        fields(cls),
-        key=lambda item: (last.get(item.metadata["group"], 0), item.name not in own),
+        fields(cls), key=lambda item: (last.get(item.metadata["group"], 0), item.name not in own)
     ):
         flags, group = item.metadata["flags"], item.metadata["group"]
         words = {"default": argparse.SUPPRESS, **item.metadata["words"]}

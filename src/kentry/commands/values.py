@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Parsers of option values, for argparse's `type`: strict, and none takes an empty value."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable

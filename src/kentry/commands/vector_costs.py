@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry vector costs: what an act on vector state costs: shown, counted, or timed."""
 
-from __future__ import annotations
-
 import platform
 import re
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from kentry.arch import find_arch

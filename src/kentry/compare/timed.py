@@ -7,8 +7,6 @@ what the machine did meanwhile is in both sides.  Recordings of two runs are sho
 Importing this module loads numpy and scipy.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -6,8 +6,6 @@ cache, one for each architecture and release: the user's apt set-up is read, nev
 changed.  Release -> Packages -> .deb is verified by apt itself.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -243,11 +241,7 @@ class AptRoot:
         check_room(self.folder, _LISTS_BYTES)
         self._configure()
         result = self._apt("apt-get", "update", check=False)
-        stamp = {
-            "named": _named_by_user(),
-            "problems": _problem_lines(result),
-            "time": time.time(),
-        }
+        stamp = {"named": _named_by_user(), "problems": _problem_lines(result), "time": time.time()}
         if result.returncode and not any(self.folder.glob("lists/*_InRelease")):
             # Nothing at all came: the next run tries again.
             stamp["time"] = 0.0
@@ -320,8 +314,7 @@ def first_problem(problems: Sequence[str]) -> str:
 
 
 def lists_error(
-    problems: Sequence[str],
-    remedy: str = "Try again, or name another mirror in KENTRY_MIRROR.",
+    problems: Sequence[str], remedy: str = "Try again, or name another mirror in KENTRY_MIRROR."
 ) -> FetchError:
     """The error where no list of packages could be had; `problems` are apt's lines about it."""
     return FetchError(

@@ -5,8 +5,6 @@ Environment: KENTRY_MIRROR names the mirror, and after a space the security mirr
 of those that this machine's apt uses; KENTRY_KEYRING the keyring that signs them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator

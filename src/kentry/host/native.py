@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The compiled parts: the QEMU plugins, and one probe for each architecture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from kentry.arch import Arch

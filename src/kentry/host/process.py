@@ -5,8 +5,6 @@ Each program gets a process group of its own, which is gone when the caller goes
 by the kernel when kentry dies.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """LKP's table: a commit a column, "%stddev" beside each value, "%change" between them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -11,8 +11,6 @@ stand in a heading above the table instead.  A table without a column `side` or 
 A percentage is of what the column `of` says.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Imported numbers as recordings, one a side, so that kentry diff can read them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kentry.arch import ARCHES, find_arch

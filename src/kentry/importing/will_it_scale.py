@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """will-it-scale: runtest.py's table of tasks, and a test program's own lines, one a second."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Applies patches to a kernel's source, one on top of the other."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -5,8 +5,6 @@ BTF (Documentation/bpf/btf.rst) is what CONFIG_DEBUG_INFO_BTF puts there, as dis
 pahole reads it.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import subprocess

@@ -7,8 +7,6 @@ does not say which options Kconfig dropped, so kentry looks between its config a
 and it makes "all" unless told what, so it is told the image.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernel packages: takes the kernel out of a .deb, keeps it under the .deb's SHA-256."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

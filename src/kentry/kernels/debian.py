@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """debian:VERSION: the distribution's own kernel packages, of any architecture."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Debian's kernel source and configs, from its linux-source and linux-config packages."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import re

@@ -5,8 +5,6 @@ The other kinds of spec end here too.  What is read out of an image is kept in t
 SHA-256: reading the symbols of one takes seconds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import hashlib
@@ -19,13 +17,7 @@ from typing import Any
 
 from kentry.arch import Arch, host_arch
 from kentry.errors import KernelError, UserError
-from kentry.host.cache import (
-    cache_dir,
-    read_bytes,
-    read_json,
-    sha256_of,
-    write_atomically,
-)
+from kentry.host.cache import cache_dir, read_bytes, read_json, sha256_of, write_atomically
 from kentry.kernels import payload, symtab
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.kernels.spec import Spec

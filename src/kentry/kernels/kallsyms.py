@@ -5,8 +5,6 @@ A process of its own, because vmlinux-to-elf searches the image by trial: on a d
 it may take for ever or fill the memory, and it prints and logs what no user asked for.
 """
 
-from __future__ import annotations
-
 import re
 import resource
 import sys

@@ -8,8 +8,6 @@ CC, ...).  Prints a JSON object: option -> why.  Apart, because kconfiglib reads
 environment and runs the tree's own scripts.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

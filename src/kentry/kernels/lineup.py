@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A base and its patches -> the commits to build, each with what became of its patch."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

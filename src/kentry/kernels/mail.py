@@ -6,8 +6,6 @@ else sees one form.  b4 is not used: it takes several unnumbered patches in one 
 versions of one and keeps the last, needs a Message-ID, and gives an undated mail today's date.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reads an uncompressed kernel: its banner, build id, built-in config and instructions."""
 
-from __future__ import annotations
-
 import io
 import re
 import struct

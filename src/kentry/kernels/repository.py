@@ -6,8 +6,6 @@ times: git writes only the files that differ between two commits, so only what t
 compiled again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re

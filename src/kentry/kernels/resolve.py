@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Resolves a spec of any kind to a Kernel, or to the source that a kernel is built from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from kentry.arch import Arch

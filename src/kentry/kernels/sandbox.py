@@ -6,8 +6,6 @@ only the folders it is for.  Where bubblewrap does not work, as in many containe
 built unless KENTRY_UNCONFINED_BUILDS=1 says that the user trusts the source.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

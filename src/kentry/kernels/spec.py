@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The words a user names a kernel with: KIND:VALUE,option=value."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The compiler a kernel is built with: found, identified, and put first in PATH."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

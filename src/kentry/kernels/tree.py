@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """tree:DIR[@REV]: a git checkout, or an unpacked tree; neither is ever written to."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

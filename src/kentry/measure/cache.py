@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Recordings that were made before, by the content of everything that shapes one."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

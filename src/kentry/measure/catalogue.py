@@ -7,8 +7,6 @@ the probe's .kentry.catalogue section, so the catalogue and the program cannot d
 A case may be run in a vector state, which its name then has: model/case_name.py.
 """
 
-from __future__ import annotations
-
 import difflib
 import fnmatch
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Recordings of one kernel -> one: boots with different vector lengths, or counts and times."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

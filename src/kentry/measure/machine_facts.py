@@ -5,8 +5,6 @@ The probe reads the files (`facts=`), so this works alike on this machine, over 
 in a guest.  A file that is missing or makes no sense is an unknown fact, never an error.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time

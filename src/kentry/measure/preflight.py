@@ -5,8 +5,6 @@ A check reads facts and returns None, or a sentence of at most MOST_TEXT charact
 docs/howto/quiet-machine.md has a section for each.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Boots a kernel, runs the probe and makes a Recording of what was counted."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The vector side of a run: whether the unit was there, and which events the paths have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ A caveat is a kind and a sentence; it travels with the result, in JSON as
 {"kind", "text"}, and is printed under it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypedDict
 

@@ -4,8 +4,6 @@
 What `kentry diff --json` and `kentry stat --compare --json` print.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

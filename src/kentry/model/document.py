@@ -4,8 +4,6 @@
 A file may come from anyone: no text in what was read can move a terminal's cursor.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 `python -m kentry.model.schemas schema` writes them.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ and `paciasp`.  A recording keeps the emulator's text, which path/stream.py comp
 is shown to people is disassembled again, from the instruction's bytes.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any

@@ -7,8 +7,6 @@ the instruction that leaves the kernel).  They are found by symbols and by calls
 returns in the path itself; a kernel that dispatches in assembly has no dispatch part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -18,8 +18,6 @@ another variable, or takes another function's address, looks the same.  No count
 function's share depends on any of this.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Addresses to functions."""
 
-from __future__ import annotations
-
 import bisect
 import re
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Why a window took another path than most: named by the functions it alone went through."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

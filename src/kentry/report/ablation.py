@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What `kentry ablate` prints: a row for each config option."""
 
-from __future__ import annotations
-
 from kentry.model.ablation import Ablation
 from kentry.report.frame import caveat_lines, emulator_lines, kernel_lines
 from kentry.report.functions import SHOWN, function_lines

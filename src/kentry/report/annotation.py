@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What `kentry annotate` prints: the modal path, instruction by instruction."""
 
-from __future__ import annotations
-
 from kentry.arch import Arch
 from kentry.model.recording import CaseResult, Recording
 from kentry.path.disassembly import readable_text

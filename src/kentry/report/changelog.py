@@ -5,8 +5,6 @@ It says what changed, by how much, and how it was measured, in at most 75 column
 derived number follows from others in the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@
 A change of a noisy metric has no digit beyond its interval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.model.case_name import CaseName

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A cost table as text, and a list of the tables that come with kentry."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What stands around every result: the kernel and the emulator above, the caveats below."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

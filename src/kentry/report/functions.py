@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tables of functions exactly as the kernel's scripts/bloat-o-meter prints them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from kentry.model.comparison import FunctionDelta

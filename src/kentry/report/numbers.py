@@ -5,8 +5,6 @@ A number with an interval has no digit beyond it.  A value that is not zero is n
 zero, and a share that is not whole never as 100 %.
 """
 
-from __future__ import annotations
-
 import math
 
 # A process's value has this many digits: a block is about 50000 ns, read to 1 ns.

@@ -5,8 +5,6 @@ Each fact is a sentence, for the list at the end of a changelog.  git, patch(1) 
 read a commit message too, so texts from outside are changed where these would misread them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate

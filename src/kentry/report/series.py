@@ -4,8 +4,6 @@
 Columns that take the same steps in every row are shown once, as a group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.model import caveats
@@ -60,9 +58,7 @@ def series_text(series: Series, functions: bool, shown: int | None = SHOWN) -> s
     return ascii_lines(lines)
 
 
-def grouped(
-    series: Series,
-) -> tuple[dict[SeriesColumn, list[SeriesColumn]], list[SeriesColumn]]:
+def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], list[SeriesColumn]]:
     """Each shown column with the others of its steps, and the columns in which nothing changed.
 
     If nothing changed in any column, one is shown anyway: its counts are the result.

@@ -6,8 +6,6 @@ No line has a tab or ends in a blank.  Cells and sentences may hold text from ou
 control characters are replaced.
 """
 
-from __future__ import annotations
-
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence

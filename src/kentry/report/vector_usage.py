@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A vector trace as text: what is in it, and what it says about the use of vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -16,14 +14,7 @@ from kentry.report.frame import caveat_lines
 from kentry.report.numbers import duration, per_thousand, share
 from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 from kentry.vector.documents import StatisticsDocument, Sums, TaskSums
-from kentry.vector.statistics import (
-    ENOUGH_LOADS,
-    Histogram,
-    Share,
-    Statistics,
-    decades,
-    doublings,
-)
+from kentry.vector.statistics import ENOUGH_LOADS, Histogram, Share, Statistics, decades, doublings
 from kentry.vector.trace import Event, VectorTrace
 
 # Tasks in the table of `kentry vector stats`.
@@ -148,7 +139,7 @@ def _share_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     load, follow = _loads(statistics)
     yield from wrapped(
         f"Share of a task's {load}s followed by another {follow} before the next {load}; tasks"
-        f" that used {unit}:",
+        f" that used {unit}:"
     )
     groups = ((1, "with a load"), (ENOUGH_LOADS, f"with {ENOUGH_LOADS} or more"))
     rows = Table(
@@ -182,7 +173,7 @@ def _gap_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     gaps = statistics.gaps
     yield from wrapped(
         f"Gaps between uses of {unit}: from the end of a user interval with use to the first use"
-        f" in the task's next such interval. Of {_counted(len(gaps), 'gap')}:",
+        f" in the task's next such interval. Of {_counted(len(gaps), 'gap')}:"
     )
     if not len(gaps):
         return

@@ -5,8 +5,6 @@ The probe's output goes into a file on the board and is fetched when the probe h
 serial console is too slow to print on while time is measured, and may lose what is printed.
 """
 
-from __future__ import annotations
-
 import secrets
 import shlex
 import tempfile

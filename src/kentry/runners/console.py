@@ -4,8 +4,6 @@
 The guest is untrusted: it may hang, print without end or crash.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

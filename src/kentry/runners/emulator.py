@@ -6,8 +6,6 @@ unpacked below kentry's cache.  It stays as it is until it is deleted there: a c
 to an emulator's version, so a copy that renewed itself would change numbers by itself.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -4,8 +4,6 @@
 See qemu_argv.py for how the guest is confined.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol

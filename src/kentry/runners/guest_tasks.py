@@ -6,8 +6,6 @@ How the workload ended is in the lines that guest/runner.c prints on the console
 See qemu_argv.py for how the guest is confined.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ base system, cannot make a device node without root, and stamps inode numbers an
 that would differ from run to run.
 """
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

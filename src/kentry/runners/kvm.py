@@ -5,8 +5,6 @@ The guest is untrusted; see qemu_argv.py.  Under KVM the processor runs the gues
 the processor's.  "tcg" and "icount" try the whole way where there is no KVM.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@
 labgrid is imported when a board is opened, not before: it takes half a second.
 """
 
-from __future__ import annotations
-
 import contextlib
 import enum
 import os

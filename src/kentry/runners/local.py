@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """This machine: the probe is an ordinary process, and nothing needs root."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 

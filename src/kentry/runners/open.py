@@ -5,8 +5,6 @@
 "kvm" a guest of this machine.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, closing
 
 from kentry.errors import UserError

@@ -5,8 +5,6 @@ guest/probe.c lists the words.  The lines come from another machine, perhaps ove
 console: other text is ignored, and a damaged line counts as missing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ The guest is untrusted: no network device, QEMU's seccomp sandbox on, no default
 memory and file size limited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -6,8 +6,6 @@ go packed, in pieces that fit on a line, and count as transferred when their che
 labgrid's ShellDriver transfers files by XMODEM, for which a board needs lrzsz; few have it.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import gzip

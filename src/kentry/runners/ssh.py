@@ -12,8 +12,6 @@ labgrid's SSHDriver is not used: it ignores the user's own settings (-F none), c
 hands output on only when the program has ended, feeds no input, and leaves the program running.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re

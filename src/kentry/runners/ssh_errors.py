@@ -4,8 +4,6 @@
 The messages are OpenSSH's, which does not translate them.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 

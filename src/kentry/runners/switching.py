@@ -4,8 +4,6 @@
 It uses kexec, or a command of the user's, such as one that tells the boot loader and reboots.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import time

@@ -6,8 +6,6 @@ cost of the path than their mean.  Differences between processes (their place in
 pages) have either sign, so processes are averaged without the outermost ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ interval at the level of its look is a repeated confidence interval: all of them
 probability alpha at most (Jennison and Turnbull, 1989).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple

@@ -6,8 +6,6 @@ positive effect means a larger value.  What ran interleaved is compared group by
 drift moves both sides of a group and cancels out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

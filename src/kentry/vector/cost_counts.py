@@ -10,8 +10,6 @@ An act is counted in one of these ways, which its figure's source names:
     function    how many more instructions of its function one state executes than another
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

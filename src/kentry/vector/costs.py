@@ -18,8 +18,6 @@ A table is a TOML file.  Those in vector/costs/ are named by their names, a user
     note = "what else there is to know"                 # may be left out
 """
 
-from __future__ import annotations
-
 import difflib
 import tomllib
 from pathlib import Path

@@ -5,8 +5,6 @@
 tables, generated from the structs.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import fields
 from pathlib import Path

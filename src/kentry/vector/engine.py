@@ -6,8 +6,6 @@ A task's state is a few bits.  The replay of one policy (`run`) and the search f
 decisions (`best`) share the small functions that change these bits.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import Any, TypeVar, cast

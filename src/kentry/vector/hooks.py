@@ -5,8 +5,6 @@ A hook is a word or an event's number, and an address: plugin/tasks.c, take_line
 architecture has had the functions, which are global, since Linux 6.1.
 """
 
-from __future__ import annotations
-
 import bisect
 import re
 from collections.abc import Iterator

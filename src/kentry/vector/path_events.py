@@ -6,8 +6,6 @@ on the way back to user space only restores what was lost before, so its cause i
 save, switch or use by the kernel in the same window.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

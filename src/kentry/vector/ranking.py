@@ -25,15 +25,7 @@ from kentry.vector.policies import (
     duration,
     parse_policy,
 )
-from kentry.vector.replay import (
-    ActCounts,
-    OwnPolicyCheck,
-    Prepared,
-    check,
-    prepare,
-    prices,
-    replay,
-)
+from kentry.vector.replay import ActCounts, OwnPolicyCheck, Prepared, check, prepare, prices, replay
 from kentry.vector.trace import at_speed
 
 if TYPE_CHECKING:

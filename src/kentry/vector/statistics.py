@@ -8,8 +8,6 @@ between successive traps of a task.  Uses are the task's own vector instructions
 depend on the traced kernel's policy.
 """
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple

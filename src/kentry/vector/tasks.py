@@ -4,8 +4,6 @@
 plugin/events.h describes the two files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

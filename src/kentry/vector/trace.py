@@ -4,8 +4,6 @@
 The format is kentry/vector-trace/1 (schema/vector-trace-1.schema.json, docs/reference/formats.md).
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence

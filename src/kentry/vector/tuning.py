@@ -57,10 +57,7 @@ class Sweep:
 
 
 def sweep(
-    prepared: Prepared,
-    family: str,
-    costs: Mapping[str, float],
-    values: Sequence[int] | None = None,
+    prepared: Prepared, family: str, costs: Mapping[str, float], values: Sequence[int] | None = None
 ) -> Sweep:
     """Replays a policy that has a time or a count with each value, by default 100 of a wide range.
 

@@ -18,9 +18,7 @@ BASE = recording({"read": [("a", 20)], "getppid": [("a", 10)]})
 
 
 def measured(getppid: int, read: int = 20, name: str = "b") -> Recording:
-    return recording(
-        {"read": [("a", read)], "getppid": [("a", 10), (name, getppid - 10)]},
-    )
+    return recording({"read": [("a", read)], "getppid": [("a", 10), (name, getppid - 10)]})
 
 
 def trial(name: str, off: int, on: int) -> Trial:

@@ -182,9 +182,7 @@ def test_as_many_events_in_another_function_are_no_change() -> None:
 
 
 @pytest.mark.parametrize("missing", [{"trap": "entry of f"}, {}])
-def test_an_event_without_a_marker_is_unknown(
-    missing: dict[str, str],
-) -> None:
+def test_an_event_without_a_marker_is_unknown(missing: dict[str, str]) -> None:
     known, unknown = with_one(DISCARD), with_one(markers=missing)
     [event] = compared(known, unknown).events
     assert (event.old, event.new, event.is_change) == (1, None, False)

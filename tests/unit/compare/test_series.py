@@ -175,13 +175,7 @@ def test_a_step_has_the_events_that_changed_in_it() -> None:
     cells = [row["cases"].get(STATE.case, {}) for row in document["rows"]]
     assert ["events" in cell for cell in cells] == [False, True, False, True, False]
     assert cells[1]["events"] == [
-        {
-            "name": "save",
-            "cause": "syscall",
-            "old": 0,
-            "new": 2,
-            "functions": ["do_trap_ecall_u"],
-        }
+        {"name": "save", "cause": "syscall", "old": 0, "new": 2, "functions": ["do_trap_ecall_u"]}
     ]
 
 

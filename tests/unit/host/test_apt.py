@@ -330,9 +330,6 @@ def test_a_damaged_package_leaves_no_process(
     )
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with (
-        pytest.raises(UserError),
-        apt.file_tree(tmp_path / "x.deb", "") as tree,
-    ):
+    with pytest.raises(UserError), apt.file_tree(tmp_path / "x.deb", "") as tree:
         tree.next()
     assert gone(pid_in(tmp_path / "pid"), 0)

@@ -80,12 +80,7 @@ class TestMirror:
         ],
     )
     def test_the_keyring_that_apt_uses(
-        self,
-        targets: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        name: str,
-        text: str,
+        self, targets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
     ) -> None:
         monkeypatch.delenv(mirror.KEYRING_VARIABLE)
         monkeypatch.setattr(mirror, "_KEYRING", tmp_path / "absent")

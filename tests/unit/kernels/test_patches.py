@@ -522,10 +522,7 @@ def test_messages_pasted_together(export: Export, tmp_path: Path) -> None:
         (b"From: A <a@b>\nSubject: [PATCH 0/2] x\n\ntext\n", "skipped cover letter '[PATCH 0/2]"),
         (b"From: A <a@b>\nSubject: x\n\ntext\n", "skipped 'x': it has no diff"),
         (b"diff --git a/x b/x\n--- a/x\n+++ b/x\n", "the hunk at line 4 of"),
-        (
-            b"--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n",
-            "git apply cannot read it",
-        ),
+        (b"--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n", "git apply cannot read it"),
     ],
 )
 def test_a_file_without_a_patch(data: bytes, words: str, tmp_path: Path) -> None:

@@ -85,13 +85,7 @@ def no_index(found: Revision) -> None:
 
 
 @pytest.mark.parametrize(
-    "interrupt",
-    [
-        left_locks,
-        half_written,
-        another_commit_half_checked_out,
-        no_index,
-    ],
+    "interrupt", [left_locks, half_written, another_commit_half_checked_out, no_index]
 )
 def test_what_a_killed_run_left_is_cleared_away(
     linux: Path, interrupt: Callable[[Revision], None]

@@ -150,12 +150,7 @@ def test_what_is_chosen_is_chosen_again_by_its_name(arch: Arch, data: st.DataObj
             "use-after-fork measures a use of the vector unit, so it needs a vector state.",
             "Write use-after-fork+vec=each.",
         ),
-        (
-            RISCV,
-            "getppid+za=once",
-            "riscv64 has no vector unit 'za'.",
-            "Units: vec= (V).",
-        ),
+        (RISCV, "getppid+za=once", "riscv64 has no vector unit 'za'.", "Units: vec= (V)."),
         (
             ARM,
             "getppid+sve=once",
@@ -208,12 +203,7 @@ def test_what_is_chosen_is_chosen_again_by_its_name(arch: Arch, data: st.DataObj
             "'big' is no vector length in bits.",
             "Write it like vl=256.",
         ),
-        (
-            RISCV,
-            "getppid+vec=once+vl=",
-            "'' is no vector length in bits.",
-            "Write it like vl=256.",
-        ),
+        (RISCV, "getppid+vec=once+vl=", "'' is no vector length in bits.", "Write it like vl=256."),
         (
             RISCV,
             "getppid+vec=often",

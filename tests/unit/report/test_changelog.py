@@ -146,10 +146,7 @@ def test_a_patch_that_failed_ends_the_total() -> None:
 def test_the_base_is_named_as_git_names_it(subject: str, printed: str) -> None:
     origin = {"kind": "tree", "commit": "0123456789abcdef" + "0" * 24, "subject": subject}
     series = tabulate(
-        [
-            outcome(0, "baseline", built(SYSCALL, origin=origin)),
-            outcome(1, "one", built(SHORTER)),
-        ],
+        [outcome(0, "baseline", built(SYSCALL, origin=origin)), outcome(1, "one", built(SHORTER))],
         {},
     )
     text = series_changelog(series)

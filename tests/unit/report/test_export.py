@@ -179,10 +179,7 @@ def test_benchstat_compares_two_files(tmp_path: Path) -> None:
         ("old.txt", old, timed({"getppid": 78.4}, (0, 3))),
         ("new.txt", new, timed({"getppid": 80.0}, (1, 2), kernel=OTHER)),
     ):
-        joined = replace(
-            counts,
-            cases=[replace(counts.cases[0], noisy=times.cases[0].noisy)],
-        )
+        joined = replace(counts, cases=[replace(counts.cases[0], noisy=times.cases[0].noisy)])
         (tmp_path / name).write_text(benchfmt.export([joined]).text)
     done = subprocess.run(
         [program, "old.txt", "new.txt"], cwd=tmp_path, capture_output=True, text=True, check=True

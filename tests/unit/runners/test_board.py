@@ -72,11 +72,7 @@ def the_shell(place: Any) -> Any:
     return place._lab._command
 
 
-EXPECTED = [
-    "kentry-probe start x86_64",
-    "kentry-probe word n=3",
-    "kentry-probe end cases=1",
-]
+EXPECTED = ["kentry-probe start x86_64", "kentry-probe word n=3", "kentry-probe end cases=1"]
 
 
 def test_a_probe_goes_over_a_console_and_its_lines_come_back(tmp_path: Path, probe: Path) -> None:
@@ -207,9 +203,7 @@ def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
     monkeypatch.setattr(lab.Lab, "images", lambda self: {"next": Path("/images/next")})
     monkeypatch.setattr(lab.Lab, "boot_image", lambda self, image: seen.append(str(image)))
     monkeypatch.setattr(
-        board,
-        "resolve",
-        lambda spec, arch, update: SimpleNamespace(image=Path("/resolved", spec)),
+        board, "resolve", lambda spec, arch, update: SimpleNamespace(image=Path("/resolved", spec))
     )
     monkeypatch.setattr(switching, "boot", lambda *_: seen.append("by itself"))
     with open_board("board:x", options(tmp_path, SERIAL, switch=switch)) as place:

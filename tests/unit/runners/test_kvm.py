@@ -183,10 +183,7 @@ START = "echo kentry-probe start arm64"
     ],
 )
 def test_a_guest_that_misbehaves_is_one_sentence(
-    tmp_path: Path,
-    script: str,
-    words: str,
-    options: dict[str, Any],
+    tmp_path: Path, script: str, words: str, options: dict[str, Any]
 ) -> None:
     timeout = options.pop("timeout", 1) if "sleep" in script else 20
     begun = time.monotonic()

@@ -232,9 +232,7 @@ def test_a_probe_that_the_kernel_there_does_not_know_is_refused(server: Server) 
     image = bytearray(probe_file(host_arch()).read_bytes())
     image[54:56] = b"\xff\xff"
     damaged.write_bytes(image)
-    with (
-        open_machine("ssh:target", options(server)) as place,
-    ):
+    with open_machine("ssh:target", options(server)) as place:
         assert isinstance(place, SshMachine)
         place.probe = damaged
         with pytest.raises(MachineError, match="cannot run the probe damaged"):

@@ -83,13 +83,7 @@ def test_a_kernel_that_drops_at_every_system_call() -> None:
 
 def test_a_kernel_that_never_drops() -> None:
     timed = table("riscv64", RISCV)
-    assert values(timed) == {
-        "syscall": 180,
-        "trap": 2000,
-        "flush": 50,
-        "save": 75,
-        "restore": 75,
-    }
+    assert values(timed) == {"syscall": 180, "trap": 2000, "flush": 50, "save": 75, "restore": 75}
     assert set(timed.table.absent) == {"drop"}
 
 

@@ -9,14 +9,7 @@ import pytest
 from kentry.arch import ARCHES
 from kentry.arch.mechanism import ACTS as COUNTED
 from kentry.errors import UserError
-from kentry.vector.costs import (
-    ACTS,
-    Figure,
-    load_costs,
-    shipped,
-    table_for,
-    to_toml,
-)
+from kentry.vector.costs import ACTS, Figure, load_costs, shipped, table_for, to_toml
 
 TABLE = """
 name = "mine"

@@ -6,8 +6,6 @@ its own.  The cost of reading the clock, timed by the same process behind the sa
 memory, is subtracted from calls timed one by one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ differs from boot to boot (which pages, which cpu has the timer) would otherwise
 difference of the kernels.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

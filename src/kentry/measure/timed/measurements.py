@@ -5,8 +5,6 @@ Each function measures in a session, which keeps the samples however that ends, 
 recordings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

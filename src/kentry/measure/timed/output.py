@@ -4,8 +4,6 @@
 The lines may come over a serial console: a damaged one counts as missing.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Mapping

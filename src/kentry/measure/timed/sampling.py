@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Has the probe time cases on a machine, in runs short enough for looks in between."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

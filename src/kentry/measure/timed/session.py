@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One measurement of time: its machine, the recordings of it, and where they are kept."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import re

@@ -8,21 +8,13 @@ behind "#", which readers skip.  Only a text of several recordings has a key "ke
 benchstat -col kernel.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.arch import GOARCH
 from kentry.compare.timed import process_values
 from kentry.model.recording import CaseResult, Metric, Recording
-from kentry.report.export.common import (
-    Export,
-    labels,
-    numbered,
-    printable,
-    timed_metrics,
-)
+from kentry.report.export.common import Export, labels, numbered, printable, timed_metrics
 from kentry.report.frame import kernel_name
 from kentry.report.numbers import significant
 

@@ -5,8 +5,6 @@ A package's paths are keys of a dictionary and are never used as paths of this m
 path, owner or device in a package has any effect here, and none needs root.
 """
 
-from __future__ import annotations
-
 import stat
 import tarfile
 from collections import Counter

@@ -5,8 +5,6 @@ No script runs.  The files are those that deb-systemd-helper(1), update-alternat
 systemd-sysusers(8), pam-auth-update(8) and base-passwd(8) would leave behind.
 """
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -5,8 +5,6 @@ It stays there until it is deleted.  A trace belongs to its packages' versions, 
 system that updated itself would change traces without a change of the kernel.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import stat

@@ -6,8 +6,6 @@ newuidmap or fakechroot, or (chrootless) forgets the files' owners.  It configur
 another architecture only by running their scripts under qemu-user, so finish.py would stay.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator, Sequence

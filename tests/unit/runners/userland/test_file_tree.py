@@ -31,12 +31,7 @@ def add(tree: Tree, *members: tuple[str, bytes, str]) -> None:
             tree.member(tar, info)
 
 
-FILE, FOLDER, SYMBOLIC, HARD = (
-    tarfile.REGTYPE,
-    tarfile.DIRTYPE,
-    tarfile.SYMTYPE,
-    tarfile.LNKTYPE,
-)
+FILE, FOLDER, SYMBOLIC, HARD = (tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE)
 
 
 def test_what_a_package_has_keeps_its_owner_and_mode(tree: Tree) -> None:

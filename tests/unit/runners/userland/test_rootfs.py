@@ -68,10 +68,7 @@ def test_essential_packages_are_fetched_too(said: Said) -> None:
 
 def test_a_missing_package_is_named(said: Said, root: type[Root]) -> None:
     root.broken = (None, "bookworm")
-    with (
-        pytest.raises(UserError) as raised,
-        fetched(ARM64, BOOKWORM, ["hello", "nonsense"], said),
-    ):
+    with pytest.raises(UserError) as raised, fetched(ARM64, BOOKWORM, ["hello", "nonsense"], said):
         pass
     assert "'nonsense'" in raised.value.sentence
     assert "--release" in raised.value.remedy
