@@ -27,6 +27,9 @@ _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt seri
 _NOBODY = ("unknown", "unknown@localhost")
 _NO_DATE = "Thu, 1 Jan 1970 00:00:00 +0000"
 _LAST_DATE = 2**32  # seconds; git refuses dates after 2099
+# A thread has a few hundred messages; each takes git some milliseconds.
+_MOST_MESSAGES = 1000
+
 # Where a message begins in an mbox, as git's builtin/mailsplit.c has it: is_from_line().
 _MBOX = re.compile(rb"^(?=From [^\n]*\d:\d\d[^\n]*\d{4})", re.MULTILINE)
 _FORMAT_PATCH = re.compile(rb"\s*From [0-9a-f]{40,64} Mon Sep 17 00:00:00 2001\n")
@@ -152,6 +155,11 @@ def _file(file: Path) -> Iterator[Mail]:
         yield replace(mail, pasted=bool(_LORE.search(data)) or len(_COMMIT.findall(data)) > 1)
         return
     parts = [part for part in _MBOX.split(start) if part] if _MBOX.match(start) else [start]
+    if len(parts) > _MOST_MESSAGES:
+        raise UserError(
+            f"{file} has {len(parts)} messages; kentry reads at most {_MOST_MESSAGES}.",
+            "Name an mbox of one thread, as b4 mbox fetches it.",
+        )
     # git format-patch does not quote "From "; an archive (mboxrd) does.
     mboxrd = len(parts) > 1 and not _FORMAT_PATCH.match(start)
     for number, part in enumerate(parts, 1):

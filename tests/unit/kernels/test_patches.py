@@ -538,6 +538,11 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert "has no patch in it" in error().sentence
 
 
+def test_an_mbox_of_very_many_messages_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.mbox", "From x Mon Sep 17 00:00:00 2001\n\n" * 100_000)
+    assert "100000 messages" in error(file).sentence
+
+
 def test_a_tar_file(export: Export, tmp_path: Path) -> None:
     export()
     with tarfile.open(tmp_path / "x.tar", "w") as tar:
