@@ -137,7 +137,7 @@ class Arch:
     system call handlers.  `calls` matches the disassembly of call instructions.
 
     `kbuild` is ARCH= of the kernel's makefiles, `source_folder` the folder below arch/,
-    `boot_target` what make builds for QEMU's -kernel.  `build_headers` maps headers that host
+    `image_format` what make builds for QEMU's -kernel.  `build_headers` maps headers that host
     programs of the build include to Debian's packages.  `capstone` are the names of its constants
     for the architecture and mode, where it names instructions that QEMU 7.2 does not name.
     """
