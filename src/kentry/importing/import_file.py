@@ -6,25 +6,17 @@ from itertools import chain
 from pathlib import Path
 
 from kentry.errors import UserError
-from kentry.importing import (
-    fp_pidbench,
-    lat_syscall,
-    lkp,
-    perf,
-    plain_table,
-    unixbench,
-    will_it_scale,
-)
+from kentry.importing import benchmarks, lkp, perf, plain_table
 from kentry.importing.published import Number, Text
 
 # A report of LKP with every metric has 60 KB.
 _MOST_BYTES = 8 << 20
 
 FORMATS = {
-    "lat_syscall": lat_syscall.read,
-    "fp-pidbench": fp_pidbench.read,
-    "unixbench": unixbench.read,
-    "will-it-scale": will_it_scale.read,
+    "lat_syscall": benchmarks.read_lat_syscall,
+    "fp-pidbench": benchmarks.read_fp_pidbench,
+    "unixbench": benchmarks.read_unixbench,
+    "will-it-scale": benchmarks.read_will_it_scale,
     "lkp": lkp.read,
     "perf-stat": perf.read_stat,
     "perf-bench": perf.read_bench,

@@ -104,10 +104,7 @@ def quartile(values: Iterable[float]) -> Span:
 
 
 def parse(text: str, *, virtual: bool = False) -> Timing:
-    """The program's lines in a text that may have others; UserError where they are not whole.
-
-    `virtual`: the clock counted a guest's instructions.
-    """
+    """The program's lines in a text that may have others; UserError where they are not whole."""
     timing: Timing | None = None
     ended = -1
     for line in text.splitlines():

@@ -72,7 +72,11 @@ Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 _MOST_BYTES = 1 << 20
 
 
-class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of a document: every key is required, unless it has a default."""
+
+
+class Figure(Document, frozen=True):
     """What one act costs, in its table's unit.
 
     `low` and `high` are the interval the value is believed to be in; both are the value if none
@@ -92,13 +96,7 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.low < self.high
 
 
-class CostTable(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    tag_field="schema",
-    tag="kentry/costs/1",
-):
+class CostTable(Document, frozen=True, tag_field="schema", tag="kentry/costs/1"):
     """A cost table: what an act on vector state costs on a core.
 
     `vl` is the vector length in bits, 0 if it is not known.  `absent`: why an act has no figure,

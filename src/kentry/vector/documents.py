@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from kentry.arch.mechanism import ACTS
-from kentry.vector.costs import Act, Cost, CostTable, Figure, Unit
+from kentry.vector.costs import Act, Cost, CostTable, Document, Figure, Unit
 from kentry.vector.ranking import Bound, Flip
 from kentry.vector.replay import OwnPolicyCheck
 from kentry.vector.statistics import TaskCounts
@@ -25,11 +25,7 @@ from kentry.vector.tuning import Recommendation
 Regret = Annotated[float, Meta(ge=-1, description="above optimal, as a part of it")]
 
 
-class Document(msgspec.Struct, forbid_unknown_fields=True):
-    """A part of a document: every key is required, unless it has a default."""
-
-
-class Costs(Document):
+class Costs(Document, frozen=True):
     """The cost table's figures, by act; `unit` is that of every cost here."""
 
     name: str
@@ -37,7 +33,7 @@ class Costs(Document):
     figures: dict[Act, Figure]
 
 
-class PolicyMean(Document):
+class PolicyMean(Document, frozen=True):
     """A policy over several traces; `of` is the workload with the most regret."""
 
     policy: str
@@ -58,7 +54,7 @@ TaskCost = msgspec.defstruct(
 )
 
 
-class PolicyDocument(Document):
+class PolicyDocument(Document, frozen=True):
     """A policy on a trace; `counts` has the acts, and calls, returns to user mode, and those of
     the returns with access on (open_return).
     """
@@ -72,7 +68,7 @@ class PolicyDocument(Document):
     tasks: list[TaskCost]  # type: ignore[valid-type]
 
 
-class TraceRanking(Document):
+class TraceRanking(Document, frozen=True):
     """The policies on one trace: optimal, then the others, the cheapest first.
 
     `kernel` is as in the trace, `seconds` of the guest's clock, `calls` the system calls.  `cut` is
@@ -92,7 +88,7 @@ class TraceRanking(Document):
     caveats: list[dict[str, str]]
 
 
-class ReplayDocument(Document, tag_field="schema", tag="kentry/vector-replay/1"):
+class ReplayDocument(Document, frozen=True, tag_field="schema", tag="kentry/vector-replay/1"):
     """Policies replayed on vector traces, and what each would have cost."""
 
     tool: dict[str, str]
@@ -114,7 +110,9 @@ TaskSums = msgspec.defstruct(
 Bin = tuple[Count, int | None, Count]
 
 
-class StatisticsDocument(Document, tag_field="schema", tag="kentry/vector-statistics/1"):
+class StatisticsDocument(
+    Document, frozen=True, tag_field="schema", tag="kentry/vector-statistics/1"
+):
     """How the tasks of a vector trace use vectors.
 
     `shares`: by the least number of loads, tasks by the share of their loads that were followed.

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
 from kentry.arch.mechanism import COLUMNS, Act
 from kentry.errors import UserError
+from kentry.vector.costs import Document
 from kentry.vector.policies import (
     BREAK_EVEN,
     POLICIES,
@@ -70,7 +70,7 @@ class PolicyCost:
         return float(self.cost.sum())
 
 
-class Flip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Flip(Document, frozen=True):
     """A value of one cost at which two policies change places.
 
     `act` is the act, or "B/r", the cost of a trap and its drop over that of a flush; `now` is its
@@ -167,13 +167,7 @@ def flips(counts: Mapping[str, ActCounts], costs: Mapping[str, float]) -> tuple[
     return tuple(sorted(result, key=distance))
 
 
-class ClosedLoop(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    tag_field="schema",
-    tag="kentry/vector-closed-loop/1",
-):
+class ClosedLoop(Document, frozen=True, tag_field="schema", tag="kentry/vector-closed-loop/1"):
     """A policy that a kernel was given: what replay predicted, and what was then seen.
 
     `acts`: act to (seen of the first kernel, replayed, seen of the second kernel).
@@ -225,7 +219,7 @@ ASSUMPTIONS = (
 )
 
 
-class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Bound(Document, frozen=True):
     """The most that a policy can cost a task, as a ratio to `optimal`; null if there is none."""
 
     ratio: Annotated[float, Meta(ge=1)] | None

@@ -18,13 +18,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from kentry.arch import find_arch
 from kentry.arch.mechanism import ACTS, COLUMNS, SME, VEC, Act, Mechanism
 from kentry.errors import UserError
 from kentry.vector import engine
+from kentry.vector.costs import Document
 from kentry.vector.policies import NEVER, Policy, parse_policy
 from kentry.vector.trace import Count, Event, release_of
 
@@ -234,7 +234,7 @@ def seen(trace: VectorTrace, unit: str = VEC) -> ActCounts:
     return ActCounts(values)
 
 
-class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Difference(Document, frozen=True):
     """An act that replay and the traced kernel have differently often; `task` is an index."""
 
     act: str
@@ -243,14 +243,14 @@ class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seen: int
 
 
-class ActPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ActPair(Document, frozen=True):
     """How often the own policy's replay and the traced kernel did an act."""
 
     replayed: Count
     seen: Count
 
 
-class OwnPolicyCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OwnPolicyCheck(Document, frozen=True):
     """The traced kernel's own policy, replayed, beside what was seen; by act, and by task.
 
     `exact`: every act of every task was replayed as often as it was seen.

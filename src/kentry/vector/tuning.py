@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from kentry.errors import UserError
-from kentry.vector.costs import Cost
+from kentry.vector.costs import Cost, Document
 from kentry.vector.policies import BREAK_EVEN, POLICIES, TIME, Policy
 from kentry.vector.replay import ActCounts, optimal, replay
 from kentry.vector.trace import Count
@@ -77,7 +76,7 @@ def sweep(
     return Sweep(family, tuple(values), counts, optimal(prepared, costs), prepared.seconds)
 
 
-class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Recommendation(Document, frozen=True):
     """A policy's values (ns of a timeout, else a count), rising, with the mean of the traces.
 
     `regret_per_call` and `regret_per_second` are above `optimal` (virtual time).  `recommended` is

@@ -18,8 +18,6 @@ from kentry.report.export.common import Export, labels, numbered, printable, tim
 from kentry.report.frame import kernel_name
 from kentry.report.numbers import significant
 
-NAME = "benchfmt"
-
 # Cases that are left out and named; further ones are counted.
 _NAMED = 8
 

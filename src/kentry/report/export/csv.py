@@ -9,8 +9,6 @@ from typing import Any
 from kentry.model.recording import EXACT, NOISY, CaseResult, Recording
 from kentry.report.export.common import Export, printable
 
-NAME = "csv"
-
 # The unit of what is counted.
 COUNT = "instructions"
 

@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which formats there are, and the files that each of them takes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from kentry.errors import UserError
 from kentry.model.comparison import read_comparison
-from kentry.model.recording import Recording, read_recording
+from kentry.model.recording import read_recording
 from kentry.report.export import benchfmt, csv, ktap
 from kentry.report.export.common import Export
 
-# These take recordings only.  KTAP has a place for verdicts, so it takes comparisons too.
-_OF_RECORDINGS: dict[str, Callable[[Sequence[Recording]], Export]] = {
-    benchfmt.NAME: benchfmt.export,
-    csv.NAME: csv.export,
-}
-FORMATS = (benchfmt.NAME, ktap.NAME, csv.NAME)
+FORMATS = ("benchfmt", "ktap", "csv")
 
 
 def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
@@ -25,7 +20,8 @@ def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
     """
     if name not in FORMATS:
         raise UserError(f"Unknown format '{name}'.", f"Formats: {', '.join(FORMATS)}.")
-    if name == ktap.NAME:
+    # KTAP has a place for verdicts, so it takes comparisons too.
+    if name == "ktap":
         return ktap.export([read_comparison(file) or read_recording(file) for file in files])
     recordings = []
     for file in files:
@@ -36,4 +32,6 @@ def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
                 "Name the two recordings, or use --format ktap.",
             )
         recordings.append(read_recording(file))
-    return csv.export_summary(recordings) if summary else _OF_RECORDINGS[name](recordings)
+    if name == "benchfmt":
+        return benchfmt.export(recordings)
+    return csv.export_summary(recordings) if summary else csv.export(recordings)

@@ -19,8 +19,6 @@ from kentry.report.frame import kernel_name
 from kentry.report.numbers import level, percent, with_interval
 from kentry.stats import exact
 
-NAME = "ktap"
-
 _INDENT = "  "
 
 
