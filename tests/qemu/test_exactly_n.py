@@ -23,8 +23,7 @@ from kentry.errors import FetchError, MissingToolError
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
-from kentry.kernels.lineup import line_up
-from kentry.kernels.resolve import resolve
+from kentry.kernels.resolve import line_up, resolve
 from kentry.measure.catalogue import choose
 from kentry.measure.recorder import measure
 from kentry.model.comparison import CaseComparison

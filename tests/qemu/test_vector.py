@@ -15,7 +15,7 @@ import pytest
 from kentry.arch import ARCHES, find_arch
 from kentry.kernels import build
 from kentry.kernels.config import Request
-from kentry.kernels.lineup import line_up
+from kentry.kernels.resolve import line_up
 from kentry.measure.recorder import measure
 from kentry.runners.emulator import INSTALLED
 from kentry.runners.exact import ExactOptions, QemuRunner

@@ -12,8 +12,8 @@ from kentry.compare.series import Outcome, tabulate
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, KernelError
 from kentry.host.cache import no_space_is_an_error
 from kentry.kernels import build
-from kentry.kernels.lineup import Lineup, line_up
 from kentry.kernels.repository import Revision
+from kentry.kernels.resolve import Lineup, line_up
 from kentry.measure import cache
 from kentry.model import caveats
 from kentry.model.document import dump

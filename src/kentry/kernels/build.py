@@ -36,7 +36,7 @@ from kentry.host.cache import (
 from kentry.host.process import child, need, run
 from kentry.kernels import config, image, sandbox, toolchain
 from kentry.kernels.config import Config, Request
-from kentry.kernels.debian_source import distro_config
+from kentry.kernels.debian import distro_config
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Revision
 from kentry.kernels.toolchain import Toolchain
@@ -119,7 +119,7 @@ def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Bu
     if request.config == config.TINY:
         base = config.tiny(arch)
     elif request.config == config.USERLAND:
-        base = config.userland(arch)
+        base = config.tiny(arch, config.USERLAND)
     elif request.config == config.DISTRO:
         base = config.distro(distro_config(revision.version(), arch, update), arch)
     else:

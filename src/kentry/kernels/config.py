@@ -102,7 +102,10 @@ def read(text: str) -> dict[str, str]:
 
 
 def tiny(arch: Arch, *more: str) -> Config:
-    """allnoconfig and kentry's fragments, `more` last: boots in a second, all cases work."""
+    """allnoconfig and kentry's fragments, `more` last: boots in a second, all cases work.
+
+    "userland" is what a distribution's user space needs to run from an initramfs, with BTF.
+    """
     options: dict[str, str] = {}
     optional: set[str] = set()
     for name in ("boot", "tiny", *more):
@@ -110,11 +113,6 @@ def tiny(arch: Arch, *more: str) -> Config:
         options |= read(text)
         optional |= set(re.findall(r"^# optional:.*\n(CONFIG_\w+)=", text, re.MULTILINE))
     return Config(options, whole=False, strict=frozenset(options) - optional)
-
-
-def userland(arch: Arch) -> Config:
-    """tiny, and what a distribution's user space needs to run from an initramfs; with BTF."""
-    return tiny(arch, "userland")
 
 
 def _fragment(name: str, arch: Arch) -> str:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reads an uncompressed kernel: its banner, build id, built-in config and instructions."""
+"""Reads an uncompressed kernel: its banner, build id, config, instructions and types."""
 
 import io
 import re
 import struct
+import subprocess
+import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kentry.errors import KernelError
+from kentry.host.process import need, run
 from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
 from kentry.kernels.unpack import elf_notes, unpack
 
@@ -25,6 +28,13 @@ _BUILD_ID = re.compile(rb"\x04\0\0\0([\x14\x10])\0\0\0\x03\0\0\0GNU\0", re.DOTAL
 _IMAGE_STARTS = ("_start", "_text")
 _HEADER_BYTES = 1 << 16  # arm64's: SEGMENT_ALIGN in arch/arm64/include/asm/memory.h
 _ELF = b"\x7fELF"
+
+# BTF (Documentation/bpf/btf.rst), which CONFIG_DEBUG_INFO_BTF puts into a kernel and pahole reads.
+# struct btf_header: magic 0xeb9f, version 1, flags 0, its own length 24; little endian.
+_BTF_MAGIC = bytes.fromhex("9feb010018000000")
+# Offset and length of the types, and of the strings, counted from the header's end.
+_BTF_SECTIONS = struct.Struct("<IIII")
+_BTF_HEADER_BYTES = 24
 
 
 def banner(payload: bytes, name: str) -> str:
@@ -139,3 +149,42 @@ def text_of(kernel: Kernel) -> KernelText:
     # length before their text.
     first = next(filter(None, map(symbols.address_of, _IMAGE_STARTS)), start - _HEADER_BYTES)
     return KernelText(image, image[start - first : end - first], start)
+
+
+def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -> dict[str, int]:
+    """Bytes from the beginning of `struct name` to each of `members`.
+
+    `image` is the uncompressed kernel, `spec` what the user calls it.  KernelError where it has
+    no type information or the structure no such member.
+    """
+    # The longest blob: a module's or a test's are short.
+    blob = b""
+    for match in re.finditer(re.escape(_BTF_MAGIC), image[: -_BTF_SECTIONS.size]):
+        _, types, strings_at, strings = _BTF_SECTIONS.unpack_from(image, match.end())
+        end = match.start() + _BTF_HEADER_BYTES + strings_at + strings
+        if types <= strings_at and match.start() + len(blob) < end <= len(image):
+            blob = image[match.start() : end]
+    if not blob:
+        raise KernelError(
+            f"{spec} has no type information, so its tasks cannot be told apart.",
+            "Use a kernel with CONFIG_DEBUG_INFO_BTF=y: Debian's, or one built with --config"
+            " userland.",
+        )
+    with tempfile.NamedTemporaryFile(prefix="kentry-", suffix=".btf") as file:
+        file.write(blob)
+        file.flush()
+        try:
+            text = run([need("pahole", "dwarves"), "-C", name, file.name]).stdout
+        except subprocess.CalledProcessError as err:
+            raise KernelError(
+                f"The type information of {spec} cannot be read.", "", err.stderr.strip()
+            ) from err
+    offsets = {}
+    for member in members:
+        # One tab: a member of the structure itself, "TYPE NAME[N]; /* OFFSET SIZE */".
+        row = rf"^\t\S[^\t]*?\b{re.escape(member)}(?:\[\d+\])*;\s+/\*\s+(\d+)\s"
+        found = re.search(row, text, re.MULTILINE)
+        if not found:
+            raise KernelError(f"struct {name} of {spec} has no {member}.")
+        offsets[member] = int(found[1])
+    return offsets

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Resolves a spec of any kind to a Kernel, or to the source that a kernel is built from."""
+"""What a user names -> a Kernel, the source of one, or the commits of a series to build."""
 
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.errors import UserError
-from kentry.kernels import build, deb, debian, debian_source, image, tree
-from kentry.kernels.apply import patched
+from kentry.errors import PatchError, UserError
+from kentry.kernels import build, deb, debian, image, tree
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
-from kentry.kernels.repository import Revision
+from kentry.kernels.patches import Step, apply_patches, read_patches
+from kentry.kernels.repository import Revision, in_folder
 from kentry.kernels.spec import Spec, parse
 from kentry.progress import Update
 
@@ -20,7 +24,7 @@ _READY: dict[str, Callable[[Spec, Arch, Update], Kernel]] = {
     "running": image.resolve_running,
 }
 _SOURCES: dict[str, Callable[[Spec, Update], Revision]] = {
-    "source": debian_source.revision,
+    "source": debian.revision,
     "tree": tree.revision,
 }
 _DEFAULTS = Request()
@@ -50,5 +54,112 @@ def resolve_source(spec: str, update: Update) -> Revision:
         )
     revision = _SOURCES[parsed.kind](parsed, update)
     if "patches" in parsed.options:
-        return patched(revision, parsed.path("patches"), update)
+        patches = read_patches([parsed.path("patches")]).patches
+        for step in apply_patches(revision, patches, update):
+            if step.revision is None:
+                raise PatchError(
+                    f"Patch {step.number}, '{step.subject}', {step.problem}",
+                    "kentry series shows what becomes of each patch.",
+                )
+            revision = step.revision
     return revision
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """The base, the patches in order, and what a reader should know of how they were read.
+
+    `base_spec` is what to call the base, `options` what it says of how to build; the
+    trailers are None where no patch has them.
+    """
+
+    base_spec: str
+    options: Mapping[str, str]
+    base: Revision
+    steps: tuple[Step, ...]
+    base_commit: str | None = None
+    change_id: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
+    """Applies `patches` (files, folders, or one A..B) to `base`, one on top of the other.
+
+    A patch that does not apply is left out and said; the next is tried without it.  UserError
+    where the base or a patch cannot be read.
+    """
+    commits = _range(base, patches)
+    if commits:
+        return _of_range(*commits)
+    if not patches:
+        raise UserError(
+            "There are no patches.", "Name files after the base, or commits: tree:DIR A..B."
+        )
+    series = read_patches([Path(os.path.expanduser(name)) for name in patches])
+    revision = resolve_source(base, update)
+    return Lineup(
+        base,
+        parse(base).options,
+        revision,
+        tuple(apply_patches(revision, series.patches, update)),
+        series.base_commit,
+        series.change_id,
+        series.notes,
+    )
+
+
+def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | None:
+    """The spec of the folder, the folder, and A and B, where commits are named as A..B."""
+    if not patches and ".." in base and ":" not in base and not Path(base).exists():
+        base, patches = "tree:.", [base]
+    # No name of a commit begins with a slash: ../a.patch is a file that is not there.
+    if len(patches) != 1 or not re.search(r"\.\.(?!/)", patches[0]):
+        return None
+    words = patches[0]
+    if Path(os.path.expanduser(words)).exists():
+        return None
+    spec = parse(base)
+    first, _, last = words.partition("..")
+    if spec.kind != "tree":
+        if "/" in first:
+            return None
+        raise UserError(
+            f"{words} names commits, but {base} is not a git tree.",
+            "Name the tree they are in: kentry series tree:DIR A..B.",
+        )
+    folder, name = tree.split(spec.value)
+    start = first or name
+    if last.startswith(".") or (name and first and last) or not start:
+        raise UserError(f"{base} {words} does not name two commits.", "Write tree:DIR A..B.")
+    if not folder.is_dir() or not tree.is_repository(folder, start):
+        raise UserError(f"{folder} is not a git repository.", "Name one: tree:DIR.")
+    return base, folder, start, last or (name if first and name else "HEAD")
+
+
+def _of_range(spec: str, folder: Path, first: str, last: str) -> Lineup:
+    start, end = tree.full_name(folder, first), tree.full_name(folder, last)
+    base = in_folder(folder, "merge-base", start, end).stdout.strip()
+    if not base:
+        raise UserError(
+            f"{first} and {last} have no commit in common that this repository knows.",
+            f"In a shallow clone run: git -C {folder} fetch --unshallow",
+        )
+    if in_folder(folder, "rev-list", "--merges", f"{base}..{end}").stdout:
+        raise UserError(
+            f"There are merges between {first} and {last}, so the commits are no series.",
+            "Make them one line of commits: git rebase.",
+        )
+    commits = in_folder(folder, "rev-list", "--reverse", f"{base}..{end}").stdout.split()
+    if not commits:
+        raise UserError(
+            f"There is no commit between {first} and {last}.", "Name an older first one."
+        )
+    steps = []
+    for number, commit in enumerate(commits, start=1):
+        revision = tree.of_commit(folder, commit)
+        steps.append(Step(number, revision.origin["subject"], revision))
+    parsed = parse(spec)
+    name = f"tree:{tree.split(parsed.value)[0]}@{first if base == start else base[:12]}"
+    notes = [] if base == start else [f"the baseline is where {last} left {first}: {base[:12]}"]
+    revision = tree.of_commit(folder, base)
+    return Lineup(name, parsed.options, revision, tuple(steps), notes=tuple(notes))

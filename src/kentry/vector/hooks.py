@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from kentry.arch import Arch
 from kentry.arch.record import Marker
-from kentry.kernels.btf import member_offsets
 from kentry.kernels.kernel import Kernel
-from kentry.kernels.payload import KernelText, text_of
+from kentry.kernels.payload import KernelText, member_offsets, text_of
 from kentry.path.symbols import base_name
 from kentry.vector.trace import Event
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import KernelError, MissingToolError
-from kentry.kernels import btf
+from kentry.kernels import payload
 
 SOURCE = """\
 struct other { int pid; long flags; };
@@ -45,30 +45,30 @@ def blob(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def test_members_are_where_the_compiler_put_them(blob: bytes) -> None:
-    assert btf.member_offsets(blob, "task_struct", tuple(OFFSETS), "a kernel") == OFFSETS
+    assert payload.member_offsets(blob, "task_struct", tuple(OFFSETS), "a kernel") == OFFSETS
 
 
 def test_it_is_found_anywhere_in_an_image(blob: bytes) -> None:
     image = bytes(1001) + blob + b"\x9f\xeb" * 50
-    assert btf.member_offsets(image, "task_struct", ("pid",), "a kernel") == {"pid": 104}
+    assert payload.member_offsets(image, "task_struct", ("pid",), "a kernel") == {"pid": 104}
 
 
 def test_the_longest_is_the_kernels_own(blob: bytes) -> None:
     # A header and one string: as a module's or a test's, and whole.
-    small = btf._MAGIC + btf._SECTIONS.pack(0, 0, 0, 1) + b"\0"
+    small = payload._BTF_MAGIC + payload._BTF_SECTIONS.pack(0, 0, 0, 1) + b"\0"
     for image in (small + blob + small, blob + small, small + bytes(3) + blob):
-        assert btf.member_offsets(image, "task_struct", ("pid",), "a kernel") == {"pid": 104}
+        assert payload.member_offsets(image, "task_struct", ("pid",), "a kernel") == {"pid": 104}
 
 
 @pytest.mark.parametrize("member", ["inner_pid", "inner", "id", "first", "nothing"])
 def test_only_a_member_of_the_structure_itself(blob: bytes, member: str) -> None:
     with pytest.raises(KernelError, match=member):
-        btf.member_offsets(blob, "task_struct", ("pid", member), "a kernel")
+        payload.member_offsets(blob, "task_struct", ("pid", member), "a kernel")
 
 
 def test_a_structure_that_is_not_there(blob: bytes) -> None:
     with pytest.raises(KernelError, match="nobody"):
-        btf.member_offsets(blob, "nobody", ("pid",), "a kernel")
+        payload.member_offsets(blob, "nobody", ("pid",), "a kernel")
 
 
 @pytest.mark.parametrize(
@@ -76,24 +76,24 @@ def test_a_structure_that_is_not_there(blob: bytes) -> None:
     [
         b"",
         bytes(100),
-        btf._MAGIC,  # at the very end
-        bytes(9) + btf._MAGIC + bytes(15),
+        payload._BTF_MAGIC,  # at the very end
+        bytes(9) + payload._BTF_MAGIC + bytes(15),
         # Longer than what there is of it, and types that reach into the strings.
-        btf._MAGIC + btf._SECTIONS.pack(0, 8, 8, 1 << 30) + bytes(64),
-        btf._MAGIC + btf._SECTIONS.pack(0, 9, 8, 8) + bytes(64),
+        payload._BTF_MAGIC + payload._BTF_SECTIONS.pack(0, 8, 8, 1 << 30) + bytes(64),
+        payload._BTF_MAGIC + payload._BTF_SECTIONS.pack(0, 9, 8, 8) + bytes(64),
     ],
 )
 def test_an_image_without_any_says_which_option_it_lacks(image: bytes) -> None:
     with pytest.raises(KernelError, match="a kernel") as caught:
-        btf.member_offsets(image, "task_struct", MEMBERS, "a kernel")
+        payload.member_offsets(image, "task_struct", MEMBERS, "a kernel")
     assert "CONFIG_DEBUG_INFO_BTF=y" in caught.value.remedy
 
 
 def test_what_is_cut_in_half_cannot_be_used(blob: bytes) -> None:
-    types, strings = btf._SECTIONS.unpack_from(blob, len(btf._MAGIC))[1::2]
-    nonsense = btf._MAGIC + btf._SECTIONS.pack(0, types, types, strings)
+    types, strings = payload._BTF_SECTIONS.unpack_from(blob, len(payload._BTF_MAGIC))[1::2]
+    nonsense = payload._BTF_MAGIC + payload._BTF_SECTIONS.pack(0, types, types, strings)
     with pytest.raises(KernelError):
-        btf.member_offsets(nonsense + b"\xff" * (types + strings), "task_struct", MEMBERS, "it")
+        payload.member_offsets(nonsense + b"\xff" * (types + strings), "task_struct", MEMBERS, "it")
 
 
 def test_without_pahole_the_package_is_named(
@@ -101,5 +101,5 @@ def test_without_pahole_the_package_is_named(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match="pahole") as caught:
-        btf.member_offsets(blob, "task_struct", MEMBERS, "a kernel")
+        payload.member_offsets(blob, "task_struct", MEMBERS, "a kernel")
     assert "apt-get install dwarves" in caught.value.remedy

@@ -14,7 +14,7 @@ import pytest
 from kentry.errors import FetchError, UserError
 from kentry.host.apt import Candidate
 from kentry.host.mirror import Release
-from kentry.kernels import debian_source
+from kentry.kernels import debian
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import parse
 from kentry.progress import Update
@@ -64,12 +64,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Root]:
     ignored = {".gitignore": "/*\n!/debian/\n"}
     monkeypatch.setattr(Root, "tree", sources.unpacked(tmp_path / "tree", ignored))
     monkeypatch.setattr(Root, "downloads", ())
-    monkeypatch.setattr(debian_source, "AptRoot", Root)
+    monkeypatch.setattr(debian, "AptRoot", Root)
     return Root
 
 
 def revision(version: str) -> Revision:
-    return debian_source.revision(parse(f"source:{version}"), Said())
+    return debian.revision(parse(f"source:{version}"), Said())
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_package_that_cannot_be_unpacked_leaves_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(debian_source, "take_files", interrupted)
+        patched.setattr(debian, "take_files", interrupted)
         with pytest.raises(KeyboardInterrupt):
             revision("6.12")
     assert not (root.tree.parent / "a.deb").exists()

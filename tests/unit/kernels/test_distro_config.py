@@ -13,7 +13,7 @@ import pytest
 from kentry.errors import FetchError
 from kentry.host.apt import Candidate
 from kentry.host.mirror import Release
-from kentry.kernels import debian_source
+from kentry.kernels import debian
 from kentry.progress import Update
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
@@ -54,7 +54,7 @@ class Root:
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Root]:
-    monkeypatch.setattr(debian_source, "AptRoot", Root)
+    monkeypatch.setattr(debian, "AptRoot", Root)
     monkeypatch.setattr(Root, "folder", tmp_path)
     for name in ("versions", "problems", "downloads"):
         monkeypatch.setattr(Root, name, ())
@@ -79,13 +79,13 @@ def test_the_same_version_or_the_nearest_older_one(
     root: type[Root], wanted: tuple[int, int], chosen: str
 ) -> None:
     root.versions = ("6.12", "7.3", "6.1", "6.17", "7.1")
-    text = debian_source.distro_config(wanted, ARM64, Said())
+    text = debian.distro_config(wanted, ARM64, Said())
     assert text == f"CONFIG_OF=linux-config-{chosen}\n"
 
 
 def test_it_is_fetched_once(root: type[Root]) -> None:
     root.versions = ("6.12",)
-    texts = {debian_source.distro_config((6, 12), ARM64, Said()) for _ in range(3)}
+    texts = {debian.distro_config((6, 12), ARM64, Said()) for _ in range(3)}
     assert texts == {"CONFIG_OF=linux-config-6.12\n"}
     assert root.downloads == ("linux-config-6.12",)
 
@@ -93,7 +93,7 @@ def test_it_is_fetched_once(root: type[Root]) -> None:
 def test_none_at_all_is_said_with_why(root: type[Root]) -> None:
     root.problems = ("E: Failed to fetch http://mirror.example.org: no route",)
     with pytest.raises(FetchError) as raised:
-        debian_source.distro_config((6, 12), ARM64, Said())
+        debian.distro_config((6, 12), ARM64, Said())
     assert "--config tiny" in raised.value.remedy
     assert "no route" in str(raised.value) + raised.value.detail
 
@@ -104,4 +104,4 @@ def test_a_package_without_the_architectures_config(
     root.versions = ("6.12",)
     monkeypatch.setattr(Root, "inside", "config.amd64_none_amd64.xz")
     with pytest.raises(FetchError, match="config.arm64"):
-        debian_source.distro_config((6, 12), ARM64, Said())
+        debian.distro_config((6, 12), ARM64, Said())

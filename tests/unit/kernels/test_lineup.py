@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import UserError
-from kentry.kernels import lineup
-from kentry.kernels.lineup import Lineup
+from kentry.kernels import resolve
+from kentry.kernels.resolve import Lineup
 from tests.unit.kernels import sources
 from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import commit, git
@@ -35,7 +35,7 @@ def patches(linux: Path, tmp_path: Path) -> list[str]:
 
 
 def line_up(base: str, *patches: str) -> Lineup:
-    return lineup.line_up(base, patches, Said())
+    return resolve.line_up(base, patches, Said())
 
 
 def refused(base: str, *patches: str) -> UserError:

@@ -17,8 +17,13 @@ import pytest
 
 from kentry.errors import UserError
 from kentry.kernels import tree as trees
-from kentry.kernels.apply import Step, apply_patches, explain_rejection
-from kentry.kernels.patches import PatchSeries, read_patches
+from kentry.kernels.patches import (
+    PatchSeries,
+    Step,
+    apply_patches,
+    explain_rejection,
+    read_patches,
+)
 from tests.unit.kernels.conftest import Said
 
 ENTRY = "arch/arm64/kernel/entry.c"

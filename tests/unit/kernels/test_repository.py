@@ -12,8 +12,7 @@ import pytest
 
 from kentry.errors import KernelError
 from kentry.kernels import tree
-from kentry.kernels.apply import apply_patches
-from kentry.kernels.patches import read_patches
+from kentry.kernels.patches import apply_patches, read_patches
 from kentry.kernels.repository import Repository, Revision
 from kentry.kernels.spec import parse
 from tests.unit.kernels import sources
