@@ -21,7 +21,7 @@ from kentry.arch import Arch, find_arch
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.runners.console import boot
-from kentry.runners.guest_tasks import Guest, TraceOptions, trace_guest, tracing_emulator
+from kentry.runners.guest_tasks import TracedWorkload, TraceOptions, trace_guest, tracing_emulator
 from kentry.runners.qemu_argv import boot_argv, kernel_words, machine_argv
 from kentry.runners.userland.root_image import build_userland
 from kentry.runners.userland.rootfs import find_release
@@ -40,7 +40,7 @@ def silent(_fraction: float | None, _now: str) -> None:
 
 
 def seconds(
-    kernel: Kernel, arch: Arch, guest: Guest, hooks: tuple[str, ...], plugin: bool
+    kernel: Kernel, arch: Arch, guest: TracedWorkload, hooks: tuple[str, ...], plugin: bool
 ) -> float:
     """Wall seconds of one boot."""
     options = TraceOptions(memory=MEMORY)
@@ -67,7 +67,7 @@ def verdict(value: float, bar: float) -> str:
 def measure(arch: Arch, name: str) -> None:
     kernel = resolve(SPEC, arch, silent)
     userland = build_userland(arch, find_workload([name]), find_release(None, arch), MEMORY, silent)
-    guest = Guest(userland.initramfs, userland.kernel_words)
+    guest = TracedWorkload("bench", userland.initramfs, userland.kernel_words, {})
     hooks = find_hooks(kernel, arch).lines
     plain, traced = [], []
     for _ in range(ROUNDS):

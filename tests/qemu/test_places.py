@@ -21,8 +21,7 @@ from kentry.arch import ARCHES, find_arch, host_arch
 from kentry.cli import main
 from kentry.errors import FetchError, MachineError
 from kentry.kernels.resolve import resolve
-from kentry.runners.machine import MachineOptions
-from kentry.runners.open import open_machine
+from kentry.runners.machine import MachineOptions, open_machine
 from tests import ROOT
 
 from . import kexec_root
@@ -65,7 +64,7 @@ def preparing() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's environment with what it boots."""
     folder = tmp_path_factory.mktemp("labgrid")
     shutil.copy(EXAMPLE / "env.yaml", folder)
@@ -76,6 +75,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
         except FetchError as err:
             skip(f"no board of {arch.name}: {err}")
     return folder / "env.yaml"
+
+
+@pytest.fixture
+def environment(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The prepared environment, which LG_ENV names."""
+    monkeypatch.setenv("LG_ENV", str(prepared))
+    return prepared
 
 
 def check_few(lines: list[str], arch: str) -> None:
@@ -101,12 +107,11 @@ def check_timed(lines: list[str]) -> dict[tuple[int, int], list[int]]:
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_board_of_labgrids_runs_the_probe(arch: str, environment: Path) -> None:
-    options = MachineOptions(board_env=environment)
     few: list[str] = []
     times: list[str] = []
     with (
         timed(f"labgrid's QEMUDriver, {KERNEL} ({arch}), the probe over its console"),
-        open_machine(f"board:{arch}", options) as place,
+        open_machine(f"board:{arch}", MachineOptions()) as place,
     ):
         assert place.arch is find_arch(arch)
         place.run_probe(FEW, 60, few.append)
@@ -121,10 +126,8 @@ def test_kentry_stat_of_a_board_is_a_recording(
     environment: Path,
     native: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The whole way: labgrid boots it, preflight looks, the probe times, all of it is removed."""
-    monkeypatch.setenv("LG_ENV", str(environment))
     words = ["--case", "getppid,read", "--groups", "6"]
     with timed(f"kentry stat board:arm64, {KERNEL} by labgrid's QEMUDriver"):
         assert main(["stat", "board:arm64", *words, "--json", "-q"]) == 0
@@ -163,11 +166,10 @@ def test_a_guests_own_counters_count_what_kentry_record_counts(
 
 
 def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path) -> None:
-    options = MachineOptions(board_env=environment)
     releases = []
     with (
         timed(f"labgrid's QEMUDriver, {KERNEL}, {OLDER} and back (arm64)"),
-        open_machine("board:arm64", options) as place,
+        open_machine("board:arm64", MachineOptions()) as place,
     ):
         for kernel in (OLDER, "arm64-kernel"):
             place.boot(kernel, silent)
@@ -180,7 +182,7 @@ def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path) -> None:
 
 
 @pytest.fixture
-def with_kexec(tmp_path: Path) -> Path:
+def with_kexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example's environment with an x86_64 board that has kexec and two kernels in /boot."""
     prepare, arch = preparing(), find_arch("x86_64")
     try:
@@ -191,6 +193,7 @@ def with_kexec(tmp_path: Path) -> Path:
         skip(f"no board with kexec: {err}")
     with (tmp_path / "x86_64-root.cpio").open("ab") as root:
         root.write(kexec_root.root_of(tmp_path / "debian", prepare.INIT, kernels))
+    monkeypatch.setenv("LG_ENV", str(tmp_path / "env.yaml"))
     text = (EXAMPLE / "env.yaml").read_text().replace("memory: 512M", "memory: 1G")
     (tmp_path / "env.yaml").write_text(text)
     return tmp_path / "env.yaml"
@@ -204,7 +207,7 @@ def test_a_board_boots_other_kernels_by_kexec_and_by_a_command(
         for kernel in (OLDER, KERNEL)
     ]
     own = "kexec -l /boot/vmlinuz-{} --initrd=/initrd --reuse-cmdline && kexec -e"
-    options = MachineOptions(board_env=with_kexec, boot_timeout=120)
+    options = MachineOptions(boot_timeout=120)
     with (
         timed(f"labgrid's QEMUDriver, {KERNEL} (x86_64), {OLDER} and back by kexec"),
         open_machine("board:x86_64", options) as place,
@@ -231,14 +234,15 @@ def test_a_board_boots_other_kernels_by_kexec_and_by_a_command(
     ("image", "words"), [("nothing", "QEMU did not start"), ("env.yaml", "did not answer in time")]
 )
 def test_a_board_that_does_not_boot_is_one_sentence(
-    environment: Path, image: str, words: str
+    environment: Path, monkeypatch: pytest.MonkeyPatch, image: str, words: str
 ) -> None:
     text = environment.read_text().replace("login_timeout: 180", "login_timeout: 3")
     broken = environment.parent / "broken.yaml"
+    monkeypatch.setenv("LG_ENV", str(broken))
     broken.write_text(text.replace("arm64-kernel: arm64-kernel", f"arm64-kernel: {image}"))
     with (
         pytest.raises(MachineError, match=f"labgrid could not boot board:arm64: .*{words}"),
-        open_machine("board:arm64", MachineOptions(board_env=broken)),
+        open_machine("board:arm64", MachineOptions()),
     ):
         pass
 

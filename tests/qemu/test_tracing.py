@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,10 @@ import pytest
 from kentry.arch import Arch, find_arch
 from kentry.host.native import probe_file, tasks_plugin_file
 from kentry.measure.recorder import measure
-from kentry.measure.workload import TracedWorkload, trace_workload
+from kentry.measure.workload import trace_workload
 from kentry.runners.emulator import BACKPORTS, INSTALLED, NEWEST
 from kentry.runners.exact import ExactOptions, QemuRunner
-from kentry.runners.guest_tasks import Guest, TraceOptions, trace_guest
+from kentry.runners.guest_tasks import TracedWorkload, TraceOptions, trace_guest
 from kentry.runners.qemu_argv import machine_argv, plugin_argv
 from kentry.runners.userland.root_image import build_userland
 from kentry.runners.userland.rootfs import find_release
@@ -112,7 +113,7 @@ def traced(
             kernel,
             record,
             TracedWorkload(
-                "command", Guest(userland.initramfs, userland.kernel_words), userland.describe()
+                "command", userland.initramfs, userland.kernel_words, userland.describe()
             ),
             TraceOptions(memory=768, emulator=choice, console_file=Path(f"{file}.console")),
             None,
@@ -268,12 +269,14 @@ def test_a_call_takes_what_kentry_record_says(
     userland = build_userland(
         arch, find_workload(command, copies), find_release(None, arch), 768, silent
     )
-    options = TraceOptions(memory=768, cpu=arch.cpu_with(), emulator=BACKPORTS)
+    # On kentry record's model of a cpu, and not on that of a real core.
+    same_cpu = replace(arch, cores={})
+    options = TraceOptions(memory=768, emulator=BACKPORTS)
     with timed(f"{KERNEL} ({name}), the probe with the tasks plugin"):
         traced = trace_guest(
             kernel,
-            arch,
-            Guest(userland.initramfs, userland.kernel_words),
+            same_cpu,
+            TracedWorkload("probe", userland.initramfs, userland.kernel_words, {}),
             find_hooks(kernel, arch).lines,
             options,
             tmp_path,

@@ -12,7 +12,7 @@ from kentry.kernels.config import Request
 from kentry.kernels.resolve import resolve
 from kentry.model.document import dump
 from kentry.progress import progress
-from kentry.runners.guest_tasks import Guest, TraceOptions
+from kentry.runners.guest_tasks import TracedWorkload, TraceOptions
 from kentry.runners.userland.root_image import build_userland
 from kentry.runners.userland.rootfs import find_release
 from kentry.runners.userland.workloads import find_workload, parse_copy
@@ -83,7 +83,7 @@ class Options(measuring.KernelOptions):
 
 def run(options: Options) -> int:
     """Builds the user space, boots it, writes the trace, says what is in it."""
-    from kentry.measure.workload import TracedWorkload, trace_workload
+    from kentry.measure.workload import trace_workload
     from kentry.report.vector_usage import statistics_to_json, trace_text
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
@@ -110,7 +110,7 @@ def run(options: Options) -> int:
         outcome = trace_workload(
             kernel,
             arch,
-            TracedWorkload(chosen.name, Guest(userland.initramfs, words), userland.describe()),
+            TracedWorkload(chosen.name, userland.initramfs, words, userland.describe()),
             TraceOptions(memory, timeout=options.timeout or 1800.0, vector_length=options.vl),
             options.kernel_policy,
             path,

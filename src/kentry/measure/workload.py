@@ -2,7 +2,7 @@
 """A workload on a kernel -> a trace of what its tasks did with vector state."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,19 @@ from kentry.measure.vector_units import check_built_in
 from kentry.model import caveats
 from kentry.progress import Update
 from kentry.runners.console import tail
-from kentry.runners.guest_tasks import Ending, Guest, TraceOptions, read_ending, trace_guest
+from kentry.runners.guest_tasks import (
+    Ending,
+    TracedWorkload,
+    TraceOptions,
+    read_ending,
+    trace_guest,
+)
 from kentry.vector.hooks import find_hooks
 from kentry.vector.tasks import count_records, read_records, read_task_table
 from kentry.vector.trace import release_of, write_trace
 
 # The kernel prints one of these if the root file system does not fit into its memory.
 _NO_ROOM = re.compile(r"Initramfs unpacking failed|Out of memory|No space left on device")
-
-
-@dataclass(frozen=True)
-class TracedWorkload:
-    """What to run: its name, its guest, and a description for the trace."""
-
-    name: str
-    guest: Guest
-    description: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def trace_workload(
     update(None, "looking for what to watch in the kernel")
     hooks = find_hooks(kernel, arch)
     with scratch_folder() as folder:
-        traced = trace_guest(kernel, arch, workload.guest, hooks.lines, options, folder, update)
+        traced = trace_guest(kernel, arch, workload, hooks.lines, options, folder, update)
         console, records = traced.ending.console, traced.records
         ending = read_ending(console)
         try:

@@ -6,7 +6,7 @@ See qemu_argv.py for how the guest is confined.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kentry.arch import Arch
 from kentry.errors import GuestError, TraceError, UserError
@@ -64,13 +64,6 @@ class GuestRun:
     probe: ProbeReport
     trace: PluginTrace
     target: dict[str, Any]
-
-
-class Runner(Protocol):
-    """Runs the probe on a kernel and counts."""
-
-    def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
-        """Boots the kernel and measures; GuestError if the end mark was not reached."""
 
 
 @dataclass(frozen=True)
@@ -167,3 +160,7 @@ class QemuRunner:
                 if trap.symbol.fullmatch(symbol.name):
                     lines.append(f"{trap.kind} {symbol.address + trap.offset:x}")
         return "".join(f"{line}\n" for line in lines)
+
+
+# What boots, or replays, a kernel with the probe and counts.
+Runner = FakeRunner | QemuRunner

@@ -8,6 +8,7 @@ See qemu_argv.py for how the guest is confined.
 
 import re
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,25 +51,29 @@ _LINE = re.compile(r"^(.*)kentry-workload (start|end|failed|cut)\b ?(.*)$")
 
 
 @dataclass(frozen=True)
-class Guest:
-    """What is booted: its root file system, and the kernel's words for it."""
+class TracedWorkload:
+    """What to run: its name, its root file system, and a description for the trace.
 
+    `words` end the kernel's command line.
+    """
+
+    name: str
     initramfs: Path
     words: tuple[str, ...]
+    description: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class TraceOptions:
     """How a workload is traced; `memory` is in MiB, `timeout` in seconds.
 
-    `cpu` is QEMU's model, None for that of a core with vectors of `vector_length` bits.
+    The cpu is a core with vectors of `vector_length` bits, None for its architecture's default.
     """
 
     memory: int = 2048
     seed: int = 1
     timeout: float = 1800.0
     vector_length: int | None = None
-    cpu: str | None = None
     emulator: str = INSTALLED
     console_file: Path | None = None
 
@@ -112,26 +117,26 @@ def tracing_emulator(arch: Arch, choice: str, update: Update) -> Emulator:
 def trace_guest(
     kernel: Kernel,
     arch: Arch,
-    guest: Guest,
+    workload: TracedWorkload,
     hooks: tuple[str, ...],
     options: TraceOptions,
     folder: Path,
     update: Update,
 ) -> Traced:
-    """Boots `guest` on `kernel`; the plugin's files are in `folder` afterwards.
+    """Boots `kernel` with `workload`; the plugin's files are in `folder` afterwards.
 
     GuestError where QEMU itself failed.  Whether the workload ended well is for the caller to see.
     """
     emulator = tracing_emulator(arch, options.emulator, update)
-    cpu = options.cpu or arch.core_with(options.vector_length)
-    words = [*kernel_words(arch), *guest.words]
+    cpu = arch.core_with(options.vector_length)
+    words = [*kernel_words(arch), *workload.words]
     records = folder / "events"
     hooks_file = kept_file("hooks", "".join(f"{line}\n" for line in hooks))
     argv = [
         *machine_argv(
             emulator, arch, cpu, options.memory, options.seed, file_limit=_FILE_LIMIT_MIB
         ),
-        *boot_argv(kernel, guest.initramfs, words),
+        *boot_argv(kernel, workload.initramfs, words),
         *plugin_argv(tasks_plugin_file(), arch, [f"out={records}", f"hooks={hooks_file}"]),
     ]
     ending = boot(

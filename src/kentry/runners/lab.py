@@ -36,7 +36,7 @@ class Lab:
     def __init__(self, name: str, place: str, options: MachineOptions) -> None:
         self.name = name
         self._command: Any = None
-        file = environment_file(options.board_env)
+        file = environment_file()
         with _explained(f"make {name} of {file}", "See that labgrid-client takes that file."):
             from labgrid import Environment
 
@@ -187,9 +187,9 @@ class Lab:
             getattr(self.files(), way)(source, destination)
 
 
-def environment_file(given: Path | None) -> Path:
-    """The environment file that was named, or that LG_ENV names; MachineError without one."""
-    named = str(given) if given else os.environ.get(_ENV_VARIABLE)
+def environment_file() -> Path:
+    """The environment file that LG_ENV names; MachineError without one."""
+    named = os.environ.get(_ENV_VARIABLE)
     file = Path(named).expanduser() if named else None
     if file is None or not file.is_file():
         raise MachineError(

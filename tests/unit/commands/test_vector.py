@@ -84,11 +84,11 @@ def test_a_workload_by_its_name(called: Called, capsys: pytest.CaptureFixture[st
     assert called["asked"].name == "shell"
     assert called["release"] == "bookworm"
     workload, options = called["workload"], called["options"]
-    assert workload.guest.initramfs == Path("/rootfs.cpio")
-    assert workload.guest.words == ("a=b",)
+    assert workload.initramfs == Path("/rootfs.cpio")
+    assert workload.words == ("a=b",)
     assert workload.description["release"] == "bookworm"
     assert (options.memory, options.timeout, options.seed) == (2048, 1800.0, 1)
-    assert (options.cpu, options.vector_length, options.emulator) == (None, None, "installed")
+    assert (options.vector_length, options.emulator) == (None, "installed")
 
 
 def test_a_command_and_what_it_needs(called: Called, tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from kentry.arch import ARCHES, find_arch
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.kernels.kernel import Kernel
 from kentry.measure import workload as module
-from kentry.measure.workload import TracedWorkload, TraceOutcome, trace_workload
+from kentry.measure.workload import TraceOutcome, trace_workload
 from kentry.runners.console import GuestExit
-from kentry.runners.guest_tasks import Guest, Traced, TraceOptions
+from kentry.runners.guest_tasks import Traced, TracedWorkload, TraceOptions
 from kentry.vector.hooks import Hooks
 from kentry.vector.trace import Event, VectorTrace, read_trace
 from tests.builders import image_kernel as kernel
@@ -45,7 +45,8 @@ RECORDS = b"".join(
 TARGET = {"kind": "qemu", "emulator": "QEMU 10.0.2", "cpu": "neoverse-n2"}
 WORKLOAD = TracedWorkload(
     "shell",
-    Guest(Path("/rootfs.cpio"), ()),
+    Path("/rootfs.cpio"),
+    (),
     {"name": "shell", "command": ["/bin/sh"], "release": "bookworm"},
 )
 
@@ -64,7 +65,7 @@ class Played:
         self,
         kernel: Kernel,
         arch: object,
-        guest: Guest,
+        workload: TracedWorkload,
         hooks: tuple[str, ...],
         options: TraceOptions,
         folder: Path,

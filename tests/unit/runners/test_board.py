@@ -15,8 +15,7 @@ import pytest
 from kentry.errors import MachineError
 from kentry.runners import board, lab, shell_files, switching
 from kentry.runners.board import BoardMachine, open_board
-from kentry.runners.machine import CommandResult, MachineOptions
-from kentry.runners.open import open_machine
+from kentry.runners.machine import CommandResult, MachineOptions, open_machine
 
 # A server or a board answers in seconds, not in milliseconds.
 pytestmark = pytest.mark.slow
@@ -40,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     there = tmp_path / "board"
     there.mkdir()
     monkeypatch.setenv("TMPDIR", str(there))
-    monkeypatch.setenv("LG_ENV", "")
+    monkeypatch.setenv("LG_ENV", str(tmp_path / "env.yaml"))
     yield there
     assert not list(there.iterdir()), "something stayed on the board"
 
@@ -54,9 +53,9 @@ def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def options(tmp_path: Path, text: str, **more: Any) -> MachineOptions:
-    file = tmp_path / "env.yaml"
-    file.write_text(text)
-    return MachineOptions(board_env=file, **more)
+    """The options, where LG_ENV names a file with `text`."""
+    (tmp_path / "env.yaml").write_text(text)
+    return MachineOptions(**more)
 
 
 def lines_of(tmp_path: Path, text: str, words: tuple[str, ...] = ("n=3",)) -> list[str]:
@@ -269,17 +268,16 @@ def test_a_board_of_another_kind_is_refused(
         pass
 
 
-def test_the_environment_is_named_or_lg_env_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lg_env_names_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LG_ENV", "")
     with pytest.raises(MachineError, match="No labgrid environment"):
-        lab.environment_file(None)
+        lab.environment_file()
     file = tmp_path / "e.yaml"
     monkeypatch.setenv("LG_ENV", str(file))
     with pytest.raises(MachineError, match="There is no labgrid environment"):
-        lab.environment_file(None)
+        lab.environment_file()
     file.touch()
-    assert lab.environment_file(None) == file
+    assert lab.environment_file() == file
 
 
 class Losing:
