@@ -41,7 +41,8 @@ from kentry.measure.preflight import WARNING, describe
 from kentry.measure.timed.sampling import Settings
 from kentry.progress import Update, progress
 from kentry.report.table import plain, wrapped
-from kentry.runners.machine import MachineOptions, open_machine
+from kentry.runners.machine import MachineOptions
+from kentry.runners.open import open_machine
 from kentry.stats import THRESHOLD
 
 # The default threshold would call 0.25 % none.

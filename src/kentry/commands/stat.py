@@ -24,7 +24,8 @@ from kentry.model.comparison import to_json as comparison_json
 from kentry.model.document import dump
 from kentry.model.recording import to_json
 from kentry.report.comparison import comparison_text
-from kentry.runners.machine import Machine, MachineOptions, open_machine
+from kentry.runners.machine import Machine, MachineOptions
+from kentry.runners.open import open_machine
 from kentry.stats import THRESHOLD
 from kentry.stats.exact import UNDECIDED
 

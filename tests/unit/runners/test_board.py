@@ -15,7 +15,8 @@ import pytest
 from kentry.errors import MachineError
 from kentry.runners import board, lab, shell_files, switching
 from kentry.runners.board import BoardMachine, open_board
-from kentry.runners.machine import CommandResult, MachineOptions, open_machine
+from kentry.runners.machine import CommandResult, MachineOptions
+from kentry.runners.open import open_machine
 
 # A server or a board answers in seconds, not in milliseconds.
 pytestmark = pytest.mark.slow

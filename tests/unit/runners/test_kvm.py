@@ -13,7 +13,8 @@ from kentry.errors import MachineError, UserError
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.runners import kvm
 from kentry.runners.kvm import KvmMachine
-from kentry.runners.machine import MachineOptions, open_machine
+from kentry.runners.machine import MachineOptions
+from kentry.runners.open import open_machine
 from kentry.runners.qemu_argv import ACCELERATORS
 from tests.unit.runners.emulators import fake_qemu
 

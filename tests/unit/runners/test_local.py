@@ -9,7 +9,8 @@ import pytest
 from kentry.arch import ARCHES, host_arch
 from kentry.errors import MachineError, UserError
 from kentry.host.native import probe_file
-from kentry.runners.machine import Machine, MachineOptions, find_probe, open_machine
+from kentry.runners.machine import Machine, MachineOptions, find_probe
+from kentry.runners.open import open_machine
 
 WORDS = ("n=3", "paths=0", "cases=getppid")
 

@@ -18,7 +18,8 @@ from kentry.arch import host_arch
 from kentry.errors import MachineError, UserError
 from kentry.host.native import probe_file
 from kentry.runners import ssh
-from kentry.runners.machine import Machine, MachineOptions, open_machine
+from kentry.runners.machine import Machine, MachineOptions
+from kentry.runners.open import open_machine
 from kentry.runners.ssh import SshMachine, destination_of, explain_ssh, host_and_port
 from tests.processes import gone
 from tests.unit.runners.sshd import Server, make_key, serving
@@ -330,7 +331,7 @@ def _endless(server: Server) -> Iterator[subprocess.Popen[bytes]]:
     text = (
         "from kentry.host import interrupt\n"
         "from kentry.runners.machine import MachineOptions\n"
-        "from kentry.runners.machine import open_machine\n"
+        "from kentry.runners.open import open_machine\n"
         "interrupt.install()\n"
         f"options = MachineOptions(ssh_options={server.options!r})\n"
         "with open_machine('ssh:target', options) as place:\n"

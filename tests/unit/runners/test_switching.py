@@ -10,7 +10,8 @@ import pytest
 
 from kentry.errors import MachineError, UserError
 from kentry.runners import switching
-from kentry.runners.machine import CommandResult, MachineOptions, open_machine
+from kentry.runners.machine import CommandResult, MachineOptions
+from kentry.runners.open import open_machine
 from tests.unit.runners.sshd import Server, serving
 
 OLD, NEW = "6.1.0-1-arm64", "6.12.3-arm64"

@@ -12,7 +12,8 @@ from kentry.measure.timed.measurements import compare_pairs, time_cases
 from kentry.measure.timed.sampling import Amount
 from kentry.measure.timed.session import Session, open_session
 from kentry.model.recording import to_json
-from kentry.runners.machine import MachineOptions, open_machine
+from kentry.runners.machine import MachineOptions
+from kentry.runners.open import open_machine
 from tests.builders import schema
 from tests.unit.runners.sshd import Server, serving
 
