@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass, replace
 
 from kentry.commands import measuring
-from kentry.commands.options import operand, option
+from kentry.commands.options import flag, operand
 from kentry.compare.counted import compare
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
 from kentry.model.comparison import to_json
@@ -28,10 +28,9 @@ class Options(measuring.CachedOptions, measuring.FunctionOptions):
 
     old: str = operand(metavar="OLD", help=f"a recording, or a kernel: {measuring.SPEC_HELP}")
     new: str = operand(metavar="NEW", help="a recording or a kernel")
-    changelog: bool = option("--changelog", default=False, help=measuring.CHANGELOG_HELP)
-    fail_on_regression: bool = option(
+    changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
+    fail_on_regression: bool = flag(
         "--fail-on-regression",
-        default=False,
         help="exit with 1 if a case is worse, with 3 if one is undecided or lost",
     )
 

@@ -4,7 +4,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 from kentry.arch import ARCHES, Arch
@@ -37,35 +37,26 @@ class Options(ResultOptions):
     """What `kentry doctor` takes."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The state of one thing that kentry needs; `remedy` is empty if it is there."""
-
-    what: str
-    state: str
-    remedy: str = ""
-
-
 def run(options: Options) -> int:
     """Prints a finding for each check; returns 2 if something is missing."""
     findings = []
     for what, look in _checks():
         try:
-            findings.append(Finding(what, look()))
+            state, remedy = look(), ""
         except KentryError as err:
-            remedy = err.remedy or "see docs/howto/troubleshooting.md"
-            findings.append(Finding(what, err.sentence, remedy))
+            state, remedy = err.sentence, err.remedy or "see docs/howto/troubleshooting.md"
+        findings.append({"what": what, "state": state, "remedy": remedy})
     if options.json:
-        document = {"schema": "kentry/doctor/1", "findings": [asdict(f) for f in findings]}
+        document = {"schema": "kentry/doctor/1", "findings": findings}
         print(json.dumps(document, indent=1))
     else:
-        width = max(len(finding.what) for finding in findings)
+        width = max(len(finding["what"]) for finding in findings)
         for finding in findings:
-            mark = "missing" if finding.remedy else "ok"
-            print(f"{mark:<8} {finding.what:<{width}}  {finding.state}")
-            if finding.remedy:
-                print(f"{'':<8} {'':<{width}}  {finding.remedy}")
-    return EXIT_MISTAKE if any(finding.remedy for finding in findings) else EXIT_DONE
+            mark = "missing" if finding["remedy"] else "ok"
+            print(f"{mark:<8} {finding['what']:<{width}}  {finding['state']}")
+            if finding["remedy"]:
+                print(f"{'':<8} {'':<{width}}  {finding['remedy']}")
+    return EXIT_MISTAKE if any(finding["remedy"] for finding in findings) else EXIT_DONE
 
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:

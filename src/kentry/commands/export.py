@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.commands import measuring, values
-from kentry.commands.options import Common, Need, operand, option
+from kentry.commands.options import Common, Need, flag, operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.host.cache import write_atomically
 
@@ -30,15 +30,12 @@ class Options(Common):
     format: str = option(
         "--format", metavar="FORMAT", required=True, help="format: benchfmt, ktap or csv"
     )
-    summary: bool = option(
+    summary: bool = flag(
         "--summary",
-        default=False,
         needs=(Need(lambda options: options.format == "csv", "without --format csv"),),
         help="write one row for each case and metric instead of one for each sample",
     )
-    output: Path | None = option(
-        "-o", "--output", type=values.path, metavar="FILE", help="write to FILE"
-    )
+    output: Path | None = path_option("-o", "--output", help="write to FILE")
 
 
 def run(options: Options) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.commands import values
-from kentry.commands.options import ResultOptions, operand, option
+from kentry.commands.options import ResultOptions, operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.host.cache import no_space_is_an_error
 from kentry.importing.import_file import import_file
@@ -30,8 +30,8 @@ class Options(ResultOptions):
     files: tuple[Path, ...] = operand(
         nargs="+", type=values.path, metavar="FILE", help="a tool's output, or a table"
     )
-    output: Path | None = option(
-        "-o", "--output", type=values.path, metavar="DIR", help="write a recording for each side"
+    output: Path | None = path_option(
+        "-o", "--output", metavar="DIR", help="write a recording for each side"
     )
     arch: str = option(
         "--arch",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.commands import measuring, values
-from kentry.commands.options import Common, operand, option
+from kentry.commands.options import Common, operand, path_option
 from kentry.errors import EXIT_DONE
 from kentry.measure.joining import with_times
 from kentry.model.recording import INSTRUCTIONS, read_recording, write_recording
@@ -29,14 +29,7 @@ class Options(Common):
     timed: Path = operand(
         type=values.path, metavar="TIMED", help="a recording of the same kernel with times"
     )
-    output: Path = option(
-        "-o",
-        "--output",
-        type=values.path,
-        metavar="FILE",
-        required=True,
-        help="write the recording to FILE",
-    )
+    output: Path = path_option("-o", "--output", required=True, help="write the recording to FILE")
 
 
 def run(options: Options) -> int:

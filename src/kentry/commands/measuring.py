@@ -11,7 +11,7 @@ from typing import Any
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
 from kentry.commands import values
-from kentry.commands.options import RARE, Need, ResultOptions, option
+from kentry.commands.options import RARE, Need, ResultOptions, flag, list_option, option
 from kentry.errors import UserError
 from kentry.kernels.config import Request, parse_set
 from kentry.kernels.resolve import resolve
@@ -34,9 +34,6 @@ ARCH: dict[str, Any] = {
     " default",
 }
 CASE: dict[str, Any] = {
-    "default": (),
-    "action": "extend",
-    "type": values.words,
     "metavar": "CASE,...",
     "help": "cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256';"
     " all by default; can be repeated",
@@ -129,7 +126,7 @@ class MeasureOptions(KernelOptions):
         needs=(A_KERNEL, A_SOURCE),
         help="compiler of a kernel that is built: gcc, gcc-12, clang, clang-19",
     )
-    case: tuple[str, ...] = option("--case", **CASE)
+    case: tuple[str, ...] = list_option("--case", **CASE)
     emulator: str | None = option("--emulator", needs=[A_KERNEL], **EMULATOR)
 
     def request(self) -> Request:
@@ -157,9 +154,8 @@ class MeasureOptions(KernelOptions):
 class CachedOptions(MeasureOptions):
     """How to measure a kernel, for a command that takes recordings from the cache."""
 
-    fresh: bool = option(
+    fresh: bool = flag(
         "--fresh",
-        default=False,
         group=RARE,
         needs=(A_KERNEL,),
         help="measure again even if the cache has the recording",

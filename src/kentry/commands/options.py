@@ -42,13 +42,25 @@ def option(
 ) -> Any:
     """A field that is set by one of `flags`; `words` are argparse's for add_argument.
 
-    A default of False makes a flag that takes no value.  action="append" makes a tuple of all
-    the values given; action="extend" joins the tuples that `type` returns.
+    action="append" makes a tuple of all the values given.
     """
-    if default is False:
-        words = {"action": "store_true", **words}
     metadata = {"flags": flags, "group": group, "needs": needs, "words": words}
     return field(default=default, metadata=metadata)
+
+
+def flag(*flags: str, **words: Any) -> Any:
+    """An option that takes no value: True where it is given."""
+    return option(*flags, default=False, action="store_true", **words)
+
+
+def path_option(*flags: str, metavar: str = "FILE", **words: Any) -> Any:
+    """An option whose value is a file or a folder."""
+    return option(*flags, type=values.path, metavar=metavar, **words)
+
+
+def list_option(*flags: str, **words: Any) -> Any:
+    """An option that takes words with commas and can be repeated: a tuple of all the words."""
+    return option(*flags, default=(), action="extend", type=values.words, **words)
 
 
 def operand(*, default: Any = MISSING, **words: Any) -> Any:
@@ -76,17 +88,17 @@ class Common:
     """What every command takes."""
 
     help: None = option("-h", "--help", group=COMMON, action=Show, help="print this help")
-    verbose: bool = option(
-        "-v", "--verbose", default=False, group=COMMON, help="print every command line that is run"
+    verbose: bool = flag(
+        "-v", "--verbose", group=COMMON, help="print every command line that is run"
     )
-    quiet: bool = option("-q", "--quiet", default=False, group=COMMON, help="show no progress")
+    quiet: bool = flag("-q", "--quiet", group=COMMON, help="show no progress")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResultOptions(Common):
     """What every command takes that prints a result."""
 
-    json: bool = option("--json", default=False, help="print JSON instead of text")
+    json: bool = flag("--json", help="print JSON instead of text")
 
 
 class Parser(argparse.ArgumentParser):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.commands import measuring, values
-from kentry.commands.options import RARE, Need, operand, option
+from kentry.commands.options import RARE, Need, flag, operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.measure.catalogue import PRESETS, choose, preset
 from kentry.model.document import dump
@@ -33,10 +33,8 @@ class Options(measuring.MatrixOptions):
     """What `kentry record` takes."""
 
     spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
-    output: Path | None = option(
-        "-o", "--output", type=values.path, metavar="FILE", help="write the recording to FILE"
-    )
-    changelog: bool = option("--changelog", default=False, help=measuring.CHANGELOG_HELP)
+    output: Path | None = path_option("-o", "--output", help="write the recording to FILE")
+    changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
     preset: str | None = option(
         "--preset", choices=sorted(PRESETS), group="vector state", help="the cases of a benchmark"
     )
@@ -65,26 +63,18 @@ class Options(measuring.MatrixOptions):
         help=f"keep the paths of N windows of each case (default: {measuring.PATHS}, with --matrix"
         f" {measuring.MATRIX_PATHS})",
     )
-    randomise: bool = option(
-        "--randomise",
-        default=False,
-        group=RARE,
-        help="leave KASLR and stack-offset randomisation on",
+    randomise: bool = flag(
+        "--randomise", group=RARE, help="leave KASLR and stack-offset randomisation on"
     )
     seed: int = option(
         "--seed", default=1, type=values.seed, metavar="N", group=RARE, help="the emulator's seed"
     )
     memory: int | None = option("--memory", **measuring.MEMORY)
-    console: Path | None = option(
-        "--console",
-        type=values.path,
-        metavar="FILE",
-        group=RARE,
-        help="write the guest's console to FILE",
+    console: Path | None = path_option(
+        "--console", group=RARE, help="write the guest's console to FILE"
     )
-    self_check: bool = option(
+    self_check: bool = flag(
         "--self-check",
-        default=False,
         group=RARE,
         help="count every instruction in a second way and compare (slow)",
     )

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.commands import measuring, values
-from kentry.commands.options import operand, option
+from kentry.commands import measuring
+from kentry.commands.options import flag, operand, path_option
 from kentry.compare.series import Outcome, tabulate
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, KernelError
 from kentry.host.cache import no_space_is_an_error
@@ -43,14 +43,13 @@ class Options(measuring.CachedOptions, measuring.MatrixOptions, measuring.Functi
         metavar="PATCHES",
         help="mbox files, a git format-patch folder, a quilt series file; or commits, A..B",
     )
-    output: Path | None = option(
+    output: Path | None = path_option(
         "-o",
         "--output",
-        type=values.path,
         metavar="DIR",
         help="write each row's recording to DIR: 0000-arm64.json is the baseline's",
     )
-    changelog: bool = option("--changelog", default=False, help=measuring.CHANGELOG_HELP)
+    changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
 
     def find_arches(self) -> list[Arch]:
         """Each architecture of --arch once, or this machine's own."""

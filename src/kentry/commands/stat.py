@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from kentry.arch import host_arch
 from kentry.commands import measuring, values
-from kentry.commands.options import RARE, Need, ResultOptions, operand, option
+from kentry.commands.options import (
+    RARE,
+    Need,
+    ResultOptions,
+    flag,
+    list_option,
+    operand,
+    option,
+    path_option,
+)
 from kentry.compare.counted import compare
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.measure.catalogue import choose_timed
@@ -60,7 +69,7 @@ class Options(ResultOptions):
         metavar="TARGET",
         help="machine to measure on: local, ssh:HOST, board:PLACE (labgrid) or kvm (a guest)",
     )
-    case: tuple[str, ...] = option(
+    case: tuple[str, ...] = list_option(
         "--case",
         needs=[
             Need(
@@ -79,9 +88,8 @@ class Options(ResultOptions):
         help="compare two cases, or two kernels (kvm: specs; ssh and board: what --boot takes),"
         " interleaved; cases can be repeated",
     )
-    tails: bool = option(
+    tails: bool = flag(
         "--tails",
-        default=False,
         needs=(
             Need(
                 lambda options: not options.compare and options.working_set is None,
@@ -161,9 +169,7 @@ class Options(ResultOptions):
         needs=(_KERNELS,),
         help=f"most rounds of four boots for --compare of kernels ({ROUNDS}; 6 are the least)",
     )
-    output: Path | None = option(
-        "-o", "--output", type=values.path, metavar="FILE", help="write the recording to FILE"
-    )
+    output: Path | None = path_option("-o", "--output", help="write the recording to FILE")
     arch: str | None = option("--arch", group=RARE, needs=[_GUEST], **measuring.ARCH)
     emulator: str | None = option("--emulator", needs=[_GUEST], **measuring.EMULATOR)
     accelerator: str | None = option(
@@ -334,7 +340,6 @@ def _compare_kernels(machine: Machine, options: Options) -> int:
     from kentry.measure.timed.measurements import compare_two_kernels
 
     names = choose_timed(machine.arch, options.case or ["getppid", "getpid", "read"])
-    # Reading the facts of a guest would take a boot of its own.
     if options.is_guest:
         # Reading the facts of a guest would take a boot of its own.
         session = Session(machine, file=options.output)

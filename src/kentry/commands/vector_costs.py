@@ -11,7 +11,7 @@ import msgspec
 
 from kentry.arch import Arch, find_arch, host_arch
 from kentry.commands import measuring, values
-from kentry.commands.options import Need, ResultOptions, operand, option
+from kentry.commands.options import Need, ResultOptions, flag, operand, option, path_option
 from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
@@ -54,27 +54,16 @@ class Options(ResultOptions):
         + measuring.SPEC_HELP
         + "; without it, a list of the tables",
     )
-    output: Path | None = option(
-        "-o",
-        "--output",
-        type=values.path,
-        metavar="FILE",
-        needs=(_TABLE,),
-        help="write the table (TOML) to FILE",
+    output: Path | None = path_option(
+        "-o", "--output", needs=(_TABLE,), help="write the table (TOML) to FILE"
     )
-    here: bool = option(
-        "--here", default=False, help="time this machine: takes some seconds, and no root"
-    )
-    program: bool = option(
+    here: bool = flag("--here", help="time this machine: takes some seconds, and no root")
+    program: bool = flag(
         "--program",
-        default=False,
         help="print the path of the static program that times another machine (see --arch)",
     )
-    printed: Path | None = option(
-        "--from",
-        type=values.path,
-        metavar="FILE",
-        help="make the table from what that program printed on another machine",
+    printed: Path | None = path_option(
+        "--from", help="make the table from what that program printed on another machine"
     )
     arch: str | None = option("--arch", needs=[_ARCH], **measuring.ARCH)
     vl: int | None = option(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kentry.commands import measuring, values
-from kentry.commands.options import RARE, Need, operand, option
+from kentry.commands.options import RARE, Need, list_option, operand, option, path_option
 from kentry.commands.vector_stats import UnitOptions
 from kentry.errors import EXIT_DONE, UserError
 from kentry.model.document import dump
@@ -42,11 +42,8 @@ class Options(UnitOptions):
     traces: tuple[Path, ...] = operand(
         nargs="+", type=values.path, metavar="TRACE", help="files of kentry vector trace"
     )
-    policy: tuple[str, ...] = option(
+    policy: tuple[str, ...] = list_option(
         "--policy",
-        default=(),
-        action="extend",
-        type=values.words,
         metavar="POLICY,...",
         needs=(_OPEN_LOOP,),
         help="policies such as drop-on-load or timeout-entry:10ms; all that fit by default",
@@ -57,26 +54,20 @@ class Options(UnitOptions):
         needs=(_OPEN_LOOP,),
         help="a cost table's file or name; the counted one of the trace's vector length by default",
     )
-    sweep: tuple[str, ...] = option(
+    sweep: tuple[str, ...] = list_option(
         "--sweep",
-        default=(),
-        action="extend",
-        type=values.words,
         metavar="NAME,...",
         needs=(_OPEN_LOOP,),
         help="policies to replay with 100 values: timeout, timeout-entry, timeout-from-use, count,"
         " count-from-use; timeout-entry and count by default",
     )
-    picture: Path | None = option(
+    picture: Path | None = path_option(
         "--picture",
-        type=values.path,
-        metavar="FILE",
         needs=(_OPEN_LOOP,),
         help="write a picture of the first sweep to FILE (.svg or .png)",
     )
-    closed_loop: Path | None = option(
+    closed_loop: Path | None = path_option(
         "--closed-loop",
-        type=values.path,
         metavar="TRACE",
         group=RARE,
         help="a trace of the same workload on a kernel with another policy: print what replay says"

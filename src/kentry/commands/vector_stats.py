@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.commands import measuring, values
-from kentry.commands.options import ResultOptions, operand, option
+from kentry.commands.options import ResultOptions, operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.model.document import dump
 
@@ -34,11 +34,8 @@ class Options(UnitOptions):
     """What `kentry vector stats` takes."""
 
     trace: Path = operand(type=values.path, metavar="TRACE", help="a file of kentry vector trace")
-    gaps: Path | None = option(
-        "--gaps",
-        type=values.path,
-        metavar="FILE",
-        help="write a picture of the gaps between uses to FILE (.svg or .png)",
+    gaps: Path | None = path_option(
+        "--gaps", help="write a picture of the gaps between uses to FILE (.svg or .png)"
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.commands import measuring, values
-from kentry.commands.options import RARE, operand, option
+from kentry.commands.options import RARE, list_option, operand, option, path_option
 from kentry.errors import EXIT_DONE, GuestError, UserError
 from kentry.kernels.config import Request
 from kentry.kernels.resolve import resolve
@@ -35,12 +35,8 @@ class Options(measuring.KernelOptions):
         metavar="WORKLOAD",
         help="after --: boot, shell, python, compile, server, idle, or a command line",
     )
-    output: Path | None = option(
-        "-o",
-        "--output",
-        type=values.path,
-        metavar="FILE",
-        help="write the trace to FILE; WORKLOAD-ARCH.parquet by default",
+    output: Path | None = path_option(
+        "-o", "--output", help="write the trace to FILE; WORKLOAD-ARCH.parquet by default"
     )
     vl: int | None = option(
         "--vl", type=values.bits, metavar="BITS", help="vector length of the cpu in bits"
@@ -50,13 +46,8 @@ class Options(measuring.KernelOptions):
         metavar="NAME",
         help="Debian's release of the user space; bookworm by default, on riscv64 trixie",
     )
-    packages: tuple[str, ...] = option(
-        "--packages",
-        default=(),
-        action="extend",
-        type=values.words,
-        metavar="NAME,...",
-        help="more packages for the user space",
+    packages: tuple[str, ...] = list_option(
+        "--packages", metavar="NAME,...", help="more packages for the user space"
     )
     copy: tuple[str, ...] = option(
         "--copy",
