@@ -319,7 +319,8 @@ def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> l
                 checked_out = applied[key] = after
             commit = after
             origin = {**base.origin, "patch": patch.subject, "patched_commit": commit}
-            revision = Revision(repository, commit, repository.tree_of(commit), origin)
+            tree = repository.git.line("rev-parse", f"{commit}^{{tree}}")
+            revision = Revision(repository, commit, tree, origin)
             steps.append(Step(patch.number, patch.subject, revision))
         write_atomically(memory, json.dumps(applied, indent=0) + "\n")
     return steps

@@ -188,10 +188,6 @@ class Repository:
             )
         self.git("clean", "-ffdxq")
 
-    def tree_of(self, commit: str) -> str:
-        """The id of a commit's tree: the same source has the same one everywhere."""
-        return self.git.line("rev-parse", f"{commit}^{{tree}}")
-
 
 @dataclass(frozen=True)
 class Revision:

@@ -21,8 +21,7 @@ from kentry.model.recording import (
     Metric,
     Recording,
 )
-from kentry.path.symbols import UNNAMED, SymbolMap
-from kentry.path.why import why
+from kentry.path.symbols import UNNAMED, SymbolMap, why
 from kentry.progress import Update
 from kentry.runners.exact import ExactOptions, GuestRun, Runner
 from kentry.runners.plugin_trace import Phase, PluginTrace

@@ -193,11 +193,6 @@ def host_and_port(destination: str) -> tuple[str, str]:
     return rest.strip("[]"), ""
 
 
-def _quoted(word: str) -> str:
-    """A word for sh and csh, which looks for ! in single quotes, too."""
-    return shlex.quote(word).replace("!", "'\\!'")
-
-
 @dataclass
 class RemoteScript:
     """The output of one script, between the lines with `word` in which it begins and ends.
@@ -269,7 +264,9 @@ class Connection:
         """
         word = f"kentry-{secrets.token_hex(6)}"
         said = RemoteScript(word, on_line)
-        command = f"exec sh -c {' '.join(map(_quoted, [script, word, *words]))}"
+        # For csh, too, which looks for ! in single quotes.
+        quoted = shlex.join([script, word, *words]).replace("!", "'\\!'")
+        command = f"exec sh -c {quoted}"
         argv, shown = (
             [*self._argv, *more, "--", self.destination, command] for more in (self._sharing, [])
         )

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from kentry.errors import UserError
-from kentry.importing.recordings import recordings
+from kentry.importing.import_file import recordings
 from kentry.model.recording import read_recording, to_json, write_recording
 from tests import ROOT
 from tests.unit.importing import samples

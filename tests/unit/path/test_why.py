@@ -3,7 +3,7 @@
 
 import pytest
 
-from kentry.path.why import why
+from kentry.path.symbols import why
 
 MODAL = {"el0_svc": 40, "__arm64_sys_openat": 200}
 
