@@ -156,6 +156,7 @@ def test_it_runs_every_case_in_every_state() -> None:
     assert lines[-1] == f"kentry-probe end cases={len(names)}"
 
 
+@pytest.mark.slow
 def test_after_sleeps_and_counts_as_a_case() -> None:
     vector_bits()
     assert run("n=2", "paths=0", "cases=getppid+vec=after")[-1] == "kentry-probe end cases=1"

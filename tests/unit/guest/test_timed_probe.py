@@ -302,6 +302,7 @@ def run_without_files(case: str) -> list[str]:
     return [line.removeprefix(PREFIX) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_case_that_does_not_do_what_it_should_has_failed() -> None:
     lines = run_without_files("openat+close")
     (failed,) = said(lines, "failed")
@@ -373,6 +374,7 @@ def test_its_processes_end_with_it(endless: subprocess.Popen[str], number: signa
         assert gone(child)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_process_that_is_killed_ends_the_probe(
     endless: subprocess.Popen[str], number: signal.Signals

@@ -48,6 +48,7 @@ def check_functions(text: str, counts: dict[str, tuple[int, int]]) -> None:
             check_percent(share, int(net), int(before))
 
 
+@pytest.mark.slow
 @given(many())
 def test_every_number_of_a_series_follows_from_the_counts(series: Series) -> None:
     text = series_changelog(series)
@@ -60,6 +61,7 @@ def test_every_number_of_a_series_follows_from_the_counts(series: Series) -> Non
     check_functions(unwrapped(text), counts)
 
 
+@pytest.mark.slow
 @given(many())
 def test_every_number_of_a_comparison_follows_from_the_counts(series: Series) -> None:
     arch = next(iter(series.first))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The table of a series, read back: every step, total and percentage is derived anew."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ from tests.unit.report.samples import (
 from tests.unit.vector.builders import with_events
 
 
+@pytest.mark.slow
 @given(many(), st.booleans())
 def test_every_number_follows_from_the_counts(series: Series, functions: bool) -> None:
     text = series_text(series, functions)
