@@ -184,7 +184,7 @@ def _beside_counts(row: TimedComparison, case: CaseComparison | None) -> TimedCo
 
 
 def _with_many_rows(rows: Sequence[TimedComparison]) -> list[TimedComparison]:
-    """The rows with Holm's correction: a verdict that fails it among so many is undecided.
+    """The rows with Holm's correction: a verdict that fails it is undecided.
 
     The rows of one metric are one table; rows that cannot decide anything do not count.
     """

@@ -60,7 +60,7 @@ def export(inputs: Sequence[Recording | SavedComparison]) -> Export:
 
 
 def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
-    """Version, plan, what is said of all tests, then each test."""
+    """Version, plan, the notes for all tests, then each test."""
     yield "KTAP version 1"
     yield f"1..{len(tests)}"
     yield from (f"# {text}" for text in about)
