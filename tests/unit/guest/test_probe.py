@@ -2,6 +2,7 @@
 """The probe as it is built: small, static, and able to run as an ordinary process."""
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,17 +10,22 @@ from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.errors import UserError
-from kentry.host.native import probe_file
+from kentry.host.native import probe_file, runner_file
 from kentry.measure.catalogue import catalogue, choose
 from tests import ROOT
 
-MOST_BYTES = 64 << 10
 
-
+@pytest.mark.parametrize(
+    ("file_of", "most_bytes"),
+    [(probe_file, 64 << 10), (runner_file, 32 << 10)],
+    ids=["probe", "runner"],
+)
 @pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
-def test_it_is_one_small_static_program(arch: Arch) -> None:
-    file = probe_file(arch)
-    assert file.stat().st_size <= MOST_BYTES
+def test_it_is_one_small_static_program(
+    arch: Arch, file_of: Callable[[Arch], Path], most_bytes: int
+) -> None:
+    file = file_of(arch)
+    assert file.stat().st_size <= most_bytes
     with file.open("rb") as stream:
         elf = ELFFile(stream)
         assert elf["e_machine"] == arch.elf_machine
