@@ -180,7 +180,7 @@ def _load(machine: Shell, kernel: str) -> list[str]:
             raise MachineError(
                 f"The account on {machine.name} may not boot another kernel: it is not root, and"
                 " sudo would ask for a password.",
-                "Log in as root, or let sudo run kexec and systemctl there without a password.",
+                "Log in as root, or let sudo run any command there without a password.",
             )
 
     def words(script: str, *args: str) -> list[str]:
