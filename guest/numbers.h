@@ -26,9 +26,11 @@
 	X(invalid, 4095, 4095, 4095)         \
 	X(ioctl, 29, 16, 54)                 \
 	X(kill, 129, 62, 37)                 \
+	X(linkat, 37, 265, 303)              \
 	X(madvise, 233, 28, 219)             \
 	X(memfd_create, 279, 319, 356)       \
 	X(mkdirat, 34, 258, 296)             \
+	X(mknodat, 33, 259, 297)             \
 	X(mmap, 222, 9, 192)                 \
 	X(mount, 40, 165, 21)                \
 	X(nanosleep, 101, 35, 162)           \

@@ -9,7 +9,8 @@
  *	text HEX		where the running kernel says its _stext is
  *	case NAME PHASE USER	the windows that follow; USER is the number of user
  *				instructions in each of them, "?" where not known
- *	end N			all N cases were run
+ *	context N tasks=K links=L slept_ns=NS place=P	what the next round finds (context.h)
+ *	end N			N times a case was counted to its end, in all rounds
  *   to the console, lines that begin with "kentry-probe":
  *	start | release TEXT | vector UNIT BITS | failed CASE phase=P call=K result=R |
  *	absent CASE reason | end cases=N
@@ -27,16 +28,18 @@
  *				signal that ended the process, or what it exited with
  * and exits with 1, without "end", where it could not write all of it.
  *
- * Arguments (after "--" on a kernel's command line): n=, paths=, warmup= (windows a
- * case; 0 leaves that pass out) and cases=NAME,NAME...; without cases= all those run that
- * are in no group.  In time also groups=, turns=, blocks=, block_ns=, calls=, cpu=, seed=: timed.h.
+ * Arguments (after "--" on a kernel's command line): n=, paths= (windows a case in all rounds; 0
+ * leaves that pass out), warmup= (windows before them, in every round), rounds=, links=, seed=
+ * (contexts, context.h) and cases=NAME,NAME...; without cases= all those run that are in no group.  In time also groups=, turns=, blocks=, block_ns=, calls=, cpu=, seed=: timed.h.
  * A cases= that begins with "/" is a file with one name a line.
  */
 #include "arch.h"
 #include "clock.h"
+#include "context.h"
 #include "facts.h"
 #include "kernel.h"
 #include "macros.h"
+#include "random.h"
 #include "run.h"
 #include "state.h"
 #include "system.h"
@@ -49,6 +52,10 @@
 #define LINUX_REBOOT_CMD_POWER_OFF 0x4321fedcL
 #define E2BIG 7
 
+/* Of names that fit, and of cases by another entry instruction. */
+#define MOST_CELLS 4096
+#define MOST_COMPAT 256
+
 /*
  * How long the guest is left alone before the first window, so that the workers
  * and grace periods of boot have run; under -icount this is virtual time.
@@ -56,7 +63,7 @@
 #define SETTLE_SECONDS 2
 
 struct options {
-	long n, paths, warmup;
+	long n, paths, warmup, rounds, links;
 	const char *cases, *facts;
 	int in_time;
 	struct timing timing;
@@ -170,7 +177,7 @@ int find_cell(const char *name, long length, struct cell *cell)
 		int native = base == length || !entries[i].compat;
 
 		*cell = (struct cell){ find_case(name, native ? length : base), &entries[i], 0,
-				       name };
+				       name, 0 };
 		if (cell->c && (native || (of_entry == name + length && !cell->c->native_only)))
 			return 1;
 	}
@@ -237,74 +244,113 @@ static int run_or_report(const struct cell *cell, const struct pass *pass, int e
 	return (cell->state ? run_in_state(cell, pass) : run_cell(cell, pass)) == 0;
 }
 
-/* The plain cases by one entry instruction, in the catalogue's order. */
-static long run_plain(const struct pass *pass, const struct entry *entry, int entry_ok)
+/* The cells chosen, in the catalogue's order, then those in vector states as they were named. */
+static struct cell cells[MOST_CELLS];
+static struct state states[MOST_CELLS];
+static struct line compat_names[MOST_COMPAT];
+static long cell_count;
+
+static void add_cell(struct cell cell)
 {
-	long done = 0;
+	if (cell_count < MOST_CELLS)
+		cells[cell_count++] = cell;
+}
+
+static void find_plain(const struct entry *entry)
+{
+	static long compat_count;
 
 	for (const struct probe_case *const *c = __start_kentry_cases; c < __stop_kentry_cases;
 	     c++) {
 		struct line name = full_name(*c, entry);
-		const struct cell cell = { *c, entry, 0, name.text };
 
-		if (!(entry->compat && (*c)->native_only) && is_chosen(*c, name.text))
-			done += run_or_report(&cell, pass, entry_ok);
+		if ((entry->compat && (*c)->native_only) || !is_chosen(*c, name.text))
+			continue;
+		if (!entry->compat) {
+			add_cell((struct cell){ *c, entry, 0, (*c)->name, 0 });
+		} else if (compat_count < MOST_COMPAT) {
+			compat_names[compat_count] = name;
+			add_cell((struct cell){ *c, entry, 0, compat_names[compat_count++].text,
+						0 });
+		}
 	}
-	return done;
 }
 
-/* Those in vector states, in the order of the names. */
-static long run_stateful(const struct pass *pass)
+static void find_stateful(void)
 {
-	long done = 0;
-
 	for (const char *name = next_name(0); name; name = next_name(name)) {
 		const char *text = find_state(name);
 		const struct probe_case *c = text ? find_case(name, text - name) : 0;
-		struct state state;
-		const struct cell cell = { c, &entries[0], &state, name };
+		struct state *state = &states[cell_count];
 
-		if (!c || parse_state(text, &state))
+		if (!c || cell_count == MOST_CELLS || parse_state(text, state))
 			continue;
-		if (c->shape == SHAPE_MARKED && (state.use != USE_EACH || state.calls != 1))
-			continue;
-		done += run_or_report(&cell, pass, 1);
+		if (c->shape != SHAPE_MARKED || (state->use == USE_EACH && state->calls == 1))
+			add_cell((struct cell){ c, &entries[0], state, name, 0 });
+	}
+}
+
+/* One round; how many cells were run to their end. */
+static long run_round(const struct pass *pass, const long *order, long place, const int *entry_ok)
+{
+	long done = 0;
+
+	for (long i = 0; i < cell_count && pass->times; i++) {
+		struct cell cell = cells[order[i]];
+
+		cell.place = place;
+		done += run_or_report(&cell, pass, entry_ok[cell.entry - entries]);
 	}
 	return done;
 }
 
-/* Returns how many cases were run to their end. */
-static long run_pass(const struct pass *pass, const int *entry_ok)
+/* The share of `times` windows that falls to round `round`; the shares add up. */
+static long share(long times, const struct options *options, long round)
 {
-	long done = 0;
-
-	for (unsigned long i = 0; i < ARRAY_SIZE(entries); i++)
-		done += run_plain(pass, &entries[i], entry_ok[i]);
-	return done + run_stateful(pass);
+	return times / options->rounds + (round < times % options->rounds);
 }
 
 /*
- * All cases are counted before the paths of any are recorded: each change of what
+ * In every round all cases are counted before the paths of any are recorded: each change of what
  * is instrumented makes QEMU translate everything anew.
  */
 static long run_all(const struct options *options)
 {
-	const struct pass count = { "count", options->warmup, options->n, 0 };
-	const struct pass path = { "path", options->warmup, options->paths, options->n != 0 };
+	struct context context = { 0 };
 	int entry_ok[ARRAY_SIZE(entries)];
+	static long order[MOST_CELLS];
 	long done = 0;
 
-	for (unsigned long i = 0; i < ARRAY_SIZE(entries); i++)
+	for (unsigned long i = 0; i < ARRAY_SIZE(entries); i++) {
 		entry_ok[i] = !entries[i].compat || entry_status(&entries[i]) == 0;
-	if (count.times) {
-		__asm__ volatile(MARK_ASM(MARK_COUNT)::: "memory");
-		done = run_pass(&count, entry_ok);
+		find_plain(&entries[i]);
 	}
-	if (path.times) {
-		__asm__ volatile(MARK_ASM(MARK_PATH)::: "memory");
-		run_pass(&path, entry_ok);
+	find_stateful();
+	for (long i = 0; i < cell_count; i++)
+		order[i] = i;
+	seed_random((unsigned long)options->timing.seed);
+	for (long round = 0; round < options->rounds; round++) {
+		const struct pass count = { "count", options->warmup,
+					    share(options->n, options, round), round != 0 };
+		const struct pass path = { "path", options->warmup,
+					   share(options->paths, options, round),
+					   round != 0 || count.times };
+
+		if (round) {
+			change_context(&context, options->links);
+			shuffle(order, cell_count);
+		}
+		send_context(&context);
+		if (count.times) {
+			__asm__ volatile(MARK_ASM(MARK_COUNT)::: "memory");
+			done += run_round(&count, order, context.place, entry_ok);
+		}
+		if (path.times) {
+			__asm__ volatile(MARK_ASM(MARK_PATH)::: "memory");
+			run_round(&path, order, context.place, entry_ok);
+		}
+		__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
 	}
-	__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
 	return done;
 }
 
@@ -352,6 +398,8 @@ static void take_named(const char *argument, struct options *options)
 		{ "n=", &options->n },
 		{ "paths=", &options->paths },
 		{ "warmup=", &options->warmup },
+		{ "rounds=", &options->rounds },
+		{ "links=", &options->links },
 		{ "groups=", &options->timing.groups },
 		{ "turns=", &options->timing.turns },
 		{ "blocks=", &options->timing.blocks },
@@ -372,6 +420,7 @@ static struct options parse_options(long argc, char **argv)
 		.n = 1000,
 		.paths = 128,
 		.warmup = 16,
+		.rounds = 1,
 		.timing = { .groups = 1, .turns = 8, .blocks = 16, .block_ns = 50000, .cpu = -1 },
 	};
 

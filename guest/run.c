@@ -191,11 +191,13 @@ void close_files(void)
 		SYS(close, fd, 0, 0, 0);
 }
 
-static void fill(struct call *call, const struct call_spec *spec, const struct entry *entry)
+static void fill(struct call *call, const struct call_spec *spec, const struct cell *cell)
 {
+	const struct entry *entry = cell->entry;
+
 	call->nr = entry->compat ? spec->compat_nr : spec->nr;
 	for (unsigned long i = 0; i < ARRAY_SIZE(call->args); i++)
-		call->args[i] = spec->args[i];
+		call->args[i] = moved(spec->args[i], cell->place);
 	call->ret = 0;
 }
 
@@ -205,8 +207,8 @@ long begin_cell(const struct cell *cell, struct work *w)
 	long err;
 
 	*w = (struct work){ .state = cell->state };
-	fill(&w->first, &c->first, cell->entry);
-	fill(&w->second, &c->second, cell->entry);
+	fill(&w->first, &c->first, cell);
+	fill(&w->second, &c->second, cell);
 	err = c->setup ? c->setup(w) : 0;
 	if (err)
 		report_failure(cell->name, "setup", 0, err);

@@ -10,8 +10,13 @@
  */
 #define READS_TO_SETTLE 16
 
-char buffer[4096];
-char pages[65536] __attribute__((aligned(4096)));
+char buffer[4096 + BUFFER_SLACK];
+char pages[PAGES_SIZE + BUFFER_SLACK] __attribute__((aligned(4096)));
+
+long moved(long argument, long place)
+{
+	return argument == (long)buffer || argument == (long)pages ? argument + place : argument;
+}
 
 long syscall_raw(long nr, long a, long b, long c, long d, long e, long f)
 {
@@ -57,7 +62,7 @@ long open_for_first(struct work *w, const char *path, int flags)
 long memory_file_for_first(struct work *w)
 {
 	long fd = SYS(memfd_create, "kentry", 0, 0, 0);
-	long size = sizeof(pages), got;
+	long size = PAGES_SIZE, got;
 
 	w->first.args[0] = fd;
 	if (fd < 0)

@@ -2,6 +2,7 @@
 /* Cases in time; timed.h says what each function does. */
 #include "clock.h"
 #include "counters.h"
+#include "random.h"
 #include "state.h"
 #include "system.h"
 #include "text.h"
@@ -632,38 +633,13 @@ static int wait_for(volatile int *word, struct slot *slot)
 	return 0;
 }
 
-static unsigned long random_state;
-
-/* Splitmix64, Steele et al. 2014: of seeds that differ by a bit, states that differ by half of them. */
-static void seed_random(unsigned long seed)
-{
-	seed += 0x9e3779b97f4a7c15;
-	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9;
-	seed = (seed ^ seed >> 27) * 0x94d049bb133111eb;
-	seed ^= seed >> 31;
-	random_state = seed ? seed : 1;
-}
-
-/* Xorshift, Marsaglia 2003. */
-static unsigned long random_below(unsigned long limit)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state % limit;
-}
-
 /* A random order for every even turn, and the opposite one for the turn after it. */
 static void order_slots(long *order, long turn)
 {
 	for (long i = 0; i < slots_used; i++)
 		order[i] = turn % 2 ? order[i] : i;
-	for (long i = slots_used - 1; i > 0 && turn % 2 == 0; i--) {
-		long with = (long)random_below((unsigned long)i + 1), kept = order[i];
-
-		order[i] = order[with];
-		order[with] = kept;
-	}
+	if (turn % 2 == 0)
+		shuffle(order, slots_used);
 	for (long i = 0; i < slots_used / 2 && turn % 2; i++) {
 		long kept = order[i];
 

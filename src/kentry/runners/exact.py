@@ -46,6 +46,9 @@ class ExactOptions:
     windows: int = 1000
     path_windows: int = 128
     warmup: int = 16
+    rounds: int = 1
+    links: int = 0
+    dentry_hash: int | None = None
     randomise: bool = False
     seed: int = 1
     timeout: float = 120.0
@@ -103,8 +106,11 @@ class QemuRunner:
         cpu = self.arch.cpu_with(options.vector_length)
         initramfs = build_initramfs(probe_file(self.arch), options.cases)
         words = self.kernel_words(options)
+        if options.dentry_hash:
+            words.append(f"dhash_entries={options.dentry_hash}")
         probe_words = [f"n={options.windows}", f"paths={options.path_windows}"]
         probe_words += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
+        probe_words += [f"rounds={options.rounds}", f"links={options.links}", f"seed={options.seed}"]
         with scratch_folder() as folder:
             trace_file = folder / "trace"
             plugin_words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
