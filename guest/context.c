@@ -9,6 +9,8 @@
 
 #define S_IFIFO 0010000
 #define FIFO "/kentry-fifo"
+/* Of their own: a lookup compares the names of its own folder only, the others' it just passes. */
+#define LINKS "/kentry-links"
 #define MOST_TASKS 64
 #define MOST_NEW_TASKS 4
 #define MOST_NEW_FILES 3
@@ -48,7 +50,7 @@ static void add_link(long number)
 {
 	struct line name = { 0 };
 
-	put(&name, "/kentry-link-");
+	put(&name, LINKS "/");
 	put_number(&name, number);
 	syscall_raw(NR_linkat, AT_FDCWD, (long)FIFO, AT_FDCWD, (long)name.text, 0, 0);
 }
@@ -58,8 +60,10 @@ void change_context(struct context *context, long links)
 	long more = 1 + (long)random_below(MOST_NEW_TASKS);
 	long time[2] = { 0, (long)random_below(MOST_SLEEP_NS) };
 
-	if (context->number++ == 0)
+	if (context->number++ == 0) {
 		SYS(mknodat, AT_FDCWD, FIFO, S_IFIFO | 0600, 0);
+		SYS(mkdirat, AT_FDCWD, LINKS, 0700, 0);
+	}
 	if (context->tasks > 1 && random_below(2))
 		end_task(context);
 	while (more-- > 0 && context->tasks < MOST_TASKS)

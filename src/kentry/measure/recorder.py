@@ -3,10 +3,12 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.kernels.kernel import NOTE, TEXT_END, TEXT_START, Kernel, gnu_build_id, kernel_to_json
+from kentry.measure.contexts import add_boot, depends_on_context, second_boot
 from kentry.measure.vector_units import check_units, with_events
 from kentry.model import caveats
 from kentry.model.case_name import CaseName
@@ -15,6 +17,7 @@ from kentry.model.recording import (
     INSTRUCTIONS,
     MODAL,
     OTHER,
+    CaseContext,
     CaseResult,
     Instruction,
     KernelPath,
@@ -24,7 +27,7 @@ from kentry.model.recording import (
 from kentry.path.symbols import UNNAMED, SymbolMap, why
 from kentry.progress import Update
 from kentry.runners.exact import ExactOptions, GuestRun, Runner
-from kentry.runners.plugin_trace import Phase, PluginTrace
+from kentry.runners.plugin_trace import Phase, PluginTrace, Window
 from kentry.stats import exact
 
 # Distinct paths kept of one case; `samples` count the others too.
@@ -45,17 +48,16 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     GuestError when nothing was measured, KernelError when the symbols are not this
     kernel's, TraceError when two ways of counting differ.
     """
-    run = target.run(kernel, options, update)
-    update(None, "reading the trace")
-    # How far KASLR moved the kernel.  The guest says 0 where it hides addresses (kptr_restrict).
-    linked = kernel.symbols.address_of(TEXT_START)
-    slide = 0
-    if run.trace.text_address and linked is not None:
-        slide = run.trace.text_address - linked
-    _check_run(kernel, run, options, slide)
+    run, executed = _boot(kernel, target, options, update)
     check_units(kernel, run, options)
-    executed = _code(run.trace, kernel, slide)
     lost: list[Caveat] = []
+    if again := _dependent(run.trace, executed) if run.trace.contexts else ():
+        try:
+            second, its_code = _boot(kernel, target, second_boot(options, again), update)
+        except GuestError as err:
+            lost.append(caveats.one_boot(err.sentence))
+        else:
+            add_boot(run.trace, executed, second.trace, its_code)
     cases = _cases(run, options, executed, lost)
     if not cases:
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
@@ -72,12 +74,48 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
             "windows": options.windows,
             "path_windows": options.path_windows,
             "warmup": options.warmup,
+            "rounds": options.rounds,
         },
         code=code,
         cases=cases,
         caveats=[*_caveats(kernel, run, options, code), *lost],
         markers=markers,
+        contexts=run.trace.contexts,
     )
+
+
+def _boot(
+    kernel: Kernel, target: Runner, options: ExactOptions, update: Update
+) -> tuple[GuestRun, list[Instruction]]:
+    """One boot, checked, and the code that it executed; its contexts say which boot it was."""
+    run = target.run(kernel, options, update)
+    update(None, "reading the trace")
+    # How far KASLR moved the kernel.  The guest says 0 where it hides addresses (kptr_restrict).
+    linked = kernel.symbols.address_of(TEXT_START)
+    slide = 0
+    if run.trace.text_address and linked is not None:
+        slide = run.trace.text_address - linked
+    _check_run(kernel, run, options, slide)
+    boot = {"boot": int(options.dentry_hash is not None)}
+    boot |= {"memory_mib": options.memory, "seed": options.seed}
+    run.trace.contexts = [boot | context for context in run.trace.contexts]
+    return run, _code(run.trace, kernel, slide)
+
+
+def _dependent(trace: PluginTrace, code: Sequence[Instruction]) -> tuple[str, ...]:
+    """The cases with a path that may be another one in another context."""
+    stateful = {index for index, one in enumerate(code) if depends_on_context([one.function])}
+    paths = {
+        index
+        for index, runs in enumerate(trace.paths)
+        if any(not stateful.isdisjoint(range(first, first + count)) for first, count in runs)
+    }
+    found = {
+        phase.case: None
+        for phase in trace.phases
+        if any(one.path in paths and not one.irqs for one in phase.windows)
+    }
+    return tuple(found)
 
 
 def _check_run(kernel: Kernel, run: GuestRun, options: ExactOptions, slide: int) -> None:
@@ -147,50 +185,58 @@ def _cases(
     run: GuestRun, options: ExactOptions, code: list[Instruction], lost: list[Caveat]
 ) -> list[CaseResult]:
     """The cases asked for; why one is missing is added to `lost`."""
-    counted = {phase.case: phase for phase in run.trace.phases if phase.name == "count"}
-    recorded = {phase.case: phase for phase in run.trace.phases if phase.name == "path"}
+    phases: dict[str, list[Phase]] = {name: [] for name in options.cases}
+    for phase in run.trace.phases:
+        if phase.name != "warm" and phase.case in phases:
+            phases[phase.case].append(phase)
     cases = []
-    for name in options.cases:
+    for name, own in phases.items():
         if name in run.probe.failed:
             lost.append(caveats.case_failed(name, run.probe.failed[name]))
         elif name in run.probe.absent:
             lost.append(caveats.case_absent(name, run.probe.absent[name]))
-        elif name not in counted:
+        elif not any(phase.name == "count" for phase in own):
             lost.append(caveats.case_failed(name, "the guest did not run it"))
         else:
-            paths = recorded.get(name)
-            case = _case(counted[name], paths, run.trace, options.windows, code, lost)
+            case = _case(name, own, run.trace, options.windows, code, lost)
             cases += [case] if case else []
     return cases
 
 
 def _case(
-    counted: Phase,
-    recorded: Phase | None,
+    name: str,
+    phases: Sequence[Phase],
     trace: PluginTrace,
     wanted: int,
     code: list[Instruction],
     lost: list[Caveat],
 ) -> CaseResult | None:
     """The case's metrics and paths; None, and a reason in `lost`, where no window was clean."""
-    name = counted.case
     notes: list[Caveat] = []
-    seen = sum(window.times for window in counted.windows)
+    first_boot = [
+        phase
+        for phase in phases
+        if not trace.contexts or not trace.contexts[phase.context].get("boot")
+    ]
+    counted = [phase for phase in first_boot if phase.name == "count"]
+    user = counted[0].user
+    seen = sum(window.times for phase in counted for window in phase.windows)
     if seen != wanted:
         notes.append(caveats.windows_lost(name, seen, wanted))
-    windows = [one for one in counted.windows if counted.user in (None, one.user)]
+    windows = [one for phase in counted for one in phase.windows if user in (None, one.user)]
     kept = sum(window.times for window in windows)
-    if counted.user is not None and kept != seen:
-        notes.append(caveats.user_side(name, counted.user, seen - kept))
+    if user is not None and kept != seen:
+        notes.append(caveats.user_side(name, user, seen - kept))
     clean = [window for window in windows if not window.irqs]
     if not clean:
         lost += notes or [caveats.case_failed(name, "every window was interrupted")]
         return None
     instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
-    if not instructions.is_decided:
+    found = _in_contexts(phases)
+    if not all(exact.is_decided(counts) for counts, _ in found.values()):
         share = instructions.agreeing / instructions.windows
         notes.append(caveats.no_majority(name, share))
-    paths = _paths(recorded, instructions.value, trace, code) if recorded else []
+    paths, kept_paths = _paths(found, instructions.value, trace, code)
     modal = next((path for path in paths if path.role == MODAL), None)
     if modal is None and instructions.value:
         notes.append(caveats.unrecorded_path(name, instructions.value))
@@ -207,7 +253,41 @@ def _case(
         functions=tuple(_functions(modal, code).items()) if modal else (),
         paths=tuple(paths),
         caveats=tuple(notes),
+        contexts=tuple(
+            CaseContext(
+                context, tuple(counts.items()), kept_paths.get(_commonest(counts, paths_of, trace))
+            )
+            for context, (counts, paths_of) in (found.items() if trace.contexts else ())
+        ),
     )
+
+
+# By context: how many windows had each count, and how many took each path.
+_Found = dict[int, tuple[dict[int, int], Counter[int]]]
+
+
+def _in_contexts(phases: Sequence[Phase]) -> _Found:
+    """What the windows of each context were; those that an interrupt hit are left out."""
+    clean: dict[int, list[Window]] = {}
+    for phase in phases:
+        for window in phase.windows:
+            if not window.irqs and phase.user in (None, window.user):
+                clean.setdefault(phase.context, []).append(window)
+    found: _Found = {}
+    for context, windows in clean.items():
+        paths: Counter[int] = Counter()
+        for window in windows:
+            if window.path is not None:
+                paths[window.path] += window.times
+        found[context] = exact.histogram((w.kernel, w.times) for w in windows), paths
+    return found
+
+
+def _commonest(counts: dict[int, int], paths: Counter[int], trace: PluginTrace) -> int | None:
+    """The path that most windows with the commonest count took."""
+    value = exact.mode(counts)
+    fitting = [path for path in paths if trace.path_length(path) == value]
+    return max(fitting, key=lambda path: paths[path], default=None)
 
 
 def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
@@ -218,32 +298,33 @@ def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
 
 
 def _paths(
-    recorded: Phase, value: int, trace: PluginTrace, code: list[Instruction]
-) -> list[KernelPath]:
-    """The case's distinct paths: the modal one first, then by how often they were taken.
+    found: _Found, value: int, trace: PluginTrace, code: list[Instruction]
+) -> tuple[list[KernelPath], dict[int | None, int]]:
+    """The case's distinct paths, the modal one first, then by how often they were taken.
 
-    Windows an interrupt fell into are not among them: they are set apart as counts.
+    Also the place in this list of each of the trace's paths.  Every context's commonest path is
+    kept, and the most frequent others.
     """
     times: Counter[int] = Counter()
-    for window in recorded.windows:
-        if window.path is not None and not window.irqs and recorded.user in (None, window.user):
-            times[window.path] += window.times
-    modal = max(
-        (path for path in times if trace.path_length(path) == value),
-        key=lambda path: times[path],
-        default=None,
-    )
+    commonest: Counter[int] = Counter()
+    for counts, paths in found.values():
+        times.update(paths)
+        if (path := _commonest(counts, paths, trace)) is not None:
+            commonest[path] += 1
+    # In most contexts, then in most windows.
+    order = sorted(times, key=lambda path: (-commonest[path], -times[path]))
+    modal = next((path for path in order if trace.path_length(path) == value), None)
+    if modal is not None:
+        order = [modal, *(path for path in order if path != modal)]
     base = Counter[str]()
     if modal is not None:
         base.update(_functions(KernelPath(1, MODAL, tuple(trace.paths[modal])), code))
-    paths: list[KernelPath] = []
-    for path, count in times.most_common():
-        taken = KernelPath(count, MODAL if path == modal else OTHER, tuple(trace.paths[path]))
-        if path == modal:
-            paths.insert(0, taken)
-        else:
-            paths.append(replace(taken, why=why(base, _functions(taken, code))))
-    return paths[:_PATHS_KEPT]
+    kept: list[KernelPath] = []
+    for path in order[: max(_PATHS_KEPT, len(commonest) + 1)]:
+        taken = KernelPath(times[path], MODAL if path == modal else OTHER, tuple(trace.paths[path]))
+        reason = "" if path == modal else why(base, _functions(taken, code))
+        kept.append(replace(taken, why=reason))
+    return kept, {path: place for place, path in enumerate(order[: len(kept)])}
 
 
 def _caveats(

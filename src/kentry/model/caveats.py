@@ -62,6 +62,7 @@ user_side = Template(
 no_majority = Template("no-majority", "only {1:.0%} of the windows of {0} have its commonest count")
 unrecorded_path = Template("unrecorded-path", "no path of {1} instructions was recorded for {0}")
 unnamed = Template("unnamed", "{:.1%} of the instructions carry no function name")
+one_boot = Template("one-boot", "only one boot's contexts were measured: {}")
 windows_lost = Template("windows-lost", "{} has {} windows of {}")
 self_checked = Template("self-checked", "two ways of counting agreed in all {} windows")
 

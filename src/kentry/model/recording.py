@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kentry import __version__
@@ -150,6 +151,23 @@ class TimedProcess(Struct, frozen=True, omit_defaults=True):
     ] = ()
 
 
+class CaseContext(Struct, frozen=True):
+    """What a case's windows were in one context."""
+
+    context: Annotated[Count, about("Index into the recording's contexts")]
+    samples: Annotated[
+        tuple[Pair, ...], about("[kernel instructions, windows], by value", min_length=1)
+    ]
+    path: Annotated[
+        Count | None, about("Index into the case's paths: the one most windows took")
+    ] = None
+
+    @property
+    def value(self) -> int:
+        """The commonest count."""
+        return exact.mode(dict(self.samples))
+
+
 class NoisyMetric(Struct, frozen=True, kw_only=True, tag_field="assume", tag=NOISY):
     """A number with noise, per call: `value` in `unit`, and the samples it comes from."""
 
@@ -184,7 +202,7 @@ class CaseResult:
     `metrics` are the exact ones (instructions, user_instructions, firmware_instructions),
     `noisy` the others (ns, cycles).  `interrupted` are the windows with an interrupt, as (kernel
     instructions, windows); no metric contains them.  `functions` add up to the modal path's
-    length.
+    length.  The metrics are of the contexts of the first boot, together.
     """
 
     name: str
@@ -194,6 +212,12 @@ class CaseResult:
     paths: tuple[KernelPath, ...]
     caveats: tuple[Caveat, ...] = ()
     noisy: dict[str, NoisyMetric] = field(default_factory=dict)
+    contexts: tuple[CaseContext, ...] = ()
+
+    @property
+    def values(self) -> dict[int, int]:
+        """In how many contexts each count was the commonest, by count; {} without contexts."""
+        return exact.histogram((one.value, 1) for one in self.contexts)
 
     @property
     def parsed(self) -> CaseName:
@@ -225,7 +249,8 @@ class Recording:
     """A recording; `kernel`, `target` and `options` are as in the file.
 
     `markers` say, by event, how the kernel's vector events were recognised; None where nobody
-    looked for events, because no case has a vector state.
+    looked for events, because no case has a vector state.  `contexts` say what each round of cases
+    found (guest/context.h); a recording from before contexts has none.
     """
 
     kernel: dict[str, Any]
@@ -235,6 +260,7 @@ class Recording:
     cases: list[CaseResult]
     caveats: list[Caveat] = field(default_factory=list)
     markers: dict[str, str] | None = None
+    contexts: list[dict[str, int]] = field(default_factory=list)
     tool: dict[str, str] = field(default_factory=lambda: {"name": "kentry", "version": __version__})
 
     def case(self, name: str) -> CaseResult | None:
@@ -338,6 +364,9 @@ class CaseFile(Struct):
         tuple[VectorEvent, ...] | UnsetType,
         about("Of the modal path, or else those that all paths have"),
     ] = UNSET
+    contexts: Annotated[
+        tuple[CaseContext, ...], about("Counts by context; the metrics are of the first boot's")
+    ] = ()
 
 
 class CodeFile(Struct):
@@ -404,6 +433,10 @@ class RecordingFile(Struct):
             " marker of is not among them"
         ),
     ] = UNSET
+    contexts: Annotated[
+        list[dict[str, Count]],
+        about("What each round of cases found beside the kernel: boot, memory, tasks, names, ..."),
+    ] = msgspec.field(default_factory=list)
 
 
 def read_recording(file: Path) -> Recording:
@@ -439,8 +472,9 @@ def _from_file(document: RecordingFile) -> Recording:
             ),
             caveats=one.caveats,
             noisy={name: m for name, m in one.metrics.items() if isinstance(m, NoisyMetric)},
+            contexts=one.contexts,
         )
-        problem = next(_problems(case, len(code)), None)
+        problem = next(_problems(case, len(code), len(document.contexts)), None)
         if problem is None and one.name in cases:
             problem = "a second case of that name"
         if problem:
@@ -454,12 +488,16 @@ def _from_file(document: RecordingFile) -> Recording:
         cases=list(cases.values()),
         caveats=document.caveats,
         markers=document.markers or {} if document.markers is not UNSET else None,
+        contexts=document.contexts,
         tool=document.tool,
     )
 
 
-def _problems(case: CaseResult, instructions: int) -> Iterator[str]:
+def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[str]:
     """Why a case does not add up: runs inside the code, functions to the path, mode to value."""
+    for one in case.contexts:
+        if one.context >= contexts or (one.path or 0) >= max(1, len(case.paths)):
+            yield "a context or its path that is not there"
     for path in case.paths:
         if any(first + count > instructions for first, count in path.runs):
             yield "a path beyond the code"
@@ -524,6 +562,7 @@ def to_json(recording: Recording) -> dict[str, Any]:
         "options": recording.options,
         "caveats": recording.caveats,
         **({} if recording.markers is None else {"markers": recording.markers}),
+        **({"contexts": recording.contexts} if recording.contexts else {}),
         "cases": [_case_to_json(case, recording.kernel["arch"]) for case in recording.cases],
         "code": {"functions": list(functions), "instructions": rows},
     }
@@ -554,4 +593,6 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
         PathFile(path.role, path.times, path.length, path.why, path.runs, path.events or UNSET)
         for path in case.paths
     ]
+    if case.contexts:
+        document["contexts"] = plain(case.contexts)
     return document | {"paths": plain(paths), "caveats": list(case.caveats)}

@@ -35,8 +35,10 @@ from kentry.runners.qemu_argv import (
 class ExactOptions:
     """How a kernel is measured.
 
-    Each case runs `warmup` windows that are thrown away, `windows` that are counted and
-    `path_windows` whose paths are recorded.  `randomise` leaves on what makes paths vary from
+    `windows` of each case are counted and the paths of `path_windows` recorded, spread over
+    `rounds` of all cases, each in another context and with `warmup` windows that are thrown away.
+    A round adds `links` names to the dentry cache, whose hash table has `dentry_hash` buckets,
+    None for as many as the kernel chooses.  `randomise` leaves on what makes paths vary from
     boot to boot and window to window (KASLR, stack-offset randomisation).  `timeout` is in
     seconds of wall time, `memory` the guest's in MiB.  `vector_length` is that of the cpu model's
     vectors in bits, None for the model's own.  `check` has the plugin count a second way.
@@ -46,7 +48,7 @@ class ExactOptions:
     windows: int = 1000
     path_windows: int = 128
     warmup: int = 16
-    rounds: int = 1
+    rounds: int = 8
     links: int = 0
     dentry_hash: int | None = None
     randomise: bool = False
@@ -110,7 +112,8 @@ class QemuRunner:
             words.append(f"dhash_entries={options.dentry_hash}")
         probe_words = [f"n={options.windows}", f"paths={options.path_windows}"]
         probe_words += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
-        probe_words += [f"rounds={options.rounds}", f"links={options.links}", f"seed={options.seed}"]
+        probe_words += [f"rounds={options.rounds}", f"links={options.links}"]
+        probe_words += [f"seed={options.seed}"]
         with scratch_folder() as folder:
             trace_file = folder / "trace"
             plugin_words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]

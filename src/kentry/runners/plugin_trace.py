@@ -36,18 +36,23 @@ class Window:
 class Phase:
     """The windows of one case in one phase: "warm", "count" or "path".
 
-    `user` is the number of user instructions every window must have, None if unknown.
+    `user` is the number of user instructions every window must have, None if unknown; `context`
+    indexes PluginTrace.contexts.
     """
 
     case: str
     name: str
     user: int | None
     windows: list[Window] = field(default_factory=list)
+    context: int = 0
 
 
 @dataclass
 class PluginTrace:
-    """A whole trace.  A path is a list of runs: a first instruction's index and a length."""
+    """A whole trace.  A path is a list of runs: a first instruction's index and a length.
+
+    `contexts` are what the rounds of cases found, by the names of guest/context.c.
+    """
 
     target: str = ""
     api: int = 0
@@ -55,6 +60,7 @@ class PluginTrace:
     insns: list[Insn] = field(default_factory=list)
     paths: list[list[tuple[int, int]]] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
+    contexts: list[dict[str, int]] = field(default_factory=list)
     cases_ended: int | None = None
     messages: list[str] = field(default_factory=list)
     spoilt: int = 0
@@ -143,7 +149,11 @@ def _take_message(trace: PluginTrace, text: str) -> None:
         trace.text_address = int(words[1], 16)
     elif words[0] == "case":
         _, case, phase, user = words
-        trace.phases.append(Phase(case, phase, None if user == "?" else int(user)))
+        context = max(0, len(trace.contexts) - 1)
+        trace.phases.append(Phase(case, phase, None if user == "?" else int(user), context=context))
+    elif words[0] == "context":
+        pairs = (word.split("=") for word in words[2:])
+        trace.contexts.append({name: int(value) for name, value in pairs})
     elif words[0] == "end":
         trace.cases_ended = int(words[1])
 

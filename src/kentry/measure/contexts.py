@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Contexts: which cases can depend on more than the kernel, and the boot that shows it.
+
+docs/methods.md says what a context consists of and why two boots suffice.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kentry.model.recording import Instruction
+from kentry.runners.exact import ExactOptions
+from kentry.runners.plugin_trace import PluginTrace
+
+# Functions of which the number of instructions depends on the kernel's state: they allocate, look
+# up, calculate with a clock, draw random numbers, or order tasks and timers.
+_STATEFUL = re.compile(
+    r"k(mem_cache|[mzv]?m?alloc|v?free)\w*|\w*slab\w*|\w*(alloc|free)\w*page\w*|\w*rmqueue\w*"
+    r"|\w*folio\w*|\w*d_(lookup|alloc)\w*|lookup_fast\w*|\w*ktime\w*|\w*timekeep\w*|\w*sched_clock\w*"
+    r"|\w*random\w*|crng\w*|\w*hrtimer\w*|timerqueue\w*|rb_\w+|\w*schedule\w*|update_curr\w*"
+    r"|\w*rcu_(core|gp|cblist|segcblist)\w*|idr_\w+|ida_\w+|radix_tree\w*|xas_\w+|mas_\w+|mt\w*_\w+"
+)
+
+# The second boot: half of the memory or twice it, and a dentry hash table so small that the names
+# which each round adds meet in chains (fs/dcache.c, dhash_entries=).
+_LEAST_MEMORY_HALVED = 512
+_DENTRY_HASH = 8192
+_LINKS = 512
+_WINDOWS_A_ROUND = 8
+
+
+def depends_on_context(functions: Iterable[str]) -> bool:
+    """Whether a path of these functions may be another one in another context."""
+    return any(_STATEFUL.fullmatch(name) for name in functions)
+
+
+def second_boot(options: ExactOptions, cases: tuple[str, ...]) -> ExactOptions:
+    """How `cases` are measured in other contexts than those of the first boot."""
+    halved = options.memory >= _LEAST_MEMORY_HALVED
+    return replace(
+        options,
+        cases=cases,
+        windows=_WINDOWS_A_ROUND * options.rounds,
+        path_windows=_WINDOWS_A_ROUND * options.rounds,
+        links=_LINKS,
+        dentry_hash=_DENTRY_HASH,
+        seed=options.seed + 1,
+        memory=options.memory // 2 if halved else options.memory * 2,
+    )
+
+
+def add_boot(
+    trace: PluginTrace, code: list[Instruction], other: PluginTrace, its_code: list[Instruction]
+) -> None:
+    """Adds a second boot of the same kernel to a trace and its code: contexts, paths, windows.
+
+    Code is compared as linked, so it does not matter where KASLR put either.
+    """
+    places = {(one.address, one.code): index for index, one in enumerate(code)}
+    moved = []
+    for one in its_code:
+        if (one.address, one.code) not in places:
+            places[one.address, one.code] = len(code)
+            code.append(one)
+        moved.append(places[one.address, one.code])
+    known = {tuple(runs): index for index, runs in enumerate(trace.paths)}
+    paths = []
+    for runs in other.paths:
+        path = _runs(moved[index] for first, count in runs for index in range(first, first + count))
+        if tuple(path) not in known:
+            known[tuple(path)] = len(trace.paths)
+            trace.paths.append(path)
+        paths.append(known[tuple(path)])
+    for phase in other.phases:
+        windows = [
+            one if one.path is None else replace(one, path=paths[one.path]) for one in phase.windows
+        ]
+        trace.phases.append(
+            replace(phase, windows=windows, context=phase.context + len(trace.contexts))
+        )
+    trace.contexts += other.contexts
+
+
+def _runs(indexes: Iterable[int]) -> list[tuple[int, int]]:
+    """Indexes as runs: a first one and how many follow each other."""
+    runs: list[tuple[int, int]] = []
+    for index in indexes:
+        if runs and index == sum(runs[-1]):
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((index, 1))
+    return runs
