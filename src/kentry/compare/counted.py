@@ -3,20 +3,34 @@
 
 from collections import Counter
 
+from msgspec import UNSET
+
 from kentry.arch import find_arch
+from kentry.compare.contexts import (
+    changes,
+    functions_by_context,
+    loop_bodies,
+    paths_by_context,
+    same_contexts,
+    settles,
+)
 from kentry.compare.differences import differences, of_both, shared_metrics
 from kentry.errors import UserError
+from kentry.model import caveats
+from kentry.model.caveats import Caveat
 from kentry.model.comparison import (
     CaseComparison,
     Comparison,
+    Contexts,
     EventDelta,
     FunctionDelta,
     TimedComparison,
 )
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.path.stream import stream
-from kentry.path.symbols import base_name
+from kentry.path.symbols import base_name, depends_on_context
 from kentry.stats import exact
+from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
 
 def compare(
@@ -74,24 +88,94 @@ def compare(
 def compare_case(
     old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
 ) -> CaseComparison:
-    """One case on each side; they may be two states of a case in one recording."""
+    """One case on each side; they may be two states of a case in one recording.
+
+    Where the count depends on the context, `new` is what the new kernel executes in the context
+    of the old one's value: contexts.py.
+    """
     a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
-    paths = [
-        stream(recording.instructions(path), find_arch(recording.kernel["arch"]))
-        for recording, path in ((old_recording, old.modal_path), (new_recording, new.modal_path))
-        if path and a.value == b.value
-    ]
-    identical = len(paths) == 2 and paths[0] == paths[1]
+    functions = _functions(old, new)
+    verdict, after = exact.verdict(dict(a.samples), dict(b.samples)), b.value
+    notes = of_both(list(old.caveats), list(new.caveats))
+    if len(old.values) > 1 or len(new.values) > 1:
+        functions, verdict, notes_of_contexts = _in_contexts(old, new, old_recording, new_recording)
+        after = a.value + sum(row.delta for row in functions) if functions else b.value
+        notes += notes_of_contexts
+    else:
+        notes += _not_known_to_hold(old, new)
     return CaseComparison(
         name=old.name,
         old=a.value,
-        new=b.value,
-        verdict=exact.verdict(dict(a.samples), dict(b.samples)),
-        functions=_functions(old, new),
-        identical_path=identical,
-        caveats=tuple(of_both(list(old.caveats), list(new.caveats))),
+        new=after,
+        verdict=verdict,
+        functions=functions,
+        identical_path=a.value == after and _is_identical(old, new, old_recording, new_recording),
+        caveats=tuple(notes),
         events=_events(old, new, old_recording, new_recording),
+        contexts=(
+            Contexts(tuple(old.values.items()), tuple(new.values.items()))
+            if len(old.values) > 1 or len(new.values) > 1
+            else UNSET
+        ),
     )
+
+
+def _in_contexts(
+    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
+) -> tuple[tuple[FunctionDelta, ...], str, list[Caveat]]:
+    """The functions, the verdict and its reasons where a count depends on the context."""
+    sides = [functions_by_context(old, old_recording), functions_by_context(new, new_recording)]
+    modal = old.modal_path
+    if not modal or not all(sides):
+        return (), UNDECIDED, []
+    bodies = [loop_bodies(old, old_recording), loop_bodies(new, new_recording)]
+    # A function has one body of a loop, or is in a loop on one side only.
+    agreed = {
+        name: body
+        for name, body in (bodies[0] | bodies[1]).items()
+        if all(one.get(name, body) == body for one in bodies)
+    }
+    paired = same_contexts(old_recording, new_recording)
+    found = changes(*sides, agreed, paired=paired)
+    shares = Counter(base_name(insn.function) for insn in old_recording.instructions(modal))
+    rows = [
+        FunctionDelta(name, shares[name], max(0, shares[name] + one.low))
+        for name, one in found.items()
+    ]
+    rows = [row for row in rows if row.old or row.new]
+    functions = tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
+    low = sum(one.low for one in found.values())
+    high = sum(one.high for one in found.values())
+    unsettled = [case.name for case in (old, new) if not settles(case)]
+    if unsettled:
+        return functions, UNDECIDED, [caveats.unsettled(old.name)]
+    if low == high:
+        return functions, SAME if low == 0 else WORSE if low > 0 else BETTER, []
+    verdict = WORSE if low > 0 else BETTER if high < 0 else UNDECIDED
+    return functions, verdict, [caveats.change_by_context(old.name, low, high)]
+
+
+def _is_identical(
+    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
+) -> bool:
+    """Whether a context's path of one kernel is that of a context of the other."""
+    arch = find_arch(old_recording.kernel["arch"])
+    streams = [
+        {
+            stream(recording.instructions(path), arch)
+            for path in {id(one): one for one in paths_by_context(case).values()}.values()
+        }
+        for case, recording in ((old, old_recording), (new, new_recording))
+    ]
+    return not streams[0].isdisjoint(streams[1])
+
+
+def _not_known_to_hold(old: CaseResult, new: CaseResult) -> list[Caveat]:
+    """A caveat for a case that can depend on the context, where a side has one context alone."""
+    names = {name for case in (old, new) for name, _ in case.functions}
+    if (old.contexts and new.contexts) or not depends_on_context(names):
+        return []
+    return [caveats.one_context(old.name)]
 
 
 def _events(

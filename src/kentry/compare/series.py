@@ -49,8 +49,10 @@ def tabulate(
     )
     before = {column: base[column.arch] for column in columns}
     rows = []
+    last_cells: dict[SeriesColumn, Cell] = {}
     for outcome in outcomes:
-        cells = _cells(outcome, columns, before, base)
+        cells = _cells(outcome, columns, before, last_cells)
+        last_cells |= cells
         new = tuple(_new_caveats(outcome, cells, before, base)) if outcome.patch else ()
         rows.append(
             PatchRow(
@@ -66,7 +68,7 @@ def _cells(
     outcome: Outcome,
     columns: Sequence[SeriesColumn],
     before: Mapping[SeriesColumn, Recording],
-    base: Mapping[str, Recording],
+    cells_before: Mapping[SeriesColumn, Cell],
 ) -> dict[SeriesColumn, Cell]:
     cells = {}
     for column in columns:
@@ -77,13 +79,14 @@ def _cells(
         metric = case.metrics[INSTRUCTIONS]
         cell = Cell(instructions=metric.value, windows=metric.windows, agreeing=metric.agreeing)
         if outcome.patch:
+            last = cells_before[column]
             [step] = compare(before[column], recording, [column.case]).cases
-            first = base[column.arch].case(column.case)
-            assert first
             cell = structs.replace(
                 cell,
+                # In the context of the row before, where the count depends on the context.
+                instructions=last.instructions + step.delta,
                 step=step.delta,
-                total=step.new - first.metrics[INSTRUCTIONS].value,
+                total=last.total + step.delta,
                 identical_path=step.identical_path,
                 functions=tuple(row for row in step.functions if row.delta),
                 path_known=step.identical_path or bool(step.functions),

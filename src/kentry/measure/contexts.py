@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Contexts: which cases can depend on more than the kernel, and the boot that shows it.
+"""A second boot in other contexts, and its windows beside those of the first.
 
 docs/methods.md says what a context consists of and why two boots suffice.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -12,26 +11,12 @@ from kentry.model.recording import Instruction
 from kentry.runners.exact import ExactOptions
 from kentry.runners.plugin_trace import PluginTrace
 
-# Functions of which the number of instructions depends on the kernel's state: they allocate, look
-# up, calculate with a clock, draw random numbers, or order tasks and timers.
-_STATEFUL = re.compile(
-    r"k(mem_cache|[mzv]?m?alloc|v?free)\w*|\w*slab\w*|\w*(alloc|free)\w*page\w*|\w*rmqueue\w*"
-    r"|\w*folio\w*|\w*d_(lookup|alloc)\w*|lookup_fast\w*|\w*ktime\w*|\w*timekeep\w*|\w*sched_clock\w*"
-    r"|\w*random\w*|crng\w*|\w*hrtimer\w*|timerqueue\w*|rb_\w+|\w*schedule\w*|update_curr\w*"
-    r"|\w*rcu_(core|gp|cblist|segcblist)\w*|idr_\w+|ida_\w+|radix_tree\w*|xas_\w+|mas_\w+|mt\w*_\w+"
-)
-
 # The second boot: half of the memory or twice it, and a dentry hash table so small that the names
 # which each round adds meet in chains (fs/dcache.c, dhash_entries=).
 _LEAST_MEMORY_HALVED = 512
 _DENTRY_HASH = 8192
 _LINKS = 512
 _WINDOWS_A_ROUND = 8
-
-
-def depends_on_context(functions: Iterable[str]) -> bool:
-    """Whether a path of these functions may be another one in another context."""
-    return any(_STATEFUL.fullmatch(name) for name in functions)
 
 
 def second_boot(options: ExactOptions, cases: tuple[str, ...]) -> ExactOptions:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.kernels.kernel import NOTE, TEXT_END, TEXT_START, Kernel, gnu_build_id, kernel_to_json
-from kentry.measure.contexts import add_boot, depends_on_context, second_boot
+from kentry.measure.contexts import add_boot, second_boot
 from kentry.measure.vector_units import check_units, with_events
 from kentry.model import caveats
 from kentry.model.case_name import CaseName
@@ -24,7 +24,7 @@ from kentry.model.recording import (
     Metric,
     Recording,
 )
-from kentry.path.symbols import UNNAMED, SymbolMap, why
+from kentry.path.symbols import UNNAMED, SymbolMap, depends_on_context, why
 from kentry.progress import Update
 from kentry.runners.exact import ExactOptions, GuestRun, Runner
 from kentry.runners.plugin_trace import Phase, PluginTrace, Window
@@ -51,7 +51,9 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     run, executed = _boot(kernel, target, options, update)
     check_units(kernel, run, options)
     lost: list[Caveat] = []
-    if again := _dependent(run.trace, executed) if run.trace.contexts else ():
+    # A saved run is of one boot.
+    again = _dependent(run.trace, executed) if run.target["kind"] == "qemu" else ()
+    if again:
         try:
             second, its_code = _boot(kernel, target, second_boot(options, again), update)
         except GuestError as err:
@@ -96,8 +98,7 @@ def _boot(
     if run.trace.text_address and linked is not None:
         slide = run.trace.text_address - linked
     _check_run(kernel, run, options, slide)
-    boot = {"boot": int(options.dentry_hash is not None)}
-    boot |= {"memory_mib": options.memory, "seed": options.seed}
+    boot = {"memory_mib": options.memory, "seed": options.seed, "dentry_hash": options.dentry_hash}
     run.trace.contexts = [boot | context for context in run.trace.contexts]
     return run, _code(run.trace, kernel, slide)
 
@@ -198,7 +199,7 @@ def _cases(
         elif not any(phase.name == "count" for phase in own):
             lost.append(caveats.case_failed(name, "the guest did not run it"))
         else:
-            case = _case(name, own, run.trace, options.windows, code, lost)
+            case = _case(name, own, run.trace, options, code, lost)
             cases += [case] if case else []
     return cases
 
@@ -207,22 +208,19 @@ def _case(
     name: str,
     phases: Sequence[Phase],
     trace: PluginTrace,
-    wanted: int,
+    options: ExactOptions,
     code: list[Instruction],
     lost: list[Caveat],
 ) -> CaseResult | None:
     """The case's metrics and paths; None, and a reason in `lost`, where no window was clean."""
     notes: list[Caveat] = []
-    first_boot = [
-        phase
-        for phase in phases
-        if not trace.contexts or not trace.contexts[phase.context].get("boot")
+    counted = [
+        phase for phase in phases if phase.name == "count" and phase.context < options.rounds
     ]
-    counted = [phase for phase in first_boot if phase.name == "count"]
     user = counted[0].user
     seen = sum(window.times for phase in counted for window in phase.windows)
-    if seen != wanted:
-        notes.append(caveats.windows_lost(name, seen, wanted))
+    if seen != options.windows:
+        notes.append(caveats.windows_lost(name, seen, options.windows))
     windows = [one for phase in counted for one in phase.windows if user in (None, one.user)]
     kept = sum(window.times for window in windows)
     if user is not None and kept != seen:

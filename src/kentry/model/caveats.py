@@ -62,6 +62,16 @@ user_side = Template(
 no_majority = Template("no-majority", "only {1:.0%} of the windows of {0} have its commonest count")
 unrecorded_path = Template("unrecorded-path", "no path of {1} instructions was recorded for {0}")
 unnamed = Template("unnamed", "{:.1%} of the instructions carry no function name")
+# A count per context: where comparisons can say less.
+unsettled = Template("unsettled", "{} has another count in every context, so nothing is decided")
+change_by_context = Template(
+    "change-by-context", "the change of {} depends on the context: from {:+d} to {:+d}"
+)
+one_context = Template(
+    "one-context",
+    "{} can depend on the context (free memory, hash chains, clock), and one side was measured in"
+    " one context only; kentry record measures it in several",
+)
 one_boot = Template("one-boot", "only one boot's contexts were measured: {}")
 windows_lost = Template("windows-lost", "{} has {} windows of {}")
 self_checked = Template("self-checked", "two ways of counting agreed in all {} windows")

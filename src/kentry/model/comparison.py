@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import force_setattr
 
 from kentry.model.caveats import Caveat
@@ -24,7 +24,7 @@ from kentry.model.document import (
     read_document,
     schema_of,
 )
-from kentry.model.recording import INSTRUCTIONS, Recording
+from kentry.model.recording import INSTRUCTIONS, Pair, Recording
 
 SCHEMA = "kentry/comparison/1"
 
@@ -70,6 +70,13 @@ class EventDelta(Struct, frozen=True):
         return self.old is not None and self.new is not None and self.old != self.new
 
 
+class Contexts(Struct, frozen=True):
+    """In how many contexts of each side each count was the commonest: [count, contexts]."""
+
+    old: tuple[Pair, ...]
+    new: tuple[Pair, ...]
+
+
 class CaseComparison(Struct, frozen=True, kw_only=True):
     """The exact counts of one case on two kernels.
 
@@ -93,6 +100,10 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
         tuple[EventDelta, ...],
         about("Vector events in one window; null: the kernel has no marker of it"),
     ] = ()
+    contexts: Annotated[
+        Contexts | UnsetType,
+        about("Where a count depends on the context; new is then that in the context of old"),
+    ] = UNSET
     caveats: tuple[Caveat, ...] = ()
 
     def __post_init__(self) -> None:

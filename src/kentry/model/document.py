@@ -146,7 +146,7 @@ def fields_of(value: Struct, form: type[Struct]) -> dict[str, Any]:
     return {
         name: document[name]
         for name in form.__struct_encode_fields__
-        if name != "events" or document[name]
+        if name in document and (name != "events" or document[name])
     }
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
-import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kentry import __version__
@@ -365,8 +364,9 @@ class CaseFile(Struct):
         about("Of the modal path, or else those that all paths have"),
     ] = UNSET
     contexts: Annotated[
-        tuple[CaseContext, ...], about("Counts by context; the metrics are of the first boot's")
-    ] = ()
+        tuple[CaseContext, ...] | UnsetType,
+        about("Counts by context; the metrics are of the first boot's"),
+    ] = UNSET
 
 
 class CodeFile(Struct):
@@ -434,9 +434,9 @@ class RecordingFile(Struct):
         ),
     ] = UNSET
     contexts: Annotated[
-        list[dict[str, Count]],
-        about("What each round of cases found beside the kernel: boot, memory, tasks, names, ..."),
-    ] = msgspec.field(default_factory=list)
+        list[dict[str, Count]] | UnsetType,
+        about("What each round of cases found beside the kernel: memory, seed, tasks, names, ..."),
+    ] = UNSET
 
 
 def read_recording(file: Path) -> Recording:
@@ -472,9 +472,9 @@ def _from_file(document: RecordingFile) -> Recording:
             ),
             caveats=one.caveats,
             noisy={name: m for name, m in one.metrics.items() if isinstance(m, NoisyMetric)},
-            contexts=one.contexts,
+            contexts=one.contexts or (),
         )
-        problem = next(_problems(case, len(code), len(document.contexts)), None)
+        problem = next(_problems(case, len(code), len(document.contexts or ())), None)
         if problem is None and one.name in cases:
             problem = "a second case of that name"
         if problem:
@@ -488,7 +488,7 @@ def _from_file(document: RecordingFile) -> Recording:
         cases=list(cases.values()),
         caveats=document.caveats,
         markers=document.markers or {} if document.markers is not UNSET else None,
-        contexts=document.contexts,
+        contexts=document.contexts or [],
         tool=document.tool,
     )
 

@@ -18,6 +18,22 @@ _LABEL = re.compile(r"\$[xd]")
 # What compilers append to a function they cloned or split.
 _CLONE = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
 
+# Why a function executes another number of instructions in another context.
+_IN_CONTEXT: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("other names in a dentry hash chain", re.compile(r"\w*d_lookup\w*")),
+    ("digits of the clock", re.compile(r"\w*(ktime|timekeep|clock|timespec)\w*")),
+    ("random pool refill", re.compile(r"\w*(random|crng|chacha|blake2s)\w*")),
+    (
+        "which slab object or page is free",
+        re.compile(
+            r"\w*(slab|kmem_cache|kmalloc|kfree|cache_from_obj|check_object_size|obj_cgroup)\w*"
+            r"|(__)?memset\w*|(__)?mem(cpy|move)\w*"
+        ),
+    ),
+    ("which page is free", re.compile(r"\w*(page|folio|lru|rmqueue|pcp)\w*")),
+    ("order of tasks and timers", re.compile(r"\w*(sched|enqueue|hrtimer|timer|rb_|vruntime)\w*")),
+)
+
 # What happened, by a function that only runs when it does; the first that matches says it.
 _REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("interrupt", re.compile(r"handle_irq_event|generic_handle_arch_irq|do_irq|sysvec_\w+")),
@@ -33,6 +49,15 @@ _REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("task work", re.compile(r"task_work_run|resume_user_mode_work")),
 )
 _NAMED = 3
+
+# Functions of which the number of instructions depends on the kernel's state: they allocate, look
+# up, calculate with a clock, draw random numbers, or order tasks and timers.
+_STATEFUL = re.compile(
+    r"k(mem_cache|[mzv]?m?alloc|v?free)\w*|\w*slab\w*|\w*(alloc|free)\w*page\w*|\w*rmqueue\w*"
+    r"|\w*folio\w*|\w*d_(lookup|alloc)\w*|lookup_fast\w*|\w*ktime\w*|\w*timekeep\w*|\w*sched_clock\w*"
+    r"|\w*random\w*|crng\w*|\w*hrtimer\w*|timerqueue\w*|rb_\w+|\w*schedule\w*|update_curr\w*"
+    r"|\w*rcu_(core|gp|cblist|segcblist)\w*|idr_\w+|ida_\w+|radix_tree\w*|xas_\w+|mas_\w+|mt\w*_\w+"
+)
 
 
 class SymbolMap:
@@ -64,6 +89,16 @@ def _quality(name: str) -> tuple[bool, int, str]:
 def base_name(function: str) -> str:
     """A function's name without what compilers append: foo for foo.constprop.0."""
     return _CLONE.sub("", function)
+
+
+def depends_on_context(functions: Iterable[str]) -> bool:
+    """Whether a path of these functions may be another one in another context."""
+    return any(_STATEFUL.fullmatch(name) for name in functions)
+
+
+def why_in_context(function: str) -> str:
+    """Why the function's share of a path differs from context to context; "" if not known."""
+    return next((reason for reason, names in _IN_CONTEXT if names.fullmatch(function)), "")
 
 
 def why(modal: Mapping[str, int], other: Mapping[str, int]) -> str:

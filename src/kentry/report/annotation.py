@@ -5,6 +5,7 @@ from kentry.arch import Arch
 from kentry.model.recording import CaseResult, Recording
 from kentry.path.disassembly import readable_text
 from kentry.path.phases import parts, split_calls
+from kentry.report.contexts import other_paths, path_difference
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.table import ascii_lines
 
@@ -34,4 +35,8 @@ def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
                 f"  {place:<{width}}  {'  ' * depth}{readable_text(insn, arch)}"
                 for place, depth, insn in zip(places, part.depths, part.instructions, strict=True)
             ]
+    for other, contexts in other_paths(case):
+        of = f"{contexts} of {len(case.contexts)} contexts"
+        lines += ["", f"{other.length} kernel instructions in {of}; against the path above:"]
+        lines += path_difference(recording, path, other)
     return ascii_lines([*lines, *caveat_lines([*recording.caveats, *case.caveats])])

@@ -26,6 +26,7 @@ from kentry.report.comparison import (
     timing_facts,
     verdict_table,
 )
+from kentry.report.contexts import comparison_context_lines, recording_context_lines
 from kentry.report.functions import UNKNOWN, function_lines
 from kentry.report.numbers import change, signed
 from kentry.report.provenance import (
@@ -57,7 +58,8 @@ def recording_changelog(recording: Recording) -> str:
     lines: list[str] = []
     if cases := cases_without_state(recording):
         counts = ", ".join(f"{one.name} {one.metrics[INSTRUCTIONS].value}" for one in cases)
-        lines += [*wrapped(f"Kernel instructions of each case: {counts}"), ""]
+        lines += wrapped(f"Kernel instructions of each case: {counts}")
+        lines += [*recording_context_lines(recording, cases), ""]
     if cells_of(recording):
         lines += ["Kernel instructions and events by vector state:", ""]
         lines += [*matrix_lines(recording, arch), ""]
@@ -139,7 +141,8 @@ def comparison_changelog(comparison: Comparison) -> str:
         lines += [*events, ""]
     if cases:
         lines += ["Kernel instructions of each case, in the old and the new kernel:", ""]
-        lines += [*_verdict_lines(cases), *([""] if timed else [])]
+        lines += [*_verdict_lines(cases), *comparison_context_lines(cases)]
+        lines += [""] if timed else []
     lines += changelog_times(timed)
     # Cases whose functions changed by the same are together.
     groups: dict[object, list[CaseComparison]] = {}

@@ -10,6 +10,7 @@ from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import CaseComparison, Comparison, EventDelta, TimedComparison
 from kentry.model.series import Series
+from kentry.report.contexts import comparison_context_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.functions import SHOWN, function_lines_with_total
 from kentry.report.numbers import (
@@ -52,7 +53,7 @@ def comparison_text(comparison: Comparison, shown: int | None = SHOWN) -> str:
                 sides = timed_values(row)
             table.row(label, sides[0], "->", sides[1], _verdict(row))
             label = ""
-    lines += table.lines(_ROW)
+    lines += [*table.lines(_ROW), *comparison_context_lines(comparison.cases)]
     for case in comparison.cases:
         if case.delta:
             title = f"{case.name}{CaseName.parse(case.name).calls_note} ({case.delta:+d})"

@@ -11,6 +11,7 @@ from kentry.model.case_name import NONE, CaseName, State
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import CaseComparison
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.report.contexts import recording_context_lines
 from kentry.report.frame import caveat_lines, emulator_lines, kernel_lines
 from kentry.report.functions import function_lines_with_total
 from kentry.report.numbers import per_call
@@ -35,7 +36,7 @@ def recording_text(recording: Recording) -> str:
     lines = [*kernel_lines(recording), *emulator_lines(recording)]
     with_state = len(cells_of(recording))
     if cases := cases_without_state(recording):
-        lines += ["", *_case_table(cases).lines()]
+        lines += ["", *_case_table(cases).lines(), *recording_context_lines(recording, cases)]
     if with_state:
         lines += ["", *matrix_lines(recording, arch)]
     if 0 < with_state <= _STATES_COMPARED:
@@ -72,7 +73,7 @@ def _case_table(cases: Iterable[CaseResult]) -> Table:
         # Of two paths of one length the commonest, which comes first, gives the reason.
         reasons = {path.length: f" ({path.why})" for path in reversed(case.paths) if path.why}
         for value, times in count.samples:
-            if value != count.value:
+            if value != count.value and value not in case.values:
                 others.append(f"{times} x {value}{reasons.get(value, '')}")
         if interrupted := sum(times for _, times in case.interrupted):
             others.append(f"{interrupted} interrupted, set apart")

@@ -37,11 +37,12 @@ class ExactOptions:
 
     `windows` of each case are counted and the paths of `path_windows` recorded, spread over
     `rounds` of all cases, each in another context and with `warmup` windows that are thrown away.
-    A round adds `links` names to the dentry cache, whose hash table has `dentry_hash` buckets,
-    None for as many as the kernel chooses.  `randomise` leaves on what makes paths vary from
-    boot to boot and window to window (KASLR, stack-offset randomisation).  `timeout` is in
-    seconds of wall time, `memory` the guest's in MiB.  `vector_length` is that of the cpu model's
-    vectors in bits, None for the model's own.  `check` has the plugin count a second way.
+    A round adds `links` names to the dentry cache, whose hash table has `dentry_hash` buckets: by
+    default so many that two names hardly ever meet in one.  `randomise` leaves on what makes
+    paths vary from boot to boot and window to window (KASLR, stack-offset randomisation).
+    `timeout` is in seconds of wall time, `memory` the guest's in MiB.  `vector_length` is that of
+    the cpu model's vectors in bits, None for the model's own.  `check` has the plugin count a
+    second way.
     """
 
     cases: tuple[str, ...]
@@ -50,7 +51,7 @@ class ExactOptions:
     warmup: int = 16
     rounds: int = 8
     links: int = 0
-    dentry_hash: int | None = None
+    dentry_hash: int = 1 << 20
     randomise: bool = False
     seed: int = 1
     timeout: float = 120.0
@@ -107,9 +108,7 @@ class QemuRunner:
         emulator = find_emulator(self.arch, options.emulator)
         cpu = self.arch.cpu_with(options.vector_length)
         initramfs = build_initramfs(probe_file(self.arch), options.cases)
-        words = self.kernel_words(options)
-        if options.dentry_hash:
-            words.append(f"dhash_entries={options.dentry_hash}")
+        words = [*self.kernel_words(options), f"dhash_entries={options.dentry_hash}"]
         probe_words = [f"n={options.windows}", f"paths={options.path_windows}"]
         probe_words += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
         probe_words += [f"rounds={options.rounds}", f"links={options.links}"]

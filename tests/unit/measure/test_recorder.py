@@ -145,3 +145,44 @@ def test_control_characters_from_the_guest_are_removed(tmp_path: Path) -> None:
         options=replace(OPTIONS, cases=("getppid", "read")),
     )
     assert texts(recording).replace("\n", "").isprintable()
+
+
+IN_TWO_CONTEXTS = """\
+message context 0 tasks=0 place=0
+message case getppid count 1
+window 5 2 0 1 0 0 0 -
+message case getppid path 1
+insn 0 ffff800008010800 03000014 b #0xffff800008010804
+insn 1 ffff800008010804 00000000 nop
+path 0 2 0+2
+window 4 2 0 1 0 0 0 0
+message context 1 tasks=3 place=4096
+message case getppid count 1
+window 4 3 0 1 0 0 0 -
+window 1 2 0 1 0 0 0 -
+message case getppid path 1
+path 1 3 0+2 0+1
+window 3 3 0 1 0 0 0 1
+window 1 9 0 1 1 0 0 -
+"""
+
+
+def test_each_context_has_its_counts_and_its_path(tmp_path: Path) -> None:
+    (tmp_path / "console").write_text(
+        "kentry-probe start arm64\nkentry-probe release 6.1\nkentry-probe end cases=1\n"
+    )
+    (tmp_path / "trace").write_text(
+        f"kentry-trace 1\nqemu aarch64 api=1\n{IN_TWO_CONTEXTS}message end 1\nend 18\n"
+    )
+    recording = measure(kernel(), FakeRunner(tmp_path), OPTIONS, lambda fraction, now: None)
+    place = {"memory_mib": 512, "seed": 1, "dentry_hash": 1 << 20}
+    assert recording.contexts == [
+        {**place, "tasks": 0, "place": 0},
+        {**place, "tasks": 3, "place": 4096},
+    ]
+    case = recording.cases[0]
+    assert case.metrics["instructions"].samples == ((2, 6), (3, 4))
+    assert [(one.context, one.value, one.path) for one in case.contexts] == [(0, 2, 0), (1, 3, 1)]
+    assert case.contexts[1].samples == ((2, 1), (3, 7))
+    assert case.values == {2: 1, 3: 1}
+    assert not case.caveats

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What differs between contexts of one kernel is no change between two kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.compare.contexts import Change, changes, settles
+from kentry.compare.counted import compare
+from kentry.model.comparison import CaseComparison
+from kentry.model.recording import (
+    INSTRUCTIONS,
+    MODAL,
+    OTHER,
+    CaseContext,
+    KernelPath,
+    Metric,
+    Recording,
+)
+from kentry.stats import exact
+from tests.builders import Functions, instructions, recording
+
+
+def in_contexts(contexts: Sequence[Functions], seed: int = 1, case: str = "stat") -> Recording:
+    """A recording of one case that took another path in each context."""
+    values = [sum(count for _, count in functions) for functions in contexts]
+    samples = exact.histogram((value, 10) for value in values)
+    value = exact.mode(samples)
+    found = recording({case: contexts[values.index(value)]})
+    paths = [replace(found.cases[0].paths[0], role=MODAL)]
+    places = [0] * len(contexts)
+    for index, functions in enumerate(contexts):
+        if values[index] != value:
+            code = instructions(functions)
+            paths.append(KernelPath(10, OTHER, ((len(found.code), len(code)),)))
+            found.code += code
+            places[index] = len(paths) - 1
+    found.cases[0] = replace(
+        found.cases[0],
+        metrics=found.cases[0].metrics | {INSTRUCTIONS: Metric.of(samples)},
+        paths=tuple(paths),
+        contexts=tuple(
+            CaseContext(index, ((value, 10),), places[index]) for index, value in enumerate(values)
+        ),
+    )
+    found.contexts = [{"seed": seed, "tasks": index} for index in range(len(contexts))]
+    return found
+
+
+def stat(lookups: Sequence[int], entry: int = 300, free: int = 50) -> list[Functions]:
+    """In each context another number of rounds of 8 instructions, 12 and more."""
+    return [
+        [("el0_svc", entry), ("kfree", free), *[("__d_lookup_rcu", 8)] * (12 + n)] for n in lookups
+    ]
+
+
+def compared(old: Recording, new: Recording) -> CaseComparison:
+    [case] = compare(old, new).cases
+    assert sum(row.delta for row in case.functions) == case.delta
+    return case
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        # Another chain of the same loop, whichever lengths were seen.
+        ({100, 108}, {100, 108}, (0, 0)),
+        ({100, 108}, {100}, (0, 0)),
+        ({100, 108, 116}, {108, 132}, (0, 0)),
+        ({100, 116}, {108, 124}, (0, 0)),
+        # A branch that one slab page takes and another does not.
+        ({20, 21}, {21}, (0, 0)),
+        ({20, 80}, {80}, (0, 0)),
+        # The loop's function is longer by one instruction outside the loop, or in it.
+        ({100, 108}, {101, 109}, (1, 1)),
+        ({100, 108, 116}, {101, 109}, (1, 1)),
+        ({100, 108}, {101, 110}, (1, 2)),
+        # So is a function with a branch.
+        ({20, 21}, {21, 22}, (1, 1)),
+        ({20, 80}, {21, 81}, (1, 1)),
+        ({20, 80}, {21}, (1, 1)),
+        # A function that only one kernel executes.
+        ({0}, {32, 40}, (32, 32)),
+        ({32, 40}, {0}, (-32, -32)),
+        ({7}, {9}, (2, 2)),
+    ],
+)
+def test_a_function_is_compared_by_its_counts_in_all_contexts(
+    old: set[int], new: set[int], change: tuple[int, int]
+) -> None:
+    sides = [{n: {"f": count} for n, count in enumerate(sorted(one))} for one in (old, new)]
+    bodies = {"f": 8} if max(old) > 99 else {}
+    assert changes(*sides, bodies, paired=False) == {"f": Change(*change)}
+
+
+def test_context_by_context_a_constant_difference_is_a_change() -> None:
+    """Even where both sets of counts overlap, or a loop goes round once more."""
+    old = {0: {"f": 100}, 1: {"f": 108}}
+    new = {0: {"f": 108}, 1: {"f": 116}}
+    assert changes(old, new, paired=True) == {"f": Change(8, 8)}
+    assert changes(old, new, {"f": 8}, paired=False) == {"f": Change(0, 0)}
+
+
+# Rounds of a loop in each context; of what never differs nobody can say that it could.
+ROUNDS = st.lists(st.integers(0, 5), min_size=6, max_size=16).filter(lambda n: len(set(n)) > 1)
+
+
+@given(ROUNDS, ROUNDS)
+def test_one_kernel_in_other_contexts_is_the_same(old: list[int], new: list[int]) -> None:
+    case = compared(in_contexts(stat(old)), in_contexts(stat(new), seed=2))
+    if len(set(old)) < len(old) and len(set(new)) < len(new):
+        assert (case.verdict, case.delta) == ("same", 0)
+    else:
+        assert case.verdict == "undecided"
+
+
+@given(ROUNDS.map(lambda n: [*n, 0, 0]), ROUNDS.map(lambda n: [*n, 0, 0]), st.integers(-5, 5))
+def test_a_change_elsewhere_is_found_exactly(old: list[int], new: list[int], by: int) -> None:
+    case = compared(in_contexts(stat(old)), in_contexts(stat(new, entry=300 + by), seed=2))
+    verdict = "worse" if by > 0 else "better" if by < 0 else "same"
+    assert (case.verdict, case.delta) == (verdict, by)
+
+
+def test_both_sides_say_in_how_many_contexts_each_count_was() -> None:
+    case = compared(in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 1, 0, 1]), seed=2))
+    assert (case.old, case.new, case.verdict, case.identical_path) == (446, 446, "same", True)
+    assert case.contexts
+    assert case.contexts.old == ((446, 2), (454, 1))
+    assert case.contexts.new == ((446, 1), (454, 3))
+
+
+def test_a_case_that_never_settles_is_undecided() -> None:
+    restless = in_contexts(stat([0, 1, 2, 3]))
+    assert not settles(restless.cases[0])
+    case = compared(restless, in_contexts(stat([0, 0, 0, 0], entry=400), seed=2))
+    assert case.verdict == "undecided"
+    assert [one["kind"] for one in case.caveats] == ["unsettled"]
+
+
+def test_a_change_that_depends_on_the_context_says_from_what_to_what() -> None:
+    def looping(body: int) -> Recording:
+        return in_contexts(
+            [[("el0_svc", 50), ("__d_lookup_rcu", 30 + body * n)] for n in (0, 1, 0)]
+        )
+
+    case = compared(looping(8), looping(9))
+    assert case.verdict == "undecided"
+    assert [one["kind"] for one in case.caveats] == ["change-by-context"]
+
+
+def test_one_context_only_is_a_caveat_where_the_path_can_depend_on_it() -> None:
+    before = recording({"stat": [("el0_svc", 5), ("__d_lookup_rcu", 9)], "getppid": [("x", 3)]})
+    after = recording({"stat": [("el0_svc", 6), ("__d_lookup_rcu", 9)], "getppid": [("x", 4)]})
+    stat_row, getppid = compare(before, after).cases
+    assert [one["kind"] for one in stat_row.caveats] == ["one-context"]
+    assert not getppid.caveats
