@@ -42,10 +42,14 @@ bench: setup
 honesty: setup
 	$(PYTHON) bench/honesty/run.py
 
+# Half an hour: what an exact count depends on beside the kernel, on eight kernels.
+contexts: setup
+	$(PYTHON) bench/contexts.py
+
 docs: setup
 	$(PYTHON) scripts/docs.py
 
 clean:
 	rm -rf .venv src/kentry/native src/*.egg-info build demo
 
-.PHONY: setup demo test-setup test test-quick check bench honesty docs clean
+.PHONY: setup demo test-setup test test-quick check bench honesty contexts docs clean

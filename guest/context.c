@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The next context; context.h says what it consists of. */
 #include "arch.h"
+#include "clock.h"
 #include "context.h"
 #include "macros.h"
 #include "random.h"
@@ -14,7 +15,7 @@
 #define MOST_TASKS 64
 #define MOST_NEW_TASKS 4
 #define MOST_NEW_FILES 3
-#define MOST_SLEEP_NS 50000000
+#define SECOND_NS 1000000000L
 
 static long tasks[MOST_TASKS];
 
@@ -58,7 +59,7 @@ static void add_link(long number)
 void change_context(struct context *context, long links)
 {
 	long more = 1 + (long)random_below(MOST_NEW_TASKS);
-	long time[2] = { 0, (long)random_below(MOST_SLEEP_NS) };
+	long time[2] = { 0, (long)random_below(SECOND_NS) };
 
 	if (context->number++ == 0) {
 		SYS(mknodat, AT_FDCWD, FIFO, S_IFIFO | 0600, 0);
@@ -70,6 +71,9 @@ void change_context(struct context *context, long links)
 		begin_task(context);
 	while (links-- > 0)
 		add_link(context->links++);
+	/* A clock with another epoch carries a second where this one has just begun one, too. */
+	if (context->number % 4 == 1)
+		time[1] = SECOND_NS - 1 - now() % SECOND_NS;
 	SYS(nanosleep, time, 0, 0, 0);
 	context->slept += time[1];
 	context->place = (long)random_below(BUFFER_PLACES) * BUFFER_STEP;

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from math import gcd
 
-from kentry.model.recording import CaseResult, KernelPath, Recording
+from kentry.model.recording import INSTRUCTIONS, CaseResult, KernelPath, Recording
 from kentry.path.symbols import base_name
 
 # A loop's body has at least this many instructions: load, compare, branch, advance.
@@ -106,7 +106,7 @@ def loop_bodies(case: CaseResult, recording: Recording) -> dict[str, int]:
 def changes(
     old: Mapping[int, Mapping[str, int]],
     new: Mapping[int, Mapping[str, int]],
-    bodies: Mapping[str, int] = {},
+    bodies: Mapping[str, int],
     *,
     paired: bool,
 ) -> dict[str, Change]:
@@ -148,3 +148,23 @@ def _change(old: Set[int], new: Set[int], pairs: Set[int], body: int) -> Change:
 def same_contexts(old: Recording, new: Recording) -> bool:
     """Whether both were measured in contexts that were made alike."""
     return bool(old.contexts) and old.contexts == new.contexts
+
+
+def is_listed(case: CaseResult, recording: Recording, value: int) -> bool:
+    """Whether the case can have this count by what was seen in its contexts.
+
+    Each function that varies adds one of its counts, or some rounds of its loop, to those of the
+    functions that do not.
+    """
+    by_context = functions_by_context(case, recording)
+    bodies = loop_bodies(case, recording)
+    shares = next(iter(by_context.values()), None)
+    if value in case.values or shares is None:
+        return value in (case.values or [case.metrics[INSTRUCTIONS].value])
+    several = varying(by_context)
+    sums = {sum(count for name, count in shares.items() if name not in several)}
+    for name, counts in several.items():
+        body = bodies.get(name)
+        can_be = range(min(counts), value + 1, body) if body else sorted(counts)
+        sums = {total + count for total in sums for count in can_be if total + count <= value}
+    return value in sums

@@ -124,9 +124,12 @@ def _in_contexts(
     old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
 ) -> tuple[tuple[FunctionDelta, ...], str, list[Caveat]]:
     """The functions, the verdict and its reasons where a count depends on the context."""
-    sides = [functions_by_context(old, old_recording), functions_by_context(new, new_recording)]
+    before, after = (
+        functions_by_context(old, old_recording),
+        functions_by_context(new, new_recording),
+    )
     modal = old.modal_path
-    if not modal or not all(sides):
+    if not modal or not before or not after:
         return (), UNDECIDED, []
     bodies = [loop_bodies(old, old_recording), loop_bodies(new, new_recording)]
     # A function has one body of a loop, or is in a loop on one side only.
@@ -136,7 +139,7 @@ def _in_contexts(
         if all(one.get(name, body) == body for one in bodies)
     }
     paired = same_contexts(old_recording, new_recording)
-    found = changes(*sides, agreed, paired=paired)
+    found = changes(before, after, agreed, paired=paired)
     shares = Counter(base_name(insn.function) for insn in old_recording.instructions(modal))
     rows = [
         FunctionDelta(name, shares[name], max(0, shares[name] + one.low))

@@ -95,14 +95,14 @@ def test_a_function_is_compared_by_its_counts_in_all_contexts(
 ) -> None:
     sides = [{n: {"f": count} for n, count in enumerate(sorted(one))} for one in (old, new)]
     bodies = {"f": 8} if max(old) > 99 else {}
-    assert changes(*sides, bodies, paired=False) == {"f": Change(*change)}
+    assert changes(sides[0], sides[1], bodies, paired=False) == {"f": Change(*change)}
 
 
 def test_context_by_context_a_constant_difference_is_a_change() -> None:
     """Even where both sets of counts overlap, or a loop goes round once more."""
     old = {0: {"f": 100}, 1: {"f": 108}}
     new = {0: {"f": 108}, 1: {"f": 116}}
-    assert changes(old, new, paired=True) == {"f": Change(8, 8)}
+    assert changes(old, new, {}, paired=True) == {"f": Change(8, 8)}
     assert changes(old, new, {"f": 8}, paired=False) == {"f": Change(0, 0)}
 
 
