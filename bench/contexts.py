@@ -26,7 +26,7 @@ from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
 from kentry.measure.recorder import measure
 from kentry.model.recording import Recording
-from kentry.report.contexts import counts_text
+from kentry.report.contexts import recording_context_lines
 from kentry.runners.exact import ExactOptions, QemuRunner
 from kentry.stats.exact import SAME
 
@@ -90,9 +90,9 @@ def report(spec: str, arch: str, runs: int, pairs: int) -> None:
         f" {whole} of {len(chosen)} pairs the same",
         flush=True,
     )
+    for line in recording_context_lines(first, first.cases):
+        print(line)
     for case in first.cases:
-        if len(case.values) > 1:
-            print(f"  {case.name}: {counts_text(list(case.values.items()))}")
         if case.name in outside:
             print(f"  {case.name}: outside the list: {dict(outside[case.name])}")
         if case.name in differing:

@@ -52,7 +52,7 @@ MEMORY: dict[str, Any] = {
 }
 CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many
-# cases, and more windows would not change its counts.
+# cases, and more windows would not change its counts; more contexts would take minutes.
 WINDOWS, PATHS = 1000, 128
 MATRIX_WINDOWS, MATRIX_PATHS = 200, 32
 BOOT_SECONDS = 120.0
@@ -184,7 +184,7 @@ class MatrixOptions(MeasureOptions):
         exact = super().measurement(arch)
         if self.matrix is None:
             return exact
-        return replace(exact, windows=MATRIX_WINDOWS, path_windows=MATRIX_PATHS)
+        return replace(exact, windows=MATRIX_WINDOWS, path_windows=MATRIX_PATHS, rounds=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -176,7 +176,8 @@ def _is_identical(
 def _not_known_to_hold(old: CaseResult, new: CaseResult) -> list[Caveat]:
     """A caveat for a case that can depend on the context, where a side has one context alone."""
     names = {name for case in (old, new) for name, _ in case.functions}
-    if (old.contexts and new.contexts) or not depends_on_context(names):
+    several = len(old.contexts) > 1 and len(new.contexts) > 1
+    if several or not depends_on_context(names):
         return []
     return [caveats.one_context(old.name)]
 

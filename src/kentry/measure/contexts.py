@@ -4,10 +4,9 @@
 docs/methods.md says what a context consists of and why two boots suffice.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
-from kentry.model.recording import Instruction
+from kentry.model.recording import Instruction, runs_of
 from kentry.runners.exact import ExactOptions
 from kentry.runners.plugin_trace import PluginTrace
 
@@ -51,11 +50,13 @@ def add_boot(
     known = {tuple(runs): index for index, runs in enumerate(trace.paths)}
     paths = []
     for runs in other.paths:
-        path = _runs(moved[index] for first, count in runs for index in range(first, first + count))
-        if tuple(path) not in known:
-            known[tuple(path)] = len(trace.paths)
-            trace.paths.append(path)
-        paths.append(known[tuple(path)])
+        path = runs_of(
+            moved[index] for first, count in runs for index in range(first, first + count)
+        )
+        if path not in known:
+            known[path] = len(trace.paths)
+            trace.paths.append(list(path))
+        paths.append(known[path])
     for phase in other.phases:
         windows = [
             one if one.path is None else replace(one, path=paths[one.path]) for one in phase.windows
@@ -64,14 +65,3 @@ def add_boot(
             replace(phase, windows=windows, context=phase.context + len(trace.contexts))
         )
     trace.contexts += other.contexts
-
-
-def _runs(indexes: Iterable[int]) -> list[tuple[int, int]]:
-    """Indexes as runs: a first one and how many follow each other."""
-    runs: list[tuple[int, int]] = []
-    for index in indexes:
-        if runs and index == sum(runs[-1]):
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((index, 1))
-    return runs

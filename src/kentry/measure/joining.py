@@ -4,10 +4,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from kentry.errors import UserError
 from kentry.model import caveats
 from kentry.model.caveats import Caveat
-from kentry.model.recording import TIMED, CaseResult, Instruction, Recording
+from kentry.model.recording import TIMED, CaseResult, Instruction, Recording, runs_of
 
 # Digits of a build ID in an error.
 _ABBREVIATED = 12
@@ -18,7 +20,7 @@ def joined(recordings: Sequence[Recording]) -> Recording:
     first, *others = recordings
     if not others:
         return first
-    code, cases = _all_cases(recordings)
+    code, cases, contexts = _all_cases(recordings)
     cpus = dict.fromkeys(one.target["cpu"] for one in recordings if "cpu" in one.target)
     cpu = {"cpu": " / ".join(cpus)} if cpus else {}
     return replace(
@@ -28,6 +30,7 @@ def joined(recordings: Sequence[Recording]) -> Recording:
         cases=cases,
         caveats=_once([caveat for one in recordings for caveat in one.caveats]),
         markers=_markers(recordings),
+        contexts=contexts,
     )
 
 
@@ -39,7 +42,7 @@ def with_times(counted: Recording, timed: Recording) -> Recording:
     """
     _check_metrics(counted, timed)
     doubts = _check_kernels(counted, timed)
-    code, cases = _all_cases((counted, timed))
+    code, cases, contexts = _all_cases((counted, timed))
     merged: dict[str, CaseResult] = {}
     for case in cases:
         first = merged.get(case.name)
@@ -71,15 +74,19 @@ def with_times(counted: Recording, timed: Recording) -> Recording:
         cases=list(merged.values()),
         caveats=_once([*counted.caveats, *timed.caveats, *doubts]),
         markers=_markers((counted, timed)),
+        contexts=contexts,
     )
 
 
-def _all_cases(recordings: Sequence[Recording]) -> tuple[list[Instruction], list[CaseResult]]:
-    """The code of all recordings, and their cases with paths into it."""
+def _all_cases(
+    recordings: Sequence[Recording],
+) -> tuple[list[Instruction], list[CaseResult], list[dict[str, int]]]:
+    """The code and the contexts of all recordings, and their cases with indexes into both."""
     first, *others = recordings
     code = list(first.code)
     places = {insn: index for index, insn in enumerate(code)}
     cases = list(first.cases)
+    contexts = list(first.contexts)
     for other in others:
         indexes = []
         for insn in other.code:
@@ -88,17 +95,16 @@ def _all_cases(recordings: Sequence[Recording]) -> tuple[list[Instruction], list
                 code.append(insn)
             indexes.append(places[insn])
         for case in other.cases:
-            paths = []
-            for path in case.paths:
-                runs: list[tuple[int, int]] = []
-                for index in (indexes[old] for old in path.indexes):
-                    if runs and sum(runs[-1]) == index:
-                        runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-                    else:
-                        runs.append((index, 1))
-                paths.append(replace(path, runs=tuple(runs)))
-            cases.append(replace(case, paths=tuple(paths)))
-    return code, cases
+            paths = [
+                replace(path, runs=runs_of(indexes[old] for old in path.indexes))
+                for path in case.paths
+            ]
+            moved = [
+                structs.replace(one, context=one.context + len(contexts)) for one in case.contexts
+            ]
+            cases.append(replace(case, paths=tuple(paths), contexts=tuple(moved)))
+        contexts += other.contexts
+    return code, cases, contexts
 
 
 def _markers(recordings: Sequence[Recording]) -> dict[str, str] | None:

@@ -52,7 +52,8 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     check_units(kernel, run, options)
     lost: list[Caveat] = []
     # A saved run is of one boot.
-    again = _dependent(run.trace, executed) if run.target["kind"] == "qemu" else ()
+    may_boot = options.rounds > 1 and run.target["kind"] == "qemu"
+    again = _dependent(run.trace, executed) if may_boot else ()
     if again:
         try:
             second, its_code = _boot(kernel, target, second_boot(options, again), update)

@@ -11,7 +11,7 @@ up, and no text in it can move a terminal's cursor.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
@@ -99,6 +99,17 @@ class KernelPath:
     def indexes(self) -> list[int]:
         """The places in the code of its instructions, in the order of execution."""
         return [index for first, count in self.runs for index in range(first, first + count)]
+
+
+def runs_of(indexes: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Indexes in order as KernelPath.runs: a first one, and how many follow each other."""
+    runs: list[tuple[int, int]] = []
+    for index in indexes:
+        if runs and index == sum(runs[-1]):
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((index, 1))
+    return tuple(runs)
 
 
 class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
