@@ -182,7 +182,7 @@ def _case(
     kept = sum(window.times for window in windows)
     if counted.user is not None and kept != seen:
         notes.append(caveats.user_side(name, counted.user, seen - kept))
-    clean = [window for window in windows if not window.irqs]
+    clean = [window for window in windows if window.irqs == counted.irqs]
     if not clean:
         lost += notes or [caveats.case_failed(name, "every window was interrupted")]
         return None
@@ -203,7 +203,9 @@ def _case(
                 exact.histogram((w.firmware, w.times) for w in clean)
             ),
         },
-        interrupted=tuple(exact.histogram((w.kernel, w.times) for w in windows if w.irqs).items()),
+        interrupted=tuple(
+            exact.histogram((w.kernel, w.times) for w in windows if w.irqs != counted.irqs).items()
+        ),
         functions=tuple(_functions(modal, code).items()) if modal else (),
         paths=tuple(paths),
         caveats=tuple(notes),
@@ -226,7 +228,8 @@ def _paths(
     """
     times: Counter[int] = Counter()
     for window in recorded.windows:
-        if window.path is not None and not window.irqs and recorded.user in (None, window.user):
+        clean = window.irqs == recorded.irqs and recorded.user in (None, window.user)
+        if window.path is not None and clean:
             times[window.path] += window.times
     modal = max(
         (path for path in times if trace.path_length(path) == value),

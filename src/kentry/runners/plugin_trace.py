@@ -36,12 +36,14 @@ class Window:
 class Phase:
     """The windows of one case in one phase: "warm", "count" or "path".
 
-    `user` is the number of user instructions every window must have, None if unknown.
+    `user` is the number of user instructions every window must have, None if unknown; `irqs` that
+    of the interrupts that belong to it.
     """
 
     case: str
     name: str
     user: int | None
+    irqs: int = 0
     windows: list[Window] = field(default_factory=list)
 
 
@@ -142,8 +144,9 @@ def _take_message(trace: PluginTrace, text: str) -> None:
     if words[0] == "text":
         trace.text_address = int(words[1], 16)
     elif words[0] == "case":
-        _, case, phase, user = words
-        trace.phases.append(Phase(case, phase, None if user == "?" else int(user)))
+        _, case, phase, user, *irqs = words
+        phase_irqs = int(irqs[0]) if irqs else 0
+        trace.phases.append(Phase(case, phase, None if user == "?" else int(user), phase_irqs))
     elif words[0] == "end":
         trace.cases_ended = int(words[1])
 
