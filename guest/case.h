@@ -15,7 +15,6 @@
 #include "system.h"
 
 #define CLOCK_MONOTONIC 1
-#define ENOSYS 38
 
 #define CALL(name, ...)                                                            \
 	{                                                                          \
@@ -50,7 +49,15 @@
 #define CASE_VECTOR(symbol, name, summary, ...) \
 	CASE_(symbol, name, ENTRIES_NATIVE, summary, "vector", "", 1, __VA_ARGS__)
 /* The same, and only in the states of `uses`, words of state.h. */
-#define CASE_STATES(symbol, name, uses, summary, ...) \
-	CASE_(symbol, name, ENTRIES_NATIVE, summary, "vector", uses, 1, __VA_ARGS__)
+#define CASE_STATES(symbol, name, uses, summary, ...)                                     \
+	CASE_(symbol, name, ENTRIES_NATIVE, summary, "vector", uses, 1, .needs_state = 1, \
+	      __VA_ARGS__)
+/* One of a group that runs where it or its group is named. */
+#define CASE_OF(group, symbol, name, summary, ...) \
+	CASE_(symbol, name, ENTRIES_NATIVE, summary, group, "", 1, __VA_ARGS__)
+/* The same for SHAPE_MARKED, where no use of a vector unit can be put into the window. */
+#define CASE_PART(group, symbol, name, summary, ...)                              \
+	CASE_(symbol, name, ENTRIES_NATIVE, summary, group, "none once after", 1, \
+	      .shape = SHAPE_MARKED, __VA_ARGS__)
 
 #endif

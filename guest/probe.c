@@ -7,8 +7,9 @@
  *
  *   to the plugin, by marks (marks.h), lines of text:
  *	text HEX		where the running kernel says its _stext is
- *	case NAME PHASE USER	the windows that follow; USER is the number of user
- *				instructions in each of them, "?" where not known
+ *	case NAME PHASE USER [IRQS]	the windows that follow; USER is the number of user
+ *				instructions in each of them, "?" where not known; IRQS that of
+ *				the interrupts that belong to it, 0 where it is left out
  *	context N tasks=K links=L slept_ns=NS place=P	what the next round finds (context.h)
  *	end N			N times a case was counted to its end, in all rounds
  *   to the console, lines that begin with "kentry-probe":
@@ -143,7 +144,7 @@ static void find_names(const char *cases)
 /* Is `name` one of the names?  None given: every case is that is in no group. */
 static int is_chosen(const struct probe_case *c, const char *name)
 {
-	if (c->shape == SHAPE_MARKED)
+	if (c->needs_state)
 		return 0;
 	if (!names_given)
 		return !*c->group;
@@ -229,6 +230,8 @@ static const char *why_absent(const struct probe_case *c, const struct entry *en
 		return "the kernel does not take this entry instruction";
 	if (c->shape == SHAPE_VDSO && !vdso_fn)
 		return "no vDSO";
+	if (c->changes == CHANGES_MACHINE && SYS(getpid, 0, 0, 0, 0) != 1)
+		return "it would change this machine for good";
 	return 0;
 }
 
@@ -241,7 +244,9 @@ static int run_or_report(const struct cell *cell, const struct pass *pass, int e
 		report_absent(pass, cell->name, reason);
 		return 0;
 	}
-	return (cell->state ? run_in_state(cell, pass) : run_cell(cell, pass)) == 0;
+	if (cell->state || cell->c->changes)
+		return run_in_child(cell, pass) == 0;
+	return run_cell(cell, pass) == 0;
 }
 
 /* The cells chosen, in the catalogue's order, then those in vector states as they were named. */
@@ -250,10 +255,13 @@ static struct state states[MOST_CELLS];
 static struct line compat_names[MOST_COMPAT];
 static long cell_count;
 
+static int some_change_machine;
+
 static void add_cell(struct cell cell)
 {
 	if (cell_count < MOST_CELLS)
 		cells[cell_count++] = cell;
+	some_change_machine |= cell.c->changes == CHANGES_MACHINE;
 }
 
 static void find_plain(const struct entry *entry)
@@ -285,19 +293,24 @@ static void find_stateful(void)
 
 		if (!c || cell_count == MOST_CELLS || parse_state(text, state))
 			continue;
-		if (c->shape != SHAPE_MARKED || (state->use == USE_EACH && state->calls == 1))
+		if (c->shape != SHAPE_MARKED ||
+		    (c->needs_state ? state->use == USE_EACH && state->calls == 1
+				    : state->use != USE_EACH))
 			add_cell((struct cell){ c, &entries[0], state, name, 0 });
 	}
 }
 
-/* One round; how many cells were run to their end. */
-static long run_round(const struct pass *pass, const long *order, long place, const int *entry_ok)
+/* One round, of the cases that change the machine or of the others; how many ran to their end. */
+static long run_round(const struct pass *pass, const long *order, long place, const int *entry_ok,
+		      int changes_machine)
 {
 	long done = 0;
 
 	for (long i = 0; i < cell_count && pass->times; i++) {
 		struct cell cell = cells[order[i]];
 
+		if ((cell.c->changes == CHANGES_MACHINE) != changes_machine)
+			continue;
 		cell.place = place;
 		done += run_or_report(&cell, pass, entry_ok[cell.entry - entries]);
 	}
@@ -311,12 +324,31 @@ static long share(long times, const struct options *options, long round)
 }
 
 /*
- * In every round all cases are counted before the paths of any are recorded: each change of what
- * is instrumented makes QEMU translate everything anew.
+ * All cases are counted before the paths of any are recorded: each change of what is instrumented
+ * makes QEMU translate everything anew.
  */
+static long run_passes(const struct pass *count, const struct pass *path, const long *order,
+		       long place, const int *entry_ok, int changes_machine)
+{
+	long done = 0;
+
+	if (count->times) {
+		__asm__ volatile(MARK_ASM(MARK_COUNT)::: "memory");
+		done = run_round(count, order, place, entry_ok, changes_machine);
+	}
+	if (path->times) {
+		__asm__ volatile(MARK_ASM(MARK_PATH)::: "memory");
+		run_round(path, order, place, entry_ok, changes_machine);
+	}
+	__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
+	return done;
+}
+
 static long run_all(const struct options *options)
 {
 	struct context context = { 0 };
+	const struct pass all = { "count", options->warmup, options->n, 0 };
+	const struct pass all_paths = { "path", options->warmup, options->paths, options->n != 0 };
 	int entry_ok[ARRAY_SIZE(entries)];
 	static long order[MOST_CELLS];
 	long done = 0;
@@ -341,16 +373,11 @@ static long run_all(const struct options *options)
 			shuffle(order, cell_count);
 		}
 		send_context(&context);
-		if (count.times) {
-			__asm__ volatile(MARK_ASM(MARK_COUNT)::: "memory");
-			done += run_round(&count, order, context.place, entry_ok);
-		}
-		if (path.times) {
-			__asm__ volatile(MARK_ASM(MARK_PATH)::: "memory");
-			run_round(&path, order, context.place, entry_ok);
-		}
-		__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
+		done += run_passes(&count, &path, order, context.place, entry_ok, 0);
 	}
+	/* In the last context: no other case comes after them. */
+	if (some_change_machine)
+		done += run_passes(&all, &all_paths, order, context.place, entry_ok, 1);
 	return done;
 }
 

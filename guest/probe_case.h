@@ -14,11 +14,22 @@ struct call_spec {
 /* `want` value that stands for "any result that is not an error". */
 #define ANY_RESULT (-4096L)
 
+/* What a setup changes that no finish can undo. */
+enum changes {
+	CHANGES_NOTHING,
+	CHANGES_TASK,	 /* the case runs in a process of its own */
+	CHANGES_MACHINE, /* also after all other cases, and only in a guest of kentry's */
+};
+
 struct probe_case {
 	const char *name;
-	const char *group; /* "": runs unless others are named; else only by its name */
+	const char *group; /* "": runs unless others are named; else only where it or the group is */
 	int native_only;   /* no other entry instruction can run it */
+	int needs_state;   /* it is nothing without a use of a vector unit */
 	int settles;	   /* what a window leaves to be done later is done before the next one */
+	int interrupts;	   /* that belong to each window */
+	enum changes changes;
+	const char *needs; /* what a kernel may lack, "the kernel has no ..."; null: only the call */
 	enum shape shape;
 	struct call_spec first, second;
 	long want_first, want_second;

@@ -140,6 +140,37 @@ void report_failure(const char *name, const char *phase, long call, long result)
 	say(&line);
 }
 
+/* Why the case is absent where a call, or its setup, returned `result`; null where it failed. */
+static const char *why_lacking(const struct probe_case *c, long result, struct line *reason)
+{
+	static const long lacking[] = { ENOSYS, ENOENT,		 ENXIO,	       ENODEV, EINVAL,
+					EACCES, EPROTONOSUPPORT, EAFNOSUPPORT, EPERM };
+	int is_forbidden = result == -EPERM || result == -EACCES;
+
+	if (result == -ENOSYS && !c->needs)
+		return "the kernel has no such system call";
+	for (unsigned long i = 0; i < ARRAY_SIZE(lacking) && c->needs; i++) {
+		if (result != -lacking[i])
+			continue;
+		put(reason, is_forbidden ? "this process may not use " : "the kernel has no ");
+		put(reason, c->needs);
+		return reason->text;
+	}
+	return 0;
+}
+
+/* Says that the case is absent, or that it failed. */
+static void report_error(const struct cell *cell, const char *phase, long call, long result)
+{
+	struct line line = { 0 };
+	const char *reason = why_lacking(cell->c, result, &line);
+
+	if (reason)
+		report_absent_cell(cell->name, reason);
+	else
+		report_failure(cell->name, phase, call, result);
+}
+
 static void announce(const struct cell *cell, const char *phase)
 {
 	struct line line = { 0 };
@@ -153,6 +184,10 @@ static void announce(const struct cell *cell, const char *phase)
 		put(&line, "?");
 	else
 		put_number(&line, cell->entry->bodies[cell->c->shape].user);
+	if (cell->c->interrupts) {
+		put(&line, " ");
+		put_number(&line, cell->c->interrupts);
+	}
 	send(&line);
 }
 
@@ -177,8 +212,7 @@ static int run_phase(const struct cell *cell, struct work *w, const char *phase,
 			settle();
 		wrong = run_window(cell, w);
 		if (wrong) {
-			report_failure(cell->name, phase, wrong,
-				       wrong == 1 ? w->first.ret : w->second.ret);
+			report_error(cell, phase, wrong, wrong == 1 ? w->first.ret : w->second.ret);
 			return -1;
 		}
 	}
@@ -211,7 +245,7 @@ long begin_cell(const struct cell *cell, struct work *w)
 	fill(&w->second, &c->second, cell);
 	err = c->setup ? c->setup(w) : 0;
 	if (err)
-		report_failure(cell->name, "setup", 0, err);
+		report_error(cell, "setup", 0, err);
 	return err;
 }
 

@@ -138,9 +138,9 @@ int takes_bits(const struct state *state)
 static int run_as_child(const struct cell *cell, const struct pass *pass)
 {
 	const struct state *state = cell->state;
-	long bits = take_bits(state);
+	long bits = state ? take_bits(state) : 0;
 
-	if (state->bits && bits != state->bits) {
+	if (state && state->bits && bits != state->bits) {
 		struct line reason = { 0 };
 
 		put(&reason, "vl=");
@@ -151,12 +151,12 @@ static int run_as_child(const struct cell *cell, const struct pass *pass)
 	return run_cell(cell, pass);
 }
 
-int run_in_state(const struct cell *cell, const struct pass *pass)
+int run_in_child(const struct cell *cell, const struct pass *pass)
 {
 	long child;
 	int status;
 
-	if (!has_unit(cell->state)) {
+	if (cell->state && !has_unit(cell->state)) {
 		report_absent(pass, cell->name, "no-unit");
 		return -1;
 	}
@@ -166,8 +166,8 @@ int run_in_state(const struct cell *cell, const struct pass *pass)
 	status = wait_child(child);
 	/* A wait status: the signal that ended it in bits 0 to 6, exit()'s byte above. */
 	if (child < 0)
-		report_failure(cell->name, "vector", 0, child);
+		report_failure(cell->name, "child", 0, child);
 	else if (status & 0x7f)
-		report_failure(cell->name, "vector", 0, -(status & 0x7f));
+		report_failure(cell->name, "child", 0, -(status & 0x7f));
 	return status == 0 ? 0 : -1;
 }

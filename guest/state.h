@@ -30,9 +30,9 @@ int has_unit(const struct state *state);
 int takes_bits(const struct state *state);
 
 /*
- * Runs a cell that has a state in a process of its own, since a task may not get rid of having
- * used a unit; 0, or -1 when it was not run to its end.
+ * Runs a cell in a process of its own, since a task may not get rid of having used a unit, or of
+ * what else the case does to it; 0, or -1 when it was not run to its end.
  */
-int run_in_state(const struct cell *cell, const struct pass *pass);
+int run_in_child(const struct cell *cell, const struct pass *pass);
 
 #endif

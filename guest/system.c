@@ -10,6 +10,8 @@
  */
 #define READS_TO_SETTLE 16
 
+#define THREAD_STACK 16384
+
 char buffer[4096 + BUFFER_SLACK];
 char pages[PAGES_SIZE + BUFFER_SLACK] __attribute__((aligned(4096)));
 
@@ -43,12 +45,64 @@ int wait_child(long child)
 	return status;
 }
 
+long set_policy(long policy)
+{
+	const int priority = policy == SCHED_FIFO;
+
+	return SYS(sched_setscheduler, 0, policy, &priority, 0);
+}
+
+/* The kernel clears it and wakes who waits when the thread has ended (CLONE_CHILD_CLEARTID). */
+static volatile int thread;
+
+long start_task(unsigned long flags, void (*run)(void))
+{
+	static char stack[THREAD_STACK] __attribute__((aligned(16)));
+	/* struct clone_args, up to tls: flags, pidfd, child_tid, parent_tid, exit_signal, stack. */
+	const long arguments[8] = { (long)flags,
+				    0,
+				    (long)&thread,
+				    (long)&thread,
+				    flags == SPAWNED ? SIGCHLD : 0,
+				    (long)stack,
+				    sizeof(stack) };
+
+	return clone3_call(NR_clone3, arguments, sizeof(arguments), run);
+}
+
+void join_thread(void)
+{
+	for (int number = thread; number; number = thread)
+		SYS(futex, &thread, FUTEX_WAIT, number, 0);
+}
+
+#ifdef ARCH_SA_RESTORER
+void signal_return(void);
+__asm__("signal_return:\n\t" ARCH_SIGNAL_RETURN);
+#else
+#define ARCH_SA_RESTORER 0
+#define signal_return 0
+#endif
+
+/* struct sigaction: riscv64's has no restorer, but then the mask, which is empty. */
+long handle_signal(long number, void (*handler)(int))
+{
+	const long action[4] = { (long)handler, ARCH_SA_RESTORER, (long)signal_return, 0 };
+
+	return SYS(rt_sigaction, number, action, 0, sizeof(action[3]));
+}
+
 unsigned long auxv_value(const unsigned long *auxv, unsigned long type)
 {
 	for (; auxv[0]; auxv += 2)
 		if (auxv[0] == type)
 			return auxv[1];
 	return 0;
+}
+
+long map_pages(long bytes)
+{
+	return syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0);
 }
 
 long open_for_first(struct work *w, const char *path, int flags)

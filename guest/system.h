@@ -8,6 +8,17 @@
 
 #include "numbers.h"
 
+#define EPERM 1
+#define ENOENT 2
+#define ENXIO 6
+#define ENOMEM 12
+#define EACCES 13
+#define ENODEV 19
+#define EINVAL 22
+#define ENOSYS 38
+#define EPROTONOSUPPORT 93
+#define EAFNOSUPPORT 97
+
 #define AT_FDCWD -100
 #define O_RDONLY 0
 #define O_WRONLY 1
@@ -15,6 +26,9 @@
 #define SIGKILL 9
 #define SIGUSR1 10
 #define SIGCHLD 17
+#define SCHED_OTHER 0
+#define SCHED_FIFO 1
+#define SCHED_BATCH 3
 
 struct work; /* window.h */
 
@@ -43,12 +57,41 @@ __attribute__((noreturn)) void exit_child(long status);
 /* Its wait status; -1 where there is no such child. */
 int wait_child(long child);
 
+/*
+ * Where two tasks on one cpu wait for each other, the scheduler's clock decides from window to
+ * window who runs first.  The order is fixed among tasks of SCHED_BATCH, which do not preempt the
+ * one that woke them, and so is the path among those of SCHED_FIFO, which needs a privilege.  The
+ * kernel's workers get no time while tasks of SCHED_FIFO run, so a case of those settles.
+ */
+long set_policy(long policy);
+/*
+ * A task with this task's memory and a stack of its own that calls run() and ends, one at a time;
+ * its number, or a negative errno.
+ */
+long start_task(unsigned long flags, void (*run)(void));
+/* CLONE_VM: a child. */
+#define SPAWNED 0x100ul
+/* FS, FILES, SIGHAND, THREAD, SYSVSEM, PARENT_SETTID and CHILD_CLEARTID too, as glibc's threads. */
+#define THREAD 0x350f00ul
+/* Waits for a thread's end as pthread_join() does. */
+void join_thread(void);
+#define FUTEX_WAIT 0
+#define FUTEX_WAKE 1
+#define FUTEX_PRIVATE 128
+/* The task's `number` signals go to the handler. */
+long handle_signal(long number, void (*handler)(int));
+
 /* What the kernel says of the machine: the auxiliary vector, elf.h; 0 where it says nothing. */
 #define AT_HWCAP 16
 #define AT_HWCAP2 26
 #define AT_SYSINFO_EHDR 33
 unsigned long auxv_value(const unsigned long *auxv, unsigned long type);
 
+#define PAGE_BYTES 4096
+#define PROT_READ_WRITE 3
+#define MAP_PRIVATE_ANONYMOUS 0x22
+/* Pages of this task alone, readable and writable: their address, or a negative errno. */
+long map_pages(long bytes);
 /* For a case's setup: opens `path`, the first call's first argument is the descriptor. */
 long open_for_first(struct work *w, const char *path, int flags);
 /* The same for a file in memory with 64 KiB in it, which has been read often. */

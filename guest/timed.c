@@ -8,20 +8,15 @@
 #include "text.h"
 #include "timed.h"
 
-#define PROT_READ_WRITE 3
 #define MAP_SHARED_ANONYMOUS 0x21
 #define MADV_DONTFORK 10
 #define MADV_NOHUGEPAGE 15
-#define ENOMEM 12
-#define FUTEX_WAIT 0
-#define FUTEX_WAKE 1
 #define WNOHANG 1
 #define PR_SET_PDEATHSIG 1
 
 #define MOST_SLOTS 64
 #define NAME_LENGTH 128
 #define LINE_BYTES 64
-#define PAGE_BYTES 4096
 #define KIB 1024L
 /* "cold": more bytes than a core's own caches and its share of the shared one. */
 #define COLD_BYTES (16 * KIB * KIB)
@@ -206,6 +201,8 @@ static const char *why_not(const struct slot *slot, long *err)
 		return "it is a part of a window: it has no time of its own";
 	if (slot->cell.c->shape == SHAPE_VDSO && !clock_is_vdso())
 		return "no vDSO";
+	if (slot->cell.c->changes == CHANGES_MACHINE)
+		return "it changes the machine for good, and so the times of others";
 	if (slot->cell.state && !has_unit(slot->cell.state))
 		return "no-unit";
 	if (slot->cell.state)
@@ -922,23 +919,43 @@ static const char *share_multiple(struct slot *slot)
 	return 0;
 }
 
+/* A child tries the setup, and says why it is not possible: 1 or 0, or a negative errno. */
+static long can_begin(const struct cell *cell)
+{
+	long child = fork_child();
+
+	if (child == 0) {
+		struct work w;
+		long err = begin_cell(cell, &w);
+
+		if (!err)
+			end_cell(cell, &w);
+		exit_child(err != 0);
+	}
+	return child < 0 ? child : wait_child(child) == 0;
+}
+
 static void take_slots(const char *(*next)(const char *name))
 {
 	slots_used = 0;
 	for (const char *name = next(0); name && slots_used < MOST_SLOTS; name = next(name)) {
 		struct slot *slot = &slots[slots_used];
 		const char *reason = "no such case";
-		long err = 0;
+		long err = 0, begins = 0;
 
 		if (parse_slot(name, slot) == 0)
 			reason = why_not(slot, &err);
 		if (!reason && !err)
 			reason = share_multiple(slot);
+		if (!reason && !err)
+			begins = can_begin(&slot->cell);
+		if (begins < 0)
+			err = begins;
 		if (reason)
 			report_absent_cell(name, reason);
 		else if (err)
 			report_failure(name, "fork", 0, err);
-		else
+		else if (begins)
 			slots_used++;
 	}
 }

@@ -126,7 +126,33 @@ def renew(page: Path) -> None:
 def reference() -> dict[Path, str]:
     """The generated pages, each with its text."""
     folder = ROOT / "docs" / "reference"
-    return {folder / "commands.md": _commands_page(), folder / "schemas.md": _schemas_page()}
+    return {
+        folder / "cases.md": _cases_page(),
+        folder / "commands.md": _commands_page(),
+        folder / "schemas.md": _schemas_page(),
+    }
+
+
+def _cases_page() -> str:
+    """What the page says above its first table, and the tables."""
+    from kentry.arch import ARCHES
+    from kentry.measure.catalogue import Case, catalogue
+
+    found: dict[Case, list[str]] = {}
+    for arch in ARCHES.values():
+        for case in catalogue(arch):
+            if case.name.partition("@")[2] not in arch.entries:
+                found.setdefault(case, []).append(arch.name)
+    page = ROOT / "docs" / "reference" / "cases.md"
+    lines = page.read_text(encoding="utf-8").partition("\n## ")[0].splitlines()
+    for group in sorted({case.group for case in found}):
+        lines += ["", f"## Group `{group}`" if group else "## In no group", ""]
+        lines += ["| case | window |", "|---|---|"]
+        for case, names in sorted(found.items(), key=lambda item: item[0].name):
+            only = "" if len(names) == len(ARCHES) else f" ({', '.join(names)} only)"
+            if case.group == group:
+                lines.append(f"| `{case.name}` | {case.summary}{only} |")
+    return "\n".join(lines) + "\n"
 
 
 def _commands_page() -> str:

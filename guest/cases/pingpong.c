@@ -2,9 +2,6 @@
 #include "case.h"
 #include "unit.h"
 
-#define SCHED_OTHER 0
-#define SCHED_BATCH 3
-
 enum { READ_END, WRITE_END };
 
 static int there[2], back[2];
@@ -14,17 +11,6 @@ static void close_ends(int one, int other)
 {
 	SYS(close, one, 0, 0, 0);
 	SYS(close, other, 0, 0, 0);
-}
-
-/*
- * A task of SCHED_BATCH does not preempt the one that woke it, so both sides always wait for each
- * other; else the scheduler's clock decides from window to window.
- */
-static long set_policy(long policy)
-{
-	const int priority = 0;
-
-	return SYS(sched_setscheduler, 0, policy, &priority, 0);
 }
 
 /* Answers every byte, in the state that the other side is in; ends when that side does. */

@@ -15,6 +15,9 @@
 #define MARK_ASM(n) "movz xzr, #(" STR(MARK_ARM64_BASE_ASM) " + " STR(n) ")\n\t"
 #define MARK_ARM64_BASE_ASM 0xAB00
 
+#define ARCH_ELF_MACHINE 183
+#define ARCH_EXIT "mov x0, #0\n\tmov x8, #93\n\tsvc #0\n\t"
+
 static inline long syscall6(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long x8 __asm__("x8") = nr;
@@ -28,6 +31,22 @@ static inline long syscall6(long nr, long a, long b, long c, long d, long e, lon
 	__asm__ volatile("svc #0"
 			 : "+r"(x0)
 			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			 : "memory", "cc");
+	return x0;
+}
+
+/* clone3: the new task calls run() on its own stack, then exits. */
+static inline long clone3_call(long nr, const void *arguments, long size, void (*run)(void))
+{
+	register long x8 __asm__("x8") = nr;
+	register long x0 __asm__("x0") = (long)arguments;
+	register long x1 __asm__("x1") = size;
+
+	__asm__ volatile("svc #0\n\t"
+			 "cbnz x0, 1f\n\t"
+			 "blr %[run]\n\t" ARCH_EXIT "1:"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), [run] "r"(run)
 			 : "memory", "cc");
 	return x0;
 }

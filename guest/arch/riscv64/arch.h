@@ -15,6 +15,9 @@
 #define MARK_ASM(n) "lui x0, (" STR(MARK_RISCV64_BASE_ASM) " + " STR(n) ")\n\t"
 #define MARK_RISCV64_BASE_ASM 0xABC00
 
+#define ARCH_ELF_MACHINE 243
+#define ARCH_EXIT "li a0, 0\n\tli a7, 93\n\tecall\n\t"
+
 static inline long syscall6(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long a7 __asm__("a7") = nr;
@@ -28,6 +31,22 @@ static inline long syscall6(long nr, long a, long b, long c, long d, long e, lon
 	__asm__ volatile("ecall"
 			 : "+r"(a0)
 			 : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
+			 : "memory");
+	return a0;
+}
+
+/* clone3: the new task calls run() on its own stack, then exits. */
+static inline long clone3_call(long nr, const void *arguments, long size, void (*run)(void))
+{
+	register long a7 __asm__("a7") = nr;
+	register long a0 __asm__("a0") = (long)arguments;
+	register long a1 __asm__("a1") = size;
+
+	__asm__ volatile("ecall\n\t"
+			 "bnez a0, 1f\n\t"
+			 "jalr %[run]\n\t" ARCH_EXIT "1:"
+			 : "+r"(a0)
+			 : "r"(a7), "r"(a1), [run] "r"(run)
 			 : "memory");
 	return a0;
 }

@@ -21,6 +21,12 @@
 #define ARCH_SA_RESTORER 0x04000000
 #define ARCH_SIGNAL_RETURN "mov $15, %eax\n\tsyscall\n" /* rt_sigreturn */
 
+#define ARCH_ELF_MACHINE 62
+#define ARCH_EXIT "xor %%edi, %%edi\n\tmov $60, %%eax\n\tsyscall\n\t"
+
+/* time() of the page that 64-bit programs of old called (Documentation/arch/x86/x86_64/mm.rst). */
+#define ARCH_VSYSCALL_TIME 0xffffffffff600400ul
+
 static inline long syscall6(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
@@ -31,6 +37,21 @@ static inline long syscall6(long nr, long a, long b, long c, long d, long e, lon
 	__asm__ volatile("syscall"
 			 : "+a"(rax)
 			 : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory", "cc");
+	return rax;
+}
+
+/* clone3: the new task calls run() on its own stack, then exits. */
+static inline long clone3_call(long nr, const void *arguments, long size, void (*run)(void))
+{
+	long rax = nr;
+
+	__asm__ volatile("syscall\n\t"
+			 "test %%rax, %%rax\n\t"
+			 "jnz 1f\n\t"
+			 "call *%[run]\n\t" ARCH_EXIT "1:"
+			 : "+a"(rax)
+			 : "D"(arguments), "S"(size), [run] "r"(run)
 			 : "rcx", "r11", "memory", "cc");
 	return rax;
 }

@@ -35,8 +35,9 @@ ARCH: dict[str, Any] = {
 }
 CASE: dict[str, Any] = {
     "metavar": "CASE,...",
-    "help": "cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256';"
-    " all by default; can be repeated",
+    "help": "cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256',"
+    " or by group: entry, events, io, memory, process, vector; all that are in no group by"
+    " default; can be repeated",
 }
 EMULATOR: dict[str, Any] = {
     "metavar": "QEMU",

@@ -14,6 +14,7 @@ from math import gcd
 
 from kentry.model.recording import INSTRUCTIONS, CaseResult, KernelPath, Recording
 from kentry.path.symbols import base_name
+from kentry.stats import exact
 
 # A loop's body has at least this many instructions: load, compare, branch, advance.
 _LOOP = 4
@@ -38,8 +39,10 @@ class Change:
 
 
 def settles(case: CaseResult) -> bool:
-    """Whether a context's count is a count that other contexts have too."""
-    return len(case.contexts) < _FEW or len(case.values) < len(case.contexts)
+    """Whether most contexts have a commonest count, and one that other contexts have too."""
+    decided = sum(exact.is_decided(dict(one.samples)) for one in case.contexts)
+    few = len(case.contexts) < _FEW
+    return 2 * decided >= len(case.contexts) and (few or len(case.values) < len(case.contexts))
 
 
 def functions_by_context(case: CaseResult, recording: Recording) -> dict[int, Counter[str]]:

@@ -49,14 +49,19 @@ _MATRIX_CASES = ("getppid", "getpid", "pipe", "sched_yield")
 class Case:
     """One kernel entry, repeated: `name` is the syscall, with @entry where it is not native.
 
-    Cases of a `group` run only where they are named.  `uses` are the vector states that make
-    sense for it: every one, and none, where it is empty.
+    Cases of a `group` run only where they or the group are named.  `uses` are the vector states
+    that make sense for it: every one where it is empty.
     """
 
     name: str
     summary: str
     group: str = ""
     uses: tuple[str, ...] = ()
+
+    @property
+    def needs_state(self) -> bool:
+        """Whether it is nothing without a use of a vector unit."""
+        return bool(self.uses) and "none" not in self.uses
 
 
 # The cases that someone else's benchmark measures, and the unit that it needs, if any.
@@ -98,7 +103,7 @@ def _catalogue(probe: Path, entries: Sequence[str]) -> tuple[Case, ...]:
 def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list[str]:
     """The cases of an architecture's catalogue that `wanted` stands for, in its order.
 
-    Names, patterns with * and ?, each also with a vector state, whose use may be a pattern;
+    Names, groups, patterns with * and ?, each also with a vector state, whose use may be a pattern;
     nothing wanted means every case of the default group.  "getppid@svc" is "getppid" where svc
     is the native instruction.  `length` is the vector length where a name has none.
     UserError for a word that stands for nothing, or a state that makes no sense.
@@ -115,12 +120,13 @@ def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list
         if vl and not bits.isdecimal():
             raise UserError(f"'{bits}' is no vector length in bits.", "Write it like vl=256.")
     for case in cases:
-        if case.uses and case.name in others:
+        if case.needs_state and case.name in others:
             raise UserError(
                 f"{case.name} measures a use of the vector unit, so it needs a vector state.",
                 f"Write {case.name}+{arch.vector.units[0].name}={case.uses[0]}.",
             )
-    chosen = match([case.name for case in cases if not case.uses], arch, others) if others else []
+    plain = [case.name for case in cases if not case.needs_state]
+    chosen = match(plain, arch, others) if others else []
     return [*chosen, *dict.fromkeys(n for word in stateful for n in _states(arch, word, length))]
 
 
@@ -247,20 +253,23 @@ def _makes_sense(case: Case, unit: Unit, use: str, *, quiet: bool) -> bool:
 
 
 def match(known: Sequence[str], arch: Arch, wanted: Iterable[str]) -> list[str]:
-    """Those of `known` that `wanted` (names, or patterns with * and ?) stands for, in order.
+    """Those of `known` that `wanted` (names, groups, patterns with * and ?) stands for, in order.
 
     Nothing wanted means every one.  "getppid@svc" is "getppid" where svc is the native
     instruction.  UserError for a word that stands for nothing.
     """
     chosen: set[str] = set()
+    groups = {case.name: case.group for case in catalogue(arch) if case.group}
     for word in wanted:
         name = word.removesuffix(f"@{arch.entries[0]}")
-        matches = [one for one in known if fnmatch.fnmatchcase(one, name)]
+        matches = [one for one in known if name in (groups.get(one), one)]
+        matches = matches or fnmatch.filter(known, name)
         if not matches:
             close = difflib.get_close_matches(word, known, n=1)
             meant = f" Did you mean {close[0]}?" if close else ""
             raise UserError(
-                f"Unknown case '{word}' on {arch.name}.{meant}", f"Cases: {', '.join(known)}."
+                f"Unknown case '{word}' on {arch.name}.{meant}",
+                f"Cases: {', '.join(known)}. Groups: {', '.join(sorted(set(groups.values())))}.",
             )
         chosen.update(matches)
     return [name for name in known if not chosen or name in chosen]

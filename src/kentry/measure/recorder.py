@@ -115,7 +115,7 @@ def _dependent(trace: PluginTrace, code: Sequence[Instruction]) -> tuple[str, ..
     found = {
         phase.case: None
         for phase in trace.phases
-        if any(one.path in paths and not one.irqs for one in phase.windows)
+        if any(one.path in paths and one.irqs == phase.irqs for one in phase.windows)
     }
     return tuple(found)
 
@@ -218,7 +218,7 @@ def _case(
     counted = [
         phase for phase in phases if phase.name == "count" and phase.context < options.rounds
     ]
-    user = counted[0].user
+    user, irqs = counted[0].user, counted[0].irqs
     seen = sum(window.times for phase in counted for window in phase.windows)
     if seen != options.windows:
         notes.append(caveats.windows_lost(name, seen, options.windows))
@@ -226,13 +226,13 @@ def _case(
     kept = sum(window.times for window in windows)
     if user is not None and kept != seen:
         notes.append(caveats.user_side(name, user, seen - kept))
-    clean = [window for window in windows if not window.irqs]
+    clean = [window for window in windows if window.irqs == irqs]
     if not clean:
         lost += notes or [caveats.case_failed(name, "every window was interrupted")]
         return None
     instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
     found = _in_contexts(phases)
-    if not all(exact.is_decided(counts) for counts, _ in found.values()):
+    if 2 * sum(exact.is_decided(counts) for counts, _ in found.values()) < len(found):
         share = instructions.agreeing / instructions.windows
         notes.append(caveats.no_majority(name, share))
     paths, kept_paths = _paths(found, instructions.value, trace, code)
@@ -248,7 +248,9 @@ def _case(
                 exact.histogram((w.firmware, w.times) for w in clean)
             ),
         },
-        interrupted=tuple(exact.histogram((w.kernel, w.times) for w in windows if w.irqs).items()),
+        interrupted=tuple(
+            exact.histogram((w.kernel, w.times) for w in windows if w.irqs != irqs).items()
+        ),
         functions=tuple(_functions(modal, code).items()) if modal else (),
         paths=tuple(paths),
         caveats=tuple(notes),
@@ -270,7 +272,7 @@ def _in_contexts(phases: Sequence[Phase]) -> _Found:
     clean: dict[int, list[Window]] = {}
     for phase in phases:
         for window in phase.windows:
-            if not window.irqs and phase.user in (None, window.user):
+            if window.irqs == phase.irqs and phase.user in (None, window.user):
                 clean.setdefault(phase.context, []).append(window)
     found: _Found = {}
     for context, windows in clean.items():

@@ -63,7 +63,10 @@ no_majority = Template("no-majority", "only {1:.0%} of the windows of {0} have i
 unrecorded_path = Template("unrecorded-path", "no path of {1} instructions was recorded for {0}")
 unnamed = Template("unnamed", "{:.1%} of the instructions carry no function name")
 # A count per context: where comparisons can say less.
-unsettled = Template("unsettled", "{} has another count in every context, so nothing is decided")
+unsettled = Template(
+    "unsettled",
+    "{} has another count in every context or from window to window, so nothing is decided",
+)
 change_by_context = Template(
     "change-by-context", "the change of {} depends on the context: from {:+d} to {:+d}"
 )

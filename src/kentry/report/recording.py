@@ -20,6 +20,9 @@ from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 _FIRMWARE = "firmware_instructions"
 _USER = "user_instructions"
 
+# Counts of other windows that a row names, the commonest first.
+_OTHERS = 4
+
 # The functions that states add are printed for at most this many states.
 _STATES_COMPARED = 8
 
@@ -72,9 +75,15 @@ def _case_table(cases: Iterable[CaseResult]) -> Table:
             others.append(f"{case.metrics[_USER].value} instructions in user space")
         # Of two paths of one length the commonest, which comes first, gives the reason.
         reasons = {path.length: f" ({path.why})" for path in reversed(case.paths) if path.why}
-        for value, times in count.samples:
-            if value != count.value and value not in case.values:
-                others.append(f"{times} x {value}{reasons.get(value, '')}")
+        rare = sorted(
+            (pair for pair in count.samples if pair[0] not in (count.value, *case.values)),
+            key=lambda pair: (-pair[1], pair[0]),
+        )
+        for value, times in rare[:_OTHERS]:
+            others.append(f"{times} x {value}{reasons.get(value, '')}")
+        if rest := rare[_OTHERS:]:
+            windows, values = sum(times for _, times in rest), [value for value, _ in rest]
+            others.append(f"{windows} from {min(values)} to {max(values)}")
         if interrupted := sum(times for _, times in case.interrupted):
             others.append(f"{interrupted} interrupted, set apart")
         table.row(

@@ -36,13 +36,14 @@ class Window:
 class Phase:
     """The windows of one case in one phase: "warm", "count" or "path".
 
-    `user` is the number of user instructions every window must have, None if unknown; `context`
-    indexes PluginTrace.contexts.
+    `user` is the number of user instructions every window must have, None if unknown; `irqs` that
+    of the interrupts that belong to it; `context` indexes PluginTrace.contexts.
     """
 
     case: str
     name: str
     user: int | None
+    irqs: int = 0
     windows: list[Window] = field(default_factory=list)
     context: int = 0
 
@@ -148,9 +149,16 @@ def _take_message(trace: PluginTrace, text: str) -> None:
     if words[0] == "text":
         trace.text_address = int(words[1], 16)
     elif words[0] == "case":
-        _, case, phase, user = words
-        context = max(0, len(trace.contexts) - 1)
-        trace.phases.append(Phase(case, phase, None if user == "?" else int(user), context=context))
+        _, case, phase, user, *irqs = words
+        trace.phases.append(
+            Phase(
+                case,
+                phase,
+                None if user == "?" else int(user),
+                int(irqs[0]) if irqs else 0,
+                context=max(0, len(trace.contexts) - 1),
+            )
+        )
     elif words[0] == "context":
         pairs = (word.split("=") for word in words[2:])
         trace.contexts.append({name: int(value) for name, value in pairs})

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.arch import ARCHES, Arch
+from kentry.commands.measuring import CASE
 from kentry.errors import UserError
 from kentry.measure.catalogue import (
     PRESETS,
@@ -38,9 +39,49 @@ def test_nothing_wanted_is_the_default_group(arch: Arch) -> None:
 @EVERY_ARCH
 def test_cases_of_a_group_are_chosen_by_name(arch: Arch) -> None:
     assert choose(arch, ["signal", "read-4k"]) == ["read-4k", "signal"]
-    group = [case for case in catalogue(arch) if case.group]
-    assert {case.group for case in group} == {VECTOR}
-    assert not any("@" in case.name for case in group)
+    assert choose(arch, ["vector"]) == choose(
+        arch, [case.name for case in catalogue(arch) if case.group == VECTOR and not case.uses]
+    )
+
+
+GROUPS = {
+    "entry": {"getppid-audit", "getppid-ptrace", "getppid-seccomp"},
+    "events": {
+        *("epoll_wait", "eventfd", "futex", "futex-wake"),
+        *("nanosleep", "poll", "signalfd", "timerfd"),
+    },
+    "io": {"accept4+close", "io_uring_enter", "ioctl", "sendmsg+recvmsg"},
+    "memory": {"brk", "cow-fault", "mmap+munmap", "mprotect", "page-fault"},
+    "process": {"clone3+exit", "execve", "getrandom", "prctl", "sigreturn"},
+}
+
+
+@EVERY_ARCH
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_groups_word_is_its_cases(arch: Arch, group: str) -> None:
+    more = {"time@vsyscall"} if group == "entry" and arch is X86 else set()
+    assert set(choose(arch, [group])) == GROUPS[group] | more
+    assert set(choose(arch, [group, "getppid"])) == GROUPS[group] | more | {"getppid"}
+    assert set(choose_timed(arch, [f"{group}+extra=1/10"])) == {
+        f"{name}+extra=1/10" for name in GROUPS[group] | more
+    }
+    assert GROUPS[group] <= set(choose(arch, ["*"]))
+    assert not GROUPS[group] & set(choose(arch, []))
+    assert group in CASE["help"]
+
+
+def test_an_unknown_word_is_told_the_groups() -> None:
+    with pytest.raises(UserError) as caught:
+        choose(ARM, ["event"])
+    assert caught.value.remedy.endswith("Groups: entry, events, io, memory, process, vector.")
+
+
+def test_a_case_that_is_a_part_of_what_it_does_has_no_use_in_its_window() -> None:
+    assert choose(ARM, ["page-fault+vec=*"]) == [
+        f"page-fault+vec={use}" for use in ("none", "once", "after")
+    ]
+    with pytest.raises(UserError, match="page-fault has no vector state 'each'"):
+        choose(ARM, ["page-fault+vec=each"])
 
 
 @EVERY_ARCH
@@ -70,7 +111,7 @@ def test_a_pattern_without_a_state_is_no_case_that_needs_one(arch: Arch) -> None
         (ARM, ["getppid+vec=once+vl=128", "getppid+vec=once"], ["getppid+vec=once"]),
         (X86, ["getppid+vec=once+vl=256"], ["getppid+vec=once"]),
         # Entries that have no state are left out where they are not what was named.
-        (X86, ["getppid*+vec=once"], ["getppid+vec=once"]),
+        (X86, ["getpid*+vec=once"], ["getpid+vec=once"]),
         (X86, ["clock_gettime*+vec=none"], ["clock_gettime+vec=none"]),
     ],
 )
@@ -99,12 +140,11 @@ USES_ONCE = ("first-use", "use-after-fork")
 
 def test_a_pattern_of_both_is_every_state_that_makes_sense() -> None:
     chosen = choose(X86, ["*+vec=*"])
-    names = {case.name for case in catalogue(X86) if "@" not in case.name}
-    wanted = {f"{name}+vec={use}" for name in names for use in USES}
     assert set(chosen) == {
-        name
-        for name in wanted
-        if name.partition("+vec")[0] not in USES_ONCE or name.endswith("=each")
+        f"{case.name}+vec={use}"
+        for case in catalogue(X86)
+        if "@" not in case.name
+        for use in case.uses or USES
     }
     assert len(chosen) == len(set(chosen))
 

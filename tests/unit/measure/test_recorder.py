@@ -35,14 +35,16 @@ def run(
     closing: str = "spoilt 0\n",
     options: ExactOptions = OPTIONS,
     build_id: str | None = None,
+    user: str = "1",
 ) -> Recording:
     windows = sum(int(line.split()[1]) for line in counted.splitlines() if line[:6] == "window")
     (folder / "console").write_text(
         f"kentry-probe start arm64\nkentry-probe release 6.1\n{said}kentry-probe end cases=1\n"
     )
+    paths = PATHS.replace("path 1", f"path {user}", 1)
     (folder / "trace").write_text(
-        f"kentry-trace 1\nqemu aarch64 api=1\n{messages}message case getppid count 1\n{counted}"
-        f"{PATHS}message end 1\n{closing}end {windows + 8}\n"
+        f"kentry-trace 1\nqemu aarch64 api=1\n{messages}message case getppid count {user}\n"
+        f"{counted}{paths}message end 1\n{closing}end {windows + 8}\n"
     )
     measured = replace(kernel(), build_id=build_id)
     return measure(measured, FakeRunner(folder), options, lambda fraction, now: None)
@@ -69,6 +71,14 @@ def test_interrupted_windows_are_set_apart(tmp_path: Path) -> None:
     case = run(tmp_path, "window 9 2 0 1 0 0 0 -\nwindow 1 900 0 1 1 0 0 -\n").cases[0]
     assert case.metrics["instructions"].samples == ((2, 9),)
     assert case.interrupted == ((900, 1),)
+
+
+def test_an_interrupt_that_belongs_to_every_window_is_counted(tmp_path: Path) -> None:
+    counted = "window 8 3 0 1 1 0 0 -\nwindow 1 2 0 1 0 0 0 -\nwindow 1 900 0 1 2 0 0 -\n"
+    case = run(tmp_path, counted, user="1 1").cases[0]
+    assert case.metrics["instructions"].samples == ((3, 8),)
+    assert case.interrupted == ((2, 1), (900, 1))
+    assert [(path.role, path.times, path.length) for path in case.paths] == [("modal", 2, 3)]
 
 
 def test_a_case_that_failed_has_no_value(tmp_path: Path) -> None:

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "case.h"
+
+/* struct itimerspec: interval, then value, in seconds and nanoseconds. */
+static const long armed[4] = { 0, 0, 100000, 0 }, disarmed[4];
+
+static long setup(struct work *w)
+{
+	long fd = SYS(timerfd_create, CLOCK_MONOTONIC, 0, 0, 0);
+
+	w->first.args[0] = w->second.args[0] = fd;
+	return fd < 0 ? fd : 0;
+}
+
+CASE_OF("events", timerfd, "timerfd", "timerfd_settime that arms a timer, then one that disarms it",
+	.shape = SHAPE_TWO, .first = CALL(timerfd_settime, 0, 0, (long)armed, 0),
+	.second = CALL(timerfd_settime, 0, 0, (long)disarmed), .want_first = 0, .want_second = 0,
+	.setup = setup);

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The cases of the groups on Debian's kernels: each is counted or absent, and on its own path."""
+
+import re
+
+import pytest
+
+from kentry.arch import ARCHES
+from kentry.measure.catalogue import choose
+from kentry.model import caveats
+from kentry.runners.exact import ExactOptions
+
+from .test_record import KERNEL, fetched, recorded
+
+pytestmark = pytest.mark.qemu
+
+GROUPS = ("entry", "events", "io", "memory", "process")
+# Functions without which a case would not measure what it says.
+FUNCTIONS: dict[str, tuple[str, ...]] = {
+    "accept4+close": ("unix_accept", "unix_release_sock"),
+    "brk": ("mas_store_gfp", "unmap_page_range"),
+    "cow-fault": ("do_wp_page",),
+    "epoll_wait": ("do_epoll_wait", "eventfd_poll"),
+    "eventfd": ("eventfd_write", "eventfd_read"),
+    "futex": ("do_futex", "futex_wake", "futex_wait", "__schedule"),
+    "futex-wake": ("do_futex", "futex_wake"),
+    "getppid-audit": ("__audit_syscall_entry", "__audit_syscall_exit"),
+    "getppid-ptrace": ("ptrace_stop", "__schedule"),
+    "getppid-seccomp": ("__seccomp_filter",),
+    "getrandom": ("chacha_permute",),
+    "io_uring_enter": ("io_submit_sqes", "io_issue_sqe"),
+    "ioctl": ("tty_ioctl", "tty_mode_ioctl"),
+    "mmap+munmap": ("do_mmap", "unmap_page_range"),
+    "mprotect": ("mprotect_fixup", "change_protection"),
+    "nanosleep": ("do_nanosleep", "__schedule"),
+    "page-fault": ("__handle_mm_fault", "get_page_from_freelist"),
+    "poll": ("do_sys_poll", "eventfd_poll"),
+    "prctl": ("__get_task_comm",),
+    "sendmsg+recvmsg": ("unix_stream_sendmsg", "unix_stream_read_generic"),
+    "sigreturn": ("restore_altstack",),
+    "signalfd": ("__send_signal_locked", "dequeue_signal"),
+    "timerfd": ("hrtimer_start_range_ns", "hrtimer_try_to_cancel"),
+    "clone3+exit": ("copy_process", "do_exit", "futex_wait"),
+    "execve": ("bprm_execve", "load_elf_binary"),
+}
+# Debian's kernels have CONFIG_LEGACY_VSYSCALL_NONE.
+ABSENT = {"time@vsyscall": "the kernel has no vsyscall page"}
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_every_case_of_a_group_is_on_its_own_path_or_absent(arch: str) -> None:
+    kernel = fetched(KERNEL, arch)
+    wanted = (*choose(ARCHES[arch], GROUPS), "getppid")
+    recording = recorded(kernel, ExactOptions(cases=wanted, windows=40, path_windows=40))
+    assert [one for one in recording.caveats if one["kind"].startswith("case-")] == [
+        caveats.case_absent(name, reason) for name, reason in ABSENT.items() if name in wanted
+    ]
+    assert {case.name for case in recording.cases} == set(wanted) - ABSENT.keys()
+    for name, expected in FUNCTIONS.items():
+        case = recording.case(name)
+        assert case
+        functions = {insn.function for path in case.paths for insn in recording.instructions(path)}
+        # A compiler's part of a function has a suffix.
+        assert set(expected) <= {one.partition(".")[0] for one in functions}, name
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_what_stands_before_getppid_does_not_change_getppid(arch: str) -> None:
+    kernel = fetched(KERNEL, arch)
+    wanted = ("getppid", "getppid-seccomp", "getppid-audit")
+    recording = recorded(kernel, ExactOptions(cases=wanted, windows=40, path_windows=40))
+    plain, *behind = (dict(case.functions) for case in recording.cases)
+    own = {name: count for name, count in plain.items() if re.search("getppid|pid_nr_ns", name)}
+    assert len(own) == 2
+    for functions in behind:
+        assert own.items() <= functions.items()
+        assert sum(functions.values()) > sum(plain.values())
