@@ -32,4 +32,8 @@ static inline long syscall6(long nr, long a, long b, long c, long d, long e, lon
 	return x0;
 }
 
+/* The PMU; EXCLUDE_USER: it counts the kernel's instructions. */
+#define ARCH_PERF_COUNTER "pmu"
+#define ARCH_PERF_FLAGS EXCLUDE_USER
+
 #endif

@@ -32,4 +32,8 @@ static inline long syscall6(long nr, long a, long b, long c, long d, long e, lon
 	return a0;
 }
 
+/* It counts in all modes, and runs only for an event of the kernel's. */
+#define ARCH_PERF_COUNTER "instret"
+#define ARCH_PERF_FLAGS 0
+
 #endif

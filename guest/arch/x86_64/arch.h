@@ -35,4 +35,14 @@ static inline long syscall6(long nr, long a, long b, long c, long d, long e, lon
 	return rax;
 }
 
+/* Under -icount QEMU counts instructions, one for each repetition of a REP, and gives that as time. */
+#define ARCH_COUNTER "icount"
+static inline long read_arch_counter(void)
+{
+	unsigned int low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
+	return (long)((unsigned long)high << 32 | low);
+}
+
 #endif
