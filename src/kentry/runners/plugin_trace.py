@@ -34,7 +34,7 @@ class Window:
 
 @dataclass
 class Phase:
-    """The windows of one case in one phase: "warm", "count" or "path".
+    """The windows of one case in one phase: "warm", "count", "path" or "check".
 
     `user` is the number of user instructions every window must have, None if unknown.
     """
@@ -47,7 +47,10 @@ class Phase:
 
 @dataclass
 class PluginTrace:
-    """A whole trace.  A path is a list of runs: a first instruction's index and a length."""
+    """A whole trace.  A path is a list of runs: a first instruction's index and a length.
+
+    `checks` are the phases in which the machine's own counter is read; `phases` are the others.
+    """
 
     target: str = ""
     api: int = 0
@@ -55,6 +58,7 @@ class PluginTrace:
     insns: list[Insn] = field(default_factory=list)
     paths: list[list[tuple[int, int]]] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
+    checks: list[Phase] = field(default_factory=list)
     cases_ended: int | None = None
     messages: list[str] = field(default_factory=list)
     spoilt: int = 0
@@ -92,6 +96,8 @@ def parse_trace(file: Path) -> PluginTrace:
             ) from err
     if trace.windows is None:
         raise TraceError("The plugin's trace was cut short.", "Is the disk full?")
+    trace.checks = [phase for phase in trace.phases if phase.name == "check"]
+    trace.phases = [phase for phase in trace.phases if phase.name != "check"]
     return trace
 
 
