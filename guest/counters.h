@@ -18,4 +18,10 @@ const char *counter_name(long counter);
 /* Of every counter that is open; those that are not stay as they are. */
 void read_counters(struct reading readings[MOST_COUNTERS]);
 
+/* The machine's own counter of instructions, by which another one can be checked. */
+extern const char *const own_counter;
+/* 0, or a negative errno. */
+long open_own_counter(void);
+long read_own_counter(void);
+
 #endif

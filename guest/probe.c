@@ -16,6 +16,10 @@
  *	start | release TEXT | vector UNIT BITS | failed CASE phase=P call=K result=R |
  *	absent CASE reason | end cases=N
  *
+ * With check=BLOCKS it runs that many blocks of each plain case after the rounds, and says on the console:
+ *	counter NAME		the machine's own counter, or NAME result=R, a negative errno
+ *	block CASE CALLS N EMPTY	it counted N in CALLS windows, EMPTY in as many without a call
+ *
  * In time (the words "time" or "tails", timed.h) it says on the console, G S T the group, slot and turn:
  *	timing cpu=C cpus=N timer_ns=NS resolution_ns=NS block_ns=NS clock=vdso|syscall counters=NAME,...
  *	process G S CASE calls=K
@@ -31,12 +35,13 @@
  *
  * Arguments (after "--" on a kernel's command line): n=, paths= (windows a case in all rounds; 0
  * leaves that pass out), warmup= (windows before them, in every round), rounds=, links=, seed=
- * (contexts, context.h) and cases=NAME,NAME...; without cases= all those run that are in no group.  In time also groups=, turns=, blocks=, block_ns=, calls=, cpu=, seed=: timed.h.
+ * (contexts, context.h), check= and cases=NAME,NAME...; without cases= all those run that are in no group.  In time also groups=, turns=, blocks=, block_ns=, calls=, cpu=, seed=: timed.h.
  * A cases= that begins with "/" is a file with one name a line.
  */
 #include "arch.h"
 #include "clock.h"
 #include "context.h"
+#include "counters.h"
 #include "facts.h"
 #include "kernel.h"
 #include "macros.h"
@@ -64,7 +69,7 @@
 #define SETTLE_SECONDS 2
 
 struct options {
-	long n, paths, warmup, rounds, links;
+	long n, paths, warmup, rounds, links, check;
 	const char *cases, *facts;
 	int in_time;
 	struct timing timing;
@@ -224,21 +229,25 @@ long takes_entry(const struct entry *entry)
 }
 
 /* Why a case cannot run here; null if it can. */
-static const char *why_absent(const struct probe_case *c, const struct entry *entry, int entry_ok)
+static const char *why_absent(const struct cell *cell, const struct pass *pass, int entry_ok)
 {
-	if (!entry_ok && entry->compat)
+	const struct probe_case *c = cell->c;
+
+	if (!entry_ok && cell->entry->compat)
 		return "the kernel does not take this entry instruction";
 	if (c->shape == SHAPE_VDSO && !vdso_fn)
 		return "no vDSO";
 	if (c->changes == CHANGES_MACHINE && SYS(getpid, 0, 0, 0, 0) != 1)
 		return "it would change this machine for good";
+	if (pass->in_blocks && (cell->state || c->shape >= SHAPES_SPELT))
+		return "it is more than plain calls";
 	return 0;
 }
 
 /* 1 if it was run to its end. */
 static int run_or_report(const struct cell *cell, const struct pass *pass, int entry_ok)
 {
-	const char *reason = why_absent(cell->c, cell->entry, entry_ok);
+	const char *reason = why_absent(cell, pass, entry_ok);
 
 	if (reason) {
 		report_absent(pass, cell->name, reason);
@@ -323,6 +332,20 @@ static long share(long times, const struct options *options, long round)
 	return times / options->rounds + (round < times % options->rounds);
 }
 
+/* 0, or -1: says which counter of the machine's own counts, or why none does. */
+static int start_own_counter(void)
+{
+	struct line line = console_line("counter ");
+	long err = open_own_counter();
+
+	put(&line, own_counter);
+	put(&line, err ? " result=" : "");
+	if (err)
+		put_number(&line, err);
+	say(&line);
+	return err ? -1 : 0;
+}
+
 /*
  * All cases are counted before the paths of any are recorded: each change of what is instrumented
  * makes QEMU translate everything anew.
@@ -347,8 +370,9 @@ static long run_passes(const struct pass *count, const struct pass *path, const 
 static long run_all(const struct options *options)
 {
 	struct context context = { 0 };
-	const struct pass all = { "count", options->warmup, options->n, 0 };
-	const struct pass all_paths = { "path", options->warmup, options->paths, options->n != 0 };
+	const struct pass all = { "count", options->warmup, options->n, 0, 0 };
+	const struct pass all_paths = { "path", options->warmup, options->paths, options->n != 0,
+					0 };
 	int entry_ok[ARRAY_SIZE(entries)];
 	static long order[MOST_CELLS];
 	long done = 0;
@@ -363,10 +387,10 @@ static long run_all(const struct options *options)
 	seed_random((unsigned long)options->timing.seed);
 	for (long round = 0; round < options->rounds; round++) {
 		const struct pass count = { "count", options->warmup,
-					    share(options->n, options, round), round != 0 };
+					    share(options->n, options, round), round != 0, 0 };
 		const struct pass path = { "path", options->warmup,
 					   share(options->paths, options, round),
-					   round != 0 || count.times };
+					   round != 0 || count.times, 0 };
 
 		if (round) {
 			change_context(&context, options->links);
@@ -374,6 +398,13 @@ static long run_all(const struct options *options)
 		}
 		send_context(&context);
 		done += run_passes(&count, &path, order, context.place, entry_ok, 0);
+	}
+	if (options->check && !start_own_counter()) {
+		const struct pass check = { "check", options->warmup, options->check, 1, 1 };
+
+		__asm__ volatile(MARK_ASM(MARK_COUNT)::: "memory");
+		run_round(&check, order, context.place, entry_ok, 0);
+		__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
 	}
 	/* In the last context: no other case comes after them. */
 	if (some_change_machine)
@@ -427,6 +458,7 @@ static void take_named(const char *argument, struct options *options)
 		{ "warmup=", &options->warmup },
 		{ "rounds=", &options->rounds },
 		{ "links=", &options->links },
+		{ "check=", &options->check },
 		{ "groups=", &options->timing.groups },
 		{ "turns=", &options->timing.turns },
 		{ "blocks=", &options->timing.blocks },

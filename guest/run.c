@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* One case, run; run.h says what each function does. */
 #include "arch.h"
+#include "counters.h"
 #include "macros.h"
 #include "run.h"
 #include "system.h"
@@ -10,6 +11,9 @@
 /* Descriptors a case may open, beside standard input, output and error. */
 #define FIRST_FREE_FD 3
 #define MOST_FDS 4
+/* So few that an interrupt hits few blocks. */
+#define CALLS_A_BLOCK 4
+#define MOST_BLOCKS 64
 
 clock_gettime_fn vdso_fn;
 
@@ -255,6 +259,53 @@ void end_cell(const struct cell *cell, struct work *w)
 		cell->c->finish(w);
 }
 
+/* --- the machine's own counter ---------------------------------------- */
+
+/* How much it counts in a block.  noinline: what is around the calls is always the same. */
+static __attribute__((noinline)) long count_block(void (*body)(struct work *), struct work *w)
+{
+	long begin = read_own_counter();
+
+	for (long i = 0; i < CALLS_A_BLOCK; i++)
+		body(w);
+	return read_own_counter() - begin;
+}
+
+/* Blocks with the calls and without; 0, or -1 when a call did not return what the case wants. */
+static int run_blocks(const struct cell *cell, struct work *w, const struct pass *pass)
+{
+	const struct body *body = &cell->entry->bodies[cell->c->shape];
+	static long counts[MOST_BLOCKS][2];
+	long blocks = pass->times < MOST_BLOCKS ? pass->times : MOST_BLOCKS;
+
+	announce(cell, pass->phase);
+	for (long i = 0; i < blocks; i++) {
+		int wrong;
+
+		counts[i][0] = count_block(body->marked, w);
+		wrong = wrong_call(cell->c, w);
+		if (wrong) {
+			report_failure(cell->name, pass->phase, wrong,
+				       wrong == 1 ? w->first.ret : w->second.ret);
+			return -1;
+		}
+		counts[i][1] = count_block(body->skipped, w);
+	}
+	for (long i = 0; i < blocks; i++) {
+		struct line line = console_line("block ");
+
+		put(&line, cell->name);
+		put(&line, " ");
+		put_number(&line, CALLS_A_BLOCK);
+		put(&line, " ");
+		put_number(&line, counts[i][0]);
+		put(&line, " ");
+		put_number(&line, counts[i][1]);
+		say(&line);
+	}
+	return 0;
+}
+
 int run_cell(const struct cell *cell, const struct pass *pass)
 {
 	struct work w;
@@ -263,7 +314,9 @@ int run_cell(const struct cell *cell, const struct pass *pass)
 	if (!err) {
 		use_before_windows(cell->state);
 		err = run_phase(cell, &w, "warm", pass->warmup);
-		if (!err)
+		if (!err && pass->in_blocks)
+			err = run_blocks(cell, &w, pass);
+		else if (!err)
 			err = run_phase(cell, &w, pass->phase, pass->times);
 		end_cell(cell, &w);
 	}

@@ -20,7 +20,8 @@ struct cell {
 struct pass {
 	const char *phase;
 	long warmup, times;
-	int is_again; /* what is absent has been said */
+	int is_again;  /* what is absent has been said */
+	int in_blocks; /* not in windows: `times` blocks, by the machine's own counter */
 };
 
 extern clock_gettime_fn vdso_fn; /* null where there is none */

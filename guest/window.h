@@ -27,10 +27,14 @@ enum shape {
 	SHAPE_MARKED,		   /* the same, and it puts the marks itself; one use a window */
 };
 
-/* What stands between the marks, and the same without marks; `user`: its instructions. */
+/*
+ * What stands between the marks, and the same without marks; `user`: its instructions.  `skipped`
+ * is `marked` with as many instructions around, and nothing between them.
+ */
 struct body {
 	void (*marked)(struct work *);
 	void (*bare)(struct work *); /* null where no state can be had */
+	void (*skipped)(struct work *);
 	int user;
 };
 

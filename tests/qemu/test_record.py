@@ -15,13 +15,14 @@ import jsonschema
 import pytest
 
 from kentry.arch import ARCHES, find_arch
-from kentry.errors import FetchError, GuestError, KernelError, UserError
+from kentry.errors import FetchError, GuestError, KernelError, TraceError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.measure.recorder import measure
 from kentry.model.recording import Recording
 from kentry.path.symbols import UNNAMED
-from kentry.runners.exact import ExactOptions, QemuRunner
+from kentry.progress import Update
+from kentry.runners.exact import ExactOptions, GuestRun, QemuRunner
 from tests import ROOT
 
 from .conftest import skip, timed
@@ -178,6 +179,33 @@ def test_the_self_check_finds_no_window_in_which_two_counts_differ(arch: str) ->
     assert run.trace.checked == run.trace.windows
     assert run.trace.checked
     assert run.trace.mismatches == 0
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_the_machines_own_counter_counts_what_the_plugin_counts(arch: str) -> None:
+    """In a boot without the plugin: one call, two, a chain, and on x86-64 REP and int80."""
+    compat = [f"getppid@{name}" for name in find_arch(arch).entries[1:]]
+    cases = ("getppid", "pipe", "openat+close", "read-4k", *compat)
+    with timed(f"{KERNEL} ({arch}) with --self-check, two boots"):
+        recording = recorded(fetched(KERNEL, arch), ExactOptions(cases=cases, check=True))
+    for case in recording.cases:
+        assert case.checked
+        assert case.checked.by == find_arch(arch).counter.name
+        assert case.checked.counted == case.checked.by_machine == case.metrics["instructions"].value
+
+
+def test_the_machines_own_counter_finds_one_instruction_too_many() -> None:
+    kernel, options = fetched(KERNEL, "arm64"), ExactOptions(cases=("getppid",), check=True)
+
+    class OneTooMany(QemuRunner):
+        def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
+            run = super().run(kernel, options, update)
+            (phase,) = run.trace.checks
+            phase.windows[:] = [replace(one, kernel=one.kernel + 1) for one in phase.windows]
+            return run
+
+    with pytest.raises(TraceError, match="disagrees in 1 of 1 cases"):
+        measure(kernel, OneTooMany(find_arch("arm64")), options, silent)
 
 
 def test_a_panic_is_one_sentence_with_the_consoles_last_lines() -> None:

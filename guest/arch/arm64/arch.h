@@ -51,4 +51,8 @@ static inline long clone3_call(long nr, const void *arguments, long size, void (
 	return x0;
 }
 
+/* The PMU; EXCLUDE_USER: it counts the kernel's instructions. */
+#define ARCH_PERF_COUNTER "pmu"
+#define ARCH_PERF_FLAGS EXCLUDE_USER
+
 #endif

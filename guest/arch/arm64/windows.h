@@ -10,10 +10,13 @@
 #include "window.h"
 
 /*
- * Every window is there twice: between marks, and bare, for one that has more in it.
- *
- * One window of one call: user side 1 instruction, the svc.
+ * Every window is there three times: between marks; bare, for one that has more in it; and skipped,
+ * where a jump in place of the begin mark leaves out all that stands between the marks.
  */
+#define SKIP_BEGIN "b 1f\n\t"
+#define SKIP_END "1:\n\t" MARK_ASM(MARK_END)
+
+/* One window of one call: user side 1 instruction, the svc. */
 /* clang-format off */
 #define WINDOW_ONE(name, begin, end)								\
 	static void name(struct work *w)							\
@@ -33,6 +36,7 @@
 /* clang-format on */
 WINDOW_ONE(window_one, MARK_ASM(MARK_BEGIN), MARK_ASM(MARK_END))
 WINDOW_ONE(bare_one, "", "")
+WINDOW_ONE(skipped_one, SKIP_BEGIN, SKIP_END)
 
 /*
  * One window of two calls.  User side: svc, then one move for each of the second
@@ -75,12 +79,13 @@ WINDOW_TWO(window_two, MARK_ASM(MARK_BEGIN), "mov x0, x9\n\t", MARK_ASM(MARK_END
 WINDOW_TWO(window_chain, MARK_ASM(MARK_BEGIN), "", MARK_ASM(MARK_END))
 WINDOW_TWO(bare_two, "", "mov x0, x9\n\t", "")
 WINDOW_TWO(bare_chain, "", "", "")
+WINDOW_TWO(skipped_two, SKIP_BEGIN, "", SKIP_END)
 
 static const struct entry entries[] = {
 	{ .name = "svc",
-	  .bodies = { [SHAPE_ONE] = { window_one, bare_one, 1 },
-		      [SHAPE_TWO] = { window_two, bare_two, 7 },
-		      [SHAPE_CHAIN] = { window_chain, bare_chain, 6 } } },
+	  .bodies = { [SHAPE_ONE] = { window_one, bare_one, skipped_one, 1 },
+		      [SHAPE_TWO] = { window_two, bare_two, skipped_two, 7 },
+		      [SHAPE_CHAIN] = { window_chain, bare_chain, skipped_two, 6 } } },
 };
 
 /* The kernel hands over a stack with argc at the top; the probe goes on with its own. */

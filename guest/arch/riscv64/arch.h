@@ -51,4 +51,8 @@ static inline long clone3_call(long nr, const void *arguments, long size, void (
 	return a0;
 }
 
+/* It counts in all modes, and runs only for an event of the kernel's. */
+#define ARCH_PERF_COUNTER "instret"
+#define ARCH_PERF_FLAGS 0
+
 #endif

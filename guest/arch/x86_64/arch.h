@@ -56,4 +56,14 @@ static inline long clone3_call(long nr, const void *arguments, long size, void (
 	return rax;
 }
 
+/* Under -icount QEMU counts instructions, one for each repetition of a REP, and gives that as time. */
+#define ARCH_COUNTER "icount"
+static inline long read_arch_counter(void)
+{
+	unsigned int low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
+	return (long)((unsigned long)high << 32 | low);
+}
+
 #endif

@@ -9,7 +9,11 @@
 #include "arch.h"
 #include "window.h"
 
-/* One window of one call: user side 1 instruction, the syscall.  Marked and bare, as on arm64. */
+/* Every window is there marked, bare and skipped, as on arm64; by int80 not bare. */
+#define SKIP_BEGIN "jmp 1f\n\t"
+#define SKIP_END "1:\n\t" MARK_ASM(MARK_END)
+
+/* One window of one call: user side 1 instruction, the syscall. */
 /* clang-format off */
 #define WINDOW_ONE(name, begin, end)								\
 	static void name(struct work *w)							\
@@ -27,6 +31,7 @@
 /* clang-format on */
 WINDOW_ONE(window_one, MARK_ASM(MARK_BEGIN), MARK_ASM(MARK_END))
 WINDOW_ONE(bare_one, "", "")
+WINDOW_ONE(skipped_one, SKIP_BEGIN, SKIP_END)
 
 /* Two calls, as on arm64: syscall, keep the result, the moves, syscall. */
 /* clang-format off */
@@ -62,22 +67,28 @@ WINDOW_TWO(window_two, MARK_ASM(MARK_BEGIN), "mov %%r12, %%rdi\n\t", MARK_ASM(MA
 WINDOW_TWO(window_chain, MARK_ASM(MARK_BEGIN), "mov %%rax, %%rdi\n\t", MARK_ASM(MARK_END))
 WINDOW_TWO(bare_two, "", "mov %%r12, %%rdi\n\t", "")
 WINDOW_TWO(bare_chain, "", "mov %%rax, %%rdi\n\t", "")
+WINDOW_TWO(skipped_two, SKIP_BEGIN, "", SKIP_END)
 
 /* Kernels before 6.7 clear r8-r11 on int $0x80, so nothing is kept there. */
-static void window_one_int80(struct work *w)
-{
-	long rax = w->first.nr;
-
-	__asm__ volatile(MARK_ASM(MARK_BEGIN) "int $0x80\n\t" MARK_ASM(MARK_END)
-			 : "+a"(rax)
-			 : "b"(w->first.args[0]), "c"(w->first.args[1]), "d"(w->first.args[2]),
-			   "S"(w->first.args[3])
-			 : "r8", "r9", "r10", "r11", "memory", "cc");
-	w->first.ret = (int)rax;
-}
+/* clang-format off */
+#define WINDOW_ONE_INT80(name, begin, end)							\
+	static void name(struct work *w)							\
+	{											\
+		long rax = w->first.nr;								\
+												\
+		__asm__ volatile(begin "int $0x80\n\t" end					\
+			: "+a"(rax)								\
+			: "b"(w->first.args[0]), "c"(w->first.args[1]),				\
+			  "d"(w->first.args[2]), "S"(w->first.args[3])				\
+			: "r8", "r9", "r10", "r11", "memory", "cc");				\
+		w->first.ret = (int)rax;							\
+	}
+/* clang-format on */
+WINDOW_ONE_INT80(window_one_int80, MARK_ASM(MARK_BEGIN), MARK_ASM(MARK_END))
+WINDOW_ONE_INT80(skipped_one_int80, SKIP_BEGIN, SKIP_END)
 
 /* clang-format off */
-#define WINDOW_TWO_INT80(name, move_first)							\
+#define WINDOW_TWO_INT80(name, begin, move_first, end)						\
 	static void name(struct work *w)							\
 	{											\
 		register long r12 __asm__("r12") = w->second.args[0];				\
@@ -89,7 +100,7 @@ static void window_one_int80(struct work *w)
 		register long first __asm__("rdi");						\
 												\
 		__asm__ volatile(								\
-			MARK_ASM(MARK_BEGIN)							\
+			begin									\
 			"int $0x80\n\t"								\
 			"mov %%rax, %%rdi\n\t"							\
 			move_first								\
@@ -97,7 +108,7 @@ static void window_one_int80(struct work *w)
 			"mov %%r14, %%rdx\n\t"							\
 			"mov %%r15, %%rax\n\t"							\
 			"int $0x80\n\t"								\
-			MARK_ASM(MARK_END)							\
+			end									\
 			: "+a"(rax), "+b"(rbx), "+c"(rcx), "+d"(rdx), "=&r"(first)		\
 			: "S"(w->first.args[3]), "r"(r12), "r"(r13), "r"(r14), "r"(r15)		\
 			: "r8", "r9", "r10", "r11", "memory", "cc");				\
@@ -105,20 +116,22 @@ static void window_one_int80(struct work *w)
 		w->second.ret = (int)rax;							\
 	}
 /* clang-format on */
-WINDOW_TWO_INT80(window_two_int80, "mov %%r12, %%rbx\n\t")
-WINDOW_TWO_INT80(window_chain_int80, "mov %%rax, %%rbx\n\t")
+WINDOW_TWO_INT80(window_two_int80, MARK_ASM(MARK_BEGIN), "mov %%r12, %%rbx\n\t", MARK_ASM(MARK_END))
+WINDOW_TWO_INT80(window_chain_int80, MARK_ASM(MARK_BEGIN), "mov %%rax, %%rbx\n\t",
+		 MARK_ASM(MARK_END))
+WINDOW_TWO_INT80(skipped_two_int80, SKIP_BEGIN, "", SKIP_END)
 
 static const struct entry entries[] = {
 	/* rax is not the first argument's register here, so a chain needs its move too. */
 	{ .name = "syscall",
-	  .bodies = { [SHAPE_ONE] = { window_one, bare_one, 1 },
-		      [SHAPE_TWO] = { window_two, bare_two, 7 },
-		      [SHAPE_CHAIN] = { window_chain, bare_chain, 7 } } },
+	  .bodies = { [SHAPE_ONE] = { window_one, bare_one, skipped_one, 1 },
+		      [SHAPE_TWO] = { window_two, bare_two, skipped_two, 7 },
+		      [SHAPE_CHAIN] = { window_chain, bare_chain, skipped_two, 7 } } },
 	{ .name = "int80",
 	  .compat = 1,
-	  .bodies = { [SHAPE_ONE] = { window_one_int80, 0, 1 },
-		      [SHAPE_TWO] = { window_two_int80, 0, 7 },
-		      [SHAPE_CHAIN] = { window_chain_int80, 0, 7 } } },
+	  .bodies = { [SHAPE_ONE] = { window_one_int80, 0, skipped_one_int80, 1 },
+		      [SHAPE_TWO] = { window_two_int80, 0, skipped_two_int80, 7 },
+		      [SHAPE_CHAIN] = { window_chain_int80, 0, skipped_two_int80, 7 } } },
 };
 
 /* The kernel hands over a stack with argc at the top; the probe goes on with its own. */

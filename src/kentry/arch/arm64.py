@@ -8,6 +8,7 @@ from kentry.arch.mechanism import SME, VEC, Act, CountingRules, Mechanism, Mecha
 from kentry.arch.record import (
     ALLOCATORS,
     Arch,
+    Counter,
     Linking,
     Marker,
     Trap,
@@ -210,6 +211,7 @@ ARM64 = Arch(
     kbuild="arm64",
     source_folder="arm64",
     vector=_VECTOR,
+    counter=Counter("pmu", "PMU", kernel_alone=True),
     capstone=("CS_ARCH_ARM64", "CS_MODE_ARM"),
     cores={128: "neoverse-n2,pauth-impdef=on", 256: "neoverse-v1,pauth-impdef=on"},
 )

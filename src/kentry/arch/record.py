@@ -82,6 +82,19 @@ class Marker:
 
 
 @dataclass(frozen=True)
+class Counter:
+    """The emulated machine's own counter of instructions, by which the plugin's count is checked.
+
+    `name` is the probe's word, `what` is what people call it.  It counts the kernel's instructions
+    alone, or all of them: those of user mode and firmware, and each repetition of an x86 REP too.
+    """
+
+    name: str
+    what: str
+    kernel_alone: bool = False
+
+
+@dataclass(frozen=True)
 class VectorSide:
     """An architecture's vector units, and how the kernel keeps their state.
 
@@ -165,6 +178,7 @@ class Arch:
     kbuild: str
     source_folder: str
     vector: VectorSide
+    counter: Counter
     build_headers: dict[str, str] = field(default_factory=dict)
     cores: dict[int, str] = field(default_factory=dict)
     boot_words: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from kentry.arch.mechanism import VEC, CountingRules, Mechanism
 from kentry.arch.record import (
     ALLOCATORS,
     Arch,
+    Counter,
     Linking,
     Marker,
     Trap,
@@ -124,4 +125,5 @@ RISCV64 = Arch(
     kbuild="riscv",
     source_folder="riscv",
     vector=_VECTOR,
+    counter=Counter("instret", "instret"),
 )

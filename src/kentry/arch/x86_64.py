@@ -4,7 +4,16 @@
 import re
 
 from kentry.arch.mechanism import VEC, Act, CountingRules, Mechanism
-from kentry.arch.record import Arch, Linking, Marker, Trap, Unit, VectorSide, function_marker
+from kentry.arch.record import (
+    Arch,
+    Counter,
+    Linking,
+    Marker,
+    Trap,
+    Unit,
+    VectorSide,
+    function_marker,
+)
 
 
 def _xsave_like(regs_ae: str, regs_c7: str) -> re.Pattern[bytes]:
@@ -134,6 +143,7 @@ X86_64 = Arch(
     kbuild="x86_64",
     source_folder="x86",
     vector=_VECTOR,
+    counter=Counter("icount", "-icount clock"),
     build_headers={"gelf.h": "libelf-dev"},  # objtool
     stubs=("irq_entries_start", "spurious_entries_start"),  # arch/x86/include/asm/idtentry.h
 )

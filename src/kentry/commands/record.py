@@ -76,7 +76,7 @@ class Options(measuring.MatrixOptions):
     self_check: bool = flag(
         "--self-check",
         group=RARE,
-        help="count every instruction in a second way and compare (slow)",
+        help="compare with a second way of counting, and with the machine's own counter (slow)",
     )
 
     def case_words(self, arch: Arch) -> list[str]:

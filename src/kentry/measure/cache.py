@@ -61,7 +61,8 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
     del measured_with["console_file"], measured_with["timeout"]
     # A saved run's files, or the emulator's version.
     if fake := os.environ.get(FAKE):
-        target = [sha256_of(Path(fake, name)) for name in ("console", "trace")]
+        files = [Path(fake, name) for name in ("console", "trace", "blocks")]
+        target = [sha256_of(file) for file in files if file.exists()]
     else:
         target = [find_emulator(arch, options.emulator).version]
         if options.emulator not in CHOICES:

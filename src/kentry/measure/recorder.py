@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kentry.arch import find_arch
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.kernels.kernel import NOTE, TEXT_END, TEXT_START, Kernel, gnu_build_id, kernel_to_json
 from kentry.measure.contexts import add_boot, second_boot
+from kentry.measure.cross_check import REPORT_IT, cross_check
 from kentry.measure.vector_units import check_units, with_events
 from kentry.model import caveats
 from kentry.model.case_name import CaseName
@@ -70,6 +72,12 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     if any(CaseName.parse(name).state for name in options.cases):
         update(None, "looking for vector events")
         cases, markers = with_events(cases, code, kernel)
+    plain = not all(CaseName.parse(name).state for name in options.cases)
+    if options.check and plain and (blocks := target.count_blocks(kernel, options, update)):
+        cases, unchecked = cross_check(
+            cases, run.trace.checks, blocks, find_arch(kernel.arch).counter
+        )
+        lost += unchecked
     return Recording(
         kernel=kernel_to_json(kernel, run.probe.release, run.probe.notes),
         target=run.target,
@@ -140,8 +148,7 @@ def _check_run(kernel: Kernel, run: GuestRun, options: ExactOptions, slide: int)
         raise TraceError(
             f"Two ways of counting differ: {run.trace.mismatches} times"
             f" in {run.trace.windows} windows.",
-            "Please report it, with the output of kentry doctor; other numbers of this emulator"
-            " should not be believed.",
+            REPORT_IT,
         )
 
 

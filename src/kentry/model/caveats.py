@@ -78,6 +78,10 @@ one_context = Template(
 one_boot = Template("one-boot", "only one boot's contexts were measured: {}")
 windows_lost = Template("windows-lost", "{} has {} windows of {}")
 self_checked = Template("self-checked", "two ways of counting agreed in all {} windows")
+# What the counter is, and what the guest said of it.
+no_counter = Template(
+    "no-counter", "not checked by the machine's own counter, {}, which does not count here ({})"
+)
 
 # --- two sides, and series ------------------------------------------------
 
@@ -134,9 +138,20 @@ def config_differs(changed: int, gone: int, new: int, named: list[str]) -> Cavea
 
 def metric_only_in(side: str, metric: str, names: list[str]) -> Caveat:
     """Both sides have the cases, but only one has this metric of them."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    text = f"{metric} was measured only in the {side} recording: {', '.join(names[:_NAMED])}{more}"
+    text = f"{metric} was measured only in the {side} recording: {_some(names)}"
     return {"kind": "only-in", "text": text}
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def unchecked(reasons: dict[str, list[str]]) -> Caveat:
+    """Which cases the machine's own counter did not check, by the reason."""
+    parts = [f"{_some(names)} ({reason})" for reason, names in reasons.items()]
+    text = f"not checked by the machine's own counter: {', '.join(parts)}"
+    return {"kind": "unchecked", "text": text}
 
 
 # --- imports --------------------------------------------------------------

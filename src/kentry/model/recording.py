@@ -112,6 +112,14 @@ def runs_of(indexes: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(runs)
 
 
+class Checked(NamedTuple):
+    """A case's kernel instructions, and how many a counter that is not kentry's counted."""
+
+    by: str
+    counted: int
+    by_machine: int
+
+
 class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
     """An exact number of a case: its commonest value and every sample, as (value, windows)."""
 
@@ -223,6 +231,7 @@ class CaseResult:
     caveats: tuple[Caveat, ...] = ()
     noisy: dict[str, NoisyMetric] = field(default_factory=dict)
     contexts: tuple[CaseContext, ...] = ()
+    checked: Checked | None = None
 
     @property
     def values(self) -> dict[int, int]:
@@ -369,6 +378,14 @@ class CaseFile(Struct):
     ]
     paths: Annotated[tuple[PathFile, ...], about("Distinct paths, the modal one first")]
     caveats: tuple[Caveat, ...]
+    checked: Annotated[
+        str | UnsetType,
+        about("The machine's own counter that counted the same: pmu, instret, icount"),
+    ] = UNSET
+    checked_counts: Annotated[
+        tuple[Count, Count] | UnsetType,
+        about("Kernel instructions: as counted by kentry, as counted by the machine"),
+    ] = UNSET
     vector: VectorFile | UnsetType = UNSET
     events: Annotated[
         tuple[VectorEvent, ...] | UnsetType,
@@ -484,6 +501,9 @@ def _from_file(document: RecordingFile) -> Recording:
             caveats=one.caveats,
             noisy={name: m for name, m in one.metrics.items() if isinstance(m, NoisyMetric)},
             contexts=one.contexts or (),
+            checked=Checked(one.checked, *one.checked_counts)
+            if one.checked and one.checked_counts
+            else None,
         )
         problem = next(_problems(case, len(code), len(document.contexts or ())), None)
         if problem is None and one.name in cases:
@@ -518,6 +538,8 @@ def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[st
     modal = case.modal_path
     if sum(count for _, count in case.functions) != (modal.length if modal else 0):
         yield "functions that do not add up to the path"
+    if case.checked and case.checked.counted != case.checked.by_machine:
+        yield "a check that failed"
     if case.paths and INSTRUCTIONS not in case.metrics:
         yield f"paths without {INSTRUCTIONS}"
     yield from _metric_problems(case)
@@ -593,6 +615,8 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
         "interrupted": plain(case.interrupted),
         "functions": [{"name": name, "instructions": count} for name, count in case.functions],
     }
+    if case.checked:
+        document |= {"checked": case.checked.by, "checked_counts": list(case.checked[1:])}
     if state := case.parsed.state:
         # Only here is the architecture needed: imported numbers may be of any other.
         bits = find_arch(arch).vector.bits(state.unit, state.length)

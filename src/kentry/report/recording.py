@@ -29,6 +29,8 @@ _STATES_COMPARED = 8
 # The matrix itself says where a count is undecided, so these caveats of its cases are left out.
 _IN_MATRIX = (caveats.no_majority("", 0)["kind"], caveats.unrecorded_path("", 0)["kind"])
 
+_CHECKED = "The machine's own counter ({}) agrees in {} of {} cases."
+
 # A case in a task with this vector state.
 Cell = tuple[CaseResult, State]
 
@@ -44,6 +46,8 @@ def recording_text(recording: Recording) -> str:
         lines += ["", *matrix_lines(recording, arch)]
     if 0 < with_state <= _STATES_COMPARED:
         lines += _added_lines(recording)
+    if checked := sum(case.checked is not None for case in recording.cases):
+        lines += ["", *wrapped(_CHECKED.format(arch.counter.what, checked, len(recording.cases)))]
     lines += caveat_lines([*recording.caveats, *case_caveats(recording.cases)])
     return ascii_lines(lines)
 

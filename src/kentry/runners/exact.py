@@ -4,7 +4,8 @@
 See qemu_argv.py for how the guest is confined.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from kentry.host.cache import kept_file, scratch_folder
 from kentry.host.native import plugin_file, probe_file
 from kentry.kernels.kernel import TEXT_START, Kernel
 from kentry.progress import Update
-from kentry.runners.console import boot, explain, tail
+from kentry.runners.console import GuestExit, boot, explain, tail
 from kentry.runners.emulator import find_emulator
 from kentry.runners.initramfs import CASES_FILE, build_initramfs
 from kentry.runners.plugin_trace import PluginTrace, parse_trace
@@ -30,6 +31,9 @@ from kentry.runners.qemu_argv import (
     plugin_argv,
 )
 
+# Of each case, where the machine's own counter is read.
+_BLOCKS = 32
+
 
 @dataclass(frozen=True)
 class ExactOptions:
@@ -42,7 +46,7 @@ class ExactOptions:
     paths vary from boot to boot and window to window (KASLR, stack-offset randomisation).
     `timeout` is in seconds of wall time, `memory` the guest's in MiB.  `vector_length` is that of
     the cpu model's vectors in bits, None for the model's own.  `check` has the plugin count a
-    second way.
+    second way, and the machine's own counter a third.
     """
 
     cases: tuple[str, ...]
@@ -76,7 +80,8 @@ class GuestRun:
 class FakeRunner:
     """Boots nothing, and replays a saved run, for tests and bug reports.
 
-    In `folder`, `console` is what a guest printed, `trace` what the plugin wrote.
+    In `folder`, `console` is what a guest printed, `trace` what the plugin wrote, and `blocks` what
+    a second guest without the plugin printed for a self-check.
     """
 
     folder: Path
@@ -96,6 +101,13 @@ class FakeRunner:
         trace = parse_trace(self.folder / "trace")
         return GuestRun(console, report, trace, {"kind": "fake", "emulator": "none"})
 
+    def count_blocks(
+        self, kernel: Kernel, options: ExactOptions, update: Update
+    ) -> ProbeReport | None:
+        """What the probe said in `blocks`, if that was saved."""
+        saved = self.folder / "blocks"
+        return read_report(saved.read_text().splitlines()) if saved.exists() else None
+
 
 @dataclass(frozen=True)
 class QemuRunner:
@@ -105,27 +117,12 @@ class QemuRunner:
 
     def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
         """One boot; GuestError if the guest did not reach its end mark."""
-        emulator = find_emulator(self.arch, options.emulator)
-        cpu = self.arch.cpu_with(options.vector_length)
-        initramfs = build_initramfs(probe_file(self.arch), options.cases)
-        words = [*self.kernel_words(options), f"dhash_entries={options.dentry_hash}"]
-        probe_words = [f"n={options.windows}", f"paths={options.path_windows}"]
-        probe_words += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
-        probe_words += [f"rounds={options.rounds}", f"links={options.links}"]
-        probe_words += [f"seed={options.seed}"]
         with scratch_folder() as folder:
             trace_file = folder / "trace"
             plugin_words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
             plugin_words += ["check=on"] if options.check else []
-            argv = [
-                *machine_argv(emulator, self.arch, cpu, options.memory, options.seed),
-                *boot_argv(kernel, kept_file("initramfs", initramfs), [*words, "--", *probe_words]),
-                *plugin_argv(plugin_file(), self.arch, plugin_words),
-            ]
-            guest = boot(argv, emulator, options.timeout, update, options.console_file)
-            report = read_report(guest.console.splitlines())
-            if report.ended_cases is None:
-                raise explain(guest.console, report.started, guest.clause)
+            plugin = plugin_argv(plugin_file(), self.arch, plugin_words)
+            guest, report = self._boot(kernel, options, plugin, update)
             try:
                 trace = parse_trace(trace_file)
             except TraceError as err:
@@ -142,21 +139,59 @@ class QemuRunner:
             )
         target = {
             "kind": "qemu",
-            "emulator": f"QEMU {emulator.version}",
+            "emulator": f"QEMU {find_emulator(self.arch, options.emulator).version}",
             "machine": self.arch.machine,
-            "cpu": cpu,
+            "cpu": self.arch.cpu_with(options.vector_length),
             "accelerator": ACCELERATORS[ICOUNT],
             "memory_mib": options.memory,
             "seed": options.seed,
-            "cmdline": " ".join(words),
+            "cmdline": " ".join(self.kernel_words(options)),
             "randomise": options.randomise,
             "plugin_api": trace.api,
         }
         return GuestRun(guest.console, report, trace, target)
 
+    def count_blocks(
+        self, kernel: Kernel, options: ExactOptions, update: Update
+    ) -> ProbeReport | None:
+        """What the machine's own counter counts in a second boot, without the plugin.
+
+        It runs the instructions of the first boot, so each call takes the same path.
+        """
+        return self._boot(kernel, replace(options, console_file=None), [], update)[1]
+
+    def _boot(
+        self,
+        kernel: Kernel,
+        options: ExactOptions,
+        plugin: Sequence[str],
+        update: Update,
+    ) -> tuple[GuestExit, ProbeReport]:
+        """A boot to the probe's end mark; `plugin` are QEMU's words that load it."""
+        emulator = find_emulator(self.arch, options.emulator)
+        cpu = self.arch.cpu_with(options.vector_length)
+        initramfs = build_initramfs(probe_file(self.arch), options.cases)
+        probe_words = [f"n={options.windows}", f"paths={options.path_windows}"]
+        probe_words += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
+        probe_words += [f"rounds={options.rounds}", f"links={options.links}"]
+        probe_words += [f"seed={options.seed}"]
+        probe_words += [f"check={_BLOCKS}"] if options.check else []
+        words = [*self.kernel_words(options), "--", *probe_words]
+        argv = [
+            *machine_argv(emulator, self.arch, cpu, options.memory, options.seed),
+            *boot_argv(kernel, kept_file("initramfs", initramfs), words),
+            *plugin,
+        ]
+        guest = boot(argv, emulator, options.timeout, update, options.console_file)
+        report = read_report(guest.console.splitlines())
+        if report.ended_cases is None:
+            raise explain(guest.console, report.started, guest.clause)
+        return guest, report
+
     def kernel_words(self, options: ExactOptions) -> list[str]:
         """The kernel's command line."""
-        return kernel_words(self.arch, RANDOM if options.randomise else STEADY)
+        words = kernel_words(self.arch, RANDOM if options.randomise else STEADY)
+        return [*words, f"dhash_entries={options.dentry_hash}"]
 
     def traps(self, kernel: Kernel) -> str:
         """Where the kernel takes interrupts and exceptions, for the plugin to watch."""

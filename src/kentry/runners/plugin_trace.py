@@ -34,7 +34,7 @@ class Window:
 
 @dataclass
 class Phase:
-    """The windows of one case in one phase: "warm", "count" or "path".
+    """The windows of one case in one phase: "warm", "count", "path" or "check".
 
     `user` is the number of user instructions every window must have, None if unknown; `irqs` that
     of the interrupts that belong to it; `context` indexes PluginTrace.contexts.
@@ -52,7 +52,8 @@ class Phase:
 class PluginTrace:
     """A whole trace.  A path is a list of runs: a first instruction's index and a length.
 
-    `contexts` are what the rounds of cases found, by the names of guest/context.c.
+    `contexts` are what the rounds of cases found, by the names of guest/context.c.  `checks` are
+    the phases in which the machine's own counter is read; `phases` are the others.
     """
 
     target: str = ""
@@ -62,6 +63,7 @@ class PluginTrace:
     paths: list[list[tuple[int, int]]] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
     contexts: list[dict[str, int]] = field(default_factory=list)
+    checks: list[Phase] = field(default_factory=list)
     cases_ended: int | None = None
     messages: list[str] = field(default_factory=list)
     spoilt: int = 0
@@ -99,6 +101,8 @@ def parse_trace(file: Path) -> PluginTrace:
             ) from err
     if trace.windows is None:
         raise TraceError("The plugin's trace was cut short.", "Is the disk full?")
+    trace.checks = [phase for phase in trace.phases if phase.name == "check"]
+    trace.phases = [phase for phase in trace.phases if phase.name != "check"]
     return trace
 
 

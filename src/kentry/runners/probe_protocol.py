@@ -34,7 +34,9 @@ class ProbeReport:
     """What a probe that counts says of the kernel and of its cases.
 
     `vector` maps each vector unit to its length in bits, 0 if the machine lacks it.  `ended_cases`
-    is the end mark's number of cases, None without an end mark.
+    is the end mark's number of cases, None without an end mark.  `counter` is the machine's own
+    counter, and why it does not count; `blocks` are what it counted, by case: calls, with them and
+    without.
     """
 
     started: bool = False
@@ -44,6 +46,8 @@ class ProbeReport:
     absent: dict[str, str] = field(default_factory=dict)
     vector: dict[str, int] = field(default_factory=dict)
     ended_cases: int | None = None
+    counter: str = ""
+    blocks: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
 
 
 def read_report(lines: Iterable[str]) -> ProbeReport:
@@ -65,6 +69,11 @@ def read_report(lines: Iterable[str]) -> ProbeReport:
             report.absent[name] = rest
         elif word == "vector" and rest.isdecimal():
             report.vector[name] = int(rest)
+        elif word == "counter":
+            report.counter = text
+        elif word == "block" and re.fullmatch(r"[1-9]\d*( \d+){2}", rest):
+            calls, count, empty = map(int, rest.split())
+            report.blocks.setdefault(name, []).append((calls, count, empty))
         elif word == "end" and re.fullmatch(r"cases=\d+", text):
             report.ended_cases = int(text.removeprefix("cases="))
     return report
