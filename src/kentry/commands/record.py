@@ -5,13 +5,15 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kentry.arch import Arch
+from kentry.arch import Arch, find_arch
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, Need, flag, operand, option, path_option
-from kentry.errors import EXIT_DONE
-from kentry.measure.catalogue import PRESETS, choose, preset
+from kentry.errors import EXIT_DONE, UserError
+from kentry.host.native import probe_with_case
+from kentry.measure.catalogue import PRESETS, cases_of_file, catalogue, choose, preset
 from kentry.model.document import dump
-from kentry.model.recording import to_json, write_recording
+from kentry.model.recording import Recording, to_json, write_recording
+from kentry.path.phases import split_calls
 from kentry.report.changelog import recording_changelog
 from kentry.report.recording import recording_text
 from kentry.runners.exact import ExactOptions
@@ -35,6 +37,10 @@ class Options(measuring.MatrixOptions):
     spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
     output: Path | None = path_option("-o", "--output", help="write the recording to FILE")
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
+    case_file: Path | None = path_option(
+        "--case-file",
+        help="compile the case in FILE, a C file like those in guest/cases/, and measure it",
+    )
     preset: str | None = option(
         "--preset", choices=sorted(PRESETS), group="vector state", help="the cases of a benchmark"
     )
@@ -89,8 +95,14 @@ class Options(measuring.MatrixOptions):
         exact = super().measurement(arch)
         words = self.case_words(arch)
         names = [name for length in self.vl for name in choose(arch, words, length)]
+        probe = None
+        if self.case_file:
+            probe = probe_with_case(arch, self.case_file)
+            named = [*exact.cases] if words else []
+            names = [*(names or named), *cases_of_file(arch, self.case_file, probe)]
         return replace(
             exact,
+            probe=probe,
             cases=tuple(dict.fromkeys(names)) or exact.cases,
             windows=self.windows or exact.windows,
             path_windows=self.paths or exact.path_windows,
@@ -107,6 +119,8 @@ def run(options: Options) -> int:
     for file in filter(None, (options.output, options.console)):
         measuring.check_writable(file)
     recording = measuring.record(options.spec, options)
+    if options.case_file:
+        _check_entries(recording, options.case_file)
     if options.json:
         sys.stdout.write(dump(to_json(recording)))
     elif options.changelog:
@@ -116,3 +130,18 @@ def run(options: Options) -> int:
     if options.output:
         write_recording(recording, options.output)
     return EXIT_DONE
+
+
+def _check_entries(recording: Recording, file: Path) -> None:
+    """UserError where a case of the user's own enters the kernel more often in some windows."""
+    known = {case.name for case in catalogue(find_arch(recording.kernel["arch"]))}
+    for case in recording.cases:
+        if case.name in known:
+            continue
+        entries = {len(list(split_calls(recording.instructions(path)))) for path in case.paths}
+        if len(entries) > 1:
+            raise UserError(
+                f"{case.name} of {file} enters the kernel {min(entries)} to {max(entries)} times"
+                " a window.",
+                "Let its run() do the same in every window; setup() runs before them.",
+            )

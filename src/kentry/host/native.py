@@ -1,17 +1,60 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The compiled parts: the QEMU plugins, and one probe for each architecture."""
 
+import hashlib
+import shutil
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.errors import MissingToolError
+from kentry.errors import MissingToolError, UserError
+from kentry.host.cache import cache_dir, read_bytes, scratch_folder, write_atomically
+from kentry.host.process import need, run
 
 _FOLDER = Path(__file__).parents[1] / "native"
+# In a clone of kentry's repository, where it is installed from.
+_GUEST = Path(__file__).parents[3] / "guest"
 
 
 def probe_file(arch: Arch) -> Path:
     """The probe's executable; MissingToolError if it is not built."""
     return built_file(f"probe-{arch.name}", f"the probe for {arch.name}", arch.compiler_package)
+
+
+def probe_with_case(arch: Arch, file: Path) -> Path:
+    """A probe with a case more, compiled from `file`, as guest/case.h says; kept in the cache.
+
+    UserError where it does not compile, MissingToolError without what compiles it.
+    """
+    if not (_GUEST / "Makefile").exists():
+        raise MissingToolError(
+            "kentry was installed without the sources of its probe.",
+            "Clone kentry's repository and run make setup there.",
+        )
+    need(f"{arch.cross}gcc", arch.compiler_package)
+    digest = hashlib.sha256(read_bytes(file))
+    for source in sorted(_GUEST.rglob("*")):
+        if source.is_file():
+            digest.update(source.read_bytes())
+    folder = cache_dir("probes", digest.hexdigest())
+    probe = folder / f"probe-{arch.name}"
+    if probe.exists():
+        return probe
+    with scratch_folder() as scratch:
+        # The Makefile takes no name with a blank in it.
+        copy = scratch / "case.c"
+        shutil.copyfile(file, copy)
+        words = [f"CASE_FILE={copy}", f"OUT={scratch}", str(scratch / probe.name)]
+        done = run([need("make", "make"), "-s", "-C", str(_GUEST), *words], check=False)
+        if done.returncode:
+            errors = done.stderr.replace(str(copy), str(file))
+            first = next((line for line in errors.splitlines() if " error: " in line), "")
+            raise UserError(
+                f"{file} does not compile{f': {first}' if first else ''}.",
+                "guest/case.h says how a case is written; guest/cases/ has examples.",
+                errors,
+            )
+        write_atomically(probe, (scratch / probe.name).read_bytes())
+    return probe
 
 
 def plugin_file() -> Path:

@@ -58,7 +58,7 @@ def record(
 def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
     """A hash of all that the recording of one boot depends on."""
     measured_with = asdict(options)
-    del measured_with["console_file"], measured_with["timeout"]
+    del measured_with["console_file"], measured_with["timeout"], measured_with["probe"]
     # A saved run's files, or the emulator's version.
     if fake := os.environ.get(FAKE):
         files = [Path(fake, name) for name in ("console", "trace", "blocks")]
@@ -78,7 +78,7 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
         # The recording says where the image is from, so one from elsewhere has its own.
         "origin": kernel.origin,
         "symbols": [kernel.symbols_from, symbols.hexdigest()],
-        "probe": sha256_of(probe_file(arch)),
+        "probe": sha256_of(options.probe or probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "target": target,
         "machine": [arch.machine, arch.cpu_with(), *arch.boot_words],

@@ -74,9 +74,21 @@ PRESETS = {
 }
 
 
-def catalogue(arch: Arch) -> tuple[Case, ...]:
+def catalogue(arch: Arch, probe: Path | None = None) -> tuple[Case, ...]:
     """Every case of an architecture's probe, each entry instruction its own."""
-    return _catalogue(probe_file(arch), arch.entries[1:])
+    return _catalogue(probe or probe_file(arch), arch.entries[1:])
+
+
+def cases_of_file(arch: Arch, file: Path, probe: Path) -> list[str]:
+    """The cases that a probe has because of `file`; UserError where there is none."""
+    known = catalogue(arch)
+    names = [case.name for case in catalogue(arch, probe)]
+    added = [name for name in names if name not in {case.name for case in known}]
+    if len(names) != len(known) + len(added):
+        raise UserError(f"{file} has a case of a name that is taken.", "Give it another name.")
+    if not added:
+        raise UserError(f"{file} has no case.", "guest/case.h says how one is written: CASE(...).")
+    return added
 
 
 @cache

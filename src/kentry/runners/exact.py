@@ -46,7 +46,7 @@ class ExactOptions:
     paths vary from boot to boot and window to window (KASLR, stack-offset randomisation).
     `timeout` is in seconds of wall time, `memory` the guest's in MiB.  `vector_length` is that of
     the cpu model's vectors in bits, None for the model's own.  `check` has the plugin count a
-    second way, and the machine's own counter a third.
+    second way, and the machine's own counter a third.  `probe` is another one than kentry's.
     """
 
     cases: tuple[str, ...]
@@ -63,6 +63,7 @@ class ExactOptions:
     vector_length: int | None = None
     emulator: str = "installed"
     check: bool = False
+    probe: Path | None = None
     console_file: Path | None = None
 
 
@@ -170,7 +171,7 @@ class QemuRunner:
         """A boot to the probe's end mark; `plugin` are QEMU's words that load it."""
         emulator = find_emulator(self.arch, options.emulator)
         cpu = self.arch.cpu_with(options.vector_length)
-        initramfs = build_initramfs(probe_file(self.arch), options.cases)
+        initramfs = build_initramfs(options.probe or probe_file(self.arch), options.cases)
         probe_words = [f"n={options.windows}", f"paths={options.path_windows}"]
         probe_words += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
         probe_words += [f"rounds={options.rounds}", f"links={options.links}"]
