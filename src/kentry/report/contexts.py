@@ -31,11 +31,13 @@ def recording_context_lines(recording: Recording, cases: Iterable[CaseResult]) -
     for case in cases:
         if len(case.values) < 2:
             continue
-        settled = "" if settles(case) else " (it never settles)"
-        lines += wrapped(f"{case.name}: {counts_text(list(case.values.items()))}{settled}", "  ")
-        for function, counts in varying(functions_by_context(case, recording)).items():
-            least = min(counts)
-            more = ", ".join(f"{count - least:+d} in {n}" for count, n in counts.items())
+        counts = counts_text(list(case.values.items()))
+        if not settles(case):
+            counts = f"{min(case.values)} to {max(case.values)}, and it never settles"
+        lines += wrapped(f"{case.name}: {counts}", "  ")
+        for function, shares in varying(functions_by_context(case, recording)).items():
+            least = min(shares)
+            more = ", ".join(f"{count - least:+d} in {n}" for count, n in shares.items())
             reason = why_in_context(function)
             lines += wrapped(
                 f"{function} {more}{f': {reason}' if reason else ''}", "    ", "      "
