@@ -67,7 +67,8 @@ def recordings(kernel: Kernel, cases: tuple[str, ...], runs: int) -> list[Record
 
 def report(spec: str, arch: str, runs: int, pairs: int) -> None:
     kernel = resolve(spec, find_arch(arch), silent)
-    first, *others = recordings(kernel, tuple(choose(find_arch(arch), ())), runs)
+    measured = recordings(kernel, tuple(choose(find_arch(arch), ())), runs)
+    first, *others = measured
     seen: Counter[str] = Counter()
     outside: dict[str, Counter[int]] = {}
     for case in first.cases:
@@ -76,11 +77,16 @@ def report(spec: str, arch: str, runs: int, pairs: int) -> None:
                 seen[case.name] += 1
                 if not is_listed(case, first, one.value):
                     outside.setdefault(case.name, Counter())[one.value] += 1
-    chosen = random.Random(0).sample(list(combinations([first, *others], 2)), pairs)
+    of_pairs = {
+        (a, b): common
+        for a, b in combinations(range(runs + 1), 2)
+        if (common := [c.name for c in measured[a].cases if measured[b].case(c.name)])
+    }
+    chosen = random.Random(0).sample(sorted(of_pairs), min(pairs, len(of_pairs)))
     differing: Counter[str] = Counter()
     whole = 0
-    for old, new in chosen:
-        common = [case.name for case in old.cases if new.case(case.name)]
+    for a, b in chosen:
+        old, new, common = measured[a], measured[b], of_pairs[a, b]
         wrong = [row.name for row in compare(old, new, common).cases if row.verdict != SAME]
         differing.update(wrong)
         whole += not wrong

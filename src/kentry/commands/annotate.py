@@ -21,7 +21,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CachedOptions):
+class Options(measuring.MeasureOptions):
     """What `kentry annotate` takes."""
 
     what: str = operand(

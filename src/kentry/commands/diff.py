@@ -40,7 +40,7 @@ def run(options: Options) -> int:
     names = None
     inputs = (options.old, options.new)
     files = [text for text in inputs if not measuring.is_spec(text)]
-    sides = {file: measuring.obtain(file, options) for file in files}
+    sides = {file: measuring.obtain(file, options, fresh=options.fresh) for file in files}
     if files and options.case:
         # A pattern stands for what it matches in the file; the other side is measured for that.
         names = measuring.match_cases(list(sides.values()), options.case)
@@ -53,7 +53,7 @@ def run(options: Options) -> int:
                     "Name two recordings with times, as kentry stat --compare of two kernels"
                     " writes them.",
                 )
-        sides[spec] = measuring.obtain(spec, options)
+        sides[spec] = measuring.obtain(spec, options, fresh=options.fresh)
     comparison = compare(sides[options.old], sides[options.new], names)
     if options.json:
         sys.stdout.write(dump(to_json(comparison)))

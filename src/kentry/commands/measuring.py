@@ -216,10 +216,10 @@ def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Record
         return cache.record(kernel, arch, measurement, update, reuse=reuse)
 
 
-def obtain(text: str, options: CachedOptions) -> Recording:
-    """The recording in the file `text`, or of the spec `text`: measured or from the cache."""
+def obtain(text: str, options: MeasureOptions, *, fresh: bool = False) -> Recording:
+    """The recording in the file `text`, or of the spec `text`: from the cache, unless `fresh`."""
     if is_spec(text):
-        return record(text, options, reuse=not options.fresh)
+        return record(text, options, reuse=not fresh)
     if not os.path.exists(text) and ":" in text:
         parse(text)
     return read_recording(Path(text))
