@@ -2,6 +2,7 @@
 """Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from msgspec import UNSET
 
@@ -82,6 +83,8 @@ def compare(
         if case and name not in counted and (INSTRUCTIONS in case.metrics or name not in compared):
             lost.append(name)
     found = differences(old, new, pairs, names, counted=bool(cases), timed=bool(timed))
+    if alone := _in_one_context([(a, b) for a, b in pairs if a.name in counted]):
+        found.append(caveats.one_context(", ".join(alone)))
     return Comparison(old, new, cases, tuple(found), tuple(lost), tuple(timed))
 
 
@@ -101,8 +104,6 @@ def compare_case(
         functions, verdict, notes_of_contexts = _in_contexts(old, new, old_recording, new_recording)
         after = a.value + sum(row.delta for row in functions) if functions else b.value
         notes += notes_of_contexts
-    else:
-        notes += _not_known_to_hold(old, new)
     return CaseComparison(
         name=old.name,
         old=a.value,
@@ -173,13 +174,14 @@ def _is_identical(
     return not streams[0].isdisjoint(streams[1])
 
 
-def _not_known_to_hold(old: CaseResult, new: CaseResult) -> list[Caveat]:
-    """A caveat for a case that can depend on the context, where a side has one context alone."""
-    names = {name for case in (old, new) for name, _ in case.functions}
-    several = len(old.contexts) > 1 and len(new.contexts) > 1
-    if several or not depends_on_context(names):
-        return []
-    return [caveats.one_context(old.name)]
+def _in_one_context(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> list[str]:
+    """The cases whose count can depend on the context, where a side has one context alone."""
+    return [
+        old.name
+        for old, new in pairs
+        if (len(old.contexts) < 2 or len(new.contexts) < 2)
+        and depends_on_context({name for case in (old, new) for name, _ in case.functions})
+    ]
 
 
 def _events(
