@@ -21,8 +21,9 @@ demo: setup
 test-setup: setup
 	scripts/install-packages packages/test.txt
 
+# A file of tests is one process's, since its tests share what they build; long ones come first.
 test: test-setup
-	$(PYTHON) -m pytest $(PYTEST)
+	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 # Unit and golden tests, a minute: what boots, builds or waits is left to "make test".
 test-quick: test-setup

@@ -13,9 +13,23 @@ settings.load_profile("kentry")
 
 GOLDEN = Path(__file__).parent / "golden"
 
+# A test's property: a line that says what it booted, and how long it took.
+BOOTED = "booted"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="write the golden files anew")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints what was booted, by whichever process."""
+    reports = [one for kind in terminalreporter.stats.values() for one in kind]
+    properties = [pair for one in reports for pair in getattr(one, "user_properties", ())]
+    lines = [value for name, value in properties if name == BOOTED]
+    if lines:
+        terminalreporter.section("what was booted")
+        for line in lines:
+            terminalreporter.line(line)
 
 
 @pytest.fixture

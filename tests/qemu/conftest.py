@@ -7,7 +7,7 @@ KENTRY_TEST_FORCE=1 turns every skip here into a failure.
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -18,6 +18,7 @@ from kentry.arch import ARCHES, Arch
 from kentry.errors import FetchError, MissingToolError, UserError
 from kentry.runners.emulator import CHOICES, Emulator, find_emulator
 from tests import ROOT
+from tests.conftest import BOOTED
 
 FORCE = "KENTRY_TEST_FORCE"
 
@@ -47,11 +48,13 @@ def timed(what: str) -> Iterator[None]:
     tell(f"{what}: {monotonic() - start:.1f} s")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _lines:
-        terminalreporter.section("what was booted")
-        for line in _lines:
-            terminalreporter.line(line)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Hands the lines to tests/conftest.py, which may run in another process."""
+    report = yield
+    report.user_properties += [(BOOTED, line) for line in _lines]
+    _lines.clear()
+    return report
 
 
 def build(folder: str, out: Path, *words: str) -> Path:

@@ -26,10 +26,10 @@ pytestmark = pytest.mark.qemu
 EXAMPLES = ROOT / "examples"
 VECTOR_SERIES = ["riscv-vector-initial", "arm64-sve-timeout", "arm64-sve-count"]
 ARCHES_OF = {"riscv-entry": "riscv64", "arm64-svc-first": "arm64"}
-# The first patches of riscv-entry compile a few files each; later ones touch headers that all
-# include, which is a quarter of an hour: make docs measures those for the page.
+# The first patches of riscv-entry compile a few files each; later ones touch headers, which is a
+# quarter of an hour: make docs measures those for the page.
 SLOW = "KENTRY_TEST_SLOW"
-FEW = 6
+FEW = 3
 SEED = "arm64-el0-svc-likely.patch.txt"
 BASE_SPEC = "source:6.12"
 

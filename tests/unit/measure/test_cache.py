@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Cached recordings: the key changes with the code that makes them, and with nothing else."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -147,3 +149,17 @@ def test_a_full_disk_is_an_error_before_the_boot(tmp_path: Path) -> None:
     check_room(tmp_path, 1)
     with pytest.raises(UserError, match="MiB"):
         check_room(tmp_path, 1 << 60)
+
+
+def test_a_disk_without_free_inodes_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("f_bavail", "f_frsize", "f_files", "f_favail")
+    for files, free, full in ((1000, 1000, False), (1000, 3, True), (0, 0, False)):
+        disk = SimpleNamespace(**dict(zip(names, (1 << 20, 4096, files, free), strict=True)))
+        monkeypatch.setattr(os, "statvfs", lambda _, disk=disk: disk)
+        if full:
+            with pytest.raises(UserError, match="3 free inodes"):
+                check_room(tmp_path, 1)
+        else:
+            check_room(tmp_path, 1)
