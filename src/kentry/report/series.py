@@ -22,7 +22,7 @@ PREFERRED = "getppid"
 _WORDS = {NO_APPLY: "does not apply", NO_BUILD: "does not build", NO_BOOT: "does not boot"}
 
 # A table that is too wide has this much of each subject.
-_SUBJECT = 28
+_SUBJECT = 21
 # A case's name is shortened to this width, so that there is always room for subjects.
 _TITLE = 40
 
