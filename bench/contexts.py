@@ -4,7 +4,8 @@
 Each kernel is measured once as `kentry record` does, and then many times under perturbations that
 a user would not call the kernel: memory size, seed, number of windows, which cases run.  Printed
 are, for each kernel, how many counts of perturbed contexts the first recording does not list, and
-how many pairs of recordings `kentry diff` calls the same in every case.  Both should be 0 and all.
+how many pairs of recordings `kentry diff` calls the same in every case: 0 and all, if the contexts
+suffice.  A line says how many it would not list without each part of its contexts.
 
     python bench/contexts.py [--runs 40] [--pairs 1000] [SPEC,ARCH ...]
 """
@@ -13,20 +14,25 @@ from __future__ import annotations
 
 import argparse
 import random
+import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 from kentry.arch import find_arch
-from kentry.compare.contexts import is_listed
+from kentry.compare.contexts import listed, settles
 from kentry.compare.counted import compare
+from kentry.host.cache import scratch_folder
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
 from kentry.measure.recorder import measure
 from kentry.model.recording import Recording
 from kentry.report.contexts import recording_context_lines
+from kentry.report.table import wrapped
 from kentry.runners.exact import ExactOptions, QemuRunner
 from kentry.stats.exact import SAME
 
@@ -36,8 +42,12 @@ KERNELS = (
     *(f"debian:newest,{arch}" for arch in ("arm64", "riscv64", "x86_64")),
 )
 MEMORIES = (192, 256, 320, 384, 512, 640, 768, 1024, 1536, 2048)  # MiB
-WINDOWS = (100, 200, 333, 1000)
+WINDOWS = (50, 100, 333)
+PATH_WINDOWS = (16, 32)
 BOOTS_AT_ONCE = 2
+GUEST = Path(__file__).parents[1] / "guest"
+# Of a context, guest/context.h: each is left out once.
+PARTS = ("tasks", "sleep", "places", "order")
 
 
 def silent(fraction: float | None, now: str) -> None:
@@ -53,56 +63,98 @@ def perturbed(cases: tuple[str, ...], runs: int) -> Iterator[ExactOptions]:
         yield ExactOptions(
             tuple(case for case in cases if case in some),
             windows=draw.choice(WINDOWS),
+            path_windows=draw.choice(PATH_WINDOWS),
             memory=draw.choice(MEMORIES),
             seed=draw.randint(2, 9999),
         )
 
 
-def recordings(kernel: Kernel, cases: tuple[str, ...], runs: int) -> list[Recording]:
+def recordings(kernel: Kernel, several: Iterable[ExactOptions]) -> list[Recording]:
     runner = QemuRunner(find_arch(kernel.arch))
     with ThreadPoolExecutor(BOOTS_AT_ONCE) as pool:
-        options = perturbed(cases, runs)
-        return list(pool.map(lambda one: measure(kernel, runner, one, silent), options))
+        return list(pool.map(lambda one: measure(kernel, runner, one, silent), several))
+
+
+def outside(first: Recording, others: Sequence[Recording]) -> dict[str, Counter[int]]:
+    """The counts of other recordings that the first does not list, for each case."""
+    found: dict[str, Counter[int]] = {}
+    for case in filter(settles, first.cases):
+        same = filter(None, (recording.case(case.name) for recording in others))
+        seen = Counter(one.value for other in same for one in other.contexts)
+        known = listed(case, first, max(seen, default=0))
+        if unlisted := {count: times for count, times in seen.items() if count not in known}:
+            found[case.name] = Counter(unlisted)
+    return found
+
+
+def left_out(kernel: Kernel, cases: tuple[str, ...], first: Recording) -> dict[str, Recording]:
+    """What a recording is that lacks one part of its contexts, by the part."""
+    whole = ExactOptions(cases)
+    with scratch_folder() as folder:
+        several = [replace(whole, rounds=1)]
+        for part in PARTS:
+            probe = folder / part / f"probe-{kernel.arch}"
+            words = [f"CPPFLAGS=-DWITHOUT={part.upper()}", f"OUT={probe.parent}", str(probe)]
+            subprocess.run(
+                ["make", "-s", "-C", str(GUEST), *words], check=True, capture_output=True
+            )
+            several.append(replace(whole, probe=probe))
+        all_but_one = recordings(kernel, several)
+    one_boot = [
+        replace(case, contexts=tuple(c for c in case.contexts if c.context < whole.rounds))
+        for case in first.cases
+    ]
+    return {
+        "all but the first context": all_but_one[0],
+        "the second boot": replace(first, cases=one_boot),
+        **{f"the {part}": found for part, found in zip(PARTS, all_but_one[1:], strict=True)},
+    }
+
+
+def same_pairs(measured: Sequence[Recording], pairs: int) -> tuple[int, int, Counter[str]]:
+    """How many of how many pairs are the same in all cases, and the cases that are not."""
+    common = {
+        (a, b): [case.name for case in old.cases if new.case(case.name)]
+        for (a, old), (b, new) in combinations(enumerate(measured), 2)
+    }
+    drawn = sorted(pair for pair, cases in common.items() if cases)
+    chosen = random.Random(0).sample(drawn, min(pairs, len(drawn)))
+    differing: Counter[str] = Counter()
+    whole = 0
+    for a, b in chosen:
+        rows = compare(measured[a], measured[b], common[a, b]).cases
+        wrong = [row.name for row in rows if row.verdict != SAME]
+        differing.update(wrong)
+        whole += not wrong
+    return whole, len(chosen), differing
 
 
 def report(spec: str, arch: str, runs: int, pairs: int) -> None:
     kernel = resolve(spec, find_arch(arch), silent)
-    measured = recordings(kernel, tuple(choose(find_arch(arch), ())), runs)
-    first, *others = measured
-    seen: Counter[str] = Counter()
-    outside: dict[str, Counter[int]] = {}
-    for case in first.cases:
-        for other in filter(None, (recording.case(case.name) for recording in others)):
-            for one in other.contexts:
-                seen[case.name] += 1
-                if not is_listed(case, first, one.value):
-                    outside.setdefault(case.name, Counter())[one.value] += 1
-    of_pairs = {
-        (a, b): common
-        for a, b in combinations(range(runs + 1), 2)
-        if (common := [c.name for c in measured[a].cases if measured[b].case(c.name)])
-    }
-    chosen = random.Random(0).sample(sorted(of_pairs), min(pairs, len(of_pairs)))
-    differing: Counter[str] = Counter()
-    whole = 0
-    for a, b in chosen:
-        old, new, common = measured[a], measured[b], of_pairs[a, b]
-        wrong = [row.name for row in compare(old, new, common).cases if row.verdict != SAME]
-        differing.update(wrong)
-        whole += not wrong
+    cases = tuple(choose(find_arch(arch), ["*"]))
+    first, *others = recordings(kernel, perturbed(cases, runs))
+    contexts = sum(len(case.contexts) for other in others for case in other.cases)
+    unlisted = outside(first, others)
+    same, of, differing = same_pairs([first, *others], pairs)
     print(
-        f"{spec} {arch}: {len(seen)} cases, {len(others)} perturbed runs, {seen.total()} contexts:"
-        f" {sum(map(Counter.total, outside.values()))} counts outside their list;"
-        f" {whole} of {len(chosen)} pairs the same",
+        f"{spec} {arch}: {len(first.cases)} cases, {runs} perturbed runs, {contexts} contexts:"
+        f" {total(unlisted)} counts outside their list; {same} of {of} pairs the same",
         flush=True,
     )
+    parts = left_out(kernel, cases, first)
+    counts = [f"{total(outside(one, others))} without {part}" for part, one in parts.items()]
+    print("\n".join(wrapped(f"outside: {', '.join(counts)}", "  ", "    ")))
     for line in recording_context_lines(first, first.cases):
         print(line)
-    for case in first.cases:
-        if case.name in outside:
-            print(f"  {case.name}: outside the list: {dict(outside[case.name])}")
-        if case.name in differing:
-            print(f"  {case.name}: another verdict than same in {differing[case.name]} pairs")
+    for name in (case.name for case in first.cases):
+        if name in unlisted:
+            print(f"  {name}: outside the list: {dict(unlisted[name])}")
+        if name in differing:
+            print(f"  {name}: another verdict than same in {differing[name]} pairs")
+
+
+def total(unlisted: Mapping[str, Counter[int]]) -> int:
+    return sum(map(Counter.total, unlisted.values()))
 
 
 def main() -> None:

@@ -67,16 +67,19 @@ void change_context(struct context *context, long links)
 	}
 	if (context->tasks > 1 && random_below(2))
 		end_task(context);
-	while (more-- > 0 && context->tasks < MOST_TASKS)
+	while (WITHOUT != TASKS && more-- > 0 && context->tasks < MOST_TASKS)
 		begin_task(context);
 	while (links-- > 0)
 		add_link(context->links++);
 	/* A clock with another epoch carries a second where this one has just begun one, too. */
 	if (context->number % 4 == 1)
 		time[1] = SECOND_NS - 1 - now() % SECOND_NS;
-	SYS(nanosleep, time, 0, 0, 0);
-	context->slept += time[1];
-	context->place = (long)random_below(BUFFER_PLACES) * BUFFER_STEP;
+	if (WITHOUT != SLEEP) {
+		SYS(nanosleep, time, 0, 0, 0);
+		context->slept += time[1];
+	}
+	if (WITHOUT != PLACES)
+		context->place = (long)random_below(BUFFER_PLACES) * BUFFER_STEP;
 }
 
 void send_context(const struct context *context)

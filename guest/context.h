@@ -15,6 +15,12 @@
 #ifndef KENTRY_CONTEXT_H
 #define KENTRY_CONTEXT_H
 
+/* A part that is left out, in a build that tells what it is good for (bench/contexts.py). */
+enum { NOTHING, TASKS, SLEEP, PLACES, ORDER };
+#ifndef WITHOUT
+#define WITHOUT NOTHING
+#endif
+
 struct context {
 	long number; /* 0: as booted */
 	long tasks;  /* asleep now */

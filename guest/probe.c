@@ -394,7 +394,8 @@ static long run_all(const struct options *options)
 
 		if (round) {
 			change_context(&context, options->links);
-			shuffle(order, cell_count);
+			if (WITHOUT != ORDER)
+				shuffle(order, cell_count);
 		}
 		send_context(&context);
 		done += run_passes(&count, &path, order, context.place, entry_ok, 0);

@@ -51,9 +51,16 @@ def functions_by_context(case: CaseResult, recording: Recording) -> dict[int, Co
     shares: dict[int, Counter[str]] = {}
     for context, path in paths_by_context(case).items():
         if id(path) not in shares:
-            names = (base_name(insn.function) for insn in recording.instructions(path))
-            shares[id(path)] = Counter(names)
+            shares[id(path)] = functions_of(path, recording)
         found[context] = shares[id(path)]
+    return found
+
+
+def functions_of(path: KernelPath, recording: Recording) -> Counter[str]:
+    """What each function executes in a path, a compiler's clones as one."""
+    found: Counter[str] = Counter()
+    for index, times in path.executions().items():
+        found[base_name(recording.code[index].function)] += times
     return found
 
 
@@ -92,8 +99,9 @@ def loop_bodies(case: CaseResult, recording: Recording) -> dict[str, int]:
     offsets: dict[str, list[Counter[int]]] = {}
     for path in {id(one): one for one in paths_by_context(case).values()}.values():
         own: dict[str, Counter[int]] = {}
-        for insn in recording.instructions(path):
-            own.setdefault(base_name(insn.function), Counter())[insn.offset] += 1
+        for index, times in path.executions().items():
+            insn = recording.code[index]
+            own.setdefault(base_name(insn.function), Counter())[insn.offset] += times
         for name, counts in own.items():
             offsets.setdefault(name, []).append(counts)
     bodies = {}
@@ -122,30 +130,50 @@ def changes(
     for name in names:
         a, b = ({key: own.get(name, 0) for key, own in side.items()} for side in (old, new))
         pairs = {b[key] - a[key] for key in a.keys() & b.keys()} if paired else set()
-        found[name] = _change(set(a.values()), set(b.values()), pairs, bodies.get(name, 0))
+        found[name] = _change(Counter(a.values()), Counter(b.values()), pairs, bodies.get(name, 0))
     return found
 
 
-def _change(old: Set[int], new: Set[int], pairs: Set[int], body: int) -> Change:
-    """The change between two sets of counts; `pairs` are the differences context by context."""
+def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) -> Change:
+    """The change between two sides' counts, each with how many contexts had it.
+
+    `pairs` are the differences context by context.
+    """
     if len(pairs) == 1:
         return Change(*pairs, *pairs)
     if body and min(old) and min(new):
-        rounds = {(count - min(old)) % body for count in old | new}
+        rounds = {(count - min(old)) % body for count in old.keys() | new.keys()}
         if rounds == {0}:
             return Change(0, 0)
     shift = min(new) - min(old)
-    if {count + shift for count in old} == new:
+    if {count + shift for count in old} == new.keys():
         return Change(shift, shift)
-    if old & new and (old <= new or new <= old) and (not pairs or 0 in pairs):
-        # One kernel has been seen in more contexts than the other.
+    if _of_contexts(old, new, pairs):
         return Change(0, 0)
-    for by in sorted({*pairs, shift, max(new) - max(old)}, key=abs) if not old & new else ():
+    common = old.keys() & new.keys()
+    for by in sorted({*pairs, shift, max(new) - max(old)}, key=abs) if not common else ():
         moved = {count + by for count in old}
-        if moved <= new or new <= moved:
+        if moved <= new.keys() or new.keys() <= moved:
             return Change(by, by)
-    between = pairs or {shift, max(new) - max(old)}
+    between = {*pairs} or {shift, max(new) - max(old)}
+    if not pairs and max(min(old), min(new)) <= min(max(old), max(new)):
+        # Each side has been between the other's counts: there may be no change at all.
+        between.add(0)
     return Change(min(between), max(between))
+
+
+def _of_contexts(old: Counter[int], new: Counter[int], pairs: Set[int]) -> bool:
+    """Whether each side was just seen in contexts in which the other was not.
+
+    One side has all counts of the other, or both have several of them in most contexts.  Context
+    by context there is then no difference, or as well one way as the other.
+    """
+    if old.keys() <= new.keys() or new.keys() <= old.keys():
+        return not pairs or 0 in pairs
+    common = old.keys() & new.keys()
+    of_both = [sum(side[count] for count in common) / side.total() for side in (old, new)]
+    mostly = len(common) > 1 and min(of_both) > 1 / 2
+    return mostly and (not pairs or min(pairs) < 0 < max(pairs))
 
 
 def same_contexts(old: Recording, new: Recording) -> bool:
@@ -153,21 +181,22 @@ def same_contexts(old: Recording, new: Recording) -> bool:
     return bool(old.contexts) and old.contexts == new.contexts
 
 
-def is_listed(case: CaseResult, recording: Recording, value: int) -> bool:
-    """Whether the case can have this count by what was seen in its contexts.
+def listed(case: CaseResult, recording: Recording, most: int) -> Set[int]:
+    """The counts up to `most` that the case can have by what was seen in its contexts.
 
     Each function that varies adds one of its counts, or some rounds of its loop, to those of the
     functions that do not.
     """
     by_context = functions_by_context(case, recording)
-    bodies = loop_bodies(case, recording)
+    values = {*case.values, case.metrics[INSTRUCTIONS].value}
     shares = next(iter(by_context.values()), None)
-    if value in case.values or shares is None:
-        return value in (case.values or [case.metrics[INSTRUCTIONS].value])
+    if shares is None:
+        return values
+    bodies = loop_bodies(case, recording)
     several = varying(by_context)
     sums = {sum(count for name, count in shares.items() if name not in several)}
     for name, counts in several.items():
         body = bodies.get(name)
-        can_be = range(min(counts), value + 1, body) if body else sorted(counts)
-        sums = {total + count for total in sums for count in can_be if total + count <= value}
-    return value in sums
+        can_be = range(min(counts), most + 1, body) if body else sorted(counts)
+        sums = {total + count for total in sums for count in can_be if total + count <= most}
+    return sums | values

@@ -6,13 +6,14 @@ docs/methods.md says what a context consists of and why two boots suffice.
 
 from dataclasses import replace
 
-from kentry.model.recording import Instruction, runs_of
+from kentry.model.recording import Instruction, renumbered
 from kentry.runners.exact import ExactOptions
 from kentry.runners.plugin_trace import PluginTrace
 
-# The second boot: half of the memory or twice it, and a dentry hash table so small that the names
-# which each round adds meet in chains (fs/dcache.c, dhash_entries=).
-_LEAST_MEMORY_HALVED = 512
+# The second boot has a dentry hash table so small that the names which each round adds meet in
+# chains (fs/dcache.c, dhash_entries=), and its memory is on the other side of 512 MiB: with less
+# free when it boots, a kernel has no transparent huge pages (mm/huge_memory.c, hugepage_init()).
+_MOST_SMALL, _SMALL, _LARGE = 576, 256, 1024  # MiB
 _DENTRY_HASH = 8192
 _LINKS = 512
 _WINDOWS_A_ROUND = 8
@@ -20,7 +21,6 @@ _WINDOWS_A_ROUND = 8
 
 def second_boot(options: ExactOptions, cases: tuple[str, ...]) -> ExactOptions:
     """How `cases` are measured in other contexts than those of the first boot."""
-    halved = options.memory >= _LEAST_MEMORY_HALVED
     return replace(
         options,
         cases=cases,
@@ -30,7 +30,7 @@ def second_boot(options: ExactOptions, cases: tuple[str, ...]) -> ExactOptions:
         links=_LINKS,
         dentry_hash=_DENTRY_HASH,
         seed=options.seed + 1,
-        memory=options.memory // 2 if halved else options.memory * 2,
+        memory=_LARGE if options.memory <= _MOST_SMALL else _SMALL,
     )
 
 
@@ -50,10 +50,7 @@ def add_boot(
         moved.append(places[one.address, one.code])
     known = {tuple(runs): index for index, runs in enumerate(trace.paths)}
     paths = []
-    for runs in other.paths:
-        path = runs_of(
-            moved[index] for first, count in runs for index in range(first, first + count)
-        )
+    for path in renumbered(map(tuple, other.paths), moved):
         if path not in known:
             known[path] = len(trace.paths)
             trace.paths.append(list(path))

@@ -9,7 +9,7 @@ from msgspec import structs
 from kentry.errors import UserError
 from kentry.model import caveats
 from kentry.model.caveats import Caveat
-from kentry.model.recording import TIMED, CaseResult, Instruction, Recording, runs_of
+from kentry.model.recording import TIMED, CaseResult, Instruction, Recording, renumbered
 
 # Digits of a build ID in an error.
 _ABBREVIATED = 12
@@ -95,14 +95,12 @@ def _all_cases(
                 code.append(insn)
             indexes.append(places[insn])
         for case in other.cases:
-            paths = [
-                replace(path, runs=runs_of(indexes[old] for old in path.indexes))
-                for path in case.paths
-            ]
-            moved = [
+            moved = renumbered((path.runs for path in case.paths), indexes)
+            paths = [replace(path, runs=runs) for path, runs in zip(case.paths, moved, strict=True)]
+            later = [
                 structs.replace(one, context=one.context + len(contexts)) for one in case.contexts
             ]
-            cases.append(replace(case, paths=tuple(paths), contexts=tuple(moved)))
+            cases.append(replace(case, paths=tuple(paths), contexts=tuple(later)))
         contexts += other.contexts
     return code, cases, contexts
 

@@ -11,8 +11,10 @@ up, and no text in it can move a terminal's cursor.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
@@ -77,6 +79,11 @@ class VectorEvent(Struct, frozen=True):
     times: Positive
 
 
+# Of a path, in the order of execution: the place of an instruction in the code, and how many
+# follow each other from there.
+Runs = tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True)
 class KernelPath:
     """A distinct path: `times` windows took it; `runs` are (first, count) into the code.
@@ -86,7 +93,7 @@ class KernelPath:
 
     times: int
     role: Literal["modal", "other"]
-    runs: tuple[tuple[int, int], ...]
+    runs: Runs
     why: str = ""
     events: tuple[VectorEvent, ...] = ()
 
@@ -100,16 +107,35 @@ class KernelPath:
         """The places in the code of its instructions, in the order of execution."""
         return [index for first, count in self.runs for index in range(first, first + count)]
 
+    def executions(self) -> Counter[int]:
+        """How often it executes each place in the code."""
+        found: Counter[int] = Counter()
+        for (first, count), times in Counter(self.runs).items():
+            for index in range(first, first + count):
+                found[index] += times
+        return found
 
-def runs_of(indexes: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Indexes in order as KernelPath.runs: a first one, and how many follow each other."""
-    runs: list[tuple[int, int]] = []
-    for index in indexes:
-        if runs and index == sum(runs[-1]):
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+
+def renumbered(paths: Iterable[Runs], places: Sequence[int]) -> Iterator[Runs]:
+    """Paths in a code where instruction n has place places[n]."""
+
+    @cache
+    def moved(first: int, count: int) -> Runs:
+        return _followed((place, 1) for place in places[first : first + count])
+
+    for runs in paths:
+        yield _followed(piece for run in runs for piece in moved(*run))
+
+
+def _followed(pieces: Iterable[tuple[int, int]]) -> Runs:
+    """Runs, each that follows the last one joined to it."""
+    found: list[tuple[int, int]] = []
+    for first, count in pieces:
+        if found and sum(found[-1]) == first:
+            found[-1] = (found[-1][0], found[-1][1] + count)
         else:
-            runs.append((index, 1))
-    return tuple(runs)
+            found.append((first, count))
+    return tuple(found)
 
 
 class Checked(NamedTuple):

@@ -5,6 +5,7 @@ import bisect
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 UNNAMED = "[unnamed]"
 
@@ -86,6 +87,7 @@ def _quality(name: str) -> tuple[bool, int, str]:
     return (bool(_POOR.match(name)), len(name) - len(name.lstrip("_")), name)
 
 
+@lru_cache(maxsize=1 << 14)
 def base_name(function: str) -> str:
     """A function's name without what compilers append: foo for foo.constprop.0."""
     return _CLONE.sub("", function)
