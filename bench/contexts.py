@@ -4,8 +4,8 @@
 Each kernel is measured once as `kentry record` does, and then many times under perturbations that
 a user would not call the kernel: memory size, seed, number of windows, which cases run.  Printed
 are, for each kernel, how many counts of perturbed contexts the first recording does not list, and
-how many pairs of recordings `kentry diff` calls the same in every case: 0 and all, if the contexts
-suffice.  A line says how many it would not list without each part of its contexts.
+how many pairs of recordings `kentry diff` calls the same in every case that settles: 0 and all, if
+the contexts suffice.  A line says how many it would not list without each part of its contexts.
 
     python bench/contexts.py [--runs 40] [--pairs 1000] [SPEC,ARCH ...]
 """
@@ -34,7 +34,7 @@ from kentry.model.recording import Recording
 from kentry.report.contexts import recording_context_lines
 from kentry.report.table import wrapped
 from kentry.runners.exact import ExactOptions, QemuRunner
-from kentry.stats.exact import SAME
+from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
 KERNELS = (
     *("debian:6.1,arm64", "debian:6.1,x86_64"),
@@ -45,6 +45,8 @@ MEMORIES = (192, 256, 320, 384, 512, 640, 768, 1024, 1536, 2048)  # MiB
 WINDOWS = (50, 100, 333)
 PATH_WINDOWS = (16, 32)
 BOOTS_AT_ONCE = 2
+# A case and its verdict.
+Row = tuple[str, str]
 GUEST = Path(__file__).parents[1] / "guest"
 # Of a context, guest/context.h: each is left out once.
 PARTS = ("tasks", "sleep", "places", "order")
@@ -111,22 +113,21 @@ def left_out(kernel: Kernel, cases: tuple[str, ...], first: Recording) -> dict[s
     }
 
 
-def same_pairs(measured: Sequence[Recording], pairs: int) -> tuple[int, int, Counter[str]]:
-    """How many of how many pairs are the same in all cases, and the cases that are not."""
+def verdicts(measured: Sequence[Recording], pairs: int) -> tuple[Counter[bool], Counter[Row]]:
+    """How many pairs are the same in all cases that settle, and the verdicts of all cases."""
     common = {
         (a, b): [case.name for case in old.cases if new.case(case.name)]
         for (a, old), (b, new) in combinations(enumerate(measured), 2)
     }
     drawn = sorted(pair for pair, cases in common.items() if cases)
-    chosen = random.Random(0).sample(drawn, min(pairs, len(drawn)))
-    differing: Counter[str] = Counter()
-    whole = 0
-    for a, b in chosen:
+    same: Counter[bool] = Counter()
+    found: Counter[Row] = Counter()
+    for a, b in random.Random(0).sample(drawn, min(pairs, len(drawn))):
         rows = compare(measured[a], measured[b], common[a, b]).cases
-        wrong = [row.name for row in rows if row.verdict != SAME]
-        differing.update(wrong)
-        whole += not wrong
-    return whole, len(chosen), differing
+        settled = [row for row in rows if "unsettled" not in {one["kind"] for one in row.caveats}]
+        same[all(row.verdict == SAME for row in settled)] += 1
+        found.update((row.name, row.verdict) for row in rows)
+    return same, found
 
 
 def report(spec: str, arch: str, runs: int, pairs: int) -> None:
@@ -135,22 +136,24 @@ def report(spec: str, arch: str, runs: int, pairs: int) -> None:
     first, *others = recordings(kernel, perturbed(cases, runs))
     contexts = sum(len(case.contexts) for other in others for case in other.cases)
     unlisted = outside(first, others)
-    same, of, differing = same_pairs([first, *others], pairs)
+    same, rows = verdicts([first, *others], pairs)
     print(
         f"{spec} {arch}: {len(first.cases)} cases, {runs} perturbed runs, {contexts} contexts:"
-        f" {total(unlisted)} counts outside their list; {same} of {of} pairs the same",
+        f" {total(unlisted)} counts outside their list; {same[True]} of {same.total()} pairs the"
+        " same in every case that settles",
         flush=True,
     )
     parts = left_out(kernel, cases, first)
     counts = [f"{total(outside(one, others))} without {part}" for part, one in parts.items()]
     print("\n".join(wrapped(f"outside: {', '.join(counts)}", "  ", "    ")))
+    for name, counts_outside in unlisted.items():
+        print("\n".join(wrapped(f"outside: {name} {dict(counts_outside)}", "  ", "    ")))
+    for verdict in (UNDECIDED, BETTER, WORSE):
+        cases_of_it = [f"{name} {n}" for (name, one), n in sorted(rows.items()) if one == verdict]
+        if cases_of_it:
+            print("\n".join(wrapped(f"{verdict}: {', '.join(cases_of_it)}", "  ", "    ")))
     for line in recording_context_lines(first, first.cases):
-        print(line)
-    for name in (case.name for case in first.cases):
-        if name in unlisted:
-            print(f"  {name}: outside the list: {dict(unlisted[name])}")
-        if name in differing:
-            print(f"  {name}: another verdict than same in {differing[name]} pairs")
+        print(line, flush=True)
 
 
 def total(unlisted: Mapping[str, Counter[int]]) -> int:
