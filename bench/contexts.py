@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import random
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -130,8 +131,20 @@ def verdicts(measured: Sequence[Recording], pairs: int) -> tuple[Counter[bool], 
     return same, found
 
 
+def seconds(kernel: Kernel, options: ExactOptions) -> float:
+    """The time of a record: the less of two, with nothing beside it."""
+    times = []
+    for _ in range(2):
+        began = time.perf_counter()
+        measure(kernel, QemuRunner(find_arch(kernel.arch)), options, silent)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
 def report(spec: str, arch: str, runs: int, pairs: int) -> None:
     kernel = resolve(spec, find_arch(arch), silent)
+    usual = ExactOptions(tuple(choose(find_arch(arch), ())))
+    whole, one_context = (seconds(kernel, replace(usual, rounds=n)) for n in (usual.rounds, 1))
     cases = tuple(choose(find_arch(arch), ["*"]))
     first, *others = recordings(kernel, perturbed(cases, runs))
     contexts = sum(len(case.contexts) for other in others for case in other.cases)
@@ -142,6 +155,10 @@ def report(spec: str, arch: str, runs: int, pairs: int) -> None:
         f" {total(unlisted)} counts outside their list; {same[True]} of {same.total()} pairs the"
         " same in every case that settles",
         flush=True,
+    )
+    print(
+        f"  a record of the {len(usual.cases)} cases without a group: {whole:.1f} s,"
+        f" {whole / one_context:.2f} x that in one context"
     )
     parts = left_out(kernel, cases, first)
     counts = [f"{total(outside(one, others))} without {part}" for part, one in parts.items()]

@@ -12,6 +12,7 @@ from kentry.model.document import dump
 from kentry.path.disassembly import readable_text
 from kentry.path.phases import parts, split_calls
 from kentry.report.annotation import annotation_text
+from kentry.report.contexts import other_paths, path_difference
 
 EXAMPLES = (
     "kentry annotate 6.12.json",
@@ -70,8 +71,17 @@ def run(options: Options) -> int:
             ]
             for call in split_calls(recording.instructions(case.modal_path))
         ]
+        others = [
+            {
+                "instructions": path.length,
+                "contexts": contexts,
+                "difference": list(path_difference(recording, case.modal_path, path)),
+            }
+            for path, contexts in other_paths(case)
+        ]
         length = case.modal_path.length
-        documents.append({"name": case.name, "instructions": length, "calls": calls})
+        found = {"name": case.name, "instructions": length, "calls": calls}
+        documents.append(found | ({"other_paths": others} if others else {}))
     kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
     head = {"schema": "kentry/annotation/1", "kernel": kernel, "target": recording.target}
     sys.stdout.write(dump({**head, "cases": documents}))

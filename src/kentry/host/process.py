@@ -177,11 +177,13 @@ def supervise(
         pipes = _Pipes(process, on_line, feed, hold)
         stopped = ""
         while not stopped and pipes.are_open:
+            # Asked first: what it printed before its end is in the pipes then.
+            ended = process.poll() is not None
             idle = not pipes.serve()
             interrupt.check()
             if check:
                 check(pipes.stderr.decode(errors="replace"))
-            if idle and process.poll() is not None:
+            if idle and ended:
                 break  # a process that it left behind holds the pipes
             if time.monotonic() > deadline:
                 stopped = f"after {timeout:g} s"

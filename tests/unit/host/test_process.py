@@ -25,6 +25,12 @@ def test_a_status_is_128_and_a_signals_number() -> None:
     assert play("echo oops >&2; kill -SEGV $$")[1] == Exit(128 + signal.SIGSEGV, "", "", "oops")
 
 
+def test_what_it_prints_just_before_its_end_is_read() -> None:
+    """It ends after the pipes were found empty, and before it is asked whether it has ended."""
+    lines, end = play("sleep 0.5; echo last", check=lambda _: time.sleep(1))
+    assert (lines, end.status) == (["last"], 0)
+
+
 def test_a_flood_is_stopped_and_kept_small() -> None:
     lines, end = play("yes flood", limit=1 << 20)
     assert end.stopped == "because it printed more than 1 MiB"
