@@ -239,7 +239,8 @@ static const char *why_absent(const struct cell *cell, const struct pass *pass, 
 		return "no vDSO";
 	if (c->changes == CHANGES_MACHINE && SYS(getpid, 0, 0, 0, 0) != 1)
 		return "it would change this machine for good";
-	if (pass->in_blocks && (cell->state || c->shape >= SHAPES_SPELT))
+	/* The counter is this task's, not that of a child. */
+	if (pass->in_blocks && (cell->state || c->changes || c->shape >= SHAPES_SPELT))
 		return "it is more than plain calls";
 	return 0;
 }

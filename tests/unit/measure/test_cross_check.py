@@ -31,17 +31,21 @@ def said(*counts: int, counter: str = "pmu", empty: int = 1401) -> str:
     return f"kentry-probe start\nkentry-probe counter {counter}\n{''.join(blocks)}"
 
 
-def run(folder: Path, blocks: str, windows: str = PLAIN, arch: str = "arm64") -> Recording:
+def run(
+    folder: Path, blocks: str, windows: str = PLAIN, arch: str = "arm64", more: str = ""
+) -> Recording:
     (folder / "console").write_text(
         f"kentry-probe start {arch}\nkentry-probe release 6.1\nkentry-probe end cases=2\n"
     )
     (folder / "blocks").write_text(f"{blocks}kentry-probe end cases=2\n")
     counted = "window 10 300 0 1 0 0 0 -\n"
+    total = 52 + 9 * bool(more)
     (folder / "trace").write_text(
-        f"kentry-trace 1\nqemu any api=1\nmessage case getppid count 1\n{counted}"
-        f"message case fork+exit count ?\n{counted}"
+        f"kentry-trace 1\nqemu any api=1\nmessage context 0 tasks=0 links=0 slept_ns=0 place=0\n"
+        f"message case getppid count 1\n{counted}"
+        f"message case fork+exit count ?\n{counted}{more}"
         f"message case getppid check 1\n{windows}message end 2\n"
-        f"spoilt 0\ncheck 52 0\nend 52\n"
+        f"spoilt 0\ncheck {total} 0\nend {total}\n"
     )
     kernel = replace(image_kernel(), arch=arch, build_id=None)
     return measure(kernel, FakeRunner(folder), OPTIONS, lambda fraction, now: None)
@@ -64,6 +68,19 @@ def test_a_case_that_is_more_than_plain_calls_is_named_with_the_reason(tmp_path:
     assert recording.cases[1].checked is None
     (text,) = unchecked(recording)
     assert text.endswith("fork+exit (more than plain calls)")
+
+
+def test_a_count_of_another_context_is_no_disagreement(tmp_path: Path) -> None:
+    """The boot without the plugin may find another slab page than the one with it."""
+    other = (
+        "message context 1 tasks=1 links=0 slept_ns=0 place=0\n"
+        "message case getppid count 1\nwindow 9 303 0 1 0 0 0 -\n"
+    )
+    recording = run(tmp_path, said(CALLS * 303), more=other)
+    assert recording.cases[0].checked is None
+    assert "getppid (in another context without the plugin)" in unchecked(recording)[0]
+    with pytest.raises(TraceError):
+        run(tmp_path, said(CALLS * 304), more=other)
 
 
 @pytest.mark.parametrize("wrong", [-CALLS, CALLS, 1])
