@@ -8,7 +8,7 @@ counts in all contexts.  docs/methods.md has the rules with examples.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Container, Mapping, Set
 from dataclasses import dataclass
 from math import gcd
 
@@ -91,9 +91,10 @@ def varying(by_context: Mapping[int, Mapping[str, int]]) -> dict[str, dict[int, 
     return found
 
 
-def loop_bodies(case: CaseResult, recording: Recording) -> dict[str, int]:
+def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -> dict[str, int]:
     """The instructions of a round for each function that goes through a loop more or less often.
 
+    Only functions of `names` are looked at: those with several counts.
     A context's path that executes each of n instructions k times more has k rounds of n more.
     """
     offsets: dict[str, list[Counter[int]]] = {}
@@ -101,7 +102,8 @@ def loop_bodies(case: CaseResult, recording: Recording) -> dict[str, int]:
         own: dict[str, Counter[int]] = {}
         for index, times in path.executions().items():
             insn = recording.code[index]
-            own.setdefault(base_name(insn.function), Counter())[insn.offset] += times
+            if (name := base_name(insn.function)) in names:
+                own.setdefault(name, Counter())[insn.offset] += times
         for name, counts in own.items():
             offsets.setdefault(name, []).append(counts)
     bodies = {}
@@ -192,8 +194,8 @@ def listed(case: CaseResult, recording: Recording, most: int) -> Set[int]:
     shares = next(iter(by_context.values()), None)
     if shares is None:
         return values
-    bodies = loop_bodies(case, recording)
     several = varying(by_context)
+    bodies = loop_bodies(case, recording, several)
     sums = {sum(count for name, count in shares.items() if name not in several)}
     for name, counts in several.items():
         body = bodies.get(name)

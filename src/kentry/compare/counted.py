@@ -15,6 +15,7 @@ from kentry.compare.contexts import (
     paths_by_context,
     same_contexts,
     settles,
+    varying,
 )
 from kentry.compare.differences import differences, of_both, shared_metrics
 from kentry.errors import UserError
@@ -133,7 +134,10 @@ def _in_contexts(
     modal = old.modal_path
     if not modal or not before or not after:
         return (), UNDECIDED, []
-    bodies = [loop_bodies(old, old_recording), loop_bodies(new, new_recording)]
+    bodies = [
+        loop_bodies(old, old_recording, varying(before)),
+        loop_bodies(new, new_recording, varying(after)),
+    ]
     # A function has one body of a loop, or is in a loop on one side only.
     agreed = {
         name: body
