@@ -3,12 +3,12 @@
 
 A function may execute another number of instructions in another context of the same kernel: it
 walks a hash chain, or takes a branch for one slab page and not for another.  Such a difference is
-no change between kernels.  What each function executes is therefore compared as the set of its
-counts in all contexts.  docs/methods.md has the rules with examples.
+no change between kernels.  What each call of a function executes is therefore compared as the set
+of its counts in all contexts.  docs/methods.md has the rules with examples.
 """
 
 from collections import Counter
-from collections.abc import Container, Mapping, Set
+from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import gcd
 
@@ -20,9 +20,11 @@ from kentry.stats import exact
 _LOOP = 4
 # With fewer contexts nothing can be said of a case whose every context has another count.
 _FEW = 3
+# With fewer paths, of all contexts, one side's may all be of one boot and the other's of another.
+_KNOWN = 3 / 4
 
-# A function's count in each context.
-Counts = Mapping[int, int]
+# What each call of each function executes.
+Calls = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,16 @@ class Change:
 
 
 def settles(case: CaseResult) -> bool:
-    """Whether most contexts have a commonest count, and one that other contexts have too."""
+    """Whether most contexts have a commonest count with a path, and one that others have too."""
+    contexts = len(case.contexts)
     decided = sum(exact.is_decided(dict(one.samples)) for one in case.contexts)
-    few = len(case.contexts) < _FEW
-    return 2 * decided >= len(case.contexts) and (few or len(case.values) < len(case.contexts))
+    known = len(paths_by_context(case)) if case.modal_path else contexts
+    few = contexts < _FEW
+    return (
+        2 * decided >= contexts
+        and known >= _KNOWN * contexts
+        and (few or len(case.values) < contexts)
+    )
 
 
 def functions_by_context(case: CaseResult, recording: Recording) -> dict[int, Counter[str]]:
@@ -61,6 +69,27 @@ def functions_of(path: KernelPath, recording: Recording) -> Counter[str]:
     found: Counter[str] = Counter()
     for index, times in path.executions().items():
         found[base_name(recording.code[index].function)] += times
+    return found
+
+
+def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]:
+    """What each call of each function executes in each context, callees apart.
+
+    A call begins with the function's first instruction.
+    """
+    names = [base_name(insn.function) for insn in recording.code]
+    found: dict[int, Calls] = {}
+    calls: dict[int, Calls] = {}
+    for context, path in paths_by_context(case).items():
+        if id(path) not in calls:
+            own: dict[str, list[int]] = {}
+            for index in path.indexes:
+                counts = own.setdefault(names[index], [])
+                if not counts or recording.code[index].offset == 0:
+                    counts.append(0)
+                counts[-1] += 1
+            calls[id(path)] = own
+        found[context] = calls[id(path)]
     return found
 
 
@@ -117,22 +146,38 @@ def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -
 
 
 def changes(
-    old: Mapping[int, Mapping[str, int]],
-    new: Mapping[int, Mapping[str, int]],
-    bodies: Mapping[str, int],
-    *,
-    paired: bool,
+    old: Mapping[int, Calls], new: Mapping[int, Calls], bodies: Mapping[str, int], *, paired: bool
 ) -> dict[str, Change]:
     """Each function's change; `paired`: a context of one number is the same on both sides.
 
     `bodies` are those of loop_bodies(), of functions for which both sides agree.
     """
     names = dict.fromkeys(name for side in (old, new) for own in side.values() for name in own)
+    both: Sequence[int] = sorted(old.keys() & new.keys()) if paired else ()
     found = {}
     for name in names:
-        a, b = ({key: own.get(name, 0) for key, own in side.items()} for side in (old, new))
-        pairs = {b[key] - a[key] for key in a.keys() & b.keys()} if paired else set()
-        found[name] = _change(Counter(a.values()), Counter(b.values()), pairs, bodies.get(name, 0))
+        a, b = (
+            {context: tuple(own.get(name, ())) for context, own in side.items()}
+            for side in (old, new)
+        )
+        body = bodies.get(name, 0)
+        if len({sum(b[context]) - sum(a[context]) for context in both}) == 1:
+            change = sum(b[both[0]]) - sum(a[both[0]])
+            found[name] = Change(change, change)
+            continue
+        if len({len(calls) for side in (a, b) for calls in side.values()}) > 1:
+            a = {context: (sum(calls),) for context, calls in a.items()}
+            b = {context: (sum(calls),) for context, calls in b.items()}
+        of_calls = [
+            _change(
+                Counter(calls[call] for calls in a.values()),
+                Counter(calls[call] for calls in b.values()),
+                {b[context][call] - a[context][call] for context in both},
+                body,
+            )
+            for call in range(len(next(iter(a.values()))))
+        ]
+        found[name] = Change(sum(one.low for one in of_calls), sum(one.high for one in of_calls))
     return found
 
 
@@ -186,19 +231,24 @@ def same_contexts(old: Recording, new: Recording) -> bool:
 def listed(case: CaseResult, recording: Recording, most: int) -> Set[int]:
     """The counts up to `most` that the case can have by what was seen in its contexts.
 
-    Each function that varies adds one of its counts, or some rounds of its loop, to those of the
-    functions that do not.
+    Each call of a function that varies adds one of its counts, or some rounds of its loop, to those
+    of the functions that do not.
     """
-    by_context = functions_by_context(case, recording)
     values = {*case.values, case.metrics[INSTRUCTIONS].value}
-    shares = next(iter(by_context.values()), None)
-    if shares is None:
+    by_context = calls_by_context(case, recording)
+    if not by_context:
         return values
-    several = varying(by_context)
+    several = varying(functions_by_context(case, recording))
     bodies = loop_bodies(case, recording, several)
-    sums = {sum(count for name, count in shares.items() if name not in several)}
-    for name, counts in several.items():
-        body = bodies.get(name)
-        can_be = range(min(counts), most + 1, body) if body else sorted(counts)
-        sums = {total + count for total in sums for count in can_be if total + count <= most}
+    sums = {
+        sum(sum(n) for name, n in next(iter(by_context.values())).items() if name not in several)
+    }
+    for name in several:
+        calls = [own.get(name, ()) for own in by_context.values()]
+        if len({len(counts) for counts in calls}) > 1:
+            calls = [(sum(counts),) for counts in calls]
+        for counts in map(set, zip(*calls, strict=True)):
+            body = bodies.get(name)
+            can_be = range(min(counts), most + 1, body) if body else sorted(counts)
+            sums = {total + count for total in sums for count in can_be if total + count <= most}
     return sums | values

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from kentry.arch import find_arch
 from kentry.compare.contexts import (
+    calls_by_context,
     changes,
     functions_by_context,
     functions_of,
@@ -145,7 +146,12 @@ def _in_contexts(
         if all(one.get(name, body) == body for one in bodies)
     }
     paired = same_contexts(old_recording, new_recording)
-    found = changes(before, after, agreed, paired=paired)
+    found = changes(
+        calls_by_context(old, old_recording),
+        calls_by_context(new, new_recording),
+        agreed,
+        paired=paired,
+    )
     shares = functions_of(modal, old_recording)
     rows = [
         FunctionDelta(name, shares[name], max(0, shares[name] + one.low))

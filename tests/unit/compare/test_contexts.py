@@ -96,26 +96,37 @@ def compared(old: Recording, new: Recording) -> CaseComparison:
 def test_a_function_is_compared_by_its_counts_in_all_contexts(
     old: set[int], new: set[int], change: tuple[int, int]
 ) -> None:
-    sides = [{n: {"f": count} for n, count in enumerate(sorted(one))} for one in (old, new)]
+    sides = [{n: {"f": [count]} for n, count in enumerate(sorted(one))} for one in (old, new)]
     bodies = {"f": 8} if max(old) > 99 else {}
     assert changes(sides[0], sides[1], bodies, paired=False) == {"f": Change(*change)}
 
 
 def test_context_by_context_a_constant_difference_is_a_change() -> None:
     """Even where both sets of counts overlap, or a loop goes round once more."""
-    old = {0: {"f": 100}, 1: {"f": 108}}
-    new = {0: {"f": 108}, 1: {"f": 116}}
+    old = {0: {"f": [100]}, 1: {"f": [108]}}
+    new = {0: {"f": [108]}, 1: {"f": [116]}}
     assert changes(old, new, {}, paired=True) == {"f": Change(8, 8)}
     assert changes(old, new, {"f": 8}, paired=False) == {"f": Change(0, 0)}
 
 
 def test_context_by_context_what_only_grows_is_a_change() -> None:
     """A round of one instruction more is +1 where the loop is taken, and nowhere less."""
-    old = {n: {"f": 30 + 8 * n} for n in range(4)} | {4: {"f": 30}}
-    longer = {n: {"f": 30 + 9 * n} for n in range(4)} | {4: {"f": 30}}
+    old = {n: {"f": [30 + 8 * n]} for n in range(4)} | {4: {"f": [30]}}
+    longer = {n: {"f": [30 + 9 * n]} for n in range(4)} | {4: {"f": [30]}}
     assert changes(old, longer, {}, paired=True) == {"f": Change(0, 3)}
-    other = {0: {"f": 38}, 1: {"f": 30}, 2: {"f": 46}, 3: {"f": 62}, 4: {"f": 30}}
+    other = {n: {"f": [count]} for n, count in enumerate((38, 30, 46, 62, 30))}
     assert changes(old, other, {}, paired=True) == {"f": Change(0, 0)}
+
+
+def test_a_function_is_compared_call_by_call() -> None:
+    """Two objects, each in one of two places, have more sums than a few contexts show."""
+    old = {0: {"f": [20, 30]}, 1: {"f": [24, 30]}, 2: {"f": [20, 30]}}
+    new = {0: {"f": [20, 37]}, 1: {"f": [20, 30]}, 2: {"f": [24, 30]}}
+    assert changes(old, new, {}, paired=False) == {"f": Change(0, 0)}
+    # A call more is no context's: the sums are compared.
+    more = {n: {"f": [*counts["f"], 5]} for n, counts in old.items()}
+    assert changes(old, more, {}, paired=False) == {"f": Change(5, 5)}
+    assert changes(old, more, {}, paired=True) == {"f": Change(5, 5)}
 
 
 # Rounds of a loop in each context; of what never differs nobody can say that it could.
