@@ -31,7 +31,7 @@ from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
 from kentry.measure.recorder import measure
-from kentry.model.recording import Recording
+from kentry.model.recording import CaseResult, Recording
 from kentry.report.contexts import recording_context_lines
 from kentry.report.table import wrapped
 from kentry.runners.exact import ExactOptions, QemuRunner
@@ -51,25 +51,29 @@ Row = tuple[str, str]
 GUEST = Path(__file__).parents[1] / "guest"
 # Of a context, guest/context.h: each is left out once.
 PARTS = ("tasks", "sleep", "places", "order")
+SEEDS = (1, 2, 3)
 
 
 def silent(fraction: float | None, now: str) -> None:
     """No progress: a line a kernel is enough."""
 
 
-def perturbed(cases: tuple[str, ...], runs: int) -> Iterator[ExactOptions]:
-    """The usual options, then others, the same each time."""
-    yield ExactOptions(cases)
+def perturbed(cases: Sequence[str], runs: int) -> Iterator[ExactOptions]:
+    """Other options than the usual ones, the same each time.
+
+    Every case is in every run: every other one is two recordings, each of some of the cases.
+    """
     for run in range(runs):
         draw = random.Random(run)
-        some = set(draw.sample(cases, draw.randint(1, len(cases)))) if run % 2 else set(cases)
-        yield ExactOptions(
-            tuple(case for case in cases if case in some),
-            windows=draw.choice(WINDOWS),
-            path_windows=draw.choice(PATH_WINDOWS),
-            memory=draw.choice(MEMORIES),
-            seed=draw.randint(2, 9999),
-        )
+        some = set(draw.sample(cases, draw.randint(1, len(cases) - 1))) if run % 2 else set(cases)
+        for chosen in filter(None, (some, set(cases) - some)):
+            yield ExactOptions(
+                tuple(case for case in cases if case in chosen),
+                windows=draw.choice(WINDOWS),
+                path_windows=draw.choice(PATH_WINDOWS),
+                memory=draw.choice(MEMORIES),
+                seed=draw.randint(100, 9999),
+            )
 
 
 def recordings(kernel: Kernel, several: Iterable[ExactOptions]) -> list[Recording]:
@@ -90,28 +94,31 @@ def outside(first: Recording, others: Sequence[Recording]) -> dict[str, Counter[
     return found
 
 
-def left_out(kernel: Kernel, cases: tuple[str, ...], first: Recording) -> dict[str, Recording]:
-    """What a recording is that lacks one part of its contexts, by the part."""
-    whole = ExactOptions(cases)
+def left_out(
+    kernel: Kernel, cases: tuple[str, ...], others: Sequence[Recording]
+) -> dict[str, list[int]]:
+    """How many counts a recording does not list, by the part that its contexts lack, for SEEDS."""
+    whole = [ExactOptions(cases, seed=seed) for seed in SEEDS]
+    several = {"nothing": whole}
+    several["all but the first context"] = [replace(one, rounds=1) for one in whole]
     with scratch_folder() as folder:
-        several = [replace(whole, rounds=1)]
         for part in PARTS:
             probe = folder / part / f"probe-{kernel.arch}"
             words = [f"CPPFLAGS=-DWITHOUT={part.upper()}", f"OUT={probe.parent}", str(probe)]
-            subprocess.run(
-                ["make", "-s", "-C", str(GUEST), *words], check=True, capture_output=True
-            )
-            several.append(replace(whole, probe=probe))
-        all_but_one = recordings(kernel, several)
-    one_boot = [
-        replace(case, contexts=tuple(c for c in case.contexts if c.context < whole.rounds))
-        for case in first.cases
+            argv = ["make", "-s", "-C", str(GUEST), *words]
+            subprocess.run(argv, check=True, capture_output=True)
+            several[f"the {part}"] = [replace(one, probe=probe) for one in whole]
+        measured = iter(recordings(kernel, [one for part in several.values() for one in part]))
+    found = {part: [next(measured) for _ in SEEDS] for part in several}
+    found["the second boot"] = [
+        replace(one, cases=[of_first_boot(case) for case in one.cases]) for one in found["nothing"]
     ]
-    return {
-        "all but the first context": all_but_one[0],
-        "the second boot": replace(first, cases=one_boot),
-        **{f"the {part}": found for part, found in zip(PARTS, all_but_one[1:], strict=True)},
-    }
+    return {part: [total(outside(one, others)) for one in seeds] for part, seeds in found.items()}
+
+
+def of_first_boot(case: CaseResult) -> CaseResult:
+    rounds = ExactOptions(()).rounds
+    return replace(case, contexts=tuple(one for one in case.contexts if one.context < rounds))
 
 
 def verdicts(measured: Sequence[Recording], pairs: int) -> tuple[Counter[bool], Counter[Row]]:
@@ -145,24 +152,25 @@ def report(spec: str, arch: str, runs: int, pairs: int) -> None:
     kernel = resolve(spec, find_arch(arch), silent)
     usual = ExactOptions(tuple(choose(find_arch(arch), ())))
     whole, one_context = (seconds(kernel, replace(usual, rounds=n)) for n in (usual.rounds, 1))
-    cases = tuple(choose(find_arch(arch), ["*"]))
-    first, *others = recordings(kernel, perturbed(cases, runs))
+    [first] = recordings(kernel, [ExactOptions(tuple(choose(find_arch(arch), ["*"])))])
+    # Of the others a comparison says `undecided`, whatever their contexts.
+    cases = tuple(case.name for case in first.cases if settles(case))
+    others = recordings(kernel, perturbed(cases, runs))
     contexts = sum(len(case.contexts) for other in others for case in other.cases)
     unlisted = outside(first, others)
     same, rows = verdicts([first, *others], pairs)
     print(
-        f"{spec} {arch}: {len(first.cases)} cases, {runs} perturbed runs, {contexts} contexts:"
-        f" {total(unlisted)} counts outside their list; {same[True]} of {same.total()} pairs the"
-        " same in every case that settles",
+        f"{spec} {arch}: {len(cases)} of {len(first.cases)} cases settle, {runs} perturbed runs,"
+        f" {contexts} contexts: {total(unlisted)} counts outside their list;"
+        f" {same[True]} of {same.total()} pairs the same in every case that settles",
         flush=True,
     )
     print(
         f"  a record of the {len(usual.cases)} cases without a group: {whole:.1f} s,"
         f" {whole / one_context:.2f} x that in one context"
     )
-    parts = left_out(kernel, cases, first)
-    counts = [f"{total(outside(one, others))} without {part}" for part, one in parts.items()]
-    print("\n".join(wrapped(f"outside: {', '.join(counts)}", "  ", "    ")))
+    for part, counts in left_out(kernel, cases, others).items():
+        print(f"  outside, seed by seed, without {part}: {', '.join(map(str, counts))}")
     for name, counts_outside in unlisted.items():
         print("\n".join(wrapped(f"outside: {name} {dict(counts_outside)}", "  ", "    ")))
     for verdict in (UNDECIDED, BETTER, WORSE):
