@@ -56,11 +56,8 @@ def settles(case: CaseResult) -> bool:
 def functions_by_context(case: CaseResult, recording: Recording) -> dict[int, Counter[str]]:
     """What each function executes in each context, a compiler's clones as one."""
     found: dict[int, Counter[str]] = {}
-    shares: dict[int, Counter[str]] = {}
-    for context, path in paths_by_context(case).items():
-        if id(path) not in shares:
-            shares[id(path)] = functions_of(path, recording)
-        found[context] = shares[id(path)]
+    for path, contexts in distinct_paths(case):
+        found |= dict.fromkeys(contexts, functions_of(path, recording))
     return found
 
 
@@ -79,17 +76,14 @@ def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]
     """
     names = [base_name(insn.function) for insn in recording.code]
     found: dict[int, Calls] = {}
-    calls: dict[int, Calls] = {}
-    for context, path in paths_by_context(case).items():
-        if id(path) not in calls:
-            own: dict[str, list[int]] = {}
-            for index in path.indexes:
-                counts = own.setdefault(names[index], [])
-                if not counts or recording.code[index].offset == 0:
-                    counts.append(0)
-                counts[-1] += 1
-            calls[id(path)] = own
-        found[context] = calls[id(path)]
+    for path, contexts in distinct_paths(case):
+        own: dict[str, list[int]] = {}
+        for index in path.indexes:
+            counts = own.setdefault(names[index], [])
+            if not counts or recording.code[index].offset == 0:
+                counts.append(0)
+            counts[-1] += 1
+        found |= dict.fromkeys(contexts, own)
     return found
 
 
@@ -107,6 +101,14 @@ def paths_by_context(case: CaseResult) -> dict[int, KernelPath]:
         for one in case.contexts
     }
     return {context: path for context, path in paths.items() if path}
+
+
+def distinct_paths(case: CaseResult) -> list[tuple[KernelPath, list[int]]]:
+    """Each of those paths once, with its contexts."""
+    found: dict[int, tuple[KernelPath, list[int]]] = {}
+    for context, path in paths_by_context(case).items():
+        found.setdefault(id(path), (path, []))[1].append(context)
+    return list(found.values())
 
 
 def varying(by_context: Mapping[int, Mapping[str, int]]) -> dict[str, dict[int, int]]:
@@ -127,7 +129,7 @@ def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -
     A context's path that executes each of n instructions k times more has k rounds of n more.
     """
     offsets: dict[str, list[Counter[int]]] = {}
-    for path in {id(one): one for one in paths_by_context(case).values()}.values():
+    for path, _ in distinct_paths(case):
         own: dict[str, Counter[int]] = {}
         for index, times in path.executions().items():
             insn = recording.code[index]

@@ -10,10 +10,10 @@ from kentry.arch import find_arch
 from kentry.compare.contexts import (
     calls_by_context,
     changes,
+    distinct_paths,
     functions_by_context,
     functions_of,
     loop_bodies,
-    paths_by_context,
     same_contexts,
     settles,
     varying,
@@ -179,7 +179,7 @@ def _is_identical(
     before, after = (
         {
             frozenset(functions_of(path, recording).items()): recording.instructions(path)
-            for path in {id(path): path for path in paths_by_context(case).values()}.values()
+            for path, _ in distinct_paths(case)
         }
         for case, recording in ((old, old_recording), (new, new_recording))
     )

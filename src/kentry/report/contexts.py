@@ -4,7 +4,7 @@
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
-from kentry.compare.contexts import functions_by_context, paths_by_context, settles, varying
+from kentry.compare.contexts import distinct_paths, functions_by_context, settles, varying
 from kentry.model.comparison import CaseComparison
 from kentry.model.recording import CaseResult, KernelPath, Recording
 from kentry.path.symbols import why_in_context
@@ -57,11 +57,8 @@ def comparison_context_lines(cases: Iterable[CaseComparison]) -> list[str]:
 
 def other_paths(case: CaseResult) -> list[tuple[KernelPath, int]]:
     """The commonest paths of contexts, but for the modal one, with how many contexts had each."""
-    found: dict[int, list[KernelPath]] = {}
-    for path in paths_by_context(case).values():
-        found.setdefault(id(path), []).append(path)
     modal = case.modal_path
-    return [(paths[0], len(paths)) for paths in found.values() if paths[0] is not modal]
+    return [(path, len(own)) for path, own in distinct_paths(case) if path is not modal]
 
 
 def path_difference(recording: Recording, old: KernelPath, new: KernelPath) -> Iterator[str]:
