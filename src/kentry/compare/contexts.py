@@ -22,6 +22,10 @@ _LOOP = 4
 _FEW = 3
 # With fewer paths, of all contexts, one side's may all be of one boot and the other's of another.
 _KNOWN = 3 / 4
+# A case with more counts than this share of its contexts may have any count.
+_MANY = 2 / 3
+# A number of calls that fewer contexts have, of all, is a rare path's.
+_OFTEN = 1 / 4
 
 # What each call of each function executes.
 Calls = Mapping[str, Sequence[int]]
@@ -41,7 +45,7 @@ class Change:
 
 
 def settles(case: CaseResult) -> bool:
-    """Whether most contexts have a commonest count with a path, and one that others have too."""
+    """Whether most contexts have a commonest count with a path, and not each another one."""
     contexts = len(case.contexts)
     decided = sum(exact.is_decided(dict(one.samples)) for one in case.contexts)
     known = len(paths_by_context(case)) if case.modal_path else contexts
@@ -49,7 +53,7 @@ def settles(case: CaseResult) -> bool:
     return (
         2 * decided >= contexts
         and known >= _KNOWN * contexts
-        and (few or len(case.values) < contexts)
+        and (few or len(case.values) <= _MANY * contexts)
     )
 
 
@@ -167,20 +171,50 @@ def changes(
             change = sum(b[both[0]]) - sum(a[both[0]])
             found[name] = Change(change, change)
             continue
-        if len({len(calls) for side in (a, b) for calls in side.values()}) > 1:
-            a = {context: (sum(calls),) for context, calls in a.items()}
-            b = {context: (sum(calls),) for context, calls in b.items()}
-        of_calls = [
-            _change(
-                Counter(calls[call] for calls in a.values()),
-                Counter(calls[call] for calls in b.values()),
-                {b[context][call] - a[context][call] for context in both},
-                body,
-            )
-            for call in range(len(next(iter(a.values()))))
-        ]
-        found[name] = Change(sum(one.low for one in of_calls), sum(one.high for one in of_calls))
+        likely = [_of_calls(*alike, both, body) for alike in _called_alike(a, b)]
+        found[name] = Change(min(one.low for one in likely), max(one.high for one in likely))
     return found
+
+
+# What each call of a function executes, in each context.
+_InContexts = Mapping[int, tuple[int, ...]]
+
+
+def _called_alike(old: _InContexts, new: _InContexts) -> list[tuple[_InContexts, _InContexts]]:
+    """The contexts with as many calls on both sides, for each number of calls that is often seen.
+
+    All contexts, as if of one call, where those are not most of either side's.
+    """
+    sides = (old, new)
+    seen = [Counter(map(len, side.values())) for side in sides]
+    often = [
+        number for number in seen[0] if all(own[number] >= _OFTEN * own.total() for own in seen)
+    ]
+    if any(2 * sum(own[number] for number in often) <= own.total() for own in seen):
+        sums = [{at: (sum(calls),) for at, calls in side.items()} for side in sides]
+        return [(sums[0], sums[1])]
+    return [
+        (
+            {at: calls for at, calls in old.items() if len(calls) == number},
+            {at: calls for at, calls in new.items() if len(calls) == number},
+        )
+        for number in often
+    ]
+
+
+def _of_calls(old: _InContexts, new: _InContexts, both: Sequence[int], body: int) -> Change:
+    """The change of all calls, as many in each context of either side."""
+    pairs = [(old[at], new[at]) for at in both if at in old and at in new]
+    calls = [
+        _change(
+            Counter(own[call] for own in old.values()),
+            Counter(own[call] for own in new.values()),
+            {after[call] - before[call] for before, after in pairs},
+            body,
+        )
+        for call in range(len(next(iter(old.values()))))
+    ]
+    return Change(sum(one.low for one in calls), sum(one.high for one in calls))
 
 
 def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) -> Change:
@@ -200,7 +234,8 @@ def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) ->
     if _of_contexts(old, new, pairs):
         return Change(0, 0)
     common = old.keys() & new.keys()
-    for by in sorted({*pairs, shift, max(new) - max(old)}, key=abs) if not common else ():
+    likely = sorted({*pairs, shift, max(new) - max(old)}, key=abs)
+    for by in sorted(likely, key=lambda by: -_overlap(old, new, by)) if not common else ():
         moved = {count + by for count in old}
         if moved <= new.keys() or new.keys() <= moved:
             return Change(by, by)
@@ -209,6 +244,11 @@ def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) ->
         # Each side has been between the other's counts: there may be no change at all.
         between.add(0)
     return Change(min(between), max(between))
+
+
+def _overlap(old: Counter[int], new: Counter[int], by: int) -> float:
+    """The share of contexts in which both have the same counts once the old ones are moved."""
+    return sum(min(old[n] / old.total(), new[n + by] / new.total()) for n in old)
 
 
 def _of_contexts(old: Counter[int], new: Counter[int], pairs: Set[int]) -> bool:
