@@ -44,13 +44,11 @@ KERNELS = (
 )
 MEMORIES = (192, 256, 320, 384, 512, 640, 768, 1024, 1536, 2048)  # MiB
 WINDOWS = (50, 100, 333)
-PATH_WINDOWS = (16, 32)
-BOOTS_AT_ONCE = 2
+PATH_WINDOWS = (64, 256)
+RECORDINGS_AT_ONCE = 2
 # A case and its verdict.
 Row = tuple[str, str]
 GUEST = Path(__file__).parents[1] / "guest"
-# Of a context, guest/context.h: each is left out once.
-PARTS = ("tasks", "sleep", "places", "order")
 SEEDS = (1, 2, 3)
 
 
@@ -78,7 +76,7 @@ def perturbed(cases: Sequence[str], runs: int) -> Iterator[ExactOptions]:
 
 def recordings(kernel: Kernel, several: Iterable[ExactOptions]) -> list[Recording]:
     runner = QemuRunner(find_arch(kernel.arch))
-    with ThreadPoolExecutor(BOOTS_AT_ONCE) as pool:
+    with ThreadPoolExecutor(RECORDINGS_AT_ONCE) as pool:
         return list(pool.map(lambda one: measure(kernel, runner, one, silent), several))
 
 
@@ -98,16 +96,14 @@ def left_out(
     kernel: Kernel, cases: tuple[str, ...], others: Sequence[Recording]
 ) -> dict[str, list[int]]:
     """How many counts a recording does not list, by the part that its contexts lack, for SEEDS."""
-    whole = [ExactOptions(cases, seed=seed) for seed in SEEDS]
+    whole = [ExactOptions(cases, windows=100, seed=seed) for seed in SEEDS]
     several = {"nothing": whole}
     several["all but the first context"] = [replace(one, rounds=1) for one in whole]
     with scratch_folder() as folder:
-        for part in PARTS:
-            probe = folder / part / f"probe-{kernel.arch}"
-            words = [f"CPPFLAGS=-DWITHOUT={part.upper()}", f"OUT={probe.parent}", str(probe)]
-            argv = ["make", "-s", "-C", str(GUEST), *words]
-            subprocess.run(argv, check=True, capture_output=True)
-            several[f"the {part}"] = [replace(one, probe=probe) for one in whole]
+        probe = folder / f"probe-{kernel.arch}"
+        words = ["CPPFLAGS=-DMOST_NEW_TASKS=0", f"OUT={folder}", str(probe)]
+        subprocess.run(["make", "-s", "-C", str(GUEST), *words], check=True, capture_output=True)
+        several["the tasks"] = [replace(one, probe=probe) for one in whole]
         measured = iter(recordings(kernel, [one for part in several.values() for one in part]))
     found = {part: [next(measured) for _ in SEEDS] for part in several}
     found["the second boot"] = [

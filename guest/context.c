@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The next context; context.h says what it consists of. */
 #include "arch.h"
-#include "clock.h"
 #include "context.h"
 #include "macros.h"
 #include "random.h"
@@ -13,9 +12,11 @@
 /* Of their own: a lookup compares the names of its own folder only, the others' it just passes. */
 #define LINKS "/kentry-links"
 #define MOST_TASKS 64
-#define MOST_NEW_TASKS 4
+/* A build with 0 tells what the tasks are good for (bench/contexts.py). */
+#ifndef MOST_NEW_TASKS
+#define MOST_NEW_TASKS 5
+#endif
 #define MOST_NEW_FILES 3
-#define SECOND_NS 1000000000L
 
 static long tasks[MOST_TASKS];
 
@@ -58,8 +59,7 @@ static void add_link(long number)
 
 void change_context(struct context *context, long links)
 {
-	long more = 1 + (long)random_below(MOST_NEW_TASKS);
-	long time[2] = { 0, (long)random_below(SECOND_NS) };
+	long more = (long)random_below(MOST_NEW_TASKS + 1);
 
 	if (context->number++ == 0) {
 		SYS(mknodat, AT_FDCWD, FIFO, S_IFIFO | 0600, 0);
@@ -67,19 +67,10 @@ void change_context(struct context *context, long links)
 	}
 	if (context->tasks > 1 && random_below(2))
 		end_task(context);
-	while (WITHOUT != TASKS && more-- > 0 && context->tasks < MOST_TASKS)
+	while (more-- > 0 && context->tasks < MOST_TASKS)
 		begin_task(context);
 	while (links-- > 0)
 		add_link(context->links++);
-	/* A clock with another epoch carries a second where this one has just begun one, too. */
-	if (context->number % 4 == 1)
-		time[1] = SECOND_NS - 1 - now() % SECOND_NS;
-	if (WITHOUT != SLEEP) {
-		SYS(nanosleep, time, 0, 0, 0);
-		context->slept += time[1];
-	}
-	if (WITHOUT != PLACES)
-		context->place = (long)random_below(BUFFER_PLACES) * BUFFER_STEP;
 }
 
 void send_context(const struct context *context)
@@ -88,9 +79,9 @@ void send_context(const struct context *context)
 		const char *name;
 		long value;
 	} numbers[] = {
-		{ "context ", context->number }, { " tasks=", context->tasks },
-		{ " links=", context->links },	 { " slept_ns=", context->slept },
-		{ " place=", context->place },
+		{ "context ", context->number },
+		{ " tasks=", context->tasks },
+		{ " links=", context->links },
 	};
 	struct line message = { 0 };
 

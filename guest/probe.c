@@ -10,7 +10,7 @@
  *	case NAME PHASE USER [IRQS]	the windows that follow; USER is the number of user
  *				instructions in each of them, "?" where not known; IRQS that of
  *				the interrupts that belong to it, 0 where it is left out
- *	context N tasks=K links=L slept_ns=NS place=P	what the next round finds (context.h)
+ *	context N tasks=K links=L	what the next round finds (context.h)
  *	end N			N times a case was counted to its end, in all rounds
  *   to the console, lines that begin with "kentry-probe":
  *	start | release TEXT | vector UNIT BITS | failed CASE phase=P call=K result=R |
@@ -183,7 +183,7 @@ int find_cell(const char *name, long length, struct cell *cell)
 		int native = base == length || !entries[i].compat;
 
 		*cell = (struct cell){ find_case(name, native ? length : base), &entries[i], 0,
-				       name, 0 };
+				       name };
 		if (cell->c && (native || (of_entry == name + length && !cell->c->native_only)))
 			return 1;
 	}
@@ -285,11 +285,10 @@ static void find_plain(const struct entry *entry)
 		if ((entry->compat && (*c)->native_only) || !is_chosen(*c, name.text))
 			continue;
 		if (!entry->compat) {
-			add_cell((struct cell){ *c, entry, 0, (*c)->name, 0 });
+			add_cell((struct cell){ *c, entry, 0, (*c)->name });
 		} else if (compat_count < MOST_COMPAT) {
 			compat_names[compat_count] = name;
-			add_cell((struct cell){ *c, entry, 0, compat_names[compat_count++].text,
-						0 });
+			add_cell((struct cell){ *c, entry, 0, compat_names[compat_count++].text });
 		}
 	}
 }
@@ -306,23 +305,20 @@ static void find_stateful(void)
 		if (c->shape != SHAPE_MARKED ||
 		    (c->needs_state ? state->use == USE_EACH && state->calls == 1
 				    : state->use != USE_EACH))
-			add_cell((struct cell){ c, &entries[0], state, name, 0 });
+			add_cell((struct cell){ c, &entries[0], state, name });
 	}
 }
 
 /* One round, of the cases that change the machine or of the others; how many ran to their end. */
-static long run_round(const struct pass *pass, const long *order, long place, const int *entry_ok,
-		      int changes_machine)
+static long run_round(const struct pass *pass, const int *entry_ok, int changes_machine)
 {
 	long done = 0;
 
 	for (long i = 0; i < cell_count && pass->times; i++) {
-		struct cell cell = cells[order[i]];
+		const struct cell *cell = &cells[i];
 
-		if ((cell.c->changes == CHANGES_MACHINE) != changes_machine)
-			continue;
-		cell.place = place;
-		done += run_or_report(&cell, pass, entry_ok[cell.entry - entries]);
+		if ((cell->c->changes == CHANGES_MACHINE) == changes_machine)
+			done += run_or_report(cell, pass, entry_ok[cell->entry - entries]);
 	}
 	return done;
 }
@@ -351,20 +347,21 @@ static int start_own_counter(void)
  * All cases are counted before the paths of any are recorded: each change of what is instrumented
  * makes QEMU translate everything anew.
  */
-static long run_passes(const struct pass *count, const struct pass *path, const long *order,
-		       long place, const int *entry_ok, int changes_machine)
+static long run_passes(const struct pass *count, const struct pass *path, const int *entry_ok,
+		       int changes_machine)
 {
 	long done = 0;
 
 	if (count->times) {
 		__asm__ volatile(MARK_ASM(MARK_COUNT)::: "memory");
-		done = run_round(count, order, place, entry_ok, changes_machine);
+		done = run_round(count, entry_ok, changes_machine);
 	}
 	if (path->times) {
 		__asm__ volatile(MARK_ASM(MARK_PATH)::: "memory");
-		run_round(path, order, place, entry_ok, changes_machine);
+		run_round(path, entry_ok, changes_machine);
 	}
-	__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
+	if (count->times)
+		__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
 	return done;
 }
 
@@ -375,7 +372,6 @@ static long run_all(const struct options *options)
 	const struct pass all_paths = { "path", options->warmup, options->paths, options->n != 0,
 					0 };
 	int entry_ok[ARRAY_SIZE(entries)];
-	static long order[MOST_CELLS];
 	long done = 0;
 
 	for (unsigned long i = 0; i < ARRAY_SIZE(entries); i++) {
@@ -383,8 +379,6 @@ static long run_all(const struct options *options)
 		find_plain(&entries[i]);
 	}
 	find_stateful();
-	for (long i = 0; i < cell_count; i++)
-		order[i] = i;
 	seed_random((unsigned long)options->timing.seed);
 	for (long round = 0; round < options->rounds; round++) {
 		const struct pass count = { "count", options->warmup,
@@ -393,24 +387,21 @@ static long run_all(const struct options *options)
 					   share(options->paths, options, round),
 					   round != 0 || count.times, 0 };
 
-		if (round) {
+		if (round)
 			change_context(&context, options->links);
-			if (WITHOUT != ORDER)
-				shuffle(order, cell_count);
-		}
 		send_context(&context);
-		done += run_passes(&count, &path, order, context.place, entry_ok, 0);
+		done += run_passes(&count, &path, entry_ok, 0);
 	}
 	if (options->check && !start_own_counter()) {
 		const struct pass check = { "check", options->warmup, options->check, 1, 1 };
 
 		__asm__ volatile(MARK_ASM(MARK_COUNT)::: "memory");
-		run_round(&check, order, context.place, entry_ok, 0);
-		__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
+		run_round(&check, entry_ok, 0);
 	}
 	/* In the last context: no other case comes after them. */
 	if (some_change_machine)
-		done += run_passes(&all, &all_paths, order, context.place, entry_ok, 1);
+		done += run_passes(&all, &all_paths, entry_ok, 1);
+	__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
 	return done;
 }
 

@@ -235,7 +235,7 @@ static void fill(struct call *call, const struct call_spec *spec, const struct c
 
 	call->nr = entry->compat ? spec->compat_nr : spec->nr;
 	for (unsigned long i = 0; i < ARRAY_SIZE(call->args); i++)
-		call->args[i] = moved(spec->args[i], cell->place);
+		call->args[i] = spec->args[i];
 	call->ret = 0;
 }
 

@@ -13,7 +13,6 @@ struct cell {
 	const struct entry *entry;
 	const struct state *state;
 	const char *name;
-	long place; /* of the user's buffers: context.h */
 };
 
 /* All cases are run once a pass, each `warmup` and then `times` windows. */

@@ -12,13 +12,8 @@
 
 #define THREAD_STACK 16384
 
-char buffer[4096 + BUFFER_SLACK];
-char pages[PAGES_SIZE + BUFFER_SLACK] __attribute__((aligned(4096)));
-
-long moved(long argument, long place)
-{
-	return argument == (long)buffer || argument == (long)pages ? argument + place : argument;
-}
+char buffer[4096];
+char pages[PAGES_SIZE] __attribute__((aligned(4096)));
 
 long syscall_raw(long nr, long a, long b, long c, long d, long e, long f)
 {

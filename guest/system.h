@@ -32,20 +32,11 @@
 
 struct work; /* window.h */
 
-/*
- * The user's buffers lie below 4 GiB, so int80 can name them.  A context moves them (context.h): the
- * arguments of a call that point to one get one of BUFFER_PLACES places, BUFFER_STEP bytes apart.
- */
-#define BUFFER_STEP 4096
-#define BUFFER_PLACES 8
-#define BUFFER_SLACK (BUFFER_STEP * (BUFFER_PLACES - 1))
-/* Large enough for any struct stat. */
-extern char buffer[4096 + BUFFER_SLACK];
+/* The user's buffers lie below 4 GiB, so int80 can name them; this one holds any struct stat. */
+extern char buffer[4096];
 /* Of whole pages, for what is copied in bulk. */
 #define PAGES_SIZE 65536
-extern char pages[PAGES_SIZE + BUFFER_SLACK];
-/* The argument as it is, or moved where it points to the beginning of a buffer. */
-long moved(long argument, long place);
+extern char pages[PAGES_SIZE];
 
 long syscall_raw(long nr, long a, long b, long c, long d, long e, long f);
 #define SYS(name, a, b, c, d) \

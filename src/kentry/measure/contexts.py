@@ -4,6 +4,7 @@
 docs/methods.md says what a context consists of and why two boots suffice.
 """
 
+from collections.abc import Container
 from dataclasses import replace
 
 from kentry.model.recording import Instruction, renumbered
@@ -15,18 +16,22 @@ from kentry.runners.plugin_trace import PluginTrace
 # free when it boots, a kernel has no transparent huge pages (mm/huge_memory.c, hugepage_init()).
 _MOST_SMALL, _SMALL, _LARGE = 576, 256, 1024  # MiB
 _DENTRY_HASH = 8192
-_LINKS = 512
-_WINDOWS_A_ROUND = 8
+_LINKS = 128
+# Its rounds only record paths: the plugin's mode does not change, so each is quick.
+_ROUNDS = 24
+_WARMUP, _WINDOWS_A_ROUND = 4, 8
 
 
-def second_boot(options: ExactOptions, cases: tuple[str, ...]) -> ExactOptions:
-    """How `cases` are measured in other contexts than those of the first boot."""
+def second_boot(options: ExactOptions) -> ExactOptions:
+    """How the same cases are measured in other contexts than those of the first boot."""
     return replace(
         options,
-        cases=cases,
         check=False,
-        windows=_WINDOWS_A_ROUND * options.rounds,
-        path_windows=_WINDOWS_A_ROUND * options.rounds,
+        console_file=None,
+        windows=0,
+        warmup=_WARMUP,
+        path_windows=_WINDOWS_A_ROUND * _ROUNDS,
+        rounds=_ROUNDS,
         links=_LINKS,
         dentry_hash=_DENTRY_HASH,
         seed=options.seed + 1,
@@ -35,9 +40,13 @@ def second_boot(options: ExactOptions, cases: tuple[str, ...]) -> ExactOptions:
 
 
 def add_boot(
-    trace: PluginTrace, code: list[Instruction], other: PluginTrace, its_code: list[Instruction]
+    trace: PluginTrace,
+    code: list[Instruction],
+    other: PluginTrace,
+    its_code: list[Instruction],
+    cases: Container[str],
 ) -> None:
-    """Adds a second boot of the same kernel to a trace and its code: contexts, paths, windows.
+    """Adds `cases` of a second boot of the same kernel to a trace and its code.
 
     Code is compared as linked, so it does not matter where KASLR put either.
     """
@@ -55,7 +64,7 @@ def add_boot(
             known[path] = len(trace.paths)
             trace.paths.append(list(path))
         paths.append(known[path])
-    for phase in other.phases:
+    for phase in (one for one in other.phases if one.case in cases):
         windows = [
             one if one.path is None else replace(one, path=paths[one.path]) for one in phase.windows
         ]

@@ -2,9 +2,14 @@
 """Boots a kernel, runs the probe and makes a Recording of what was counted."""
 
 import re
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from kentry.arch import find_arch
 from kentry.errors import GuestError, KernelError, TraceError
@@ -28,9 +33,11 @@ from kentry.model.recording import (
 )
 from kentry.path.symbols import UNNAMED, SymbolMap, depends_on_context, why
 from kentry.progress import Update
-from kentry.runners.exact import ExactOptions, GuestRun, Runner
+from kentry.runners.exact import ExactOptions, GuestRun, QemuRunner, Runner
 from kentry.runners.plugin_trace import Phase, PluginTrace, Window
 from kentry.stats import exact
+
+T = TypeVar("T")
 
 # Distinct paths kept of one case; `samples` count the others too.
 _PATHS_KEPT = 16
@@ -50,19 +57,22 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     GuestError when nothing was measured, KernelError when the symbols are not this
     kernel's, TraceError when two ways of counting differ.
     """
-    run, executed = _boot(kernel, target, options, update)
-    check_units(kernel, run, options)
     lost: list[Caveat] = []
     # A saved run is of one boot.
-    may_boot = options.rounds > 1 and run.target["kind"] == "qemu"
-    again = _dependent(run.trace, executed) if may_boot else ()
-    if again:
-        try:
-            second, its_code = _boot(kernel, target, second_boot(options, again), update)
-        except GuestError as err:
-            lost.append(caveats.one_boot(err.sentence))
-        else:
-            add_boot(run.trace, executed, second.trace, its_code)
+    may_boot = options.rounds > 1 and isinstance(target, QemuRunner)
+    other = second_boot(options)
+    with _beside(partial(_boot, kernel, target, other)) if may_boot else nullcontext() as second:
+        run, executed = _boot(kernel, target, options, update)
+        check_units(kernel, run, options)
+        # For cases that depend on no context the second boot is not waited for.
+        if second and (again := _dependent(run.trace, executed)):
+            update(None, "cases are running in other contexts")
+            try:
+                in_others, its_code = second.result()
+            except GuestError as err:
+                lost.append(caveats.one_boot(err.sentence))
+            else:
+                add_boot(run.trace, executed, in_others.trace, its_code, again)
     cases = _cases(run, options, executed, lost)
     if not cases:
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
@@ -93,6 +103,22 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         markers=markers,
         contexts=run.trace.contexts,
     )
+
+
+@contextmanager
+def _beside(run: Callable[[Update], T]) -> Iterator[Future[T]]:
+    """Runs it beside the block, and stops it when the block ends."""
+    unwanted = threading.Event()
+
+    def stop_if_unwanted(fraction: float | None, now: str) -> None:
+        if unwanted.is_set():
+            raise CancelledError
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            yield pool.submit(run, stop_if_unwanted)
+        finally:
+            unwanted.set()
 
 
 def _boot(
@@ -237,8 +263,9 @@ def _case(
     if not clean:
         lost += notes or [caveats.case_failed(name, "every window was interrupted")]
         return None
-    instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
     found = _in_contexts(phases)
+    samples = exact.histogram((w.kernel, w.times) for w in clean)
+    instructions = Metric(_commonest_count(samples, found, trace), tuple(samples.items()))
     if 2 * sum(exact.is_decided(counts) for counts, _ in found.values()) < len(found):
         share = instructions.agreeing / instructions.windows
         notes.append(caveats.no_majority(name, share))
@@ -289,6 +316,17 @@ def _in_contexts(phases: Sequence[Phase]) -> _Found:
                 paths[window.path] += window.times
         found[context] = exact.histogram((w.kernel, w.times) for w in windows), paths
     return found
+
+
+def _commonest_count(samples: dict[int, int], found: _Found, trace: PluginTrace) -> int:
+    """The count that most contexts have; of two, the one that more of the samples have.
+
+    A count of which a path was recorded comes before one without.
+    """
+    contexts = Counter(exact.mode(counts) for counts, _ in found.values())
+    lengths = {trace.path_length(path) for _, paths in found.values() for path in paths}
+    counts = [count for count in contexts if count in samples] or list(samples)
+    return min(counts, key=lambda one: (one not in lengths, -contexts[one], -samples[one], one))
 
 
 def _commonest(counts: dict[int, int], paths: Counter[int], trace: PluginTrace) -> int | None:
