@@ -11,10 +11,15 @@
 #define FIFO "/kentry-fifo"
 /* Of their own: a lookup compares the names of its own folder only, the others' it just passes. */
 #define LINKS "/kentry-links"
+/* In as many contexts the chains are as long as before: a case has fewer counts, each more often. */
+#define CONTEXTS_A_LINK 8
 #define MOST_TASKS 64
-/* A build with 0 tells what the tasks are good for (bench/contexts.py). */
+/* A build with 0 tells what the tasks are good for, or the sleep (bench/contexts.py). */
 #ifndef MOST_NEW_TASKS
 #define MOST_NEW_TASKS 5
+#endif
+#ifndef MOST_SLEEP_NS
+#define MOST_SLEEP_NS 999999999
 #endif
 #define MOST_NEW_FILES 3
 
@@ -60,6 +65,7 @@ static void add_link(long number)
 void change_context(struct context *context, long links)
 {
 	long more = (long)random_below(MOST_NEW_TASKS + 1);
+	const long time[2] = { 0, (long)random_below(MOST_SLEEP_NS + 1) };
 
 	if (context->number++ == 0) {
 		SYS(mknodat, AT_FDCWD, FIFO, S_IFIFO | 0600, 0);
@@ -69,8 +75,10 @@ void change_context(struct context *context, long links)
 		end_task(context);
 	while (more-- > 0 && context->tasks < MOST_TASKS)
 		begin_task(context);
-	while (links-- > 0)
+	while (context->number % CONTEXTS_A_LINK == 0 && links-- > 0)
 		add_link(context->links++);
+	SYS(nanosleep, time, 0, 0, 0);
+	context->slept += time[1];
 }
 
 void send_context(const struct context *context)
@@ -82,6 +90,7 @@ void send_context(const struct context *context)
 		{ "context ", context->number },
 		{ " tasks=", context->tasks },
 		{ " links=", context->links },
+		{ " slept_ns=", context->slept },
 	};
 	struct line message = { 0 };
 

@@ -7,7 +7,8 @@
  *	leaves tasks behind, each asleep in the open() of a FIFO: it holds a file's name, files, a
  *	stack and all else that a task has, so the allocators hand out other objects;
  *	ends some of those tasks, so that what is free lies in another order;
- *	and links new names to a file: they join the hash chains of the dentry cache.
+ *	links new names to a file, in every eighth: they join the hash chains of the dentry cache;
+ *	and sleeps a random time: clocks have other digits, timers another phase.
  */
 #ifndef KENTRY_CONTEXT_H
 #define KENTRY_CONTEXT_H
@@ -16,9 +17,10 @@ struct context {
 	long number; /* 0: as booted */
 	long tasks;  /* asleep now */
 	long links;  /* names made since boot */
+	long slept;  /* ns of the guest's time */
 };
 
-/* Makes the next context of `context`; `links`: how many names it adds. */
+/* Makes the next context of `context`; `links`: how many names an eighth one adds. */
 void change_context(struct context *context, long links);
 /* Tells the plugin. */
 void send_context(const struct context *context);

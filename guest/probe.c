@@ -10,7 +10,7 @@
  *	case NAME PHASE USER [IRQS]	the windows that follow; USER is the number of user
  *				instructions in each of them, "?" where not known; IRQS that of
  *				the interrupts that belong to it, 0 where it is left out
- *	context N tasks=K links=L	what the next round finds (context.h)
+ *	context N tasks=K links=L slept_ns=NS	what the next round finds (context.h)
  *	end N			N times a case was counted to its end, in all rounds
  *   to the console, lines that begin with "kentry-probe":
  *	start | release TEXT | vector UNIT BITS | failed CASE phase=P call=K result=R |

@@ -11,12 +11,12 @@ from kentry.model.recording import Instruction, renumbered
 from kentry.runners.exact import ExactOptions
 from kentry.runners.plugin_trace import PluginTrace
 
-# The second boot has a dentry hash table so small that the names which each round adds meet in
-# chains (fs/dcache.c, dhash_entries=), and its memory is on the other side of 512 MiB: with less
+# The second boot has a dentry hash table so small that the names which each eighth round adds meet
+# in chains (fs/dcache.c, dhash_entries=), and its memory is on the other side of 512 MiB: with less
 # free when it boots, a kernel has no transparent huge pages (mm/huge_memory.c, hugepage_init()).
 _MOST_SMALL, _SMALL, _LARGE = 576, 256, 1024  # MiB
-_DENTRY_HASH = 8192
-_LINKS = 128
+_DENTRY_HASH = 4096
+_LINKS = 1280
 # Its rounds only record paths: the plugin's mode does not change, so each is quick.
 _ROUNDS = 24
 _WARMUP, _WINDOWS_A_ROUND = 4, 8

@@ -41,7 +41,7 @@ class ExactOptions:
 
     `windows` of each case are counted and the paths of `path_windows` recorded, spread over
     `rounds` of all cases, each in another context and with `warmup` windows that are thrown away.
-    A round adds `links` names to the dentry cache, whose hash table has `dentry_hash` buckets: by
+    Each eighth round adds `links` names to the dentry cache, whose hash table has `dentry_hash` buckets: by
     default so many that two names hardly ever meet in one.  `randomise` leaves on what makes
     paths vary from boot to boot and window to window (KASLR, stack-offset randomisation).
     `timeout` is in seconds of wall time, `memory` the guest's in MiB.  `vector_length` is that of

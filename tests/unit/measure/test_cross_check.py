@@ -41,7 +41,7 @@ def run(
     counted = "window 10 300 0 1 0 0 0 -\n"
     total = 52 + 9 * bool(more)
     (folder / "trace").write_text(
-        f"kentry-trace 1\nqemu any api=1\nmessage context 0 tasks=0 links=0 slept_ns=0 place=0\n"
+        f"kentry-trace 1\nqemu any api=1\nmessage context 0 tasks=0 links=0\n"
         f"message case getppid count 1\n{counted}"
         f"message case fork+exit count ?\n{counted}{more}"
         f"message case getppid check 1\n{windows}message end 2\n"
@@ -73,7 +73,7 @@ def test_a_case_that_is_more_than_plain_calls_is_named_with_the_reason(tmp_path:
 def test_a_count_of_another_context_is_no_disagreement(tmp_path: Path) -> None:
     """The boot without the plugin may find another slab page than the one with it."""
     other = (
-        "message context 1 tasks=1 links=0 slept_ns=0 place=0\n"
+        "message context 1 tasks=1 links=0\n"
         "message case getppid count 1\nwindow 9 303 0 1 0 0 0 -\n"
     )
     recording = run(tmp_path, said(CALLS * 303), more=other)

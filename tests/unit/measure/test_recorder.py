@@ -158,7 +158,7 @@ def test_control_characters_from_the_guest_are_removed(tmp_path: Path) -> None:
 
 
 IN_TWO_CONTEXTS = """\
-message context 0 tasks=0 place=0
+message context 0 tasks=0 links=0
 message case getppid count 1
 window 5 2 0 1 0 0 0 -
 message case getppid path 1
@@ -166,7 +166,7 @@ insn 0 ffff800008010800 03000014 b #0xffff800008010804
 insn 1 ffff800008010804 00000000 nop
 path 0 2 0+2
 window 4 2 0 1 0 0 0 0
-message context 1 tasks=3 place=4096
+message context 1 tasks=3 links=128
 message case getppid count 1
 window 4 3 0 1 0 0 0 -
 window 1 2 0 1 0 0 0 -
@@ -187,8 +187,8 @@ def test_each_context_has_its_counts_and_its_path(tmp_path: Path) -> None:
     recording = measure(kernel(), FakeRunner(tmp_path), OPTIONS, lambda fraction, now: None)
     place = {"memory_mib": 512, "seed": 1, "dentry_hash": 1 << 20}
     assert recording.contexts == [
-        {**place, "tasks": 0, "place": 0},
-        {**place, "tasks": 3, "place": 4096},
+        {**place, "tasks": 0, "links": 0},
+        {**place, "tasks": 3, "links": 128},
     ]
     case = recording.cases[0]
     assert case.metrics["instructions"].samples == ((2, 6), (3, 4))
