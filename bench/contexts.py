@@ -85,7 +85,7 @@ def recordings(kernel: Kernel, several: Iterable[ExactOptions]) -> list[Recordin
 def outside(first: Recording, others: Sequence[Recording]) -> dict[str, Counter[int]]:
     """The counts of other recordings that the first does not list, for each case."""
     found: dict[str, Counter[int]] = {}
-    for case in filter(settles, first.cases):
+    for case in first.cases:
         same = filter(None, (recording.case(case.name) for recording in others))
         seen = Counter(one.value for other in same for one in other.contexts)
         known = listed(case, first, max(seen, default=0))

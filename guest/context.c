@@ -11,8 +11,8 @@
 #define FIFO "/kentry-fifo"
 /* Of their own: a lookup compares the names of its own folder only, the others' it just passes. */
 #define LINKS "/kentry-links"
-/* In as many contexts the chains are as long as before: a case has fewer counts, each more often. */
-#define CONTEXTS_A_LINK 8
+/* Links are made before each eighth context: a case then has few counts, each in several contexts. */
+#define CONTEXTS_A_BATCH 8
 #define MOST_TASKS 64
 /* A build with 0 tells what the tasks are good for, or the sleep (bench/contexts.py). */
 #ifndef MOST_NEW_TASKS
@@ -75,7 +75,7 @@ void change_context(struct context *context, long links)
 		end_task(context);
 	while (more-- > 0 && context->tasks < MOST_TASKS)
 		begin_task(context);
-	while (context->number % CONTEXTS_A_LINK == 0 && links-- > 0)
+	while (context->number % CONTEXTS_A_BATCH == 0 && links-- > 0)
 		add_link(context->links++);
 	SYS(nanosleep, time, 0, 0, 0);
 	context->slept += time[1];

@@ -11,7 +11,7 @@
  *				instructions in each of them, "?" where not known; IRQS that of
  *				the interrupts that belong to it, 0 where it is left out
  *	context N tasks=K links=L slept_ns=NS	what the next round finds (context.h)
- *	end N			N times a case was counted to its end, in all rounds
+ *	end N			N times a case ran to its end, in all rounds
  *   to the console, lines that begin with "kentry-probe":
  *	start | release TEXT | vector UNIT BITS | failed CASE phase=P call=K result=R |
  *	absent CASE reason | end cases=N
@@ -345,24 +345,26 @@ static int start_own_counter(void)
 
 /*
  * All cases are counted before the paths of any are recorded: each change of what is instrumented
- * makes QEMU translate everything anew.
+ * makes QEMU translate everything anew.  So rounds that only record paths do without MARK_IDLE
+ * between them.  Returns how many ran to their end.
  */
 static long run_passes(const struct pass *count, const struct pass *path, const int *entry_ok,
 		       int changes_machine)
 {
-	long done = 0;
+	long counted = 0, recorded = 0;
 
 	if (count->times) {
 		__asm__ volatile(MARK_ASM(MARK_COUNT)::: "memory");
-		done = run_round(count, entry_ok, changes_machine);
+		counted = run_round(count, entry_ok, changes_machine);
 	}
 	if (path->times) {
 		__asm__ volatile(MARK_ASM(MARK_PATH)::: "memory");
-		run_round(path, entry_ok, changes_machine);
+		recorded = run_round(path, entry_ok, changes_machine);
 	}
-	if (count->times)
-		__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
-	return done;
+	if (!count->times)
+		return recorded;
+	__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
+	return counted;
 }
 
 static long run_all(const struct options *options)

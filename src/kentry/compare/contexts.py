@@ -24,8 +24,8 @@ _FEW = 3
 _KNOWN = 3 / 4
 # A case with more counts than this share of its contexts may have any count.
 _MANY = 2 / 3
-# A number of calls that fewer contexts have, of all, is a rare path's.
-_OFTEN = 1 / 4
+# A number of calls that fewer contexts have is a rare path's.  The first boot has a quarter of all.
+_OFTEN = 1 / 5
 
 # What each call of each function executes.
 Calls = Mapping[str, Sequence[int]]
@@ -45,10 +45,10 @@ class Change:
 
 
 def settles(case: CaseResult) -> bool:
-    """Whether most contexts have a commonest count with a path, and not each another one."""
+    """Whether most contexts have a commonest count with a path, and not too many others."""
     contexts = len(case.contexts)
     decided = sum(exact.is_decided(dict(one.samples)) for one in case.contexts)
-    known = len(paths_by_context(case)) if case.modal_path else contexts
+    known = len(paths_by_context(case)) if case.paths else contexts
     few = contexts < _FEW
     return (
         2 * decided >= contexts
@@ -229,16 +229,19 @@ def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) ->
         if rounds == {0}:
             return Change(0, 0)
     shift = min(new) - min(old)
-    if {count + shift for count in old} == new.keys():
+    if {count + shift for count in old} == new.keys() or {0} in (old.keys(), new.keys()):
+        # Of a function that only one kernel has: its least share.
         return Change(shift, shift)
     if _of_contexts(old, new, pairs):
         return Change(0, 0)
     common = old.keys() & new.keys()
-    likely = sorted({*pairs, shift, max(new) - max(old)}, key=abs)
-    for by in sorted(likely, key=lambda by: -_overlap(old, new, by)) if not common else ():
-        moved = {count + by for count in old}
-        if moved <= new.keys() or new.keys() <= moved:
-            return Change(by, by)
+    likely = {*pairs, shift, max(new) - max(old)} if not common else set()
+    fitting = [by for by in likely if _is_within({count + by for count in old}, new.keys())]
+    if fitting:
+        # The least change, or the one that explains more contexts.
+        by_size = sorted(fitting, key=abs)
+        both = by_size[0], max(by_size, key=lambda by: _overlap(old, new, by))
+        return Change(min(both), max(both))
     between = {*pairs} or {shift, max(new) - max(old)}
     if not pairs and max(min(old), min(new)) <= min(max(old), max(new)):
         # Each side has been between the other's counts: there may be no change at all.
@@ -251,13 +254,18 @@ def _overlap(old: Counter[int], new: Counter[int], by: int) -> float:
     return sum(min(old[n] / old.total(), new[n + by] / new.total()) for n in old)
 
 
+def _is_within(some: Set[int], others: Set[int]) -> bool:
+    """Whether one has all counts of the other."""
+    return some <= others or others <= some
+
+
 def _of_contexts(old: Counter[int], new: Counter[int], pairs: Set[int]) -> bool:
     """Whether each side was just seen in contexts in which the other was not.
 
     One side has all counts of the other, or both have several of them in most contexts.  Context
     by context there is then no difference, or as well one way as the other.
     """
-    if old.keys() <= new.keys() or new.keys() <= old.keys():
+    if _is_within(old.keys(), new.keys()):
         return not pairs or 0 in pairs
     common = old.keys() & new.keys()
     of_both = [sum(side[count] for count in common) / side.total() for side in (old, new)]

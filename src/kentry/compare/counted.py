@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from kentry.arch import find_arch
 from kentry.compare.contexts import (
+    Change,
     calls_by_context,
     changes,
     distinct_paths,
@@ -96,24 +97,27 @@ def compare_case(
 ) -> CaseComparison:
     """One case on each side; they may be two states of a case in one recording.
 
-    Where the count depends on the context, `new` is what the new kernel executes in the context
-    of the old one's value: contexts.py.
+    Where the count depends on the context, `old` is the value or, if its path was not recorded,
+    the count of most contexts, and `new` is what the new kernel executes in that: contexts.py.
     """
     a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
     functions = _functions(old, new)
     verdict, after = exact.verdict(dict(a.samples), dict(b.samples)), b.value
     notes = of_both(list(old.caveats), list(new.caveats))
+    before = a.value
     if len(old.values) > 1 or len(new.values) > 1:
         functions, verdict, notes_of_contexts = _in_contexts(old, new, old_recording, new_recording)
-        after = a.value + sum(row.delta for row in functions) if functions else b.value
+        if functions:
+            before = sum(row.old for row in functions)
+            after = sum(row.new for row in functions)
         notes += notes_of_contexts
     return CaseComparison(
         name=old.name,
-        old=a.value,
+        old=before,
         new=after,
         verdict=verdict,
         functions=functions,
-        identical_path=a.value == after and _is_identical(old, new, old_recording, new_recording),
+        identical_path=before == after and _is_identical(old, new, old_recording, new_recording),
         caveats=tuple(notes),
         events=_events(old, new, old_recording, new_recording),
         contexts=(
@@ -132,9 +136,10 @@ def _in_contexts(
         functions_by_context(old, old_recording),
         functions_by_context(new, new_recording),
     )
-    modal = old.modal_path
-    if not modal or not before or not after:
+    if not before or not after:
         return (), UNDECIDED, []
+    # The value's own path may not have been recorded in any context.
+    path = old.modal_path or max(distinct_paths(old), key=lambda one: len(one[1]))[0]
     bodies = [
         loop_bodies(old, old_recording, varying(before)),
         loop_bodies(new, new_recording, varying(after)),
@@ -152,10 +157,11 @@ def _in_contexts(
         agreed,
         paired=paired,
     )
-    shares = functions_of(modal, old_recording)
+    shares = functions_of(path, old_recording)
+    same = dict.fromkeys(shares, Change(0, 0))
     rows = [
         FunctionDelta(name, shares[name], max(0, shares[name] + one.low))
-        for name, one in found.items()
+        for name, one in (same | found).items()
     ]
     rows = [row for row in rows if row.old or row.new]
     functions = tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,9 @@ def install() -> None:
 
 
 def check() -> None:
-    """Raises KeyboardInterrupt if Python dropped one."""
+    """Raises KeyboardInterrupt if Python dropped one; in the main thread, as Python itself does."""
     global _dropped
-    if _dropped:
+    if _dropped and threading.current_thread() is threading.main_thread():
         _dropped = False
         raise KeyboardInterrupt
 

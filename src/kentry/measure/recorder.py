@@ -5,7 +5,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from kentry.arch import find_arch
 from kentry.errors import GuestError, KernelError, TraceError
+from kentry.host import interrupt
 from kentry.kernels.kernel import NOTE, TEXT_END, TEXT_START, Kernel, gnu_build_id, kernel_to_json
 from kentry.measure.contexts import add_boot, second_boot
 from kentry.measure.cross_check import REPORT_IT, cross_check
@@ -39,6 +40,8 @@ from kentry.stats import exact
 
 T = TypeVar("T")
 
+# How often a wait for the second boot looks for Ctrl-C.
+_POLL_SECONDS = 0.2
 # Distinct paths kept of one case; `samples` count the others too.
 _PATHS_KEPT = 16
 # The share of instructions outside every symbol that needs no caveat.
@@ -65,14 +68,21 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         run, executed = _boot(kernel, target, options, update)
         check_units(kernel, run, options)
         # For cases that depend on no context the second boot is not waited for.
-        if second and (again := _dependent(run.trace, executed)):
-            update(None, "cases are running in other contexts")
+        if second and (dependent := _dependent(run.trace, executed)):
+            while not second.done():
+                update(None, "cases are running in other contexts")
+                interrupt.check()
+                wait([second], _POLL_SECONDS)
             try:
-                in_others, its_code = second.result()
-            except GuestError as err:
+                second_run, its_code = second.result()
+            except (GuestError, TraceError) as err:
                 lost.append(caveats.one_boot(err.sentence))
             else:
-                add_boot(run.trace, executed, in_others.trace, its_code, again)
+                add_boot(run.trace, executed, second_run.trace, its_code, dependent)
+                failed = [name for name in dependent if name in second_run.probe.failed]
+                lost += [
+                    caveats.one_boot_of(name, second_run.probe.failed[name]) for name in failed
+                ]
     cases = _cases(run, options, executed, lost)
     if not cases:
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
@@ -263,9 +273,8 @@ def _case(
     if not clean:
         lost += notes or [caveats.case_failed(name, "every window was interrupted")]
         return None
+    instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
     found = _in_contexts(phases)
-    samples = exact.histogram((w.kernel, w.times) for w in clean)
-    instructions = Metric(_commonest_count(samples, found, trace), tuple(samples.items()))
     if 2 * sum(exact.is_decided(counts) for counts, _ in found.values()) < len(found):
         share = instructions.agreeing / instructions.windows
         notes.append(caveats.no_majority(name, share))
@@ -316,17 +325,6 @@ def _in_contexts(phases: Sequence[Phase]) -> _Found:
                 paths[window.path] += window.times
         found[context] = exact.histogram((w.kernel, w.times) for w in windows), paths
     return found
-
-
-def _commonest_count(samples: dict[int, int], found: _Found, trace: PluginTrace) -> int:
-    """The count that most contexts have; of two, the one that more of the samples have.
-
-    A count of which a path was recorded comes before one without.
-    """
-    contexts = Counter(exact.mode(counts) for counts, _ in found.values())
-    lengths = {trace.path_length(path) for _, paths in found.values() for path in paths}
-    counts = [count for count in contexts if count in samples] or list(samples)
-    return min(counts, key=lambda one: (one not in lengths, -contexts[one], -samples[one], one))
 
 
 def _commonest(counts: dict[int, int], paths: Counter[int], trace: PluginTrace) -> int | None:

@@ -76,6 +76,7 @@ one_context = Template(
     " one context only; kentry record measures it in several",
 )
 one_boot = Template("one-boot", "only one boot's contexts were measured: {}")
+one_boot_of = Template("case-one-boot", "{} was measured in one boot's contexts only: {}")
 windows_lost = Template("windows-lost", "{} has {} windows of {}")
 self_checked = Template("self-checked", "two ways of counting agreed in all {} windows")
 # What the counter is, and what the guest said of it.

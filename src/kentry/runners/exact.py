@@ -53,7 +53,7 @@ class ExactOptions:
     windows: int = 1000
     path_windows: int = 128
     warmup: int = 16
-    rounds: int = 4
+    rounds: int = 8
     links: int = 0
     dentry_hash: int = 1 << 20
     randomise: bool = False

@@ -139,7 +139,7 @@ def test_a_call_that_few_contexts_make_is_no_change() -> None:
     assert changes(old, new, {}, paired=False) == {"f": Change(0, 0)}
     # One that every context makes is a change.
     every = of_calls(*[[150]] * 10)
-    assert changes(old, every, {}, paired=False) == {"f": Change(150, 150)}
+    assert changes(old, every, {}, paired=False) == {"f": Change(5, 150)}
 
 
 def test_calls_are_compared_where_both_sides_make_as_many() -> None:
@@ -148,6 +148,19 @@ def test_calls_are_compared_where_both_sides_make_as_many() -> None:
     new[0] = {"f": [20, 24]}
     old[0] = {"f": [24, 20]}
     assert changes(old, new, {}, paired=False) == {"f": Change(0, 0)}
+
+
+def test_a_branch_that_hardly_any_context_took_says_little() -> None:
+    """One instruction more in it, and now always taken; or 59 fewer in the other."""
+    old, new = of_calls(*[[80]] * 9, [20]), of_calls(*[[21]] * 10)
+    assert changes(old, new, {}, paired=False) == {"f": Change(-59, 1)}
+
+
+def test_a_change_of_the_first_boot_alone_is_seen() -> None:
+    """It has a quarter of the contexts."""
+    old, new = of_calls(*[[100]] * 8, *[[]] * 24), of_calls(*[[150]] * 8, *[[]] * 24)
+    for paired in (False, True):
+        assert changes(old, new, {}, paired=paired) == {"f": Change(0, 50)}
 
 
 def test_a_call_that_many_contexts_make_is_compared_there() -> None:

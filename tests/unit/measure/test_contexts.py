@@ -12,7 +12,7 @@ from kentry.arch import find_arch
 from kentry.errors import GuestError
 from kentry.kernels.kernel import Kernel, Symbol
 from kentry.measure.recorder import measure
-from kentry.model.recording import Recording
+from kentry.model.recording import Recording, read_recording, write_recording
 from kentry.progress import Update
 from kentry.runners.exact import ExactOptions, FakeRunner, GuestRun, QemuRunner
 from tests.builders import image_kernel
@@ -110,6 +110,14 @@ def test_a_case_that_allocates_has_the_contexts_of_both_boots(tmp_path: Path) ->
     assert [path.length for path in read.paths] == [2, 3]
     assert [one["memory_mib"] for one in recording.contexts] == [512, 1024]
     assert not read.caveats
+
+
+def test_what_is_written_can_be_read(tmp_path: Path) -> None:
+    """Also where most contexts have another count than the first boot's windows."""
+    recording = measured(boots(tmp_path))
+    file = tmp_path / "recording.json"
+    write_recording(recording, file)
+    assert read_recording(file).cases == recording.cases
 
 
 def test_a_case_that_depends_on_no_context_has_those_of_the_first_boot(tmp_path: Path) -> None:
