@@ -90,7 +90,7 @@ def _check_sums(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_hundred_repeats_have_no_spread(arch: str) -> None:
     kernel = fetched(KERNEL, arch)
-    result = recorded(kernel, ExactOptions(cases=NULL_CALLS, windows=100, path_windows=16))
+    result = recorded(kernel, ExactOptions(NULL_CALLS, 100, 16, rounds=1))
     for case in result.cases:
         assert len(case.metrics["instructions"].samples) == 1, case.name
         assert len(case.paths) == 1, case.name
@@ -126,7 +126,7 @@ def test_diff_of_two_kernels_adds_up_and_names_what_it_counts() -> None:
 
 def test_both_entry_instructions_of_x86() -> None:
     kernel = fetched(KERNEL, "x86_64")
-    result = recorded(kernel, ExactOptions(cases=("getpid", "getpid@int80"), windows=100))
+    result = recorded(kernel, ExactOptions(("getpid", "getpid@int80"), 100, rounds=1))
     by_syscall, by_int80 = result.cases
     assert by_syscall.metrics["instructions"].value != by_int80.metrics["instructions"].value
     assert any("int80" in name for name, _ in by_int80.functions)
@@ -144,7 +144,7 @@ def test_a_kernel_without_an_entry_instruction_says_so_and_measures_the_rest() -
         result = measure(
             kernel,
             Without32Bits(find_arch("x86_64")),
-            ExactOptions(cases=("getpid", "getpid@int80"), windows=10),
+            ExactOptions(("getpid", "getpid@int80"), 10, rounds=1),
             silent,
         )
     assert [case.name for case in result.cases] == ["getpid"]
@@ -271,7 +271,7 @@ def test_symbols_of_another_build_are_refused() -> None:
     kernel = fetched(KERNEL, "riscv64")
     other = replace(kernel, build_id="0" * 40)
     with pytest.raises(KernelError, match="symbols do not match the image"):
-        recorded(other, ExactOptions(cases=("getpid",), windows=10, path_windows=1))
+        recorded(other, ExactOptions(("getpid",), 10, 1, rounds=1))
 
 
 def test_an_image_of_another_architecture_is_refused_before_it_is_booted() -> None:

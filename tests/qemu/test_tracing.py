@@ -295,7 +295,7 @@ def test_a_call_takes_what_kentry_record_says(
         recorded = measure(
             kernel,
             QemuRunner(arch),
-            ExactOptions(cases=("getppid",), windows=100, path_windows=1, emulator=BACKPORTS),
+            ExactOptions(("getppid",), 100, 1, rounds=1, emulator=BACKPORTS),
             silent,
         )
     value = recorded.cases[0].metrics["instructions"].value

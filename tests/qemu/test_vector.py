@@ -142,7 +142,7 @@ def test_initial_tracking_makes_a_vector_task_as_cheap_as_any_other() -> None:
     with timed(f"{BASE_SPEC} with {len(patches)} patches, built for riscv64"):
         kernel = build.kernel("patched", last, arch, Request(), silent)
     cases = ("getppid+vec=none", "getppid+vec=once", "pipe-4k+vec=after")
-    found = measure(kernel, QemuRunner(arch), ExactOptions(cases, 100, 16), silent)
+    found = measure(kernel, QemuRunner(arch), ExactOptions(cases, 100, 16, rounds=1), silent)
     none, once, copies = found.cases
     assert once.metrics["instructions"].value - none.metrics["instructions"].value <= 3
     assert once.events == ()
