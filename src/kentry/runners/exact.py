@@ -42,7 +42,7 @@ class ExactOptions:
     `windows` of each case are counted and the paths of `path_windows` recorded, spread over
     `rounds` of all cases, each in another context and with `warmup` windows that are thrown away.
     Each eighth round adds `links` names to the dentry cache, whose hash table has `dentry_hash`
-    buckets: by default so many that two names hardly ever meet in one.  `randomise` leaves on what
+    buckets: by default 2^20, in which two names hardly ever meet.  `randomise` leaves on what
     makes paths vary from boot to boot and window to window (KASLR, stack-offset randomisation).
     `timeout` is in seconds of wall time, `memory` the guest's in MiB.  `vector_length` is that of
     the cpu model's vectors in bits, None for the model's own.  `check` has the plugin count a
