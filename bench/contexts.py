@@ -31,6 +31,8 @@ from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
 from kentry.measure.recorder import measure
+from kentry.model import caveats
+from kentry.model.comparison import CaseComparison
 from kentry.model.recording import CaseResult, Recording
 from kentry.report.contexts import recording_context_lines
 from kentry.report.table import wrapped
@@ -77,9 +79,14 @@ def perturbed(cases: Sequence[str], runs: int) -> Iterator[ExactOptions]:
 
 
 def recordings(kernel: Kernel, several: Iterable[ExactOptions]) -> list[Recording]:
+    """Recordings of both boots; RuntimeError where the second of one failed."""
     runner = QemuRunner(find_arch(kernel.arch))
     with ThreadPoolExecutor(RECORDINGS_AT_ONCE) as pool:
-        return list(pool.map(lambda one: measure(kernel, runner, one, silent), several))
+        measured = list(pool.map(lambda one: measure(kernel, runner, one, silent), several))
+    for one in (caveat for recording in measured for caveat in recording.caveats):
+        if one["kind"] == caveats.one_boot.kind:
+            raise RuntimeError(one["text"])
+    return measured
 
 
 def outside(first: Recording, others: Sequence[Recording]) -> dict[str, Counter[int]]:
@@ -112,14 +119,14 @@ def left_out(
             subprocess.run(argv, check=True, capture_output=True)
             several[part] = [replace(one, probe=probe) for one in whole]
         measured = iter(recordings(kernel, [one for part in several.values() for one in part]))
-    found = {part: [next(measured) for _ in whole] for part in several}
+    found = {part: [[next(measured) for _ in sets] for _ in SEEDS] for part in several}
     found["the second boot"] = [
-        replace(one, cases=[of_first_boot(case) for case in one.cases]) for one in found["nothing"]
+        [replace(one, cases=[of_first_boot(case) for case in one.cases]) for one in of]
+        for of in found["nothing"]
     ]
-    totals = {part: [total(outside(one, others)) for one in of] for part, of in found.items()}
     return {
-        part: [sum(of[first : first + len(sets)]) for first in range(0, len(of), len(sets))]
-        for part, of in totals.items()
+        part: [sum(total(outside(one, others)) for one in of) for of in by_seed]
+        for part, by_seed in found.items()
     }
 
 
@@ -139,10 +146,14 @@ def verdicts(measured: Sequence[Recording], pairs: int) -> tuple[Counter[bool], 
     found: Counter[Row] = Counter()
     for a, b in random.Random(0).sample(drawn, min(pairs, len(drawn))):
         rows = compare(measured[a], measured[b], common[a, b]).cases
-        settled = [row for row in rows if "unsettled" not in {one["kind"] for one in row.caveats}]
+        settled = [row for row in rows if not is_unsettled(row)]
         same[all(row.verdict == SAME for row in settled)] += 1
         found.update((row.name, row.verdict) for row in rows)
     return same, found
+
+
+def is_unsettled(row: CaseComparison) -> bool:
+    return caveats.unsettled.kind in {one["kind"] for one in row.caveats}
 
 
 def seconds(kernel: Kernel, options: ExactOptions) -> float:

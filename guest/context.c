@@ -21,15 +21,54 @@
 #ifndef MOST_SLEEP_NS
 #define MOST_SLEEP_NS 999999999
 #endif
-#define MOST_NEW_FILES 3
+/* What a task holds, enough to fill a slab or two; it frees one of eight, and then takes some again. */
+#define HELD 32
+#define ONE_FREED_OF 8
+#define MOST_TAKEN_AGAIN 3
+/* Longer than a grace period of RCU, after which closed files are free. */
+#define GRACE_NS 50000000
 
 static long tasks[MOST_TASKS];
 
-/* Sleeps in open() until it is killed: nobody opens the FIFO's other end. */
-static __attribute__((noreturn)) void hold(long files)
+static void sleep_for(long nanoseconds)
 {
-	for (long i = 0; i < files; i++)
+	const long time[2] = { 0, nanoseconds };
+
+	SYS(nanosleep, time, 0, 0, 0);
+}
+
+/* Each a file, and a socket whose connection nobody accepts. */
+static void open_some(const struct unix_address *address, long more)
+{
+	while (more-- > 0) {
 		SYS(openat, AT_FDCWD, "/dev/null", O_RDONLY, 0);
+		SYS(connect, SYS(socket, AF_UNIX, SOCK_STREAM, 0, 0), address, address->length, 0);
+	}
+}
+
+/*
+ * Sleeps in open() until it is killed: nobody opens the FIFO's other end.  What it frees before
+ * lies one object to a slab; the next allocations empty the slab that was in use, and then take
+ * those one by one.
+ */
+static __attribute__((noreturn)) void hold(void)
+{
+	unsigned long mapped = (unsigned long)map_pages(HELD * PAGE_BYTES);
+	struct unix_address address;
+	long listener = listen_unix(&address, HELD);
+
+	open_some(&address, HELD / 2);
+	/* Each second page is a mapping of its own. */
+	for (unsigned long page = 0; page < HELD; page += 2)
+		SYS(mprotect, mapped + page * PAGE_BYTES, PAGE_BYTES, PROT_READ, 0);
+	for (unsigned long i = 0; i < HELD; i++) {
+		if (random_below(ONE_FREED_OF))
+			continue;
+		SYS(close, listener + 1 + (long)i, 0, 0, 0);
+		SYS(munmap, mapped + i * PAGE_BYTES, PAGE_BYTES, 0, 0);
+	}
+	sleep_for(GRACE_NS);
+	open_some(&address, (long)random_below(MOST_TAKEN_AGAIN + 1));
 	SYS(openat, AT_FDCWD, FIFO, O_RDONLY, 0);
 	exit_child(0);
 }
@@ -45,10 +84,14 @@ static void end_task(struct context *context)
 
 static void begin_task(struct context *context)
 {
-	long files = (long)random_below(MOST_NEW_FILES + 1), child = fork_child();
+	/* Drawn here, so that each task has other numbers. */
+	unsigned long seed = random_below(~0ul);
+	long child = fork_child();
 
-	if (child == 0)
-		hold(files);
+	if (child == 0) {
+		seed_random(seed);
+		hold();
+	}
 	if (child > 0)
 		tasks[context->tasks++] = child;
 }
@@ -65,7 +108,7 @@ static void add_link(long number)
 void change_context(struct context *context, long links)
 {
 	long more = (long)random_below(MOST_NEW_TASKS + 1);
-	const long time[2] = { 0, (long)random_below(MOST_SLEEP_NS + 1) };
+	long time = (long)random_below(MOST_SLEEP_NS + 1);
 
 	if (context->number++ == 0) {
 		SYS(mknodat, AT_FDCWD, FIFO, S_IFIFO | 0600, 0);
@@ -77,8 +120,10 @@ void change_context(struct context *context, long links)
 		begin_task(context);
 	while (context->number % CONTEXTS_A_BATCH == 0 && links-- > 0)
 		add_link(context->links++);
-	SYS(nanosleep, time, 0, 0, 0);
-	context->slept += time[1];
+	/* The tasks come to rest first. */
+	sleep_for(2 * GRACE_NS);
+	sleep_for(time);
+	context->slept += 2 * GRACE_NS + time;
 }
 
 void send_context(const struct context *context)

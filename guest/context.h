@@ -4,8 +4,9 @@
  *
  * A boot runs the cases in rounds, each round in a context of its own.  The first context is the
  * machine as it booted.  Before each later one PID 1
- *	leaves tasks behind, each asleep in the open() of a FIFO: it holds a file's name, files, a
- *	stack and all else that a task has, so the allocators hand out other objects;
+ *	leaves tasks behind, each asleep in the open() of a FIFO, with files, sockets and mappings of
+ *	which it freed a few: slabs are left with one object free in each, and a case that takes two
+ *	at a time has to fetch another slab;
  *	ends some of those tasks, so that what is free lies in another order;
  *	links new names to a file, in every eighth: they join the hash chains of the dentry cache;
  *	and sleeps a random time: clocks have other digits, timers another phase.

@@ -8,8 +8,7 @@
 #include "text.h"
 #include "unit.h"
 
-/* Descriptors a case may open, beside standard input, output and error. */
-#define FIRST_FREE_FD 3
+/* Descriptors a case may open. */
 #define MOST_FDS 4
 /* So few that an interrupt hits few blocks. */
 #define CALLS_A_BLOCK 4

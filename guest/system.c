@@ -100,6 +100,20 @@ long map_pages(long bytes)
 	return syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0);
 }
 
+long listen_unix(struct unix_address *address, long backlog)
+{
+	long fd = SYS(socket, AF_UNIX, SOCK_STREAM, 0, 0), err;
+
+	address->family = AF_UNIX;
+	address->length = sizeof(address->family) + sizeof(address->path);
+	err = fd < 0 ? fd : SYS(bind, fd, address, sizeof(address->family), 0);
+	if (!err)
+		err = SYS(getsockname, fd, address, &address->length, 0);
+	if (!err)
+		err = SYS(listen, fd, backlog, 0, 0);
+	return err ? err : fd;
+}
+
 long open_for_first(struct work *w, const char *path, int flags)
 {
 	long fd = SYS(openat, AT_FDCWD, path, flags, 0);

@@ -27,6 +27,8 @@
 #define SIGUSR1 10
 #define SIGCHLD 17
 #define SCHED_OTHER 0
+#define AF_UNIX 1
+#define SOCK_STREAM 1
 #define SCHED_FIFO 1
 #define SCHED_BATCH 3
 
@@ -37,6 +39,9 @@ extern char buffer[4096];
 /* Of whole pages, for what is copied in bulk. */
 #define PAGES_SIZE 65536
 extern char pages[PAGES_SIZE];
+
+/* After standard input, output and error. */
+#define FIRST_FREE_FD 3
 
 long syscall_raw(long nr, long a, long b, long c, long d, long e, long f);
 #define SYS(name, a, b, c, d) \
@@ -79,10 +84,21 @@ long handle_signal(long number, void (*handler)(int));
 unsigned long auxv_value(const unsigned long *auxv, unsigned long type);
 
 #define PAGE_BYTES 4096
+#define PROT_READ 1
 #define PROT_READ_WRITE 3
 #define MAP_PRIVATE_ANONYMOUS 0x22
 /* Pages of this task alone, readable and writable: their address, or a negative errno. */
 long map_pages(long bytes);
+
+/* struct sockaddr_un, and the length of what is in it. */
+struct unix_address {
+	unsigned short family;
+	char path[108];
+	unsigned int length;
+};
+/* A socket that listens by a name the kernel chooses (unix(7), autobind), or a negative errno. */
+long listen_unix(struct unix_address *address, long backlog);
+
 /* For a case's setup: opens `path`, the first call's first argument is the descriptor. */
 long open_for_first(struct work *w, const char *path, int flags);
 /* The same for a file in memory with 64 KiB in it, which has been read often. */

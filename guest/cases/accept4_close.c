@@ -1,34 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "case.h"
 
-#define AF_UNIX 1
-#define SOCK_STREAM 1
+static struct unix_address address;
 
-static struct {
-	unsigned short family;
-	char path[108];
-} address;
-static unsigned int address_length;
-
-/* The kernel chooses a name: unix(7), autobind. */
 static long setup(struct work *w)
 {
-	long fd = SYS(socket, AF_UNIX, SOCK_STREAM, 0, 0), err;
+	long fd = listen_unix(&address, 1);
 
 	w->first.args[0] = fd;
-	address.family = AF_UNIX;
-	address_length = sizeof(address);
-	err = fd < 0 ? fd : SYS(bind, fd, &address, sizeof(address.family), 0);
-	if (!err)
-		err = SYS(getsockname, fd, &address, &address_length, 0);
-	return err ? err : SYS(listen, fd, 1, 0, 0);
+	return fd < 0 ? fd : 0;
 }
 
 static void run(struct work *w)
 {
 	long client = SYS(socket, AF_UNIX, SOCK_STREAM, 0, 0);
 
-	SYS(connect, client, &address, address_length, 0);
+	SYS(connect, client, &address, address.length, 0);
 	__asm__ volatile(MARK_ASM(MARK_BEGIN)::: "memory");
 	w->first.ret = SYS(accept4, w->first.args[0], 0, 0, 0);
 	w->second.ret = SYS(close, w->first.ret, 0, 0, 0);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "case.h"
 
-#define PROT_READ 1
-
 static long setup(struct work *w)
 {
 	long page = map_pages(PAGE_BYTES);

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "case.h"
 
-static const long no_time[2];
+static const long no_time[2], long_enough[2] = { 0, 300000000 };
+
+/*
+ * The scheduler's estimate of the task's load halves in each 32 ms that the task sleeps (PELT,
+ * kernel/sched/pelt.c).  It is near 0 before the first window, whatever ran before, and rises.
+ */
+static long setup(struct work *w)
+{
+	(void)w;
+	return SYS(nanosleep, long_enough, 0, 0, 0);
+}
 
 /*
  * It sleeps until the timer's interrupt, 50 us later (PR_SET_TIMERSLACK in prctl(2)).  Compilers
@@ -18,4 +28,4 @@ static void run(struct work *w)
 
 CASE_PART("events", nanosleep, "nanosleep",
 	  "nanosleep of 0 s: the task sleeps until the timer's interrupt", .interrupts = 1,
-	  .want_first = 0, .want_second = 0, .run = run);
+	  .want_first = 0, .want_second = 0, .setup = setup, .run = run);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "case.h"
 
-#define AF_UNIX 1
-#define SOCK_STREAM 1
-
 /* struct iovec, and struct msghdr with nothing but one of it. */
 static const long bytes[2] = { (long)buffer, 1 };
 static long sent[7] = { 0, 0, (long)bytes, 1 }, received[7] = { 0, 0, (long)bytes, 1 };

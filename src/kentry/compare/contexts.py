@@ -281,10 +281,11 @@ def same_contexts(old: Recording, new: Recording) -> bool:
 def listed(case: CaseResult, recording: Recording, most: int) -> Set[int]:
     """The counts up to `most` that the case can have by what was seen in its contexts.
 
-    Each call of a function that varies adds one of its counts, or some rounds of its loop, to those
-    of the functions that do not.
+    Those are the lengths of its recorded paths, and sums of what its functions executed: each call
+    of one that varies adds one of its counts, or some rounds of its loop, to those of the others.
     """
-    values = {*case.values, case.metrics[INSTRUCTIONS].value}
+    lengths = {path.length for path in case.paths}
+    values = {*case.values, case.metrics[INSTRUCTIONS].value} | lengths
     by_context = calls_by_context(case, recording)
     if not by_context:
         return values

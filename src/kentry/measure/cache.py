@@ -18,6 +18,7 @@ from kentry.kernels.kernel import Kernel
 from kentry.measure.joining import joined
 from kentry.measure.recorder import measure
 from kentry.measure.vector_units import boots, check_options
+from kentry.model import caveats
 from kentry.model.recording import Recording, read_recording, write_recording
 from kentry.progress import Update
 from kentry.runners.emulator import CHOICES, find_emulator
@@ -52,7 +53,7 @@ def record(
         runner: Runner = FakeRunner(Path(fake)) if fake else QemuRunner(arch)
         recordings.append(measure(kernel, runner, one, update))
         # A boot that failed may not fail again.
-        if "one-boot" not in {caveat["kind"] for caveat in recordings[-1].caveats}:
+        if caveats.one_boot.kind not in {caveat["kind"] for caveat in recordings[-1].caveats}:
             write_recording(recordings[-1], kept)
     return joined(recordings)
 

@@ -16,7 +16,7 @@ from kentry.runners.plugin_trace import PluginTrace
 # free when it boots, a kernel has no transparent huge pages (mm/huge_memory.c, hugepage_init()).
 _MOST_SMALL, _SMALL, _LARGE = 576, 256, 1024  # MiB
 _DENTRY_HASH = 4096
-_LINKS = 1280
+_LINKS = 5120
 # Its rounds only record paths: the plugin's mode does not change, so each is quick.
 _ROUNDS = 24
 _WARMUP, _WINDOWS_A_ROUND = 4, 8

@@ -69,20 +69,7 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         check_units(kernel, run, options)
         # For cases that depend on no context the second boot is not waited for.
         if second and (dependent := _dependent(run.trace, executed)):
-            while not second.done():
-                update(None, "cases are running in other contexts")
-                interrupt.check()
-                wait([second], _POLL_SECONDS)
-            try:
-                second_run, its_code = second.result()
-            except (GuestError, TraceError) as err:
-                lost.append(caveats.one_boot(err.sentence))
-            else:
-                add_boot(run.trace, executed, second_run.trace, its_code, dependent)
-                failed = [name for name in dependent if name in second_run.probe.failed]
-                lost += [
-                    caveats.one_boot_of(name, second_run.probe.failed[name]) for name in failed
-                ]
+            lost += _add_second(second, run.trace, executed, dependent, update)
     cases = _cases(run, options, executed, lost)
     if not cases:
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
@@ -129,6 +116,27 @@ def _beside(run: Callable[[Update], T]) -> Iterator[Future[T]]:
             yield pool.submit(run, stop_if_unwanted)
         finally:
             unwanted.set()
+
+
+def _add_second(
+    second: Future[tuple[GuestRun, list[Instruction]]],
+    trace: PluginTrace,
+    code: list[Instruction],
+    cases: Sequence[str],
+    update: Update,
+) -> list[Caveat]:
+    """Waits for the second boot and adds `cases` of it to the first's; why some are missing."""
+    while not second.done():
+        update(None, "cases are running in other contexts")
+        interrupt.check()
+        wait([second], _POLL_SECONDS)
+    try:
+        run, its_code = second.result()
+    except (GuestError, TraceError) as err:
+        return [caveats.one_boot(err.sentence)]
+    add_boot(trace, code, run.trace, its_code, cases)
+    failed = run.probe.failed
+    return [caveats.one_boot_of(name, failed[name]) for name in cases if name in failed]
 
 
 def _boot(
