@@ -2,10 +2,11 @@
 """How far an exact count depends on what is not the kernel: `make contexts`.
 
 Each kernel is measured once as `kentry record` does, and then many times under perturbations that
-a user would not call the kernel: memory size, seed, number of windows, which cases run.  Printed
-are, for each kernel, how many counts of perturbed contexts the first recording does not list, and
-how many pairs of recordings `kentry diff` calls the same in every case that settles: 0 and all, if
-the contexts suffice.  A line says how many it would not list without each part of its contexts.
+a user would not call the kernel: memory size, seed, number of windows, which cases run.  A table at
+the end says, for each kernel, how many counts of perturbed contexts the first recording does not
+list, and how many pairs of recordings `kentry diff` calls the same in every case that settles: 0
+and all, if the contexts suffice.  Another has the cases with several counts.  Lines before it say
+how many counts would not be listed without each part of the contexts.
 
     python bench/contexts.py [--runs 40] [--pairs 1000] [SPEC,ARCH ...]
 """
@@ -19,12 +20,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
 from kentry.arch import find_arch
-from kentry.compare.contexts import listed, settles
+from kentry.compare.contexts import functions_by_context, listed, settles, varying
 from kentry.compare.counted import compare
 from kentry.host.cache import scratch_folder
 from kentry.kernels.kernel import Kernel
@@ -34,8 +35,9 @@ from kentry.measure.recorder import measure
 from kentry.model import caveats
 from kentry.model.comparison import CaseComparison
 from kentry.model.recording import CaseResult, Recording
+from kentry.path.symbols import why_in_context
 from kentry.report.contexts import recording_context_lines
-from kentry.report.table import wrapped
+from kentry.report.table import Column, Table, text_column, wrapped
 from kentry.runners.exact import ExactOptions, QemuRunner
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
@@ -166,38 +168,96 @@ def seconds(kernel: Kernel, options: ExactOptions) -> float:
     return min(times)
 
 
-def report(spec: str, arch: str, runs: int, pairs: int) -> None:
+@dataclass(frozen=True)
+class Result:
+    """A kernel, what `kentry record` lists of it, and what the perturbed runs saw beside it."""
+
+    name: str
+    first: Recording
+    others: list[Recording]
+    unlisted: dict[str, Counter[int]]
+    same: Counter[bool]
+    verdicts: Counter[Row]
+
+    @property
+    def settled(self) -> tuple[str, ...]:
+        # Of the others a comparison says `undecided`, whatever their contexts.
+        return tuple(case.name for case in self.first.cases if settles(case))
+
+    def counts(self, name: str) -> set[int]:
+        """Every context's count of a case, in all recordings."""
+        seen = filter(None, (one.case(name) for one in (self.first, *self.others)))
+        return {context.value for case in seen for context in case.contexts}
+
+
+def evaluated(name: str, first: Recording, others: list[Recording], pairs: int) -> Result:
+    same, rows = verdicts([first, *others], pairs)
+    return Result(name, first, others, outside(first, others), same, rows)
+
+
+def report(spec: str, arch: str, runs: int, pairs: int) -> Result:
     kernel = resolve(spec, find_arch(arch), silent)
     usual = ExactOptions(tuple(choose(find_arch(arch), ())))
     whole, one_context = (seconds(kernel, replace(usual, rounds=n)) for n in (usual.rounds, 1))
     [first] = recordings(kernel, [ExactOptions(tuple(choose(find_arch(arch), ["*"])))])
-    # Of the others a comparison says `undecided`, whatever their contexts.
     cases = tuple(case.name for case in first.cases if settles(case))
-    others = recordings(kernel, perturbed(cases, runs))
-    contexts = sum(len(case.contexts) for other in others for case in other.cases)
-    unlisted = outside(first, others)
-    same, rows = verdicts([first, *others], pairs)
+    result = evaluated(f"{spec} {arch}", first, recordings(kernel, perturbed(cases, runs)), pairs)
     print(
-        f"{spec} {arch}: {len(cases)} of {len(first.cases)} cases settle, {runs} perturbed runs,"
-        f" {contexts} contexts: {total(unlisted)} counts outside their list;"
-        f" {same[True]} of {same.total()} pairs the same in every case that settles",
+        f"{result.name}: a record of the {len(usual.cases)} cases without a group takes"
+        f" {whole:.1f} s, {whole / one_context:.2f} x that in one context",
         flush=True,
     )
-    print(
-        f"  a record of the {len(usual.cases)} cases without a group: {whole:.1f} s,"
-        f" {whole / one_context:.2f} x that in one context"
-    )
     sets = usual.cases, tuple(name for name in cases if name not in usual.cases)
-    for part, counts in left_out(kernel, sets, others).items():
+    for part, counts in left_out(kernel, sets, result.others).items():
         print(f"  outside, seed by seed, without {part}: {', '.join(map(str, counts))}")
-    for name, counts_outside in unlisted.items():
+    for name, counts_outside in result.unlisted.items():
         print("\n".join(wrapped(f"outside: {name} {dict(counts_outside)}", "  ", "    ")))
     for verdict in (UNDECIDED, BETTER, WORSE):
-        cases_of_it = [f"{name} {n}" for (name, one), n in sorted(rows.items()) if one == verdict]
-        if cases_of_it:
-            print("\n".join(wrapped(f"{verdict}: {', '.join(cases_of_it)}", "  ", "    ")))
+        of_it = [
+            f"{name} {n}" for (name, one), n in sorted(result.verdicts.items()) if one == verdict
+        ]
+        if of_it:
+            print("\n".join(wrapped(f"{verdict}: {', '.join(of_it)}", "  ", "    ")))
     for line in recording_context_lines(first, first.cases):
         print(line, flush=True)
+    return result
+
+
+def summary(results: Sequence[Result]) -> list[str]:
+    """Two tables: how far each kernel's recording suffices, and which cases have several counts."""
+    numbers = ("cases", "settle", "contexts", "outside", "pairs", "same")
+    kernels = Table([text_column("kernel"), *map(Column, numbers)])
+    for one in results:
+        contexts = sum(len(case.contexts) for other in one.others for case in other.cases)
+        kernels.row(
+            one.name,
+            len(one.first.cases),
+            len(one.settled),
+            contexts,
+            total(one.unlisted),
+            one.same.total(),
+            one.same[True],
+        )
+    reasons: dict[str, dict[str, None]] = {}
+    for one in results:
+        for case in one.first.cases:
+            for function in varying(functions_by_context(case, one.first)):
+                if reason := why_in_context(function):
+                    reasons.setdefault(case.name, {})[reason] = None
+    letters = [f"{number})" for number in range(1, len(results) + 1)]
+    cases = Table([text_column("case"), *map(Column, letters), text_column("why", wraps=True)])
+    names = dict.fromkeys(case.name for one in results for case in one.first.cases)
+    for name in names:
+        cells: list[object] = []
+        for one in results:
+            settled = name in one.settled
+            cells.append(
+                None if not one.first.case(name) else len(one.counts(name)) if settled else "never"
+            )
+        if set(cells) - {None, 1}:
+            cases.row(name, *cells, "; ".join(reasons.get(name, ())))
+    numbered = [f"{letter} {one.name}" for letter, one in zip(letters, results, strict=True)]
+    return [*kernels.lines(), "", *wrapped("; ".join(numbered)), "", *cases.lines()]
 
 
 def total(unlisted: Mapping[str, Counter[int]]) -> int:
@@ -210,9 +270,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40, help="perturbed runs of each kernel")
     parser.add_argument("--pairs", type=int, default=125, help="pairs of recordings of each kernel")
     options = parser.parse_args()
-    for one in options.kernels:
-        spec, arch = one.split(",")
-        report(spec, arch, options.runs, options.pairs)
+    named = [one.split(",") for one in options.kernels]
+    results = [report(spec, arch, options.runs, options.pairs) for spec, arch in named]
+    print("\n" + "\n".join(summary(results)))
 
 
 if __name__ == "__main__":
