@@ -32,7 +32,11 @@ _IN_CONTEXT: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("which page is free", re.compile(r"\w*(page|folio|lru|rmqueue|pcp)\w*")),
-    ("order of tasks and timers", re.compile(r"\w*(sched|enqueue|hrtimer|timer|rb_|vruntime)\w*")),
+    ("which process numbers are in use", re.compile(r"\w*(radix_tree|idr_)\w*|delete_node")),
+    (
+        "order of tasks and timers",
+        re.compile(r"\w*(sched|(en|de)queue|pelt|hrtimer|timer|rb_|vruntime)\w*"),
+    ),
 )
 
 # What happened, by a function that only runs when it does; the first that matches says it.
@@ -57,7 +61,7 @@ _STATEFUL = re.compile(
     r"k(mem_cache|[mzv]?m?alloc|v?free)\w*|\w*slab\w*|\w*(alloc|free)\w*page\w*|\w*rmqueue\w*"
     r"|\w*folio\w*|\w*d_(lookup|alloc)\w*|lookup_fast\w*|\w*ktime\w*|\w*timekeep\w*|\w*sched_clock\w*"
     r"|\w*random\w*|crng\w*|\w*hrtimer\w*|timerqueue\w*|rb_\w+|\w*schedule\w*|update_curr\w*"
-    r"|\w*rcu_(core|gp|cblist|segcblist)\w*|idr_\w+|ida_\w+|radix_tree\w*|xas_\w+|mas_\w+|mt\w*_\w+"
+    r"|\w*rcu_(core|gp|cblist|segcblist)\w*|idr_\w+|ida_\w+|\w*radix_tree\w*|xas_\w+|mas_\w+|mt\w*_\w+"
 )
 
 
