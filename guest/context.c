@@ -21,9 +21,9 @@
 #ifndef MOST_SLEEP_NS
 #define MOST_SLEEP_NS 999999999
 #endif
-/* What a task holds, enough to fill a slab or two; it frees one of eight, and then takes some again. */
-#define HELD 32
-#define ONE_FREED_OF 8
+/* What a task holds, enough to fill a slab or two; it frees one of sixteen, and takes some again. */
+#define HELD 64
+#define ONE_FREED_OF 16
 #define MOST_TAKEN_AGAIN 3
 /* Longer than a grace period of RCU, after which closed files are free. */
 #define GRACE_NS 50000000
@@ -114,6 +114,8 @@ void change_context(struct context *context, long links)
 		SYS(mknodat, AT_FDCWD, FIFO, S_IFIFO | 0600, 0);
 		SYS(mkdirat, AT_FDCWD, LINKS, 0700, 0);
 	}
+	/* Mappings are made below it: another place in each context. */
+	SYS(mmap, 0, PAGE_BYTES, PROT_NONE, MAP_PRIVATE_ANONYMOUS);
 	if (context->tasks > 1 && random_below(2))
 		end_task(context);
 	while (more-- > 0 && context->tasks < MOST_TASKS)

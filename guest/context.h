@@ -8,6 +8,7 @@
  *	which it freed a few: slabs are left with one object free in each, and a case that takes two
  *	at a time has to fetch another slab;
  *	ends some of those tasks, so that what is free lies in another order;
+ *	maps a page, so that later mappings begin at another one of those that a kernel folds;
  *	links new names to a file, in every eighth: they join the hash chains of the dentry cache;
  *	and sleeps a random time: clocks have other digits, timers another phase.
  */

@@ -84,6 +84,7 @@ long handle_signal(long number, void (*handler)(int));
 unsigned long auxv_value(const unsigned long *auxv, unsigned long type);
 
 #define PAGE_BYTES 4096
+#define PROT_NONE 0
 #define PROT_READ 1
 #define PROT_READ_WRITE 3
 #define MAP_PRIVATE_ANONYMOUS 0x22
