@@ -154,8 +154,8 @@ def test_a_kernel_without_an_entry_instruction_says_so_and_measures_the_rest() -
 @pytest.mark.parametrize("arch", ARCHES)
 def test_randomising_costs_more_and_shows_its_refill(arch: str) -> None:
     kernel = fetched(KERNEL, arch)
-    steady = recorded(kernel, ExactOptions(cases=("getppid",)))
-    random = recorded(kernel, ExactOptions(cases=("getppid",), randomise=True))
+    steady = recorded(kernel, ExactOptions(("getppid",), rounds=1))
+    random = recorded(kernel, ExactOptions(("getppid",), rounds=1, randomise=True))
     before, after = steady.cases[0], random.cases[0]
     assert after.metrics["instructions"].value > before.metrics["instructions"].value
     assert {c["kind"] for c in random.caveats} >= {"randomised"}
@@ -166,7 +166,7 @@ def test_randomising_costs_more_and_shows_its_refill(arch: str) -> None:
 
 def test_a_randomised_run_shows_the_pools_refill_as_another_path() -> None:
     kernel = fetched(KERNEL, "riscv64")
-    case = recorded(kernel, ExactOptions(cases=("getppid",), randomise=True)).cases[0]
+    case = recorded(kernel, ExactOptions(("getppid",), rounds=1, randomise=True)).cases[0]
     assert "random pool refill" in {path.why for path in case.paths}
 
 
