@@ -8,7 +8,7 @@ list, and how many pairs of recordings `kentry diff` calls the same in every cas
 and all, if the contexts suffice.  Another has the cases with several counts.  Lines before it say
 how many counts would not be listed without each part of the contexts.
 
-    python bench/contexts.py [--runs 40] [--pairs 1000] [SPEC,ARCH ...]
+    python bench/contexts.py [--runs 40] [--pairs 125] [SPEC,ARCH ...]
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
 from kentry.measure.recorder import measure
 from kentry.model import caveats
-from kentry.model.comparison import CaseComparison
 from kentry.model.recording import CaseResult, Recording
 from kentry.path.symbols import why_in_context
 from kentry.report.contexts import recording_context_lines
@@ -148,14 +147,15 @@ def verdicts(measured: Sequence[Recording], pairs: int) -> tuple[Counter[bool], 
     found: Counter[Row] = Counter()
     for a, b in random.Random(0).sample(drawn, min(pairs, len(drawn))):
         rows = compare(measured[a], measured[b], common[a, b]).cases
-        settled = [row for row in rows if not is_unsettled(row)]
-        same[all(row.verdict == SAME for row in settled)] += 1
+        same[
+            all(
+                row.verdict == SAME
+                for row in rows
+                if caveats.unsettled.kind not in {one["kind"] for one in row.caveats}
+            )
+        ] += 1
         found.update((row.name, row.verdict) for row in rows)
     return same, found
-
-
-def is_unsettled(row: CaseComparison) -> bool:
-    return caveats.unsettled.kind in {one["kind"] for one in row.caveats}
 
 
 def seconds(kernel: Kernel, options: ExactOptions) -> float:
@@ -179,15 +179,15 @@ class Result:
     same: Counter[bool]
     verdicts: Counter[Row]
 
-    @property
-    def settled(self) -> tuple[str, ...]:
-        # Of the others a comparison says `undecided`, whatever their contexts.
-        return tuple(case.name for case in self.first.cases if settles(case))
-
     def counts(self, name: str) -> set[int]:
         """Every context's count of a case, in all recordings."""
         seen = filter(None, (one.case(name) for one in (self.first, *self.others)))
         return {context.value for case in seen for context in case.contexts}
+
+
+def settled(recording: Recording) -> tuple[str, ...]:
+    """Of the other cases a comparison says `undecided`, whatever their contexts."""
+    return tuple(case.name for case in recording.cases if settles(case))
 
 
 def evaluated(name: str, first: Recording, others: list[Recording], pairs: int) -> Result:
@@ -200,7 +200,7 @@ def report(spec: str, arch: str, runs: int, pairs: int) -> Result:
     usual = ExactOptions(tuple(choose(find_arch(arch), ())))
     whole, one_context = (seconds(kernel, replace(usual, rounds=n)) for n in (usual.rounds, 1))
     [first] = recordings(kernel, [ExactOptions(tuple(choose(find_arch(arch), ["*"])))])
-    cases = tuple(case.name for case in first.cases if settles(case))
+    cases = settled(first)
     result = evaluated(f"{spec} {arch}", first, recordings(kernel, perturbed(cases, runs)), pairs)
     print(
         f"{result.name}: a record of the {len(usual.cases)} cases without a group takes"
@@ -232,7 +232,7 @@ def summary(results: Sequence[Result]) -> list[str]:
         kernels.row(
             one.name,
             len(one.first.cases),
-            len(one.settled),
+            len(settled(one.first)),
             contexts,
             total(one.unlisted),
             one.same.total(),
@@ -250,10 +250,11 @@ def summary(results: Sequence[Result]) -> list[str]:
     for name in names:
         cells: list[object] = []
         for one in results:
-            settled = name in one.settled
-            cells.append(
-                None if not one.first.case(name) else len(one.counts(name)) if settled else "never"
-            )
+            case_of_first = one.first.case(name)
+            if case_of_first is None:
+                cells.append(None)
+            else:
+                cells.append(len(one.counts(name)) if settles(case_of_first) else "never")
         if set(cells) - {None, 1}:
             cases.row(name, *cells, "; ".join(reasons.get(name, ())))
     numbered = [f"{letter} {one.name}" for letter, one in zip(letters, results, strict=True)]
