@@ -30,13 +30,6 @@
 
 static long tasks[MOST_TASKS];
 
-static void sleep_for(long nanoseconds)
-{
-	const long time[2] = { 0, nanoseconds };
-
-	SYS(nanosleep, time, 0, 0, 0);
-}
-
 /* Each a file, and a socket whose connection nobody accepts. */
 static void open_some(const struct unix_address *address, long more)
 {

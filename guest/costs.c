@@ -28,9 +28,6 @@
 #define PROT_READ_WRITE 3
 #define MAP_SHARED_ANONYMOUS 0x21
 #define SCHED_BATCH 3
-#define LINUX_REBOOT_MAGIC1 0xfee1deadL
-#define LINUX_REBOOT_MAGIC2 672274793L
-#define LINUX_REBOOT_CMD_POWER_OFF 0x4321fedcL
 
 /* Before each timed loop: caches, branch predictors, the scheduler's first decisions. */
 #define WARMUP 64
@@ -218,10 +215,8 @@ static long time_first_uses(const struct measure *m, long calls)
 
 static void wake_often(volatile long *wakes)
 {
-	const long time[2] = { 0, WAKE_NS };
-
 	for (;;) {
-		SYS(nanosleep, time, 0, 0, 0);
+		sleep_for(WAKE_NS);
 		++*wakes;
 	}
 }
@@ -399,28 +394,13 @@ static long run_rounds(long rounds, long calls, long bits)
 	for (long round = 0; round < rounds; round++)
 		for (unsigned long i = 0; i < ARRAY_SIZE(measures); i++) {
 			const struct measure *m = &measures[i];
-			const long time[2] = { 0, (round % STEPS + 1) * STEP_NS };
 
 			if (m->when != NEVER && !bits)
 				continue;
-			SYS(nanosleep, time, 0, 0, 0);
+			sleep_for((round % STEPS + 1) * STEP_NS);
 			done += run_block(m, m->divide ? calls / m->divide : FEW);
 		}
 	return done;
-}
-
-static void settle(void)
-{
-	const long time[2] = { 2, 0 };
-
-	SYS(nanosleep, time, 0, 0, 0);
-}
-
-static void power_off(void)
-{
-	SYS(reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_POWER_OFF, 0);
-	for (;;)
-		settle();
 }
 
 /* Entered from _start with the stack the kernel made: argc, argv, environment, auxv. */
@@ -452,7 +432,7 @@ __attribute__((noreturn, used)) void probe_start(long *stack)
 	if (!bits)
 		report_absent("vec", "no-unit");
 	if (pid1)
-		settle();
+		sleep_for(SETTLE_NS);
 	done = run_rounds(rounds, calls < CALLS_A_SWITCH ? CALLS_A_SWITCH : calls, bits);
 	put_number(&line, done);
 	say(&line);

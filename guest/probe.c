@@ -53,20 +53,11 @@
 #include "timed.h"
 #include "windows.h"
 
-#define LINUX_REBOOT_MAGIC1 0xfee1deadL
-#define LINUX_REBOOT_MAGIC2 672274793L
-#define LINUX_REBOOT_CMD_POWER_OFF 0x4321fedcL
 #define E2BIG 7
 
 /* Of names that fit, and of cases by another entry instruction. */
 #define MOST_CELLS 4096
 #define MOST_COMPAT 256
-
-/*
- * How long the guest is left alone before the first window, so that the workers
- * and grace periods of boot have run; under -icount this is virtual time.
- */
-#define SETTLE_SECONDS 2
 
 struct options {
 	long n, paths, warmup, rounds, links, check;
@@ -426,21 +417,6 @@ static void prepare_pid1(void)
 	close_files();
 }
 
-static void settle(void)
-{
-	const long time[2] = { SETTLE_SECONDS, 0 };
-
-	SYS(nanosleep, time, 0, 0, 0);
-}
-
-static void power_off(void)
-{
-	SYS(reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_POWER_OFF, 0);
-	/* No way to power off: sleep, and let the machine's owner end it. */
-	for (;;)
-		settle();
-}
-
 /* The argument as one of the numbers that are named so. */
 static void take_named(const char *argument, struct options *options)
 {
@@ -530,7 +506,7 @@ static int run_cases(const struct options *options, const unsigned long *auxv, i
 	find_names(options->cases);
 	send_text_address();
 	if (pid1)
-		settle();
+		sleep_for(SETTLE_NS);
 	if (options->in_time)
 		return time_cases(&options->timing);
 	report_end(run_all(options));

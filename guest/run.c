@@ -18,6 +18,9 @@ clock_gettime_fn vdso_fn;
 
 /* --- windows ---------------------------------------------------------- */
 
+/* RCU's callbacks and workers run meanwhile. */
+#define REST_NS 20000000
+
 /* Functions of their own: what the compiler puts between the marks depends on nothing else. */
 
 /* clang-format off */
@@ -196,14 +199,6 @@ static void announce(const struct cell *cell, const char *phase)
 
 /* --- one case --------------------------------------------------------- */
 
-/* RCU's callbacks and workers run meanwhile; nanoseconds of the guest's virtual time. */
-static void settle(void)
-{
-	static const long time[2] = { 0, 20000000 };
-
-	SYS(nanosleep, time, 0, 0, 0);
-}
-
 /* `times` windows; 0, or -1 when a call did not return what the case wants. */
 static int run_phase(const struct cell *cell, struct work *w, const char *phase, long times)
 {
@@ -212,7 +207,7 @@ static int run_phase(const struct cell *cell, struct work *w, const char *phase,
 		int wrong;
 
 		if (cell->c->settles)
-			settle();
+			sleep_for(REST_NS);
 		wrong = run_window(cell, w);
 		if (wrong) {
 			report_error(cell, phase, wrong, wrong == 1 ? w->first.ret : w->second.ret);

@@ -42,9 +42,6 @@
 #define NR_socket NR_OF(socket, 198, 41, 359)
 #define NR_symlinkat NR_OF(symlinkat, 36, 266, 304)
 
-#define LINUX_REBOOT_MAGIC1 0xfee1deadL
-#define LINUX_REBOOT_MAGIC2 672274793L
-#define LINUX_REBOOT_CMD_POWER_OFF 0x4321fedcL
 #define AF_INET 2
 #define SOCK_DGRAM 2
 #define SIOCSIFFLAGS 0x8914
@@ -59,8 +56,6 @@
 #define SIG_BLOCK 0
 #define SIG_UNBLOCK 1
 
-/* As long as the probe: workers and grace periods of boot have run; virtual time. */
-#define SETTLE_SECONDS 2
 #define MOST_WORDS 256
 /* So much of the output goes to the console as it comes; after that, its last bytes do. */
 #define LIVE_BYTES 65536
@@ -93,26 +88,11 @@ static void say_value(const char *what, long value)
 	say(&line);
 }
 
-static void settle(void)
-{
-	const long time[2] = { SETTLE_SECONDS, 0 };
-
-	SYS(nanosleep, time, 0, 0, 0);
-}
-
-static void power_off(void)
-{
-	/* A power off does not wait for what a serial line has yet to send. */
-	SYS(ioctl, 1, TCSBRK, 1, 0);
-	SYS(reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_POWER_OFF, 0);
-	/* No way to power off: sleep, and let the machine's owner end it. */
-	for (;;)
-		settle();
-}
-
 __attribute__((noreturn)) static void finish(long status)
 {
 	say_value("end ", status);
+	/* A power off does not wait for what a serial line has yet to send. */
+	SYS(ioctl, 1, TCSBRK, 1, 0);
 	power_off();
 	__builtin_unreachable();
 }
@@ -387,7 +367,7 @@ static void be_init(void)
 	put(&line, "kentry-workload start");
 	say(&line);
 	prepare();
-	settle();
+	sleep_for(SETTLE_NS);
 	if (same(words[0], "run"))
 		run_workload();
 	__asm__ volatile(MARK_ASM(MARK_TRACE_BEGIN)::: "memory");

@@ -6,8 +6,8 @@
 #include "text.h"
 #include "vector.h"
 
-/* How long "after" sleeps: more than the second of the arm64 proposals that stop tracking SVE. */
-static const long sleep_after[2] = { 1, 200000000 };
+/* What "after" sleeps: more than the second of the arm64 proposals that stop tracking SVE. */
+#define SLEEP_AFTER_NS 1200000000
 
 /* Vector lengths as a new process has them; 0 where there is no such unit. */
 static long default_bits[ARRAY_SIZE(units)];
@@ -112,7 +112,7 @@ void use_before_windows(const struct state *state)
 		return;
 	state->unit->use();
 	if (state->use == USE_AFTER)
-		SYS(nanosleep, sleep_after, 0, 0, 0);
+		sleep_for(SLEEP_AFTER_NS);
 }
 
 /* The bits that this task has, after it asked for those of the state. */

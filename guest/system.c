@@ -12,12 +12,32 @@
 
 #define THREAD_STACK 16384
 
+#define LINUX_REBOOT_MAGIC1 0xfee1deadL
+#define LINUX_REBOOT_MAGIC2 672274793L
+#define LINUX_REBOOT_CMD_POWER_OFF 0x4321fedcL
+#define NS_A_SECOND 1000000000
+
 char buffer[4096];
 char pages[PAGES_SIZE] __attribute__((aligned(4096)));
 
 long syscall_raw(long nr, long a, long b, long c, long d, long e, long f)
 {
 	return syscall6(nr, a, b, c, d, e, f);
+}
+
+void sleep_for(long ns)
+{
+	const long time[2] = { ns / NS_A_SECOND, ns % NS_A_SECOND };
+
+	SYS(nanosleep, time, 0, 0, 0);
+}
+
+void power_off(void)
+{
+	SYS(reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_POWER_OFF, 0);
+	/* No way to power off: sleep, and let the machine's owner end it. */
+	for (;;)
+		sleep_for(NS_A_SECOND);
 }
 
 long fork_child(void)

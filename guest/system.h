@@ -47,6 +47,11 @@ long syscall_raw(long nr, long a, long b, long c, long d, long e, long f);
 #define SYS(name, a, b, c, d) \
 	syscall_raw(NR_##name, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
+void sleep_for(long ns);
+/* PID 1 sleeps so long before it measures: workers and grace periods of boot have run. */
+#define SETTLE_NS 2000000000
+__attribute__((noreturn)) void power_off(void);
+
 /* A child with a copy of this task's memory; 0 in the child, as fork(). */
 long fork_child(void);
 __attribute__((noreturn)) void exit_child(long status);

@@ -49,12 +49,10 @@ static void run(struct work *w)
 /* A worker takes the ring apart, in several steps. */
 static void finish(struct work *w)
 {
-	static const long time[2] = { 0, 500000000 };
-
 	SYS(munmap, ring, RING_BYTES, 0, 0);
 	SYS(munmap, entries, RING_BYTES, 0, 0);
 	SYS(close, w->first.args[0], 0, 0, 0);
-	SYS(nanosleep, time, 0, 0, 0);
+	sleep_for(500000000);
 }
 
 CASE_OF("io", io_uring_enter, "io_uring_enter", "io_uring_enter of one no-op, and its completion",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "case.h"
 
-static const long no_time[2], long_enough[2] = { 0, 300000000 };
+static const long no_time[2];
 
 /*
  * The scheduler's estimate of the task's load halves in each 32 ms that the task sleeps (PELT,
@@ -10,7 +10,8 @@ static const long no_time[2], long_enough[2] = { 0, 300000000 };
 static long setup(struct work *w)
 {
 	(void)w;
-	return SYS(nanosleep, long_enough, 0, 0, 0);
+	sleep_for(300000000);
+	return 0;
 }
 
 /*
