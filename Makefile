@@ -21,7 +21,7 @@ demo: setup
 test-setup: setup
 	scripts/install-packages packages/test.txt
 
-# A file of tests is one process's, since its tests share what they build; long ones come first.
+# A file of tests is one process's, since its tests share what they build.
 test: test-setup
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
@@ -43,7 +43,7 @@ bench: setup
 honesty: setup
 	$(PYTHON) bench/honesty/run.py
 
-# Half an hour: what an exact count depends on beside the kernel, on eight kernels.
+# More than an hour: what an exact count depends on beside the kernel, on eight kernels.
 contexts: setup
 	$(PYTHON) bench/contexts.py
 

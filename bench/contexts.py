@@ -5,8 +5,8 @@ Each kernel is measured once as `kentry record` does, and then many times under 
 a user would not call the kernel: memory size, seed, number of windows, which cases run.  A table at
 the end says, for each kernel, how many counts of perturbed contexts the first recording does not
 list, and how many pairs of recordings `kentry diff` calls the same in every case that settles: 0
-and all, if the contexts suffice.  Another has the cases with several counts.  Lines before it say
-how many counts would not be listed without each part of the contexts.
+and all, if the contexts suffice.  Another has the cases with several counts.  The last lines say,
+for the first kernel, how many counts would not be listed without each part of the contexts.
 
     python bench/contexts.py [--runs 40] [--pairs 125] [SPEC,ARCH ...]
 """
@@ -102,40 +102,6 @@ def outside(first: Recording, others: Sequence[Recording]) -> dict[str, Counter[
     return found
 
 
-def left_out(
-    kernel: Kernel, sets: Sequence[tuple[str, ...]], others: Sequence[Recording]
-) -> dict[str, list[int]]:
-    """How many counts are not listed, by the part that the contexts lack, for SEEDS.
-
-    Each set of cases has a recording of its own: some cases let the time pass for others, too.
-    """
-    whole = [ExactOptions(cases, windows=100, seed=seed) for seed in SEEDS for cases in sets]
-    several = {"nothing": whole}
-    several["all but the first context"] = [replace(one, rounds=1) for one in whole]
-    with scratch_folder() as folder:
-        for number, (part, macro) in enumerate(LEFT_OUT.items()):
-            probe = folder / str(number) / f"probe-{kernel.arch}"
-            words = [f"CPPFLAGS=-D{macro}", f"OUT={probe.parent}", str(probe)]
-            argv = ["make", "-s", "-C", str(GUEST), *words]
-            subprocess.run(argv, check=True, capture_output=True)
-            several[part] = [replace(one, probe=probe) for one in whole]
-        measured = iter(recordings(kernel, [one for part in several.values() for one in part]))
-    found = {part: [[next(measured) for _ in sets] for _ in SEEDS] for part in several}
-    found["the second boot"] = [
-        [replace(one, cases=[of_first_boot(case) for case in one.cases]) for one in of]
-        for of in found["nothing"]
-    ]
-    return {
-        part: [sum(total(outside(one, others)) for one in of) for of in by_seed]
-        for part, by_seed in found.items()
-    }
-
-
-def of_first_boot(case: CaseResult) -> CaseResult:
-    rounds = ExactOptions(()).rounds
-    return replace(case, contexts=tuple(one for one in case.contexts if one.context < rounds))
-
-
 def verdicts(measured: Sequence[Recording], pairs: int) -> tuple[Counter[bool], Counter[Row]]:
     """How many pairs are the same in all cases that settle, and the verdicts of all cases."""
     common = {
@@ -172,12 +138,16 @@ def seconds(kernel: Kernel, options: ExactOptions) -> float:
 class Result:
     """A kernel, what `kentry record` lists of it, and what the perturbed runs saw beside it."""
 
-    name: str
+    kernel: Kernel
     first: Recording
     others: list[Recording]
     unlisted: dict[str, Counter[int]]
     same: Counter[bool]
     verdicts: Counter[Row]
+
+    @property
+    def name(self) -> str:
+        return f"{self.kernel.spec} {self.kernel.arch}"
 
     def counts(self, name: str) -> set[int]:
         """Every context's count of a case, in all recordings."""
@@ -190,9 +160,9 @@ def settled(recording: Recording) -> tuple[str, ...]:
     return tuple(case.name for case in recording.cases if settles(case))
 
 
-def evaluated(name: str, first: Recording, others: list[Recording], pairs: int) -> Result:
+def evaluated(kernel: Kernel, first: Recording, others: list[Recording], pairs: int) -> Result:
     same, rows = verdicts([first, *others], pairs)
-    return Result(name, first, others, outside(first, others), same, rows)
+    return Result(kernel, first, others, outside(first, others), same, rows)
 
 
 def report(spec: str, arch: str, runs: int, pairs: int) -> Result:
@@ -201,15 +171,12 @@ def report(spec: str, arch: str, runs: int, pairs: int) -> Result:
     whole, one_context = (seconds(kernel, replace(usual, rounds=n)) for n in (usual.rounds, 1))
     [first] = recordings(kernel, [ExactOptions(tuple(choose(find_arch(arch), ["*"])))])
     cases = settled(first)
-    result = evaluated(f"{spec} {arch}", first, recordings(kernel, perturbed(cases, runs)), pairs)
+    result = evaluated(kernel, first, recordings(kernel, perturbed(cases, runs)), pairs)
     print(
         f"{result.name}: a record of the {len(usual.cases)} cases without a group takes"
         f" {whole:.1f} s, {whole / one_context:.2f} x that in one context",
         flush=True,
     )
-    sets = usual.cases, tuple(name for name in cases if name not in usual.cases)
-    for part, counts in left_out(kernel, sets, result.others).items():
-        print(f"  outside, seed by seed, without {part}: {', '.join(map(str, counts))}")
     for name, counts_outside in result.unlisted.items():
         print("\n".join(wrapped(f"outside: {name} {dict(counts_outside)}", "  ", "    ")))
     for verdict in (UNDECIDED, BETTER, WORSE):
@@ -218,9 +185,44 @@ def report(spec: str, arch: str, runs: int, pairs: int) -> Result:
         ]
         if of_it:
             print("\n".join(wrapped(f"{verdict}: {', '.join(of_it)}", "  ", "    ")))
-    for line in recording_context_lines(first, first.cases):
+    for line in recording_context_lines(first, [one for one in first.cases if settles(one)]):
         print(line, flush=True)
     return result
+
+
+def left_out(result: Result) -> dict[str, list[int]]:
+    """How many counts are not listed, by the part that the contexts lack, for SEEDS.
+
+    The usual cases have a recording of their own: some others let the time pass for them, too.
+    """
+    kernel, others = result.kernel, result.others
+    usual = tuple(choose(find_arch(kernel.arch), ()))
+    sets = usual, tuple(name for name in settled(result.first) if name not in usual)
+    whole = [ExactOptions(cases, windows=100, seed=seed) for seed in SEEDS for cases in sets]
+    several = {"nothing": whole}
+    several["all but the first context"] = [replace(one, rounds=1) for one in whole]
+    with scratch_folder() as folder:
+        for number, (part, macro) in enumerate(LEFT_OUT.items()):
+            probe = folder / str(number) / f"probe-{kernel.arch}"
+            words = [f"CPPFLAGS=-D{macro}", f"OUT={probe.parent}", str(probe)]
+            argv = ["make", "-s", "-C", str(GUEST), *words]
+            subprocess.run(argv, check=True, capture_output=True)
+            several[part] = [replace(one, probe=probe) for one in whole]
+        measured = iter(recordings(kernel, [one for part in several.values() for one in part]))
+    found = {part: [[next(measured) for _ in sets] for _ in SEEDS] for part in several}
+    found["the second boot"] = [
+        [replace(one, cases=[of_first_boot(case) for case in one.cases]) for one in of]
+        for of in found["nothing"]
+    ]
+    return {
+        part: [sum(total(outside(one, others)) for one in of) for of in by_seed]
+        for part, by_seed in found.items()
+    }
+
+
+def of_first_boot(case: CaseResult) -> CaseResult:
+    rounds = ExactOptions(()).rounds
+    return replace(case, contexts=tuple(one for one in case.contexts if one.context < rounds))
 
 
 def summary(results: Sequence[Result]) -> list[str]:
@@ -274,6 +276,9 @@ def main() -> None:
     named = [one.split(",") for one in options.kernels]
     results = [report(spec, arch, options.runs, options.pairs) for spec, arch in named]
     print("\n" + "\n".join(summary(results)))
+    print(f"\n{results[0].name}: counts outside its list, seed by seed, without")
+    for part, counts in left_out(results[0]).items():
+        print(f"  {part}: {', '.join(map(str, counts))}")
 
 
 if __name__ == "__main__":
