@@ -98,6 +98,21 @@ static void add_link(long number)
 	syscall_raw(NR_linkat, AT_FDCWD, (long)FIFO, AT_FDCWD, (long)name.text, 0, 0);
 }
 
+/*
+ * Mappings are made below it: another place in each context.  There is a page table for it, whatever
+ * ran before.
+ */
+static void add_page(void)
+{
+	long page = map_pages(PAGE_BYTES);
+
+	if (page < 0)
+		return;
+	*(volatile char *)page = 1;
+	/* A neighbour does not become one with it. */
+	SYS(mprotect, page, PAGE_BYTES, PROT_NONE, 0);
+}
+
 void change_context(struct context *context, long links)
 {
 	long more = (long)random_below(MOST_NEW_TASKS + 1);
@@ -107,8 +122,7 @@ void change_context(struct context *context, long links)
 		SYS(mknodat, AT_FDCWD, FIFO, S_IFIFO | 0600, 0);
 		SYS(mkdirat, AT_FDCWD, LINKS, 0700, 0);
 	}
-	/* Mappings are made below it: another place in each context. */
-	SYS(mmap, 0, PAGE_BYTES, PROT_NONE, MAP_PRIVATE_ANONYMOUS);
+	add_page();
 	if (context->tasks > 1 && random_below(2))
 		end_task(context);
 	while (more-- > 0 && context->tasks < MOST_TASKS)

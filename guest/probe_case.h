@@ -27,6 +27,7 @@ struct probe_case {
 	int native_only;   /* no other entry instruction can run it */
 	int needs_state;   /* it is nothing without a use of a vector unit */
 	int settles;	   /* what a window leaves to be done later is done before the next one */
+	int realtime;	   /* it runs tasks of SCHED_FIFO */
 	int interrupts;	   /* that belong to each window */
 	enum changes changes;
 	const char *needs; /* what a kernel may lack, "the kernel has no ..."; null: only the call */

@@ -20,6 +20,8 @@ clock_gettime_fn vdso_fn;
 
 /* RCU's callbacks and workers run meanwhile. */
 #define REST_NS 20000000
+/* A timer of realtime tasks goes on for up to two periods of 1 s (kernel/sched/rt.c). */
+#define REALTIME_NS 2100000000
 
 /* Functions of their own: what the compiler puts between the marks depends on nothing else. */
 
@@ -313,6 +315,8 @@ int run_cell(const struct cell *cell, const struct pass *pass)
 		else if (!err)
 			err = run_phase(cell, &w, pass->phase, pass->times);
 		end_cell(cell, &w);
+		if (cell->c->realtime)
+			sleep_for(REALTIME_NS);
 	}
 	close_files();
 	return err ? -1 : 0;

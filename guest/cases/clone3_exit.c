@@ -26,5 +26,5 @@ static void finish(struct work *w)
 
 CASE_OF("process", clone3_exit, "clone3+exit",
 	"a thread that exits at once: clone3, exit, and futex to wait for it", .settles = 1,
-	.shape = SHAPE_OWN, .want_first = ANY_RESULT, .want_second = 0, .setup = setup, .run = run,
-	.finish = finish);
+	.shape = SHAPE_OWN, .want_first = ANY_RESULT, .want_second = 0, .realtime = 1,
+	.setup = setup, .run = run, .finish = finish);

@@ -58,5 +58,5 @@ static void finish(struct work *w)
 
 CASE_OF("events", futex, "futex",
 	"futex wakes a thread and waits, and the thread does the same: two switches", .settles = 1,
-	.shape = SHAPE_OWN, .want_first = ANY_RESULT, .want_second = 0, .setup = setup, .run = run,
-	.finish = finish);
+	.shape = SHAPE_OWN, .want_first = ANY_RESULT, .want_second = 0, .realtime = 1,
+	.setup = setup, .run = run, .finish = finish);

@@ -71,4 +71,4 @@ static long setup(struct work *w)
 CASE_OF("entry", getppid_ptrace, "getppid-ptrace",
 	"getppid of another process that ptrace stops at entry and exit: four switches",
 	.settles = 1, .needs = "ptrace", .shape = SHAPE_OWN, .want_first = AT_SYSTEM_CALL,
-	.want_second = AT_SYSTEM_CALL, .setup = setup, .run = run, .finish = finish);
+	.want_second = AT_SYSTEM_CALL, .realtime = 1, .setup = setup, .run = run, .finish = finish);

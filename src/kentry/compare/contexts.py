@@ -262,14 +262,14 @@ def _is_within(some: Set[int], others: Set[int]) -> bool:
 def _of_contexts(old: Counter[int], new: Counter[int], pairs: Set[int]) -> bool:
     """Whether each side was just seen in contexts in which the other was not.
 
-    One side has all counts of the other, or both have several of them in most contexts.  Context
-    by context there is then no difference, or as well one way as the other.
+    One side has all counts of the other, or both have several of them in most contexts, or one in
+    nearly all.  Context by context there is then no difference, or as well one way as the other.
     """
     if _is_within(old.keys(), new.keys()):
         return not pairs or 0 in pairs
     common = old.keys() & new.keys()
     of_both = [sum(side[count] for count in common) / side.total() for side in (old, new)]
-    mostly = len(common) > 1 and min(of_both) > 1 / 2
+    mostly = min(of_both) > (1 / 2 if len(common) > 1 else 1 - _OFTEN)
     return mostly and (not pairs or min(pairs) < 0 < max(pairs))
 
 

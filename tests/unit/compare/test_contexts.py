@@ -142,6 +142,17 @@ def test_a_call_that_few_contexts_make_is_no_change() -> None:
     assert changes(old, every, {}, paired=False) == {"f": Change(5, 150)}
 
 
+def test_a_count_that_few_contexts_have_is_no_change_where_nearly_all_have_another() -> None:
+    """A mapping at the edge of a page table, here in one place and there in another."""
+    old, new = of_calls(*[[40]] * 9, [116]), of_calls(*[[40]] * 9, [174])
+    assert changes(old, new, {}, paired=False) == {"f": Change(0, 0)}
+    # In the same contexts it is the kernel's.
+    assert changes(old, new, {}, paired=True) == {"f": Change(0, 58)}
+    # And where a third of the contexts have it.
+    old, new = of_calls(*[[40]] * 6, *[[116]] * 3), of_calls(*[[40]] * 6, *[[174]] * 3)
+    assert changes(old, new, {}, paired=False) == {"f": Change(0, 58)}
+
+
 def test_calls_are_compared_where_both_sides_make_as_many() -> None:
     """By sums the places of two or three objects have nothing in common."""
     old, new = of_calls(*[[20, 24]] * 5, [20, 24, 20]), of_calls(*[[24, 20]] * 5, [20, 20, 20])
