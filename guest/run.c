@@ -315,7 +315,8 @@ int run_cell(const struct cell *cell, const struct pass *pass)
 		else if (!err)
 			err = run_phase(cell, &w, pass->phase, pass->times);
 		end_cell(cell, &w);
-		if (cell->c->realtime)
+		/* PID 1's time is the emulator's, and costs nothing. */
+		if (cell->c->realtime && SYS(getpid, 0, 0, 0, 0) == 1)
 			sleep_for(REALTIME_NS);
 	}
 	close_files();

@@ -13,21 +13,12 @@ settings.load_profile("kentry")
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# Two processes take these first: one builds kernels, which it alone can, the other boots some.
-FIRST = ("test_exactly_n.py", "test_places.py")
-
 # A test's property: a line that says what it booted, and how long it took.
 BOOTED = "booted"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="write the golden files anew")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    names = dict.fromkeys((*FIRST, *(item.path.name for item in items)))
-    order = {name: number for number, name in enumerate(names)}
-    items.sort(key=lambda item: order[item.path.name])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -78,7 +78,7 @@ class NoOps:
 
 BASE = Variant("baseline")
 RENAMED = Variant("by another version", (PATCHES / "version.patch").read_text(encoding="utf-8"))
-ADDED = (NoOps("ret_to_user", 1), NoOps("el0_svc", 2), NoOps("invoke_syscall", 7))
+ADDED = (NoOps("el0_svc", 2),)
 # In code whose path depends on the context: free slab objects, hash chains.
 IN_CONTEXTS = (
     NoOps("kmem_cache_alloc_noprof", 1, "ret"),
