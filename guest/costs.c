@@ -25,9 +25,7 @@
 #include "copies.h"
 #include "windows.h" /* for _start only */
 
-#define PROT_READ_WRITE 3
 #define MAP_SHARED_ANONYMOUS 0x21
-#define SCHED_BATCH 3
 
 /* Before each timed loop: caches, branch predictors, the scheduler's first decisions. */
 #define WARMUP 64

@@ -22,7 +22,6 @@ struct attributes {
 #define FIRST_FD 200
 /* And within the table that a task begins with: in a larger one openat takes another path. */
 #define OWN_FD 32
-#define ENOENT 2
 
 enum { CYCLES = 0, INSTRUCTIONS = 1, BRANCHES = 4 };
 

@@ -94,7 +94,6 @@ __attribute__((noreturn)) static void finish(long status)
 	/* A power off does not wait for what a serial line has yet to send. */
 	SYS(ioctl, 1, TCSBRK, 1, 0);
 	power_off();
-	__builtin_unreachable();
 }
 
 static void open_console(void)
