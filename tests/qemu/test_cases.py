@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "ioctl": ("tty_ioctl", "tty_mode_ioctl"),
     "mmap+munmap": ("do_mmap", "unmap_page_range"),
     "mprotect": ("mprotect_fixup", "change_protection"),
-    "nanosleep": ("do_nanosleep", "__schedule"),
+    "nanosleep": ("do_nanosleep", "__schedule", "schedule_idle"),
     "page-fault": ("__handle_mm_fault", "get_page_from_freelist"),
     "poll": ("do_sys_poll", "eventfd_poll"),
     "prctl": ("__get_task_comm",),

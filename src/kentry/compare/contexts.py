@@ -22,8 +22,8 @@ _LOOP = 4
 _FEW = 3
 # With fewer paths, of all contexts, one side's may all be of one boot and the other's of another.
 _KNOWN = 3 / 4
-# A case with more counts than this share of its contexts may have any count.
-_MANY = 2 / 3
+# A case with more counts beside one than this share of its contexts may have any count.
+_MANY = 1 / 2
 # A number of calls that fewer contexts have is a rare path's.  The first boot has a quarter of all.
 _OFTEN = 1 / 5
 
@@ -53,7 +53,7 @@ def settles(case: CaseResult) -> bool:
     return (
         2 * decided >= contexts
         and known >= _KNOWN * contexts
-        and (few or len(case.values) <= _MANY * contexts)
+        and (few or len(case.values) - 1 <= _MANY * contexts)
     )
 
 

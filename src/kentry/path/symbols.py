@@ -34,6 +34,10 @@ _IN_CONTEXT: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("which page is free", re.compile(r"\w*(page|folio|lru|rmqueue|pcp)\w*")),
     ("which process numbers are in use", re.compile(r"\w*(radix_tree|idr_)\w*|delete_node")),
     (
+        "whether the idle task's loop ran an even number of times",
+        re.compile(r"cpu_startup_entry|do_idle"),
+    ),
+    (
         "order of tasks and timers",
         re.compile(r"\w*(sched|(en|de)queue|pelt|hrtimer|timer|rb_|vruntime)\w*"),
     ),
