@@ -54,6 +54,7 @@
 #include "windows.h"
 
 #define E2BIG 7
+#define S_IFCHR 0020000
 
 /* Of names that fit, and of cases by another entry instruction. */
 #define MOST_CELLS 4096
@@ -400,14 +401,40 @@ static long run_all(const struct options *options)
 
 /* --- PID 1 ------------------------------------------------------------ */
 
+/*
+ * A lookup compares names of its own folder where they are in its hash chain, and how many devices
+ * the kernel knows depends on the machine and the drivers: so /dev has those that any program may
+ * open, in a file system of the probe's own.
+ */
+static void make_devices(void)
+{
+	static const struct {
+		const char *path;
+		long major, minor;
+	} devices[] = {
+		{ "/dev/console", 5, 1 }, { "/dev/full", 1, 7 },   { "/dev/null", 1, 3 },
+		{ "/dev/ptmx", 5, 2 },	  { "/dev/random", 1, 8 }, { "/dev/tty", 5, 0 },
+		{ "/dev/urandom", 1, 9 }, { "/dev/zero", 1, 5 },
+	};
+
+	SYS(mkdirat, AT_FDCWD, "/dev", 0755, 0);
+	syscall_raw(NR_mount, (long)"dev", (long)"/dev", (long)"tmpfs", 0, 0, 0);
+	for (unsigned long i = 0; i < ARRAY_SIZE(devices); i++)
+		SYS(mknodat, AT_FDCWD, devices[i].path, S_IFCHR | 0666,
+		    devices[i].major << 8 | devices[i].minor);
+}
+
+static void do_nothing(void)
+{
+}
+
 static void prepare_pid1(void)
 {
 	long fd;
 
-	SYS(mkdirat, AT_FDCWD, "/dev", 0755, 0);
+	make_devices();
 	SYS(mkdirat, AT_FDCWD, "/proc", 0755, 0);
 	SYS(mkdirat, AT_FDCWD, "/sys", 0755, 0);
-	syscall_raw(NR_mount, (long)"dev", (long)"/dev", (long)"devtmpfs", 0, 0, 0);
 	syscall_raw(NR_mount, (long)"proc", (long)"/proc", (long)"proc", 0, 0, 0);
 	syscall_raw(NR_mount, (long)"sysfs", (long)"/sys", (long)"sysfs", 0, 0, 0);
 	fd = SYS(openat, AT_FDCWD, "/dev/console", O_RDWR, 0);
@@ -415,6 +442,12 @@ static void prepare_pid1(void)
 		for (long to = 0; to < 3; to++)
 			SYS(dup3, fd, to, 0, 0);
 	close_files();
+	/*
+	 * From a process's first thread on, the kernel has a table of futexes for it (6.16), and
+	 * switches to it by another path: each case finds it so, whichever ran before.
+	 */
+	start_task(THREAD, do_nothing);
+	join_thread();
 }
 
 /* The argument as one of the numbers that are named so. */
