@@ -43,7 +43,7 @@ bench: setup
 honesty: setup
 	$(PYTHON) bench/honesty/run.py
 
-# More than an hour: what an exact count depends on beside the kernel, on eight kernels.
+# Two hours: what an exact count depends on beside the kernel, on eight kernels.
 contexts: setup
 	$(PYTHON) bench/contexts.py
 
