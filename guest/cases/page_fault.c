@@ -4,9 +4,9 @@
 #define MAP_FIXED 0x10
 
 /*
- * The kernel adds up the pages of a control group, until so many have changed that it waits for
- * somebody to read the sum (memcg_rstat_updated(), MEMCG_CHARGE_BATCH 64): a fault then takes a
- * shorter path.  This is what a program that uses memory finds.
+ * The kernel adds up how many pages of a control group change.  After more than a batch of changes
+ * (memcg_rstat_updated(), MEMCG_CHARGE_BATCH is 64) it waits for somebody to read the sum, and a
+ * fault takes a shorter path.  This is what a program that uses memory finds.
  */
 #define FAULTS_BEFORE 256
 
