@@ -3,7 +3,8 @@
 
 /*
  * Of 0 s, the interrupt comes before the task sleeps: a realtime task gets none of the 50 us that
- * the kernel adds for others (PR_SET_TIMERSLACK in prctl(2)).  More than 20 us, more ticks in it.
+ * the kernel adds for others (PR_SET_TIMERSLACK in prctl(2)).  In a longer sleep than 20 us there
+ * would be more of the kernel's ticks.
  */
 static const long time[2] = { 0, 20000 };
 
