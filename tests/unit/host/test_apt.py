@@ -200,6 +200,30 @@ def test_a_list_that_was_tampered_with_is_refused(archive: Archive, said: Said) 
         load("6.1", said)
 
 
+def test_a_mirror_in_the_middle_of_an_update_has_whole_lists_under_the_other_name(
+    archive: Archive, said: Said
+) -> None:
+    suites = archive.folder / "dists"
+    shutil.copytree(suites / SUITE, suites / "oldstable")
+    path = suites / SUITE / "main/binary-arm64/Packages"
+    path.write_text(path.read_text().replace("6.1.170-3", "6.1.170-4"))
+    kernel = load("6.1", said)
+    assert kernel.origin["version"] == "6.1.170-3"
+    assert kernel.origin["suite"] == SUITE
+    assert "Hash Sum mismatch" in kernel.origin["note"]
+
+
+def test_a_list_that_was_tampered_with_under_both_names_is_refused(
+    archive: Archive, said: Said
+) -> None:
+    suites = archive.folder / "dists"
+    path = suites / SUITE / "main/binary-arm64/Packages"
+    path.write_text(path.read_text().replace("6.1.170-3", "6.1.170-4"))
+    shutil.copytree(suites / SUITE, suites / "oldstable")
+    with pytest.raises(FetchError, match="Hash Sum mismatch"):
+        load("6.1", said)
+
+
 def test_another_key_is_refused(
     archive: Archive, keys: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
