@@ -103,15 +103,17 @@ class Build:
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
-    def objects(self) -> Path:
+    def objects(self, anew: bool = False) -> Path:
         """Where it is compiled: one folder for all configs that begin the same way.
 
         make knows which files an option touches, and compiles only those again.  Debug info
-        touches all.
+        touches all.  What is built anew has a folder of the same name elsewhere.
         """
         begins = "file" if self.config.whole else "debug" if self.pahole else "tiny"
         name = f"{self.arch.name}-{begins}-{self.toolchain.name}"
-        return self.revision.repository.folder / name
+        folder = self.revision.repository.folder
+        # Neither's name begins with the other's: -fdebug-prefix-map compares no further.
+        return (folder.with_name(f"anew-{folder.name}") if anew else folder) / name
 
 
 def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Build:
@@ -129,27 +131,40 @@ def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Bu
     return Build(revision, arch, asked, toolchain.find(arch, request.compiler), pahole)
 
 
-def built(build: Build, update: Update) -> Path:
-    """The folder with image, vmlinux and config of a kernel; MissingToolError, BuildError."""
+def built(build: Build, update: Update, anew: bool = False) -> Path:
+    """The folder with image, vmlinux and config of a kernel; MissingToolError, BuildError.
+
+    `anew` trusts nothing that an earlier build left: every file is compiled, in an empty folder
+    that is removed afterwards, without ccache.  The result is beside the cached one, which it
+    neither reads nor replaces, and takes the place of the last one built anew.
+    """
     from filelock import FileLock
 
-    folder = cache_dir("built") / build.key()
-    if read_manifest(folder):
+    folder = cache_dir("built") / (f"{build.key()}.anew" if anew else build.key())
+    if not anew and read_manifest(folder):
         return folder
     toolchain.check_tools(build.arch)
     sandbox.check()
     # One build at a time for all that share the cache: each already uses every core.
     slot = held(FileLock(cache_dir("built") / "lock"), update, "another kernel to be built")
     with slot, no_space_is_an_error(folder), build.revision.repository.locked(update):
-        if not read_manifest(folder):
-            _make(build, folder, update)
+        if anew or not read_manifest(folder):
+            _make(build, folder, update, anew)
     return folder
 
 
-def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: Update) -> Kernel:
+def kernel(
+    spec: str,
+    revision: Revision,
+    arch: Arch,
+    request: Request,
+    update: Update,
+    *,
+    anew: bool = False,
+) -> Kernel:
     """The kernel of a source, from the cache or built now; raises what plan() and built() do."""
     build = plan(revision, arch, request, update)
-    folder = built(build, update)
+    folder = built(build, update, anew)
     by_name = request.config in config.BUILT_IN
     origin = {
         **revision.origin,
@@ -182,22 +197,25 @@ def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
     return any(not git(*grep, *place, check=False).returncode for place in places)
 
 
-def _make(build: Build, final: Path, update: Update) -> None:
+def _make(build: Build, final: Path, update: Update, anew: bool) -> None:
     """Checks out, configures, compiles, and puts what was made into `final`."""
     build.revision.repository.check_out(build.revision.commit, update)
-    objects = build.objects()
+    objects = build.objects(anew)
+    objects.parent.mkdir(exist_ok=True)
     # Where a build was killed the next one begins with an empty folder: half an object file looks
     # whole.  When a command fails, make itself removes what it was making.
     mark = objects.with_name(f"{objects.name}.unfinished")
     killed = mark.exists()
     # tuxmake inherits the locked file: the run after one that was killed waits here until its
     # tuxmake has ended, and under bubblewrap every compiler with it.
-    with mark.open("ab") as file:
+    with mark.open("ab") as file, contextlib.ExitStack() as afterwards:
         fcntl.flock(file, fcntl.LOCK_EX)
-        if killed:
+        if killed or anew:
             shutil.rmtree(objects, ignore_errors=True)
+        if anew:
+            afterwards.callback(shutil.rmtree, objects, ignore_errors=True)
         objects.mkdir(exist_ok=True)
-        tuxmake = _Tuxmake(build, update, file.fileno())
+        tuxmake = _Tuxmake(build, update, file.fileno(), anew)
         try:
             _configure(build, tuxmake)
             tuxmake.run("--make-target", build.arch.image_format)
@@ -230,8 +248,9 @@ def _make(build: Build, final: Path, update: Update) -> None:
 class _Tuxmake:
     """tuxmake on one tree, with an environment that is always the same."""
 
-    def __init__(self, build: Build, update: Update, inherited: int) -> None:
-        self.objects = build.objects()
+    def __init__(self, build: Build, update: Update, inherited: int, anew: bool) -> None:
+        self.objects = build.objects(anew)
+        self._tree = build.revision.repository.work
         self._inherited = inherited
         self._update = update
         self._output = self.objects.with_name(f"{self.objects.name}.log")
@@ -246,11 +265,12 @@ class _Tuxmake:
         builder = dict(_BUILDER)
         if build.pahole:
             # A build ID is made of debug info, so that has no folder of ours in it.
-            nowhere = f"-fdebug-prefix-map={repository.folder}=."
+            folders = dict.fromkeys((repository.folder, self.objects.parent))
+            nowhere = " ".join(f"-fdebug-prefix-map={folder}=." for folder in folders)
             builder |= {"KCFLAGS": nowhere, "KAFLAGS": nowhere}
         self._argv = [
             *(sys.executable, "-m", "tuxmake", "--verbose", "--fail-fast"),
-            *("--directory", str(repository.work), "--build-dir", str(self.objects)),
+            *("--directory", str(self._tree), "--build-dir", str(self.objects)),
             *("--output-dir", str(self._output), "--runtime", "null", "--wrapper", "ccache"),
             *("--target-arch", build.arch.kbuild, "--toolchain", build.toolchain.family),
             *("--jobs", str(jobs)),
@@ -279,6 +299,8 @@ class _Tuxmake:
             "CCACHE_NOHASHDIR": "1",
             # Not by dependencies alone: only preprocessing shows what .incbin takes in (vdso).
             "CCACHE_NODEPEND": "1",
+            # Recaching would put its own result in the place of what the other builds have.
+            **({"CCACHE_DISABLE": "1"} if anew else {}),
         }
 
     def run(self, *words: str) -> None:
@@ -310,7 +332,7 @@ class _Tuxmake:
         shown = [line for line in said if not _MAKE.match(line)][:_LOG_LINES_SHOWN]
         # Without the folders of the cache.
         texts = [
-            text.replace(f"{self.objects}/", "").replace(f"{self.objects.parent}/linux/", "")
+            text.replace(f"{self.objects}/", "").replace(f"{self._tree}/", "")
             for text in (first, *shown)
         ]
         raise BuildError(

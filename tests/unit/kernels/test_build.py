@@ -304,6 +304,61 @@ def test_a_damaged_kernel_is_built_again(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+def test_what_is_built_anew_trusts_nothing_and_leaves_all_as_it_was(tmp_path: Path) -> None:
+    compiler = (sources.FAKE / "scripts/cc.sh").read_text(encoding="utf-8")
+    compiler += 'echo "ccache disabled: $CCACHE_DISABLE." >> "$2"\n'
+    linux = sources.repository(tmp_path / "linux", {"scripts/cc.sh": compiler})
+    found = revision(linux)
+    cached, _ = made(found)
+    plan = build.plan(found, ARM64, Request(), Said())
+    # What lies there is wrong, and make would not see it.
+    (plan.objects() / "kernel/fork.o").write_text("wrong\n")
+    before = [sources.listing(folder) for folder in (cached, plan.objects())]
+    for _ in range(2):
+        # What one left that was killed, newer than all that it would be made of.
+        left = plan.objects(anew=True) / "kernel/fork.o"
+        sources.write(left.parent, {left.name: "wrong\n"})
+        os.utime(left, (2**32, 2**32))
+        said = Said()
+        folder = build.built(plan, said, anew=True)
+        assert folder != cached
+        assert steps(said) == ALL
+        image = (folder / "image").read_bytes()
+        assert (linux / "kernel/fork.c").read_bytes() in image
+        assert b"ccache disabled: 1." in image
+        assert read_manifest(folder)
+        assert not plan.objects(anew=True).exists()
+    after = [sources.listing(folder) for folder in (cached, plan.objects())]
+    assert after == before
+    assert b"ccache disabled: ." in (cached / "image").read_bytes()
+    assert made(found)[0] == cached
+    assert [path.name for path in cache_dir("built").iterdir() if path.name[0] == "."] == []
+
+
+def test_a_kernel_built_anew_is_the_same_kernel(tmp_path: Path) -> None:
+    found, said = revision(sources.repository(tmp_path / "linux", PREBUILT)), Said()
+    cached = build.kernel("tree:linux", found, ARM64, Request(), said)
+    anew = build.kernel("tree:linux", found, ARM64, Request(), said, anew=True)
+    assert anew.image != cached.image
+    assert anew.image_sha256 == cached.image_sha256
+    assert anew.origin == cached.origin
+
+
+def test_a_build_anew_that_fails_leaves_its_log_and_no_objects(tmp_path: Path) -> None:
+    linux = sources.repository(tmp_path / "linux")
+    commit(linux, "broken", {"kernel/fork.c": "#error this does not compile\n"})
+    plan = build.plan(revision(linux), ARM64, Request(), Said())
+    for _ in range(2):
+        with pytest.raises(BuildError) as raised:
+            build.built(plan, Said(), anew=True)
+        assert "kernel/fork.c:1:2: error" in raised.value.sentence
+        assert str(tmp_path) not in raised.value.sentence
+        log = raised.value.remedy.removeprefix("The whole log is ").removesuffix(".")
+        assert "another one" in Path(log).read_text()
+        assert not plan.objects(anew=True).exists()
+        assert [path.name for path in cache_dir("built").iterdir()] == ["lock"]
+
+
 def test_a_tree_that_cannot_be_made_says_what_make_says(tmp_path: Path) -> None:
     found = revision(sources.repository(tmp_path / "linux", {"Makefile": "VERSION = 6\n\tx\n"}))
     assert "Makefile:2: ***" in failed(found).sentence
