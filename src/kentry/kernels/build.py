@@ -34,7 +34,7 @@ from kentry.host.cache import (
     write_atomically,
 )
 from kentry.host.process import child, need, run
-from kentry.kernels import config, image, sandbox, toolchain
+from kentry.kernels import config, image, made_of, sandbox, toolchain
 from kentry.kernels.config import Config, Request
 from kentry.kernels.debian import distro_config
 from kentry.kernels.kernel import Kernel
@@ -199,6 +199,7 @@ def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
 
 def _make(build: Build, final: Path, update: Update, anew: bool) -> None:
     """Checks out, configures, compiles, and puts what was made into `final`."""
+    tree = build.revision.repository.work
     build.revision.repository.check_out(build.revision.commit, update)
     objects = build.objects(anew)
     objects.parent.mkdir(exist_ok=True)
@@ -235,11 +236,13 @@ def _make(build: Build, final: Path, update: Update, anew: bool) -> None:
                 objcopy = build.toolchain.kconfig_environment(build.arch)["OBJCOPY"]
                 path_only = {"PATH": build.toolchain.path()}
                 run([objcopy, "--strip-debug", str(folder / "vmlinux")], env=path_only)
+            update(None, "reading what it was made of")
+            parts = made_of.write(folder, made_of.collect(objects, tree, folder / "vmlinux"))
             manifest = {
                 "origin": build.revision.origin,
                 "tree": build.revision.tree,
                 "compiler": build.toolchain.identity,
-                "sha256": {name: sha256_of(folder / name) for name in made},
+                "sha256": {name: sha256_of(folder / name) for name in (*made, parts.name)},
             }
             write_atomically(folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
         mark.unlink()

@@ -21,7 +21,7 @@ import pytest
 from kentry.arch import Arch
 from kentry.errors import BuildError, MissingToolError, UserError
 from kentry.host.cache import cache_dir, read_manifest
-from kentry.kernels import build, sandbox, tree
+from kentry.kernels import build, made_of, sandbox, tree
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import parse
@@ -290,7 +290,7 @@ def test_a_damaged_kernel_is_built_again(tmp_path: Path) -> None:
     found = revision(sources.repository(tmp_path / "linux"))
     folder, _ = made(found)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert before.keys() == {"image", "vmlinux", "config", "manifest.json"}
+    assert before.keys() == {"image", "vmlinux", "config", "made-of.json", "manifest.json"}
     for name, content in before.items():
         for damaged in (content[:-9] + b"damaged", b"", None):
             (folder / name).unlink()
@@ -302,6 +302,20 @@ def test_a_damaged_kernel_is_built_again(tmp_path: Path) -> None:
     (folder / "image").write_bytes(b"")
     assert made(found)[0] == folder
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_kernel_of_an_older_cache_is_used_as_it_is(tmp_path: Path) -> None:
+    found = revision(sources.repository(tmp_path / "linux"))
+    folder, _ = made(found)
+    assert made_of.read(folder) == made_of.MadeOf(frozenset(), {}, {})
+    # As it was written before there was one.
+    (folder / "made-of.json").unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["sha256"]["made-of.json"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    again, said = made(found)
+    assert (again, steps(said), list(said)) == (folder, [], [])
+    assert made_of.read(folder) is None
 
 
 def test_what_is_built_anew_trusts_nothing_and_leaves_all_as_it_was(tmp_path: Path) -> None:
