@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kentry import __version__
 from kentry.commands.options import Common, Parser, Show, add_options, option, read
-from kentry.errors import KentryError, UserError
+from kentry.errors import EXIT_MISTAKE, EXIT_STOP, KentryError, UserError
 from kentry.host import interrupt
 from kentry.progress import printable, set_quiet
 
@@ -30,6 +30,7 @@ COMMANDS = {
     "vector replay": "print what each policy would have cost a trace's workload",
     "vector stats": "print how a trace's tasks use vectors: traps, loads, the gaps between uses",
     "vector costs": "print what an act on vector state costs on a core, or make a table of it",
+    "check": "hold a kernel or a recording against budgets: a gate for CI and for git bisect run",
     "stat": "time calls on real hardware, or compare two, with an interval and a verdict",
     "import": "read numbers from other tools' output and from tables, and make recordings of them",
     "join": "put the counts and the times of one kernel into one recording",
@@ -70,7 +71,7 @@ def build_parser(only: str | None = None) -> Parser:
             "kentry help diff",
         ),
         epilog="kentry help COMMAND shows a command's options. Exit codes: 0 done, 1 a regression,"
-        " 2 a mistake or a missing tool, 3 undecided.",
+        " 2 a mistake or a missing tool, 3 undecided; of kentry check --bisect also 125 and 128.",
     )
     add_options(parser, _Top)
     below = {"": _add_subcommands(parser)}
@@ -101,10 +102,12 @@ def _add_subcommands(parser: Parser) -> argparse._SubParsersAction[Parser]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     interrupt.install()
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        return _run(words)
     except KentryError as err:
-        return _report(err)
+        _report(err)
+        return err.bisect_code if _is_bisecting(words) else err.exit_code
     except KeyboardInterrupt:
         print("kentry: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -114,13 +117,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGPIPE
     except OSError as err:
         _discard_output()
-        return _report(UserError(f"{err.filename or 'The output'} cannot be used: {err.strerror}."))
+        _report(UserError(f"{err.filename or 'The output'} cannot be used: {err.strerror}."))
     except Exception as err:
         # A mistake of ours must not look like a verdict: 1 means a regression.
         sentence = f"kentry failed: {type(err).__name__}: {err}."
         error = KentryError(sentence, "Please report it; -v shows where it happened.")
         error.__cause__ = err
-        return _report(error)
+        _report(error)
+    return EXIT_STOP if _is_bisecting(words) else EXIT_MISTAKE
+
+
+def _is_bisecting(words: Sequence[str]) -> bool:
+    """Whether git bisect run reads the exit code; also of words that cannot be parsed."""
+    # argparse takes --bi for --bisect.
+    return words[:1] == ["check"] and any(
+        len(word) > len("--b") and "--bisect".startswith(word) for word in words
+    )
 
 
 def _run(words: list[str]) -> int:
@@ -149,14 +161,13 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _report(err: KentryError) -> int:
+def _report(err: KentryError) -> None:
     for text in (err.sentence, err.remedy):
         if text:
             print(f"kentry: {printable(text)}", file=sys.stderr)
     if err.detail:
         print("\n".join(map(printable, err.detail.splitlines())), file=sys.stderr)
     log.info("", exc_info=err)
-    return err.exit_code
 
 
 def entry_point() -> None:

@@ -8,6 +8,9 @@ EXIT_DONE = 0
 EXIT_REGRESSION = 1
 EXIT_MISTAKE = 2
 EXIT_UNDECIDED = 3
+# For git bisect run: this commit cannot be told good or bad, and the bisection must stop.
+EXIT_SKIP = 125
+EXIT_STOP = 128
 
 
 class KentryError(Exception):
@@ -17,6 +20,8 @@ class KentryError(Exception):
     """
 
     exit_code = EXIT_MISTAKE
+    # In use by git bisect run: another commit would have the same mistake, unless it is this one's.
+    bisect_code = EXIT_STOP
 
     def __init__(self, sentence: str, remedy: str = "", detail: str = "") -> None:
         super().__init__(sentence)
@@ -43,9 +48,13 @@ class FetchError(KentryError):
 class KernelError(KentryError):
     """A kernel image, or its symbols, cannot be used."""
 
+    bisect_code = EXIT_SKIP
+
 
 class BuildError(KentryError):
     """A kernel could not be built from its source."""
+
+    bisect_code = EXIT_SKIP
 
 
 class PatchError(KentryError):
@@ -54,6 +63,8 @@ class PatchError(KentryError):
 
 class GuestError(KentryError):
     """The guest did not get to its end mark: nothing was measured."""
+
+    bisect_code = EXIT_SKIP
 
 
 class MachineError(KentryError):

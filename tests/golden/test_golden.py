@@ -164,3 +164,36 @@ def test_what_a_command_prints(
 @pytest.mark.parametrize("name", REPORTS)
 def test_report(name: str, golden: Golden) -> None:
     golden(name, REPORTS[name]())
+
+
+CHECKS = {
+    "check.txt": [],
+    "check.ktap": ["--format", "ktap"],
+    "check.xml": ["--format", "junit"],
+    "check-github.txt": ["--format", "github"],
+    "check.json": ["--json", "--case", "invalid"],
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_what_a_check_prints(
+    name: str, golden: Golden, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HERE)
+    code = 3 if "--case" in CHECKS[name] else 1
+    assert main(["check", NEW, "--budget", "check.toml", *CHECKS[name]]) == code
+    golden(name, capsys.readouterr().out)
+
+
+def test_what_an_update_prints(
+    tmp_path: Path,
+    golden: Golden,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in (OLD, NEW, "check.toml"):
+        (tmp_path / name).write_bytes((HERE / name).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", NEW, "--budget", "check.toml", "--update"]) == 3
+    golden("check-update.txt", capsys.readouterr().out)
+    golden("check-update.toml", (tmp_path / "check.toml").read_text())

@@ -28,6 +28,7 @@ GOLDEN = ROOT / "tests" / "golden"
         "from kentry.cli import build_parser; build_parser()",
         "from kentry.cli import main; main(['diff', 'arm64-6.1.json', 'arm64-6.12.json'])",
         "from kentry.cli import main; main(['annotate', 'arm64-6.1.json'])",
+        "from kentry.cli import main; main('check arm64-6.12.json --budget check.toml'.split())",
     ],
 )
 def test_heavy_libraries_wait_for_the_command_that_needs_them(code: str) -> None:

@@ -27,9 +27,7 @@ class Options(Common):
         metavar="FILE",
         help="recordings; for ktap also the JSON of kentry diff or kentry stat",
     )
-    format: str = option(
-        "--format", metavar="FORMAT", required=True, help="format: benchfmt, ktap or csv"
-    )
+    format: str = option("--format", metavar="FORMAT", required=True, help=measuring.FORMAT_HELP)
     summary: bool = flag(
         "--summary",
         needs=(Need(lambda options: options.format == "csv", "without --format csv"),),

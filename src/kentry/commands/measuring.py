@@ -51,6 +51,7 @@ MEMORY: dict[str, Any] = {
     "group": RARE,
     "help": "the guest's memory in MiB (default: 512, kentry vector trace: 2048)",
 }
+FORMAT_HELP = "format: benchfmt, ktap or csv; kentry check: ktap, junit or github"
 CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many
 # cases, and more windows would not change its counts; more contexts would take minutes.
@@ -226,12 +227,16 @@ def obtain(text: str, options: MeasureOptions, *, fresh: bool = False) -> Record
 
 
 def match_cases(recordings: Sequence[Recording], patterns: Sequence[str]) -> list[str]:
-    """The cases of the recordings that `patterns` stand for; UserError where one stands for none.
+    """The recordings' cases that `patterns` stand for; UserError where one stands for none."""
+    names = list(dict.fromkeys(case.name for one in recordings for case in one.cases))
+    return match_names(names, recordings[0].kernel["arch"], patterns)
+
+
+def match_names(names: Sequence[str], arch: str, patterns: Sequence[str]) -> list[str]:
+    """Those of `names` that `patterns` stand for; UserError where one stands for none.
 
     Imported recordings may be of an architecture that kentry does not measure.
     """
-    names = list(dict.fromkeys(case.name for one in recordings for case in one.cases))
-    arch = recordings[0].kernel["arch"]
     if arch in ARCHES:
         return match(names, ARCHES[arch], patterns)
     for pattern in patterns:

@@ -2,7 +2,7 @@
 """Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET
 
@@ -132,14 +132,57 @@ def _in_contexts(
     old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
 ) -> tuple[tuple[FunctionDelta, ...], str, list[Caveat]]:
     """The functions, the verdict and its reasons where a count depends on the context."""
+    found = _changes(old, new, old_recording, new_recording)
+    if found is None:
+        return (), UNDECIDED, []
+    # The value's own path may not have been recorded in any context.
+    path = old.modal_path or max(distinct_paths(old), key=lambda one: len(one[1]))[0]
+    shares = functions_of(path, old_recording)
+    same = dict.fromkeys(shares, Change(0, 0))
+    rows = [
+        FunctionDelta(name, shares[name], max(0, shares[name] + one.low))
+        for name, one in (same | found).items()
+    ]
+    rows = [row for row in rows if row.old or row.new]
+    functions = tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
+    change = _sum(found)
+    unsettled = [case.name for case in (old, new) if not settles(case)]
+    if unsettled:
+        return functions, UNDECIDED, [caveats.unsettled(old.name)]
+    low, high = change.low, change.high
+    if change.is_known:
+        return functions, SAME if low == 0 else WORSE if low > 0 else BETTER, []
+    verdict = WORSE if low > 0 else BETTER if high < 0 else UNDECIDED
+    return functions, verdict, [caveats.change_by_context(old.name, low, high)]
+
+
+def count_change(
+    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
+) -> Change | None:
+    """By how much a case's instructions changed, in every context; None where nobody can say."""
+    if len(old.values) > 1 or len(new.values) > 1:
+        found = _changes(old, new, old_recording, new_recording)
+        return _sum(found) if found is not None and settles(old) and settles(new) else None
+    a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
+    if not a.is_decided or not b.is_decided:
+        return None
+    return Change(b.value - a.value, b.value - a.value)
+
+
+def _sum(found: Mapping[str, Change]) -> Change:
+    return Change(sum(one.low for one in found.values()), sum(one.high for one in found.values()))
+
+
+def _changes(
+    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
+) -> dict[str, Change] | None:
+    """Each function's change over all contexts; None where a side has no path of any."""
     before, after = (
         functions_by_context(old, old_recording),
         functions_by_context(new, new_recording),
     )
     if not before or not after:
-        return (), UNDECIDED, []
-    # The value's own path may not have been recorded in any context.
-    path = old.modal_path or max(distinct_paths(old), key=lambda one: len(one[1]))[0]
+        return None
     bodies = [
         loop_bodies(old, old_recording, varying(before)),
         loop_bodies(new, new_recording, varying(after)),
@@ -150,30 +193,12 @@ def _in_contexts(
         for name, body in (bodies[0] | bodies[1]).items()
         if all(one.get(name, body) == body for one in bodies)
     }
-    paired = same_contexts(old_recording, new_recording)
-    found = changes(
+    return changes(
         calls_by_context(old, old_recording),
         calls_by_context(new, new_recording),
         agreed,
-        paired=paired,
+        paired=same_contexts(old_recording, new_recording),
     )
-    shares = functions_of(path, old_recording)
-    same = dict.fromkeys(shares, Change(0, 0))
-    rows = [
-        FunctionDelta(name, shares[name], max(0, shares[name] + one.low))
-        for name, one in (same | found).items()
-    ]
-    rows = [row for row in rows if row.old or row.new]
-    functions = tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
-    low = sum(one.low for one in found.values())
-    high = sum(one.high for one in found.values())
-    unsettled = [case.name for case in (old, new) if not settles(case)]
-    if unsettled:
-        return functions, UNDECIDED, [caveats.unsettled(old.name)]
-    if low == high:
-        return functions, SAME if low == 0 else WORSE if low > 0 else BETTER, []
-    verdict = WORSE if low > 0 else BETTER if high < 0 else UNDECIDED
-    return functions, verdict, [caveats.change_by_context(old.name, low, high)]
 
 
 def _is_identical(

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.errors import BuildError
+from kentry.errors import BuildError, UserError
 from kentry.host.cache import (
     cache_dir,
     fresh_folder,
@@ -38,7 +38,7 @@ from kentry.kernels import config, image, made_of, sandbox, toolchain
 from kentry.kernels.config import Config, Request
 from kentry.kernels.debian import distro_config
 from kentry.kernels.kernel import Kernel
-from kentry.kernels.repository import Revision
+from kentry.kernels.repository import FULL_DISK, Revision
 from kentry.kernels.toolchain import Toolchain
 from kentry.progress import Update
 
@@ -54,6 +54,11 @@ _MEMORY_PER_JOB = 1 << 30
 _STEP = re.compile(r"^  ([A-Z][A-Z0-9_\[\] ]{0,7}) +(\S+)$")
 _ERROR = re.compile(
     r"(fatal error|\berror): |undefined reference|^ERROR: |^FAILED|: multiple definition|\*\*\* "
+)
+# What a full disk and the kernel's out-of-memory killer make a compiler say.
+_SPENT = re.compile(
+    rf"{FULL_DISK.pattern}|Killed signal terminated|virtual memory exhausted"
+    r"|[Cc]annot allocate memory"
 )
 # What make and tuxmake add once something has failed.
 _MAKE = re.compile(r"make(\[\d+\])?: |[A-Z]: ")
@@ -231,6 +236,8 @@ def _make(build: Build, final: Path, update: Update, anew: bool) -> None:
         with fresh_folder(final) as folder:
             for name, path in made.items():
                 shutil.copyfile(path, folder / name)
+            update(None, "reading what it was made of")
+            parts = made_of.write(folder, made_of.collect(objects, tree, folder / "vmlinux"))
             if build.pahole:
                 # Debug info, which BTF is made of, is nine tenths of the file, and unused here.
                 objcopy = build.toolchain.kconfig_environment(build.arch)["OBJCOPY"]
@@ -329,6 +336,12 @@ class _Tuxmake:
             status = process.wait()
         if not status:
             return
+        if spent := next((line for line in (first, *lines) if _SPENT.search(line)), ""):
+            # It is no fault of the source.
+            raise UserError(
+                f"This machine ran out of room or memory while it built: {spent.strip()}",
+                "Free some, or name another folder in KENTRY_CACHE, and try again.",
+            )
         # The first error, and below it what the compiler went on to say of it.
         first = first or next((line for line in reversed(lines) if line), "")
         said = [*itertools.dropwhile(lambda line: line.strip() != first, lines)] or [*lines]

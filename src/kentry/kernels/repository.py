@@ -44,7 +44,7 @@ _PLAIN = {
 }
 
 # strerror(ENOSPC) and strerror(EDQUOT), as git and the C locale say them.
-_FULL = re.compile("No space left on device|Disk quota exceeded")
+FULL_DISK = re.compile("No space left on device|Disk quota exceeded")
 
 # Of a repository of ours: what a user's or a system's settings might change.  A kernel is
 # 1.5 GB: deflating it harder would take minutes and save little.
@@ -87,7 +87,7 @@ class Git:
         unset = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
         argv = ["env", *unset, *own, need("git", "git"), *words]
         done = run(argv, cwd=cwd, check=False)
-        if done.returncode and _FULL.search(done.stderr):
+        if done.returncode and FULL_DISK.search(done.stderr):
             raise UserError(
                 f"No space is left for {self.folder}.",
                 "Free some, or name another folder in KENTRY_CACHE.",

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from kentry.model.ablation import AblationFile
+from kentry.model.check import CheckFile
 from kentry.model.comparison import CaseComparison, ComparisonFile, TimedRow
 from kentry.model.document import dump
 from kentry.model.import_document import ImportDocument
@@ -23,6 +24,7 @@ _DOCUMENTS: dict[str, tuple[type, ...]] = {
     "kentry/comparison/1": (ComparisonFile, CaseComparison, TimedRow),
     "kentry/series/1": (SeriesFile,),
     "kentry/ablation/1": (AblationFile,),
+    "kentry/check/1": (CheckFile,),
     "kentry/import/1": (ImportDocument,),
 }
 # Keys that a file leaves out where they would say nothing; it always has the others.

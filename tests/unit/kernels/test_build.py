@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import Arch
-from kentry.errors import BuildError, MissingToolError, UserError
+from kentry.errors import EXIT_STOP, BuildError, MissingToolError, UserError
 from kentry.host.cache import cache_dir, read_manifest
 from kentry.kernels import build, made_of, sandbox, tree
 from kentry.kernels.config import Request
@@ -253,6 +253,16 @@ def test_a_kernel_that_describes_its_types(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("shutil.which", lambda name: None if name == "pahole" else f"/{name}")
     with pytest.raises(MissingToolError, match="dwarves"):
         made(found, request=Request("userland"))
+
+
+def test_a_full_disk_is_no_fault_of_the_source(tmp_path: Path) -> None:
+    """git bisect run must not skip the commit, because the next one would fail as well."""
+    compiler = (sources.FAKE / "scripts/cc.sh").read_text(encoding="utf-8")
+    compiler += "echo 'cc1: error: /tmp/x.s: No space left on device' >&2; exit 1\n"
+    found = revision(sources.repository(tmp_path / "linux", {"scripts/cc.sh": compiler}))
+    with pytest.raises(UserError, match="out of room or memory") as caught:
+        made(found)
+    assert caught.value.bisect_code == EXIT_STOP
 
 
 def test_a_config_that_cannot_boot_in_qemu_is_refused_before_it_is_built(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from kentry.model.check import Check
 from kentry.model.recording import PROBE_METRICS, CaseResult, NoisyMetric, Recording
 
 
@@ -39,6 +40,12 @@ def numbered(names: Iterable[str], word: Callable[[str, int], str]) -> list[str]
             own, number = word(name, number), number + 1
         found[own] = None
     return list(found)
+
+
+def check_names(check: Check) -> list[str]:
+    """A different name for each row: the case and the metric."""
+    names = [f"{row.name} {row.metric}" for row in check.rows]
+    return numbered(names, lambda name, number: f"{name} ({number})")
 
 
 def printable(text: str) -> str:

@@ -3,7 +3,8 @@
 
 KTAP has no place for a number, so numbers are diagnostics, directly before the test's result.  A
 case of a recording is a test that passes because it was measured.  A row of a comparison is a
-test that fails if it is worse.  Several files are a test each, with theirs as subtests.
+test that fails if it is worse, a budget one that fails if the case is over it.  Several files are
+a test each, with theirs as subtests.
 """
 
 from __future__ import annotations
@@ -11,10 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kentry.model.check import OVER, UNDECIDED, Check
 from kentry.model.comparison import CaseComparison, SavedComparison, TimedComparison
 from kentry.model.recording import CaseResult, Recording
+from kentry.report.check import row_sentence
 from kentry.report.comparison import bare_change, timed_values
-from kentry.report.export.common import Export, labels, numbered, printable, timed_metrics
+from kentry.report.export.common import (
+    Export,
+    check_names,
+    labels,
+    numbered,
+    printable,
+    timed_metrics,
+)
 from kentry.report.frame import kernel_name
 from kentry.report.numbers import level, percent, with_interval
 from kentry.stats import exact
@@ -57,6 +67,26 @@ def export(inputs: Sequence[Recording | SavedComparison]) -> Export:
     else:
         lines = _block(files, ())
     return Export("\n".join(lines) + "\n")
+
+
+def check_ktap(check: Check) -> str:
+    """A test a budget; it is skipped where it is undecided."""
+    about = [kernel_name(check.recording.kernel), f"budgets: {check.file}"]
+    about += [f"baseline: {kernel_name(check.baseline.kernel)}"] if check.baseline else []
+    about += [f"note: {caveat['text']}" for caveat in check.caveats]
+    tests = [
+        _Test(
+            name,
+            row.verdict != OVER,
+            (printable(f"{name}: {row_sentence(row)}"),),
+            # "#" begins a directive.
+            printable(f"{UNDECIDED}: {row.reason}").replace("#", "_")
+            if row.verdict == UNDECIDED
+            else "",
+        )
+        for row, name in zip(check.rows, check_names(check), strict=True)
+    ]
+    return "\n".join(_block(tests, [printable(text) for text in about])) + "\n"
 
 
 def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
