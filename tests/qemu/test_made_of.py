@@ -108,10 +108,10 @@ def changed(one: Revision, other: Revision) -> list[tuple[str, str]]:
     return list(zip(fields[::2], fields[1::2], strict=False))
 
 
-def built(revision: Revision, what: str, anew: bool = False) -> tuple[Path, MadeOf]:
-    with timed(f"{SPEC} with {what}, built for {ARCH.name}{' anew' if anew else ''}"):
+def built(revision: Revision, what: str) -> tuple[Path, MadeOf]:
+    with timed(f"{SPEC} with {what}, built for {ARCH.name}"):
         planned = build.plan(revision, ARCH, Request(), quiet)
-        folder = build.built(planned, quiet, anew)
+        folder = build.built(planned, quiet)
     made = made_of.read(folder)
     assert made
     return folder, made
@@ -136,7 +136,7 @@ def base(source: Revision) -> tuple[Path, MadeOf]:
     return built(source, "nothing")
 
 
-def test_what_is_not_read_changes_no_byte_even_of_a_clean_build(
+def test_what_is_not_read_changes_no_byte(
     source: Revision, base: tuple[Path, MadeOf], tmp_path: Path
 ) -> None:
     folder, made = base
@@ -147,14 +147,12 @@ def test_what_is_not_read_changes_no_byte_even_of_a_clean_build(
     everything = {path: edit for edits in NOT_READ.values() for path, edit in edits.items()}
     revision = commit(source, everything, tmp_path)
     assert compiles_none_of(made, changed(source, revision))
-    for anew in (False, True):
-        again, made_again = built(revision, "what is not read", anew)
-        assert again != folder
-        assert kernel(again) == kernel(folder)
-        assert made_again.objects == made.objects
-        assert made_again.functions == made.functions
-        assert made_again.sizes == made.sizes
-    assert not build.plan(revision, ARCH, Request(), quiet).objects(anew=True).exists()
+    again, made_again = built(revision, "what is not read")
+    assert again != folder
+    assert kernel(again) == kernel(folder)
+    assert made_again.objects == made.objects
+    assert made_again.functions == made.functions
+    assert made_again.sizes == made.sizes
 
 
 def test_what_may_be_read_is_built(

@@ -28,6 +28,7 @@ from kentry.host.cache import (
     cache_dir,
     fresh_folder,
     held,
+    kept_file,
     no_space_is_an_error,
     read_manifest,
     sha256_of,
@@ -55,6 +56,18 @@ _STEP = re.compile(r"^  ([A-Z][A-Z0-9_\[\] ]{0,7}) +(\S+)$")
 _ERROR = re.compile(
     r"(fatal error|\berror): |undefined reference|^ERROR: |^FAILED|: multiple definition|\*\*\* "
 )
+# ccache finds an object by what the preprocessor prints.  Without numbers of lines, and without
+# the empty lines that comments leave, a comment in a header is no new object.  __LINE__ is a number
+# by then, so a file that uses one is compiled again; with debug info all are.
+_CPP = """#!/bin/sh
+"$@" || exit
+case " $* " in *" -g"* | *-gdwarf*) exit ;; esac
+while [ $# -gt 1 ]; do
+	[ "$1" != -o ] || exec sed -i -e '/^[[:space:]]*$/d' -e '/^# [0-9]* "[^"]*"$/d' \\
+		-e 's/^# [0-9]* "/# 1 "/' "$2"
+	shift
+done
+"""
 # What a full disk and the kernel's out-of-memory killer make a compiler say.
 _SPENT = re.compile(
     rf"{FULL_DISK.pattern}|Killed signal terminated|virtual memory exhausted"
@@ -136,12 +149,13 @@ def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Bu
     return Build(revision, arch, asked, toolchain.find(arch, request.compiler), pahole)
 
 
-def built(build: Build, update: Update, anew: bool = False) -> Path:
+def built(build: Build, update: Update, anew: Path | None = None) -> Path:
     """The folder with image, vmlinux and config of a kernel; MissingToolError, BuildError.
 
-    `anew` trusts nothing that an earlier build left: every file is compiled, in an empty folder
-    that is removed afterwards, without ccache.  The result is beside the cached one, which it
-    neither reads nor replaces, and takes the place of the last one built anew.
+    `anew` is a folder for ccache, below the cache: nothing is trusted but what builds with the
+    same folder left there.  The kernel is compiled in an empty folder, which is removed
+    afterwards.  The result is beside the cached one, which it neither reads nor replaces, and
+    takes the place of the last one built anew.
     """
     from filelock import FileLock
 
@@ -165,7 +179,7 @@ def kernel(
     request: Request,
     update: Update,
     *,
-    anew: bool = False,
+    anew: Path | None = None,
 ) -> Kernel:
     """The kernel of a source, from the cache or built now; raises what plan() and built() do."""
     build = plan(revision, arch, request, update)
@@ -202,11 +216,11 @@ def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
     return any(not git(*grep, *place, check=False).returncode for place in places)
 
 
-def _make(build: Build, final: Path, update: Update, anew: bool) -> None:
+def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
     """Checks out, configures, compiles, and puts what was made into `final`."""
     tree = build.revision.repository.work
     build.revision.repository.check_out(build.revision.commit, update)
-    objects = build.objects(anew)
+    objects = build.objects(anew is not None)
     objects.parent.mkdir(exist_ok=True)
     # Where a build was killed the next one begins with an empty folder: half an object file looks
     # whole.  When a command fails, make itself removes what it was making.
@@ -236,8 +250,6 @@ def _make(build: Build, final: Path, update: Update, anew: bool) -> None:
         with fresh_folder(final) as folder:
             for name, path in made.items():
                 shutil.copyfile(path, folder / name)
-            update(None, "reading what it was made of")
-            parts = made_of.write(folder, made_of.collect(objects, tree, folder / "vmlinux"))
             if build.pahole:
                 # Debug info, which BTF is made of, is nine tenths of the file, and unused here.
                 objcopy = build.toolchain.kconfig_environment(build.arch)["OBJCOPY"]
@@ -258,8 +270,9 @@ def _make(build: Build, final: Path, update: Update, anew: bool) -> None:
 class _Tuxmake:
     """tuxmake on one tree, with an environment that is always the same."""
 
-    def __init__(self, build: Build, update: Update, inherited: int, anew: bool) -> None:
-        self.objects = build.objects(anew)
+    def __init__(self, build: Build, update: Update, inherited: int, anew: Path | None) -> None:
+        self.objects = build.objects(anew is not None)
+        self._ccache = anew or cache_dir("ccache")
         self._tree = build.revision.repository.work
         self._inherited = inherited
         self._update = update
@@ -293,6 +306,8 @@ class _Tuxmake:
             *programs,
             *build.toolchain.variables,
         )
+        cpp = kept_file("cpp", _CPP)
+        cpp.chmod(0o755)
         self._env = {
             "PATH": build.toolchain.path(),
             "HOME": os.environ.get("HOME", "/"),
@@ -303,20 +318,19 @@ class _Tuxmake:
             "PYTHONDONTWRITEBYTECODE": "1",
             # What is being made is read as it is printed.
             "PYTHONUNBUFFERED": "1",
-            "CCACHE_DIR": str(cache_dir("ccache")),
+            "CCACHE_DIR": str(self._ccache),
             # No base_dir: __FILE__ would be what ccache makes of a path, not what the kernel's
             # -fmacro-prefix-map does, and so differ by what had been compiled before.
             "CCACHE_NOHASHDIR": "1",
             # Not by dependencies alone: only preprocessing shows what .incbin takes in (vdso).
             "CCACHE_NODEPEND": "1",
-            # Recaching would put its own result in the place of what the other builds have.
-            **({"CCACHE_DISABLE": "1"} if anew else {}),
+            "CCACHE_PREFIX_CPP": str(cpp),
         }
 
     def run(self, *words: str) -> None:
         """tuxmake WORDS; BuildError with the first error that it printed."""
         argv = [*self._argv, *words, *self._variables, "config"]
-        writable = [self.objects, self._output, cache_dir("ccache")]
+        writable = [self.objects, self._output, self._ccache]
         environment = ["env", "-i", *(f"{name}={value}" for name, value in self._env.items())]
         argv = [*environment, *sandbox.confined(argv, writable, [cache_dir()])]
         lines: deque[str] = deque(maxlen=_LOG_LINES_KEPT)

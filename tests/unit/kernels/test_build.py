@@ -330,11 +330,12 @@ def test_a_kernel_of_an_older_cache_is_used_as_it_is(tmp_path: Path) -> None:
 
 def test_what_is_built_anew_trusts_nothing_and_leaves_all_as_it_was(tmp_path: Path) -> None:
     compiler = (sources.FAKE / "scripts/cc.sh").read_text(encoding="utf-8")
-    compiler += 'echo "ccache disabled: $CCACHE_DISABLE." >> "$2"\n'
+    compiler += 'echo "ccache: $CCACHE_DIR." >> "$2"\n'
     linux = sources.repository(tmp_path / "linux", {"scripts/cc.sh": compiler})
     found = revision(linux)
     cached, _ = made(found)
     plan = build.plan(found, ARM64, Request(), Said())
+    own = cache_dir("scratch", "ccache")
     # What lies there is wrong, and make would not see it.
     (plan.objects() / "kernel/fork.o").write_text("wrong\n")
     before = [sources.listing(folder) for folder in (cached, plan.objects())]
@@ -344,17 +345,17 @@ def test_what_is_built_anew_trusts_nothing_and_leaves_all_as_it_was(tmp_path: Pa
         sources.write(left.parent, {left.name: "wrong\n"})
         os.utime(left, (2**32, 2**32))
         said = Said()
-        folder = build.built(plan, said, anew=True)
+        folder = build.built(plan, said, anew=own)
         assert folder != cached
         assert steps(said) == ALL
         image = (folder / "image").read_bytes()
         assert (linux / "kernel/fork.c").read_bytes() in image
-        assert b"ccache disabled: 1." in image
+        assert f"ccache: {own}.".encode() in image
         assert read_manifest(folder)
         assert not plan.objects(anew=True).exists()
     after = [sources.listing(folder) for folder in (cached, plan.objects())]
     assert after == before
-    assert b"ccache disabled: ." in (cached / "image").read_bytes()
+    assert f"ccache: {cache_dir('ccache')}.".encode() in (cached / "image").read_bytes()
     assert made(found)[0] == cached
     assert [path.name for path in cache_dir("built").iterdir() if path.name[0] == "."] == []
 
@@ -362,7 +363,7 @@ def test_what_is_built_anew_trusts_nothing_and_leaves_all_as_it_was(tmp_path: Pa
 def test_a_kernel_built_anew_is_the_same_kernel(tmp_path: Path) -> None:
     found, said = revision(sources.repository(tmp_path / "linux", PREBUILT)), Said()
     cached = build.kernel("tree:linux", found, ARM64, Request(), said)
-    anew = build.kernel("tree:linux", found, ARM64, Request(), said, anew=True)
+    anew = build.kernel("tree:linux", found, ARM64, Request(), said, anew=cache_dir("scratch"))
     assert anew.image != cached.image
     assert anew.image_sha256 == cached.image_sha256
     assert anew.origin == cached.origin
@@ -374,7 +375,7 @@ def test_a_build_anew_that_fails_leaves_its_log_and_no_objects(tmp_path: Path) -
     plan = build.plan(revision(linux), ARM64, Request(), Said())
     for _ in range(2):
         with pytest.raises(BuildError) as raised:
-            build.built(plan, Said(), anew=True)
+            build.built(plan, Said(), anew=cache_dir("scratch"))
         assert "kernel/fork.c:1:2: error" in raised.value.sentence
         assert str(tmp_path) not in raised.value.sentence
         log = raised.value.remedy.removeprefix("The whole log is ").removesuffix(".")
