@@ -39,6 +39,10 @@ check: test-setup
 bench: setup
 	$(PYTHON) bench/run.py
 
+# An hour: what kentry bisect finds in ten histories of 45 commits, each of real kernels.
+bench-bisect: setup
+	$(PYTHON) -m bench.bisect
+
 # Half an hour on a quiet machine: how often kentry is wrong, and what it finds.
 honesty: setup
 	$(PYTHON) bench/honesty/run.py
@@ -53,4 +57,4 @@ docs: setup
 clean:
 	rm -rf .venv src/kentry/native src/*.egg-info build demo
 
-.PHONY: setup demo test-setup test test-quick check bench honesty contexts docs clean
+.PHONY: setup demo test-setup test test-quick check bench bench-bisect honesty contexts docs clean

@@ -24,6 +24,8 @@ COMMANDS = {
     "diff": "compare two kernels or recordings, function by function",
     "series": "build and measure a series of patches, a row for each patch",
     "ablate": "build with each config option off and on: what it adds to the path",
+    "bisect": "find the commit that changed a count, and the functions it changed",
+    "log": "measure a range of commits, or kernels in order, and find where a count changed",
     "annotate": "print the path of a case, instruction by instruction",
     "vector": "what the policy for vector state costs a workload: trace, replay, stats, costs",
     "vector trace": "boot a Debian user space, run a workload, write what its tasks did",

@@ -21,6 +21,12 @@ def set_quiet(quiet: bool) -> None:
     _quiet = quiet
 
 
+def say(text: str) -> None:
+    """A line that stays, such as what one of many steps came to; also above a bar."""
+    if not _quiet:
+        print(f"kentry: {printable(text)}", file=sys.stderr, flush=True)
+
+
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Update]:
     """Shows that `what` is going on while the block runs."""

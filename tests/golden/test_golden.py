@@ -12,13 +12,27 @@ from kentry.cli import main
 from kentry.compare import ablation
 from kentry.compare.counted import compare
 from kentry.compare.series import tabulate
+from kentry.model import caveats
 from kentry.model.ablation import Ablation
-from kentry.model.comparison import Comparison
+from kentry.model.bisection import (
+    MEASURED,
+    NOT_COMPILED,
+    SAME_CODE,
+    BisectionFile,
+    CommitFile,
+    Culprit,
+    Step,
+    Suspects,
+)
+from kentry.model.comparison import Comparison, FunctionDelta
+from kentry.model.log import ChangePoint, LogFile, Point
 from kentry.model.recording import Recording, read_recording
 from kentry.model.series import NO_APPLY, NO_BUILD, Problem, Series
 from kentry.report.ablation import ablation_text
+from kentry.report.bisection import bisection_text, steps_text
 from kentry.report.changelog import comparison_changelog, recording_changelog, series_changelog
 from kentry.report.comparison import comparison_text
+from kentry.report.log import log_text
 from kentry.report.recording import recording_text
 from kentry.report.series import series_text
 from tests.builders import built, outcome
@@ -40,6 +54,95 @@ COMMANDS = {
     "annotate-invalid.txt": ["annotate", OLD, "--case", "invalid"],
     "import.txt": ["import", "../../docs/cases/ia64-syscall-series.csv"],
 }
+
+
+def a_bisection() -> BisectionFile:
+    """One commit for most of the change, and one of two that could not be told apart."""
+    names = [f"{number}{number + 1}" * 20 for number in range(6)]
+
+    def commit(number: int, subject: str, value: int | None) -> CommitFile:
+        date = f"2026-03-0{number + 1}T10:00:00+01:00"
+        return CommitFile(
+            commit=names[number], subject=subject, author="A Developer", date=date, value=value
+        )
+
+    one = commit(2, "riscv: entry: Save what nobody reads", 231)
+    functions = (FunctionDelta("handle_exception", 63, 72), FunctionDelta("restore_all", 5, 4))
+    culprit = Culprit(
+        **structs.asdict(one),
+        parent=commit(1, "riscv: Rename a macro", 223),
+        delta=8,
+        share=80.0,
+        functions=functions,
+        compiled=("arch/riscv/kernel/entry.S", "arch/riscv/kernel/traps.c"),
+        doubts=(caveats.doubt_comments(names[2][:12]),),
+    )
+    suspects = Suspects(
+        commits=(commit(3, "sched: Break the build", None), commit(4, "sched: Mend it", 233)),
+        delta=2,
+    )
+    steps = [
+        Step(commit=names[0], subject="Linux 6.12", status=MEASURED, value=223, seconds=61.5),
+        Step(commit=names[3], subject="sched: Break the build", status=NO_BUILD, problem="no"),
+        Step(commit=names[4], subject="x", status=SAME_CODE, value=233, like=names[5]),
+        Step(commit=names[1], subject="x", status=NOT_COMPILED, value=223, like=names[0]),
+    ]
+    return BisectionFile(
+        schema="kentry/bisection/1",
+        tool={"name": "kentry", "version": "0.1.0"},
+        origin={"tree": "linux", "config": "tiny", "compiler": "gcc"},
+        arch="riscv64",
+        case="getppid",
+        metric="instructions",
+        unit="instructions",
+        good=commit(0, "Linux 6.12", 223),
+        bad=commit(5, "Linux 6.13", 233),
+        delta=10,
+        commits=5,
+        culprit=culprit,
+        culprits=(culprit,),
+        suspects=(suspects,),
+        explained=8,
+        functions=functions,
+        steps=tuple(steps),
+        caveats=(caveats.more_remains("+8", "+10"),),
+    )
+
+
+def a_log() -> LogFile:
+    """Seven commits of which five were tried and one has no value; two changes, one of a pair."""
+    bisection = a_bisection()
+    values = {0: 223, 2: 231, 3: None, 4: 233, 6: 233}
+    names = {place: f"{place}{place + 1}" * 20 for place in range(7)}
+
+    def change(old: int, place: int, *suspects: int) -> ChangePoint:
+        return ChangePoint(
+            place=place,
+            before=names[old],
+            names=tuple(names[one] for one in suspects),
+            title="riscv: entry: Save what nobody reads",
+            old=values[old] or 0,
+            new=values[place] or 0,
+            delta=(values[place] or 0) - (values[old] or 0),
+            functions=bisection.functions if place == 2 else (),
+        )
+
+    return LogFile(
+        schema="kentry/log/1",
+        tool=bisection.tool,
+        origin={"what": "v6.12..v6.13", "config": "tiny"},
+        arch="riscv64",
+        case="getppid",
+        metric="instructions",
+        unit="instructions",
+        kernels=7,
+        points=tuple(
+            Point(place=place, name=names[place], value=value, problem="" if value else "broken")
+            for place, value in values.items()
+        ),
+        changes=(change(0, 2, 2), change(2, 4, 3, 4)),
+        caveats=(caveats.not_time(), caveats.between_equal_ends()),
+    )
 
 
 def read(name: str) -> Recording:
@@ -146,6 +249,10 @@ REPORTS: dict[str, Callable[[], str]] = {
     "diff-changelog.txt": lambda: comparison_changelog(compare(read(OLD), read(NEW))),
     "diff-verdicts.txt": lambda: comparison_text(a_comparison()),
     "diff-verdicts-changelog.txt": lambda: comparison_changelog(a_comparison()),
+    "bisect.txt": lambda: bisection_text(a_bisection()),
+    "bisect-log.txt": lambda: steps_text(a_bisection().steps),
+    "log.txt": lambda: log_text(a_log()),
+    "log-ascii.txt": lambda: log_text(a_log(), blocks=False),
     "ablate.txt": lambda: ablation_text(an_ablation(), functions=True),
 }
 

@@ -11,7 +11,15 @@ from typing import Any
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
 from kentry.commands import values
-from kentry.commands.options import RARE, Need, ResultOptions, flag, list_option, option
+from kentry.commands.options import (
+    RARE,
+    Need,
+    ResultOptions,
+    flag,
+    list_option,
+    option,
+    path_option,
+)
 from kentry.errors import UserError
 from kentry.kernels.config import Request, parse_set
 from kentry.kernels.resolve import resolve
@@ -52,6 +60,7 @@ MEMORY: dict[str, Any] = {
     "help": "the guest's memory in MiB (default: 512, kentry vector trace: 2048)",
 }
 FORMAT_HELP = "format: benchfmt, ktap or csv; kentry check: ktap, junit or github"
+PICTURE: dict[str, Any] = {"help": "write a picture to FILE (.svg or .png)"}
 CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many
 # cases, and more windows would not change its counts; more contexts would take minutes.
@@ -66,18 +75,12 @@ def is_spec(text: str) -> bool:
     return kind in KINDS and not os.path.isfile(text)
 
 
-def _inputs(options: ResultOptions) -> list[str]:
-    """The specs and files that the command works on: its operands that are one word each."""
-    words = (getattr(options, one.name) for one in fields(options) if not one.metadata["flags"])
-    return [word for word in words if isinstance(word, str)]
-
-
 A_KERNEL = Need(
-    lambda options: any(map(is_spec, _inputs(options))),
+    lambda options: any(map(is_spec, options.inputs())),
     "on recordings: it shapes the measurement of a kernel",
 )
 A_SOURCE = Need(
-    lambda options: any(text.startswith(("source:", "tree:")) for text in _inputs(options)),
+    lambda options: any(text.startswith(("source:", "tree:")) for text in options.inputs()),
     "here: it shapes the build of a kernel from source: or tree:",
 )
 
@@ -103,6 +106,11 @@ class KernelOptions(ResultOptions):
         needs=(A_KERNEL,),
         help="how many seconds a boot can take (default: 120, kentry vector trace: 1800)",
     )
+
+    def inputs(self) -> list[str]:
+        """The specs and files that the command works on: its operands that are one word each."""
+        words = (getattr(self, one.name) for one in fields(self) if not one.metadata["flags"])
+        return [word for word in words if isinstance(word, str)]
 
     def find_arch(self) -> Arch:
         """--arch, or this machine's own architecture."""
@@ -162,6 +170,38 @@ class CachedOptions(MeasureOptions):
         needs=(A_KERNEL,),
         help="measure again even if the cache has the recording",
     )
+
+
+_COMMITS = Need(lambda options: options.has_commits(), "without commits to search")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeOptions(MeasureOptions):
+    """How to measure and search the commits of a git tree."""
+
+    tree: Path = path_option(
+        "--tree",
+        default=Path("."),
+        metavar="DIR",
+        help="the git tree of the commits, which is only read",
+    )
+    first_parent: bool = flag(
+        "--first-parent",
+        needs=(_COMMITS,),
+        help="blame a merge as one commit instead of searching the branch that it merged",
+    )
+    jobs: int = option(
+        "--jobs",
+        type=values.whole(1, 64),
+        default=1,
+        metavar="N",
+        needs=(_COMMITS,),
+        help="try N commits at once; builds still come one after the other",
+    )
+
+    def has_commits(self) -> bool:
+        """Whether the command line names commits."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

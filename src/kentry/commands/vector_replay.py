@@ -64,7 +64,7 @@ class Options(UnitOptions):
     picture: Path | None = path_option(
         "--picture",
         needs=(_OPEN_LOOP,),
-        help="write a picture of the first sweep to FILE (.svg or .png)",
+        **measuring.PICTURE,
     )
     closed_loop: Path | None = path_option(
         "--closed-loop",

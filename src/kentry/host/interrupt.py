@@ -2,7 +2,8 @@
 """Signals that ask kentry to stop become KeyboardInterrupt, and none is lost.
 
 Python prints and drops an exception that a signal handler raises inside a destructor or another
-callback.  It is remembered here, and loops that wait call check().
+callback.  It is remembered here, and loops that wait call check(); so do other threads, to which
+Python brings no signal.
 """
 
 from __future__ import annotations
@@ -19,21 +20,25 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _dropped = False
+_came = False
 
 
 def install() -> None:
     """Handles SIGNALS from now on."""
-    global _dropped
-    _dropped = False
+    global _dropped, _came
+    _dropped = _came = False
     sys.unraisablehook = _note_dropped
     for number in SIGNALS:
         signal.signal(number, _interrupt)
 
 
 def check() -> None:
-    """Raises KeyboardInterrupt if Python dropped one; in the main thread, as Python itself does."""
+    """Raises KeyboardInterrupt: in the main thread if Python dropped one, in others if one came."""
     global _dropped
-    if _dropped and threading.current_thread() is threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
+        if _came:
+            raise KeyboardInterrupt
+    elif _dropped:
         _dropped = False
         raise KeyboardInterrupt
 
@@ -45,6 +50,8 @@ def came_late() -> bool:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    global _came
+    _came = True
     raise KeyboardInterrupt
 
 

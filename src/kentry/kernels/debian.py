@@ -99,6 +99,24 @@ def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate 
     )
 
 
+def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
+    """The specs of all versions that debian:VERSION stands for, oldest first; UserError if none.
+
+    Those that the archive still has, of all releases.
+    """
+    pattern = name_pattern(arch, spec.options.get("flavour"))
+    roots = [AptRoot(arch.debian, release) for release in RELEASES]
+    candidates = [one for root in roots for one in root.candidates(pattern, update)]
+    fitting = []
+    while one := select(candidates, spec.value, pattern):
+        fitting.append(one.version)
+        candidates = [other for other in candidates if other.version != one.version]
+    if not fitting:
+        raise _not_found(roots, spec, arch, pattern, update)
+    more = "".join(f",{name}={value}" for name, value in spec.options.items())
+    return [f"debian:{version}{more}" for version in reversed(fitting)]
+
+
 def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
     """The packages that the kernel of `chosen`, a linux-image package, is in."""
     # Since Debian's 6.19 linux-image is empty: linux-binary has the image, linux-base the config.

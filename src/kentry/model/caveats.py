@@ -121,6 +121,38 @@ layout = Template(
     " CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y",
 )
 
+# --- commits -------------------------------------------------------------
+
+more_remains = Template(
+    "more-remains", "the commit explains {} of {}: others changed the count too; --all finds them"
+)
+others_remain = Template(
+    "more-remains",
+    "the commits explain {} of {}: smaller changes remain, or others that have no value between",
+)
+between_equal_ends = Template(
+    "not-measured", "commits between two of the same count were not measured; --every 1 does"
+)
+noise = Template(
+    "noise", "the values have noise: compare the commit with its parent once more, interleaved"
+)
+unconfirmed = Template("unconfirmed", "{} adds {} in the search, but {} when measured again")
+ends_undecided = Template(
+    "undecided", "whether good and bad differ cannot be told: {} is undecided between them"
+)
+undecided_between = Template("undecided", "whether {} and {} differ cannot be told")
+no_step_so_large = Template("no-step", "no single commit changed the count by {} or more")
+doubt_files = Template("doubt", "{} changes only {}, yet its path differs: read its functions")
+doubt_comments = Template(
+    "doubt", "{} changes only comments, yet its path differs: __LINE__ and the like move code"
+)
+doubt_merge = Template(
+    "doubt", "{} is a merge, and no branch of it has the change: the two sides make it together"
+)
+good_is_aside = Template(
+    "aside", "{} is no ancestor of {}: the search began where they part, at {}"
+)
+
 
 def of_side(side: str, caveat: Caveat) -> Caveat:
     """A caveat of one of two recordings."""

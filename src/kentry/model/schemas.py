@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 
 from kentry.model.ablation import AblationFile
+from kentry.model.bisection import BisectionFile
 from kentry.model.check import CheckFile
 from kentry.model.comparison import CaseComparison, ComparisonFile, TimedRow
 from kentry.model.document import dump
 from kentry.model.import_document import ImportDocument
+from kentry.model.log import LogFile
 from kentry.model.recording import RecordingFile
 from kentry.model.series import SeriesFile
 
@@ -24,6 +26,8 @@ _DOCUMENTS: dict[str, tuple[type, ...]] = {
     "kentry/comparison/1": (ComparisonFile, CaseComparison, TimedRow),
     "kentry/series/1": (SeriesFile,),
     "kentry/ablation/1": (AblationFile,),
+    "kentry/bisection/1": (BisectionFile,),
+    "kentry/log/1": (LogFile,),
     "kentry/check/1": (CheckFile,),
     "kentry/import/1": (ImportDocument,),
 }

@@ -19,10 +19,11 @@ import numpy.typing as npt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
+from kentry.model.log import LogFile
 from kentry.report.numbers import duration
 
 if TYPE_CHECKING:
@@ -155,6 +156,28 @@ def gaps_picture(file: Path, ns: npt.ArrayLike, calls: npt.ArrayLike, title: str
         for axes in (above, below):
             axes.set_ylabel(f"% of {len(times)} gaps")
             axes.margins(y=0.12)
+        _save(figure, file)
+
+
+def history_picture(file: Path, log: LogFile) -> None:
+    """The values of a history's kernels as steps, its changes marked; UserError, OSError."""
+    with mpl.rc_context(_STYLE):
+        figure, [axes] = _axes(file)
+        known = [(one.place, one.value) for one in log.points if one.value is not None]
+        axes.step(*zip(*known, strict=True), where="post")
+        for one in log.changes:
+            axes.annotate(
+                f"{one.delta:+.6g}",
+                (one.place, one.new),
+                textcoords="offset points",
+                xytext=(4, 6),
+                color=_GREY,
+                fontsize=9,
+            )
+        axes.set_title(f"{log.case} on {log.arch}: {log.origin['what']}")
+        axes.set_xlabel("kernels, oldest first")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_ylabel(log.unit)
         _save(figure, file)
 
 

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry bisect and kentry log on real kernels: a history of 45 commits, two of which count.
+
+The history is tests/histories.py's of one seed.  `make bench-bisect` has ten.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kentry.arch import ARCHES
+from kentry.errors import FetchError, MissingToolError
+from kentry.host.cache import cache_dir
+from kentry.kernels import toolchain
+from kentry.model.series import NO_BUILD
+from tests.histories import History, make
+
+from .conftest import skip, timed
+
+pytestmark = pytest.mark.qemu
+
+ARCH = ARCHES["riscv64"]
+SEED = 1
+# Steps that a run makes before it is killed.
+KILLED_AFTER = 4
+# From the first build on a machine with other work to a few steps; seconds.
+PATIENCE = 1200
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    try:
+        toolchain.check_tools(ARCH)
+        return make(SEED, tmp_path_factory.mktemp("history") / "linux")
+    except (FetchError, MissingToolError) as err:
+        skip(f"no source to build: {err}")
+        raise
+
+
+def kentry(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "kentry", *words]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def bisect_words(history: History, *words: str) -> list[str]:
+    ends = ("--good", history.first, "--bad", "master", "--tree", str(history.folder))
+    return ["bisect", *ends, "--arch", ARCH.name, "--all", *words]
+
+
+def steps_of(folder: Path) -> list[dict[str, Any]]:
+    return [
+        step
+        for file in folder.glob("*/steps.jsonl")
+        for step in map(json.loads, file.read_text().splitlines())
+    ]
+
+
+@pytest.fixture(scope="module")
+def found(history: History) -> dict[str, Any]:
+    """What a bisection came to that was killed in the middle and went on."""
+    states = cache_dir("bisections")
+    own = {step["commit"] for step in steps_of(states)} & history.kinds.keys()
+    with timed(f"kentry bisect of {len(history.kinds)} commits for {ARCH.name}, killed once"):
+        argv = [sys.executable, "-m", "kentry", *bisect_words(history)]
+        process = subprocess.Popen(argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + PATIENCE
+        before: list[dict[str, Any]] = []
+        while process.poll() is None and len(before) < KILLED_AFTER:
+            assert time.monotonic() < deadline, "no step was made"
+            time.sleep(0.1)
+            before = [one for one in steps_of(states) if one["commit"] in history.kinds]
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert own or before, "it was killed before its first step"
+        done = kentry("bisect", "--continue", "--tree", str(history.folder), "--json")
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    # None of what was known is made again.
+    assert document["steps"][: len(before)] == before
+    return document
+
+
+def test_both_commits_are_named_and_no_other(history: History, found: dict[str, Any]) -> None:
+    assert {one["commit"]: one["delta"] for one in found["culprits"]} == history.steps
+    assert found["explained"] == found["delta"] == sum(history.steps.values())
+    for one in found["culprits"]:
+        assert sum(row["delta"] for row in one["functions"]) == one["delta"]
+        assert one["compiled"]
+
+
+def test_few_commits_are_built_and_fewer_are_booted(
+    history: History, found: dict[str, Any]
+) -> None:
+    status = {step["commit"]: step["status"] for step in found["steps"]}
+    assert len(status) < len(history.kinds) / 2
+    assert "not-compiled" in status.values()
+    assert "measured" in status.values()
+    for name, what in status.items():
+        assert (what == NO_BUILD) == (history.kinds[name] == "build-break"), name
+
+
+def test_the_same_question_again_finds_everything_known(
+    history: History, found: dict[str, Any]
+) -> None:
+    with timed("kentry bisect of the same commits again"):
+        done = kentry(*bisect_words(history, "--json"))
+    assert done.returncode == 0, done.stderr
+    again = json.loads(done.stdout)
+    assert again["culprits"] == found["culprits"]
+    assert again["steps"] == found["steps"]
+
+
+def test_one_culprit_is_asked_for_and_one_is_named(history: History, found: dict[str, Any]) -> None:
+    words = [word for word in bisect_words(history, "--json") if word != "--all"]
+    with timed("kentry bisect of the same commits for one culprit"):
+        done = kentry(*words)
+    assert done.returncode == 0, done.stderr
+    one = json.loads(done.stdout)
+    assert one["culprit"]["commit"] in history.steps
+    assert [caveat["kind"] for caveat in one["caveats"]] == ["more-remains"]
+
+
+def test_the_log_has_its_change_points_at_exactly_the_two(
+    history: History, found: dict[str, Any]
+) -> None:
+    with timed("kentry log of the same commits"):
+        done = kentry(
+            *("log", f"{history.first}..master", "--tree", str(history.folder)),
+            *("--arch", ARCH.name, "--json"),
+        )
+    assert done.returncode == 0, done.stderr
+    log = json.loads(done.stdout)
+    assert {one["names"][-1]: one["delta"] for one in log["changes"]} == history.steps
+    assert [one["value"] for one in log["points"]][:: len(log["points"]) - 1] == [
+        found["good"]["value"],
+        found["bad"]["value"],
+    ]
+
+
+def test_git_bisect_run_ends_on_the_same_commit(
+    history: History, found: dict[str, Any], tmp_path: Path
+) -> None:
+    up = next(name for name, delta in history.steps.items() if delta > 0)
+    most = next(one["parent"]["value"] for one in found["culprits"] if one["commit"] == up)
+    budget = tmp_path / "budget.toml"
+    budget.write_text(f"[{ARCH.name}]\ngetppid = {most}\n")
+
+    def git(*words: str) -> str:
+        argv = ["git", "-C", str(history.folder), *words]
+        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+    spec = f"tree:{history.folder}@BISECT_HEAD"
+    check = ("check", spec, "--budget", str(budget), "--arch", ARCH.name, "--bisect", "-q")
+    try:
+        git("bisect", "start", "--no-checkout", "--first-parent", "master", history.first)
+        with timed("git bisect run kentry check --bisect"):
+            git("bisect", "run", sys.executable, "-m", "kentry", *check)
+        assert git("rev-parse", "refs/bisect/bad").strip() == up
+    finally:
+        git("bisect", "reset")

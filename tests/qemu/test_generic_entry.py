@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry bisect on the conversion of riscv's entry that the article of 2024 found by hand.
+
+docs/cases/riscv-syscall-regression.md prints the same bisection.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kentry.errors import FetchError, MissingToolError
+from tests.generic_entry import make
+
+from .conftest import skip, timed
+
+pytestmark = pytest.mark.qemu
+
+
+def test_the_conversion_is_named_with_its_functions_and_its_share(tmp_path: Path) -> None:
+    try:
+        history = make(tmp_path / "history")
+    except (FetchError, MissingToolError) as err:
+        skip(f"no source to build: {err}")
+        raise
+    ends = ("--good", history.first, "--bad", history.last, "--tree", str(history.folder))
+    argv = [sys.executable, "-m", "kentry", "bisect", *ends, "--arch", "riscv64", "--json"]
+    with timed("kentry bisect of riscv's generic entry in 6.1"):
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    culprit = found["culprit"]
+    assert culprit["commit"] == history.conversion
+    # It is most of the growth, and not all: smaller commits after it grow the path too.
+    assert 80 < culprit["share"] < 100
+    assert [one["kind"] for one in found["caveats"]] == ["more-remains"]
+    deltas = {row["name"]: row["delta"] for row in found["functions"]}
+    assert sum(deltas.values()) == culprit["delta"]
+    # From assembly to C, as upstream's commit.
+    assert deltas["_save_context"] < 0 < deltas["do_trap_ecall_u"]
+    assert deltas["syscall_exit_to_user_mode"] > 0
+    assert "arch/riscv/kernel/entry.S" in culprit["compiled"]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry log over recordings; commits and packages are measured in tests/qemu/."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from kentry.cli import main
+from kentry.model.recording import write_recording
+from tests.builders import recording, schema
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Recordings of five kernels: 110, 110, 118, 118 and 112 instructions."""
+    names = []
+    for place, count in enumerate((10, 10, 18, 18, 12)):
+        file = tmp_path / f"{place}.json"
+        functions = [("handle_exception", 100), ("syscall", count)]
+        write_recording(recording({"getppid": functions}), file)
+        names.append(str(file))
+    return names
+
+
+def read(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, schema("log-1"))
+    return document
+
+
+def test_each_change_has_its_place_and_its_functions(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", *files, "--json"]) == 0
+    log = read(capsys)
+    assert [one["value"] for one in log["points"]] == [110, 110, 118, 118, 112]
+    found = [(one["place"], one["names"], one["delta"]) for one in log["changes"]]
+    assert found == [(2, [files[2]], 8), (4, [files[4]], -6)]
+    for one in log["changes"]:
+        assert [(row["name"], row["delta"]) for row in one["functions"]] == [
+            ("syscall", one["delta"])
+        ]
+        assert one["new"] - one["old"] == one["delta"]
+
+
+def test_kernels_that_do_not_differ_have_no_change(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", *files[:2], "--json"]) == 0
+    assert read(capsys)["changes"] == []
+    assert main(["log", *files[:2]]) == 0
+    assert "No change was found." in capsys.readouterr().out
+
+
+def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path: Path) -> None:
+    pictures = []
+    for number in (1, 2):
+        picture = tmp_path / f"{number}.svg"
+        assert main(["log", *files, "--picture", str(picture)]) == 0
+        pictures.append(picture.read_text())
+    assert pictures[0] == pictures[1]
+    assert "+8" in pictures[0] and "-6" in pictures[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--every", "2"], "--every has no effect"),
+        (["--jobs", "2"], "--jobs has no effect"),
+        (["--case", "getppid,read"], "one case"),
+        (["--picture", "a.txt"], "no kind of picture"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    files: list[str], words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", *files, *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_range_needs_a_git_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "v1..v2", "--tree", str(tmp_path)]) == 2
+    assert "not a git repository" in capsys.readouterr().err
