@@ -17,8 +17,10 @@ import pytest
 from kentry.arch import Arch
 from kentry.errors import FetchError, MissingToolError, UserError
 from kentry.host import apt, mirror
+from kentry.kernels import debian
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
+from kentry.kernels.spec import parse
 from tests.processes import gone, pid_in
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
@@ -134,6 +136,15 @@ def test_the_newest_package_becomes_a_kernel(archive: Archive, tmp_path: Path, s
     assert kernel.origin["suite"] == SUITE
     # The packages are large, and what is in them is kept.
     assert list((tmp_path / "cache").rglob("*.deb")) == []
+
+
+def test_all_versions_are_listed_oldest_first(archive: Archive, said: Said) -> None:
+    archive.add("6.12.1-1")
+    archive.publish()
+    found = debian.every_version(parse("debian:6.1"), fakes.ARM64, said)
+    assert found == ["debian:6.1.99-1", "debian:6.1.170-3"]
+    with pytest.raises(UserError, match="Debian has no kernel 5.4"):
+        debian.every_version(parse("debian:5.4"), fakes.ARM64, said)
 
 
 def test_a_package_in_the_cache_is_not_fetched_again(archive: Archive, said: Said) -> None:
