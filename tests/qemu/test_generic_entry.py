@@ -7,6 +7,7 @@ docs/cases/riscv-syscall-regression.md prints the same bisection.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,12 @@ from .conftest import skip, timed
 pytestmark = pytest.mark.qemu
 
 
+SLOW = "KENTRY_TEST_SLOW"
+
+
 def test_the_conversion_is_named_with_its_functions_and_its_share(tmp_path: Path) -> None:
+    if os.environ.get(SLOW) != "1":
+        pytest.skip(f"builds kernels for many minutes, as make docs does; {SLOW}=1 runs it")
     try:
         history = make(tmp_path / "history")
     except (FetchError, MissingToolError) as err:

@@ -273,6 +273,9 @@ class Commits:
         step, recording = self._measurer.measure(commit, near, boot, update)
         step = replace(step, seconds=round(time.monotonic() - began, 1))
         with self._lock:
+            if step.like:
+                # The one that was booted, whose recording is in a file.
+                step = replace(step, like=self.steps[step.like].like or step.like)
             if recording:
                 self._recordings[commit.name] = recording
                 first = next(iter(self._recordings.values()))
