@@ -98,7 +98,8 @@ def run(options: Options) -> int:
     if options.json:
         sys.stdout.write(dump(msgspec.to_builtins(log)))
     else:
-        blocks = (sys.stdout.encoding or "").lower().startswith("utf")
+        # What is not for a terminal can be mailed: it is ASCII.
+        blocks = sys.stdout.isatty() and sys.stdout.encoding.lower().startswith("utf")
         sys.stdout.write(log_text(log, options.rows_shown, blocks=blocks))
     return EXIT_DONE
 
