@@ -7,6 +7,7 @@ on the line that git rev-list --first-parent prints, and goes into a merge where
 change.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from kentry.model.bisection import BisectionFile, CommitFile, Culprit, Suspects
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import Real
 from kentry.model.recording import Recording
-from kentry.progress import Update
+from kentry.progress import Update, say
 
 
 @dataclass(frozen=True)
@@ -418,6 +419,8 @@ def bisect(
             f"Search the way to {span.good.short}: --good {span.start.short} --bad"
             f" {span.good.short}.",
         )
+    steps, each = math.ceil(math.log2(len(search.line))), commits.steps[span.bad.name].seconds
+    say(f"a step takes about {each:.0f} s, and {steps} steps {steps * each / 60:.0f} minutes")
     found = search.find()
     result = Bisection(old, new, whole, suspects=[one for one in found if not one.is_one])
     try:
