@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-import kentry
 from kentry.commands import measuring, values
 from kentry.commands.options import Need, flag, operand, option
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
@@ -75,7 +74,7 @@ class Options(measuring.TreeOptions, measuring.FunctionOptions):
         type=values.decimal(0, values.MAX_COUNT, "the metric's unit"),
         metavar="N",
         needs=(_A_BISECTION, _ALL),
-        help="with --all: the smallest change to find (default: 1)",
+        help="with --all: the smallest change to find",
     )
     run: str | None = option(
         "--run",
@@ -183,9 +182,8 @@ def _begin(options: Options, made_with: list[str], state: Path) -> None:
     UserError where a bisection that goes on is not made with what it was begun with.
     """
     asked = {name: getattr(options, name) for name in _KEPT}
-    digest = cache.code_digest(Path(kentry.__file__).parent)
     # As JSON has it: tuples are lists.
-    new = json.loads(json.dumps({"asked": asked, "made_with": [digest, *made_with]}))
+    new = json.loads(json.dumps({"asked": asked, "made_with": [cache.own_digest(), *made_with]}))
     old = read_json(state / _STATE)
     if options.resume and old != new:
         raise UserError(

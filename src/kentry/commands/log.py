@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-import kentry
 from kentry.arch import Arch
 from kentry.commands import measuring, values
 from kentry.commands.options import Need, operand, option, path_option
@@ -105,16 +104,15 @@ def run(options: Options) -> int:
 
 
 def _of_commits(options: Options, ends: tuple[str, str], arch: Arch, case: str) -> LogFile:
-    folder = options.tree.expanduser().resolve()
     from filelock import FileLock
 
+    folder = options.tree.expanduser().resolve()
     span = history.find_range(folder, *ends)
     kernels = Kernels(folder, arch, options.request(), options.measurement(arch))
     with progress(f"{options.kernels[0]} ({arch.name})") as update:
         made_with = kernels.made_with(span.bad, update)
-        digest = cache.code_digest(Path(kentry.__file__).parent)
         # The kernels and recordings are in the cache; this folder says how they hang together.
-        key = " ".join([str(folder), arch.name, case, digest, *made_with])
+        key = " ".join([str(folder), arch.name, case, cache.own_digest(), *made_with])
         state = cache_dir("logs", hashlib.sha256(key.encode()).hexdigest()[:16])
         lock = FileLock(state / "lock")
         with held(lock, update, "another kentry log of the tree"):

@@ -30,7 +30,10 @@ FAKE = "KENTRY_FAKE"
 _RECORDING_BYTES = 32 << 20
 
 # Below the package's folder: what only times, and what comes after a recording.
-_DOWNSTREAM = ("__main__", "cli", "commands", "report", "importing", "compare", "measure/timed")
+_DOWNSTREAM = (
+    *("__main__", "cli", "commands", "report", "importing", "compare", "measure/timed"),
+    *("measure/commits", "measure/bisection"),
+)
 
 
 def record(
@@ -74,7 +77,7 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
     symbols = hashlib.sha256(array("Q", kernel.symbols.addresses).tobytes())
     symbols.update("\0".join([kernel.symbols.kinds, *kernel.symbols.names]).encode())
     parts = {
-        "kentry": [kentry.__version__, code_digest(Path(kentry.__file__).parent)],
+        "kentry": [kentry.__version__, own_digest()],
         "spec": kernel.spec,
         "image": kernel.image_sha256,
         "config": kernel.config_sha256,
@@ -88,6 +91,11 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
         "options": measured_with,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def own_digest() -> str:
+    """code_digest() of this kentry."""
+    return code_digest(Path(kentry.__file__).parent)
 
 
 def code_digest(package: Path) -> str:

@@ -20,7 +20,14 @@ from msgspec.structs import replace
 
 from kentry.arch import Arch
 from kentry.compare.metric import Difference, difference, value
-from kentry.errors import BuildError, GuestError, KernelError, RecordingError, UserError
+from kentry.errors import (
+    EXIT_SKIP,
+    BuildError,
+    GuestError,
+    KernelError,
+    RecordingError,
+    UserError,
+)
 from kentry.host import interrupt
 from kentry.host.cache import cache_dir, sha256_of, write_atomically
 from kentry.host.process import run
@@ -37,8 +44,6 @@ from kentry.progress import Update, say
 from kentry.runners.emulator import find_emulator
 from kentry.runners.exact import ExactOptions
 
-# The status by which a program says that a commit cannot be measured, as for git bisect run.
-_SKIP = 125
 _LAST_CHARACTERS = 400
 _STEPS = "steps.jsonl"
 
@@ -81,8 +86,9 @@ class Kernels:
         if not boot:
             for name, recording in near.items():
                 made = self._made_of(name, update)
-                changed = history.changed_files(self._folder, name, commit.name)
-                if made and made_of.compiles_none_of(made, changed):
+                if made and made_of.compiles_none_of(
+                    made, history.changed_files(self._folder, name, commit.name)
+                ):
                     self._made[commit.name] = made
                     return _step(commit, NOT_COMPILED, like=name), recording
         revision = tree.of_commit(self._folder, commit.name)
@@ -172,7 +178,7 @@ class Program:
         update(None, f"{self._argv[0]} measures {commit.short}")
         done = run([*self._argv, commit.name, str(file)], check=False)
         said = done.stderr.strip()[-_LAST_CHARACTERS:]
-        if done.returncode == _SKIP:
+        if done.returncode == EXIT_SKIP:
             return _step(
                 commit, NO_BOOT, problem=f"{self._argv[0]} cannot measure it", detail=said
             ), None
@@ -182,7 +188,7 @@ class Program:
             )
             raise UserError(
                 f"{self._argv[0]} {what} for {commit.short}.",
-                f"It gets a commit and a file to write, and ends with {_SKIP} where it cannot.",
+                f"It gets a commit and a file to write, and ends with {EXIT_SKIP} where it cannot.",
                 said,
             )
         try:
