@@ -34,8 +34,6 @@ EXAMPLES = (
 )
 
 _STATE = "bisection.json"
-# Without --case.
-_CASE = "getppid"
 _A_BISECTION = Need(lambda options: options.good and options.bad, "without --good and --bad")
 _ALL = Need(lambda options: options.everything, "without --all")
 
@@ -129,15 +127,9 @@ def _bisect(options: Options, folder: Path, state: Path, update: Update) -> Bise
     assert options.good and options.bad
     span = history.find_range(folder, options.good, options.bad)
     arch = options.find_arch()
-    words = options.case or (_CASE,)
-    measurement = replace(options, case=words).measurement(arch)
-    cases = list(words) if options.run else list(measurement.cases)
-    if len(cases) > 1:
-        raise UserError(
-            f"A bisection is about one case, not {len(cases)}.", "Name one with --case."
-        )
+    measurement = options.measurement(arch)
     question = Question(
-        case=cases[0],
+        case=measurement.cases[0],
         metric=options.metric,
         everything=options.everything,
         least=options.least or 0,

@@ -15,7 +15,7 @@ from kentry.arch import Arch
 from kentry.commands import measuring, values
 from kentry.commands.options import Need, operand, option, path_option
 from kentry.compare.metric import difference, value
-from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError, UserError
+from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError
 from kentry.host.cache import cache_dir, held
 from kentry.kernels import debian, history
 from kentry.kernels.history import Range
@@ -38,7 +38,6 @@ EXAMPLES = (
     "kentry log debian:6.1 source:6.12 tree:~/linux --json",
 )
 
-_CASE = "getppid"
 # Characters of a title.
 _MOST_NAMED = 60
 _RANGE = re.compile(r"([^:]+?)\.\.([^:./][^:]*)?")
@@ -84,12 +83,9 @@ def run(options: Options) -> int:
     if options.picture:
         measuring.check_writable(options.picture)
     arch = options.find_arch()
-    options = replace(options, case=options.case or (_CASE,))
-    cases = options.measurement(arch).cases
-    if len(cases) > 1:
-        raise UserError(f"A history is of one case, not {len(cases)}.", "Name one with --case.")
+    [case] = options.measurement(arch).cases
     ends = options.range()
-    log = _of_commits(options, ends, arch, *cases) if ends else _of_specs(options, arch, *cases)
+    log = _of_commits(options, ends, arch, case) if ends else _of_specs(options, arch, case)
     if options.picture:
         from kentry.report.picture import history_picture
 

@@ -67,6 +67,8 @@ CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 co
 WINDOWS, PATHS = 1000, 128
 MATRIX_WINDOWS, MATRIX_PATHS = 200, 32
 BOOT_SECONDS = 120.0
+# What a search of commits measures without --case.
+_SEARCHED = ("getppid",)
 
 
 def is_spec(text: str) -> bool:
@@ -202,6 +204,20 @@ class TreeOptions(MeasureOptions):
     def has_commits(self) -> bool:
         """Whether the command line names commits."""
         raise NotImplementedError
+
+    def case_words(self, arch: Arch) -> list[str]:
+        """The words for catalogue.choose(), one case without --case."""
+        return super().case_words(arch) or list(_SEARCHED)
+
+    def measurement(self, arch: Arch) -> ExactOptions:
+        """What to measure, and how; UserError where it is not one case."""
+        exact = super().measurement(arch)
+        if len(exact.cases) > 1:
+            raise UserError(
+                f"Commits are searched for one case, not {len(exact.cases)}.",
+                "Name one with --case.",
+            )
+        return exact
 
 
 @dataclass(frozen=True, kw_only=True)

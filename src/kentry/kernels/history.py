@@ -13,7 +13,7 @@ from pathlib import Path
 from kentry.errors import UserError
 from kentry.kernels import tree
 from kentry.kernels.repository import in_folder
-from kentry.progress import printable
+from kentry.progress import printable, say
 
 _ABBREVIATED = 12
 _FIELDS = ("%H", "%P", "%an", "%aI", "%s")
@@ -115,6 +115,8 @@ def find_range(folder: Path, good: str, bad: str) -> Range:
             f"{bad} is older than {good}.",
             "Swap the two: the count may grow or shrink from the older one on.",
         )
+    if changed := tree.local_changes(folder):
+        say(f"{folder} has local changes ({changed}); only what is committed is measured.")
     commits = {one.name: one for one in _log(folder, "--topo-order", f"{base}..{new.name}")}
     return Range(folder, old, commit(folder, base), new, commits)
 

@@ -31,20 +31,11 @@ def revision(spec: Spec, update: Update) -> Revision:
             f"Write tree:{folder}@HEAD, or leave the @ out to measure the tree as it is.",
         )
     if is_repository(folder, commit_name):
-        if commit_name is None:
-            status = in_folder(folder, "status", "--porcelain", "--untracked-files=no")
-            changed = [line[3:] for line in status.stdout.splitlines()]
-            if status.returncode:
-                raise UserError(
-                    f"git cannot tell whether {folder} has local changes: {status.stderr.strip()}",
-                    f"Look at git -C {folder} status.",
-                )
-            if changed:
-                more = ", ..." if len(changed) > _CHANGED_NAMED else ""
-                raise UserError(
-                    f"{folder} has local changes: {', '.join(changed[:_CHANGED_NAMED])}{more}.",
-                    f"Commit or stash them, or name the commit to measure: tree:{folder}@HEAD.",
-                )
+        if commit_name is None and (changed := local_changes(folder)):
+            raise UserError(
+                f"{folder} has local changes: {changed}.",
+                f"Commit or stash them, or name the commit to measure: tree:{folder}@HEAD.",
+            )
         return of_commit(folder, commit_name or "HEAD")
     if commit_name is not None:
         raise UserError(
@@ -63,6 +54,21 @@ def revision(spec: Spec, update: Update) -> Revision:
     digest = hashlib.sha256(str(top).encode()).hexdigest()[:_ABBREVIATED]
     origin = {"kind": "tree", "unpacked": f"{folder.name} ({digest})"}
     return Revision(repository, commit, tree, origin)
+
+
+def local_changes(folder: Path) -> str:
+    """The first files of a checkout that differ from its commit; "" where none does."""
+    if in_folder(folder, "rev-parse", "--is-inside-work-tree").stdout.strip() != "true":
+        return ""
+    status = in_folder(folder, "status", "--porcelain", "--untracked-files=no")
+    changed = [line[3:] for line in status.stdout.splitlines()]
+    if status.returncode:
+        raise UserError(
+            f"git cannot tell whether {folder} has local changes: {status.stderr.strip()}",
+            f"Look at git -C {folder} status.",
+        )
+    more = ", ..." if len(changed) > _CHANGED_NAMED else ""
+    return f"{', '.join(changed[:_CHANGED_NAMED])}{more}"
 
 
 def split(value: str) -> tuple[Path, str | None]:

@@ -86,7 +86,7 @@ class Search:
         update: Update,
     ) -> None:
         self.line = span.line()
-        self._span = span
+        self.span = span
         self._paths = paths
         self._ask = question
         self._commits = commits
@@ -123,7 +123,7 @@ class Search:
         """The steps from the range's start to bad, both of which were measured and differ."""
         if self._ask.everything:
             return self.steps(self.line, set(), self._paths)
-        line = [self.line[place] for place in touching(self._span.folder, self.line, self._paths)]
+        line = [self.line[place] for place in touching(self.span.folder, self.line, self._paths)]
         span = first_step(
             len(line) - 1,
             lambda places: self.measure(line, places),
@@ -138,7 +138,7 @@ class Search:
         self, whole: Sequence[Commit], known: set[str], paths: Sequence[str] = ()
     ) -> list[Found]:
         """Every step of a line whose ends were measured, but for what commits of `known` did."""
-        line = [whole[place] for place in touching(self._span.folder, whole, paths)]
+        line = [whole[place] for place in touching(self.span.folder, whole, paths)]
         spans = all_steps(
             len(line) - 1,
             lambda places: self.measure(line, places),
@@ -154,11 +154,6 @@ class Search:
     def delta(self, found: Found) -> Real:
         """How far a step's ends are apart."""
         return self._commits.apart(found.before, found.culprit).delta
-
-    @property
-    def folder(self) -> Path:
-        """The tree's."""
-        return self._span.folder
 
     def value(self, commit: Commit) -> Real:
         """That of a measured commit, in the context of the first measured."""
@@ -189,10 +184,6 @@ class Search:
         if again.low == again.high and again.is_sure:
             return again.delta == self.delta(found)
         return again.is_sure and (again.delta > 0) == (self.delta(found) > 0)
-
-    def compiled(self, found: Found, measurer: Measurer) -> list[str] | None:
-        """See Measurer."""
-        return measurer.compiled(found.culprit, self._update)
 
     def check_misled(self) -> None:
         """MisledError where commits were taken for others' kernels, which may have been wrong."""
@@ -254,8 +245,8 @@ class Search:
                     before, between = parent, between[-1:]
         if len(between) > 1 or not commit.is_merge or self._ask.first_parent:
             return [Found(before, tuple(between))]
-        inside = known | self._span.reachable(before.name)
-        branches = self._span.branches(commit, before, inside)
+        inside = known | self.span.reachable(before.name)
+        branches = self.span.branches(commit, before, inside)
         if known and not branches:
             # What a topic merged from where it goes to is not its own.
             return []
@@ -427,14 +418,19 @@ def bisect(
         with scratch_folder() as own:
             for one in found:
                 if one.is_one:
-                    _confirm(one, result, search, measurer, own)
+                    _confirm(one, result, search, measurer, own, update)
     except MisledError:
         return bisect(span, paths, replace(question, boot=True), measurer, commits, update)
     return result
 
 
 def _confirm(
-    found: Found, result: Bisection, search: Search, measurer: Measurer, own: Path
+    found: Found,
+    result: Bisection,
+    search: Search,
+    measurer: Measurer,
+    own: Path,
+    update: Update,
 ) -> None:
     """Measures the step's two commits anew: its commit is to blame, or only suspect.
 
@@ -444,8 +440,8 @@ def _confirm(
     if search.agrees(found, change):
         before = search.value(found.before) if change.low == change.high else first
         arch = find_arch(result.old.kernel["arch"])
-        doubts = _doubts(found, search.folder, arch)
-        files = search.compiled(found, measurer)
+        doubts = _doubts(found, search.span.folder, arch)
+        files = measurer.compiled(found.culprit, update)
         result.blamed.append(Blamed(found, before, change, files, doubts))
         return
     search.check_misled()

@@ -17,7 +17,7 @@ from kentry.model.comparison import Real
 from kentry.model.series import NO_BOOT, NO_BUILD
 from kentry.report.frame import caveat_lines
 from kentry.report.functions import SHOWN, function_lines_with_total
-from kentry.report.numbers import change
+from kentry.report.numbers import change, number
 from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 
 _NAME = 12
@@ -43,8 +43,8 @@ def bisection_text(found: BisectionFile, shown: int | None = SHOWN) -> str:
     """The whole report, with `shown` rows in a table of functions, None for all."""
     unit = found.unit
     lines = wrapped(
-        f"{found.origin['tree']} ({found.arch}): {found.case} from {_number(found.good.value)} to"
-        f" {_number(found.bad.value)} {unit}, {_change(found.delta, found.good.value)}"
+        f"{found.origin['tree']} ({found.arch}): {found.case} from {number(found.good.value)} to"
+        f" {number(found.bad.value)} {unit}, {_change(found.delta, found.good.value)}"
     )
     ends = Table([text_column(), text_column(), text_column(wraps=True)], headings=False, gap=1)
     for name, one in (("good", found.good), ("bad", found.bad)):
@@ -74,7 +74,7 @@ def steps_text(steps: tuple[Step, ...]) -> str:
     )
     for step in steps:
         how = _STATUS[step.status].format(step.like[:_NAME])
-        table.row(step.commit[:_NAME], _number(step.value), step.subject, how)
+        table.row(step.commit[:_NAME], number(step.value), step.subject, how)
     return ascii_lines(table.lines())
 
 
@@ -87,7 +87,7 @@ def _culprit_lines(culprit: Culprit, unit: str, shown: int | None) -> Iterator[s
     if culprit.share is not None and 0 < culprit.share <= _ALL:
         share = f", {culprit.share:.3g} % of the whole change"
     yield from wrapped(
-        f"{_number(before)} -> {_number(culprit.value)} {unit},"
+        f"{number(before)} -> {number(culprit.value)} {unit},"
         f" {_change(culprit.delta, before)}{share}"
     )
     if culprit.functions:
@@ -106,9 +106,9 @@ def _culprit_lines(culprit: Culprit, unit: str, shown: int | None) -> Iterator[s
 
 
 def _suspect_lines(suspects: Suspects, unit: str) -> Iterator[str]:
-    number = len(suspects.commits)
-    which = f"One of these {number} commits" if number > 1 else "This commit"
-    why = "those before the last do not build or boot" if number > 1 else "but see the note"
+    many = len(suspects.commits)
+    which = f"One of these {many} commits" if many > 1 else "This commit"
+    why = "those before the last do not build or boot" if many > 1 else "but see the note"
     yield from wrapped(f"{which} changed the count by {suspects.delta:+g} {unit}; {why}:")
     for one in suspects.commits:
         yield from wrapped(f"{one.commit[:_NAME]} {one.subject}", first="  ", then="    ")
@@ -119,10 +119,6 @@ def _tried(found: BisectionFile) -> str:
     return ", ".join(
         f"{counts[status]} {text}" for status, text in _COUNTED.items() if counts[status]
     )
-
-
-def _number(value: Real | None) -> str:
-    return "-" if value is None else f"{value:.10g}"
 
 
 def _change(delta: Real, old: Real | None) -> str:

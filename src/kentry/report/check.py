@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What `kentry check` prints: how many budgets hold, then a row a budget, then caveats."""
 
-from kentry.model.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Real
+from kentry.model.check import OVER, UNDECIDED, WITHIN, Check, CheckRow
 from kentry.model.recording import INSTRUCTIONS
 from kentry.report.contexts import counts_text
 from kentry.report.frame import caveat_lines, kernel_lines
-from kentry.report.numbers import significant
+from kentry.report.numbers import number, significant
 from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 
 # A row and its reason stand on one line where they can.
@@ -43,8 +43,8 @@ def row_sentence(row: CheckRow) -> str:
     if row.value is not None:
         words.append(f"{_measured(row)} {row.unit}")
     if row.limit is not None:
-        of = f" ({row.budget} of {_number(row.baseline)})" if row.baseline is not None else ""
-        words.append(f"at most {_number(row.limit)}{of}")
+        of = f" ({row.budget} of {number(row.baseline)})" if row.baseline is not None else ""
+        words.append(f"at most {number(row.limit)}{of}")
     return f"{', '.join(words)}{': ' if words else ''}{_verdict(row)}"
 
 
@@ -71,8 +71,8 @@ def _table(check: Check) -> list[str]:
             "case": row.name,
             "metric": row.metric,
             "budget": row.budget,
-            "baseline": None if row.baseline is None else _number(row.baseline),
-            "at most": None if row.limit is None else _number(row.limit),
+            "baseline": None if row.baseline is None else number(row.baseline),
+            "at most": None if row.limit is None else number(row.limit),
             "measured": None if row.value is None else _measured(row),
             "verdict": _verdict(row),
         }
@@ -85,12 +85,8 @@ def _table(check: Check) -> list[str]:
 def _measured(row: CheckRow) -> str:
     """The number, or the first and last of what it may be."""
     if row.low is None or row.high is None or row.low == row.high:
-        return _number(row.value if row.low is None or row.high is None else row.low)
-    return f"{_number(row.low)}..{_number(row.high)}"
-
-
-def _number(value: Real | None) -> str:
-    return "-" if value is None else significant(value) if isinstance(value, float) else str(value)
+        return number(row.value if row.low is None or row.high is None else row.low)
+    return f"{number(row.low)}..{number(row.high)}"
 
 
 def _verdict(row: CheckRow) -> str:
@@ -117,8 +113,8 @@ def _changes(check: Check) -> list[str]:
     for file in check.written or ():
         lines += wrapped(f"written: {file}")
     for one in check.changes:
-        old = None if one.old is None else _number(one.old)
-        table.row(one.name, one.metric, old, _number(one.new), one.file)
+        old = None if one.old is None else number(one.old)
+        table.row(one.name, one.metric, old, number(one.new), one.file)
     lines += ["", *table.lines(_ROW)] if check.changes else ["no number changed"]
     for row in check.not_renewed:
         lines += wrapped(f"not renewed: {row.name} {row.metric}: {row.reason}")

@@ -8,7 +8,7 @@ from kentry.model.comparison import Real
 from kentry.model.log import ChangePoint, LogFile
 from kentry.report.frame import caveat_lines
 from kentry.report.functions import SHOWN, function_lines_with_total
-from kentry.report.numbers import change
+from kentry.report.numbers import change, number
 from kentry.report.table import WIDTH, Column, Table, ascii_lines, text_column, wrapped
 
 _NAME = 12
@@ -25,7 +25,7 @@ def log_text(log: LogFile, shown: int | None = SHOWN, *, blocks: bool = True) ->
     first, last = values[0], values[-1]
     lines = wrapped(
         f"{log.origin['what']} ({log.arch}): {log.case}, {len(log.points)} of"
-        f" {log.kernels} kernels measured: {_number(first)} to {_number(last)} {log.unit}"
+        f" {log.kernels} kernels measured: {number(first)} to {number(last)} {log.unit}"
     )
     table = Table(
         [
@@ -38,7 +38,7 @@ def log_text(log: LogFile, shown: int | None = SHOWN, *, blocks: bool = True) ->
         ]
     )
     for one in log.changes:
-        sides = _number(one.old), _number(one.new)
+        sides = number(one.old), number(one.new)
         table.row(one.place, _short(one.names[-1]), *sides, f"{one.delta:+.6g}", one.title)
     body = list(table.lines()) if log.changes else ["No change was found."]
     for one in log.changes:
@@ -80,7 +80,7 @@ def sparkline(log: LogFile, levels: str) -> Iterator[str]:
 
 def _change_lines(one: ChangePoint, shown: int | None) -> Iterator[str]:
     yield from wrapped(
-        f"{_short(one.names[-1])} {one.title}: {_number(one.old)} -> {_number(one.new)},"
+        f"{_short(one.names[-1])} {one.title}: {number(one.old)} -> {number(one.new)},"
         f" {one.delta:+.6g} ({change(one.delta, one.old)})"
     )
     if len(one.names) > 1:
@@ -93,7 +93,3 @@ def _change_lines(one: ChangePoint, shown: int | None) -> Iterator[str]:
 def _short(name: str) -> str:
     """A spec or a file, or the start of a commit's name."""
     return name[:_NAME] if _COMMIT.fullmatch(name) else name
-
-
-def _number(value: Real) -> str:
-    return f"{value:.10g}"

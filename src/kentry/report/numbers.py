@@ -28,6 +28,13 @@ def significant(value: float, digits: int = SIGNIFICANT) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def number(value: float | None) -> str:
+    """A count as it is, a time or rate with six digits; "-" if it is not known."""
+    if value is None:
+        return "-"
+    return significant(value) if isinstance(value, float) else str(value)
+
+
 def per_call(count: int, calls: int) -> str:
     """A count per call: whole where it is, else one decimal, or three digits of less than 1."""
     value = count / calls

@@ -255,6 +255,26 @@ def test_what_cannot_be_searched(tree: Tree, capsys: pytest.CaptureFixture[str])
     assert "outside" in capsys.readouterr().err
 
 
+def test_what_is_not_committed_is_not_measured(
+    tree: Tree, printed: Printed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commits = tree.line(10, 10, 12)
+    (tree.folder / "recording.json").write_text("{}")
+    assert tree.bisect(commits[0], "HEAD", "--json") == 0
+    assert names(printed()) == [commits[2]]
+    assert tree.bisect(commits[0], "HEAD") == 0
+    assert "has local changes (recording.json)" in capsys.readouterr().err
+
+
+def test_a_repository_without_a_checkout_is_searched_too(tree: Tree, printed: Printed) -> None:
+    commits = tree.line(10, 10, 12)
+    bare = tree.folder / "bare.git"
+    sources.git(tree.folder, "clone", "--quiet", "--bare", str(tree.folder), str(bare))
+    words = ("--good", commits[0], "--bad", commits[2], "--run", str(tree.program), "--json")
+    assert main(["bisect", "--tree", str(bare), *words]) == 0
+    assert names(printed()) == [commits[2]]
+
+
 def test_a_program_that_fails_ends_the_run_and_continue_goes_on(
     tree: Tree, printed: Printed, capsys: pytest.CaptureFixture[str]
 ) -> None:
