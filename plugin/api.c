@@ -18,6 +18,7 @@
 #define READ_REGISTERS 1 /* QEMU_PLUGIN_CB_R_REGS */
 #define ADD_U64 0	 /* QEMU_PLUGIN_INLINE_ADD_U64 */
 #define IF_EQUAL 2	 /* QEMU_PLUGIN_COND_EQ */
+#define ALL_ACCESSES 3	 /* QEMU_PLUGIN_MEM_RW */
 
 /* Passed by value: struct qemu_plugin_u64. */
 typedef struct {
@@ -48,6 +49,9 @@ static void *insn_data; /* two signatures */
 static void (*exec_cb)(struct qemu_plugin_insn *, insn_callback, int, void *);
 static void (*exec_inline)(struct qemu_plugin_insn *, int, void *, uint64_t);
 static void (*exec_inline_per_vcpu)(struct qemu_plugin_insn *, int, scoreboard_u64, uint64_t);
+static void (*access_cb)(struct qemu_plugin_insn *, access_callback, int, int, void *);
+static unsigned int (*access_size_shift)(access_info);
+static bool (*access_is_store)(access_info);
 static void *(*scoreboard_new)(size_t);
 static void *(*scoreboard_find)(void *, unsigned int);
 /* The user data of version 7; a harmless spare argument before it. */
@@ -110,6 +114,9 @@ int api_install(plugin_id id, const qemu_info *info)
 	    need(&insn_disas, "qemu_plugin_insn_disas") ||
 	    need(&insn_data, "qemu_plugin_insn_data") ||
 	    need(&exec_cb, "qemu_plugin_register_vcpu_insn_exec_cb") ||
+	    need(&access_cb, "qemu_plugin_register_vcpu_mem_cb") ||
+	    need(&access_size_shift, "qemu_plugin_mem_size_shift") ||
+	    need(&access_is_store, "qemu_plugin_mem_is_store") ||
 	    need(&register_tb_trans, "qemu_plugin_register_vcpu_tb_trans_cb") ||
 	    need(&register_atexit, "qemu_plugin_register_atexit_cb") ||
 	    need(&reset, "qemu_plugin_reset"))
@@ -203,6 +210,21 @@ char *api_insn_text(const struct qemu_plugin_insn *insn)
 void api_call_on_exec(struct qemu_plugin_insn *insn, insn_callback callback, void *data)
 {
 	exec_cb(insn, callback, NO_REGISTERS, data);
+}
+
+void api_call_on_access(struct qemu_plugin_insn *insn, access_callback callback, void *data)
+{
+	access_cb(insn, callback, NO_REGISTERS, ALL_ACCESSES, data);
+}
+
+size_t api_access_size(access_info info)
+{
+	return (size_t)1 << access_size_shift(info);
+}
+
+bool api_access_is_store(access_info info)
+{
+	return access_is_store(info);
 }
 
 static scoreboard_u64 score_of(enum counter counter)

@@ -49,6 +49,8 @@ enum counter {
 
 typedef void (*tb_callback)(struct qemu_plugin_tb *tb);
 typedef void (*insn_callback)(unsigned int vcpu, void *data);
+typedef uint32_t access_info;
+typedef void (*access_callback)(unsigned int vcpu, access_info info, uint64_t address, void *data);
 
 /* 0, or -1 with a line on stderr when this QEMU lacks a function we need. */
 int api_install(plugin_id id, const qemu_info *info);
@@ -72,6 +74,11 @@ char *api_insn_text(const struct qemu_plugin_insn *insn);
 
 void api_call_on_exec(struct qemu_plugin_insn *insn, insn_callback callback, void *data);
 void api_add_on_exec(struct qemu_plugin_insn *insn, enum counter counter);
+/* Calls after each of the instruction's loads and stores. */
+void api_call_on_access(struct qemu_plugin_insn *insn, access_callback callback, void *data);
+/* Of an access: how many bytes it has, and whether it is a store. */
+size_t api_access_size(access_info info);
+bool api_access_is_store(access_info info);
 uint64_t api_counter(enum counter counter);
 
 /*

@@ -48,11 +48,23 @@ static int mark_x86_64(const uint8_t *bytes, size_t length)
 	return bytes[4];
 }
 
-static bool never_repeated(const uint8_t *bytes, size_t length)
+static bool never(const uint8_t *bytes, size_t length)
 {
 	(void)bytes;
 	(void)length;
 	return false;
+}
+
+/* stxr, stlxr, stxp, stlxp and their narrow forms: Arm ARM C4.1, load/store exclusive, L=0 */
+static bool stores_alone_arm64(const uint8_t *bytes, size_t length)
+{
+	return length == 4 && (little_endian(bytes) & 0x3fc00000) == 0x08000000;
+}
+
+/* sc.w, sc.d: major opcode AMO, funct5 00011 */
+static bool stores_alone_riscv64(const uint8_t *bytes, size_t length)
+{
+	return length == 4 && (little_endian(bytes) & 0xf800007f) == 0x1800002f;
 }
 
 /* REP or REPNE among the prefixes, then ins outs movs cmps stos lods or scas. */
@@ -78,9 +90,9 @@ static bool is_repeated_x86_64(const uint8_t *bytes, size_t length)
 }
 
 static const struct isa isas[] = {
-	{ "aarch64", mark_arm64, never_repeated },
-	{ "riscv64", mark_riscv64, never_repeated },
-	{ "x86_64", mark_x86_64, is_repeated_x86_64 },
+	{ "aarch64", mark_arm64, never, stores_alone_arm64 },
+	{ "riscv64", mark_riscv64, never, stores_alone_riscv64 },
+	{ "x86_64", mark_x86_64, is_repeated_x86_64, never },
 };
 
 const struct isa *isa_find(const char *target_name)

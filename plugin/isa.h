@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the plugin must know of an instruction set: its marks, and x86's REP. */
+/* What the plugin must know of an instruction set: its marks, x86's REP, store-exclusives. */
 #ifndef KENTRY_ISA_H
 #define KENTRY_ISA_H
 
@@ -15,6 +15,8 @@ struct isa {
 	int (*mark)(const uint8_t *bytes, size_t length);
 	/* A string instruction that QEMU may dispatch once an iteration. */
 	bool (*is_repeated)(const uint8_t *bytes, size_t length);
+	/* A store-exclusive: QEMU compares memory with what was loaded, which is no load. */
+	bool (*stores_alone)(const uint8_t *bytes, size_t length);
 };
 
 /* NULL where the target is not one of ours. */

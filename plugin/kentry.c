@@ -10,6 +10,9 @@
  * What is counted: instructions dispatched.  One that faults counts at the fault and
  * again at its retry.  Marks are not counted.  An x86 REP instruction counts once.
  *
+ * What the kernel's instructions load and store is recorded with their path.  QEMU reports
+ * an access once it is done, so one that faults counts at its retry.
+ *
  * Kernel and user are told apart by the program counter's top bit: the kernels measured
  * here never execute user-half addresses, nor user programs kernel-half ones.
  */
@@ -19,6 +22,7 @@
 #include <string.h>
 
 #include "../guest/marks.h"
+#include "accesses.h"
 #include "api.h"
 #include "isa.h"
 #include "trace.h"
@@ -136,6 +140,15 @@ static void on_path(unsigned int vcpu, void *data)
 	append_to_path(data);
 }
 
+static void on_access(unsigned int vcpu, access_info info, uint64_t address, void *data)
+{
+	bool is_store = api_access_is_store(info), stores_alone = data;
+
+	(void)vcpu;
+	if (window_open && path_length && (is_store || !stores_alone))
+		accesses_add(path_length - 1, address, api_access_size(info), is_store);
+}
+
 /*
  * QEMU may dispatch a REP instruction once an iteration.  It is the same dispatch
  * when the same address comes again with nothing else executed since.
@@ -195,6 +208,7 @@ static void begin_window(void)
 	if (!window_open)
 		return;
 	path_length = 0;
+	accesses_begin();
 	memcpy(called_at_begin, called, sizeof(called));
 	at_begin = now();
 }
@@ -208,6 +222,19 @@ static void check_window(const struct window *window)
 			mismatches++;
 	if (mode == MARK_PATH && path_length != window->kernel)
 		mismatches++;
+}
+
+static void record_path(struct window *window)
+{
+	const struct access *accesses;
+	size_t count;
+
+	window->path = trace_path(path, path_length);
+	if (window->path == NO_PATH || !accesses_end(&window->touched))
+		return;
+	window->has_touched = 1;
+	accesses = accesses_list(&count);
+	trace_accesses(window->path, accesses, count);
 }
 
 static void end_window(void)
@@ -226,7 +253,7 @@ static void end_window(void)
 	if (checking)
 		check_window(&window);
 	if (mode == MARK_PATH && path_length <= MAX_PATH)
-		window.path = trace_path(path, path_length);
+		record_path(&window);
 	trace_window(&window);
 }
 
@@ -309,6 +336,9 @@ static void instrument(struct qemu_plugin_insn *insn, uint64_t address, const ui
 
 	if (counter == COUNT_KERNEL)
 		instrument_traps(insn, address);
+	if (mode == MARK_PATH && counter == COUNT_KERNEL)
+		api_call_on_access(insn, on_access,
+				   (void *)(uintptr_t)isa->stores_alone(bytes, length));
 	if (is_repeated) {
 		api_call_on_exec(insn, on_repeated, record);
 		return;
@@ -445,7 +475,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const qemu_info *info, int argc, ch
 		return -1;
 	}
 	path = malloc(MAX_PATH * sizeof(*path));
-	if (!path || api_install(id, info) || open_trace(out, info))
+	if (!path || accesses_init() || api_install(id, info) || open_trace(out, info))
 		return -1;
 	api_start(on_translation, on_exit_of_qemu);
 	return 0;

@@ -9,7 +9,7 @@
 #define MAX_PATHS 65536 /* distinct ones in a run; later ones are written as no path */
 
 struct known_path {
-	uint64_t hash, count;
+	uint64_t hash, count, times;
 	long *indexes;
 };
 
@@ -26,8 +26,23 @@ int trace_open(const char *file, const char *target_name, int api_version)
 	out = fopen(file, "w");
 	if (!out || !paths)
 		return -1;
-	fprintf(out, "kentry-trace 1\nqemu %s api=%d\n", target_name, api_version);
+	fprintf(out, "kentry-trace 2\nqemu %s api=%d\n", target_name, api_version);
 	return 0;
+}
+
+static void write_touched(void)
+{
+	const struct touched *sum = &last.touched;
+
+	if (!last.has_touched) {
+		fprintf(out, "-\n");
+		return;
+	}
+	fprintf(out, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, sum->loads, sum->stores,
+		sum->bytes_loaded, sum->bytes_stored);
+	for (int i = 0; i < LINE_SIZES; i++)
+		fprintf(out, ",%" PRIu64, sum->lines[i]);
+	fprintf(out, "\n");
 }
 
 static void flush_windows(void)
@@ -40,9 +55,10 @@ static void flush_windows(void)
 		times, last.kernel, last.firmware, last.user, last.irqs, last.exceptions,
 		last.iterations);
 	if (last.path == NO_PATH)
-		fprintf(out, "-\n");
+		fprintf(out, "- ");
 	else
-		fprintf(out, "%ld\n", last.path);
+		fprintf(out, "%ld ", last.path);
+	write_touched();
 	times = 0;
 }
 
@@ -114,6 +130,7 @@ static long add_path(struct recorded_insn *const *insns, uint64_t count, uint64_
 		return NO_PATH;
 	path->hash = hash;
 	path->count = count;
+	path->times = 1;
 	for (uint64_t i = 0; i < count; i++)
 		path->indexes[i] = insns[i]->index;
 	write_path(paths_known, path);
@@ -130,9 +147,22 @@ long trace_path(struct recorded_insn *const *insns, uint64_t count)
 			write_insn(insns[i]);
 	hash = hash_path(insns, count);
 	for (long id = 0; id < paths_known; id++)
-		if (same_path(&paths[id], insns, count, hash))
+		if (same_path(&paths[id], insns, count, hash)) {
+			paths[id].times++;
 			return id;
+		}
 	return paths_known < MAX_PATHS ? add_path(insns, count, hash) : NO_PATH;
+}
+
+void trace_accesses(long path, const struct access *accesses, size_t count)
+{
+	if (paths[path].times != 2)
+		return;
+	fprintf(out, "accesses %ld", path);
+	for (size_t i = 0; i < count; i++)
+		fprintf(out, " %" PRIu64 ":%" PRIx64 ":%" PRIu32 ":%c", accesses[i].position,
+			accesses[i].address, accesses[i].bytes, accesses[i].is_store ? 's' : 'l');
+	fprintf(out, "\n");
 }
 
 void trace_close(uint64_t spoilt, int checked, uint64_t mismatches)

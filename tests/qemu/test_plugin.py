@@ -18,6 +18,8 @@ from kentry.host import native as native_module
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.measure.catalogue import choose
+from kentry.model.recording import Instruction
+from kentry.path import metrics
 from kentry.runners.emulator import CHOICES, Emulator
 from kentry.runners.exact import ExactOptions, QemuRunner
 from kentry.runners.plugin_trace import Phase, PluginTrace, Window, parse_trace
@@ -51,6 +53,22 @@ PATH_COUNTS = {
     "riscv64": {"mmio": 8004},
     "x86_64": {"mmio": 8007, "rep": 53},
 }
+# Of "metrics", counted by hand; lines are of 32, 64 and 128 bytes, pages of 4096.
+TOUCHED = ("loads", "stores", "bytes.loaded", "bytes.stored")
+TOUCHED += ("lines.data.32", "lines.data", "lines.data.128", "pages.data")
+HAND_TOUCHED = {
+    "arm64": (5, 5, 48, 52, 7, 6, 5, 2),
+    "riscv64": (6, 5, 37, 30, 6, 5, 4, 1),
+    "x86_64": (8, 6, 60, 41, 7, 6, 5, 3),
+}
+OF_CODE = ("atomics", "branches", "branches.taken", "branches.indirect", "calls", "returns")
+OF_CODE += ("serialising", "lines.code.32", "lines.code", "lines.code.128", "pages.code")
+HAND_OF_CODE = {
+    "arm64": (3, 7, 6, 1, 1, 2, 2, 3, 2, 1, 1),
+    "riscv64": (3, 7, 6, 2, 1, 1, 2, 3, 2, 1, 1),
+    "x86_64": (2, 7, 6, 1, 1, 2, 2, 3, 2, 1, 1),
+}
+HAND_STACK = {"arm64": 32, "riscv64": 32, "x86_64": 24}
 # Instructions that "clock" leaves out at the ends of its window: the first read, what
 # follows the last one.
 CLOCK_ENDS = {"arm64": 2, "riscv64": 2, "x86_64": 4}
@@ -152,6 +170,24 @@ class TestBareMetal:
             (window,) = phase(trace, case, "path").windows
             assert window.path is not None
             assert window.kernel == trace.path_length(window.path) == count
+
+    def test_metrics_are_those_counted_by_hand(self, arch: Arch, trace: PluginTrace) -> None:
+        window, again = phase(trace, "metrics", "path").windows
+        assert again == window
+        assert window.touched == dict(zip(TOUCHED, HAND_TOUCHED[arch.name], strict=True))
+        assert window.path is not None
+        path = [
+            Instruction(one.address, one.code, one.text, "", 0)
+            for first, count in trace.paths[window.path]
+            for one in trace.insns[first : first + count]
+        ]
+        found = metrics.amounts(path, trace.accesses[window.path], arch)
+        totals = {name: amounts.total() for name, amounts in found.items()}
+        assert {name: totals[name] for name in TOUCHED} == window.touched
+        expected = dict(zip(OF_CODE, HAND_OF_CODE[arch.name], strict=True))
+        assert {name: totals[name] for name in OF_CODE} == expected
+        stack = metrics.stack_bytes(path, trace.accesses[window.path], arch)
+        assert stack == HAND_STACK[arch.name]
 
     def test_windows_begun_too_early_are_spoilt_not_wrong(self, trace: PluginTrace) -> None:
         windows = phase(trace, "reset").windows

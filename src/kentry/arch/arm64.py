@@ -167,6 +167,7 @@ ARM64 = Arch(
     ),
     handlers=re.compile(r"(__do_sys|__se_sys|__arm64_(compat_)?sys)_\w+"),
     calls=re.compile(r"blr?\b|blra\w*"),
+    by_stack_pointer=re.compile(r"\[sp\b"),
     linking=Linking(
         rewrites=(
             (re.compile(r"^(adrp x\d+, ).*$", re.MULTILINE), r"\1%hi"),

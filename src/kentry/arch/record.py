@@ -147,7 +147,8 @@ class Arch:
     with an entry every 8 bytes or a multiple, through which interrupts reach `traps`.
 
     `assembly` matches the symbols of the entry code written in assembly, `handlers` those of
-    system call handlers.  `calls` matches the disassembly of call instructions.
+    system call handlers.  `calls` matches the disassembly of call instructions,
+    `by_stack_pointer` that of instructions that load or store where the stack pointer points.
 
     `kbuild` is ARCH= of the kernel's makefiles, `source_folder` the folder below arch/,
     `image_format` what make builds for QEMU's -kernel.  `build_headers` maps headers that host
@@ -172,6 +173,7 @@ class Arch:
     assembly: re.Pattern[str]
     handlers: re.Pattern[str]
     calls: re.Pattern[str]
+    by_stack_pointer: re.Pattern[str]
     linking: Linking
     image_format: str
     image_magic: tuple[int, bytes]

@@ -97,6 +97,7 @@ RISCV64 = Arch(
     ),
     handlers=re.compile(r"(__do_sys|__se_sys|__riscv_(compat_)?sys|sys)_\w+"),
     calls=re.compile(r"(c\.)?jalr?\s+ra,|c\.jalr|call"),
+    by_stack_pointer=re.compile(r"\(sp\)"),
     linking=Linking(
         # lui is left as it is: the kernel's code model is medany, where symbols are found from
         # the program counter, and lui makes constants.

@@ -104,6 +104,7 @@ X86_64 = Arch(
     ),
     handlers=re.compile(r"(__do_sys|__se_sys|__(x64|ia32|ia32_compat)_(compat_)?sys)_\w+"),
     calls=re.compile(r"call"),
+    by_stack_pointer=re.compile(r"\(%rsp|^(push|pop|l?call|l?ret)"),
     linking=Linking(
         rewrites=(
             (re.compile(r"(?:-?\w+)?\(%rip\)"), "%addr(%rip)"),

@@ -10,6 +10,7 @@ from kentry.commands.options import operand
 from kentry.errors import EXIT_DONE, UserError
 from kentry.model.document import dump
 from kentry.path.disassembly import readable_text
+from kentry.path.metrics import part_amounts
 from kentry.path.phases import parts, split_calls
 from kentry.report.annotation import annotation_text
 from kentry.report.contexts import other_paths, path_difference
@@ -81,6 +82,8 @@ def run(options: Options) -> int:
         ]
         length = case.modal_path.length
         found = {"name": case.name, "instructions": length, "calls": calls}
+        code = recording.instructions(case.modal_path)
+        found["metrics"] = part_amounts(code, case.modal_path.accesses, arch)
         documents.append(found | ({"other_paths": others} if others else {}))
     kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
     head = {"schema": "kentry/annotation/1", "kernel": kernel, "target": recording.target}

@@ -58,11 +58,7 @@ class Options(measuring.TreeOptions, measuring.FunctionOptions):
     good: str | None = option("--good", metavar="COMMIT", help="an older commit with the one count")
     bad: str | None = option("--bad", metavar="COMMIT", help="a newer commit with the other count")
     metric: str = option(
-        "--metric",
-        default=INSTRUCTIONS,
-        metavar="NAME",
-        needs=(_A_BISECTION,),
-        help="any metric that the recordings have",
+        "--metric", default=INSTRUCTIONS, needs=(_A_BISECTION,), **measuring.METRIC
     )
     everything: bool = flag(
         "--all", needs=(_A_BISECTION,), help="find every commit that changed the count, not one"

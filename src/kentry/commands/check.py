@@ -16,7 +16,13 @@ from kentry.host.cache import write_atomically
 from kentry.measure.catalogue import choose, match
 from kentry.model.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Renewed, to_json
 from kentry.model.document import dump
-from kentry.model.recording import INSTRUCTIONS, Recording, read_recording, write_recording
+from kentry.model.recording import (
+    ABOUT_PATHS,
+    INSTRUCTIONS,
+    Recording,
+    read_recording,
+    write_recording,
+)
 from kentry.report.check import check_text
 from kentry.report.export.github import check_github
 from kentry.report.export.junit import check_junit
@@ -34,7 +40,7 @@ _FORMATS: dict[str, Callable[[Check], str]] = {
     "github": check_github,
 }
 # What a kernel that is booted has of each case.
-_COUNTED = (INSTRUCTIONS, "user_instructions", "firmware_instructions")
+_COUNTED = (INSTRUCTIONS, "user_instructions", "firmware_instructions", *ABOUT_PATHS)
 _CODES = {WITHIN: EXIT_DONE, OVER: EXIT_REGRESSION, UNDECIDED: EXIT_UNDECIDED}
 
 

@@ -5,8 +5,9 @@ import sys
 from dataclasses import dataclass, replace
 
 from kentry.commands import measuring
-from kentry.commands.options import flag, operand
+from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import compare
+from kentry.compare.metrics import compare_metrics
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
 from kentry.model.comparison import to_json
 from kentry.model.document import dump
@@ -28,6 +29,7 @@ class Options(measuring.CachedOptions, measuring.FunctionOptions):
 
     old: str = operand(metavar="OLD", help=f"a recording, or a kernel: {measuring.SPEC_HELP}")
     new: str = operand(metavar="NEW", help="a recording or a kernel")
+    metric: tuple[str, ...] = list_option("--metric", **measuring.METRIC)
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
     fail_on_regression: bool = flag(
         "--fail-on-regression",
@@ -55,6 +57,10 @@ def run(options: Options) -> int:
                 )
         sides[spec] = measuring.obtain(spec, options, fresh=options.fresh)
     comparison = compare(sides[options.old], sides[options.new], names)
+    if options.metric:
+        counted = [case.name for case in comparison.cases]
+        found = compare_metrics(sides[options.old], sides[options.new], counted, options.metric)
+        comparison = replace(comparison, metrics=found)
     if options.json:
         sys.stdout.write(dump(to_json(comparison)))
     elif options.changelog:

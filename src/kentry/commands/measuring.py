@@ -59,6 +59,11 @@ MEMORY: dict[str, Any] = {
     "group": RARE,
     "help": "the guest's memory in MiB (default: 512, kentry vector trace: 2048)",
 }
+METRIC: dict[str, Any] = {
+    "metavar": "METRIC",
+    "help": "metrics to show beside instructions, with commas: loads, branches.taken, lines.data,"
+    " ..., or all; kentry bisect: the one to search by",
+}
 FORMAT_HELP = "format: benchfmt, ktap or csv; kentry check: ktap, junit or github"
 PICTURE: dict[str, Any] = {"help": "write a picture to FILE (.svg or .png)"}
 CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.commands import measuring
-from kentry.commands.options import flag, operand, path_option
+from kentry.commands.options import flag, list_option, operand, path_option
 from kentry.compare.series import Outcome, tabulate
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, KernelError
 from kentry.host.cache import no_space_is_an_error
@@ -49,6 +49,7 @@ class Options(measuring.CachedOptions, measuring.MatrixOptions, measuring.Functi
         metavar="DIR",
         help="write each row's recording to DIR: 0000-arm64.json is the baseline's",
     )
+    metric: tuple[str, ...] = list_option("--metric", **measuring.METRIC)
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
 
     def find_arches(self) -> list[Arch]:
@@ -83,7 +84,7 @@ def run(options: Options) -> int:
     refused = [step.number for step in lineup.steps if step.revision is None]
     if refused and refused[-1] != lineup.steps[-1].number:
         notes.append(caveats.left_out(refused))
-    series = tabulate(_rows(lineup, arches, options), origin, caveats=notes)
+    series = tabulate(_rows(lineup, arches, options), origin, caveats=notes, metrics=options.metric)
     if options.json:
         text = dump(to_json(series))
     elif options.changelog:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from kentry.compare.counted import compare
+from kentry.compare.metrics import known_metrics
 from kentry.model.caveats import Caveat, of_side
-from kentry.model.recording import INSTRUCTIONS, Recording
-from kentry.model.series import Cell, PatchRow, Problem, Series, SeriesColumn
+from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.model.series import Cell, MetricStep, PatchRow, Problem, Series, SeriesColumn
 
 # Kinds of caveats by which a comparison says what differs besides what was measured.
 DIFFERENCES = ("differs", "config-differs")
@@ -34,8 +35,11 @@ def tabulate(
     origin: Mapping[str, str],
     names: Sequence[str] | None = None,
     caveats: Sequence[Caveat] = (),
+    metrics: Sequence[str] = (),
 ) -> Series:
     """The table of a series, the baseline first, of every case or of those named.
+
+    UserError for one of `metrics` that the baseline does not have.
 
     A row that could not be measured has no cells; the next one's steps are against the last
     that has, so the steps of a column always sum to its total.
@@ -47,11 +51,13 @@ def tabulate(
         for case in recording.cases
         if names is None or case.name in names
     )
+    cases = [case for column in columns if (case := base[column.arch].case(column.case))]
+    wanted = known_metrics([[case] for case in cases], metrics) if metrics else ()
     before = {column: base[column.arch] for column in columns}
     rows = []
     last_cells: dict[SeriesColumn, Cell] = {}
     for outcome in outcomes:
-        cells = _cells(outcome, columns, before, last_cells)
+        cells = _cells(outcome, columns, before, last_cells, wanted)
         last_cells |= cells
         new = tuple(_new_caveats(outcome, cells, before, base)) if outcome.patch else ()
         rows.append(
@@ -69,6 +75,7 @@ def _cells(
     columns: Sequence[SeriesColumn],
     before: Mapping[SeriesColumn, Recording],
     cells_before: Mapping[SeriesColumn, Cell],
+    metrics: Sequence[str],
 ) -> dict[SeriesColumn, Cell]:
     cells = {}
     for column in columns:
@@ -77,7 +84,12 @@ def _cells(
         if recording is None or case is None:
             continue
         metric = case.metrics[INSTRUCTIONS]
-        cell = Cell(instructions=metric.value, windows=metric.windows, agreeing=metric.agreeing)
+        cell = Cell(
+            instructions=metric.value,
+            windows=metric.windows,
+            agreeing=metric.agreeing,
+            metrics={name: _metric(case, name, cells_before.get(column)) for name in metrics},
+        )
         if outcome.patch:
             last = cells_before[column]
             [step] = compare(before[column], recording, [column.case]).cases
@@ -94,6 +106,19 @@ def _cells(
             )
         cells[column] = cell
     return cells
+
+
+def _metric(case: CaseResult, name: str, last: Cell | None) -> MetricStep | None:
+    """A metric and its step; None where the windows do not agree on it."""
+    found = case.metrics.get(name)
+    if found and not found.is_decided:
+        return None
+    value = found.value if found else 0
+    before = last.metrics.get(name) if last else None
+    if before is None:
+        return MetricStep(value)
+    step = value - before.value
+    return MetricStep(value, step, before.total + step)
 
 
 def _new_caveats(

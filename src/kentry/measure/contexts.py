@@ -59,10 +59,12 @@ def add_boot(
         moved.append(places[one.address, one.code])
     known = {tuple(runs): index for index, runs in enumerate(trace.paths)}
     paths = []
-    for path in renumbered(map(tuple, other.paths), moved):
+    for its_place, path in enumerate(renumbered(map(tuple, other.paths), moved)):
         if path not in known:
             known[path] = len(trace.paths)
             trace.paths.append(list(path))
+            if its_place in other.accesses:
+                trace.accesses[known[path]] = other.accesses[its_place]
         paths.append(known[path])
     for phase in (one for one in other.phases if one.case in cases):
         windows = [

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from kentry.arch import find_arch
+from kentry.arch import Arch, find_arch
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.host import interrupt
 from kentry.kernels.kernel import NOTE, TEXT_END, TEXT_START, Kernel, gnu_build_id, kernel_to_json
@@ -32,6 +32,7 @@ from kentry.model.recording import (
     Metric,
     Recording,
 )
+from kentry.path import metrics as of_paths
 from kentry.path.symbols import UNNAMED, SymbolMap, depends_on_context, why
 from kentry.progress import Update
 from kentry.runners.exact import ExactOptions, GuestRun, QemuRunner, Runner
@@ -44,6 +45,8 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.2
 # Distinct paths kept of one case; `samples` count the others too.
 _PATHS_KEPT = 16
+# A longer list of a path's accesses would make the file too large: some 40 bytes each.
+_ACCESSES_KEPT = 20_000
 # The share of instructions outside every symbol that needs no caveat.
 _UNNAMED_TOLERATED = 0.01
 # Kinds of symbols that are code, as in /proc/kallsyms.
@@ -70,7 +73,8 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         # For cases that depend on no context the second boot is not waited for.
         if second and (dependent := _dependent(run.trace, executed)):
             lost += _add_second(second, run.trace, executed, dependent, update)
-    cases = _cases(run, options, executed, lost)
+    arch = find_arch(kernel.arch)
+    cases = _cases(run, options, executed, arch, lost)
     if not cases:
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
         raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
@@ -81,9 +85,7 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         cases, markers = with_events(cases, code, kernel)
     plain = not all(CaseName.parse(name).state for name in options.cases)
     if options.check and plain and (blocks := target.count_blocks(kernel, options, update)):
-        cases, unchecked = cross_check(
-            cases, run.trace.checks, blocks, find_arch(kernel.arch).counter
-        )
+        cases, unchecked = cross_check(cases, run.trace.checks, blocks, arch.counter)
         lost += unchecked
     return Recording(
         kernel=kernel_to_json(kernel, run.probe.release, run.probe.notes),
@@ -235,7 +237,11 @@ def _only_code_of_paths(
 
 
 def _cases(
-    run: GuestRun, options: ExactOptions, code: list[Instruction], lost: list[Caveat]
+    run: GuestRun,
+    options: ExactOptions,
+    code: list[Instruction],
+    arch: Arch,
+    lost: list[Caveat],
 ) -> list[CaseResult]:
     """The cases asked for; why one is missing is added to `lost`."""
     phases: dict[str, list[Phase]] = {name: [] for name in options.cases}
@@ -251,7 +257,7 @@ def _cases(
         elif not any(phase.name == "count" for phase in own):
             lost.append(caveats.case_failed(name, "the guest did not run it"))
         else:
-            case = _case(name, own, run.trace, options, code, lost)
+            case = _case(name, own, run.trace, options, code, arch, lost)
             cases += [case] if case else []
     return cases
 
@@ -262,6 +268,7 @@ def _case(
     trace: PluginTrace,
     options: ExactOptions,
     code: list[Instruction],
+    arch: Arch,
     lost: list[Caveat],
 ) -> CaseResult | None:
     """The case's metrics and paths; None, and a reason in `lost`, where no window was clean."""
@@ -298,6 +305,7 @@ def _case(
             "firmware_instructions": Metric.of(
                 exact.histogram((w.firmware, w.times) for w in clean)
             ),
+            **_metrics_of_paths(phases, trace, options, code, arch),
         },
         interrupted=tuple(
             exact.histogram((w.kernel, w.times) for w in windows if w.irqs != irqs).items()
@@ -312,6 +320,51 @@ def _case(
             for context, (counts, paths_of) in (found.items() if trace.contexts else ())
         ),
     )
+
+
+def _metrics_of_paths(
+    phases: Sequence[Phase],
+    trace: PluginTrace,
+    options: ExactOptions,
+    code: list[Instruction],
+    arch: Arch,
+) -> dict[str, Metric]:
+    """The metrics of the windows whose paths were recorded in the first boot; {} without any.
+
+    Those of memory are left out where a window accessed more than the plugin keeps.
+    """
+    windows = [
+        one
+        for phase in phases
+        if phase.name == "path" and phase.context < options.rounds
+        for one in phase.windows
+        if one.irqs == phase.irqs and phase.user in (None, one.user) and one.path is not None
+    ]
+    samples: dict[str, Counter[int]] = {}
+    known: dict[int, dict[str, int]] = {}
+    for window in windows:
+        path = window.path
+        assert path is not None
+        if path not in known:
+            own = [
+                code[i] for first, count in trace.paths[path] for i in range(first, first + count)
+            ]
+            amounts = of_paths.amounts_of_code(own, arch)
+            known[path] = {name: each.total() for name, each in amounts.items()}
+            if (accesses := trace.accesses.get(path)) is not None:
+                known[path][of_paths.STACK] = of_paths.stack_bytes(own, accesses, arch)
+        for name, total in (known[path] | window.touched).items():
+            samples.setdefault(name, Counter())[total] += window.times
+    recorded = sum(one.times for one in windows)
+    for name, counts in samples.items():
+        # What only some paths have is none in the others.
+        if name.startswith(of_paths.SERIALISING) and counts.total() < recorded:
+            counts[0] += recorded - counts.total()
+    return {
+        name: Metric.of(dict(sorted(counts.items())))
+        for name, counts in sorted(samples.items())
+        if counts.total() == recorded
+    }
 
 
 # By context: how many windows had each count, and how many took each path.
@@ -374,6 +427,9 @@ def _paths(
     kept: list[KernelPath] = []
     for path in order[: max(_PATHS_KEPT, len(commonest) + 1)]:
         taken = KernelPath(times[path], MODAL if path == modal else OTHER, tuple(trace.paths[path]))
+        accesses = trace.accesses.get(path, ())
+        if path == modal and path in trace.accesses and len(accesses) <= _ACCESSES_KEPT:
+            taken = replace(taken, accesses=accesses)
         reason = "" if path == modal else why(base, _functions(taken, code))
         kept.append(replace(taken, why=reason))
     return kept, {path: place for place, path in enumerate(order[: len(kept)])}

@@ -78,14 +78,15 @@ class Contexts(Struct, frozen=True):
 
 
 class CaseComparison(Struct, frozen=True, kw_only=True):
-    """The exact counts of one case on two kernels.
+    """An exact metric of one case on two kernels.
 
-    `functions` add up to `old` and `new`, changed ones first.  They are empty where a path is
-    missing, which a caveat then says.  `events` are those of the modal paths.
+    `identical_path`, `events` and `contexts` are said of instructions alone.  `functions` add up
+    to `old` and `new`, changed ones first.  They are empty where a path is missing, which a caveat
+    then says.  `events` are those of the modal paths.
     """
 
     name: str
-    metric: Annotated[str, Meta(pattern="^instructions$")] = INSTRUCTIONS
+    metric: Annotated[str, Meta(min_length=1)] = INSTRUCTIONS
     old: Count
     new: Count
     delta: int = 0
@@ -195,8 +196,9 @@ def _digits(half: float) -> int:
 class Comparison:
     """All cases that both recordings have, and what else differs between the two.
 
-    `cases` are those with instructions on both sides, `timed` the noisy metrics that both have;
-    `lost` are the cases whose instructions, or all of whose metrics, only the old one has.
+    `cases` are those with instructions on both sides, `metrics` the other exact metrics that were
+    asked for, `timed` the noisy metrics that both have; `lost` are the cases whose instructions,
+    or all of whose metrics, only the old one has.
     """
 
     old: Recording
@@ -205,6 +207,7 @@ class Comparison:
     caveats: tuple[Caveat, ...] = ()
     lost: tuple[str, ...] = ()
     timed: tuple[TimedComparison, ...] = ()
+    metrics: tuple[CaseComparison, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -214,8 +217,8 @@ class Comparison:
 
     def rows(self, name: str) -> Iterator[CaseComparison | TimedComparison]:
         """What is known of one case, its instructions first."""
-        yield from (one for one in self.cases if one.name == name)
-        yield from (one for one in self.timed if one.name == name)
+        for rows in (self.cases, self.metrics, self.timed):
+            yield from (one for one in rows if one.name == name)
 
 
 class SideFile(Struct):

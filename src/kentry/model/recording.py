@@ -48,6 +48,14 @@ OTHER: Final = "other"
 EXACT, NOISY = "exact", "noisy"
 
 INSTRUCTIONS = "instructions"
+# The other exact metrics of a path, in the order in which people read them; path/metrics.py says
+# what they are.  There is also one "serialising.NAME" for each such instruction that was executed.
+ABOUT_PATHS = (
+    *("loads", "stores", "bytes.loaded", "bytes.stored", "atomics"),
+    *("branches", "branches.taken", "branches.indirect", "calls", "returns", "serialising"),
+    *("lines.code", "lines.code.32", "lines.code.128", "pages.code"),
+    *("lines.data", "lines.data.32", "lines.data.128", "pages.data", "stack.bytes"),
+)
 
 # Metrics of the probe itself, not of a kernel.
 PROBE_METRICS = frozenset({"loop_ns", "user-cycles", "user-instructions", "user-branches"})
@@ -70,6 +78,15 @@ class Instruction(NamedTuple):
     offset: int
 
 
+class Access(NamedTuple):
+    """What the instruction at a position of a path loads, or stores: `size` bytes in a row."""
+
+    position: int
+    address: int
+    size: int
+    is_store: bool
+
+
 class VectorEvent(Struct, frozen=True):
     """Something done to vector state `times` times in a window: what, why, in which function."""
 
@@ -88,7 +105,8 @@ Runs = tuple[tuple[int, int], ...]
 class KernelPath:
     """A distinct path: `times` windows took it; `runs` are (first, count) into the code.
 
-    `events` is also empty where nobody looked for events; Recording.markers tells.
+    `events` is also empty where nobody looked for events; Recording.markers tells.  `accesses` are
+    those of one window, None where they are not known.
     """
 
     times: int
@@ -96,6 +114,7 @@ class KernelPath:
     runs: Runs
     why: str = ""
     events: tuple[VectorEvent, ...] = ()
+    accesses: tuple[Access, ...] | None = None
 
     @property
     def length(self) -> int:
@@ -243,10 +262,10 @@ class NoisyMetric(Struct, frozen=True, kw_only=True, tag_field="assume", tag=NOI
 class CaseResult:
     """What was measured of one case; there is at least one metric, exact or noisy.
 
-    `metrics` are the exact ones (instructions, user_instructions, firmware_instructions),
-    `noisy` the others (ns, cycles).  `interrupted` are the windows with an interrupt, as (kernel
-    instructions, windows); no metric contains them.  `functions` add up to the modal path's
-    length.  The metrics are of the contexts of the first boot, together.
+    `metrics` are the exact ones (instructions, user_instructions, firmware_instructions, those of
+    ABOUT_PATHS), `noisy` the others (ns, cycles).  `interrupted` are the windows with an interrupt,
+    as (kernel instructions, windows); no metric contains them.  `functions` add up to the modal
+    path's length.  The metrics are of the contexts of the first boot, together.
     """
 
     name: str
@@ -356,6 +375,14 @@ class FunctionFile(TypedDict):
     instructions: Positive
 
 
+# What an access is in the file.
+_LOAD: Final = "load"
+_STORE: Final = "store"
+AccessFile = tuple[
+    Count, Annotated[str, Meta(pattern="^[0-9a-f]{1,16}$")], Positive, Literal["load", "store"]
+]
+
+
 class PathFile(Struct):
     """A distinct path of a case."""
 
@@ -367,6 +394,13 @@ class PathFile(Struct):
         tuple[Pair, ...], about("[first index into code.instructions, how many], in order")
     ]
     events: tuple[VectorEvent, ...] | UnsetType = UNSET
+    accesses: Annotated[
+        tuple[AccessFile, ...] | UnsetType,
+        about(
+            "What one window's kernel instructions load and store, in order: [position of the"
+            " instruction in the path, address, bytes, load or store]; of the modal path"
+        ),
+    ] = UNSET
 
 
 class VectorFile(TypedDict):
@@ -521,7 +555,14 @@ def _from_file(document: RecordingFile) -> Recording:
             interrupted=one.interrupted,
             functions=tuple((row["name"], row["instructions"]) for row in one.functions),
             paths=tuple(
-                KernelPath(path.times, path.role, path.runs, path.why, path.events or ())
+                KernelPath(
+                    path.times,
+                    path.role,
+                    path.runs,
+                    path.why,
+                    path.events or (),
+                    path.accesses and _accesses_from_file(path.accesses),
+                )
                 for path in one.paths
             ),
             caveats=one.caveats,
@@ -550,6 +591,13 @@ def _from_file(document: RecordingFile) -> Recording:
     )
 
 
+def _accesses_from_file(rows: tuple[AccessFile, ...]) -> tuple[Access, ...]:
+    return tuple(
+        Access(position, int(address, 16), size, kind == _STORE)
+        for position, address, size, kind in rows
+    )
+
+
 def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[str]:
     """Why a case does not add up: runs inside the code, functions to the path, mode to value."""
     for one in case.contexts:
@@ -558,6 +606,8 @@ def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[st
     for path in case.paths:
         if any(first + count > instructions for first, count in path.runs):
             yield "a path beyond the code"
+        if any(access.position >= path.length for access in path.accesses or ()):
+            yield "an access of no instruction"
     for name, metric in case.metrics.items():
         if metric.value != exact.mode(dict(metric.samples)):
             yield f"the value of {name} is not its commonest sample"
@@ -651,7 +701,20 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
         if case.events is not None:
             document["events"] = plain(case.events)
     paths = [
-        PathFile(path.role, path.times, path.length, path.why, path.runs, path.events or UNSET)
+        PathFile(
+            path.role,
+            path.times,
+            path.length,
+            path.why,
+            path.runs,
+            path.events or UNSET,
+            UNSET
+            if path.accesses is None
+            else tuple(
+                (one.position, f"{one.address:x}", one.size, _STORE if one.is_store else _LOAD)
+                for one in path.accesses
+            ),
+        )
         for path in case.paths
     ]
     if case.contexts:

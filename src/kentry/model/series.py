@@ -35,6 +35,16 @@ class SeriesColumn:
     arch: str
 
 
+class MetricStep(Struct, frozen=True):
+    """Another exact metric of a cell: its value, and the changes as those of the count."""
+
+    value: Count
+    step: Annotated[int, about("Against the last row that has a value")] = field(
+        name="delta", default=0
+    )
+    total: Annotated[int, about("Against the baseline")] = field(name="cumulative", default=0)
+
+
 class CellFile(Struct, frozen=True, kw_only=True):
     """One count: the step against the last row that has one, the sum against the baseline."""
 
@@ -60,6 +70,10 @@ class CellFile(Struct, frozen=True, kw_only=True):
             " kernel has no marker of it"
         ),
     ] = ()
+    metrics: Annotated[
+        dict[str, MetricStep | None],
+        about("What --metric asked for beside instructions; null: its windows do not agree"),
+    ] = field(default_factory=dict)
 
 
 class Cell(CellFile, frozen=True, kw_only=True):

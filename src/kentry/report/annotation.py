@@ -4,9 +4,11 @@
 from kentry.arch import Arch
 from kentry.model.recording import CaseResult, Recording
 from kentry.path.disassembly import readable_text
+from kentry.path.metrics import part_amounts
 from kentry.path.phases import parts, split_calls
 from kentry.report.contexts import other_paths, path_difference
 from kentry.report.frame import caveat_lines, kernel_lines
+from kentry.report.metrics import part_lines
 from kentry.report.table import ascii_lines
 
 
@@ -21,7 +23,9 @@ def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
         f"{case.name}: {path.length} kernel instructions,"
         f" the path of {path.times} of {recorded} recorded windows",
     ]
-    calls = list(split_calls(recording.instructions(path)))
+    code = recording.instructions(path)
+    lines += ["", *part_lines(part_amounts(code, path.accesses, arch))]
+    calls = list(split_calls(code))
     for number, call in enumerate(calls, start=1):
         found = parts(call, arch)
         sums = " + ".join(f"{part.name} {len(part.instructions)}" for part in found)

@@ -28,6 +28,7 @@ from kentry.report.comparison import (
 )
 from kentry.report.contexts import comparison_context_lines, recording_context_lines
 from kentry.report.functions import UNKNOWN, function_lines
+from kentry.report.metrics import metric_sentences, series_metric_lines
 from kentry.report.numbers import change, signed
 from kentry.report.provenance import (
     by_side,
@@ -92,6 +93,7 @@ def series_changelog(series: Series) -> str:
         "count above, total: against the baseline.",
         "",
         *table_lines(series),
+        *series_metric_lines(series, grouped(series)[0]),
         "",
         *summary_lines(series),
     ]
@@ -143,6 +145,8 @@ def comparison_changelog(comparison: Comparison) -> str:
         lines += ["Kernel instructions of each case, in the old and the new kernel:", ""]
         lines += [*_verdict_lines(cases), *comparison_context_lines(cases)]
         lines += [""] if timed else []
+    if comparison.metrics:
+        lines += ["", *metric_sentences(comparison.metrics)]
     lines += changelog_times(timed)
     # Cases whose functions changed by the same are together.
     groups: dict[object, list[CaseComparison]] = {}

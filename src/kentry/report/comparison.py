@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import CaseComparison, Comparison, EventDelta, TimedComparison
+from kentry.model.recording import INSTRUCTIONS
 from kentry.model.series import Series
 from kentry.report.contexts import comparison_context_lines
 from kentry.report.frame import caveat_lines, kernel_lines
@@ -54,9 +55,11 @@ def comparison_text(comparison: Comparison, shown: int | None = SHOWN) -> str:
             table.row(label, sides[0], "->", sides[1], _verdict(row))
             label = ""
     lines += [*table.lines(_ROW), *comparison_context_lines(comparison.cases)]
-    for case in comparison.cases:
-        if case.delta:
-            title = f"{case.name}{CaseName.parse(case.name).calls_note} ({case.delta:+d})"
+    for case in (*comparison.cases, *comparison.metrics):
+        if case.delta and (case.functions or case.metric == INSTRUCTIONS):
+            metric = "" if case.metric == INSTRUCTIONS else f" {case.metric}"
+            note = CaseName.parse(case.name).calls_note
+            title = f"{case.name}{note}{metric} ({case.delta:+d})"
             functions = function_lines_with_total(case.functions, case.old, case.new, shown)
             lines += ["", title, *functions]
     return ascii_lines([*lines, *caveat_lines(comparison_caveats(comparison))])
@@ -83,11 +86,12 @@ def _verdict(row: CaseComparison | TimedComparison) -> str:
             "" if row.floor is None else f"; floor {fixed_percent(row.floor, row.percent_digits)}"
         )
         return f"{timed_unit(row)} ({timed_change(row)}{floor}) {timed_verdict(row)}"
+    unit = f"kernel {row.metric}" if row.metric == INSTRUCTIONS else row.metric
     if row.delta:
         percent = f", {change(row.delta, row.old)}" if row.old else ""
-        return f"kernel instructions ({row.delta:+d}{percent}) {row.verdict}"
+        return f"{unit} ({row.delta:+d}{percent}) {row.verdict}"
     identical = ", identical path" if row.identical_path and row.verdict == SAME else ""
-    return f"kernel instructions {row.verdict}{identical}"
+    return f"{unit} {row.verdict}{identical}"
 
 
 def event_change_lines(cases: Iterable[CaseComparison]) -> list[str]:

@@ -13,6 +13,7 @@ from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Series, SeriesColum
 from kentry.report.comparison import series_event_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.functions import SHOWN, function_lines_with_total
+from kentry.report.metrics import series_metric_lines
 from kentry.report.numbers import change, signed
 from kentry.report.table import Column, Table, ascii_lines, plain, shortened, text_column, wrapped
 
@@ -33,7 +34,8 @@ _SPREAD_NAMED = 6
 def series_text(series: Series, functions: bool, shown: int | None = SHOWN) -> str:
     """The whole report; with `functions` also at most `shown` of every step, None for all."""
     lines = [line for one in series.first.values() for line in kernel_lines(one, "base: ")]
-    lines += ["", *table_lines(series), "", *summary_lines(series)]
+    lines += ["", *table_lines(series), *series_metric_lines(series, grouped(series)[0])]
+    lines += ["", *summary_lines(series)]
     for row in series.rows:
         for detail in dict.fromkeys(one.detail for one in row.problems.values() if one.detail):
             arches = [arch for arch, one in row.problems.items() if one.detail == detail]

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reads the plugin's trace; plugin/trace.h describes the format."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kentry.errors import TraceError
+from kentry.model.recording import Access
 
-TRACE_VERSION = 1
+TRACE_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -18,9 +20,17 @@ class Insn:
     text: str
 
 
+# What a window's kernel instructions load and store, in the order of plugin/accesses.h.
+_TOUCHED = ("loads", "stores", "bytes.loaded", "bytes.stored")
+_TOUCHED += ("lines.data.32", "lines.data", "lines.data.128", "pages.data")
+
+
 @dataclass(frozen=True)
 class Window:
-    """`times` windows in a row with the same counts; `path` indexes PluginTrace.paths."""
+    """`times` windows in a row with the same counts; `path` indexes PluginTrace.paths.
+
+    `touched` are the sums of its accesses, by the names of path/metrics.py; {} if not known.
+    """
 
     times: int
     kernel: int
@@ -30,6 +40,7 @@ class Window:
     exceptions: int
     iterations: int
     path: int | None
+    touched: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -52,6 +63,8 @@ class Phase:
 class PluginTrace:
     """A whole trace.  A path is a list of runs: a first instruction's index and a length.
 
+    `accesses` are what a path loads and stores, for the paths that were taken at least twice.
+
     `contexts` are what the rounds of cases found, by the names of guest/context.c.  `checks` are
     the phases in which the machine's own counter is read; `phases` are the others.
     """
@@ -61,6 +74,7 @@ class PluginTrace:
     text_address: int | None = None
     insns: list[Insn] = field(default_factory=list)
     paths: list[list[tuple[int, int]]] = field(default_factory=list)
+    accesses: dict[int, tuple[Access, ...]] = field(default_factory=dict)
     phases: list[Phase] = field(default_factory=list)
     contexts: list[dict[str, int]] = field(default_factory=list)
     checks: list[Phase] = field(default_factory=list)
@@ -109,13 +123,7 @@ def parse_trace(file: Path) -> PluginTrace:
 def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
     """Adds one line to the trace; ValueError or IndexError where it makes no sense."""
     if keyword == "window":
-        *numbers, written = rest.split()
-        times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
-        path = None if written == "-" else int(written)
-        if path is not None and not 0 <= path < len(trace.paths):
-            raise ValueError("a path that was not written")
-        window = Window(times, kernel, firmware, user, irqs, exceptions, iterations, path)
-        trace.phases[-1].windows.append(window)
+        trace.phases[-1].windows.append(_window(trace, rest))
     elif keyword == "insn":
         index, address, code, text = rest.split(" ", 3)
         if int(index) != len(trace.insns):
@@ -129,6 +137,8 @@ def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
         if int(index) != len(trace.paths) or sum(n for _, n in pieces) != int(count):
             raise ValueError("a path out of order, or whose runs do not add up")
         trace.paths.append(pieces)
+    elif keyword == "accesses":
+        _take_accesses(trace, rest)
     elif keyword == "message":
         _take_message(trace, rest)
     elif keyword == "qemu":
@@ -144,6 +154,34 @@ def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
             raise ValueError("windows are missing")
     else:
         raise ValueError("an unknown word")
+
+
+def _window(trace: PluginTrace, rest: str) -> Window:
+    *numbers, written, touched = rest.split()
+    times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
+    path = None if written == "-" else int(written)
+    if path is not None and not 0 <= path < len(trace.paths):
+        raise ValueError("a path that was not written")
+    window = Window(times, kernel, firmware, user, irqs, exceptions, iterations, path)
+    if touched == "-":
+        return window
+    sums = dict(zip(_TOUCHED, map(int, touched.split(",")), strict=True))
+    return replace(window, touched=sums)
+
+
+def _take_accesses(trace: PluginTrace, rest: str) -> None:
+    index, *pieces = rest.split()
+    path = int(index)
+    if not 0 <= path < len(trace.paths):
+        raise ValueError("accesses of a path that was not written")
+    length = trace.path_length(path)
+    found = []
+    for piece in pieces:
+        position, address, size, kind = piece.split(":")
+        if not 0 <= int(position) < length or kind not in ("l", "s"):
+            raise ValueError("an access of no instruction, or of no kind")
+        found.append(Access(int(position), int(address, 16), int(size), kind == "s"))
+    trace.accesses[path] = tuple(found)
 
 
 def _take_message(trace: PluginTrace, text: str) -> None:

@@ -115,11 +115,15 @@ _start:
 	SAY "case mmio path 1\n"
 	ldr x20, =HIGH + UART
 	WINDOW counted_mmio
+	SAY "case metrics path 1\n"
+	ldr x20, =buffer
+	WINDOW counted_metrics
+	WINDOW counted_metrics
 
 	MARK MARK_IDLE
 	SAY "case idle count 1\n"
 	WINDOW counted_mmio
-	SAY "end 5\n"
+	SAY "end 6\n"
 
 	ldr x0, =PSCI_SYSTEM_OFF
 	hvc #0
@@ -215,11 +219,48 @@ counted_mmio:
 	mrs x22, pmevcntr0_el0
 	ret
 
+/*
+ * 22 instructions:
+ *	loads: ldr, ldr, ldp, ldadd, ldxr: 5, of 8 + 8 + 16 + 8 + 8 = 48 bytes
+ *	stores: stp, str, stp, ldadd, stxr: 5, of 16 + 4 + 16 + 8 + 8 = 52 bytes
+ *	atomics: ldadd, ldxr, stxr; the stack: bytes 2016 to 2047 of the buffer
+ *	branches: cbnz, cbz, bl, ret, b, br, ret: all but cbnz are taken
+ *	lines of 64 bytes: of data 0, 1, 2, 31, 63, 64, of code 2
+ */
+	.balign 128
+counted_metrics:
+	mov x24, x30
+	add sp, x20, #2048
+	stp x0, x1, [sp, #-32]!
+	ldr x0, [sp, #24]
+	ldr x0, [x20]
+	ldp x1, x2, [x20, #56]
+	str w1, [x20, #128]
+	add x5, x20, #4088
+	stp x1, x2, [x5]
+	ldadd x1, x2, [x20]
+1:	ldxr x3, [x20]
+	stxr w4, x3, [x20]
+	cbnz w4, 1b
+	cbz w4, 2f
+	nop
+2:	bl 3f
+	b 4f
+3:	ret
+4:	adr x5, 5f
+	br x5
+	nop
+5:	isb
+	dsb sy
+	ret x24
+
 /* --- data ------------------------------------------------------------------ */
 
 	.data
 digits:	.ascii "0123456789abcdef"
 number:	.ascii "0123456789abcdef\n\0"
+	.balign 4096
+buffer:	.zero 8192
 
 /* A block of 1 GiB, accessed: a device (never executed), or inner-shareable memory. */
 #define DEVICE(address) .quad (address) | 3 << 53 | 0x401

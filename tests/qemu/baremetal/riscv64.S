@@ -146,11 +146,15 @@ main:
 	SAY "case mmio path 1\n"
 	li s4, HIGH + 0x10000000
 	WINDOW counted_mmio
+	SAY "case metrics path 1\n"
+	la s4, buffer
+	WINDOW counted_metrics
+	WINDOW counted_metrics
 
 	MARK MARK_IDLE
 	SAY "case idle count 1\n"
 	WINDOW counted_mmio
-	SAY "end 6\n"
+	SAY "end 7\n"
 
 	li t0, 0x100000			/* the virt machine's test device: power off */
 	li t1, 0x5555
@@ -256,11 +260,47 @@ counted_firmware:
 	bnez s3, 1b
 	jr s9
 
+/*
+ * 21 instructions:
+ *	loads: ld, ld, lw, lbu, amoadd, lr: 6, of 8 + 8 + 4 + 1 + 8 + 8 = 37 bytes
+ *	stores: sd, sw, sh, amoadd, sc: 5, of 8 + 4 + 2 + 8 + 8 = 30 bytes
+ *	atomics: amoadd, lr, sc; the stack: bytes 992 to 1023 of the buffer
+ *	branches: bnez, beqz, jal, ret, j, jr, jr: all but bnez are taken, jr are indirect
+ *	lines of 64 bytes: of data 0, 1, 2, 15, 31, of code 2
+ */
+	.balign 128
+counted_metrics:
+	addi sp, s4, 1024
+	sd t1, -32(sp)
+	ld t1, -8(sp)
+	ld t0, 0(s4)
+	lw t1, 60(s4)
+	lbu t2, 64(s4)
+	sw t1, 128(s4)
+	sh t1, 2046(s4)
+	amoadd.d t3, t1, (s4)
+1:	lr.d t4, (s4)
+	sc.d t5, t4, (s4)
+	bnez t5, 1b
+	beqz t5, 2f
+	nop
+2:	jal 3f
+	j 4f
+3:	ret
+4:	auipc t6, 0
+	jr 12(t6)
+	nop
+	fence.i
+	csrw sscratch, x0
+	jr s9
+
 /* --- data ------------------------------------------------------------------ */
 
 	.data
 digits:	.ascii "0123456789abcdef"
 number:	.ascii "0123456789abcdef\n\0"
+	.balign 4096
+buffer:	.zero 4096
 
 /* Valid, accessed, dirty; what a gigabyte at physical `address` may be used for. */
 #define DEVICE(address) .dword (address) >> 2 | 0xc7

@@ -159,11 +159,15 @@ main:
 	WINDOW counted_mmio
 	SAY "case rep path 1\n"
 	WINDOW counted_rep
+	SAY "case metrics path 1\n"
+	mov $buffer, %edi
+	WINDOW counted_metrics
+	WINDOW counted_metrics
 
 	MARK MARK_IDLE
 	SAY "case idle count 1\n"
 	WINDOW counted_mmio
-	SAY "end 8\n"
+	SAY "end 9\n"
 
 	lidt no_idt			/* a triple fault: reset, which -no-reboot makes the end */
 	int3
@@ -312,6 +316,39 @@ counted_faulting_rep:
 	inc %r13
 	rep stosq			/* 3 bytes */
 	inc %r13
+	ret
+
+/*
+ * 20 instructions:
+ *	loads: mov, mov, xadd, xchg, add, ret, pop, ret: 8, of 7 * 8 + 4 = 60 bytes
+ *	stores: push, mov, xadd, xchg, add, call: 6, of 5 * 8 + 1 = 41 bytes
+ *	atomics: xadd, xchg; the stack: 24 bytes
+ *	branches: jnz, jz, call, ret, jmp, jmp, ret: all but jnz are taken
+ *	lines of 64 bytes: of data 0, 1, 2, 63, 64 and one of the stack, of code 2
+ */
+	.balign 128
+counted_metrics:
+	push %rax
+	mov (%rdi), %rax
+	mov 60(%rdi), %eax
+	mov %al, 64(%rdi)
+	lock xadd %rax, (%rdi)
+	xchg %rax, 128(%rdi)
+	addq $1, 4092(%rdi)
+	xor %ecx, %ecx
+	jnz 1f
+	jz 1f
+	nop
+1:	call 2f
+	jmp 3f
+2:	ret
+3:	lea 4f(%rip), %rdx
+	jmp *%rdx
+	nop
+4:	lfence
+	mov %cr3, %rdx
+	mov %rdx, %cr3
+	pop %rax
 	ret
 
 /* --- data ------------------------------------------------------------------ */

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The exact metrics beside instructions on two kernels: verdicts, and shares of functions."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kentry.arch import find_arch
+from kentry.errors import UserError
+from kentry.model.comparison import CaseComparison, FunctionDelta
+from kentry.model.recording import ABOUT_PATHS, INSTRUCTIONS, CaseResult, Recording
+from kentry.path import metrics
+from kentry.path.symbols import base_name
+from kentry.stats import exact
+
+# Stands for every metric.
+ALL = "all"
+
+
+def compare_metrics(
+    old: Recording, new: Recording, names: Sequence[str], wanted: Sequence[str]
+) -> tuple[CaseComparison, ...]:
+    """A row for each case and metric that both sides have; instructions are left out.
+
+    UserError for a metric that no case has on both sides.
+    """
+    pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in names) if a and b]
+    chosen = known_metrics(pairs, wanted)
+    shares = {
+        id(case): _Shares(case, side) for a, b in pairs for case, side in ((a, old), (b, new))
+    }
+    return tuple(
+        _row(pair, metric, shares[id(pair[0])], shares[id(pair[1])])
+        for pair in pairs
+        for metric in chosen
+        if _has(pair, metric)
+    )
+
+
+def known_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]) -> list[str]:
+    """The metrics asked for, ALL being every one that all cases of a group have.
+
+    Instructions are left out.  UserError for a metric that no group has.
+    """
+    known = [metric for metric in ABOUT_PATHS if any(_has(group, metric) for group in groups)]
+    known += sorted(
+        {
+            metric
+            for group in groups
+            for case in group
+            for metric in case.metrics
+            if metric.startswith(f"{metrics.SERIALISING}.") and _has(group, metric)
+        }
+    )
+    if ALL in wanted:
+        return known
+    for name in wanted:
+        if name not in (*known, INSTRUCTIONS):
+            have = ", ".join([INSTRUCTIONS, *known])
+            raise UserError(
+                f"No case has a metric '{name}' that can be compared.",
+                f"There are {have}. Recordings of an older kentry have instructions alone: make"
+                " them again with kentry record.",
+            )
+    return [name for name in dict.fromkeys(wanted) if name != INSTRUCTIONS]
+
+
+def _has(group: Sequence[CaseResult], metric: str) -> bool:
+    """Whether all have the metric; a case that never executed an instruction has it, too."""
+    total = metric.partition(".")[0] if metric.startswith(metrics.SERIALISING) else metric
+    return all(total in case.metrics for case in group)
+
+
+class _Shares:
+    """The shares of a case's functions in its modal path, by metric."""
+
+    def __init__(self, case: CaseResult, recording: Recording) -> None:
+        self._path = case.modal_path
+        self._recording = recording
+        self._amounts: metrics.Amounts | None = None
+
+    def of(self, metric: str) -> Counter[str]:
+        """Empty where no path is known, or where the metric is no sum over instructions."""
+        if self._path is None:
+            return Counter()
+        code = self._recording.instructions(self._path)
+        if self._amounts is None:
+            arch = find_arch(self._recording.kernel["arch"])
+            self._amounts = metrics.amounts(code, self._path.accesses, arch)
+        found = self._amounts.get(metric, Counter())
+        return metrics.shares(found, [base_name(one.function) for one in code])
+
+
+def _row(
+    pair: tuple[CaseResult, CaseResult], metric: str, old: _Shares, new: _Shares
+) -> CaseComparison:
+    samples = [
+        dict(one.metrics[metric].samples) if metric in one.metrics else {0: 1} for one in pair
+    ]
+    values = [exact.mode(one) for one in samples]
+    return CaseComparison(
+        name=pair[0].name,
+        metric=metric,
+        old=values[0],
+        new=values[1],
+        verdict=exact.verdict(*samples),
+        identical_path=False,
+        functions=tuple(_functions(values, old.of(metric), new.of(metric))),
+    )
+
+
+def _functions(
+    values: Sequence[int], old: Counter[str], new: Counter[str]
+) -> Iterator[FunctionDelta]:
+    """Those that changed first; none where they do not add up to the values."""
+    if [old.total(), new.total()] != values:
+        return
+    rows = [FunctionDelta(name, old[name], new[name]) for name in {**old, **new}]
+    yield from sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a path costs besides its instructions: what it loads, stores, jumps to and waits for.
+
+Every metric is a sum over the path's instructions, so functions and parts have shares that add
+up.  A line or page counts where the path touches it first: a second function that touches it too
+has no share of it.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from kentry.arch import Arch
+from kentry.model.recording import ABOUT_PATHS, Access, Instruction
+from kentry.path.effects import effects
+from kentry.path.phases import parts, split_calls
+
+LOADS, STORES, LOADED, STORED = "loads", "stores", "bytes.loaded", "bytes.stored"
+DATA_LINES, DATA_PAGES, STACK = "lines.data", "pages.data", "stack.bytes"
+CODE_LINES, CODE_PAGES = "lines.code", "pages.code"
+SERIALISING = "serialising"
+# Bytes.  Most cores have lines of 64, so that metric's name does not say it.
+_LINE, _OTHER_LINES, _PAGE = 64, (32, 128), 4096
+
+# A block of a kernel's stack: THREAD_SIZE of 6.1 to 7.3 on all three architectures is 16 KiB or
+# a multiple, and a stack is aligned to it (arch/*/include/asm/thread_info.h, memory.h).
+_STACK_BLOCK = 16384
+
+# By metric, the amount of each instruction that has one, by its position in the path.
+Amounts = dict[str, Counter[int]]
+
+
+def amounts_of_code(path: Sequence[Instruction], arch: Arch) -> Amounts:
+    """What follows from the instructions alone; a metric without an amount is there, too."""
+    names = ("atomics", "branches", "branches.taken", "branches.indirect", "calls", "returns")
+    found: Amounts = {name: Counter() for name in (*names, SERIALISING)}
+    ends = [(insn.address, insn.address + len(insn.code) // 2) for insn in path]
+    following: list[int | None] = [*(start for start, _ in ends[1:]), None]
+    for position, (insn, (_, behind), after) in enumerate(zip(path, ends, following, strict=True)):
+        own = effects(insn.code, arch)
+        if own.atomic:
+            found["atomics"][position] = 1
+        if own.branch:
+            found["branches"][position] = 1
+            if after != behind if after is not None else not own.conditional:
+                found["branches.taken"][position] = 1
+            if own.indirect:
+                found["branches.indirect"][position] = 1
+            if own.call:
+                found["calls"][position] = 1
+            if own.returns:
+                found["returns"][position] = 1
+        if own.serialising:
+            found[SERIALISING][position] = 1
+            found.setdefault(f"{SERIALISING}.{own.serialising}", Counter())[position] = 1
+    code = [(position, start, end) for position, (start, end) in enumerate(ends)]
+    return found | _blocks(CODE_LINES, CODE_PAGES, code)
+
+
+def amounts_of_accesses(accesses: Sequence[Access]) -> Amounts:
+    """What follows from one window's loads and stores."""
+    found: Amounts = {name: Counter() for name in (LOADS, STORES, LOADED, STORED)}
+    for one in accesses:
+        count, size = (STORES, STORED) if one.is_store else (LOADS, LOADED)
+        found[count][one.position] = 1
+        found[size][one.position] += one.size
+    spans = [(one.position, one.address, one.address + one.size) for one in accesses]
+    return found | _blocks(DATA_LINES, DATA_PAGES, spans)
+
+
+def stack_bytes(path: Sequence[Instruction], accesses: Sequence[Access], arch: Arch) -> int:
+    """From the highest to the lowest byte that the path accesses by the stack pointer.
+
+    Where a path uses several stacks, the sum over them.
+    """
+    spans: dict[int, tuple[int, int]] = {}
+    for one in accesses:
+        if arch.by_stack_pointer.search(path[one.position].text):
+            block, end = one.address // _STACK_BLOCK, one.address + one.size
+            low, high = spans.get(block, (one.address, end))
+            spans[block] = min(low, one.address), max(high, end)
+    return sum(high - low for low, high in spans.values())
+
+
+def amounts(path: Sequence[Instruction], accesses: Sequence[Access] | None, arch: Arch) -> Amounts:
+    """All that is known of a path; without accesses what follows from the instructions alone."""
+    found = amounts_of_code(path, arch)
+    return found if accesses is None else found | amounts_of_accesses(accesses)
+
+
+def shares(amounts: Counter[int], groups: Sequence[str]) -> Counter[str]:
+    """The amounts by group: of functions or parts, one name for each position."""
+    found: Counter[str] = Counter()
+    for position, amount in amounts.items():
+        found[groups[position]] += amount
+    return found
+
+
+def part_amounts(
+    path: Sequence[Instruction], accesses: Sequence[Access] | None, arch: Arch
+) -> dict[str, dict[str, int]]:
+    """Each metric by part of the path, in the order of execution; metrics without any left out."""
+    names = [
+        part.name
+        for call in split_calls(path)
+        for part in parts(call, arch)
+        for _ in part.instructions
+    ]
+    found = amounts(path, accesses, arch)
+    by_part = {metric: shares(own, names) for metric, own in found.items() if own}
+    order = dict.fromkeys(names)
+    return {
+        metric: {name: own[name] for name in order}
+        for metric, own in sorted(by_part.items(), key=_place)
+    }
+
+
+def _place(item: tuple[str, Counter[str]]) -> tuple[int, str]:
+    """In the order in which people read them, names of instructions at the end."""
+    name = item[0]
+    return (ABOUT_PATHS.index(name) if name in ABOUT_PATHS else len(ABOUT_PATHS)), name
+
+
+def _blocks(lines: str, pages: str, spans: Collection[tuple[int, int, int]]) -> Amounts:
+    sizes = {lines: _LINE, **{f"{lines}.{size}": size for size in _OTHER_LINES}, pages: _PAGE}
+    return {name: _first_touched(spans, size) for name, size in sizes.items()}
+
+
+def _first_touched(spans: Iterable[tuple[int, int, int]], size: int) -> Counter[int]:
+    """How many blocks each position is the first to touch; spans are (position, start, end)."""
+    known: set[int] = set()
+    found: Counter[int] = Counter()
+    for position, start, end in spans:
+        for block in range(start // size, (end - 1) // size + 1):
+            if block not in known:
+                known.add(block)
+                found[position] += 1
+    return found
