@@ -2,18 +2,21 @@
 """arm64: its names, its machine, its kernel entry, its vector units (SVE and SME)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from kentry.arch.mechanism import SME, VEC, Act, CountingRules, Mechanism, Mechanisms
 from kentry.arch.record import (
     ALLOCATORS,
     Arch,
     Counter,
+    Decoding,
     Linking,
     Marker,
     Trap,
     Unit,
     VectorSide,
+    any_of,
+    bits,
     function_marker,
     word,
 )
@@ -137,6 +140,155 @@ _VECTOR = VectorSide(
     trap_classes=(0x19, 0x1D),  # SVE, SME: arch/arm64/include/asm/esr.h
 )
 
+# The Arm Architecture Reference Manual (DDI 0487), "A64 instruction set encoding", the groups named
+# beside the words.  Encodings that are not allocated are not excluded.
+_BR = bits(0xFEFFF000, 0xD61F0000)  # br, braa, brab, and those with a zero modifier
+_BLR = bits(0xFEFFF000, 0xD63F0000)
+_MSR = any_of(bits(0xFFF00000, 0xD5100000), bits(0xFFF00000, 0xD5500000))
+_PREFETCHES = any_of(
+    bits(0xFF000000, 0xD8000000),  # prfm, literal
+    bits(0xFFC00000, 0xF9800000),
+    bits(0xFFE00C00, 0xF8800000),  # prfum
+    bits(0xFFE00C00, 0xF8A00800),  # register; rprfm, too
+    # SVE: prfb, prfh, prfw, prfd
+    bits(0xFFA08010, 0x84200000),
+    bits(0xFE60E010, 0x8400E000),
+    bits(0xFE60E010, 0x8400C000),
+    bits(0xFFC08010, 0x85C00000),
+    bits(0xFFE08010, 0xC4608000),
+    bits(0xFFA08010, 0xC4200000),
+    bits(0xFE60E010, 0xC400E000),
+)
+_EXCLUSIVES = bits(0x3F800000, 0x08000000)  # ldxr, stxr, ldxp, stxp; casp is encoded among them
+_COMPARE_AND_SWAP = any_of(
+    bits(0x3FA00000, 0x08A00000),  # cas
+    bits(0xBFA00000, 0x08200000),  # casp
+    bits(0x3F800000, 0x09800000),  # cast, caspt (LSUI)
+)
+# "Atomic memory operations": ld<op>, swp, and with a zero destination st<op>; in the other words
+# those of 128 bits, of RCW and LSUI, and those of floating-point numbers.  ldapr and st64b have
+# the same group.
+_LD64B = bits(0xFFFFFC00, 0xF83FD000)
+_ST64B = any_of(
+    bits(0xFFFFFC00, 0xF83F9000), bits(0xFFE0FC00, 0xF820B000), bits(0xFFE0FC00, 0xF820A000)
+)
+_LDAPR = bits(0x3FFFFC00, 0x38BFC000)
+_OPERATIONS = any_of(
+    bits(0x3B200C00, 0x38200000),
+    bits(0xBF200000, 0x19200000),
+    but=any_of(_LDAPR, _LD64B, _ST64B),
+)
+
+
+def _loads_and_stores(load: bool) -> Iterator[bytes]:
+    """The group "loads and stores" without the atomic ones, SVE's and SME's."""
+    bit = load << 22
+    yield bits(0x3F400000, 0x08000000 | bit)  # exclusive, ordered
+    yield bits(0x3F400000, 0x09000000 | bit)  # exclusive unprivileged (LSUI)
+    yield bits(0xBE400000, 0x0C000000 | bit)  # ld1 to ld4, st1 to st4
+    yield bits(0x3A400000, 0x28000000 | bit)  # pairs
+    yield bits(0x3F600C00, 0x19000800 | bit)  # ldiapp, stilp, writeback (LRCPC3)
+    yield bits(0x3F600C00, 0x1D000800 | bit)  # ldapur, stlur of a vector register
+    # An offset of 12 bits; of 9 bits; in a register.
+    offsets = ((0x01000000, 0x01000000), (0x01200000, 0), (0x01200C00, 0x00200800))
+    for mask, value in offsets:
+        yield bits(0x3E400000 | mask, 0x3C000000 | value | bit)  # of a vector register
+        if load:
+            yield bits(0x3E400000 | mask, 0x38400000 | value)
+            yield bits(0x3E800000 | mask, 0x38800000 | value)  # ldrs
+        else:
+            yield bits(0x3EC00000 | mask, 0x38000000 | value)
+    # ldapur, stlur.
+    if load:
+        yield bits(0x3FE00C00, 0x19400000)
+        yield bits(0x3FA00C00, 0x19800000)
+    else:
+        yield bits(0x3FE00C00, 0x19000000)
+
+
+_DECODING = Decoding(
+    conditional=any_of(
+        bits(0xFF000000, 0x54000000),  # b.cond, bc.cond
+        bits(0x7E000000, 0x34000000),  # cbz, cbnz
+        bits(0x7E000000, 0x36000000),  # tbz, tbnz
+        bits(0x7E000000, 0x74000000),  # cb<cond>
+    ),
+    jumps=any_of(bits(0xFC000000, 0x14000000), _BR),
+    calls=any_of(bits(0xFC000000, 0x94000000), _BLR),
+    returns=any_of(
+        bits(0xFFFFF000, 0xD65F0000),  # ret, retaa, retab
+        bits(0xFFC0001F, 0x5500001F),  # retaasppc, retabsppc
+    ),
+    indirect=any_of(_BR, _BLR),
+    atomic=any_of(_EXCLUSIVES, bits(0x3F800000, 0x09000000), _COMPARE_AND_SWAP, _OPERATIONS),
+    reads=any_of(
+        *_loads_and_stores(load=True),
+        _COMPARE_AND_SWAP,
+        _OPERATIONS,
+        _LDAPR,
+        _LD64B,
+        bits(0x3B000000, 0x18000000),  # literals
+        bits(0xFF200400, 0xF8200400),  # ldraa, ldrab
+        # MOPS: cpy; a set reads nothing.
+        bits(0x3BA00C00, 0x19000400),
+        bits(0x3BE00C00, 0x19800400),
+        # SVE; SME.
+        bits(0xFE000000, 0x84000000),
+        bits(0xFE000000, 0xA4000000),
+        bits(0xFE000000, 0xC4000000),
+        bits(0xFE200000, 0xA0000000),
+        bits(0xFE200000, 0xE0000000),
+        but=_PREFETCHES,
+    ),
+    writes=any_of(
+        *_loads_and_stores(load=False),
+        _COMPARE_AND_SWAP,
+        _OPERATIONS,
+        _ST64B,
+        bits(0x3B200C00, 0x19000400),  # MOPS: cpy, set
+        # Of the instructions for allocation tags, those that store data too: stzg, stz2g, stzgm.
+        bits(0xFF600400, 0xD9600400),
+        bits(0xFF600800, 0xD9600800),
+        bits(0xFFFFFC00, 0xD9200000),
+        bits(0xFFFFEC00, 0xD91F0C00),  # gcsstr, gcssttr
+        bits(0xFFFFFFE0, 0xD50B7420),  # dc zva
+        bits(0xFFFFFFE0, 0xD50B7480),  # dc gzva
+        # SVE; SME.
+        bits(0xFE000000, 0xE4000000),
+        bits(0xFE200000, 0xA0200000),
+        bits(0xFE200000, 0xE0200000),
+    ),
+    # The same manual.  Its "context synchronization events" are isb, the taking of an exception
+    # (svc, hvc, smc, brk) and the return from one.  dsb waits until accesses to memory, and the
+    # maintenance of caches and TLBs, are complete; ssbb and pssbb are dsb with operands of their
+    # own; dmb orders accesses and waits for none, and is not among them.  sb keeps what is behind
+    # it from being executed speculatively.  msr is a write to a System register whose effect has
+    # to be waited for ("Synchronization requirements for AArch64 System registers").  These are
+    # all but the special-purpose registers (op0 3, CRn 4: SPSR_EL1, ELR_EL1, SP_EL0, DAIF, FPCR,
+    # ...), which take effect in program order, as do the fields of PSTATE, and the software
+    # thread ids (TPIDR), which have no effect.
+    serialising={
+        "isb": bits(0xFFFFF0FF, 0xD50330DF),
+        "dsb": any_of(bits(0xFFFFF0FF, 0xD503309F), bits(0xFFFFF3FF, 0xD503323F)),
+        "sb": bits(0xFFFFF0FF, 0xD50330FF),
+        "msr": any_of(
+            _MSR,
+            but=any_of(
+                bits(0xFFF8F000, 0xD5184000),
+                bits(0xFFF8FFE0, 0xD518D040),  # TPIDR_EL0, TPIDR_EL2
+                bits(0xFFFFFFE0, 0xD51BD060),  # TPIDRRO_EL0
+                bits(0xFFF8FFC0, 0xD518D080),  # TPIDR_EL1, TPIDR2_EL0
+            ),
+        ),
+        "svc": bits(0xFFE0001F, 0xD4000001),
+        "hvc": bits(0xFFE0001F, 0xD4000002),
+        "smc": bits(0xFFE0001F, 0xD4000003),
+        "brk": bits(0xFFE0001F, 0xD4200000),
+        "eret": any_of(bits(0xFFFFFFFF, 0xD69F03E0), bits(0xFFFFFBFF, 0xD69F0BFF)),
+        "wfi": bits(0xFFFFFFFF, 0xD503207F),
+    },
+)
+
 ARM64 = Arch(
     name="arm64",
     aliases=("aarch64",),
@@ -213,6 +365,7 @@ ARM64 = Arch(
     source_folder="arm64",
     vector=_VECTOR,
     counter=Counter("pmu", "PMU", kernel_alone=True),
+    decoding=_DECODING,
     capstone=("CS_ARCH_ARM64", "CS_MODE_ARM"),
     cores={128: "neoverse-n2,pauth-impdef=on", 256: "neoverse-v1,pauth-impdef=on"},
 )

@@ -8,8 +8,9 @@ arch/x86/kernel/fpu/).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from kentry.arch.mechanism import CountingRules, Mechanisms
 
@@ -136,6 +137,29 @@ class VectorSide:
 
 
 @dataclass(frozen=True)
+class Decoding:
+    """What instructions do besides running: patterns that match an instruction's bytes.
+
+    `conditional` branches, unconditional `jumps`, `calls` and `returns` exclude each other;
+    `indirect` are those of the jumps and calls whose target is in a register or in memory.
+    `atomic` are read-modify-write and exclusive instructions.  `reads` and `writes` are the
+    instructions that access data memory.  `serialising` has a name for each instruction, or group
+    of instructions, that no instruction behind it overtakes, with its pattern.  They are compiled
+    where they are used (path/effects.py), with re.DOTALL.
+    """
+
+    conditional: bytes
+    jumps: bytes
+    calls: bytes
+    returns: bytes
+    indirect: bytes
+    atomic: bytes
+    reads: bytes
+    writes: bytes
+    serialising: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
 class Arch:
     """One architecture: its names, its machine in QEMU, the shape of its kernel entry.
 
@@ -181,6 +205,7 @@ class Arch:
     source_folder: str
     vector: VectorSide
     counter: Counter
+    decoding: Decoding
     build_headers: dict[str, str] = field(default_factory=dict)
     cores: dict[int, str] = field(default_factory=dict)
     boot_words: tuple[str, ...] = ()
@@ -210,12 +235,29 @@ ALLOCATORS = r"kmem_cache_alloc\w*|__kmalloc\w*|kmalloc\w*|vmalloc\w*"
 
 def word(mask: int, value: int) -> re.Pattern[bytes]:
     """Matches a 32-bit little-endian instruction that has `value` in the bits of `mask`."""
-    classes = []
-    for shift in range(0, 32, 8):
-        m, v = mask >> shift & 0xFF, value >> shift & 0xFF
-        fitting = [byte for byte in range(256) if byte & m == v]
-        classes.append(b"[" + b"".join(b"\\x%02x" % byte for byte in fitting) + b"]")
-    return re.compile(b"".join(classes), re.DOTALL)
+    return re.compile(bits(mask, value), re.DOTALL)
+
+
+def bits(mask: int, value: int, size: int = 4) -> bytes:
+    """The pattern of an instruction of `size` bytes that has `value` in the bits of `mask`."""
+    return b"".join(
+        _byte(mask >> shift & 0xFF, value >> shift & 0xFF) for shift in range(0, 8 * size, 8)
+    )
+
+
+@cache
+def _byte(mask: int, value: int) -> bytes:
+    return byte_class(byte for byte in range(256) if byte & mask == value)
+
+
+def byte_class(fitting: Iterable[int]) -> bytes:
+    """The pattern of one byte that is among `fitting`."""
+    return b"[" + b"".join(b"\\x%02x" % byte for byte in fitting) + b"]"
+
+
+def any_of(*patterns: bytes, but: bytes = b"") -> bytes:
+    """The pattern of what one of `patterns` matches and `but` does not."""
+    return (b"(?!" + but + b")" if but else b"") + b"(?:" + b"|".join(patterns) + b")"
 
 
 def function_marker(event: str, name: str, within: str | None = None) -> Marker:

@@ -8,11 +8,14 @@ from kentry.arch.record import (
     ALLOCATORS,
     Arch,
     Counter,
+    Decoding,
     Linking,
     Marker,
     Trap,
     Unit,
     VectorSide,
+    any_of,
+    bits,
     function_marker,
     word,
 )
@@ -66,6 +69,92 @@ _VECTOR = VectorSide(
         inner=("save", "restore"),
     ),
     trap_classes=(2,),  # illegal instruction
+)
+
+# The manual of the unprivileged ISA: the listings of RV32/64G and RVC, Zcb, Zicboz; calls and
+# returns as in its table of return-address stack hints ("Unconditional Jumps"), where link
+# registers are ra and t0.  The manual of the privileged ISA: hlv, hsv.
+_JALR = bits(0x0000007F, 0x00000067)
+_LINKED_JALR = any_of(bits(0x00000FFF, 0x000000E7), bits(0x00000FFF, 0x000002E7))
+_C_JALR = any_of(bits(0xF07F, 0x9002, 2), but=bits(0xFFFF, 0x9002, 2))  # 9002 is c.ebreak
+_C_JR = any_of(bits(0xF07F, 0x8002, 2), but=bits(0xFFFF, 0x8002, 2))
+_RETURNS = any_of(
+    bits(0xFFFFFFFF, 0x00008067),
+    bits(0xFFFFFFFF, 0x00028067),
+    bits(0xFFFF, 0x8082, 2),
+    bits(0xFFFF, 0x8282, 2),
+)
+_CALLS = any_of(bits(0x00000FFF, 0x000000EF), bits(0x00000FFF, 0x000002EF), _LINKED_JALR, _C_JALR)
+_AMO = bits(0x0000007F, 0x0000002F)
+_LOAD_RESERVED = bits(0xF800007F, 0x1000002F)
+_STORE_CONDITIONAL = bits(0xF800007F, 0x1800002F)
+
+
+def _csr_write(funct3: int, reads_alone: bool = False) -> bytes:
+    """A csr instruction that writes; one that `reads_alone` does where its source is x0 or 0."""
+    code = funct3 << 12 | 0x73
+    return any_of(bits(0x707F, code), but=bits(0xFF07F, code) if reads_alone else b"")
+
+
+_DECODING = Decoding(
+    conditional=any_of(bits(0x0000007F, 0x00000063), bits(0xC003, 0xC001, 2)),
+    jumps=any_of(
+        bits(0x0000007F, 0x0000006F),
+        _JALR,
+        bits(0xE003, 0xA001, 2),
+        _C_JR,
+        but=any_of(_CALLS, _RETURNS),
+    ),
+    calls=_CALLS,
+    returns=_RETURNS,
+    indirect=any_of(_JALR, _C_JR, _C_JALR, but=_RETURNS),
+    atomic=_AMO,  # lr and sc, too
+    reads=any_of(
+        bits(0x0000007F, 0x00000003),
+        bits(0x0000007F, 0x00000007),  # vectors, too
+        any_of(_AMO, but=_STORE_CONDITIONAL),
+        bits(0xF200707F, 0x60004073),  # hlv
+        bits(0xE003, 0x2000, 2),  # c.fld
+        bits(0xC003, 0x4000, 2),  # c.lw, c.ld
+        bits(0xF803, 0x8000, 2),  # c.lbu, c.lhu, c.lh
+        bits(0xE003, 0x2002, 2),  # c.fldsp
+        bits(0xC003, 0x4002, 2),  # c.lwsp, c.ldsp
+    ),
+    writes=any_of(
+        bits(0x0000007F, 0x00000023),
+        bits(0x0000007F, 0x00000027),
+        any_of(_AMO, but=_LOAD_RESERVED),
+        bits(0xF200707F, 0x62004073),  # hsv
+        bits(0xFFF07FFF, 0x0040200F),  # cbo.zero
+        bits(0xE003, 0xA000, 2),  # c.fsd
+        bits(0xC003, 0xC000, 2),  # c.sw, c.sd
+        bits(0xF803, 0x8800, 2),  # c.sb, c.sh
+        bits(0xE003, 0xA002, 2),  # c.fsdsp
+        bits(0xC003, 0xC002, 2),  # c.swsp, c.sdsp
+    ),
+    # Every write of a csr: Zicsr has it take effect before the instruction behind it.  The fences
+    # of the privileged manual (Svinval, H) and Zifencei; what enters and leaves a privilege mode;
+    # wfi.  fence orders memory alone and is not among them.
+    serialising={
+        "csrrw": _csr_write(1),
+        "csrrs": _csr_write(2, reads_alone=True),
+        "csrrc": _csr_write(3, reads_alone=True),
+        "csrrwi": _csr_write(5),
+        "csrrsi": _csr_write(6, reads_alone=True),
+        "csrrci": _csr_write(7, reads_alone=True),
+        "fence.i": bits(0x0000707F, 0x0000100F),
+        "sfence.vma": bits(0xFE007FFF, 0x12000073),
+        "sinval.vma": bits(0xFE007FFF, 0x16000073),
+        "sfence.w.inval": bits(0xFFFFFFFF, 0x18000073),
+        "sfence.inval.ir": bits(0xFFFFFFFF, 0x18100073),
+        "hfence.vvma": bits(0xFE007FFF, 0x22000073),
+        "hfence.gvma": bits(0xFE007FFF, 0x62000073),
+        "ecall": bits(0xFFFFFFFF, 0x00000073),
+        "ebreak": any_of(bits(0xFFFFFFFF, 0x00100073), bits(0xFFFF, 0x9002, 2)),
+        "sret": bits(0xFFFFFFFF, 0x10200073),
+        "mret": bits(0xFFFFFFFF, 0x30200073),
+        "wfi": bits(0xFFFFFFFF, 0x10500073),
+    },
 )
 
 RISCV64 = Arch(
@@ -127,4 +216,5 @@ RISCV64 = Arch(
     source_folder="riscv",
     vector=_VECTOR,
     counter=Counter("instret", "instret"),
+    decoding=_DECODING,
 )
