@@ -55,10 +55,15 @@ static bool never(const uint8_t *bytes, size_t length)
 	return false;
 }
 
-/* stxr, stlxr, stxp, stlxp and their narrow forms: Arm ARM C4.1, load/store exclusive, L=0 */
+/*
+ * stxr and stlxr, and the pairs stxp and stlxp, from which bit 31 tells casp: Arm ARM C4.1,
+ * "Load/store exclusive register", "Load/store exclusive pair"
+ */
 static bool stores_alone_arm64(const uint8_t *bytes, size_t length)
 {
-	return length == 4 && (little_endian(bytes) & 0x3fc00000) == 0x08000000;
+	uint32_t word = length == 4 ? little_endian(bytes) : 0;
+
+	return (word & 0x3fe00000) == 0x08000000 || (word & 0xbfe00000) == 0x88200000;
 }
 
 /* sc.w, sc.d: major opcode AMO, funct5 00011 */

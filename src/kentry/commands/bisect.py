@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kentry.commands import measuring, values
-from kentry.commands.options import Need, flag, operand, option
+from kentry.commands.options import Need, flag, list_option, operand, option
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.host.cache import cache_dir, held, read_json, write_atomically
 from kentry.kernels import history
@@ -57,9 +57,7 @@ class Options(measuring.TreeOptions, measuring.FunctionOptions):
     )
     good: str | None = option("--good", metavar="COMMIT", help="an older commit with the one count")
     bad: str | None = option("--bad", metavar="COMMIT", help="a newer commit with the other count")
-    metric: str = option(
-        "--metric", default=INSTRUCTIONS, needs=(_A_BISECTION,), **measuring.METRIC
-    )
+    metric: tuple[str, ...] = list_option("--metric", needs=(_A_BISECTION,), **measuring.METRIC)
     everything: bool = flag(
         "--all", needs=(_A_BISECTION,), help="find every commit that changed the count, not one"
     )
@@ -124,9 +122,13 @@ def _bisect(options: Options, folder: Path, state: Path, update: Update) -> Bise
     span = history.find_range(folder, options.good, options.bad)
     arch = options.find_arch()
     measurement = options.measurement(arch)
+    if len(options.metric) > 1:
+        raise UserError(
+            f"Commits are searched by one metric, not {len(options.metric)}.", "Name one."
+        )
     question = Question(
         case=measurement.cases[0],
-        metric=options.metric,
+        metric="".join(options.metric) or INSTRUCTIONS,
         everything=options.everything,
         least=options.least or 0,
         first_parent=options.first_parent,

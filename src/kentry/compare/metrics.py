@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kentry.arch import find_arch
 from kentry.errors import UserError
+from kentry.model import caveats
 from kentry.model.comparison import CaseComparison, FunctionDelta
 from kentry.model.recording import ABOUT_PATHS, INSTRUCTIONS, CaseResult, Recording
 from kentry.path import metrics
@@ -76,7 +77,15 @@ class _Shares:
     def __init__(self, case: CaseResult, recording: Recording) -> None:
         self._path = case.modal_path
         self._recording = recording
+        self._arch = find_arch(recording.kernel["arch"])
         self._amounts: metrics.Amounts | None = None
+
+    def unreported(self) -> Counter[str]:
+        """See path/metrics.py; empty where no accesses are known."""
+        if self._path is None or self._path.accesses is None:
+            return Counter()
+        code = self._recording.instructions(self._path)
+        return metrics.unreported(code, self._path.accesses, self._arch)
 
     def of(self, metric: str) -> Counter[str]:
         """Empty where no path is known, or where the metric is no sum over instructions."""
@@ -84,8 +93,7 @@ class _Shares:
             return Counter()
         code = self._recording.instructions(self._path)
         if self._amounts is None:
-            arch = find_arch(self._recording.kernel["arch"])
-            self._amounts = metrics.amounts(code, self._path.accesses, arch)
+            self._amounts = metrics.amounts(code, self._path.accesses, self._arch)
         found = self._amounts.get(metric, Counter())
         return metrics.shares(found, [base_name(one.function) for one in code])
 
@@ -97,6 +105,8 @@ def _row(
         dict(one.metrics[metric].samples) if metric in one.metrics else {0: 1} for one in pair
     ]
     values = [exact.mode(one) for one in samples]
+    missing = old.unreported() | new.unreported() if metric in metrics.OF_ACCESSES else {}
+    words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
     return CaseComparison(
         name=pair[0].name,
         metric=metric,
@@ -105,6 +115,7 @@ def _row(
         verdict=exact.verdict(*samples),
         identical_path=False,
         functions=tuple(_functions(values, old.of(metric), new.of(metric))),
+        caveats=(caveats.unreported_accesses(pair[0].name, words),) if words else (),
     )
 
 

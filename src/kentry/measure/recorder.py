@@ -353,7 +353,7 @@ def _metrics_of_paths(
             known[path] = {name: each.total() for name, each in amounts.items()}
             if (accesses := trace.accesses.get(path)) is not None:
                 known[path][of_paths.STACK] = of_paths.stack_bytes(own, accesses, arch)
-        for name, total in (known[path] | window.touched).items():
+        for name, total in {**known[path], **window.touched}.items():
             samples.setdefault(name, Counter())[total] += window.times
     recorded = sum(one.times for one in windows)
     for name, counts in samples.items():

@@ -53,6 +53,11 @@ archive_incomplete = Template(
 )
 # A system call failed, for instance.
 case_failed = Template("case-failed", "{} was not measured: {}")
+# By the instruction sets' manuals these access memory, and the emulator calls no plugin for it.
+unreported_accesses = Template(
+    "unreported-accesses",
+    "{}: memory metrics are too low, because the emulator does not report the accesses of {}",
+)
 # The kernel cannot run the case at all.
 case_absent = Template("case-absent", "{} is absent: {}")
 # User code other than the probe's ran between the marks of these windows.

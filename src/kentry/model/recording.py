@@ -561,7 +561,7 @@ def _from_file(document: RecordingFile) -> Recording:
                     path.runs,
                     path.why,
                     path.events or (),
-                    path.accesses and _accesses_from_file(path.accesses),
+                    None if path.accesses is UNSET else _accesses_from_file(path.accesses),
                 )
                 for path in one.paths
             ),

@@ -74,7 +74,9 @@ def verdict_table(indent: str = "") -> Table:
 def comparison_caveats(comparison: Comparison) -> list[Caveat]:
     """The caveats of the comparison, then those of its rows, each once."""
     found = list(comparison.caveats)
-    found += [caveat for case in comparison.cases for caveat in case.caveats]
+    found += [
+        caveat for case in (*comparison.cases, *comparison.metrics) for caveat in case.caveats
+    ]
     found += [caveat for row in comparison.timed for caveat in row.caveats]
     return [caveat for i, caveat in enumerate(found) if caveat not in found[:i]]
 

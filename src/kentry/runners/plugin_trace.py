@@ -8,7 +8,8 @@ from pathlib import Path
 from kentry.errors import TraceError
 from kentry.model.recording import Access
 
-TRACE_VERSION = 2
+# A saved run may have a trace from before accesses were recorded.
+TRACE_VERSIONS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,10 @@ class Insn:
 
 
 # What a window's kernel instructions load and store, in the order of plugin/accesses.h.
-_TOUCHED = ("loads", "stores", "bytes.loaded", "bytes.stored")
-_TOUCHED += ("lines.data.32", "lines.data", "lines.data.128", "pages.data")
+_TOUCHED = (
+    *("loads", "stores", "bytes.loaded", "bytes.stored"),
+    *("lines.data.32", "lines.data", "lines.data.128", "pages.data"),
+)
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,9 @@ def parse_trace(file: Path) -> PluginTrace:
         raise TraceError(
             f"The plugin wrote no trace: {err.strerror}.", "kentry doctor shows what is missing."
         ) from err
-    if not lines or lines[0] != f"kentry-trace {TRACE_VERSION}":
+    if not lines or lines[0] not in (f"kentry-trace {version}" for version in TRACE_VERSIONS):
         raise TraceError(
-            f"The plugin's trace is not version {TRACE_VERSION}.",
+            f"The plugin's trace is not version {TRACE_VERSIONS[-1]}.",
             "Build the plugin anew: make setup.",
         )
     trace = PluginTrace()
@@ -157,7 +160,7 @@ def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
 
 
 def _window(trace: PluginTrace, rest: str) -> Window:
-    *numbers, written, touched = rest.split()
+    *numbers, written, touched = rest.split() if rest.count(" ") > 7 else [*rest.split(), "-"]
     times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
     path = None if written == "-" else int(written)
     if path is not None and not 0 <= path < len(trace.paths):

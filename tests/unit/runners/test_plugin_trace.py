@@ -6,20 +6,22 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import TraceError
+from kentry.model.recording import Access
 from kentry.runners.plugin_trace import parse_trace, tidy
 
 WHOLE = """\
-kentry-trace 1
+kentry-trace 2
 qemu aarch64 api=1
 message text ffff800080000000
 message case getppid count 1
-window 2 312 0 1 0 0 0 -
-window 1 9000 0 1 1 0 0 -
+window 2 312 0 1 0 0 0 - -
+window 1 9000 0 1 1 0 0 - -
 message case getppid path 1
 insn 0 ffff800080010c00 03000014 b #0xffff800080010c0c
 insn 1 ffff800080010c0c ff4305d1 sub sp, sp, #0x150
 path 0 3 0+2 0+1
-window 4 3 0 1 0 0 0 0
+accesses 0 0:ffff000000001000:16:s 1:ffff000000001008:8:l
+window 4 3 0 1 0 0 0 0 1,1,8,16,1,1,1,1
 message end 1
 spoilt 0
 check 7 0
@@ -46,7 +48,20 @@ def test_a_whole_trace(tmp_path: Path) -> None:
     ]
     assert trace.paths == [[(0, 2), (0, 1)]]
     assert trace.path_length(0) == 3
+    assert trace.accesses == {
+        0: (Access(0, 0xFFFF000000001000, 16, True), Access(1, 0xFFFF000000001008, 8, False))
+    }
+    touched = trace.phases[1].windows[0].touched
+    assert (touched["loads"], touched["bytes.stored"], touched["pages.data"]) == (1, 16, 1)
     assert (trace.cases_ended, trace.checked, trace.mismatches) == (1, 7, 0)
+
+
+def test_a_trace_from_before_accesses_is_read(tmp_path: Path) -> None:
+    lines = [line for line in WHOLE.splitlines() if not line.startswith("accesses")]
+    old = [line.rpartition(" ")[0] if line.startswith("window") else line for line in lines]
+    trace = parse_trace(write(tmp_path, "\n".join(["kentry-trace 1", *old[1:]])))
+    assert trace.phases[1].windows[0].path == 0
+    assert not trace.phases[1].windows[0].touched
 
 
 def test_every_cut_is_noticed(tmp_path: Path) -> None:
@@ -59,7 +74,11 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "damaged"),
     [
-        ("kentry-trace 1", "kentry-trace 2"),
+        ("kentry-trace 2", "kentry-trace 3"),
+        ("accesses 0", "accesses 1"),
+        ("1:ffff000000001008", "3:ffff000000001008"),
+        (":8:l", ":8:x"),
+        ("1,1,8,16,1,1,1,1", "1,1,8,16,1,1,1"),
         ("window 2 312", "window 1 312"),
         ("path 0 3", "path 0 4"),
         ("path 0 3", "path 1 3"),

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The metrics of a path, on one that is small enough to count by hand."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.arch import find_arch
+from kentry.model.recording import ABOUT_PATHS, Access, Instruction
+from kentry.path import metrics
+
+ARM64 = find_arch("arm64")
+TEXT = 0xFFFF800080000000
+
+
+def path(*rows: tuple[int, str, str, str]) -> list[Instruction]:
+    """Rows (offset from TEXT, bytes, text, function)."""
+    return [Instruction(TEXT + at, code, text, name, at) for at, code, text, name in rows]
+
+
+PATH = path(
+    (0x00, "fd7bbea9", "stp x29, x30, [sp, #-0x20]!", "outer"),
+    (0x04, "1f000094", "bl <inner>", "outer"),
+    (0x80, "e10740f9", "ldr x1, [sp, #8]", "inner"),
+    (0x84, "200c1ff8", "str x0, [x1, #-0x10]!", "inner"),
+    (0x88, "c0035fd6", "ret", "inner"),
+    (0x08, "60000054", "b.eq <outer+0x14>", "outer"),
+    (0x0C, "df3f03d5", "isb", "outer"),
+    (0x10, "fd7bc2a8", "ldp x29, x30, [sp], #0x20", "outer"),
+    (0x14, "c0035fd6", "ret", "outer"),
+)
+STACK = 0xFFFF800080403FE0
+ACCESSES = (
+    Access(0, STACK, 16, True),
+    Access(2, STACK + 8, 8, False),
+    # The last bytes of a page and of a line, and the first of the next ones.
+    Access(3, 0xFFFF000000001FFC, 8, True),
+    Access(7, STACK, 16, False),
+)
+
+
+def totals() -> dict[str, int]:
+    found = metrics.amounts(PATH, ACCESSES, ARM64)
+    return {name: amounts.total() for name, amounts in found.items()}
+
+
+def test_a_path_counted_by_hand() -> None:
+    assert totals() == {
+        "loads": 2,
+        "stores": 2,
+        "bytes.loaded": 24,
+        "bytes.stored": 24,
+        "atomics": 0,
+        "branches": 4,
+        "branches.taken": 3,
+        "branches.indirect": 0,
+        "calls": 1,
+        "returns": 2,
+        "serialising": 1,
+        "serialising.isb": 1,
+        "lines.code": 2,
+        "lines.code.32": 2,
+        "lines.code.128": 2,
+        "pages.code": 1,
+        "lines.data": 3,
+        "lines.data.32": 3,
+        "lines.data.128": 3,
+        "pages.data": 3,
+    }
+    assert metrics.stack_bytes(PATH, ACCESSES, ARM64) == 16
+
+
+def test_every_metric_but_the_stack_has_shares() -> None:
+    assert {*ABOUT_PATHS} - totals().keys() == {"stack.bytes"}
+
+
+def test_a_function_has_the_lines_that_it_touches_first() -> None:
+    found = metrics.amounts(PATH, ACCESSES, ARM64)
+    names = [insn.function for insn in PATH]
+    assert metrics.shares(found["lines.data"], names) == {"outer": 1, "inner": 2}
+    assert metrics.shares(found["lines.code"], names) == {"outer": 1, "inner": 1}
+    assert metrics.shares(found["loads"], names) == {"inner": 1, "outer": 1}
+
+
+def test_the_last_instruction_is_taken_unless_it_is_conditional() -> None:
+    for at, taken in ((5, 2), (9, 3)):
+        found = metrics.amounts_of_code(PATH[:at] if at == 9 else PATH[: at + 1], ARM64)
+        assert found["branches.taken"].total() == taken
+
+
+def test_what_the_emulator_does_not_report_is_named() -> None:
+    zeroing = path((0, "20740bd5", "dc zva, x0", "memset"), (4, "e10740f9", "ldr x1, [sp]", "f"))
+    found = metrics.unreported(zeroing, [Access(1, STACK, 8, False)], ARM64)
+    assert found == {"dc zva": 1}
+    assert not metrics.unreported(PATH, ACCESSES, ARM64)
+
+
+def test_a_store_conditional_may_have_failed() -> None:
+    exclusive = path((0, "207c02c8", "stxr w2, x0, [x1]", "f"))
+    assert not metrics.unreported(exclusive, [], ARM64)
+
+
+def test_an_empty_path_has_none_of_anything() -> None:
+    found = metrics.amounts([], [], ARM64)
+    assert not any(amounts.total() for amounts in found.values())
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, len(PATH) - 1),
+            st.integers(0, 2**14),
+            st.integers(1, 300),
+            st.booleans(),
+        )
+    )
+)
+def test_lines_are_counted_once(rows: list[tuple[int, int, int, bool]]) -> None:
+    accesses = [Access(*row) for row in sorted(rows)]
+    found = metrics.amounts_of_accesses(accesses)
+    touched = {byte for one in accesses for byte in range(one.address, one.address + one.size)}
+    for name, size in (("lines.data.32", 32), ("lines.data", 64), ("pages.data", 4096)):
+        assert found[name].total() == len({byte // size for byte in touched})
