@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from kentry.commands import measuring
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import compare
-from kentry.compare.metrics import compare_metrics
+from kentry.compare.metrics import ALL, compare_metrics
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
 from kentry.model.comparison import to_json
 from kentry.model.document import dump
@@ -66,7 +66,10 @@ def run(options: Options) -> int:
     elif options.changelog:
         sys.stdout.write(comparison_changelog(comparison))
     else:
-        sys.stdout.write(comparison_text(comparison, options.rows_shown))
+        # A table for each of twenty metrics has to be asked for.
+        of_metrics = bool(options.functions) or ALL not in options.metric
+        text = comparison_text(comparison, options.rows_shown, of_metrics=of_metrics)
+        sys.stdout.write(text)
     if not options.fail_on_regression:
         return EXIT_DONE
     verdicts = {case.verdict for case in comparison.cases}

@@ -30,8 +30,13 @@ from kentry.stats.exact import SAME, UNDECIDED
 _ROW = 120
 
 
-def comparison_text(comparison: Comparison, shown: int | None = SHOWN) -> str:
-    """The whole report, with `shown` rows in a table of functions, None for all of them."""
+def comparison_text(
+    comparison: Comparison, shown: int | None = SHOWN, *, of_metrics: bool = True
+) -> str:
+    """The whole report, with `shown` rows in a table of functions, None for all of them.
+
+    Without `of_metrics` there are tables for instructions alone.
+    """
     lines = [
         *kernel_lines(comparison.old, "old: "),
         *kernel_lines(comparison.new, "new: "),
@@ -55,7 +60,7 @@ def comparison_text(comparison: Comparison, shown: int | None = SHOWN) -> str:
             table.row(label, sides[0], "->", sides[1], _verdict(row))
             label = ""
     lines += [*table.lines(_ROW), *comparison_context_lines(comparison.cases)]
-    for case in (*comparison.cases, *comparison.metrics):
+    for case in (*comparison.cases, *(comparison.metrics if of_metrics else ())):
         if case.delta and (case.functions or case.metric == INSTRUCTIONS):
             metric = "" if case.metric == INSTRUCTIONS else f" {case.metric}"
             note = CaseName.parse(case.name).calls_note
