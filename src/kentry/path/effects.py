@@ -104,12 +104,11 @@ def taken_branches(path: Sequence[Instruction], arch: Arch) -> int:
 
     The last instruction of a path does unless it is conditional.
     """
-    jumps = [
-        insn
+    taken = Counter(
+        insn.code
         for insn, following in pairwise(path)
         if following.address != insn.address + len(insn.code) // 2
-    ]
-    taken = Counter(insn.code for insn in jumps)
+    )
     if path and not effects(path[-1].code, arch).conditional:
         taken[path[-1].code] += 1
     return sum(times for code, times in taken.items() if effects(code, arch).branch)
@@ -120,7 +119,6 @@ def code_lines(path: Iterable[Instruction], line: int = 64) -> set[int]:
 
     An instruction that begins in one line and ends in the next is in both.
     """
-    ends = {(insn.address, len(insn.code) // 2) for insn in path}
-    return {
-        one for address, size in ends for one in (address // line, (address + size - 1) // line)
-    }
+    sizes = {insn.address: len(insn.code) // 2 for insn in path}
+    ends = {(address + size - 1) // line for address, size in sizes.items()}
+    return ends | {address // line for address in sizes}
