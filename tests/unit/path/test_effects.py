@@ -5,13 +5,13 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
 from kentry.arch import ARCHES
 from kentry.model.recording import Instruction
 from kentry.path.effects import Effects, code_lines, effects, path_counts
+from tests.unit.runners.sshd import skip
 
 # Of each instruction, by the manuals: its bytes; what it does; its text.
 # r reads and w writes data memory; b is a branch, of these c is conditional, i has its target in a
@@ -357,11 +357,13 @@ cd80                  int        int $128
 8ed8                  -          movw %ax, %ds
 """,
 }
-ROWS = [
-    pytest.param(arch, *re.split(r" {2,}", line)[:2], id=f"{arch}-{re.split(r' {2,}', line)[2]}")
+LINES = [
+    (arch, *re.split(r" {2,}", line))
     for arch, table in TABLES.items()
     for line in table.strip().splitlines()
 ]
+ROWS = [(arch, code, wanted) for arch, code, wanted, _ in LINES]
+NAMES = [f"{arch} {text}" for arch, _, _, text in LINES]
 
 
 def flags(of: Effects) -> str:
@@ -379,15 +381,15 @@ def flags(of: Effects) -> str:
     return "".join(letter for letter, holds in kinds if holds).strip() or "-"
 
 
-@pytest.mark.parametrize(("arch", "code", "wanted"), ROWS)
+@pytest.mark.parametrize(("arch", "code", "wanted"), ROWS, ids=NAMES)
 def test_an_instruction_does_what_the_manual_says(arch: str, code: str, wanted: str) -> None:
     assert flags(effects(code, ARCHES[arch])) == wanted
 
 
-def test_what_is_no_instruction_does_nothing() -> None:
-    for arch in ARCHES.values():
-        for code in ("", "0f", "00000000"[: 8 if arch.name != "x86_64" else 0]):
-            assert flags(effects(code, arch)) == "-"
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("code", ["", "0f"])
+def test_what_is_no_instruction_does_nothing(arch: str, code: str) -> None:
+    assert flags(effects(code, ARCHES[arch])) == "-"
 
 
 def insn(address: int, code: str) -> Instruction:
@@ -432,37 +434,120 @@ def test_an_empty_path_counts_nothing() -> None:
     assert set(path_counts([], ARCHES["arm64"]).values()) == {0}
 
 
-# How LLVM is asked; and its names of instructions that change the flow of control: conditional
-# branches, jumps, calls, returns; of jumps and calls those whose target is not in the instruction.
+# How LLVM is asked about an architecture: triple, features, cores that have models of most
+# instructions (of LSE only thunderx3t110); and LLVM's names of instructions by what they do to the
+# flow of control.  riscv64's calls and returns are told by registers, which are not in the names.
 LLVM = {
     "arm64": (
-        ["--triple=aarch64", "--mattr=+all"],
-        "neoverse-v2",
-        r"Bcc|CBN?Z[WX]|TBN?Z[WX]",
-        r"B|BRA?A?Z?",
-        r"BL|BLRA?A?Z?",
-        r"RET|RETAA",
-        r"BL?RA?A?Z?",
+        "aarch64",
+        "+all",
+        ["neoverse-n2", "thunderx3t110"],
+        {
+            "branch": r"(B|BL|BR|BLR|RET|Bcc|CBN?Z|TBN?Z)[WX]?|(BR|BLR|RET)A[AB]Z?",
+            "conditional": r"Bcc|CBN?Z[WX]|TBN?Z[WX]",
+            "call": r"BL|BLR(A[AB]Z?)?",
+            "returns": r"RET(A[AB])?",
+            "indirect": r"(BR|BLR)(A[AB]Z?)?",
+        },
     ),
     "riscv64": (
-        [
-            "--triple=riscv64",
-            "--mattr=+m,+a,+f,+d,+c,+v,+h,+svinval,+zicbom,+zicboz,+zicbop,+zcb,+zacas",
-        ],
-        "sifive-p670",
-        r"B(EQ|NE|LTU?|GEU?)|C_B(EQ|NE)Z",
-        r"JALR?|C_JR?",
-        r"JALR?|C_JALR",
-        r"JALR|C_JR",
-        r"C_JR|C_JALR|JALR",
+        "riscv64",
+        # Zacas is experimental in LLVM 19.
+        "+m,+a,+f,+d,+c,+v,+h,+svinval,+zicbom,+zicboz,+zicbop,+zcb,+zacas,+experimental-zacas",
+        ["sifive-p670"],
+        {
+            "branch": r"JALR?|B(EQ|NE|LTU?|GEU?)|C_(J|JR|JALR|BEQZ|BNEZ)",
+            "conditional": r"B(EQ|NE|LTU?|GEU?)|C_B(EQ|NE)Z",
+        },
     ),
     "x86_64": (
-        ["--triple=x86_64"],
-        "znver4",
-        r"JCC_\d|JRCXZ|LOOP",
-        r"JMP_\d|JMP64\w+",
-        r"CALL64\w+",
-        r"L?RETI?64",
-        r"(JMP|CALL)64(r|m)(_NT)?",
+        "x86_64",
+        "",
+        ["znver4"],
+        {
+            "branch": r"(JMP|CALL|JCC|L?RET)I?(64|_).*|JRCXZ|LOOP",
+            "conditional": r"JCC_\d|JRCXZ|LOOP",
+            "call": r"CALL64.*",
+            "returns": r"L?RETI?64",
+            "indirect": r"(JMP|CALL)64(r|m)(_NT)?",
+        },
     ),
 }
+# Where LLVM has another view of memory than the manuals, by LLVM's names.  A compiler asks whether
+# it may move an instruction, so LLVM says of many that they load and store.
+LLVM_DIFFERS = [
+    # Barriers, hints, prefetches, maintenance of caches, exceptions, registers of the system.
+    r"HINT|[ID]SB|DMB|PRF.*|RDFFR_P|WRFFR|PAUSE|PREFETCH.*|CLFLUSH|CLWB|[LMS]FENCE|SERIALIZE",
+    r"INT3?|TRAP|XSETBV|WRGSBASE64",
+    # It has both for what has to do with an exclusive monitor, or with a state in memory.
+    r"LDA?X[RP].|STL?X[RP].|XSAVES64|XRSTORS64|FXSAVE64|LDMXCSR|WRUSSQ",
+    # Allocation tags are no data.
+    r"LDG|STGi",
+    # It says nothing: the stack of calls and returns, strings, descriptors; dc zva.
+    r"CALL64.*|L?RETI?64|IRET64|(STOS|MOVS|CMPS|LODS|SCAS|OUTS|INS)[BWQ]|[SL][GI]DT64m|INVPCID64",
+    r"SYSxt",
+]
+
+
+def newest_llvm() -> str:
+    """The suffix of the newest LLVM's programs that is installed, 19 or later."""
+    found = (f"-{version}" for version in range(40, 18, -1))
+    suffix = next((one for one in found if shutil.which(f"llvm-mca{one}")), "")
+    if not suffix:
+        skip("LLVM 19 or later is not installed: scripts/install-packages packages/test.txt")
+    return suffix
+
+
+def llvm_names(suffix: str, arch: str, codes: list[str]) -> list[tuple[str, str]]:
+    """LLVM's name and text of each instruction; a prefix that is one of its own left out."""
+    given = "".join(" ".join(f"0x{byte:02x}" for byte in bytes.fromhex(c)) + "\n" for c in codes)
+    triple, features, *_ = LLVM[arch]
+    options = ["--disassemble", "--show-inst", f"--triple={triple}", f"--mattr={features}"]
+    done = subprocess.run(
+        [f"llvm-mc{suffix}", *options], input=given, capture_output=True, text=True, check=True
+    )
+    found = re.findall(r"^\t(.*?) *(?://|#) <MCInst #\d+ (\w+)", done.stdout, re.MULTILINE)
+    return [(name, text) for text, name in found if not name.endswith("_PREFIX")]
+
+
+def llvm_accesses(suffix: str, arch: str, texts: list[str]) -> dict[int, tuple[bool, bool]]:
+    """By index: whether LLVM says that an instruction may load and may store.
+
+    Those that no core has a model of are left out.
+    """
+    given = "".join(
+        f"# LLVM-MCA-BEGIN {index}\n{text}\n# LLVM-MCA-END\n" for index, text in enumerate(texts)
+    )
+    triple, features, cores, _ = LLVM[arch]
+    options = [f"--mtriple={triple}", f"--mattr={features}", "--json", "--instruction-info"]
+    options += ["--skip-unsupported-instructions=any", "--iterations=1"]
+    found = {}
+    for core in cores:
+        command = [f"llvm-mca{suffix}", *options, f"--mcpu={core}"]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
+        for region in json.loads(done.stdout)["CodeRegions"]:
+            for one in region["InstructionInfoView"]["InstructionList"]:
+                found[int(region["Name"])] = one["mayLoad"], one["mayStore"]
+    return found
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_llvm_has_the_same_view(arch: str) -> None:
+    llvm = newest_llvm()
+    codes = [code for of, code, _ in ROWS if of == arch]
+    names = llvm_names(llvm, arch, codes)
+    assert len(names) == len(codes)
+    views = [effects(code, ARCHES[arch]) for code in codes]
+    for view, (name, text) in zip(views, names, strict=True):
+        for kind, pattern in LLVM[arch][3].items():
+            assert getattr(view, kind) == bool(re.fullmatch(pattern, name)), (name, text, kind)
+    accesses = llvm_accesses(llvm, arch, [text for _, text in names])
+    assert len(accesses) > 0.75 * len(codes)
+    differing = {
+        names[index]
+        for index, (loads, stores) in accesses.items()
+        if (loads, stores) != (views[index].reads, views[index].writes)
+    }
+    assert {
+        name for name in differing if not re.fullmatch("|".join(LLVM_DIFFERS), name[0])
+    } == set()
