@@ -277,7 +277,8 @@ _DECODING = Decoding(
                 bits(0xFFF8F000, 0xD5184000),
                 bits(0xFFF8FFE0, 0xD518D040),  # TPIDR_EL0, TPIDR_EL2
                 bits(0xFFFFFFE0, 0xD51BD060),  # TPIDRRO_EL0
-                bits(0xFFF8FFC0, 0xD518D080),  # TPIDR_EL1, TPIDR2_EL0
+                bits(0xFFFFFFE0, 0xD518D080),  # TPIDR_EL1
+                bits(0xFFFFFFE0, 0xD51BD0A0),  # TPIDR2_EL0
             ),
         ),
         "svc": bits(0xFFE0001F, 0xD4000001),

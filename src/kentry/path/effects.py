@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What an instruction does besides running, by its bytes; and how often a path does it.
 
-The architectures' records have the patterns (Decoding), from their manuals.
+The architectures' records have the patterns (Decoding), from their manuals.  capstone is not used:
+what its 5.0.7 says of memory and branches differs from LLVM 22 for 2,611 of 21,034 distinct
+instructions of arm64 in recordings (str reads, cas and ldadd access nothing) and for 157 of 3,495
+of x86-64 (lea reads, push writes nothing); for riscv64 it does not say which memory operands are
+read.  tests/unit/path/test_effects.py compares the patterns with LLVM.
 """
 
 import re

@@ -392,8 +392,10 @@ cd80                  int        int $128
 8ed8                  -          movw %ax, %ds
 """,
 }
-# arm64's of LSUI and CMPBR, which LLVM 19 does not know.
+# arm64's that LLVM 19 does not know, such as those of LSUI and CMPBR.
 NEWEST = """
+a0d018d5  msr         msr accdata_el1, x0
+a0d01bd5  -           msr tpidr2_el0, x0
 800001f4  b c    cbgt x0, x1, #16
 207c5fc9  r a    ldtxr x0, [x1]
 417c00c9  w a    sttxr w0, x1, [x2]
@@ -524,8 +526,8 @@ LLVM_DIFFERS = [
     r"INT3?|TRAP|XSETBV|WRGSBASE64",
     # It has both for what has to do with an exclusive monitor, or with a state in memory.
     r"LDA?X[RP].|STL?X[RP].|XSAVES64|XRSTORS64|FXSAVE64|LDMXCSR|WRUSSQ",
-    # Allocation tags are no data.
-    r"LDG|STGi",
+    # Allocation tags are no data; of two instructions LLVM 19 says nothing.
+    r"LDG|STGi|STZGM|LDAPURSBXi",
     # It says nothing: the stack of calls and returns, strings, descriptors; dc zva.
     r"CALL64.*|L?RETI?64|IRET64|(STOS|MOVS|CMPS|LODS|SCAS|OUTS|INS)[BWQ]|[SL][GI]DT64m|INVPCID64",
     r"SYSxt",
