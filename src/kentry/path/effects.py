@@ -45,7 +45,7 @@ class Effects:
 
 
 def effects(code: str, arch: Arch) -> Effects:
-    """Of the instruction with these bytes, in hex and the order of memory; kept."""
+    """Of the instruction with these bytes (hex, memory order), cached; ValueError if not hex."""
     return _effects(code, arch.name)
 
 
