@@ -236,7 +236,7 @@ _DECODING = Decoding(
         bits(0xFE000000, 0x84000000),
         bits(0xFE000000, 0xA4000000),
         bits(0xFE000000, 0xC4000000),
-        bits(0xFE200000, 0xA0000000),
+        bits(0xFEA00000, 0xA0000000),
         bits(0xFE200000, 0xE0000000),
         but=_PREFETCHES,
     ),
@@ -255,7 +255,7 @@ _DECODING = Decoding(
         bits(0xFFFFFFE0, 0xD50B7480),  # dc gzva
         # SVE; SME.
         bits(0xFE000000, 0xE4000000),
-        bits(0xFE200000, 0xA0200000),
+        bits(0xFEA00000, 0xA0200000),
         bits(0xFE200000, 0xE0200000),
     ),
     # The same manual.  Its "context synchronization events" are isb, the taking of an exception
@@ -277,7 +277,8 @@ _DECODING = Decoding(
                 bits(0xFFF8F000, 0xD5184000),
                 bits(0xFFF8FFE0, 0xD518D040),  # TPIDR_EL0, TPIDR_EL2
                 bits(0xFFFFFFE0, 0xD51BD060),  # TPIDRRO_EL0
-                bits(0xFFF8FFC0, 0xD518D080),  # TPIDR_EL1, TPIDR2_EL0
+                bits(0xFFFFFFE0, 0xD518D080),  # TPIDR_EL1
+                bits(0xFFFFFFE0, 0xD51BD0A0),  # TPIDR2_EL0
             ),
         ),
         "svc": bits(0xFFE0001F, 0xD4000001),

@@ -143,7 +143,7 @@ _READS = (
     # fxrstor, ldmxcsr, xrstor; xsave and xsaveopt read the header that they change.
     _digit(rb"\x0f\xae", "1245"),
     # Three bytes; invpcid and its kind read a descriptor.
-    rb"\x0f\x38[^\xf1\xf8\xf9]" + _MEMORY,
+    rb"\x0f\x38[^\xf1\xf5\xf6\xf8\xf9]" + _MEMORY,
     rb"\x0f\x3a[^\x14-\x17]" + _MEMORY,
 )
 _WRITES = (
@@ -162,11 +162,14 @@ _WRITES = (
     rb"\x0f[\x11\x13\x17\x29\x2b\x78\x7f\x90-\x9f\xa4\xa5\xac\xad\xc3\xd6\xe7]" + _MEMORY,
     _digit(rb"\x0f\xae", "034"),
     _digit(rb"\x0f\xc7", "457"),
-    rb"\x0f\x38[\xf8\xf9]" + _MEMORY,
+    rb"\x0f\x38[\xf5\xf8\xf9]" + _MEMORY,
     rb"\x0f\x3a[\x14-\x17]" + _MEMORY,
+    rb"\x0f\xf7[\xc0-\xff]",  # maskmovq, maskmovdqu
 )
-# Opcodes whose prefix tells: movq or movd, crc32 or movbe, xsaveopt or clwb; vmovq or vmovd.
+# Opcodes whose prefix tells: movq or movd, crc32 or movbe, adcx and adox or wrss, xsaveopt or clwb;
+# vmovq or vmovd.
 _MOVQ, _CRC32 = rb"\x0f\x7e" + _MEMORY, rb"\x0f\x38\xf1" + _MEMORY
+_ADCX = rb"\x0f\x38\xf6" + _MEMORY
 _XSAVEOPT = _behind_prefix(rb"[\x66\xf3]", False, _digit(rb"\x0f\xae", "6"))
 _VMOVQ = rb"(?:\xc5|\xc4.)" + byte_class(byte for byte in range(256) if byte & 3 == 2) + rb"\x7e"
 
@@ -185,6 +188,7 @@ _DECODING = Decoding(
         _opcodes(*_READS),
         _behind_prefix(rb"\xf3", True, _MOVQ),
         _behind_prefix(rb"\xf2", True, _CRC32),
+        _behind_prefix(rb"[\x66\xf3]", True, _ADCX),
         _XSAVEOPT,
         _LEGACY + _VMOVQ + _MEMORY,
         _LEGACY + _VEX1 + rb"[^\x11\x13\x17\x29\x2b\x7e\x7f\xae\xd6\xe7]" + _MEMORY,
@@ -196,6 +200,7 @@ _DECODING = Decoding(
         _opcodes(*_WRITES),
         _behind_prefix(rb"\xf3", False, _MOVQ),
         _behind_prefix(rb"\xf2", False, _CRC32),
+        _behind_prefix(rb"[\x66\xf3]", False, _ADCX),
         _XSAVEOPT,
         b"(?!" + _LEGACY + _VMOVQ + b")" + _LEGACY + _VEX1 + rb"\x7e" + _MEMORY,
         _LEGACY + _VEX1 + rb"[\x11\x13\x17\x29\x2b\x7f\xd6\xe7]" + _MEMORY,

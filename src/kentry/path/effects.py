@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What an instruction does besides running, by its bytes; and how often a path does it.
 
-The architectures' records have the patterns (Decoding), from their manuals.
+The architectures' records have the patterns (Decoding), from their manuals.  capstone is not used:
+what its 5.0.7 says of memory and branches differs from LLVM 22 for 2,611 of 21,034 distinct
+instructions of arm64 in recordings (str reads, cas and ldadd access nothing) and for 157 of 3,495
+of x86-64 (lea reads, push writes nothing); for riscv64 it does not say which memory operands are
+read.  tests/unit/path/test_effects.py compares the patterns with LLVM.
 """
 
 import re
@@ -41,7 +45,7 @@ class Effects:
 
 
 def effects(code: str, arch: Arch) -> Effects:
-    """Of the instruction with these bytes, in hex and the order of memory; kept."""
+    """Of the instruction with these bytes (hex, memory order), cached; ValueError if not hex."""
     return _effects(code, arch.name)
 
 
@@ -104,12 +108,11 @@ def taken_branches(path: Sequence[Instruction], arch: Arch) -> int:
 
     The last instruction of a path does unless it is conditional.
     """
-    jumps = [
-        insn
+    taken = Counter(
+        insn.code
         for insn, following in pairwise(path)
         if following.address != insn.address + len(insn.code) // 2
-    ]
-    taken = Counter(insn.code for insn in jumps)
+    )
     if path and not effects(path[-1].code, arch).conditional:
         taken[path[-1].code] += 1
     return sum(times for code, times in taken.items() if effects(code, arch).branch)
@@ -120,7 +123,6 @@ def code_lines(path: Iterable[Instruction], line: int = 64) -> set[int]:
 
     An instruction that begins in one line and ends in the next is in both.
     """
-    ends = {(insn.address, len(insn.code) // 2) for insn in path}
-    return {
-        one for address, size in ends for one in (address // line, (address + size - 1) // line)
-    }
+    sizes = {insn.address: len(insn.code) // 2 for insn in path}
+    ends = {(address + size - 1) // line for address, size in sizes.items()}
+    return ends | {address // line for address in sizes}
