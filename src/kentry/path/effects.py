@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an instruction does besides running, by its bytes; and how often a path does it.
+"""What an instruction does besides running, by its bytes.
 
 The architectures' records have the patterns (Decoding), from their manuals.  capstone is not used:
 what its 5.0.7 says of memory and branches differs from LLVM 22 for 2,611 of 21,034 distinct
@@ -9,14 +9,10 @@ read.  tests/unit/path/test_effects.py compares the patterns with LLVM.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 
 from kentry.arch import ARCHES, Arch
-from kentry.model.recording import Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,53 +72,3 @@ def _matches(pattern: bytes, raw: bytes) -> bool:
 @cache
 def _compiled(pattern: bytes) -> re.Pattern[bytes]:
     return re.compile(pattern, re.DOTALL)
-
-
-def path_counts(path: Sequence[Instruction], arch: Arch) -> dict[str, int]:
-    """The exact metrics of a path that its instructions alone tell, by name.
-
-    `serialising.NAME` is there for each name that occurs.
-    """
-    found = Counter(
-        dict.fromkeys(("atomics", "branches", "branches.taken", "branches.indirect"), 0)
-        | dict.fromkeys(("calls", "returns", "serialising"), 0)
-    )
-    for code, times in Counter(insn.code for insn in path).items():
-        of = effects(code, arch)
-        found["atomics"] += times * of.atomic
-        found["branches"] += times * of.branch
-        found["branches.indirect"] += times * of.indirect
-        found["calls"] += times * of.call
-        found["returns"] += times * of.returns
-        if of.serialising:
-            found["serialising"] += times
-            found[f"serialising.{of.serialising}"] += times
-    found["branches.taken"] = taken_branches(path, arch)
-    found["lines.code"] = len(code_lines(path))
-    found["pages.code"] = len(code_lines(path, 4096))
-    return dict(found)
-
-
-def taken_branches(path: Sequence[Instruction], arch: Arch) -> int:
-    """How many branches go elsewhere than to the instruction behind them.
-
-    The last instruction of a path does unless it is conditional.
-    """
-    taken = Counter(
-        insn.code
-        for insn, following in pairwise(path)
-        if following.address != insn.address + len(insn.code) // 2
-    )
-    if path and not effects(path[-1].code, arch).conditional:
-        taken[path[-1].code] += 1
-    return sum(times for code, times in taken.items() if effects(code, arch).branch)
-
-
-def code_lines(path: Iterable[Instruction], line: int = 64) -> set[int]:
-    """The distinct lines of `line` bytes that a path executes: addresses divided by `line`.
-
-    An instruction that begins in one line and ends in the next is in both.
-    """
-    sizes = {insn.address: len(insn.code) // 2 for insn in path}
-    ends = {(address + size - 1) // line for address, size in sizes.items()}
-    return ends | {address // line for address in sizes}

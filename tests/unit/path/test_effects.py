@@ -9,8 +9,7 @@ import subprocess
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.model.recording import Instruction
-from kentry.path.effects import Effects, code_lines, effects, path_counts
+from kentry.path.effects import Effects, effects
 from tests.unit.runners.sshd import skip
 
 # Of each instruction, by the manuals: its bytes; what it does; its text.
@@ -480,48 +479,6 @@ def test_an_instruction_does_what_the_manual_says(arch: str, code: str, wanted: 
 @pytest.mark.parametrize("code", ["", "0f"])
 def test_what_is_no_instruction_does_nothing(arch: str, code: str) -> None:
     assert flags(effects(code, ARCHES[arch])) == "-"
-
-
-def insn(address: int, code: str) -> Instruction:
-    return Instruction(address, code, "", "f", 0)
-
-
-def test_a_path_is_counted() -> None:
-    path = [
-        insn(0x1000, "e310"),  # jrcxz, not taken
-        insn(0x1002, "7410"),  # je, taken
-        insn(0x1014, "e810101010"),  # call
-        insn(0x2129, "f0ff07"),  # lock incl
-        insn(0x212C, "c3"),  # ret
-        insn(0x1019, "ffd0"),  # call *%rax
-        insn(0x203E, "0f01f8"),  # swapgs, in two lines
-        insn(0x2041, "0f01f8"),
-        insn(0x2044, "480f07"),  # sysretq
-    ]
-    assert path_counts(path, ARCHES["x86_64"]) == {
-        "atomics": 1,
-        "branches": 5,
-        "branches.taken": 4,
-        "branches.indirect": 1,
-        "calls": 2,
-        "returns": 1,
-        "serialising": 3,
-        "serialising.swapgs": 2,
-        "serialising.sysretq": 1,
-        "lines.code": 4,
-        "pages.code": 2,
-    }
-    assert code_lines(path, 128) == {0x1000 // 128, 0x2000 // 128, 0x2129 // 128}
-    assert len(code_lines(path, 32)) == 4
-
-
-@pytest.mark.parametrize(("code", "taken"), [("c3", 1), ("eb10", 1), ("7410", 0), ("90", 0)])
-def test_the_last_branch_of_a_path_is_taken_unless_it_is_conditional(code: str, taken: int) -> None:
-    assert path_counts([insn(0x1000, code)], ARCHES["x86_64"])["branches.taken"] == taken
-
-
-def test_an_empty_path_counts_nothing() -> None:
-    assert set(path_counts([], ARCHES["arm64"]).values()) == {0}
 
 
 # How LLVM is asked about an architecture: triple, features, cores that have models of most

@@ -120,3 +120,34 @@ def test_lines_are_counted_once(rows: list[tuple[int, int, int, bool]]) -> None:
     touched = {byte for one in accesses for byte in range(one.address, one.address + one.size)}
     for name, size in (("lines.data.32", 32), ("lines.data", 64), ("pages.data", 4096)):
         assert found[name].total() == len({byte // size for byte in touched})
+
+
+def test_an_x86_path_counted_by_hand() -> None:
+    codes = (
+        (0x1000, "e310"),  # jrcxz, not taken
+        (0x1002, "7410"),  # je, taken
+        (0x1014, "e810101010"),  # call
+        (0x2129, "f0ff07"),  # lock incl
+        (0x212C, "c3"),  # ret
+        (0x1019, "ffd0"),  # call *%rax
+        (0x203E, "0f01f8"),  # swapgs, in two lines
+        (0x2041, "0f01f8"),
+        (0x2044, "480f07"),  # sysretq
+    )
+    made = [Instruction(address, code, "", "f", 0) for address, code in codes]
+    found = metrics.amounts_of_code(made, find_arch("x86_64"))
+    assert {name: amounts.total() for name, amounts in found.items()} == {
+        "atomics": 1,
+        "branches": 5,
+        "branches.taken": 4,
+        "branches.indirect": 1,
+        "calls": 2,
+        "returns": 1,
+        "serialising": 3,
+        "serialising.swapgs": 2,
+        "serialising.sysretq": 1,
+        "lines.code": 4,
+        "lines.code.32": 4,
+        "lines.code.128": 3,
+        "pages.code": 2,
+    }
