@@ -4,12 +4,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from kentry.compare.counted import compare
 from kentry.model.caveats import Caveat, of_side
+from kentry.model.estimate import Estimate
 from kentry.model.recording import INSTRUCTIONS, Recording
-from kentry.model.series import Cell, PatchRow, Problem, Series, SeriesColumn
+from kentry.model.series import Cell, CellEstimate, PatchRow, Problem, Series, SeriesColumn
 
 # Kinds of caveats by which a comparison says what differs besides what was measured.
 DIFFERENCES = ("differs", "config-differs")
@@ -77,7 +78,12 @@ def _cells(
         if recording is None or case is None:
             continue
         metric = case.metrics[INSTRUCTIONS]
-        cell = Cell(instructions=metric.value, windows=metric.windows, agreeing=metric.agreeing)
+        cell = Cell(
+            instructions=metric.value,
+            windows=metric.windows,
+            agreeing=metric.agreeing,
+            estimates=tuple(map(_estimate, case.estimates)) or UNSET,
+        )
         if outcome.patch:
             last = cells_before[column]
             [step] = compare(before[column], recording, [column.case]).cases
@@ -94,6 +100,17 @@ def _cells(
             )
         cells[column] = cell
     return cells
+
+
+def _estimate(one: Estimate) -> CellEstimate:
+    return CellEstimate(
+        core=one.core,
+        llvm=one.llvm,
+        low=one.low,
+        high=one.high,
+        missing=one.missing,
+        steady=one.steady,
+    )
 
 
 def _new_caveats(

@@ -11,6 +11,7 @@ from kentry.model.caveats import Caveat
 from kentry.model.comparison import CaseComparison, Comparison, EventDelta, TimedComparison
 from kentry.model.series import Series
 from kentry.report.contexts import comparison_context_lines
+from kentry.report.estimate import estimate_change_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.functions import SHOWN, function_lines_with_total
 from kentry.report.numbers import (
@@ -59,6 +60,7 @@ def comparison_text(comparison: Comparison, shown: int | None = SHOWN) -> str:
             title = f"{case.name}{CaseName.parse(case.name).calls_note} ({case.delta:+d})"
             functions = function_lines_with_total(case.functions, case.old, case.new, shown)
             lines += ["", title, *functions]
+    lines += estimate_change_lines(comparison.cases)
     return ascii_lines([*lines, *caveat_lines(comparison_caveats(comparison))])
 
 
