@@ -37,7 +37,7 @@ check: test-setup
 	clang-format --dry-run --Werror $(C_FILES)
 
 bench: setup
-	$(PYTHON) bench/run.py
+	$(PYTHON) -m bench.run
 
 # An hour: what kentry bisect finds in ten histories of 45 commits, each of real kernels.
 bench-bisect: setup
@@ -49,7 +49,7 @@ honesty: setup
 
 # Two hours: what an exact count depends on beside the kernel, on eight kernels.
 contexts: setup
-	$(PYTHON) bench/contexts.py
+	$(PYTHON) -m bench.contexts
 
 docs: setup
 	$(PYTHON) scripts/docs.py

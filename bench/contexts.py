@@ -8,7 +8,7 @@ list, and how many pairs of recordings `kentry diff` calls the same in every cas
 and all, if the contexts suffice.  Another has the cases with several counts.  The last lines say,
 for the first kernel, how many counts would not be listed without each part of the contexts.
 
-    python bench/contexts.py [--runs 40] [--pairs 125] [SPEC,ARCH ...]
+    python -m bench.contexts [--runs 40] [--pairs 125] [SPEC,ARCH ...]
 """
 
 from __future__ import annotations

@@ -2,11 +2,14 @@
 """Small recordings for tests, spelled as the functions a path goes through, or as times."""
 
 import json
+import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import pytest
 
 from kentry.compare.series import Outcome
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
@@ -265,6 +268,16 @@ def image_kernel(arch: str = "arm64") -> Kernel:
         config_sha256=None,
         build_id=None,
     )
+
+
+def skip_without(find: Callable[[], object], missing: type[Exception]) -> None:
+    """Skips the test where `find` raises `missing`, unless no skip is allowed."""
+    try:
+        find()
+    except missing as err:
+        if os.environ.get("KENTRY_TEST_FORCE"):
+            raise
+        pytest.skip(f"{err} (to make this a failure: KENTRY_TEST_FORCE=1)")
 
 
 def schema(name: str) -> dict[str, Any]:

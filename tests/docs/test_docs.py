@@ -41,7 +41,7 @@ def text_of(name: str) -> str:
 
 
 def kernels_in(output: str) -> set[str]:
-    return set(re.findall(r"Linux (\d[\w.+-]*)", output))
+    return set(re.findall(r"(?:Linux|LLVM) (\d[\w.+-]*)", output))
 
 
 @pytest.mark.qemu

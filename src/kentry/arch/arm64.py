@@ -11,6 +11,7 @@ from kentry.arch.record import (
     Counter,
     Decoding,
     Linking,
+    Llvm,
     Marker,
     Trap,
     Unit,
@@ -367,6 +368,17 @@ ARM64 = Arch(
     vector=_VECTOR,
     counter=Counter("pmu", "PMU", kernel_alone=True),
     decoding=_DECODING,
+    llvm=Llvm(
+        triple="aarch64",
+        features="+all",
+        mark=b"\xad\xde\x00\x00",  # udf #57005
+        # Arm ARM, D1.10 (exceptions), B2.3 and C6.2 (barriers), C5 (system registers and tlbi).
+        unpriced=re.compile(
+            r"(msr) (\w+),.*|(mrs) \w+, (\w+)"
+            r"|(eret\w*|isb|sb|[dt]sb|dmb|tlbi|at|ic|wf[ei]t?|svc|hvc|smc|brk)\b(?: (\w+))?.*"
+        ),
+        exceptions=re.compile(r"el0_(?!svc)\w+|el0t_64_(irq|fiq|error)\w*"),
+    ),
     capstone=("CS_ARCH_ARM64", "CS_MODE_ARM"),
     cores={128: "neoverse-n2,pauth-impdef=on", 256: "neoverse-v1,pauth-impdef=on"},
 )

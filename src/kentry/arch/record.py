@@ -160,6 +160,24 @@ class Decoding:
 
 
 @dataclass(frozen=True)
+class Llvm:
+    """How LLVM knows the architecture, and what its scheduling models do not price.
+
+    `features` are those that a kernel may use on any core (-mattr).  `mark` are the bytes of an
+    instruction that no path has.  `unpriced` matches LLVM's text, with one blank between words, of
+    instructions that enter or leave the kernel, serialise, or access system registers; its groups
+    together are the instruction's name in cost tables.  The models have no latency of these, or 1.
+    `exceptions` matches functions by which the kernel is entered for a fault or an interrupt.
+    """
+
+    triple: str
+    features: str
+    mark: bytes
+    unpriced: re.Pattern[str]
+    exceptions: re.Pattern[str]
+
+
+@dataclass(frozen=True)
 class Arch:
     """One architecture: its names, its machine in QEMU, the shape of its kernel entry.
 
@@ -206,6 +224,7 @@ class Arch:
     vector: VectorSide
     counter: Counter
     decoding: Decoding
+    llvm: Llvm
     build_headers: dict[str, str] = field(default_factory=dict)
     cores: dict[int, str] = field(default_factory=dict)
     boot_words: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from kentry.arch.record import (
     Counter,
     Decoding,
     Linking,
+    Llvm,
     Marker,
     Trap,
     Unit,
@@ -217,4 +218,18 @@ RISCV64 = Arch(
     vector=_VECTOR,
     counter=Counter("instret", "instret"),
     decoding=_DECODING,
+    llvm=Llvm(
+        triple="riscv64",
+        # RVA22, V, and what Linux 6.12 patches into its code where a core has it.
+        features="+m,+a,+f,+d,+c,+v,+zicsr,+zifencei,+zba,+zbb,+zbs,+zicbom,+zicbop,+zicboz"
+        ",+zihintpause,+zicond,+zawrs,+svinval",
+        mark=b"\x73\x10\x00\xc0",  # unimp
+        # Privileged ISA, 2.1 (csr instructions), 3.3 (traps and returns), 4.2 (sfence.vma).
+        unpriced=re.compile(
+            r"(csrr[wsc]i?) \w+, (\w+),.*|(csrr) \w+, (\w+)|(csr[wsc]i?) (\w+),.*"
+            r"|(rd(?:time|cycle|instret)) \w+|(fscsr) .*"
+            r"|(sret|mret|ecall|ebreak|wfi|fence(?:\.\w+)?|sfence\.\S+|sinval\.\S+|wrs\.\w+)\b.*"
+        ),
+        exceptions=re.compile(r"do_page_fault|do_irq|do_trap_(?!ecall_u)\w+"),
+    ),
 )

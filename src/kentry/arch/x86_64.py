@@ -9,6 +9,7 @@ from kentry.arch.record import (
     Counter,
     Decoding,
     Linking,
+    Llvm,
     Marker,
     Trap,
     Unit,
@@ -325,6 +326,19 @@ X86_64 = Arch(
     vector=_VECTOR,
     counter=Counter("icount", "-icount clock"),
     decoding=_DECODING,
+    llvm=Llvm(
+        triple="x86_64",
+        features="",
+        mark=b"\xcc",  # int3
+        # Intel SDM, volume 3, 9.3 (serialising instructions) and 2.8 (system instructions).
+        unpriced=re.compile(
+            r"(mov)[lq]? \S+, %([cd]r\d+)|(mov)[lq]? %([cd]r\d+), .*"
+            r"|(swapgs|syscall|sysret|sysenter|sysexit|iret|sti|cli|stac|clac|[lms]fence|rdmsr"
+            r"|wrmsrns|wrmsr|rdtscp?|rdpmc|cpuid|invlpg|invpcid|verw|wbinvd|xsetbv|serialize"
+            r"|popf|(?:rd|wr)[fg]sbase|monitor|mwait|hlt|int\d?)[lqw]?\b.*"
+        ),
+        exceptions=re.compile(r"asm_(exc|sysvec)_\w+|asm_common_interrupt"),
+    ),
     build_headers={"gelf.h": "libelf-dev"},  # objtool
     stubs=("irq_entries_start", "spurious_entries_start"),  # arch/x86/include/asm/idtentry.h
 )

@@ -8,7 +8,7 @@ from kentry.arch import find_arch
 from kentry.commands import measuring
 from kentry.commands.options import operand
 from kentry.errors import EXIT_DONE, UserError
-from kentry.model.document import dump
+from kentry.model.document import dump, plain
 from kentry.path.disassembly import readable_text
 from kentry.path.metrics import part_amounts
 from kentry.path.phases import parts, split_calls
@@ -23,7 +23,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.MeasureOptions):
+class Options(measuring.CoreOptions):
     """What `kentry annotate` takes."""
 
     what: str = operand(
@@ -34,11 +34,13 @@ class Options(measuring.MeasureOptions):
 def run(options: Options) -> int:
     """Obtains the recording and prints the modal path of each case."""
     options = replace(options, case=options.case or ("getppid",))
+    options.check_cores()
     recording = measuring.obtain(options.what, options)
     arch = find_arch(recording.kernel["arch"])
     # A spec is measured for the chosen cases alone.
     patterns = () if measuring.is_spec(options.what) else options.case
     names = measuring.match_cases([recording], patterns)
+    recording = options.with_estimates(recording, names)
     cases = [case for case in recording.cases if case.name in names]
     for case in cases:
         if case.modal_path is None or not case.modal_path.length:
@@ -84,7 +86,8 @@ def run(options: Options) -> int:
         found = {"name": case.name, "instructions": length, "calls": calls}
         code = recording.instructions(case.modal_path)
         found["metrics"] = part_amounts(code, case.modal_path.accesses, arch)
-        documents.append(found | ({"other_paths": others} if others else {}))
+        found |= {"other_paths": others} if others else {}
+        documents.append(found | ({"estimates": plain(case.estimates)} if case.estimates else {}))
     kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
     head = {"schema": "kentry/annotation/1", "kernel": kernel, "target": recording.target}
     sys.stdout.write(dump({**head, "cases": documents}))

@@ -8,7 +8,7 @@ from kentry.commands import measuring
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL, compare_metrics
-from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, UserError
+from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
 from kentry.model.comparison import to_json
 from kentry.model.document import dump
 from kentry.model.recording import INSTRUCTIONS
@@ -24,7 +24,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CachedOptions, measuring.FunctionOptions):
+class Options(measuring.CachedOptions, measuring.CoreOptions, measuring.FunctionOptions):
     """What `kentry diff` takes."""
 
     old: str = operand(metavar="OLD", help=f"a recording, or a kernel: {measuring.SPEC_HELP}")
@@ -39,6 +39,7 @@ class Options(measuring.CachedOptions, measuring.FunctionOptions):
 
 def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
+    options.check_cores()
     names = None
     inputs = (options.old, options.new)
     files = [text for text in inputs if not measuring.is_spec(text)]
@@ -56,6 +57,12 @@ def run(options: Options) -> int:
                     " writes them.",
                 )
         sides[spec] = measuring.obtain(spec, options, fresh=options.fresh)
+    failure = None
+    try:
+        sides = {text: options.with_estimates(one, names) for text, one in sides.items()}
+    except KentryError as err:
+        # The rest is compared.
+        failure = err
     comparison = compare(sides[options.old], sides[options.new], names)
     if options.metric:
         counted = [case.name for case in comparison.cases]
@@ -70,6 +77,8 @@ def run(options: Options) -> int:
         of_metrics = bool(options.functions) or ALL not in options.metric
         text = comparison_text(comparison, options.rows_shown, of_metrics=of_metrics)
         sys.stdout.write(text)
+    if failure:
+        raise failure
     if not options.fail_on_regression:
         return EXIT_DONE
     verdicts = {case.verdict for case in comparison.cases}

@@ -9,6 +9,7 @@ from functools import partial
 
 from kentry.arch import ARCHES, Arch
 from kentry.commands.options import ResultOptions
+from kentry.core.llvm import find_analyser
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError, UserError
 from kentry.host.cache import cache_dir
 from kentry.host.mirror import find_mirror
@@ -82,6 +83,9 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
             )
         return f"{folder}, {free} MiB free"
 
+    def analyser() -> str:
+        return f"LLVM {find_analyser().version}"
+
     yield "QEMU plugin", lambda: plugin_file().name
     for arch in ARCHES.values():
         yield f"{arch.name}: probe", partial(probe, arch)
@@ -90,6 +94,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
     for program, package in _PROGRAMS.items():
         yield program, partial(need, program, package)
     missing = "no: bubblewrap is missing or not allowed here"
+    yield "llvm-mca", analyser
     yield "builds confined", lambda: "by bubblewrap" if sandbox.works() else missing
     yield "Debian mirror", lambda: find_mirror().base
     yield "cache", cache

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
 from kentry.commands import values
@@ -30,6 +30,9 @@ from kentry.model.recording import Recording, read_recording
 from kentry.progress import progress
 from kentry.report.functions import SHOWN
 from kentry.runners.exact import ExactOptions
+
+if TYPE_CHECKING:
+    from kentry.core.estimate import Models
 
 SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
@@ -177,6 +180,34 @@ class CachedOptions(MeasureOptions):
         needs=(A_KERNEL,),
         help="measure again even if the cache has the recording",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoreOptions(MeasureOptions):
+    """For a command that estimates the cycles of paths."""
+
+    core: tuple[str, ...] = list_option(
+        "--core",
+        metavar="NAME,...",
+        help="estimate the cycles of each path on these cores by LLVM's scheduling models, such as"
+        " neoverse-n2,cortex-a55; can be repeated",
+    )
+
+    def check_cores(self) -> None:
+        """UserError, before a kernel is measured, for a --core that cannot be estimated."""
+        if self.core and any(map(is_spec, self.inputs())):
+            self._models(self.find_arch())
+
+    def with_estimates(self, recording: Recording, names: Sequence[str] | None = None) -> Recording:
+        """The recording with estimates of the cases of these names; as it is without --core."""
+        if not self.core:
+            return recording
+        return self._models(find_arch(recording.kernel["arch"])).added_to(recording, names)
+
+    def _models(self, arch: Arch) -> "Models":
+        from kentry.core.estimate import find_models
+
+        return find_models(arch, self.core)
 
 
 _COMMITS = Need(lambda options: options.has_commits(), "without commits to search")

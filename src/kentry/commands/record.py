@@ -8,7 +8,7 @@ from pathlib import Path
 from kentry.arch import Arch, find_arch
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, Need, flag, operand, option, path_option
-from kentry.errors import EXIT_DONE, UserError
+from kentry.errors import EXIT_DONE, KentryError, UserError
 from kentry.host.native import probe_with_case
 from kentry.measure.catalogue import PRESETS, cases_of_file, catalogue, choose, preset
 from kentry.model.document import dump
@@ -31,7 +31,7 @@ _A_STATE = Need(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.MatrixOptions):
+class Options(measuring.MatrixOptions, measuring.CoreOptions):
     """What `kentry record` takes."""
 
     spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
@@ -118,9 +118,16 @@ def run(options: Options) -> int:
     """Measures, writes, prints."""
     for file in filter(None, (options.output, options.console)):
         measuring.check_writable(file)
+    options.check_cores()
     recording = measuring.record(options.spec, options)
     if options.case_file:
         _check_entries(recording, options.case_file)
+    failure = None
+    try:
+        recording = options.with_estimates(recording)
+    except KentryError as err:
+        # What was measured is printed and written.
+        failure = err
     if options.json:
         sys.stdout.write(dump(to_json(recording)))
     elif options.changelog:
@@ -129,6 +136,8 @@ def run(options: Options) -> int:
         sys.stdout.write(recording_text(recording))
     if options.output:
         write_recording(recording, options.output)
+    if failure:
+        raise failure
     return EXIT_DONE
 
 

@@ -9,7 +9,14 @@ from kentry.arch import Arch
 from kentry.commands import measuring
 from kentry.commands.options import flag, list_option, operand, path_option
 from kentry.compare.series import Outcome, tabulate
-from kentry.errors import EXIT_DONE, EXIT_MISTAKE, BuildError, GuestError, KernelError
+from kentry.errors import (
+    EXIT_DONE,
+    EXIT_MISTAKE,
+    BuildError,
+    GuestError,
+    KernelError,
+    UserError,
+)
 from kentry.host.cache import no_space_is_an_error
 from kentry.kernels import build
 from kentry.kernels.repository import Revision
@@ -31,7 +38,12 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CachedOptions, measuring.MatrixOptions, measuring.FunctionOptions):
+class Options(
+    measuring.CachedOptions,
+    measuring.MatrixOptions,
+    measuring.CoreOptions,
+    measuring.FunctionOptions,
+):
     """What `kentry series` takes."""
 
     base: str = operand(
@@ -61,6 +73,12 @@ class Options(measuring.CachedOptions, measuring.MatrixOptions, measuring.Functi
 def run(options: Options) -> int:
     """Applies, builds, measures, prints; returns 2 if a patch does not apply."""
     arches = options.find_arches()
+    if options.core and len(arches) > 1:
+        raise UserError(
+            "--core names cores of one architecture, and --arch has several.",
+            "Measure the series once for each architecture.",
+        )
+    options.check_cores()
     for arch in arches:
         # A mistake is found now, not after the first build.
         options.measurement(arch)
@@ -135,6 +153,7 @@ def _record(
     kernel = build.kernel(spec, revision, arch, request, update)
     measurement = options.measurement(arch)
     recording = cache.record(kernel, arch, measurement, update, reuse=not options.fresh)
+    recording = options.with_estimates(recording)
     if options.output:
         write_recording(recording, _row_file(options.output, number, arch))
     return recording

@@ -12,6 +12,7 @@ import msgspec
 from kentry.arch import Arch, find_arch, host_arch
 from kentry.commands import measuring, values
 from kentry.commands.options import Need, ResultOptions, flag, operand, option, path_option
+from kentry.core.costs import load_costs, shipped, to_toml
 from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
@@ -20,7 +21,6 @@ from kentry.model.document import dump
 from kentry.progress import progress
 from kentry.report.cost_table import costs_text, list_text
 from kentry.vector.cost_times import parse, tabulate
-from kentry.vector.costs import load_costs, shipped, to_toml
 
 EXAMPLES = (
     "kentry vector costs sve128",

@@ -14,10 +14,10 @@ import msgspec
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, Need, list_option, operand, option, path_option
 from kentry.commands.vector_stats import UnitOptions
+from kentry.core.costs import CostTable, load_costs, table_for
 from kentry.errors import EXIT_DONE, UserError
 from kentry.model.document import dump
 from kentry.progress import progress
-from kentry.vector.costs import CostTable, load_costs, table_for
 from kentry.vector.policies import POLICIES, parse_policy
 
 if TYPE_CHECKING:

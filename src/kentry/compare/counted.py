@@ -27,10 +27,13 @@ from kentry.model.comparison import (
     CaseComparison,
     Comparison,
     Contexts,
+    Cycles,
+    EstimateChange,
     EventDelta,
     FunctionDelta,
     TimedComparison,
 )
+from kentry.model.estimate import Estimate
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name, depends_on_context
@@ -125,7 +128,22 @@ def compare_case(
             if len(old.values) > 1 or len(new.values) > 1
             else UNSET
         ),
+        estimates=_estimates(old, new) or UNSET,
     )
+
+
+def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
+    """Both sides on the cores that both were estimated for, by the same version of LLVM."""
+    after = {(one.core, one.llvm): one for one in new.estimates}
+    return tuple(
+        EstimateChange(one.core, one.llvm, _cycles(one), _cycles(after[one.core, one.llvm]))
+        for one in old.estimates
+        if (one.core, one.llvm) in after
+    )
+
+
+def _cycles(one: Estimate) -> Cycles:
+    return Cycles(one.low, one.high, one.missing, one.steady)
 
 
 def _in_contexts(

@@ -4,13 +4,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from kentry.compare.counted import compare
 from kentry.compare.metrics import known_metrics
 from kentry.model.caveats import Caveat, of_side
+from kentry.model.estimate import Estimate
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
-from kentry.model.series import Cell, MetricStep, PatchRow, Problem, Series, SeriesColumn
+from kentry.model.series import (
+    Cell,
+    CellEstimate,
+    MetricStep,
+    PatchRow,
+    Problem,
+    Series,
+    SeriesColumn,
+)
 
 # Kinds of caveats by which a comparison says what differs besides what was measured.
 DIFFERENCES = ("differs", "config-differs")
@@ -89,6 +98,7 @@ def _cells(
             windows=metric.windows,
             agreeing=metric.agreeing,
             metrics={name: _metric(case, name, cells_before.get(column)) for name in metrics},
+            estimates=tuple(map(_estimate, case.estimates)) or UNSET,
         )
         if outcome.patch:
             last = cells_before[column]
@@ -119,6 +129,17 @@ def _metric(case: CaseResult, name: str, last: Cell | None) -> MetricStep | None
         return MetricStep(value)
     step = value - before.value
     return MetricStep(value, step, before.total + step)
+
+
+def _estimate(one: Estimate) -> CellEstimate:
+    return CellEstimate(
+        core=one.core,
+        llvm=one.llvm,
+        low=one.low,
+        high=one.high,
+        missing=one.missing,
+        steady=one.steady,
+    )
 
 
 def _new_caveats(

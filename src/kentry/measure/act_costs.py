@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from kentry.arch import Arch
+from kentry.core.costs import CostTable
 from kentry.errors import GuestError, KentryError
 from kentry.host.cache import kept_file
 from kentry.host.native import built_file
@@ -21,7 +22,6 @@ from kentry.runners.exact import ExactOptions
 from kentry.runners.initramfs import build_initramfs
 from kentry.runners.qemu_argv import boot_argv, kernel_words, machine_argv
 from kentry.vector import cost_counts, cost_times
-from kentry.vector.costs import CostTable
 
 # A few hundred blocks of a millisecond take seconds; a slow machine gets more.
 _SECONDS_HERE = 300.0

@@ -31,7 +31,7 @@ _RECORDING_BYTES = 32 << 20
 
 # Below the package's folder: what only times, and what comes after a recording.
 _DOWNSTREAM = (
-    *("__main__", "cli", "commands", "report", "importing", "compare", "measure/timed"),
+    *("__main__", "cli", "commands", "report", "importing", "compare", "core", "measure/timed"),
     *("measure/commits", "measure/bisection"),
 )
 

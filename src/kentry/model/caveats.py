@@ -35,6 +35,12 @@ _NAMED = 4
 
 # Every exact result carries it.
 not_time = Template("not-time", "exact instruction counts under emulation; not time")
+# Every estimate by a scheduling model carries it.
+modelled = Template(
+    "modelled",
+    "cycles are estimates by LLVM {}'s scheduling models, not measurements: all branches are"
+    " predicted, code and data are in the first cache, stores delay no loads",
+)
 # Every trace carries it.
 one_instruction_a_nanosecond = Template(
     "emulated-clock", "times are of the guest's clock: 1 ns per instruction, without sleep"

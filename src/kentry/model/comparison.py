@@ -77,6 +77,24 @@ class Contexts(Struct, frozen=True):
     new: tuple[Pair, ...]
 
 
+class Cycles(Struct, frozen=True):
+    """What a scheduling model makes of one side; at least `low` where figures are missing."""
+
+    low: Number
+    high: Number
+    missing: Count
+    steady: Number
+
+
+class EstimateChange(Struct, frozen=True):
+    """Both sides on one core, by the model of one version of LLVM: no measurement."""
+
+    core: str
+    llvm: str
+    old: Cycles
+    new: Cycles
+
+
 class CaseComparison(Struct, frozen=True, kw_only=True):
     """An exact metric of one case on two kernels.
 
@@ -104,6 +122,10 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
     contexts: Annotated[
         Contexts | UnsetType,
         about("Where a count depends on the context; new is then that in the context of old"),
+    ] = UNSET
+    estimates: Annotated[
+        tuple[EstimateChange, ...] | UnsetType,
+        about("Cycles of the modal paths by a model, one a core"),
     ] = UNSET
     caveats: tuple[Caveat, ...] = ()
 

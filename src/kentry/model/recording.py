@@ -36,6 +36,7 @@ from kentry.model.document import (
     plain,
     read_document,
 )
+from kentry.model.estimate import Estimate
 from kentry.stats import exact
 
 SCHEMA = "kentry/recording/1"
@@ -265,7 +266,8 @@ class CaseResult:
     `metrics` are the exact ones (instructions, user_instructions, firmware_instructions, those of
     ABOUT_PATHS), `noisy` the others (ns, cycles).  `interrupted` are the windows with an interrupt,
     as (kernel instructions, windows); no metric contains them.  `functions` add up to the modal
-    path's length.  The metrics are of the contexts of the first boot, together.
+    path's length.  The metrics are of the contexts of the first boot, together.  `estimates` are of
+    the modal path, one a core.
     """
 
     name: str
@@ -277,6 +279,7 @@ class CaseResult:
     noisy: dict[str, NoisyMetric] = field(default_factory=dict)
     contexts: tuple[CaseContext, ...] = ()
     checked: Checked | None = None
+    estimates: tuple[Estimate, ...] = ()
 
     @property
     def values(self) -> dict[int, int]:
@@ -455,6 +458,9 @@ class CaseFile(Struct):
         tuple[CaseContext, ...] | UnsetType,
         about("Counts by context; the metrics are of the first boot's"),
     ] = UNSET
+    estimates: Annotated[
+        tuple[Estimate, ...] | UnsetType, about("Cycles of the modal path by a model, one a core")
+    ] = UNSET
 
 
 class CodeFile(Struct):
@@ -571,6 +577,7 @@ def _from_file(document: RecordingFile) -> Recording:
             checked=Checked(one.checked, *one.checked_counts)
             if one.checked and one.checked_counts
             else None,
+            estimates=one.estimates or (),
         )
         problem = next(_problems(case, len(code), len(document.contexts or ())), None)
         if problem is None and one.name in cases:
@@ -616,6 +623,10 @@ def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[st
         yield "functions that do not add up to the path"
     if case.checked and case.checked.counted != case.checked.by_machine:
         yield "a check that failed"
+    for estimate in case.estimates:
+        for rows in (estimate.functions, estimate.parts):
+            if sum(row.instructions for row in rows) != (modal.length if modal else 0):
+                yield f"an estimate for {estimate.core} whose rows do not add up to the path"
     if case.paths and INSTRUCTIONS not in case.metrics:
         yield f"paths without {INSTRUCTIONS}"
     yield from _metric_problems(case)
@@ -719,4 +730,6 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
     ]
     if case.contexts:
         document["contexts"] = plain(case.contexts)
+    if case.estimates:
+        document["estimates"] = plain(case.estimates)
     return document | {"paths": plain(paths), "caveats": list(case.caveats)}

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from kentry.model.caveats import Caveat
-from kentry.model.comparison import EventDelta, FunctionDelta, SideFile, side_to_json
+from kentry.model.comparison import Cycles, EventDelta, FunctionDelta, SideFile, side_to_json
 from kentry.model.document import Count, about, fields_of, plain
 from kentry.model.recording import Recording
 
@@ -45,6 +45,13 @@ class MetricStep(Struct, frozen=True):
     total: Annotated[int, about("Against the baseline")] = field(name="cumulative", default=0)
 
 
+class CellEstimate(Cycles, frozen=True, kw_only=True):
+    """A row's cycles on one core, by the model of one version of LLVM."""
+
+    core: str
+    llvm: str
+
+
 class CellFile(Struct, frozen=True, kw_only=True):
     """One count: the step against the last row that has one, the sum against the baseline."""
 
@@ -63,6 +70,10 @@ class CellFile(Struct, frozen=True, kw_only=True):
             extra_json_schema={"not": {"contains": {"properties": {"delta": {"const": 0}}}}},
         ),
     ] = ()
+    estimates: Annotated[
+        tuple[CellEstimate, ...] | UnsetType,
+        about("Cycles of the modal path by a model, one a core; no measurement"),
+    ] = UNSET
     events: Annotated[
         tuple[EventDelta, ...],
         about(

@@ -7,6 +7,7 @@ from kentry.path.disassembly import readable_text
 from kentry.path.metrics import part_amounts
 from kentry.path.phases import parts, split_calls
 from kentry.report.contexts import other_paths, path_difference
+from kentry.report.estimate import estimate_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.metrics import part_lines
 from kentry.report.table import ascii_lines
@@ -43,4 +44,5 @@ def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
         of = f"{contexts} of {len(case.contexts)} contexts"
         lines += ["", f"{other.length} kernel instructions in {of}; against the path above:"]
         lines += path_difference(recording, path, other)
+    lines += estimate_lines([case], None)
     return ascii_lines([*lines, *caveat_lines([*recording.caveats, *case.caveats])])

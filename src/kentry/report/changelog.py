@@ -27,6 +27,7 @@ from kentry.report.comparison import (
     verdict_table,
 )
 from kentry.report.contexts import comparison_context_lines, recording_context_lines
+from kentry.report.estimate import cycle_lines, estimate_change_lines, series_estimate_lines
 from kentry.report.functions import UNKNOWN, function_lines
 from kentry.report.metrics import metric_sentences, series_metric_lines
 from kentry.report.numbers import change, signed
@@ -64,6 +65,8 @@ def recording_changelog(recording: Recording) -> str:
     if cells_of(recording):
         lines += ["Kernel instructions and events by vector state:", ""]
         lines += [*matrix_lines(recording, arch), ""]
+    if cycles := cycle_lines(recording.cases):
+        lines += [*cycles, ""]
     counted = [case.metrics[INSTRUCTIONS] for case in recording.cases]
     facts = [
         *facts_of_sides({"": recording}, "kernel"),
@@ -96,6 +99,7 @@ def series_changelog(series: Series) -> str:
         *series_metric_lines(series, grouped(series)[0]),
         "",
         *summary_lines(series),
+        *series_estimate_lines(series, grouped(series)[0]),
     ]
     for column in grouped(series)[0]:
         measured = [row.patch for row in series.rows if column in row.cells]
@@ -158,6 +162,7 @@ def comparison_changelog(comparison: Comparison) -> str:
         others = ", ".join(case.name for case in same)
         title = f"{first.name}{'; the same functions in ' if others else ''}{others}:"
         lines += ["", *wrapped(title), *_function_lines(first)]
+    lines += estimate_change_lines(cases)
     counted = [
         recorded.metrics[INSTRUCTIONS]
         for recording in sides.values()

@@ -12,6 +12,7 @@ from kentry.model.comparison import CaseComparison, Comparison, EventDelta, Time
 from kentry.model.recording import INSTRUCTIONS
 from kentry.model.series import Series
 from kentry.report.contexts import comparison_context_lines
+from kentry.report.estimate import estimate_change_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.functions import SHOWN, function_lines_with_total
 from kentry.report.numbers import (
@@ -67,6 +68,7 @@ def comparison_text(
             title = f"{case.name}{note}{metric} ({case.delta:+d})"
             functions = function_lines_with_total(case.functions, case.old, case.new, shown)
             lines += ["", title, *functions]
+    lines += estimate_change_lines(comparison.cases)
     return ascii_lines([*lines, *caveat_lines(comparison_caveats(comparison))])
 
 

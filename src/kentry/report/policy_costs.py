@@ -12,9 +12,9 @@ import numpy as np
 
 from kentry import __version__
 from kentry.arch.mechanism import ACTS, SME, VEC
+from kentry.core.costs import NS
 from kentry.report.numbers import duration, share
 from kentry.report.table import Column, Table, ascii_lines, plain, text_column, wrapped
-from kentry.vector.costs import NS
 from kentry.vector.documents import (
     Costs,
     PolicyDocument,
@@ -26,7 +26,7 @@ from kentry.vector.documents import (
 from kentry.vector.ranking import ASSUMPTIONS
 
 if TYPE_CHECKING:
-    from kentry.vector.costs import CostTable
+    from kentry.core.costs import CostTable
     from kentry.vector.ranking import Bound, ClosedLoop, Flip, Ranking, TraceFile
     from kentry.vector.tuning import Recommendation, Sweep
 

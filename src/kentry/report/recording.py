@@ -12,6 +12,7 @@ from kentry.model.caveats import Caveat
 from kentry.model.comparison import CaseComparison
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.report.contexts import recording_context_lines
+from kentry.report.estimate import estimate_lines
 from kentry.report.frame import caveat_lines, emulator_lines, kernel_lines
 from kentry.report.functions import function_lines_with_total
 from kentry.report.numbers import per_call
@@ -46,6 +47,7 @@ def recording_text(recording: Recording) -> str:
         lines += ["", *matrix_lines(recording, arch)]
     if 0 < with_state <= _STATES_COMPARED:
         lines += _added_lines(recording)
+    lines += estimate_lines(recording.cases)
     if checked := sum(case.checked is not None for case in recording.cases):
         lines += ["", *wrapped(_CHECKED.format(arch.counter.what, checked, len(recording.cases)))]
     lines += caveat_lines([*recording.caveats, *case_caveats(recording.cases)])

@@ -11,6 +11,7 @@ from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Series, SeriesColumn
 from kentry.report.comparison import series_event_lines
+from kentry.report.estimate import series_estimate_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.functions import SHOWN, function_lines_with_total
 from kentry.report.metrics import series_metric_lines
@@ -36,6 +37,7 @@ def series_text(series: Series, functions: bool, shown: int | None = SHOWN) -> s
     lines = [line for one in series.first.values() for line in kernel_lines(one, "base: ")]
     lines += ["", *table_lines(series), *series_metric_lines(series, grouped(series)[0])]
     lines += ["", *summary_lines(series)]
+    lines += series_estimate_lines(series, grouped(series)[0])
     for row in series.rows:
         for detail in dict.fromkeys(one.detail for one in row.problems.values() if one.detail):
             arches = [arch for arch, one in row.problems.items() if one.detail == detail]

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kentry.arch.mechanism import CountingRules
+from kentry.core.costs import ACTS, CostTable, Figure
+from kentry.core.costs import INSTRUCTIONS as UNIT
 from kentry.model.case_name import CaseName, State
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
 from kentry.path.symbols import base_name
-from kentry.vector.costs import ACTS, CostTable, Figure
-from kentry.vector.costs import INSTRUCTIONS as UNIT
 from kentry.vector.path_events import SWITCH
 
 # Why an act has no figure.

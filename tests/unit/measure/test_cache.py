@@ -33,7 +33,16 @@ FRESH = (
     "stats",
     "vector",
 )
-SAME = ("cli.py", "commands", "compare", "importing", "report", "measure/timed", "__main__.py")
+SAME = (
+    "cli.py",
+    "commands",
+    "compare",
+    "core",
+    "importing",
+    "report",
+    "measure/timed",
+    "__main__.py",
+)
 CONSOLE = "kentry-probe start arm64\nkentry-probe release 6.1\nkentry-probe end cases=1\n"
 TRACE = """\
 kentry-trace 1

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from kentry.core.costs import CostTable, Figure, load_costs, shipped
 from kentry.report.cost_table import costs_text, list_text
 from kentry.report.table import WIDTH
-from kentry.vector.costs import CostTable, Figure, load_costs, shipped
 
 Golden = Callable[[str, str], None]
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from kentry.core.costs import load_costs
 from kentry.report.policy_costs import closed_text, replay_text, value_text
 from kentry.report.table import WIDTH
-from kentry.vector.costs import load_costs
 from kentry.vector.ranking import TraceFile, bounds, close_loop, rank
 from kentry.vector.trace import Event, VectorTrace
 from kentry.vector.tuning import recommend, sweep

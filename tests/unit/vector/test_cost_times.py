@@ -3,6 +3,7 @@
 
 import pytest
 
+from kentry.core.costs import CostTable, Figure
 from kentry.errors import UserError
 from kentry.vector.cost_times import (
     Span,
@@ -15,7 +16,6 @@ from kentry.vector.cost_times import (
     quartile,
     tabulate,
 )
-from kentry.vector.costs import CostTable, Figure
 from tests.unit.vector.builders import ARM, printed
 
 RISCV = {

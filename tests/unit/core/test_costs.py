@@ -8,8 +8,16 @@ import pytest
 
 from kentry.arch import ARCHES
 from kentry.arch.mechanism import ACTS as COUNTED
+from kentry.core.costs import (
+    ACTS,
+    Figure,
+    load_costs,
+    prices_on,
+    shipped,
+    table_for,
+    to_toml,
+)
 from kentry.errors import UserError
-from kentry.vector.costs import ACTS, Figure, load_costs, shipped, table_for, to_toml
 
 TABLE = """
 name = "mine"
@@ -30,6 +38,21 @@ source = "a mail"
 """
 
 
+INSTRUCTIONS = """
+cores = ["mine", "yours"]
+[instructions."msr DAIF"]
+value = 12
+low = 8
+high = 20
+assume = "published"
+source = "a manual"
+[instructions.isb]
+value = 30
+assume = "measured"
+source = "my desk"
+"""
+
+
 def written(tmp_path: Path, text: str) -> Path:
     file = tmp_path / "mine.toml"
     file.write_text(text)
@@ -42,13 +65,17 @@ def test_every_table_that_ships_says_where_each_figure_is_from(name: str) -> Non
     assert table.name == name
     assert table.arch in ARCHES
     assert table.about
-    for figure in table.figures.values():
+    figures = [*table.figures.values(), *table.instructions.values()]
+    for figure in figures:
         assert figure.low <= figure.value <= figure.high
         assert len(figure.source) > 10
         if figure.assume == "assumed":
             assert figure.has_interval
     # A table of guesses is no table.
-    assert any(figure.assume != "assumed" for figure in table.figures.values())
+    assert any(
+        figure.assume != "assumed"
+        for figure in [*table.figures.values(), *table.instructions.values()]
+    )
 
 
 @pytest.mark.parametrize(("arch", "bits"), [("arm64", 128), ("riscv64", 128), ("x86_64", 256)])
@@ -163,3 +190,45 @@ def test_an_unknown_name_lists_those_that_ship() -> None:
         load_costs("/none.toml")
     with pytest.raises(UserError, match="/"):
         load_costs("/")
+
+
+def test_a_table_may_have_instructions_beside_acts_or_alone(tmp_path: Path) -> None:
+    head, acts = TABLE.split("[figures.trap]")
+    both = load_costs(written(tmp_path, f"{head}{INSTRUCTIONS}[figures.trap]{acts}"))
+    assert both.figures["trap"].value == 900
+    assert both.instructions["msr DAIF"] == Figure(12, 8, 20, "published", "a manual")
+    assert both.cores == ("mine", "yours")
+    assert load_costs(written(tmp_path, to_toml(both))) == both
+    alone = load_costs(written(tmp_path, f'name = "mine"\narch = "arm64"{INSTRUCTIONS}'))
+    assert (alone.figures, alone.instructions) == ({}, both.instructions)
+    assert load_costs(written(tmp_path, to_toml(alone))) == alone
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "datum"),
+    [
+        ('cores = ["mine", "yours"]', "", "does not name its cores"),
+        ('["mine", "yours"]', '["mine", "a\\u001b[2J"]', "cores[1]"),
+        ("value = 12", "value = 120", "instructions.msr DAIF has a value of 120"),
+        ("value = 30", "value = -30", "instructions.isb"),
+        ('source = "a manual"', "", "instructions.msr DAIF"),
+        ("[instructions.isb]", '[instructions."a\\nb"]', "printable"),
+    ],
+)
+def test_what_is_wrong_with_instructions_is_one_sentence(
+    tmp_path: Path, old: str, new: str, datum: str
+) -> None:
+    assert old in INSTRUCTIONS
+    text = f'name = "mine"\narch = "arm64"{INSTRUCTIONS}'.replace(old, new, 1)
+    with pytest.raises(UserError) as caught:
+        load_costs(written(tmp_path, text))
+    assert datum in caught.value.sentence
+    assert "\n" not in caught.value.sentence
+
+
+def test_a_core_has_its_own_figures_before_those_of_all_cores() -> None:
+    for_all = load_costs("x86_64-any").instructions
+    assert prices_on("x86_64", "znver4") == for_all
+    assert prices_on("arm64", "neoverse-n1") == load_costs("neoverse-n1").instructions
+    assert prices_on("riscv64", "neoverse-n1") == {}
+    assert prices_on("arm64", "a-core-of-nobody") == {}

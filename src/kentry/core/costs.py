@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cost tables: what an act on vector state costs on a core, and where each figure is from.
+"""Cost tables: what a core takes for what no model of it knows, and where each figure is from.
 
-A table is a TOML file.  Those in vector/costs/ are named by their names, a user's by its path.
+A table has acts on vector state, in its unit, which kentry vector replay counts; or instructions
+of the kernel's entry, in cycles, which no scheduling model prices; or both.  It is a TOML file.
+Those in core/costs/ are named by their names, a user's by its path.
 
     name = "sifive-x280"
     about = "a sentence"
     arch = "riscv64"
     unit = "ns"                 # or "instructions"
     vl = 512                    # vector length in bits; 0 if it is not known
+    cores = ["sifive-x280"]     # LLVM's names of the cores that it is for; "*" for all
 
     [figures.flush]
     value = 48.8                # of one act, in the unit
@@ -16,6 +19,11 @@ A table is a TOML file.  Those in vector/costs/ are named by their names, a user
     assume = "published"        # or measured, counted, derived, assumed
     source = "who, where, when; or the command that counted it"
     note = "what else there is to know"                 # may be left out
+
+    [instructions."csrw sepc"]  # cycles of one; "csrw" is for all that have no figure of their own
+    value = 5
+    assume = "published"
+    source = "as above"
 """
 
 import difflib
@@ -97,10 +105,11 @@ class Figure(Document, frozen=True):
 
 
 class CostTable(Document, frozen=True, tag_field="schema", tag="kentry/costs/1"):
-    """A cost table: what an act on vector state costs on a core.
+    """A cost table: what an act on vector state costs on a core, and what an instruction.
 
     `vl` is the vector length in bits, 0 if it is not known.  `absent`: why an act has no figure,
-    in a table that was just made.
+    in a table that was just made.  `cores` are LLVM's names.  `instructions` are in cycles, by the
+    names that Arch.llvm gives them.
     """
 
     name: Name
@@ -110,6 +119,8 @@ class CostTable(Document, frozen=True, tag_field="schema", tag="kentry/costs/1")
     vl: Annotated[int, Meta(ge=0, le=65536)]
     figures: dict[Act, Figure]
     absent: dict[str, str] = {}
+    cores: tuple[Text, ...] = ()
+    instructions: dict[Text, Figure] = {}
 
     @property
     def prices(self) -> dict[str, float]:
@@ -158,35 +169,50 @@ def _table(document: dict[str, Any]) -> CostTable:
     """The table of a file; ValueError where a figure or a text is wrong."""
     if "absent" in document:
         raise ValueError("'absent' is no key of a file")
-    rows = msgspec.convert(document.get("figures"), dict[str, dict[str, Any]])
-    figures = {}
-    for act, values in rows.items():
+    figures = _figures(document, "figures")
+    instructions = _figures(document, "instructions")
+    for act in figures:
         if act not in ACTS:
             close = difflib.get_close_matches(act, ACTS, n=1)
             meant = f" (did you mean {close[0]}?)" if close else ""
             raise ValueError(f"'{act}' is no act{meant}; acts are {', '.join(ACTS)}")
-        place = f"figures.{act}"
+    if not figures and not instructions:
+        raise ValueError("it has no figures")
+    if instructions and not document.get("cores"):
+        raise ValueError("it has instructions, and does not name its cores")
+    ordered = {act: figures[act] for act in ACTS if act in figures}
+    rows = {"figures": ordered, "instructions": instructions}
+    # The unit is that of the acts.
+    unit = {} if figures else {"unit": NS}
+    table = msgspec.convert({"about": "", "vl": 0, **unit, **document, **rows}, CostTable)
+    texts = {"name": table.name, "arch": table.arch, "about": table.about}
+    texts |= {f"cores[{place}]": core for place, core in enumerate(table.cores)}
+    for kind, found in rows.items():
+        for name, figure in found.items():
+            place = f"{kind}.{name}"
+            texts |= {place: name, f"{place}.source": figure.source, f"{place}.note": figure.note}
+    for place, text in texts.items():
+        if not text.isprintable() or text.isspace():
+            raise ValueError(f"{place!r} is not a line of printable text")
+    return table
+
+
+def _figures(document: dict[str, Any], kind: str) -> dict[str, Figure]:
+    """The figures of one kind; ValueError where one is wrong."""
+    figures = {}
+    for name, values in msgspec.convert(document.get(kind, {}), dict[str, dict[str, Any]]).items():
+        place = f"{kind}.{name}"
         if ("low" in values) != ("high" in values):
             raise ValueError(f"{place} has only one end of its interval: low and high go together")
         if "low" not in values and "value" in values:
             values |= {"low": values["value"], "high": values["value"]}
         try:
-            figures[act] = figure = msgspec.convert(values, Figure)
+            figures[name] = figure = msgspec.convert(values, Figure)
         except msgspec.ValidationError as err:
             raise ValueError(f"{place}: {err}") from err
         if not figure.low <= figure.value <= figure.high:
             raise ValueError(f"{place} has a value of {figure.value:g}, outside its interval")
-    if not figures:
-        raise ValueError("it has no figures")
-    ordered = {act: figures[act] for act in ACTS if act in figures}
-    table = msgspec.convert({"about": "", "vl": 0, **document, "figures": ordered}, CostTable)
-    texts = {"name": table.name, "arch": table.arch, "about": table.about}
-    for act, figure in ordered.items():
-        texts |= {f"figures.{act}.source": figure.source, f"figures.{act}.note": figure.note}
-    for place, text in texts.items():
-        if not text.isprintable() or text.isspace():
-            raise ValueError(f"{place} is not a line of printable text")
-    return table
+    return figures
 
 
 def to_toml(table: CostTable) -> str:
@@ -197,17 +223,41 @@ def to_toml(table: CostTable) -> str:
         "arch": table.arch,
         "unit": table.unit,
         "vl": table.vl,
-        "figures": {},
+        **({"cores": list(table.cores)} if table.cores else {}),
     }
-    for act, figure in table.figures.items():
-        row = msgspec.to_builtins(figure)
-        dropped = () if figure.has_interval else ("low", "high")
-        document["figures"][act] = {
-            name: int(value) if isinstance(value, float) and value.is_integer() else value
-            for name, value in row.items()
-            if name not in dropped and value != ""
-        }
+    for kind, figures in (("figures", table.figures), ("instructions", table.instructions)):
+        if figures:
+            document[kind] = {name: _row(figure) for name, figure in figures.items()}
     return tomli_w.dumps(document)
+
+
+def _row(figure: Figure) -> dict[str, Any]:
+    """A figure as a file has it."""
+    dropped = () if figure.has_interval else ("low", "high")
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in msgspec.to_builtins(figure).items()
+        if name not in dropped and value != ""
+    }
+
+
+def prices_on(arch: str, core: str) -> dict[str, Figure]:
+    """What the shipped tables know of a core's instructions, in cycles, by instruction.
+
+    What is known of the core itself goes before what is known of the whole architecture.
+    """
+    tables = [table for table in map(load_costs, shipped()) if table.arch == arch]
+    prices: dict[str, Figure] = {}
+    for wanted in ("*", core):
+        for table in tables:
+            if wanted in table.cores:
+                prices |= table.instructions
+    return prices
+
+
+def price_of(name: str, prices: dict[str, Figure]) -> Figure | None:
+    """The figure of an instruction: its own, or that of its first word; None if there is none."""
+    return prices.get(name) or prices.get(name.partition(" ")[0])
 
 
 def table_for(arch: str, bits: int, unit: str = "vec") -> CostTable:

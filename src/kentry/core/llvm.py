@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""LLVM's machine code analyser: where it is, the cores it knows, what it makes of instructions."""
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kentry.arch import ARCHES, Arch
+from kentry.errors import MissingToolError, UserError
+from kentry.host.cache import kept_file
+from kentry.host.process import run
+
+# The first that can go on after an instruction which its model does not know, and that can be told
+# how long a call takes (-skip-unsupported-instructions, -call-latency).
+OLDEST = 19
+# What scripts/install-packages installs, of Debian 12.
+_PACKAGE = "llvm-22"
+# Debian's folders, beside those in $PATH.
+_FOLDERS = Path("/usr/lib")
+_PROGRAM = re.compile(r"llvm-mca(-[0-9]+)?")
+# Without it llvm-mca takes a call to last 100 cycles, because it does not see what is called.  Here
+# the callee's instructions follow, so that a call is a predicted branch.
+_CALL_LATENCY = 1
+# What LLVM's models say of an instruction that they know nothing of (WriteSystem, WriteMicrocoded).
+_PLACEHOLDER = 100
+
+
+@dataclass(frozen=True)
+class Analyser:
+    """An installed LLVM: llvm-mca and llvm-mc of one version, such as 22.1.8."""
+
+    version: str
+    mca: Path
+    mc: Path
+
+    def texts(self, arch: Arch, core: str, codes: Sequence[str]) -> dict[str, str]:
+        """LLVM's text of each code (hex, in memory order); "" of one that is no instruction."""
+        # A mark stands before and after each: one may be printed in two lines, or in none.
+        end = arch.llvm.mark.hex()
+        codes = [code for code in codes if code != end]
+        blocks = [end, *(one for code in codes for one in (code, end))]
+        lines = [f"[{' '.join(f'0x{byte:02x}' for byte in bytes.fromhex(one))}]" for one in blocks]
+        file = kept_file("codes.txt", "\n".join([*lines, ""]))
+        argv = [str(self.mc), f"-triple={arch.llvm.triple}", *_options(arch, core), "-disassemble"]
+        done = run([*argv, str(file)], check=False)
+        # LLVM 19 begins with a directive, .text.
+        lines = [line for line in done.stdout.splitlines() if re.match(r"\t[^.]", line)]
+        printed = [_plain(line) for line in lines]
+        if not printed:
+            raise _failed(argv, done.stderr)
+        mark, *rest = printed
+        found: list[list[str]] = [[]]
+        for line in rest:
+            if line == mark:
+                found.append([])
+            else:
+                found[-1].append(line)
+        if len(found) != len(codes) + 1:
+            raise _failed(argv, f"{len(found) - 1} of {len(codes)} instructions were read")
+        return {code: " ".join(one) for code, one in zip(codes, found, strict=False)}
+
+    def region(self, arch: Arch, core: str, text: Sequence[str], *options: str) -> dict[str, Any]:
+        """What llvm-mca prints of instructions in a straight line, without those it cannot take.
+
+        UserError where LLVM has no model of the core.
+        """
+        file = kept_file("path.s", "\n".join([*text, ""]))
+        argv = [str(self.mca), f"-mtriple={arch.llvm.triple}", *_options(arch, core)]
+        argv += [
+            f"-call-latency={_CALL_LATENCY}",
+            "-skip-unsupported-instructions=any",
+            "-json",
+            *options,
+            str(file),
+        ]
+        done = run(argv, check=False)
+        if done.returncode and re.search(r"scheduling information|requires an RV64", done.stderr):
+            raise UserError(
+                f"LLVM {self.version} has no scheduling model of {core} for {arch.name}.",
+                f"Name a core that has one, such as {', '.join(_SOME[arch.name])}.",
+            )
+        try:
+            report = json.loads(done.stdout)
+            (region,) = report["CodeRegions"]
+        except (ValueError, KeyError):
+            # All of them were skipped.
+            if "no assembly instructions found" in done.stderr:
+                return {}
+            raise _failed(argv, done.stderr) from None
+        region["Resources"] = report["TargetInfo"]["Resources"]
+        return dict(region)
+
+    def known(self, arch: Arch, core: str, texts: Sequence[str]) -> set[str]:
+        """Those of different texts that the core's model has a latency of."""
+        region = self.region(
+            arch, core, texts, "-iterations=1", "-instruction-info", "-resource-pressure=false"
+        )
+        if not region:
+            return set()
+        rows = region["InstructionInfoView"]["InstructionList"]
+        taken = [_plain(text) for text in region["Instructions"]]
+        latency = {taken[row["Instruction"]]: row["Latency"] for row in rows}
+        return {text for text in texts if latency.get(text, _PLACEHOLDER) != _PLACEHOLDER}
+
+
+# Cores that have a model since OLDEST, for an error's remedy.
+_SOME = {
+    "arm64": ("neoverse-n2", "neoverse-v2", "cortex-a76", "cortex-a55", "apple-m1"),
+    "riscv64": ("sifive-u74", "sifive-p670", "sifive-x280", "spacemit-x60"),
+    "x86_64": ("znver4", "skylake-avx512", "haswell", "alderlake"),
+}
+
+
+def find_analyser() -> Analyser:
+    """The newest LLVM that is installed; MissingToolError where there is none, or only old ones."""
+    remedy = f"Run: apt-get install {_PACKAGE}  (or any llvm-NN from {OLDEST} on)."
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(":") if folder]
+    folders += sorted(_FOLDERS.glob("llvm-*/bin"))
+    found: dict[Path, Analyser] = {}
+    for folder in folders:
+        names = os.listdir(folder) if folder.is_dir() else []
+        for name in filter(_PROGRAM.fullmatch, names):
+            mca, mc = folder / name, folder / name.replace("mca", "mc")
+            if mca.resolve() not in found and os.access(mca, os.X_OK) and os.access(mc, os.X_OK):
+                found[mca.resolve()] = Analyser(_version(mca), mca, mc)
+    if not found:
+        raise MissingToolError("llvm-mca is not installed.", remedy)
+    newest = max(found.values(), key=lambda one: _number(one.version))
+    if _number(newest.version)[0] < OLDEST:
+        raise MissingToolError(
+            f"llvm-mca is of LLVM {newest.version}, which cannot go on after an instruction that"
+            f" its model does not know; LLVM {OLDEST} can.",
+            remedy,
+        )
+    return newest
+
+
+@cache
+def _version(program: Path) -> str:
+    found = re.search(r"LLVM version ([0-9.]*[0-9])", run([str(program), "--version"]).stdout)
+    return found[1] if found else "0"
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def cores(analyser: Analyser, arch: Arch) -> tuple[str, ...]:
+    """The cores of an architecture that LLVM has a name for, some of them without a model."""
+    return _cores(analyser.mca, arch.llvm.triple)
+
+
+@cache
+def _cores(program: Path, triple: str) -> tuple[str, ...]:
+    text = run([str(program), f"-mtriple={triple}", "-mcpu=help"], check=False).stderr
+    table = text.partition("Available CPUs")[2].partition("Available features")[0]
+    return tuple(re.findall(r"^\s+(\S+)\s+- ", table, re.MULTILINE))
+
+
+def check_core(analyser: Analyser, arch: Arch, core: str) -> None:
+    """UserError unless LLVM has a scheduling model of the core for this architecture."""
+    if core in cores(analyser, arch):
+        analyser.region(arch, core, ["nop"], "-iterations=1")
+        return
+    others = [other.name for other in ARCHES.values() if core in cores(analyser, other)]
+    if others:
+        raise UserError(
+            f"{core} is a core of {others[0]}, and the path is of {arch.name}.",
+            f"Name a core of {arch.name}, such as {', '.join(_SOME[arch.name])}.",
+        )
+    close = difflib.get_close_matches(core, cores(analyser, arch), n=3)
+    near = f"Did you mean {' or '.join(close)}?" if close else ""
+    raise UserError(
+        f"LLVM {analyser.version} knows no core '{core}' of {arch.name}.",
+        near or f"It knows {', '.join(_SOME[arch.name])} and more (llvm-mca -mcpu=help).",
+    )
+
+
+def _options(arch: Arch, core: str) -> list[str]:
+    features = [f"-mattr={arch.llvm.features}"] if arch.llvm.features else []
+    return [f"-mcpu={core}", *features]
+
+
+def _plain(text: str) -> str:
+    """An instruction as LLVM prints it, without a comment, one blank between words."""
+    return " ".join(re.sub(r"\s(//|# ).*", "", text).split())
+
+
+def _failed(argv: Sequence[str], why: str) -> UserError:
+    program = Path(argv[0]).name
+    return UserError(
+        f"{program} failed on a recorded path.", "Report it with the command line (-v).", why
+    )
