@@ -109,6 +109,13 @@ _DECODING = Decoding(
     calls=_CALLS,
     returns=_RETURNS,
     indirect=any_of(_JALR, _C_JR, _C_JALR, but=_RETURNS),
+    # auipc and a jalr by the same register: what "call" and "tail" are to an assembler.
+    far=any_of(
+        *(
+            bits(0x00000FFF, 0x00000017 | register << 7) + bits(0x000FF07F, 0x67 | register << 15)
+            for register in range(1, 32)
+        )
+    ),
     atomic=_AMO,  # lr and sc, too
     reads=any_of(
         bits(0x0000007F, 0x00000003),

@@ -46,6 +46,15 @@ def effects(code: str, arch: Arch) -> Effects:
 
 
 @cache
+def is_far(before: str, code: str, arch: str) -> bool:
+    """Whether two instructions in a row make one jump or call to a fixed address.
+
+    `arch` is an architecture's name.
+    """
+    return _matches(ARCHES[arch].decoding.far, bytes.fromhex(before + code))
+
+
+@cache
 def _effects(code: str, arch: str) -> Effects:
     raw = bytes.fromhex(code)
     of = ARCHES[arch].decoding

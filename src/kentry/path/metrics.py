@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kentry.arch import Arch
 from kentry.model.recording import ABOUT_PATHS, Access, Instruction
-from kentry.path.effects import effects
+from kentry.path.effects import effects, is_far
 from kentry.path.phases import parts, split_calls
 
 LOADS, STORES, LOADED, STORED = "loads", "stores", "bytes.loaded", "bytes.stored"
@@ -41,26 +41,27 @@ def amounts_of_code(path: Sequence[Instruction], arch: Arch) -> Amounts:
     names = ("atomics", "branches", "branches.taken", "branches.indirect", "calls", "returns")
     found: Amounts = {name: Counter() for name in (*names, SERIALISING)}
     code = []
+    before = ""
     # A path may be empty.
     for position, (insn, after) in enumerate(zip(path, [*path[1:], None], strict=False)):
         own, behind = effects(insn.code, arch), insn.address + len(insn.code) // 2
         code.append((position, insn.address, behind))
-        if own.atomic:
-            found["atomics"][position] = 1
-        if own.branch:
-            found["branches"][position] = 1
-            # The last instruction of a path goes elsewhere unless it is conditional.
-            if after.address != behind if after else not own.conditional:
-                found["branches.taken"][position] = 1
-        if own.indirect:
-            found["branches.indirect"][position] = 1
-        if own.call:
-            found["calls"][position] = 1
-        if own.returns:
-            found["returns"][position] = 1
-        if own.serialising:
-            found[SERIALISING][position] = 1
-            found.setdefault(f"{SERIALISING}.{own.serialising}", Counter())[position] = 1
+        # The last instruction of a path goes elsewhere unless it is conditional.
+        elsewhere = after.address != behind if after else not own.conditional
+        has = {
+            "atomics": own.atomic,
+            "branches": own.branch,
+            "branches.taken": own.branch and elsewhere,
+            "branches.indirect": own.indirect and not is_far(before, insn.code, arch.name),
+            "calls": own.call,
+            "returns": own.returns,
+            SERIALISING: bool(own.serialising),
+            f"{SERIALISING}.{own.serialising}": bool(own.serialising),
+        }
+        for name, amount in has.items():
+            if amount:
+                found.setdefault(name, Counter())[position] = 1
+        before = insn.code
     return found | _blocks(CODE_LINES, CODE_PAGES, code)
 
 

@@ -265,7 +265,8 @@ counted_firmware:
  *	loads: ld, ld, lw, lbu, amoadd, lr: 6, of 8 + 8 + 4 + 1 + 8 + 8 = 37 bytes
  *	stores: sd, sw, sh, amoadd, sc: 5, of 8 + 4 + 2 + 8 + 8 = 30 bytes
  *	atomics: amoadd, lr, sc; the stack: bytes 992 to 1023 of the buffer
- *	branches: bnez, beqz, jal, ret, j, jr, jr: all but bnez are taken, jr are indirect
+ *	branches: bnez, beqz, jal, ret, j, jr, jr: all but bnez are taken; the first jr is far,
+ *	the second is indirect
  *	lines of 64 bytes: of data 0, 1, 2, 15, 31, of code 2
  */
 	.balign 128
