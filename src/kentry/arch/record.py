@@ -142,11 +142,11 @@ class Decoding:
 
     `conditional` branches, unconditional `jumps`, `calls` and `returns` exclude each other;
     `indirect` are those of the jumps and calls whose target is in a register or in memory.
-    `far` are two instructions in a row that make one jump or call to a fixed address: the second
-    alone is indirect.  `atomic` are read-modify-write and exclusive instructions.  `reads` and
-    `writes` are the instructions that access data memory.  `serialising` has a name for each instruction, or group
-    of instructions, that no instruction behind it overtakes, with its pattern.  They are compiled
-    where they are used (path/effects.py), with re.DOTALL.
+    `far` are two instructions in a row that make one jump or call to a fixed address: the
+    second alone is indirect. `atomic` are read-modify-write and exclusive instructions. `reads`
+    and `writes` are the instructions that access data memory. `serialising` has a name for each
+    instruction, or group of instructions, that no instruction behind it overtakes, with its
+    pattern. They are compiled where they are used (path/effects.py), with re.DOTALL.
     """
 
     conditional: bytes
