@@ -10,7 +10,9 @@ enum { FDT_BEGIN_NODE = 1, FDT_END_NODE, FDT_PROP, FDT_NOP };
 
 static unsigned int be32(const char *at)
 {
-	return __builtin_bswap32(*(const unsigned int *)at);
+	const unsigned char *byte = (const unsigned char *)at;
+
+	return (unsigned int)byte[0] << 24 | byte[1] << 16 | byte[2] << 8 | byte[3];
 }
 
 /* A number of one cell, or of two. */
