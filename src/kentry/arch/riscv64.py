@@ -5,6 +5,8 @@ import re
 
 from kentry.arch.mechanism import VEC, CountingRules, Mechanism
 from kentry.arch.record import (
+    FLOOR_ASSEMBLY,
+    FLOOR_HANDLERS,
     ALLOCATORS,
     Arch,
     Counter,
@@ -94,8 +96,9 @@ RISCV64 = Arch(
     assembly=re.compile(
         r"handle_(exception|syscall)|ret_from_(exception|syscall\w*)|resume_(userspace|kernel)"
         r"|restore_all|check_syscall_nr|work_\w+|_save_context|_restore_\w+"
+        rf"|{FLOOR_ASSEMBLY}"
     ),
-    handlers=re.compile(r"(__do_sys|__se_sys|__riscv_(compat_)?sys|sys)_\w+"),
+    handlers=re.compile(rf"(__do_sys|__se_sys|__riscv_(compat_)?sys|sys)_\w+|{FLOOR_HANDLERS}"),
     calls=re.compile(r"(c\.)?jalr?\s+ra,|c\.jalr|call"),
     linking=Linking(
         # lui is left as it is: the kernel's code model is medany, where symbols are found from

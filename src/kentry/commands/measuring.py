@@ -21,11 +21,13 @@ from kentry.commands.options import (
     path_option,
 )
 from kentry.errors import UserError
+from kentry.kernels import floor
 from kentry.kernels.config import Request, parse_set
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS, parse
 from kentry.measure import cache
 from kentry.measure.catalogue import choose, match, matrix
+from kentry.measure.floor import on_floor
 from kentry.model.recording import Recording, read_recording
 from kentry.progress import progress
 from kentry.report.functions import SHOWN
@@ -33,7 +35,7 @@ from kentry.runners.exact import ExactOptions
 
 SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
-    " image:FILE[,symbols=vmlinux][,config=FILE] or running"
+    " image:FILE[,symbols=vmlinux][,config=FILE], running, or floor: or floor:linux"
 )
 # What commands that declare an option of the same name say of it: a name has one meaning.
 ARCH: dict[str, Any] = {
@@ -268,8 +270,14 @@ def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Record
     """Resolves, boots and measures `spec`; with `reuse`, a cached recording will do."""
     arch = options.find_arch()
     measurement = options.measurement(arch)
+    parsed = parse(spec)
+    if parsed.kind == floor.FLOOR:
+        measurement = on_floor(measurement, arch)
     with progress(f"{spec} ({arch.name})") as update:
-        kernel = resolve(spec, arch, update, options.request())
+        if parsed.kind == floor.FLOOR:
+            kernel = floor.resolve(parsed, arch)
+        else:
+            kernel = resolve(spec, arch, update, options.request())
         return cache.record(kernel, arch, measurement, update, reuse=reuse)
 
 

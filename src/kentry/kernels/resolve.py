@@ -11,6 +11,7 @@ from kentry.arch import Arch
 from kentry.errors import PatchError, UserError
 from kentry.kernels import build, deb, debian, image, tree
 from kentry.kernels.config import Request
+from kentry.kernels.floor import CASES, FLOOR
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.patches import Step, apply_patches, read_patches
 from kentry.kernels.repository import Revision, in_folder
@@ -38,6 +39,11 @@ def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS)
     PatchError, BuildError and MissingToolError.
     """
     parsed = parse(spec)
+    if parsed.kind == FLOOR:
+        raise UserError(
+            f"'{spec}' takes {' and '.join(CASES)} only, to be counted.",
+            "Use it with kentry record, diff, annotate or check.",
+        )
     if parsed.kind in _READY:
         return _READY[parsed.kind](parsed, arch, update)
     revision = resolve_source(spec, update)

@@ -92,6 +92,7 @@ def _kernel(recording: Recording) -> str:
     else:
         name = harmless(kernel["spec"])
     release = f"Linux {kernel['release']}" if kernel["release"] else "release not known"
+    release = harmless(origin.get("what", release))
     return f"{name}, {harmless(release)}, {harmless(kernel['arch'])}"
 
 
