@@ -9,13 +9,13 @@
  *	registers	another task, a signal's handler, ptrace and perf find all registers of user
  *			mode in a struct pt_regs, also while the call is still running: perf's
  *			PERF_SAMPLE_REGS_USER reads them then, so no later save would do
- *			(include/asm/ptrace.h:146, kernel/events/core.c: perf_sample_regs_user)
- *	restart		a call that a signal interrupted can be made again (signal.c: do_signal)
+ *			(include/asm/ptrace.h:155, kernel/events/core.c:7099)
+ *	restart		a call that a signal interrupted can be made again (signal.c:1447)
  *	work		ptrace, seccomp, audit and tracepoints see the call (syscall.c:109)
- *	latency		interrupts are taken during a call (entry-common.c: el0_svc)
- *	table		calls are many, so their handlers are found in a table (sys.c:54)
+ *	latency		interrupts are taken during a call (entry-common.c:844)
+ *	table		calls are many, so their handlers are found in a table (sys.c:60)
  *	speculation	a wrong prediction reads nothing outside of the table (syscall.c:48)
- *	exit		a signal, or a task that must run, is not left waiting (entry-common.c:165)
+ *	exit		a signal, or a task that must run, is not left waiting (entry-common.c:167)
  *
  * A handler is a C function, so it keeps x19 to x29: those are not loaded again.  What changes the
  * saved registers (ptrace, a signal, sigreturn, exec) asks for work at exit, which would load all.
@@ -30,7 +30,7 @@
  */
 #include "layout.h"
 
-/* struct pt_regs (include/asm/ptrace.h:146): 31 registers, sp, pc, pstate, orig_x0, syscallno. */
+/* struct pt_regs (include/asm/ptrace.h:155): 31 registers, sp, pc, pstate, orig_x0, syscallno. */
 #define PT_LR 240
 #define PT_PC 256
 #define PT_ORIG_X0 272
@@ -91,8 +91,8 @@ floor_dispatch:
 	cbnz x9, floor_work			/* work (syscall.c:109) */
 	cmp w8, #CALLS				/* ABI: not every number is a call (syscall.c:46) */
 	b.hs floor_no_call			/* ABI */
-	ngc x9, xzr				/* speculation (include/asm/barrier.h: */
-	csdb					/* speculation  array_index_mask_nospec) */
+	ngc x9, xzr				/* speculation (include/asm/barrier.h:88) */
+	csdb					/* speculation */
 	and w9, w8, w9				/* speculation */
 	adr x10, floor_calls			/* table (syscall.c:48) */
 	ldr x10, [x10, w9, uxtw #3]		/* table */
@@ -101,9 +101,9 @@ floor_dispatch:
 /* With interrupts masked, no signal can come between the check and eret. */
 	.globl floor_exit
 floor_exit:
-	msr daifset, #3				/* exit (entry-common.c:163) */
-	ldr x9, [sp, #PT_BYTES + TASK_EXIT_WORK]	/* exit (entry-common.c:165) */
-	cbnz x9, floor_work			/* exit (entry-common.c:166) */
+	msr daifset, #3				/* exit (entry-common.c:165) */
+	ldr x9, [sp, #PT_BYTES + TASK_EXIT_WORK]	/* exit (entry-common.c:167) */
+	cbnz x9, floor_work			/* exit (entry-common.c:168) */
 	.globl floor_return
 floor_return:
 	ldp x10, x11, [sp, #PT_PC]		/* latency: an interrupt has overwritten them */
@@ -120,7 +120,7 @@ floor_return:
 	ldp x16, x17, [sp, #16 * 8]		/* ABI */
 	ldr x18, [sp, #16 * 9]			/* ABI */
 	ldr x30, [sp, #PT_LR]			/* ABI */
-	add sp, sp, #PT_BYTES			/* registers (entry.S:455) */
+	add sp, sp, #PT_BYTES			/* registers (entry.S:448) */
 	eret					/* hardware (entry.S:461) */
 
 /* Nothing on the floor asks for work. */
@@ -132,7 +132,7 @@ floor_no_call:
 	b floor_exit
 
 /*
- * current->real_parent->tgid: the parent can change (kernel/sys.c: getppid).  Namespaces of process
+ * current->real_parent->tgid: the parent can change (kernel/sys.c:984).  Namespaces of process
  * numbers are left out.
  */
 	.globl floor_sys_getppid

@@ -7,13 +7,13 @@
  * The promises are those of arm64/linux.S:
  *
  *	registers	all of them are in a struct pt_regs while the call runs (include/asm/ptrace.h:15)
- *	restart		a call that a signal interrupted can be made again (traps.c:327,
- *			signal.c: arch_do_signal_or_restart reads the cause)
+ *	restart		a call that a signal interrupted can be made again (traps.c:336,
+ *			signal.c:401 reads the cause)
  *	work		ptrace, seccomp, audit and tracepoints see the call
  *			(include/linux/entry-common.h:44)
  *	latency		interrupts are taken during a call, and come to the same vector
- *	table		calls are many, so their handlers are found in a table (syscall_table.c)
- *	speculation	a wrong prediction reads nothing outside of the table (traps.c:339)
+ *	table		calls are many, so their handlers are found in a table (syscall_table.c:21)
+ *	speculation	a wrong prediction reads nothing outside of the table (traps.c:346)
  *	exit		a signal, or a task that must run, is not left waiting
  *			(include/linux/entry-common.h:65)
  *
@@ -58,7 +58,7 @@ floor_entry:
 	csrrw t0, sscratch, zero	/* latency: traps from now on are the kernel's (entry.S:170) */
 	sd t0, PT_X(4)(sp)		/* registers (entry.S:164) */
 	csrr t0, sepc			/* hardware: it is the ecall's own address, */
-	addi t0, t0, 4			/* hardware: and the program goes on behind it (traps.c:326) */
+	addi t0, t0, 4			/* hardware: and the program goes on behind it (traps.c:335) */
 	sd t0, PT_EPC(sp)		/* registers (entry.S:161) */
 	csrr t0, scause			/* hardware: every trap comes here */
 	sd t0, PT_CAUSE(sp)		/* restart (entry.S:163) */
@@ -66,16 +66,16 @@ floor_entry:
 	bnez t0, floor_fault		/* hardware */
 	.globl floor_dispatch
 floor_dispatch:
-	sd a0, PT_ORIG_A0(sp)		/* restart (traps.c:327) */
-	csrsi sstatus, SSTATUS_SIE	/* latency (include/linux/entry-common.h: local_irq_enable) */
-	ld t0, TASK_SYSCALL_WORK(tp)	/* work (include/linux/entry-common.h: */
-	bnez t0, floor_work		/* work  syscall_enter_from_user_mode_work) */
-	sltiu t0, a7, CALLS		/* ABI: not every number is a call (traps.c:338) */
+	sd a0, PT_ORIG_A0(sp)		/* restart (traps.c:336) */
+	csrsi sstatus, SSTATUS_SIE	/* latency (include/linux/entry-common.h:197) */
+	ld t0, TASK_SYSCALL_WORK(tp)	/* work (include/linux/entry-common.h:167) */
+	bnez t0, floor_work		/* work */
+	sltiu t0, a7, CALLS		/* ABI: not every number is a call (traps.c:345) */
 	beqz t0, floor_no_call		/* ABI */
-	neg t0, t0			/* speculation (traps.c:339) */
+	neg t0, t0			/* speculation (traps.c:346) */
 	and t0, t0, a7			/* speculation */
 	slli t0, t0, 3			/* table */
-	la t1, floor_calls		/* table, 2 (include/asm/syscall.h: syscall_handler) */
+	la t1, floor_calls		/* table, 2 (include/asm/syscall.h:82) */
 	add t0, t0, t1			/* table */
 	ld t0, 0(t0)			/* table */
 	jalr t0				/* table */
@@ -83,22 +83,22 @@ floor_dispatch:
 /* With interrupts off, no signal can come between the check and sret. */
 	.globl floor_exit
 floor_exit:
-	csrci sstatus, SSTATUS_SIE	/* exit (include/linux/entry-common.h: local_irq_disable) */
+	csrci sstatus, SSTATUS_SIE	/* exit (include/linux/entry-common.h: syscall_exit_to_user_mode) */
 	ld t0, TASK_EXIT_WORK(tp)	/* exit (include/linux/entry-common.h:326) */
 	bnez t0, floor_work		/* exit (include/linux/entry-common.h:327) */
 	.globl floor_return
 floor_return:
 	csrw sscratch, tp		/* registers: for the next entry (entry.S:243) */
-	ld t0, PT_STATUS(sp)		/* latency: an interrupt has overwritten it (entry.S:250) */
-	csrw sstatus, t0		/* latency (entry.S:276) */
-	ld t0, PT_EPC(sp)		/* latency: an interrupt has overwritten it (entry.S:273) */
-	csrw sepc, t0			/* latency (entry.S:277) */
-	ld x1, PT_X(1)(sp)		/* ABI: all but a0 are as they were (entry.S:279) */
+	ld t0, PT_STATUS(sp)		/* latency: an interrupt has overwritten it (entry.S:249) */
+	csrw sstatus, t0		/* latency (entry.S:270) */
+	ld t0, PT_EPC(sp)		/* latency: an interrupt has overwritten it (entry.S:267) */
+	csrw sepc, t0			/* latency (entry.S:271) */
+	ld x1, PT_X(1)(sp)		/* ABI: all but a0 are as they were (entry.S:273) */
 	.irp n, 5, 6, 7, 11, 12, 13, 14, 15, 16, 17, 28, 29, 30, 31
-	ld x\n, PT_X(\n)(sp)		/* ABI, 14 (entry.S:282, :283) */
+	ld x\n, PT_X(\n)(sp)		/* ABI, 14 (entry.S:276, :277) */
 	.endr
-	ld tp, PT_X(4)(sp)		/* registers (entry.S:281) */
-	ld sp, PT_X(2)(sp)		/* registers (entry.S:285) */
+	ld tp, PT_X(4)(sp)		/* registers (entry.S:275) */
+	ld sp, PT_X(2)(sp)		/* registers (entry.S:279) */
 	sret				/* hardware */
 
 /* Nothing on the floor asks for work. */
@@ -110,7 +110,7 @@ floor_no_call:
 	j floor_exit
 
 /*
- * current->real_parent->tgid: the parent can change (kernel/sys.c: getppid).  Namespaces of process
+ * current->real_parent->tgid: the parent can change (kernel/sys.c:984).  Namespaces of process
  * numbers are left out.
  */
 	.globl floor_sys_getppid

@@ -12,7 +12,7 @@
  *	work		ptrace, seccomp, audit and tracepoints see the call
  *			(include/linux/entry-common.h:44)
  *	latency		interrupts are taken during a call
- *	table		calls are many; 6.12 has a switch in place of a table (syscall_64.c:35)
+ *	table		calls are many; 6.12 has a switch in place of a table (syscall_64.c:30)
  *	speculation	a wrong prediction reads nothing outside of the table (common.c:46)
  *	exit		a signal, or a task that must run, is not left waiting
  *			(include/linux/entry-common.h:65)
@@ -76,20 +76,20 @@ floor_entry:
 	push %r15			/* registers (calling.h:91) */
 	.globl floor_dispatch
 floor_dispatch:
-	sti				/* latency (include/linux/entry-common.h: local_irq_enable) */
+	sti				/* latency (include/linux/entry-common.h:197) */
 	mov %r10, %rcx			/* ABI: C has the fourth argument there */
-	cmpq $0, PT_BYTES + TASK_SYSCALL_WORK(%rsp)	/* work (include/linux/entry-common.h: */
-	jne floor_work			/* work  syscall_enter_from_user_mode_work) */
+	cmpq $0, PT_BYTES + TASK_SYSCALL_WORK(%rsp)	/* work (include/linux/entry-common.h:167) */
+	jne floor_work			/* work */
 	cmp $CALLS, %eax		/* ABI: not every number is a call (common.c:45) */
 	jae floor_no_call		/* ABI */
-	sbb %r11d, %r11d		/* speculation (../include/asm/barrier.h: */
-	and %r11d, %eax			/* speculation  array_index_mask_nospec) */
+	sbb %r11d, %r11d		/* speculation (../include/asm/barrier.h:36) */
+	and %r11d, %eax			/* speculation */
 	call *floor_calls(, %rax, 8)	/* table */
 
 /* With interrupts off, no signal can come between the check and sysret. */
 	.globl floor_exit
 floor_exit:
-	cli				/* exit (include/linux/entry-common.h: local_irq_disable) */
+	cli				/* exit (include/linux/entry-common.h: syscall_exit_to_user_mode) */
 	cmpq $0, PT_BYTES + TASK_EXIT_WORK(%rsp)	/* exit (include/linux/entry-common.h:326) */
 	jne floor_work			/* exit (include/linux/entry-common.h:327) */
 	.globl floor_return
@@ -115,7 +115,7 @@ floor_no_call:
 	jmp floor_exit
 
 /*
- * current->real_parent->tgid: the parent can change (kernel/sys.c: getppid).  Namespaces of process
+ * current->real_parent->tgid: the parent can change (kernel/sys.c:984).  Namespaces of process
  * numbers are left out.  The call has pushed 8 bytes.
  */
 	.globl floor_sys_getppid

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from kentry.arch.mechanism import SME, VEC, Act, CountingRules, Mechanism, Mechanisms
 from kentry.arch.record import (
+    ALLOCATORS,
     FLOOR_ASSEMBLY,
     FLOOR_HANDLERS,
-    ALLOCATORS,
     Arch,
     Counter,
     Linking,

@@ -5,9 +5,9 @@ import re
 
 from kentry.arch.mechanism import VEC, CountingRules, Mechanism
 from kentry.arch.record import (
+    ALLOCATORS,
     FLOOR_ASSEMBLY,
     FLOOR_HANDLERS,
-    ALLOCATORS,
     Arch,
     Counter,
     Linking,

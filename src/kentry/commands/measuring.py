@@ -28,7 +28,7 @@ from kentry.kernels.spec import KINDS, parse
 from kentry.measure import cache
 from kentry.measure.catalogue import choose, match, matrix
 from kentry.measure.floor import on_floor
-from kentry.model.recording import Recording, read_recording
+from kentry.model.recording import FLOOR, Recording, read_recording
 from kentry.progress import progress
 from kentry.report.functions import SHOWN
 from kentry.runners.exact import ExactOptions
@@ -271,10 +271,10 @@ def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Record
     arch = options.find_arch()
     measurement = options.measurement(arch)
     parsed = parse(spec)
-    if parsed.kind == floor.FLOOR:
+    if parsed.kind == FLOOR:
         measurement = on_floor(measurement, arch)
     with progress(f"{spec} ({arch.name})") as update:
-        if parsed.kind == floor.FLOOR:
+        if parsed.kind == FLOOR:
             kernel = floor.resolve(parsed, arch)
         else:
             kernel = resolve(spec, arch, update, options.request())

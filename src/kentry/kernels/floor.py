@@ -9,9 +9,8 @@ from kentry.host.native import floor_files
 from kentry.kernels import payload, symtab
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.spec import Spec
+from kentry.model.recording import FLOOR
 
-# An origin's "kind".
-FLOOR = "floor"
 # The calls that are measured there; the others are slow, and are those that the probe needs.
 CASES = ("getpid", "getppid")
 

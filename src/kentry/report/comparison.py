@@ -12,7 +12,7 @@ from kentry.model.comparison import CaseComparison, Comparison, EventDelta, Time
 from kentry.model.series import Series
 from kentry.report.contexts import comparison_context_lines
 from kentry.report.frame import caveat_lines, kernel_lines
-from kentry.report.functions import SHOWN, function_lines_with_total
+from kentry.report.functions import SHOWN, function_lines_with_total, purpose_lines
 from kentry.report.numbers import (
     change,
     change_with_interval,
@@ -57,9 +57,19 @@ def comparison_text(comparison: Comparison, shown: int | None = SHOWN) -> str:
     for case in comparison.cases:
         if case.delta:
             title = f"{case.name}{CaseName.parse(case.name).calls_note} ({case.delta:+d})"
+            lines += _purposes(case)
             functions = function_lines_with_total(case.functions, case.old, case.new, shown)
             lines += ["", title, *functions]
     return ascii_lines([*lines, *caveat_lines(comparison_caveats(comparison))])
+
+
+def _purposes(case: CaseComparison) -> list[str]:
+    """Against the floor: the parts and the reasons."""
+    lines: list[str] = []
+    for title, rows in (("part of the path", case.parts), ("reason", case.reasons)):
+        if rows:
+            lines += ["", *purpose_lines(f"{case.name}: {title}", rows, case.old, case.new)]
+    return lines
 
 
 def verdict_table(indent: str = "") -> Table:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables of functions exactly as the kernel's scripts/bloat-o-meter prints them."""
+"""Tables of functions exactly as the kernel's scripts/bloat-o-meter prints them; of purposes."""
 
 from collections.abc import Sequence
 
-from kentry.model.comparison import FunctionDelta
+from kentry.model.comparison import FunctionDelta, PurposeDelta
 
 # Rows of a table; further functions are added up in one row.
 SHOWN = 10
@@ -42,6 +42,12 @@ def function_lines_with_total(
         count = len(functions) - len(changed)
         lines.append(_row(f"{count} unchanged" if count else "unchanged", same, same))
     return [*lines, _row("Total", old, new)]
+
+
+def purpose_lines(title: str, rows: Sequence[PurposeDelta], old: int, new: int) -> list[str]:
+    """A table of parts or of reasons, and the total of `old` and `new`."""
+    lines = [f"{title:<40} {'old':>7} {'new':>7} {'delta':>7}"]
+    return [*lines, *(_row(row.name, row.old, row.new) for row in rows), _row("Total", old, new)]
 
 
 def _row(name: str, old: int, new: int) -> str:
