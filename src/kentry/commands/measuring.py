@@ -28,7 +28,7 @@ from kentry.kernels.spec import KINDS, parse
 from kentry.measure import cache
 from kentry.measure.catalogue import choose, match, matrix
 from kentry.measure.floor import on_floor
-from kentry.model.recording import FLOOR, Recording, read_recording
+from kentry.model.recording import FLOOR, INSTRUCTIONS, Recording, read_recording
 from kentry.progress import progress
 from kentry.report.functions import SHOWN
 from kentry.runners.exact import ExactOptions
@@ -271,14 +271,28 @@ def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Record
     arch = options.find_arch()
     measurement = options.measurement(arch)
     parsed = parse(spec)
-    if parsed.kind == FLOOR:
-        measurement = on_floor(measurement, arch)
     with progress(f"{spec} ({arch.name})") as update:
         if parsed.kind == FLOOR:
-            kernel = floor.resolve(parsed, arch)
+            kernel, measurement = floor.resolve(parsed, arch), on_floor(measurement, arch)
         else:
             kernel = resolve(spec, arch, update, options.request())
         return cache.record(kernel, arch, measurement, update, reuse=reuse)
+
+
+def floor_counts(options: MeasureOptions) -> dict[str, int]:
+    """What each case of the floor executes there: from the cache, or by a boot of half a second."""
+    arch = options.find_arch()
+    exact = ExactOptions(
+        cases=tuple(choose(arch, floor.CASES)),
+        windows=WINDOWS,
+        path_windows=PATHS,
+        timeout=options.timeout or BOOT_SECONDS,
+        emulator=options.emulator or "installed",
+    )
+    with progress(f"floor: ({arch.name})") as update:
+        kernel = floor.resolve(parse("floor:"), arch)
+        measured = cache.record(kernel, arch, on_floor(exact, arch), update, reuse=True)
+    return {case.name: case.metrics[INSTRUCTIONS].value for case in measured.cases}
 
 
 def obtain(text: str, options: MeasureOptions, *, fresh: bool = False) -> Recording:

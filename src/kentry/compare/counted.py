@@ -20,7 +20,7 @@ from kentry.compare.contexts import (
     varying,
 )
 from kentry.compare.differences import differences, of_both, shared_metrics
-from kentry.compare.purpose import purposes_of_both
+from kentry.compare.purpose import Deltas, purposes_of_both
 from kentry.errors import UserError
 from kentry.model import caveats
 from kentry.model.caveats import Caveat
@@ -112,7 +112,8 @@ def compare_case(
             before = sum(row.old for row in functions)
             after = sum(row.new for row in functions)
         notes += notes_of_contexts
-    parts, reasons = (), ()
+    parts: Deltas = ()
+    reasons: Deltas = ()
     if old_recording.is_floor or new_recording.is_floor:
         parts, reasons = purposes_of_both((old, old_recording, before), (new, new_recording, after))
     return CaseComparison(

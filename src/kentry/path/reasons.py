@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kentry.arch import Arch
 from kentry.model.recording import Instruction
@@ -19,6 +19,7 @@ NOT_KNOWN = "not known"
 
 _FILE = Path(__file__).with_name("reasons.toml")
 _ALL = "all"
+_PATTERNS = {"functions", "text", "part", "behind"}
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,14 @@ class Purpose(NamedTuple):
 def rules(arch: str) -> tuple[Rule, ...]:
     """An architecture's rules in their order."""
     tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    patterns = ("functions", "text", "part", "behind")
-    return tuple(
-        Rule(**{name: re.compile(one[name]) if name in patterns else one[name] for name in one})
-        for one in [*tables[arch], *tables[_ALL]]
-    )
+    return tuple(map(_rule, [*tables[arch], *tables[_ALL]]))
+
+
+def _rule(table: dict[str, Any]) -> Rule:
+    words = dict(table)
+    for name in _PATTERNS & words.keys():
+        words[name] = re.compile(words[name])
+    return Rule(**words)
 
 
 def purposes(path: Sequence[Instruction], arch: Arch) -> Iterator[Purpose]:
