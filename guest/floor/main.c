@@ -31,7 +31,8 @@ static unsigned long hex_field(const char *header, int field)
 	unsigned long value = 0;
 
 	for (const char *digit = header + 6 + 8 * field; digit < header + 14 + 8 * field; digit++)
-		value = value << 4 | (unsigned long)(*digit <= '9' ? *digit - '0' : *digit - 'A' + 10);
+		value = value << 4 |
+			(unsigned long)(*digit <= '9' ? *digit - '0' : *digit - 'A' + 10);
 	return value;
 }
 
