@@ -32,7 +32,10 @@ _DOCUMENTS: dict[str, tuple[type, ...]] = {
     "kentry/import/1": (ImportDocument,),
 }
 # Keys that a file leaves out where they would say nothing; it always has the others.
-_OPTIONAL = {"checked", "checked_counts", "contexts", "empties", "events", "markers", "vector"}
+_OPTIONAL = {
+    *("checked", "checked_counts", "contexts", "empties", "events", "markers", "parts", "reasons"),
+    "vector",
+}
 
 
 def schemas() -> dict[str, str]:
