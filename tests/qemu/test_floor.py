@@ -19,7 +19,10 @@ from kentry.measure.floor import on_floor
 from kentry.measure.recorder import measure
 from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.path.phases import parts
+from kentry.runners.console import boot
 from kentry.runners.exact import ExactOptions, QemuRunner
+from kentry.runners.initramfs import build_initramfs
+from kentry.runners.qemu_argv import boot_argv, machine_argv
 
 from .conftest import GetEmulator, timed
 
@@ -143,3 +146,20 @@ def test_the_machines_own_counter_agrees_and_twice_is_the_same(
         assert case.checked
         assert case.checked.counted == case.checked.by_machine == case.metrics[INSTRUCTIONS].value
     assert once == again
+
+
+def test_a_call_keeps_every_register_but_the_result(
+    arch: Arch, kind: str, program: Path, get_emulator: GetEmulator, tmp_path: Path
+) -> None:
+    emulator = get_emulator(arch, "installed")
+    source = Path(__file__).parent / "registers" / f"{arch.name}.S"
+    words = ["-nostdlib", "-static", "-no-pie", "-Wl,-Ttext=0x100000", str(source)]
+    subprocess.run([f"{arch.cross}gcc", *words, "-o", str(tmp_path / "init")], check=True)
+    files = tmp_path / "initramfs"
+    files.write_bytes(build_initramfs(tmp_path / "init", ()))
+    kernel = floor.resolve(parse(f"floor:{kind}"), arch)
+    argv = machine_argv(emulator, arch, arch.cpu_with(), 512)
+    guest = boot(
+        [*argv, *boot_argv(kernel, files, ["--"])], emulator, 20, lambda fraction, now: None
+    )
+    assert guest.console.split()[-1] == "kept", guest
