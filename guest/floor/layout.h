@@ -3,9 +3,9 @@
 #ifndef KENTRY_FLOOR_LAYOUT_H
 #define KENTRY_FLOOR_LAYOUT_H
 
-/* The program: its addresses are the first 8 MiB, its memory lies this far into the machine's. */
+/* The program: its addresses are the first 8 MiB, its memory lies this far into the machine's, below any initramfs. */
 #define USER_BYTES 0x800000
-#define USER_OFFSET 0x2000000
+#define USER_OFFSET 0x1000000
 
 /* What getpid and getppid return.  The probe is not PID 1, or it would mount file systems. */
 #define THE_PID 2

@@ -3,14 +3,15 @@
  * x86-64: from QEMU's PVH loader, in 32-bit protected mode, to the kernel half of the address space.
  *
  *	0			the program, 8 MiB		user
- *	0x1000000		where this file runs, 2 MiB	supervisor
+ *	0x800000		where this file runs, 2 MiB	supervisor
+ *	0xffff800000000000	memory, 4 GiB			supervisor
  *	0xffffffff80000000	the first gigabyte		supervisor
  */
 #include "layout.h"
 
 #define HIGH 0xffffffff80000000
 #define PHYSICAL_OF(symbol) (symbol - HIGH)
-#define MEMORY 0x1000000
+#define MEMORY 0x800000
 #define PHYS32_ENTRY 18 /* XEN_ELFNOTE_PHYS32_ENTRY */
 #define CR4_PAE (1 << 5)
 #define CR0_PG_WP_PE (1 << 31 | 1 << 16 | 1)
@@ -114,11 +115,19 @@ segments_pointer:
 	.balign 4096
 top_table:
 	TABLE(low_table)
-	.zero (512 - 2) * 8
+	.zero (256 - 1) * 8
+	TABLE(linear_table)
+	.zero (512 - 258) * 8
 	TABLE(high_table)
 low_table:
 	TABLE(user_table)
 	.zero (512 - 1) * 8
+linear_table:
+	KERNEL(0)
+	KERNEL(0x40000000)
+	KERNEL(0x80000000)
+	KERNEL(0xc0000000)
+	.zero (512 - 4) * 8
 high_table:
 	.zero (512 - 2) * 8
 	KERNEL(0)
@@ -128,9 +137,8 @@ user_table:
 	USER(USER_OFFSET + 0x200000)
 	USER(USER_OFFSET + 0x400000)
 	USER(USER_OFFSET + 0x600000)
-	.zero 4 * 8
 	KERNEL(MEMORY)
-	.zero (512 - 9) * 8
+	.zero (512 - 5) * 8
 	.zero STACK_BYTES
 	.globl floor_stack_top, floor_task, floor_cpu, floor_user_stack
 floor_stack_top:

@@ -5,7 +5,8 @@
 
 #include "floor.h"
 
-#define HIGH 0xffffffff80000000
+/* Where boot.S maps all memory. */
+#define LINEAR 0xffff800000000000
 #define UART 0x3f8
 /* The port of PM1a control where the firmware puts it, SLP_EN with type 0: off. */
 #define PM_CONTROL 0x604
@@ -50,12 +51,12 @@ static inline void new_code(void)
 /* `boot` is start_info's physical address. */
 static inline struct handed read_boot(unsigned long boot)
 {
-	const struct start_info *info = (const void *)(boot + HIGH);
-	const struct module *files = (const void *)(info->modules + HIGH);
-	struct handed handed = { (const char *)(info->words + HIGH), 0, 0 };
+	const struct start_info *info = (const void *)(boot + LINEAR);
+	const struct module *files = (const void *)(info->modules + LINEAR);
+	struct handed handed = { (const char *)(info->words + LINEAR), 0, 0 };
 
 	if (info->modules_count) {
-		handed.files = (const char *)(files->address + HIGH);
+		handed.files = (const char *)(files->address + LINEAR);
 		handed.files_end = handed.files + files->bytes;
 	}
 	return handed;
