@@ -51,6 +51,9 @@ COMMANDS = {
     "diff-same.txt": ["diff", OLD, OLD],
     "diff.json": ["diff", OLD, NEW, "--json", "--case", "invalid"],
     "diff-floor.txt": ["diff", "floor-arm64.json", NEW, "--case", "getppid"],
+    "diff-floor-changelog.txt": [
+        *("diff", "floor-arm64.json", NEW, "--case", "getppid", "--changelog"),
+    ],
     "annotate.txt": ["annotate", NEW],
     "annotate-invalid.txt": ["annotate", OLD, "--case", "invalid"],
     "import.txt": ["import", "../../docs/cases/ia64-syscall-series.csv"],

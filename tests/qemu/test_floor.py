@@ -131,6 +131,17 @@ def test_counts_are_those_counted_by_hand(
     assert tuple(found.get(name, 0) for name in PARTS) == by_part
 
 
+@pytest.mark.parametrize("memory", [64, 4096])
+def test_it_runs_with_little_memory_and_much(
+    arch: Arch, memory: int, native: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_module, "_FOLDER", native)
+    options = ExactOptions(cases=("getppid",), windows=16, path_windows=1, rounds=1, memory=memory)
+    kernel = floor.resolve(parse("floor:linux"), arch)
+    (case,) = measure(kernel, QemuRunner(arch), options, lambda fraction, now: None).cases
+    assert case.metrics[INSTRUCTIONS].value == sum(HAND_COUNTS[arch.name, "linux"][0])
+
+
 def test_the_listing_has_as_many(arch: Arch, kind: str, program: Path) -> None:
     by_part, getpid = HAND_COUNTS[arch.name, kind]
     assert walk(arch, program, "getppid") == sum(by_part)

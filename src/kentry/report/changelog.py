@@ -27,7 +27,7 @@ from kentry.report.comparison import (
     verdict_table,
 )
 from kentry.report.contexts import comparison_context_lines, recording_context_lines
-from kentry.report.functions import UNKNOWN, function_lines
+from kentry.report.functions import UNKNOWN, function_lines, purpose_lines
 from kentry.report.numbers import change, signed
 from kentry.report.provenance import (
     by_side,
@@ -153,6 +153,8 @@ def comparison_changelog(comparison: Comparison) -> str:
         first, *same = sorted(group, key=lambda case: case.name != PREFERRED)
         others = ", ".join(case.name for case in same)
         title = f"{first.name}{'; the same functions in ' if others else ''}{others}:"
+        for case in group:
+            lines += purpose_lines(case)
         lines += ["", *wrapped(title), *_function_lines(first)]
     counted = [
         recorded.metrics[INSTRUCTIONS]

@@ -57,19 +57,10 @@ def comparison_text(comparison: Comparison, shown: int | None = SHOWN) -> str:
     for case in comparison.cases:
         if case.delta:
             title = f"{case.name}{CaseName.parse(case.name).calls_note} ({case.delta:+d})"
-            lines += _purposes(case)
+            lines += purpose_lines(case)
             functions = function_lines_with_total(case.functions, case.old, case.new, shown)
             lines += ["", title, *functions]
     return ascii_lines([*lines, *caveat_lines(comparison_caveats(comparison))])
-
-
-def _purposes(case: CaseComparison) -> list[str]:
-    """Against the floor: the parts and the reasons."""
-    lines: list[str] = []
-    for title, rows in (("part of the path", case.parts), ("reason", case.reasons)):
-        if rows:
-            lines += ["", *purpose_lines(f"{case.name}: {title}", rows, case.old, case.new)]
-    return lines
 
 
 def verdict_table(indent: str = "") -> Table:

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from kentry.model.comparison import FunctionDelta, PurposeDelta
+from kentry.model.comparison import CaseComparison, FunctionDelta
 
 # Rows of a table; further functions are added up in one row.
 SHOWN = 10
@@ -44,10 +44,15 @@ def function_lines_with_total(
     return [*lines, _row("Total", old, new)]
 
 
-def purpose_lines(title: str, rows: Sequence[PurposeDelta], old: int, new: int) -> list[str]:
-    """A table of parts or of reasons, and the total of `old` and `new`."""
-    lines = [f"{title:<40} {'old':>7} {'new':>7} {'delta':>7}"]
-    return [*lines, *(_row(row.name, row.old, row.new) for row in rows), _row("Total", old, new)]
+def purpose_lines(case: CaseComparison) -> list[str]:
+    """Against the floor: a table of parts and one of reasons, each below an empty line."""
+    lines: list[str] = []
+    for title, rows in (("part of the path", case.parts), ("reason", case.reasons)):
+        if rows:
+            lines += ["", f"{f'{case.name}: {title}':<40} {'old':>7} {'new':>7} {'delta':>7}"]
+            lines += [_row(row.name, row.old, row.new) for row in rows]
+            lines.append(_row("Total", case.old, case.new))
+    return lines
 
 
 def _row(name: str, old: int, new: int) -> str:
