@@ -5,10 +5,11 @@ OUT ?= demo
 
 PYTHON := .venv/bin/python
 C_FILES := $(shell git ls-files 'guest/*.[ch]' 'plugin/*.[ch]' 2>/dev/null)
+FLOOR_FILES := $(shell git ls-files 'guest/floor/*.S' 'guest/floor/*.lds' 2>/dev/null)
 
 setup: .venv/installed
 
-.venv/installed: requirements.lock pyproject.toml setup.py packages/run.txt $(C_FILES)
+.venv/installed: requirements.lock pyproject.toml setup.py packages/run.txt $(C_FILES) $(FLOOR_FILES)
 	scripts/install-packages packages/run.txt
 	test -x $(PYTHON) || python3 -m venv .venv
 	$(PYTHON) -m pip -q install --require-hashes -r requirements.lock

@@ -50,6 +50,10 @@ COMMANDS = {
     "diff-back.txt": ["diff", NEW, OLD, "--case", "invalid"],
     "diff-same.txt": ["diff", OLD, OLD],
     "diff.json": ["diff", OLD, NEW, "--json", "--case", "invalid"],
+    "diff-floor.txt": ["diff", "floor-arm64.json", NEW, "--case", "getppid"],
+    "diff-floor-changelog.txt": [
+        *("diff", "floor-arm64.json", NEW, "--case", "getppid", "--changelog"),
+    ],
     "annotate.txt": ["annotate", NEW],
     "annotate-invalid.txt": ["annotate", OLD, "--case", "invalid"],
     "import.txt": ["import", "../../docs/cases/ia64-syscall-series.csv"],
@@ -240,6 +244,7 @@ def an_ablation() -> Ablation:
 
 REPORTS: dict[str, Callable[[], str]] = {
     "record.txt": lambda: recording_text(read(NEW)),
+    "record-floor.txt": lambda: recording_text(read(NEW), {"getppid": 10}),
     "record-matrix.txt": lambda: recording_text(a_matrix()),
     "record-matrix-changelog.txt": lambda: recording_changelog(a_matrix()),
     "series.txt": lambda: series_text(a_series(), functions=True),

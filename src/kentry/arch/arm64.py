@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from kentry.arch.mechanism import SME, VEC, Act, CountingRules, Mechanism, Mechanisms
 from kentry.arch.record import (
     ALLOCATORS,
+    FLOOR_ASSEMBLY,
+    FLOOR_HANDLERS,
     Arch,
     Counter,
     Decoding,
@@ -318,8 +320,9 @@ ARM64 = Arch(
     ),
     assembly=re.compile(
         r"vectors|el\dt?h?_\d\d_(sync|irq|fiq|error)|ret_to_(user|kernel)|tramp_\w+|__bp_\w+"
+        rf"|{FLOOR_ASSEMBLY}"
     ),
-    handlers=re.compile(r"(__do_sys|__se_sys|__arm64_(compat_)?sys)_\w+"),
+    handlers=re.compile(rf"(__do_sys|__se_sys|__arm64_(compat_)?sys)_\w+|{FLOOR_HANDLERS}"),
     calls=re.compile(r"blr?\b|blra\w*"),
     by_stack_pointer=re.compile(r"\[sp\b"),
     linking=Linking(

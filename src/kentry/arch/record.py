@@ -16,6 +16,10 @@ from kentry.arch.mechanism import CountingRules, Mechanisms
 
 _NEVER = re.compile(r"(?!)")
 
+# The symbols of kentry's own kernel (guest/floor/), on every architecture.
+FLOOR_ASSEMBLY = r"floor_(entry|return)(_second)?"
+FLOOR_HANDLERS = r"floor_sys_\w+"
+
 
 @dataclass(frozen=True)
 class Trap:

@@ -6,6 +6,8 @@ import re
 from kentry.arch.mechanism import VEC, CountingRules, Mechanism
 from kentry.arch.record import (
     ALLOCATORS,
+    FLOOR_ASSEMBLY,
+    FLOOR_HANDLERS,
     Arch,
     Counter,
     Decoding,
@@ -191,8 +193,9 @@ RISCV64 = Arch(
     assembly=re.compile(
         r"handle_(exception|syscall)|ret_from_(exception|syscall\w*)|resume_(userspace|kernel)"
         r"|restore_all|check_syscall_nr|work_\w+|_save_context|_restore_\w+"
+        rf"|{FLOOR_ASSEMBLY}"
     ),
-    handlers=re.compile(r"(__do_sys|__se_sys|__riscv_(compat_)?sys|sys)_\w+"),
+    handlers=re.compile(rf"(__do_sys|__se_sys|__riscv_(compat_)?sys|sys)_\w+|{FLOOR_HANDLERS}"),
     calls=re.compile(r"(c\.)?jalr?\s+ra,|c\.jalr|call"),
     by_stack_pointer=re.compile(r"\(sp\)"),
     linking=Linking(

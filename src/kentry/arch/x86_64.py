@@ -5,6 +5,8 @@ import re
 
 from kentry.arch.mechanism import VEC, Act, CountingRules, Mechanism
 from kentry.arch.record import (
+    FLOOR_ASSEMBLY,
+    FLOOR_HANDLERS,
     Arch,
     Counter,
     Decoding,
@@ -281,8 +283,11 @@ X86_64 = Arch(
         r"entry_\w+|asm_\w+|error_(entry|return)|swapgs_\w+|syscall_return_via_sysret"
         r"|common_interrupt_return|restore_\w+|\w*untrain_ret|srso_\w+|retbleed_\w+"
         r"|clear_bhb_loop|native_irq_return_\w+|early_xen_iret_patch|native_iret|__x86_\w+|\w*paranoid_\w+"
+        rf"|{FLOOR_ASSEMBLY}"
     ),
-    handlers=re.compile(r"(__do_sys|__se_sys|__(x64|ia32|ia32_compat)_(compat_)?sys)_\w+"),
+    handlers=re.compile(
+        rf"(__do_sys|__se_sys|__(x64|ia32|ia32_compat)_(compat_)?sys)_\w+|{FLOOR_HANDLERS}"
+    ),
     calls=re.compile(r"call"),
     by_stack_pointer=re.compile(r"\(%rsp|^(push|pop|l?call|l?ret)"),
     linking=Linking(

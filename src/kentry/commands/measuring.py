@@ -21,12 +21,14 @@ from kentry.commands.options import (
     path_option,
 )
 from kentry.errors import UserError
+from kentry.kernels import floor
 from kentry.kernels.config import Request, parse_set
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS, parse
 from kentry.measure import cache
 from kentry.measure.catalogue import choose, match, matrix
-from kentry.model.recording import Recording, read_recording
+from kentry.measure.floor import on_floor
+from kentry.model.recording import FLOOR, INSTRUCTIONS, Recording, read_recording
 from kentry.progress import progress
 from kentry.report.functions import SHOWN
 from kentry.runners.exact import ExactOptions
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
-    " image:FILE[,symbols=vmlinux][,config=FILE] or running"
+    " image:FILE[,symbols=vmlinux][,config=FILE], running, or floor: or floor:linux"
 )
 # What commands that declare an option of the same name say of it: a name has one meaning.
 ARCH: dict[str, Any] = {
@@ -304,9 +306,29 @@ def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Record
     """Resolves, boots and measures `spec`; with `reuse`, a cached recording will do."""
     arch = options.find_arch()
     measurement = options.measurement(arch)
+    parsed = parse(spec)
     with progress(f"{spec} ({arch.name})") as update:
-        kernel = resolve(spec, arch, update, options.request())
+        if parsed.kind == FLOOR:
+            kernel, measurement = floor.resolve(parsed, arch), on_floor(measurement, arch)
+        else:
+            kernel = resolve(spec, arch, update, options.request())
         return cache.record(kernel, arch, measurement, update, reuse=reuse)
+
+
+def floor_counts(options: MeasureOptions) -> dict[str, int]:
+    """What each case of the floor executes there: from the cache, or by a boot of half a second."""
+    arch = options.find_arch()
+    exact = ExactOptions(
+        cases=tuple(choose(arch, floor.CASES)),
+        windows=WINDOWS,
+        path_windows=PATHS,
+        timeout=options.timeout or BOOT_SECONDS,
+        emulator=options.emulator or "installed",
+    )
+    with progress(f"floor: ({arch.name})") as update:
+        kernel = floor.resolve(parse("floor:"), arch)
+        measured = cache.record(kernel, arch, on_floor(exact, arch), update, reuse=True)
+    return {case.name: case.metrics[INSTRUCTIONS].value for case in measured.cases}
 
 
 def obtain(text: str, options: MeasureOptions, *, fresh: bool = False) -> Recording:

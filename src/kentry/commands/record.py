@@ -37,6 +37,17 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
     spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
     output: Path | None = path_option("-o", "--output", help="write the recording to FILE")
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
+    floor: bool = flag(
+        "--floor",
+        needs=(
+            Need(
+                lambda options: not (options.json or options.changelog),
+                "with --json or --changelog: it adds a column to the table",
+            ),
+            Need(lambda options: not options.spec.startswith("floor"), "on the floor itself"),
+        ),
+        help="print how many times the least that a system call can cost each case has",
+    )
     case_file: Path | None = path_option(
         "--case-file",
         help="compile the case in FILE, a C file like those in guest/cases/, and measure it",
@@ -119,6 +130,7 @@ def run(options: Options) -> int:
     for file in filter(None, (options.output, options.console)):
         measuring.check_writable(file)
     options.check_cores()
+    floor = measuring.floor_counts(options) if options.floor else {}
     recording = measuring.record(options.spec, options)
     if options.case_file:
         _check_entries(recording, options.case_file)
@@ -133,7 +145,7 @@ def run(options: Options) -> int:
     elif options.changelog:
         sys.stdout.write(recording_changelog(recording))
     else:
-        sys.stdout.write(recording_text(recording))
+        sys.stdout.write(recording_text(recording, floor))
     if options.output:
         write_recording(recording, options.output)
     if failure:

@@ -20,6 +20,7 @@ from kentry.compare.contexts import (
     varying,
 )
 from kentry.compare.differences import differences, of_both, shared_metrics
+from kentry.compare.purpose import Deltas, purposes_of_both
 from kentry.errors import UserError
 from kentry.model import caveats
 from kentry.model.caveats import Caveat
@@ -114,6 +115,10 @@ def compare_case(
             before = sum(row.old for row in functions)
             after = sum(row.new for row in functions)
         notes += notes_of_contexts
+    parts: Deltas = ()
+    reasons: Deltas = ()
+    if old_recording.is_floor or new_recording.is_floor:
+        parts, reasons = purposes_of_both((old, old_recording, before), (new, new_recording, after))
     return CaseComparison(
         name=old.name,
         old=before,
@@ -123,6 +128,8 @@ def compare_case(
         identical_path=before == after and _is_identical(old, new, old_recording, new_recording),
         caveats=tuple(notes),
         events=_events(old, new, old_recording, new_recording),
+        parts=parts or UNSET,
+        reasons=reasons or UNSET,
         contexts=(
             Contexts(tuple(old.values.items()), tuple(new.values.items()))
             if len(old.values) > 1 or len(new.values) > 1

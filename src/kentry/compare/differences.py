@@ -64,11 +64,13 @@ def differences(
         found += _differing(old.target, new.target, _TARGET_KEYS)
     if timed:
         found += _differing(old.timed_target, new.timed_target, _TIMED_TARGET_KEYS)
-    found += _differing(old.kernel, new.kernel, _KERNEL_KEYS)
+    # The floor has no config, no compiler shaped it, and it has two cases.
+    of_linux = not old.is_floor and not new.is_floor
+    found += _differing(old.kernel, new.kernel, _KERNEL_KEYS if of_linux else ())
     found += _differing(old.options, new.options, _OPTION_KEYS if counted else ())
-    found += _config_difference(old, new)
+    found += _config_difference(old, new) if of_linux else []
     for side, mine, other in (("old", old, new), ("new", new, old)):
-        for case in mine.cases:
+        for case in mine.cases if of_linux else ():
             if other.case(case.name) is None and (not names or case.name in names):
                 found.append(caveats.only_in(side, case.name))
     found += _metrics_of_one_side(pairs)

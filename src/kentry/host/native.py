@@ -57,6 +57,13 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
     return probe
 
 
+def floor_files(arch: Arch, kind: str) -> tuple[Path, Path]:
+    """What QEMU boots of a floor, "" or "linux", and its ELF file; MissingToolError."""
+    name = f"floor-{f'{kind}-' if kind else ''}{arch.name}"
+    words = (f"the floor for {arch.name}", arch.compiler_package)
+    return built_file(name, *words), built_file(f"{name}.elf", *words)
+
+
 def plugin_file() -> Path:
     """The QEMU plugin; MissingToolError if it is not built."""
     return built_file("kentry.so", "the QEMU plugin", "gcc")

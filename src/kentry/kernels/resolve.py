@@ -11,10 +11,12 @@ from kentry.arch import Arch
 from kentry.errors import PatchError, UserError
 from kentry.kernels import build, deb, debian, image, tree
 from kentry.kernels.config import Request
+from kentry.kernels.floor import CASES
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.patches import Step, apply_patches, read_patches
 from kentry.kernels.repository import Revision, in_folder
 from kentry.kernels.spec import Spec, parse
+from kentry.model.recording import FLOOR
 from kentry.progress import Update
 
 _READY: dict[str, Callable[[Spec, Arch, Update], Kernel]] = {
@@ -38,6 +40,11 @@ def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS)
     PatchError, BuildError and MissingToolError.
     """
     parsed = parse(spec)
+    if parsed.kind == FLOOR:
+        raise UserError(
+            f"'{spec}' takes {' and '.join(CASES)} only, to be counted.",
+            "Use it with kentry record, diff, annotate or check.",
+        )
     if parsed.kind in _READY:
         return _READY[parsed.kind](parsed, arch, update)
     revision = resolve_source(spec, update)

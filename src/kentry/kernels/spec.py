@@ -11,11 +11,15 @@ from kentry.errors import UserError
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of spec: an example of it, whether it takes a value, the options it knows."""
+    """One kind of spec: an example of it, whether it takes a value, the options it knows.
+
+    Where there are `values`, it takes one of them or none.
+    """
 
     name: str
     example: str
     takes_value: bool = True
+    values: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
 
@@ -26,6 +30,7 @@ KINDS = {
         Kind("deb", "deb:linux-image.deb"),
         Kind("image", "image:Image,symbols=vmlinux", options=("symbols", "config")),
         Kind("running", "running", takes_value=False),
+        Kind("floor", "floor:linux", values=("linux",)),
         Kind("source", "source:6.12", options=("config", "compiler", "patches")),
         Kind("tree", "tree:~/linux@HEAD", options=("config", "compiler", "patches")),
     )
@@ -67,7 +72,10 @@ def parse(text: str) -> Spec:
         hint = f"For the source tree write tree:{text}. " if Path(text).is_dir() else hint
         raise UserError(f"Unknown kernel spec '{text}'.", f"{hint}Use one like: {examples}.")
     kind = KINDS[name]
-    if kind.takes_value and not value:
+    if kind.values and value and value not in kind.values:
+        choices = " or ".join(f"{name}:{one}" for one in ("", *kind.values))
+        raise UserError(f"There is no '{text}'.", f"Write {choices}.")
+    if kind.takes_value and not value and not kind.values:
         raise UserError(f"'{text}' names no kernel.", f"Write it like {kind.example}.")
     if value and not kind.takes_value:
         raise UserError(f"'{kind.name}' takes nothing after it.", f"Write: {kind.example}.")

@@ -139,6 +139,13 @@ def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> 
     return symbols
 
 
+def of_program(program: Path) -> SymbolTable:
+    """The text symbols of an ELF file of kentry's own, linked in the kernel's half."""
+    from elftools.elf.elffile import ELFFile
+
+    return SymbolTable.of(_symtab(ELFFile(io.BytesIO(read_bytes(program)))))
+
+
 def _symtab(elf: ELFFile) -> Iterator[Symbol]:
     executable = {index for index, part in enumerate(elf.iter_sections()) if part["sh_flags"] & 0x4}
     table: Any = elf.get_section_by_name(".symtab")

@@ -22,6 +22,7 @@ from kentry.model import caveats
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.recording import (
+    FLOOR,
     INSTRUCTIONS,
     MODAL,
     OTHER,
@@ -439,7 +440,8 @@ def _caveats(
     kernel: Kernel, run: GuestRun, options: ExactOptions, code: list[Instruction]
 ) -> list[Caveat]:
     found = [caveats.not_time()]
-    found.append(caveats.randomised() if options.randomise else caveats.steady())
+    if kernel.origin.get("kind") != FLOOR:
+        found.append(caveats.randomised() if options.randomise else caveats.steady())
     if options.check:
         found.append(caveats.self_checked(run.trace.checked or 0))
     if NOTE in kernel.origin:

@@ -52,6 +52,19 @@ class FunctionDelta(Struct, frozen=True):
         force_setattr(self, "delta", self.new - self.old)
 
 
+class PurposeDelta(Struct, frozen=True):
+    """A part or a reason: its instructions in the modal path on each side, and the sources."""
+
+    name: str
+    old: Count
+    new: Count
+    delta: int = 0
+    sources: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "delta", self.new - self.old)
+
+
 class EventDelta(Struct, frozen=True):
     """How often a vector event happened in a window on each side, and in which functions.
 
@@ -126,6 +139,14 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
     estimates: Annotated[
         tuple[EstimateChange, ...] | UnsetType,
         about("Cycles of the modal paths by a model, one a core"),
+    ] = UNSET
+    parts: Annotated[
+        tuple[PurposeDelta, ...] | UnsetType,
+        about("Against the floor: the parts of the path; they add up to the case's"),
+    ] = UNSET
+    reasons: Annotated[
+        tuple[PurposeDelta, ...] | UnsetType,
+        about("Against the floor: what the instructions are for; they add up to the case's"),
     ] = UNSET
     caveats: tuple[Caveat, ...] = ()
 

@@ -42,6 +42,9 @@ from kentry.stats import exact
 SCHEMA = "kentry/recording/1"
 
 # What a path was among its case's windows.
+# The kind of the floor's origin, and of its spec.
+FLOOR = "floor"
+
 MODAL: Final = "modal"
 OTHER: Final = "other"
 
@@ -333,6 +336,11 @@ class Recording:
     def case(self, name: str) -> CaseResult | None:
         """The case of that name, if it was measured."""
         return next((case for case in self.cases if case.name == name), None)
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether it is of the floor, kentry's own kernel, and not of Linux."""
+        return (self.kernel.get("origin") or {}).get("kind") == FLOOR
 
     @property
     def timed_target(self) -> dict[str, Any]:

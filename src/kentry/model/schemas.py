@@ -32,8 +32,10 @@ _DOCUMENTS: dict[str, tuple[type, ...]] = {
     "kentry/import/1": (ImportDocument,),
 }
 # Keys that a file leaves out where they would say nothing; it always has the others.
-_OPTIONAL = {"accesses", "checked", "checked_counts", "contexts", "empties", "estimates", "events"}
-_OPTIONAL |= {"markers", "vector"}
+_OPTIONAL = {
+    *("accesses", "checked", "checked_counts", "contexts", "empties", "estimates", "events"),
+    *("markers", "parts", "reasons", "vector"),
+}
 
 
 def schemas() -> dict[str, str]:

@@ -28,7 +28,7 @@ from kentry.report.comparison import (
 )
 from kentry.report.contexts import comparison_context_lines, recording_context_lines
 from kentry.report.estimate import cycle_lines, estimate_change_lines, series_estimate_lines
-from kentry.report.functions import UNKNOWN, function_lines
+from kentry.report.functions import UNKNOWN, function_lines, purpose_lines
 from kentry.report.metrics import metric_sentences, series_metric_lines
 from kentry.report.numbers import change, signed
 from kentry.report.provenance import (
@@ -161,6 +161,8 @@ def comparison_changelog(comparison: Comparison) -> str:
         first, *same = sorted(group, key=lambda case: case.name != PREFERRED)
         others = ", ".join(case.name for case in same)
         title = f"{first.name}{'; the same functions in ' if others else ''}{others}:"
+        for case in group:
+            lines += purpose_lines(case)
         lines += ["", *wrapped(title), *_function_lines(first)]
     lines += estimate_change_lines(cases)
     counted = [

@@ -14,7 +14,7 @@ from kentry.model.series import Series
 from kentry.report.contexts import comparison_context_lines
 from kentry.report.estimate import estimate_change_lines
 from kentry.report.frame import caveat_lines, kernel_lines
-from kentry.report.functions import SHOWN, function_lines_with_total
+from kentry.report.functions import SHOWN, function_lines_with_total, purpose_lines
 from kentry.report.numbers import (
     change,
     change_with_interval,
@@ -65,6 +65,7 @@ def comparison_text(
         if case.delta and (case.functions or case.metric == INSTRUCTIONS):
             metric = "" if case.metric == INSTRUCTIONS else f" {case.metric}"
             note = CaseName.parse(case.name).calls_note
+            lines += purpose_lines(case) if not metric else []
             title = f"{case.name}{note}{metric} ({case.delta:+d})"
             functions = function_lines_with_total(case.functions, case.old, case.new, shown)
             lines += ["", title, *functions]

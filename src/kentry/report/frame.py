@@ -12,6 +12,7 @@ from kentry.report.table import wrapped
 def kernel_name(kernel: dict[str, Any]) -> str:
     """Which kernel: "debian:6.12 (arm64): Linux 6.12.95"."""
     release = f"Linux {kernel['release']}" if kernel["release"] else "release not known"
+    release = kernel["origin"].get("what", release)
     return f"{kernel['spec']} ({kernel['arch']}): {release}"
 
 

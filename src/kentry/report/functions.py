@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables of functions exactly as the kernel's scripts/bloat-o-meter prints them."""
+"""Tables of functions exactly as the kernel's scripts/bloat-o-meter prints them; of purposes."""
 
 from collections.abc import Sequence
 
-from kentry.model.comparison import FunctionDelta
+from kentry.model.comparison import CaseComparison, FunctionDelta
 
 # Rows of a table; further functions are added up in one row.
 SHOWN = 10
@@ -42,6 +42,17 @@ def function_lines_with_total(
         count = len(functions) - len(changed)
         lines.append(_row(f"{count} unchanged" if count else "unchanged", same, same))
     return [*lines, _row("Total", old, new)]
+
+
+def purpose_lines(case: CaseComparison) -> list[str]:
+    """Against the floor: a table of parts and one of reasons, each below an empty line."""
+    lines: list[str] = []
+    for title, rows in (("part of the path", case.parts), ("reason", case.reasons)):
+        if rows:
+            lines += ["", f"{f'{case.name}: {title}':<40} {'old':>7} {'new':>7} {'delta':>7}"]
+            lines += [_row(row.name, row.old, row.new) for row in rows]
+            lines.append(_row("Total", case.old, case.new))
+    return lines
 
 
 def _row(name: str, old: int, new: int) -> str:

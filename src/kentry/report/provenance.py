@@ -57,11 +57,14 @@ def facts_of_sides(
             chosen = f" with {origin['config_set']} on top" if origin.get("config_set") else ""
             abbreviated = f", sha256 {digest[:_ABBREVIATED]}..." if digest else ""
             config = f"{config or 'of the kernel file'}{chosen}{abbreviated}"
+        if recording.is_floor:
+            config = "none, the floor is kentry's own"
         linker = f"; linker {origin['linker']}" if origin.get("linker") else ""
+        compiler = "none, in assembly" if recording.is_floor else kernel["compiler"]
         words = (f"{key} {target[key]}" for key in ("machine", "cpu", "seed") if key in target)
         facts[what][side] = _kernel(recording)
         facts["config"][side] = harmless(config or "not known")
-        facts["compiler"][side] = harmless(f"{kernel['compiler'] or 'not known'}{linker}")
+        facts["compiler"][side] = harmless(f"{compiler or 'not known'}{linker}")
         facts["emulator"][side] = harmless(", ".join([target.get("emulator", ""), *words]))
     for label, texts in facts.items():
         if emulated or label != "emulator":
@@ -92,6 +95,7 @@ def _kernel(recording: Recording) -> str:
     else:
         name = harmless(kernel["spec"])
     release = f"Linux {kernel['release']}" if kernel["release"] else "release not known"
+    release = harmless(origin.get("what", release))
     return f"{name}, {harmless(release)}, {harmless(kernel['arch'])}"
 
 

@@ -2,7 +2,7 @@
 """What `kentry record` prints: a row a case, the matrix of vector states, then the caveats."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kentry.arch import Arch, find_arch
 from kentry.compare.counted import compare_case
@@ -36,13 +36,17 @@ _CHECKED = "The machine's own counter ({}) agrees in {} of {} cases."
 Cell = tuple[CaseResult, State]
 
 
-def recording_text(recording: Recording) -> str:
-    """The whole report."""
+def recording_text(recording: Recording, floor: Mapping[str, int] | None = None) -> str:
+    """The whole report; `floor` are the counts of cases on the floor, for a column of ratios."""
     arch = find_arch(recording.kernel["arch"])
     lines = [*kernel_lines(recording), *emulator_lines(recording)]
     with_state = len(cells_of(recording))
     if cases := cases_without_state(recording):
-        lines += ["", *_case_table(cases).lines(), *recording_context_lines(recording, cases)]
+        lines += [
+            "",
+            *_case_table(cases, floor or {}).lines(),
+            *recording_context_lines(recording, cases),
+        ]
     if with_state:
         lines += ["", *matrix_lines(recording, arch)]
     if 0 < with_state <= _STATES_COMPARED:
@@ -68,9 +72,10 @@ def case_caveats(cases: Iterable[CaseResult]) -> Iterator[Caveat]:
                 yield caveat
 
 
-def _case_table(cases: Iterable[CaseResult]) -> Table:
+def _case_table(cases: Iterable[CaseResult], floor: Mapping[str, int]) -> Table:
     firmware = [case.metrics[_FIRMWARE].value for case in cases if _FIRMWARE in case.metrics]
     columns = [text_column("case"), Column("instructions")]
+    columns += [Column("x floor")] if floor else []
     columns += [Column("firmware")] if any(firmware) else []
     columns += [Column("windows"), text_column("other windows", wraps=True)]
     table = Table(columns, keys=2)
@@ -95,11 +100,16 @@ def _case_table(cases: Iterable[CaseResult]) -> Table:
         table.row(
             case.name,
             count.value,
+            *([_ratio(count.value, floor.get(case.name))] if floor else []),
             *([below.value if below else 0] if any(firmware) else []),
             f"{count.agreeing} of {count.windows}",
             ", ".join(others),
         )
     return table
+
+
+def _ratio(count: int, floor: int | None) -> str:
+    return f"{count / floor:.1f}" if floor else "-"
 
 
 def _added_lines(recording: Recording) -> Iterator[str]:

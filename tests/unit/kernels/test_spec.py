@@ -29,6 +29,8 @@ from kentry.kernels.spec import KINDS, Spec, parse
         ("source:6.12,compiler=clang-19", "source", "6.12", {"compiler": "clang-19"}),
         ("running", "running", "", {}),
         (" running ", "running", "", {}),
+        ("floor:", "floor", "", {}),
+        ("floor:linux", "floor", "linux", {}),
     ],
 )
 def test_takes_a_spec_apart(text: str, kind: str, value: str, options: dict[str, str]) -> None:
@@ -57,6 +59,8 @@ def test_every_example_is_a_spec() -> None:
         ("debian:6.12,flavour=.*", "not a flavour"),
         ("image:Image,symbols=a,symbols=b", "given twice"),
         ("deb:a.deb,symbols=b", "has no option 'symbols='"),
+        ("floor:windows", "floor:linux"),
+        ("floor:linux,config=c", "has no option 'config='"),
         ("running:now", "takes nothing"),
         ("running,config=a", "has no option"),
         ("tree:", "names no kernel"),

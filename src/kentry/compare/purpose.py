@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where two paths differ by purpose: the parts of the path, and the reasons for instructions."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from kentry.arch import find_arch
+from kentry.model.comparison import PurposeDelta
+from kentry.model.recording import CaseResult, Recording
+from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
+
+# One side: its case, its recording, the count that is compared.
+Side = tuple[CaseResult, Recording, int]
+Deltas = tuple[PurposeDelta, ...]
+
+
+def purposes_of_both(old: Side, new: Side) -> tuple[Deltas, Deltas]:
+    """The parts in the order of the path, and the reasons, the largest change first.
+
+    Both add up to the counts; both are empty where a path of such a length was not recorded.
+    """
+    sides = [_purposes(case, recording) for case, recording, _ in (old, new)]
+    if [len(side) for side in sides] != [old[2], new[2]]:
+        return (), ()
+    parts = _deltas([[(one.part, "") for one in side] for side in sides])
+    reasons = _deltas([[(one.reason, one.source) for one in side] for side in sides])
+    order = list(dict.fromkeys(one.part for side in reversed(sides) for one in side))
+    return (
+        tuple(sorted(parts, key=lambda row: order.index(row.name))),
+        tuple(sorted(reasons, key=lambda row: (row.name == NOT_KNOWN, -abs(row.delta), row.name))),
+    )
+
+
+def _purposes(case: CaseResult, recording: Recording) -> list[Purpose]:
+    if not case.modal_path:
+        return []
+    arch = find_arch(recording.kernel["arch"])
+    return list(purposes(recording.instructions(case.modal_path), arch))
+
+
+def _deltas(sides: Sequence[Sequence[tuple[str, str]]]) -> list[PurposeDelta]:
+    """A row a name, from each side's names and sources."""
+    counts = [Counter(name for name, _ in side) for side in sides]
+    sources: dict[str, dict[str, None]] = {}
+    for name, source in (pair for side in sides for pair in side):
+        sources.setdefault(name, {}).update({source: None} if source else {})
+    old, new = counts
+    return [
+        PurposeDelta(name, old[name], new[name], sources=tuple(found))
+        for name, found in sources.items()
+    ]

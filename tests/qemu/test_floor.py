@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The floor's counts against the truth.
+
+The truth comes three ways: instructions counted by hand in guest/floor/, the listing of the
+program walked by another program than QEMU, and the emulated machine's own counter.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import Arch
+from kentry.host import native as native_module
+from kentry.kernels import floor
+from kentry.kernels.spec import parse
+from kentry.measure.floor import on_floor
+from kentry.measure.recorder import measure
+from kentry.model.recording import INSTRUCTIONS, Recording
+from kentry.path.phases import parts
+from kentry.runners.console import boot
+from kentry.runners.exact import ExactOptions, QemuRunner
+from kentry.runners.initramfs import build_initramfs
+from kentry.runners.qemu_argv import boot_argv, machine_argv
+
+from .conftest import GetEmulator, timed
+
+pytestmark = pytest.mark.qemu
+
+# By architecture and kind: entry, dispatch, handler, exit and return of getppid, counted by hand
+# in guest/floor/ARCH/least.S and linux.S; then getpid's whole.
+HAND_COUNTS = {
+    ("arm64", ""): ((5, 2, 1, 0, 2), 12),
+    ("arm64", "linux"): ((25, 12, 3, 3, 16), 58),
+    ("riscv64", ""): ((7, 2, 1, 0, 2), 14),
+    ("riscv64", "linux"): ((44, 14, 3, 3, 23), 86),
+    ("x86_64", ""): ((0, 2, 1, 0, 1), 6),
+    ("x86_64", "linux"): ((24, 9, 3, 3, 11), 49),
+}
+PARTS = ("entry", "dispatch", "handler", "exit", "return")
+
+LISTED = re.compile(r"^\s*([0-9a-f]+):\t(?:[0-9a-f]{2,8} ?)+\s*\t?(.*)$")
+RETURNS = ("eret", "sret", "sysret")
+CALLS = re.compile(r"blr|jalr|call")
+FAR = re.compile(r"j\s")
+JUMPS = re.compile(r"(?:b\.\w+|b|cbnz|bnez|beqz|beq|bne|j[a-z]*)\s.*<(\w+)>")
+
+
+def listing(arch: Arch, program: Path) -> tuple[list[tuple[int, str]], dict[str, int]]:
+    """The instructions of a program in their order, and where its symbols are."""
+    text, table = (
+        subprocess.run([*words, str(program)], check=True, capture_output=True, text=True).stdout
+        for words in ([f"{arch.cross}objdump", "-d"], [f"{arch.cross}nm"])
+    )
+    rows = [(int(m[1], 16), m[2]) for m in map(LISTED.match, text.splitlines()) if m and m[2]]
+    symbols = (line.split() for line in table.splitlines())
+    return rows, {words[2]: int(words[0], 16) for words in symbols if len(words) == 3}
+
+
+def walk(arch: Arch, program: Path, case: str) -> int:
+    """How many instructions lie on the way of a call, from the listing alone.
+
+    A branch is taken where it goes on with the call: to the dispatch, or to the second one for
+    getpid.  A call goes to the case's handler.  A jump to elsewhere is one that the branch before
+    it leaves out: so the assembler writes a branch to a far place.
+    """
+    rows, symbols = listing(arch, program)
+    places = {address: index for index, (address, _) in enumerate(rows)}
+    goes_on = {"floor_dispatch", *(["floor_dispatch_second"] if case == "getpid" else [])}
+    at, back, count = places[symbols["floor_entry"]], 0, 0
+    while True:
+        text = rows[at][1]
+        jump = JUMPS.match(text)
+        follows = jump is not None and jump[1] in goes_on
+        count += follows or not FAR.match(text)
+        if text.startswith(RETURNS):
+            return count
+        if CALLS.match(text):
+            back, at = at + 1, places[symbols[f"floor_sys_{case}"]]
+        elif text.startswith("ret"):
+            at = back
+        elif jump and follows:
+            at = places[symbols[jump[1]]]
+        else:
+            at += 1
+
+
+@pytest.fixture(params=["", "linux"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def program(arch: Arch, kind: str, native: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The floor of this tree, as an ELF file."""
+    monkeypatch.setattr(native_module, "_FOLDER", native)
+    return native_module.floor_files(arch, kind)[1]
+
+
+def recorded(arch: Arch, kind: str, choice: str, *, check: bool) -> Recording:
+    options = ExactOptions(
+        cases=("getpid", "getppid"), windows=100, path_windows=8, emulator=choice, check=check
+    )
+    kernel = floor.resolve(parse(f"floor:{kind}"), arch)
+    with timed(f"floor:{kind} for {arch.name} under QEMU {choice}"):
+        return measure(
+            kernel, QemuRunner(arch), on_floor(options, arch), lambda fraction, now: None
+        )
+
+
+def test_counts_are_those_counted_by_hand(
+    arch: Arch, kind: str, choice: str, program: Path, get_emulator: GetEmulator
+) -> None:
+    get_emulator(arch, choice)
+    recording = recorded(arch, kind, choice, check=False)
+    by_part, getpid = HAND_COUNTS[arch.name, kind]
+    counts = {}
+    for case in recording.cases:
+        count = case.metrics[INSTRUCTIONS]
+        assert count.agreeing == count.windows == 100, case.name
+        assert [path.length for path in case.paths] == [count.value], case.name
+        counts[case.name] = count.value
+    assert counts == {"getpid": getpid, "getppid": sum(by_part)}
+    getppid = recording.case("getppid")
+    assert getppid and getppid.modal_path
+    found = {
+        part.name: len(part.instructions)
+        for part in parts(recording.instructions(getppid.modal_path), arch)
+    }
+    assert tuple(found.get(name, 0) for name in PARTS) == by_part
+
+
+@pytest.mark.parametrize("memory", [64, 4096])
+def test_it_runs_with_little_memory_and_much(
+    arch: Arch, memory: int, native: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_module, "_FOLDER", native)
+    options = ExactOptions(cases=("getppid",), windows=16, path_windows=1, rounds=1, memory=memory)
+    kernel = floor.resolve(parse("floor:linux"), arch)
+    (case,) = measure(kernel, QemuRunner(arch), options, lambda fraction, now: None).cases
+    assert case.metrics[INSTRUCTIONS].value == sum(HAND_COUNTS[arch.name, "linux"][0])
+
+
+def test_the_listing_has_as_many(arch: Arch, kind: str, program: Path) -> None:
+    by_part, getpid = HAND_COUNTS[arch.name, kind]
+    assert walk(arch, program, "getppid") == sum(by_part)
+    assert walk(arch, program, "getpid") == getpid
+
+
+def test_the_machines_own_counter_agrees_and_twice_is_the_same(
+    arch: Arch, kind: str, program: Path, get_emulator: GetEmulator
+) -> None:
+    get_emulator(arch, "installed")
+    once, again = (recorded(arch, kind, "installed", check=True) for _ in range(2))
+    for case in once.cases:
+        assert case.checked
+        assert case.checked.counted == case.checked.by_machine == case.metrics[INSTRUCTIONS].value
+    assert once == again
+
+
+def test_a_call_keeps_every_register_but_the_result(
+    arch: Arch, kind: str, program: Path, get_emulator: GetEmulator, tmp_path: Path
+) -> None:
+    emulator = get_emulator(arch, "installed")
+    source = Path(__file__).parent / "registers" / f"{arch.name}.S"
+    words = ["-nostdlib", "-static", "-no-pie", "-Wl,-Ttext=0x100000", str(source)]
+    subprocess.run([f"{arch.cross}gcc", *words, "-o", str(tmp_path / "init")], check=True)
+    files = tmp_path / "initramfs"
+    files.write_bytes(build_initramfs(tmp_path / "init", ()))
+    kernel = floor.resolve(parse(f"floor:{kind}"), arch)
+    argv = machine_argv(emulator, arch, arch.cpu_with(), 512)
+    guest = boot(
+        [*argv, *boot_argv(kernel, files, ["--"])], emulator, 20, lambda fraction, now: None
+    )
+    assert guest.console.split()[-1] == "kept", guest

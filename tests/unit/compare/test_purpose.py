@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A comparison with the floor: parts and reasons, which add up."""
+
+from dataclasses import replace
+
+import msgspec
+from msgspec import UNSET
+
+from kentry.compare.counted import compare
+from kentry.model.caveats import Caveat
+from kentry.model.comparison import CaseComparison, to_json
+from kentry.model.recording import Recording, read_recording
+from tests import ROOT
+from tests.builders import schema
+
+GOLDEN = ROOT / "tests" / "golden"
+
+
+def read(name: str) -> Recording:
+    return read_recording(GOLDEN / name)
+
+
+def on_floor(old: Recording, new: Recording) -> tuple[CaseComparison, tuple[Caveat, ...]]:
+    comparison = compare(old, new, ["getppid"])
+    return comparison.cases[0], comparison.caveats
+
+
+def test_parts_and_reasons_add_up_to_the_counts() -> None:
+    case, _ = on_floor(read("floor-arm64.json"), read("arm64-6.12.json"))
+    assert case.old == 10
+    for rows in (case.parts, case.reasons):
+        assert rows is not UNSET
+        assert sum(row.old for row in rows) == case.old
+        assert sum(row.new for row in rows) == case.new
+        assert sum(row.delta for row in rows) == case.delta
+        assert len({row.name for row in rows}) == len(rows)
+    assert isinstance(case.parts, tuple)
+    assert [row.name for row in case.parts] == ["entry", "dispatch", "handler", "exit", "return"]
+
+
+def test_either_side_may_be_the_floor() -> None:
+    floor, linux = read("floor-arm64.json"), read("arm64-6.12.json")
+    there, _ = on_floor(floor, linux)
+    back, _ = on_floor(linux, floor)
+    assert isinstance(there.reasons, tuple)
+    assert isinstance(back.reasons, tuple)
+    assert {row.name: -row.delta for row in there.reasons} == {
+        row.name: row.delta for row in back.reasons
+    }
+
+
+def test_two_kernels_of_linux_have_neither() -> None:
+    case, _ = on_floor(read("arm64-6.1.json"), read("arm64-6.12.json"))
+    assert case.parts is case.reasons is UNSET
+
+
+def test_without_a_path_there_are_neither() -> None:
+    floor, linux = read("floor-arm64.json"), read("arm64-6.12.json")
+    cases = [replace(one, paths=()) for one in linux.cases]
+    case, _ = on_floor(floor, replace(linux, cases=cases))
+    assert case.parts is case.reasons is UNSET
+
+
+def test_config_compiler_and_absent_cases_are_no_caveats() -> None:
+    floor, linux = read("floor-arm64.json"), read("arm64-6.12.json")
+    for old, new in ((floor, linux), (linux, floor)):
+        kinds = {caveat["kind"] for caveat in compare(old, new).caveats}
+        assert not {kind for kind in kinds if "config" in kind or "only" in kind}
+        assert not any("compiler" in caveat["text"] for caveat in compare(old, new).caveats)
+
+
+def test_the_file_is_as_its_schema_says() -> None:
+    import jsonschema
+
+    comparison = compare(read("floor-arm64.json"), read("arm64-6.12.json"), ["getppid"])
+    document = msgspec.json.decode(msgspec.json.encode(to_json(comparison)))
+    jsonschema.validate(document, schema("comparison-1"))
+    assert document["cases"][0]["reasons"][0]["sources"]

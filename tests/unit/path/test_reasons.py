@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What instructions are for: the rules, and the paths that they are applied to."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import ARCHES, find_arch
+from kentry.model.recording import Instruction, read_recording
+from kentry.path.phases import parts
+from kentry.path.reasons import NOT_KNOWN, purposes, rules
+from tests import ROOT
+from tests.unit.path.test_phases import ARM64, path
+
+GOLDEN = ROOT / "tests" / "golden" / "arm64-6.12.json"
+# A row of a report's table: report/functions.py.
+WIDEST = 40
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_every_rule_has_a_reason_that_fits_and_a_source(arch: str) -> None:
+    for rule in rules(arch):
+        assert rule.source, rule
+        assert 0 < len(rule.reason) <= WIDEST, rule.reason
+        assert rule.reason != NOT_KNOWN
+
+
+def real_path() -> list[Instruction]:
+    recording = read_recording(Path(GOLDEN))
+    case = recording.case("getppid")
+    assert case and case.modal_path
+    return recording.instructions(case.modal_path)
+
+
+def test_each_instruction_of_a_path_has_one_purpose_in_its_part() -> None:
+    arch = find_arch("arm64")
+    real = real_path()
+    found = list(purposes(real, arch))
+    assert len(found) == len(real)
+    sizes = {part.name: len(part.instructions) for part in parts(real, arch)}
+    assert Counter(one.part for one in found) == sizes
+    assert all(bool(one.source) == (one.reason != NOT_KNOWN) for one in found)
+
+
+def test_a_real_path_is_known_for_its_most_part() -> None:
+    reasons = Counter(one.reason for one in purposes(real_path(), find_arch("arm64")))
+    assert reasons["mitigation: registers cleared"] == 30
+    assert reasons[NOT_KNOWN] <= 5
+
+
+def test_an_instruction_that_no_rule_has_is_not_known() -> None:
+    real = real_path()
+    changed = [
+        one._replace(text="udf #7") if one.text.startswith("mrs x22, elr_el1") else one
+        for one in real
+    ]
+    assert sum(a != b for a, b in zip(real, changed, strict=True)) == 1
+    arch = find_arch("arm64")
+    before, after = (Counter(one.reason for one in purposes(p, arch)) for p in (real, changed))
+    assert after[NOT_KNOWN] == before[NOT_KNOWN] + 1
+
+
+def test_the_first_rule_decides_and_looks_at_what_came_before() -> None:
+    arch = find_arch("arm64")
+    two = path("""
+        el0_svc+0              mov x9, x30
+        el0_svc+4              nop
+        el0_svc+8              nop
+    """)
+    assert [one.reason for one in purposes(two, arch)] == [
+        "tracing hook (ftrace)",
+        "tracing hook (ftrace)",
+        "patched out (alternatives, static keys)",
+    ]
+
+
+def test_a_window_of_two_calls_has_both() -> None:
+    arch = find_arch("arm64")
+    once = [one.reason for one in purposes(ARM64, arch)]
+    assert [one.reason for one in purposes([*ARM64, *ARM64], arch)] == [*once, *once]
