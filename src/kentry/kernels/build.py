@@ -58,13 +58,14 @@ _ERROR = re.compile(
 )
 # ccache finds an object by what the preprocessor prints.  Without numbers of lines, and without
 # the empty lines that comments leave, a comment in a header is no new object.  __LINE__ is a number
-# by then, so a file that uses one is compiled again; with debug info all are.  The first line stays
-# but for its folder: the compiler names the object's source by it.
+# by then, so a file that uses one is compiled again; with debug info all are.  The first line has
+# the source's name, which the compiler puts into the object: in <>, as <built-in> is, ccache does
+# not look for such a file.
 _CPP = """#!/bin/sh
 "$@" || exit
 case " $* " in *" -g"* | *-gdwarf*) exit ;; esac
 while [ $# -gt 1 ]; do
-	[ "$1" != -o ] || exec sed -i -e '1s,".*/,",' -e 1b -e '/^[[:space:]]*$/d' \\
+	[ "$1" != -o ] || exec sed -i -e '1s,".*/\\(.*\\)","<\\1>",;1b' -e '/^[[:space:]]*$/d' \\
 		-e '/^# [0-9]* "[^"]*"$/d' -e 's/^# [0-9]* "/# 1 "/' "$2"
 	shift
 done
