@@ -60,13 +60,13 @@ _ERROR = re.compile(
 # the empty lines that comments leave, a comment in a header is no new object.  __LINE__ is a number
 # by then, so a file that uses one is compiled again; with debug info all are.  The first line has
 # the source's name, which the compiler puts into the object: in <>, as <built-in> is, ccache does
-# not look for such a file.
+# not look for such a file.  Of the other lines that name a file ccache needs one for each header.
 _CPP = """#!/bin/sh
 "$@" || exit
 case " $* " in *" -g"* | *-gdwarf*) exit ;; esac
 while [ $# -gt 1 ]; do
 	[ "$1" != -o ] || exec sed -i -e '1s,".*/\\(.*\\)","<\\1>",;1b' -e '/^[[:space:]]*$/d' \\
-		-e '/^# [0-9]* "[^"]*"$/d' -e 's/^# [0-9]* "/# 1 "/' "$2"
+		-e '/^# [0-9]* "[^"]*"\\( 2.*\\)*$/d' -e 's/^# [0-9]* \\("[^"]*"\\).*/# 1 \\1/' "$2"
 	shift
 done
 """
