@@ -10,6 +10,17 @@
  *	riscv64	lui x0, 0xABCnn				(a HINT)
  *	x86_64	nopl 0x5AABBCnn(%rax,%rax)		(8 bytes)
  *
+ * Before a mark that changes what is instrumented stands a SETTLE instruction, one that QEMU
+ * emulates by a call of its own.  QEMU before 8.0 keeps a pointer to the plugin's list of an
+ * instruction that ends a block, such as a return, and frees the list when it translates anew;
+ * a later access of a helper then follows the pointer.  It forgets the pointer behind an
+ * instruction that makes a call and does not end a block ("plugin: fix clearing of plugin_mem_cbs
+ * on TB exit" mends it).
+ *
+ *	arm64	udiv x9, x9, x9
+ *	riscv64	fclass.d t0, ft0
+ *	x86_64	div %ecx
+ *
  * Shared by guest/ and plugin/, so the two cannot disagree.
  */
 #ifndef KENTRY_MARKS_H
@@ -29,5 +40,9 @@
 #define MARK_RISCV64_BASE 0xABC00u
 #define MARK_ARM64_BASE 0xAB00u
 #define MARK_X86_64_BASE 0x5AABBC00u
+
+#define SETTLE_RISCV64 0xe20012d3u
+#define SETTLE_ARM64 0x9ac90929u
+#define SETTLE_X86_64 0xf1f7u /* two bytes */
 
 #endif

@@ -335,6 +335,8 @@ static int start_own_counter(void)
 	return err ? -1 : 0;
 }
 
+#define CHANGE_MODE(mark) __asm__ volatile(SETTLE_ASM MARK_ASM(mark)::: "memory", SETTLE_CLOBBERS)
+
 /*
  * All cases are counted before the paths of any are recorded: each change of what is instrumented
  * makes QEMU translate everything anew.  So rounds that only record paths do without MARK_IDLE
@@ -346,16 +348,16 @@ static long run_passes(const struct pass *count, const struct pass *path, const 
 	long counted = 0, recorded = 0;
 
 	if (count->times) {
-		__asm__ volatile(MARK_ASM(MARK_COUNT)::: "memory");
+		CHANGE_MODE(MARK_COUNT);
 		counted = run_round(count, entry_ok, changes_machine);
 	}
 	if (path->times) {
-		__asm__ volatile(MARK_ASM(MARK_PATH)::: "memory");
+		CHANGE_MODE(MARK_PATH);
 		recorded = run_round(path, entry_ok, changes_machine);
 	}
 	if (!count->times)
 		return recorded;
-	__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
+	CHANGE_MODE(MARK_IDLE);
 	return counted;
 }
 
@@ -389,13 +391,13 @@ static long run_all(const struct options *options)
 	if (options->check && !start_own_counter()) {
 		const struct pass check = { "check", options->warmup, options->check, 1, 1 };
 
-		__asm__ volatile(MARK_ASM(MARK_COUNT)::: "memory");
+		CHANGE_MODE(MARK_COUNT);
 		run_round(&check, entry_ok, 0);
 	}
 	/* In the last context: no other case comes after them. */
 	if (some_change_machine)
 		done += run_passes(&all, &all_paths, entry_ok, 1);
-	__asm__ volatile(MARK_ASM(MARK_IDLE)::: "memory");
+	CHANGE_MODE(MARK_IDLE);
 	return done;
 }
 

@@ -55,6 +55,21 @@ static bool never(const uint8_t *bytes, size_t length)
 	return false;
 }
 
+static bool settles_arm64(const uint8_t *bytes, size_t length)
+{
+	return length == 4 && little_endian(bytes) == SETTLE_ARM64;
+}
+
+static bool settles_riscv64(const uint8_t *bytes, size_t length)
+{
+	return length == 4 && little_endian(bytes) == SETTLE_RISCV64;
+}
+
+static bool settles_x86_64(const uint8_t *bytes, size_t length)
+{
+	return length == 2 && (bytes[0] | bytes[1] << 8) == SETTLE_X86_64;
+}
+
 /*
  * stxr and stlxr, and the pairs stxp and stlxp, from which bit 31 tells casp: Arm ARM C4.1,
  * "Load/store exclusive register", "Load/store exclusive pair"
@@ -95,9 +110,9 @@ static bool is_repeated_x86_64(const uint8_t *bytes, size_t length)
 }
 
 static const struct isa isas[] = {
-	{ "aarch64", mark_arm64, never, stores_alone_arm64 },
-	{ "riscv64", mark_riscv64, never, stores_alone_riscv64 },
-	{ "x86_64", mark_x86_64, is_repeated_x86_64, never },
+	{ "aarch64", mark_arm64, never, settles_arm64, stores_alone_arm64 },
+	{ "riscv64", mark_riscv64, never, settles_riscv64, stores_alone_riscv64 },
+	{ "x86_64", mark_x86_64, is_repeated_x86_64, settles_x86_64, never },
 };
 
 const struct isa *isa_find(const char *target_name)

@@ -15,6 +15,8 @@ struct isa {
 	int (*mark)(const uint8_t *bytes, size_t length);
 	/* A string instruction that QEMU may dispatch once an iteration. */
 	bool (*is_repeated)(const uint8_t *bytes, size_t length);
+	/* The instruction of guest/marks.h after which QEMU has no list of ours at hand. */
+	bool (*settles)(const uint8_t *bytes, size_t length);
 	/* A store-exclusive: QEMU compares memory with what was loaded, which is no load. */
 	bool (*stores_alone)(const uint8_t *bytes, size_t length);
 };

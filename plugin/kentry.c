@@ -336,7 +336,7 @@ static void instrument(struct qemu_plugin_insn *insn, uint64_t address, const ui
 
 	if (counter == COUNT_KERNEL)
 		instrument_traps(insn, address);
-	if (mode == MARK_PATH && counter == COUNT_KERNEL)
+	if (mode == MARK_PATH && (counter == COUNT_KERNEL || isa->settles(bytes, length)))
 		api_call_on_access(insn, on_access,
 				   (void *)(uintptr_t)isa->stores_alone(bytes, length));
 	if (is_repeated) {

@@ -15,6 +15,9 @@
 #define MARK_ASM(n) "movz xzr, #(" STR(MARK_ARM64_BASE_ASM) " + " STR(n) ")\n\t"
 #define MARK_ARM64_BASE_ASM 0xAB00
 
+#define SETTLE_ASM "udiv x9, x9, x9\n\t"
+#define SETTLE_CLOBBERS "x9"
+
 #define ARCH_ELF_MACHINE 183
 #define ARCH_EXIT "mov x0, #0\n\tmov x8, #93\n\tsvc #0\n\t"
 

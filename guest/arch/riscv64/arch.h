@@ -15,6 +15,9 @@
 #define MARK_ASM(n) "lui x0, (" STR(MARK_RISCV64_BASE_ASM) " + " STR(n) ")\n\t"
 #define MARK_RISCV64_BASE_ASM 0xABC00
 
+#define SETTLE_ASM "fclass.d t0, ft0\n\t"
+#define SETTLE_CLOBBERS "t0"
+
 #define ARCH_ELF_MACHINE 243
 #define ARCH_EXIT "li a0, 0\n\tli a7, 93\n\tecall\n\t"
 

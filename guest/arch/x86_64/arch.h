@@ -17,6 +17,9 @@
 
 #define MARK_ASM(n) ".byte 0x0f, 0x1f, 0x84, 0x00, " STR(n) ", 0xbc, 0xab, 0x5a\n\t"
 
+#define SETTLE_ASM "mov $1, %%eax\n\txor %%edx, %%edx\n\tmov $1, %%ecx\n\tdiv %%ecx\n\t"
+#define SETTLE_CLOBBERS "rax", "rcx", "rdx", "cc"
+
 /* Only here does a signal handler need the program's help to return. */
 #define ARCH_SA_RESTORER 0x04000000
 #define ARCH_SIGNAL_RETURN "mov $15, %eax\n\tsyscall\n" /* rt_sigreturn */
