@@ -65,9 +65,12 @@ def tabulate(
     before = {column: base[column.arch] for column in columns}
     rows = []
     last_cells: dict[SeriesColumn, Cell] = {}
+    last_metrics: dict[SeriesColumn, dict[str, MetricStep]] = {column: {} for column in columns}
     for outcome in outcomes:
-        cells = _cells(outcome, columns, before, last_cells, wanted)
+        cells = _cells(outcome, columns, before, last_cells, last_metrics, wanted)
         last_cells |= cells
+        for column, cell in cells.items():
+            last_metrics[column] |= {name: one for name, one in cell.metrics.items() if one}
         new = tuple(_new_caveats(outcome, cells, before, base)) if outcome.patch else ()
         rows.append(
             PatchRow(
@@ -84,6 +87,7 @@ def _cells(
     columns: Sequence[SeriesColumn],
     before: Mapping[SeriesColumn, Recording],
     cells_before: Mapping[SeriesColumn, Cell],
+    metrics_before: Mapping[SeriesColumn, Mapping[str, MetricStep]],
     metrics: Sequence[str],
 ) -> dict[SeriesColumn, Cell]:
     cells = {}
@@ -97,7 +101,9 @@ def _cells(
             instructions=metric.value,
             windows=metric.windows,
             agreeing=metric.agreeing,
-            metrics={name: _metric(case, name, cells_before.get(column)) for name in metrics},
+            metrics={
+                name: _metric(case, name, metrics_before[column].get(name)) for name in metrics
+            },
             estimates=tuple(map(_estimate, case.estimates)) or UNSET,
         )
         if outcome.patch:
@@ -118,13 +124,12 @@ def _cells(
     return cells
 
 
-def _metric(case: CaseResult, name: str, last: Cell | None) -> MetricStep | None:
+def _metric(case: CaseResult, name: str, before: MetricStep | None) -> MetricStep | None:
     """A metric and its step; None where the windows do not agree on it."""
     found = case.metrics.get(name)
     if found and not found.is_decided:
         return None
     value = found.value if found else 0
-    before = last.metrics.get(name) if last else None
     if before is None:
         return MetricStep(value)
     step = value - before.value

@@ -2,12 +2,14 @@
 """The table of a series: steps against the last count there is, sums, what else differs."""
 
 import json
+from dataclasses import replace
 
 import jsonschema
 import pytest
 
 from kentry.compare.series import tabulate
-from kentry.model.recording import Recording, VectorEvent
+from kentry.errors import UserError
+from kentry.model.recording import Metric, Recording, VectorEvent
 from kentry.model.series import (
     MEASURED,
     NO_APPLY,
@@ -185,3 +187,33 @@ def test_an_event_without_a_marker_on_a_side_is_no_change_in_a_step() -> None:
         [outcome(0, "baseline", with_state(DISCARD)), outcome(1, "one", unknown)], ORIGIN
     )
     assert series.rows[1].cells[STATE].events == ()
+
+
+def with_loads(recording: Recording, samples: dict[int, int]) -> Recording:
+    cases = [
+        replace(case, metrics=case.metrics | {"loads": Metric.of(samples)})
+        for case in recording.cases
+    ]
+    return replace(recording, cases=cases)
+
+
+def test_a_metric_has_steps_that_add_up_and_none_where_windows_do_not_agree() -> None:
+    samples = ({20: 128}, {17: 128}, {17: 64, 18: 64}, {19: 128})
+    kernels = (BASE, SHORTER, SHORTER, INLINED)
+    outcomes = [
+        outcome(place, f"patch {place}", with_loads(kernel, own))
+        for place, (kernel, own) in enumerate(zip(kernels, samples, strict=True))
+    ]
+    series = tabulate(outcomes, ORIGIN, metrics=["instructions", "loads"])
+    found = [row.cells[GETPPID].metrics for row in series.rows]
+    steps = [one["loads"] and (one["loads"].value, one["loads"].step) for one in found]
+    assert steps[:3] == [(20, 0), (17, -3), None]
+    assert all(set(one) == {"loads"} for one in found)
+    last = found[3]["loads"]
+    assert last and (last.value, last.total) == (19, -1)
+    jsonschema.validate(to_json(series), SCHEMA)
+
+
+def test_a_metric_that_the_baseline_lacks_is_a_mistake() -> None:
+    with pytest.raises(UserError, match="loads"):
+        tabulate([outcome(0, "baseline", BASE)], ORIGIN, metrics=["loads"])
