@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import NoReturn
 
 import pytest
 
@@ -25,7 +26,7 @@ FORCE = "KENTRY_TEST_FORCE"
 GetEmulator = Callable[[Arch, str], Emulator]
 
 
-def skip(reason: str) -> None:
+def skip(reason: str) -> NoReturn:
     if os.environ.get(FORCE) == "1":
         pytest.fail(f"{reason} ({FORCE}=1 forbids skipping)")
     pytest.skip(f"{reason} (to make this a failure: {FORCE}=1)")
