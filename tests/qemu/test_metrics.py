@@ -29,6 +29,8 @@ pytestmark = pytest.mark.qemu
 KERNEL = "debian:6.12"
 # Instructions that store by the manual, and that the emulator reports no store of: it clears
 # memory behind the plugin's back; a reservation is given up by a store that fails.
+# And those that the manual gives no operand in memory: a segment register's descriptor is loaded.
+DESCRIPTOR = {"arm64": "never", "riscv64": "never", "x86_64": "8e"}
 WITHOUT_STORE = {"arm64": ("dc zva",), "riscv64": ("sc.d zero",), "x86_64": ()}
 
 
@@ -48,7 +50,7 @@ def boot(arch: Arch, kernel: Kernel) -> PluginTrace:
 
 def test_a_second_count_agrees_in_every_window(arch: Arch, kernel: Kernel) -> None:
     trace = boot(arch, kernel)
-    decoded: dict[int, tuple[int, int, int]] = {}
+    decoded: dict[int, tuple[int, int, int, int]] = {}
     compared = 0
     for phase in trace.phases:
         for window in phase.windows:
@@ -57,23 +59,24 @@ def test_a_second_count_agrees_in_every_window(arch: Arch, kernel: Kernel) -> No
             assert window.touched
             if window.path not in decoded:
                 decoded[window.path] = by_decoding(trace, window.path, arch)
-            loads, stores, silent = decoded[window.path]
-            assert window.touched["loads"] == loads, phase.case
+            loads, descriptors, stores, silent = decoded[window.path]
+            assert loads <= window.touched["loads"] <= loads + descriptors, phase.case
             assert stores - silent == window.touched["stores"], phase.case
             compared += window.times
     assert compared > 1000
 
 
-def by_decoding(trace: PluginTrace, path: int, arch: Arch) -> tuple[int, int, int]:
-    """Instructions of a path that load, that store, and that store unseen or not at all."""
-    loads = stores = silent = 0
+def by_decoding(trace: PluginTrace, path: int, arch: Arch) -> tuple[int, int, int, int]:
+    """Instructions that load, or a descriptor; that store, and that store unseen or not at all."""
+    loads = descriptors = stores = silent = 0
     for first, count in trace.paths[path]:
         for insn in trace.insns[first : first + count]:
             own = effects(insn.code, arch)
             loads += own.reads
+            descriptors += insn.code.startswith(DESCRIPTOR[arch.name])
             stores += own.writes
             silent += " ".join(insn.text.split(",")[:1]).startswith(WITHOUT_STORE[arch.name])
-    return loads, stores, silent
+    return loads, descriptors, stores, silent
 
 
 def test_metrics_are_the_same_bytes_twice(arch: Arch, kernel: Kernel) -> None:

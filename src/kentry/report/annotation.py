@@ -25,7 +25,6 @@ def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
         f" the path of {path.times} of {recorded} recorded windows",
     ]
     code = recording.instructions(path)
-    lines += ["", *part_lines(part_amounts(code, path.accesses, arch))]
     calls = list(split_calls(code))
     for number, call in enumerate(calls, start=1):
         found = parts(call, arch)
@@ -45,4 +44,5 @@ def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
         lines += ["", f"{other.length} kernel instructions in {of}; against the path above:"]
         lines += path_difference(recording, path, other)
     lines += estimate_lines([case], None)
+    lines += ["", *part_lines(part_amounts(code, path.accesses, arch))]
     return ascii_lines([*lines, *caveat_lines([*recording.caveats, *case.caveats])])

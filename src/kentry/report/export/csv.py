@@ -9,7 +9,7 @@ from typing import Any
 from kentry.model.recording import EXACT, NOISY, CaseResult, Recording
 from kentry.report.export.common import Export, printable
 
-# The unit of what is counted.
+# The unit of what is counted, but for the metrics that are none of instructions.
 COUNT = "instructions"
 
 _SAMPLES = "kernel,arch,case,metric,unit,build,boot,group,slot,calls,block,value,times"
@@ -32,7 +32,9 @@ def export(recordings: Sequence[Recording]) -> Export:
         none = (None, None, None, None)
         for metric, count in case.metrics.items():
             for value, times in count.samples:
-                rows.append((*side, metric, COUNT, *none, case.parsed.calls, None, value, times))
+                rows.append(
+                    (*side, metric, _unit(metric), *none, case.parsed.calls, None, value, times)
+                )
         # A row a block, in the order of the process.
         for metric, one in case.noisy.items():
             for process in one.samples:
@@ -52,7 +54,7 @@ def export_summary(recordings: Sequence[Recording]) -> Export:
         for metric, count in case.metrics.items():
             # An undecided count has no value.
             value = count.value if count.is_decided else None
-            row = (metric, COUNT, EXACT, value, None, None, None, None, None, None)
+            row = (metric, _unit(metric), EXACT, value, None, None, None, None, None, None)
             rows.append((*side, *row, *behind, None))
         for metric, one in case.noisy.items():
             ends = one.interval or (None, None)
@@ -60,6 +62,14 @@ def export_summary(recordings: Sequence[Recording]) -> Export:
             more = (one.detectable, len(one.samples))
             rows.append((*side, *row, *more, *behind, ";".join(one.absent)))
     return _export(_SUMMARY, rows)
+
+
+def _unit(metric: str) -> str:
+    """The unit of an exact metric: that of most is what their name begins with."""
+    kind = metric.partition(".")[0]
+    if kind in ("lines", "pages", "bytes"):
+        return kind
+    return "bytes" if metric.endswith(".bytes") else COUNT
 
 
 def _cases(recordings: Sequence[Recording]) -> Iterator[tuple[dict[str, Any], CaseResult]]:
