@@ -58,15 +58,14 @@ _ERROR = re.compile(
 )
 # ccache finds an object by what the preprocessor prints.  Without numbers of lines, and without
 # the empty lines that comments leave, a comment in a header is no new object.  __LINE__ is a number
-# by then, so a file that uses one is compiled again; with debug info all are.  The first line has
-# the source's name, which the compiler puts into the object: in <>, as <built-in> is, ccache does
-# not look for such a file.  Of the other lines that name a file ccache needs one for each header.
+# by then, so a file that uses one is compiled again; with debug info all are.  The compiler gets the
+# source itself: from this text gcc 12 makes other code for kernel/sched.
 _CPP = """#!/bin/sh
 "$@" || exit
 case " $* " in *" -g"* | *-gdwarf*) exit ;; esac
 while [ $# -gt 1 ]; do
-	[ "$1" != -o ] || exec sed -i -e '1s,".*/\\(.*\\)","<\\1>",;1b' -e '/^[[:space:]]*$/d' \\
-		-e '/^# [0-9]* "[^"]*"\\( 2.*\\)*$/d' -e 's/^# [0-9]* \\("[^"]*"\\).*/# 1 \\1/' "$2"
+	[ "$1" != -o ] || exec sed -i -e '/^[[:space:]]*$/d' -e '/^# [0-9]* "[^"]*"$/d' \\
+		-e 's/^# [0-9]* "/# 1 "/' "$2"
 	shift
 done
 """
@@ -240,7 +239,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
         tuxmake = _Tuxmake(build, update, file.fileno(), anew)
         try:
             _configure(build, tuxmake)
-            tuxmake.compile(build.arch.image_format)
+            tuxmake.run("--make-target", build.arch.image_format)
         except BuildError:
             mark.unlink()
             raise
@@ -329,28 +328,11 @@ class _Tuxmake:
             "CCACHE_PREFIX_CPP": str(cpp),
         }
 
-    def compile(self, target: str) -> None:
-        """Makes the target; BuildError with the first error.
-
-        A file that is compiled is preprocessed once, by ccache: a second time, by the compiler,
-        takes a third of a build.  What was preprocessed has lost its numbers of lines, so errors
-        are printed by a second run, and a kernel with debug info is made in the usual way.
-        """
-        if "CONFIG_DEBUG_INFO=y\n" not in (self.objects / ".config").read_text(encoding="utf-8"):
-            with contextlib.suppress(BuildError):
-                self.run("--make-target", target, once=True)
-                return
-        self.run("--make-target", target)
-
-    def run(self, *words: str, once: bool = False) -> None:
-        """tuxmake WORDS; BuildError with the first error that it printed.
-
-        With `once`, ccache compiles what it preprocessed.
-        """
+    def run(self, *words: str) -> None:
+        """tuxmake WORDS; BuildError with the first error that it printed."""
         argv = [*self._argv, *words, *self._variables, "config"]
         writable = [self.objects, self._output, self._ccache]
-        variables = self._env | ({"CCACHE_NOCPP2": "1"} if once else {})
-        environment = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
+        environment = ["env", "-i", *(f"{name}={value}" for name, value in self._env.items())]
         argv = [*environment, *sandbox.confined(argv, writable, [cache_dir()])]
         lines: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
         first = ""
