@@ -58,8 +58,8 @@ _ERROR = re.compile(
 )
 # ccache finds an object by what the preprocessor prints.  Without numbers of lines, and without
 # the empty lines that comments leave, a comment in a header is no new object.  __LINE__ is a number
-# by then, so a file that uses one is compiled again; with debug info all are.  The compiler gets the
-# source itself: from this text gcc 12 makes other code for kernel/sched.
+# by then, so a file that uses one is compiled again; with debug info all are.  The compiler gets
+# the source itself: from this text gcc 12 makes other code for kernel/sched.
 _CPP = """#!/bin/sh
 "$@" || exit
 case " $* " in *" -g"* | *-gdwarf*) exit ;; esac
