@@ -72,30 +72,23 @@ def _has(group: Sequence[CaseResult], metric: str) -> bool:
 
 
 class _Shares:
-    """The shares of a case's functions in its modal path, by metric."""
+    """The shares of a case's functions in its modal path, by metric; read once for all metrics."""
 
     def __init__(self, case: CaseResult, recording: Recording) -> None:
-        self._path = case.modal_path
-        self._recording = recording
-        self._arch = find_arch(recording.kernel["arch"])
-        self._amounts: metrics.Amounts | None = None
-
-    def unreported(self) -> Counter[str]:
-        """See path/metrics.py; empty where no accesses are known."""
-        if self._path is None or self._path.accesses is None:
-            return Counter()
-        code = self._recording.instructions(self._path)
-        return metrics.unreported(code, self._path.accesses, self._arch)
+        path = case.modal_path
+        code = recording.instructions(path) if path else []
+        accesses = path.accesses if path else None
+        arch = find_arch(recording.kernel["arch"])
+        self._functions = [base_name(one.function) for one in code]
+        self._amounts = metrics.amounts(code, accesses, arch)
+        # See path/metrics.py; empty where no accesses are known.
+        self.unreported = Counter[str]()
+        if accesses is not None:
+            self.unreported = metrics.unreported(code, accesses, arch)
 
     def of(self, metric: str) -> Counter[str]:
         """Empty where no path is known, or where the metric is no sum over instructions."""
-        if self._path is None:
-            return Counter()
-        code = self._recording.instructions(self._path)
-        if self._amounts is None:
-            self._amounts = metrics.amounts(code, self._path.accesses, self._arch)
-        found = self._amounts.get(metric, Counter())
-        return metrics.shares(found, [base_name(one.function) for one in code])
+        return metrics.shares(self._amounts.get(metric, Counter()), self._functions)
 
 
 def _row(
@@ -105,7 +98,7 @@ def _row(
         dict(one.metrics[metric].samples) if metric in one.metrics else {0: 1} for one in pair
     ]
     values = [exact.mode(one) for one in samples]
-    missing = old.unreported() | new.unreported() if metric in metrics.OF_ACCESSES else {}
+    missing = old.unreported | new.unreported if metric in metrics.OF_ACCESSES else {}
     words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
     return CaseComparison(
         name=pair[0].name,

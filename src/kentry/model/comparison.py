@@ -111,7 +111,7 @@ class EstimateChange(Struct, frozen=True):
 class CaseComparison(Struct, frozen=True, kw_only=True):
     """An exact metric of one case on two kernels.
 
-    `identical_path`, `events` and `contexts` are said of instructions alone.  `functions` add up
+    `identical_path`, `events` and `contexts` are of instructions alone.  `functions` add up
     to `old` and `new`, changed ones first.  They are empty where a path is missing, which a caveat
     then says.  `events` are those of the modal paths.
     """
