@@ -129,6 +129,7 @@ def reference() -> dict[Path, str]:
     return {
         folder / "cases.md": _cases_page(),
         folder / "commands.md": _commands_page(),
+        folder / "models.md": _models_page(),
         folder / "schemas.md": _schemas_page(),
     }
 
@@ -152,6 +153,33 @@ def _cases_page() -> str:
             only = "" if len(names) == len(ARCHES) else f" ({', '.join(names)} only)"
             if case.group == group:
                 lines.append(f"| `{case.name}` | {case.summary}{only} |")
+    return "\n".join(lines) + "\n"
+
+
+def _models_page() -> str:
+    """What the page says above the measured routines, and these."""
+    from kentry.core.accuracy import accuracy, summary
+
+    page, title = ROOT / "docs" / "reference" / "models.md", "\n## Cycles: measured here\n"
+    found, known = accuracy(), summary()
+    rows = [
+        f"| `{one.name}` | {one.instructions} | {one.measured:.1f} | {one.low:.1f} - {one.high:.1f}"
+        f" | {'at least ' if one.missing else ''}{one.model:.1f} | {one.error:+.0%} |"
+        for one in found.routine
+    ]
+    lines = [
+        page.read_text(encoding="utf-8").partition(title)[0] + title,
+        f"`python -m bench.accuracy {found.core} --write` made this table, on {found.cpu}, by LLVM"
+        f" {found.llvm}'s model of {found.core},",
+        f"with routines of Debian's {found.kernel}. All numbers but the error are for one call.",
+        "",
+        "| routine | instructions | cycles measured | interval | cycles by the model | error |",
+        "|---|---|---|---|---|---|",
+        *rows,
+        "",
+        f"Of the {known.routines} that the model knows completely, the median error is"
+        f" {known.median:.0%} and the worst {known.worst:.0%}.",
+    ]
     return "\n".join(lines) + "\n"
 
 

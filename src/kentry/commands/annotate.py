@@ -40,7 +40,7 @@ def run(options: Options) -> int:
     # A spec is measured for the chosen cases alone.
     patterns = () if measuring.is_spec(options.what) else options.case
     names = measuring.match_cases([recording], patterns)
-    recording = options.with_estimates(recording, names)
+    recording = options.with_misses(options.with_estimates(recording, names), names)
     cases = [case for case in recording.cases if case.name in names]
     for case in cases:
         if case.modal_path is None or not case.modal_path.length:
@@ -87,7 +87,9 @@ def run(options: Options) -> int:
         code = recording.instructions(case.modal_path)
         found["metrics"] = part_amounts(code, case.modal_path.accesses, arch)
         found |= {"other_paths": others} if others else {}
-        documents.append(found | ({"estimates": plain(case.estimates)} if case.estimates else {}))
+        found |= {"estimates": plain(case.estimates)} if case.estimates else {}
+        found |= {"misses": plain(case.misses)} if case.misses else {}
+        documents.append(found)
     kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
     head = {"schema": "kentry/annotation/1", "kernel": kernel, "target": recording.target}
     sys.stdout.write(dump({**head, "cases": documents}))

@@ -206,6 +206,14 @@ class CoreOptions(MeasureOptions):
             return recording
         return self._models(find_arch(recording.kernel["arch"])).added_to(recording, names)
 
+    def with_misses(self, recording: Recording, names: Sequence[str] | None = None) -> Recording:
+        """The same for what the paths miss in the cores' caches and TLBs."""
+        if not self.core:
+            return recording
+        from kentry.core.caches import with_misses
+
+        return with_misses(recording, dict.fromkeys(self.core), names)
+
     def _models(self, arch: Arch) -> "Models":
         from kentry.core.estimate import find_models
 

@@ -136,7 +136,7 @@ def run(options: Options) -> int:
         _check_entries(recording, options.case_file)
     failure = None
     try:
-        recording = options.with_estimates(recording)
+        recording = options.with_misses(options.with_estimates(recording))
     except KentryError as err:
         # What was measured is printed and written.
         failure = err

@@ -21,6 +21,7 @@ from os.path import commonprefix
 from typing import Any, Literal, NamedTuple
 
 from kentry.arch import Arch
+from kentry.core.accuracy import summary
 from kentry.core.costs import Figure, price_of, prices_on
 from kentry.core.llvm import Analyser, check_core, find_analyser
 from kentry.errors import UserError
@@ -85,7 +86,10 @@ class Models:
             replace(case, estimates=found[case.name]) if case.name in found else case
             for case in recording.cases
         ]
-        caveat = caveats.modelled(self.analyser.version)
+        known = summary()
+        caveat = caveats.modelled(
+            self.analyser.version, known.routines, known.core, 100 * known.median, 100 * known.worst
+        )
         # In place of those that an older estimate had.
         others = [one for one in recording.caveats if one["kind"] != caveat["kind"]]
         return replace(recording, cases=cases, caveats=[*others, caveat])

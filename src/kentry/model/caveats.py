@@ -39,7 +39,22 @@ not_time = Template("not-time", "exact instruction counts under emulation; not t
 modelled = Template(
     "modelled",
     "cycles are estimates by LLVM {}'s scheduling models, not measurements: all branches are"
-    " predicted, code and data are in the first cache, stores delay no loads",
+    " predicted, code and data are in the first cache, stores delay no loads; of {} kernel routines"
+    " timed on a {} the model's error was {:.0f} % in the median and {:.0f} % at most",
+)
+# All misses in caches and TLBs carry it.
+modelled_caches = Template(
+    "modelled-caches",
+    "misses are by a model, not measured: the line used longest ago is replaced, pages have 4 KiB,"
+    " nothing is prefetched, and nothing else runs on the core",
+)
+unknown_caches = Template(
+    "unknown-caches", "the caches of {} are not known, so it has no row of misses; known: {}"
+)
+no_accesses = Template(
+    "no-accesses",
+    "{}: what the path loads and stores was not recorded, so its misses are not known; record it"
+    " again",
 )
 # Every trace carries it.
 one_instruction_a_nanosecond = Template(

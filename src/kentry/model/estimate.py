@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a scheduling model makes of a path: cycles of a named core, and what it left out."""
+"""What models make of a path: cycles of a named core, what was left out, misses of its caches."""
 
 from __future__ import annotations
 
@@ -81,3 +81,25 @@ class Estimate(Struct, frozen=True):
     left: tuple[LeftOut, ...]
     functions: Annotated[tuple[Share, ...], about("In the order of the path; they add up")]
     parts: Annotated[tuple[Share, ...], about("Of the kernel entry; they add up")]
+
+
+class Level(Struct, frozen=True):
+    """A cache or a TLB."""
+
+    name: Annotated[str, about("L1I, L1D, L2, L3, ITLB, DTLB, L2 TLB, L2 ITLB or L2 DTLB")]
+    bytes: Annotated[Positive, about("Of memory that it holds; of a TLB, that its entries map")]
+    ways: Positive
+    line: Annotated[Positive, about("Bytes of a line, or of a page")]
+
+
+class Misses(Struct, frozen=True):
+    """How often one window of a case misses in each level of a core, by a model."""
+
+    core: str
+    levels: tuple[Level, ...]
+    warm: Annotated[tuple[Count, ...], about("By level, after windows of the same case")]
+    cold: Annotated[tuple[Count, ...], about("By level, with nothing in any of them")]
+    walked: Annotated[
+        tuple[tuple[Positive, tuple[Count, ...]], ...],
+        about("By level, after a program has read so many bytes: [bytes, misses], by bytes"),
+    ]

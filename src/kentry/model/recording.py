@@ -36,7 +36,7 @@ from kentry.model.document import (
     plain,
     read_document,
 )
-from kentry.model.estimate import Estimate
+from kentry.model.estimate import Estimate, Misses
 from kentry.stats import exact
 
 SCHEMA = "kentry/recording/1"
@@ -269,8 +269,8 @@ class CaseResult:
     `metrics` are the exact ones (instructions, user_instructions, firmware_instructions, those of
     ABOUT_PATHS), `noisy` the others (ns, cycles).  `interrupted` are the windows with an interrupt,
     as (kernel instructions, windows); no metric contains them.  `functions` add up to the modal
-    path's length.  The metrics are of the contexts of the first boot, together.  `estimates` are of
-    the modal path, one a core.
+    path's length.  The metrics are of the contexts of the first boot, together.  `estimates` and
+    `misses` are of the modal path, one a core.
     """
 
     name: str
@@ -283,6 +283,7 @@ class CaseResult:
     contexts: tuple[CaseContext, ...] = ()
     checked: Checked | None = None
     estimates: tuple[Estimate, ...] = ()
+    misses: tuple[Misses, ...] = ()
 
     @property
     def values(self) -> dict[int, int]:
@@ -469,6 +470,10 @@ class CaseFile(Struct):
     estimates: Annotated[
         tuple[Estimate, ...] | UnsetType, about("Cycles of the modal path by a model, one a core")
     ] = UNSET
+    misses: Annotated[
+        tuple[Misses, ...] | UnsetType,
+        about("What the modal path misses in caches and TLBs by a model, one a core"),
+    ] = UNSET
 
 
 class CodeFile(Struct):
@@ -586,6 +591,7 @@ def _from_file(document: RecordingFile) -> Recording:
             if one.checked and one.checked_counts
             else None,
             estimates=one.estimates or (),
+            misses=one.misses or (),
         )
         problem = next(_problems(case, len(code), len(document.contexts or ())), None)
         if problem is None and one.name in cases:
@@ -631,13 +637,22 @@ def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[st
         yield "functions that do not add up to the path"
     if case.checked and case.checked.counted != case.checked.by_machine:
         yield "a check that failed"
-    for estimate in case.estimates:
-        for rows in (estimate.functions, estimate.parts):
-            if sum(row.instructions for row in rows) != (modal.length if modal else 0):
-                yield f"an estimate for {estimate.core} whose rows do not add up to the path"
+    yield from _model_problems(case, modal.length if modal else 0)
     if case.paths and INSTRUCTIONS not in case.metrics:
         yield f"paths without {INSTRUCTIONS}"
     yield from _metric_problems(case)
+
+
+def _model_problems(case: CaseResult, length: int) -> Iterator[str]:
+    """Why what models make of a path of that length does not add up."""
+    for estimate in case.estimates:
+        for rows in (estimate.functions, estimate.parts):
+            if sum(row.instructions for row in rows) != length:
+                yield f"an estimate for {estimate.core} whose rows do not add up to the path"
+    for one in case.misses:
+        counts = (one.warm, one.cold, *(row for _, row in one.walked))
+        if any(len(row) != len(one.levels) for row in counts):
+            yield f"misses on {one.core} that are not one for each level"
 
 
 def _metric_problems(case: CaseResult) -> Iterator[str]:
@@ -740,4 +755,6 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
         document["contexts"] = plain(case.contexts)
     if case.estimates:
         document["estimates"] = plain(case.estimates)
+    if case.misses:
+        document["misses"] = plain(case.misses)
     return document | {"paths": plain(paths), "caveats": list(case.caveats)}

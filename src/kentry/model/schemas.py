@@ -34,7 +34,7 @@ _DOCUMENTS: dict[str, tuple[type, ...]] = {
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {
     *("accesses", "checked", "checked_counts", "contexts", "empties", "estimates", "events"),
-    *("markers", "parts", "reasons", "vector"),
+    *("markers", "misses", "parts", "reasons", "vector"),
 }
 
 

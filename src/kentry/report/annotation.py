@@ -10,6 +10,7 @@ from kentry.report.contexts import other_paths, path_difference
 from kentry.report.estimate import estimate_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.metrics import part_lines
+from kentry.report.misses import miss_lines
 from kentry.report.table import ascii_lines
 
 
@@ -43,6 +44,6 @@ def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
         of = f"{contexts} of {len(case.contexts)} contexts"
         lines += ["", f"{other.length} kernel instructions in {of}; against the path above:"]
         lines += path_difference(recording, path, other)
-    lines += estimate_lines([case], None)
+    lines += [*estimate_lines([case], None), *miss_lines([case])]
     lines += ["", *part_lines(part_amounts(code, path.accesses, arch))]
     return ascii_lines([*lines, *caveat_lines([*recording.caveats, *case.caveats])])

@@ -15,6 +15,7 @@ from kentry.report.contexts import recording_context_lines
 from kentry.report.estimate import estimate_lines
 from kentry.report.frame import caveat_lines, emulator_lines, kernel_lines
 from kentry.report.functions import function_lines_with_total
+from kentry.report.misses import miss_lines
 from kentry.report.numbers import per_call
 from kentry.report.table import Column, Table, ascii_lines, text_column, wrapped
 
@@ -51,7 +52,7 @@ def recording_text(recording: Recording, floor: Mapping[str, int] | None = None)
         lines += ["", *matrix_lines(recording, arch)]
     if 0 < with_state <= _STATES_COMPARED:
         lines += _added_lines(recording)
-    lines += estimate_lines(recording.cases)
+    lines += [*estimate_lines(recording.cases), *miss_lines(recording.cases)]
     if checked := sum(case.checked is not None for case in recording.cases):
         lines += ["", *wrapped(_CHECKED.format(arch.counter.what, checked, len(recording.cases)))]
     lines += caveat_lines([*recording.caveats, *case_caveats(recording.cases)])

@@ -7,28 +7,13 @@ decisions (`best`) share the small functions that change these bits.
 """
 
 import zlib
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numba import njit
 
 from kentry.arch.mechanism import Act, Mechanism
+from kentry.host.compiled import compiled
 from kentry.vector.policies import Rule
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def compiled(function: _Function) -> _Function:
-    """The function, compiled at its first call.  numba keeps the result beside this file.
-
-    Where neither this folder nor the user's cache can be written, each process compiles again.
-    """
-    try:
-        return cast(_Function, njit(cache=True, nogil=True)(function))
-    except RuntimeError:
-        return cast(_Function, njit(nogil=True)(function))
-
 
 # Compiled code has the numbers of the acts in it.  Their checksum is part of the record's type, so
 # code that was compiled with other numbers is not used.

@@ -11,6 +11,7 @@ import pytest
 
 from kentry.arch import ARCHES
 from kentry.core import llvm
+from kentry.core.accuracy import accuracy
 from kentry.core.costs import load_costs
 from kentry.core.estimate import find_models
 from kentry.core.llvm import Analyser, find_analyser
@@ -385,3 +386,20 @@ def test_what_is_in_a_table_of_instructions_has_a_name_that_an_instruction_has()
             names.setdefault(arch, set()).update((" ".join(words), words[0]))
     for table in map(load_costs, ("neoverse-n1", "cortex-a57", "sifive-u54", "x86_64-any")):
         assert set(table.instructions) <= names[table.arch]
+
+
+def test_every_estimate_says_how_wrong_the_models_were() -> None:
+    """The sentence's figures follow from the table that bench/accuracy.py writes."""
+    recording = recorded([("f", ADD)])
+    found = find_models(ARCHES["arm64"], ["neoverse-n2"]).added_to(recording)
+    (text,) = (one["text"] for one in found.caveats if one["kind"] == "modelled")
+    errors = sorted(
+        abs(one.model - one.measured) / one.measured
+        for one in accuracy().routine
+        if not one.missing
+    )
+    assert len(errors) >= 10
+    middle = len(errors) // 2
+    median = errors[middle] if len(errors) % 2 else (errors[middle - 1] + errors[middle]) / 2
+    assert f"{100 * median:.0f} % in the median and {100 * errors[-1]:.0f} % at most" in text
+    assert f"{len(errors)} kernel routines timed on a {accuracy().core}" in text
