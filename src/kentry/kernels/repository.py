@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kentry.errors import KernelError, UserError
-from kentry.host.cache import cache_dir, held, write_atomically
+from kentry.host.cache import cache_dir, check_room, held, write_atomically
 from kentry.host.process import need, run
 from kentry.progress import Update
 
@@ -47,6 +47,9 @@ _PLAIN = {
 
 # strerror(ENOSPC) and strerror(EDQUOT), as git and the C locale say them.
 FULL_DISK = re.compile("No space left on device|Disk quota exceeded")
+
+# With less room than that a work tree, of more than 1 GB, could not be written.
+_ROOM_BYTES = 16 << 20
 
 # Of a repository of ours: what a user's or a system's settings might change.  A kernel is
 # 1.5 GB: deflating it harder would take minutes and save little.
@@ -179,6 +182,8 @@ class Repository:
         reset = ("reset", "--quiet", "--hard", commit)
         done = self.git(*reset, check=False)
         if done.returncode:
+            # git says which file it could not write, and not why.
+            check_room(self.work, _ROOM_BYTES)
             (self.git.folder / "index").unlink(missing_ok=True)
             done = self.git(*reset, check=False)
         if done.returncode:

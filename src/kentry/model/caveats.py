@@ -49,7 +49,7 @@ modelled_caches = Template(
     " nothing is prefetched, and nothing else runs on the core",
 )
 unknown_caches = Template(
-    "unknown-caches", "the caches of {} are not known, so it has no row of misses; known: {}"
+    "unknown-caches", "caches are not known, and so no misses, of {}; they are of {}"
 )
 no_accesses = Template(
     "no-accesses",

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -156,6 +157,22 @@ def test_a_clone_without_its_files_is_said(linux: Path, tmp_path: Path) -> None:
     found = revision(f"{clone}@HEAD")
     with pytest.raises(KernelError):
         found.repository.check_out(found.commit, Said())
+
+
+def test_a_full_disk_is_said_where_git_only_says_that_it_could_not_write(
+    linux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "clone"
+    git(linux, "config", "uploadpack.allowFilter", "true")
+    words = ("--quiet", "--no-checkout", "--filter=blob:none", f"file://{linux}", str(clone))
+    git(tmp_path, "clone", *words)
+    found = revision(f"{clone}@HEAD")
+    room = os.statvfs(tmp_path)
+    full = SimpleNamespace(f_files=0, f_favail=0, f_bavail=3, f_frsize=room.f_frsize)
+    monkeypatch.setattr(os, "statvfs", lambda path: full)
+    with pytest.raises(UserError, match="is full") as error:
+        found.repository.check_out(found.commit, Said())
+    assert "KENTRY_CACHE" in error.value.remedy
 
 
 def test_a_bare_repository_needs_a_commit(linux: Path, tmp_path: Path) -> None:
