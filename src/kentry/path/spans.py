@@ -31,15 +31,6 @@ class Spans(NamedTuple):
     spans: tuple[Span, ...]
     inner: tuple[int, ...]
 
-    def callers(self, index: int) -> list[int]:
-        """That span and those around it, the outermost first."""
-        found = []
-        now: int | None = index
-        while now is not None:
-            found.append(now)
-            now = self.spans[now].caller
-        return found[::-1]
-
 
 def spans(path: Sequence[Instruction], arch: Arch) -> Spans:
     """The spans of a window's path; each of its system calls begins outside of any call."""

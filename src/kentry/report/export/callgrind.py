@@ -7,7 +7,6 @@ that calls the functions of its entry.  Positions are addresses.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 from kentry import __version__
 from kentry.model.recording import INSTRUCTIONS, Recording
@@ -18,6 +17,10 @@ from kentry.report.frame import kernel_name
 
 # Callgrind's own names of what it counts, too, which KCachegrind has words for.
 _EVENTS = {INSTRUCTIONS: "Ir", LOADS: "Dr", STORES: "Dw", "branches.indirect": "Bi"}
+
+_OBJECT = "[kernel.kallsyms]"
+# What callgrind itself writes where it knows no source; callgrind_annotate needs a name.
+_FILE = "???"
 
 # A function and where in it, and for a call the function that it enters and where.
 _Line = tuple[str, int]
@@ -46,7 +49,7 @@ def export(recordings: Sequence[Recording]) -> Export:
         "",
         "desc: Unit: the modal path of each case, once",
         "positions: instr",
-        *(f"event: {_EVENTS.get(name, name)} : {name}" for name in metrics),
+        *(f"event: {_EVENTS[name]} : {name}" for name in metrics if name in _EVENTS),
         f"events: {' '.join(_EVENTS.get(name, name) for name in metrics)}",
         f"summary: {_costs(totals, metrics)}",
         *_functions(metrics, own, calls, times),
@@ -67,10 +70,7 @@ def _add(
         for position, amount in case.amounts[name].items():
             insn = case.path[position]
             own[insn.function, insn.address][name] += amount
-    sums = {
-        name: [0, *accumulate(case.amounts[name][position] for position in range(len(case.path)))]
-        for name in metrics
-    }
+    sums = {name: case.sums(name) for name in metrics}
     for span in case.calls.spans:
         if span.caller is None or span.site is None:
             place = (case.name, 0)
@@ -104,6 +104,7 @@ def _functions(
         called[call[0]].append(call)
     for function in dict.fromkeys([*called, *lines]):
         yield ""
+        yield from (f"ob={_OBJECT}", f"fl={_FILE}") if not numbers else ()
         yield f"fn={named(function)}"
         for address, costs in sorted(lines[function], key=lambda line: line[0]):
             yield f"{address:#x} {_costs(costs, metrics)}"

@@ -7,7 +7,6 @@ instruction.  The arguments of a slice are what the call costs with all that it 
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import Any
 
 from kentry.model.recording import Recording
@@ -39,11 +38,8 @@ def _name(what: str, recording: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": f"{what}_name", **place, "args": {"name": name}}
 
 
-def _slices(case: CaseStacks, thread: int) -> Iterator[dict[str, Any]]:
-    sums = {
-        name: [0, *accumulate(own[position] for position in range(len(case.path)))]
-        for name, own in case.amounts.items()
-    }
+def _slices(case: CaseStacks, thread: int, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+    sums = {name: case.sums(name) for name in case.metrics}
     for span in case.calls.spans:
         costs = {name: own[span.end] - own[span.start] for name, own in sums.items()}
         yield {

@@ -5,17 +5,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from kentry.arch import find_arch
 from kentry.errors import UserError
 from kentry.model.recording import ABOUT_PATHS, INSTRUCTIONS, Instruction, Recording
-from kentry.path.metrics import LOADS, OF_ACCESSES, Amounts, amounts
+from kentry.path.metrics import Amounts, amounts
 from kentry.path.spans import Span, Spans, spans
 from kentry.report.export.common import labels, printable
 
 # Cases that are named in a note; further ones are counted.
 _NAMED = 8
+# Without lines of other sizes, and without serialising instructions by name, which are many.
+_METRICS = (INSTRUCTIONS, *(name for name in ABOUT_PATHS if not name[-1].isdigit()))
 
 
 class CaseStacks(NamedTuple):
@@ -31,6 +34,11 @@ class CaseStacks(NamedTuple):
     calls: Spans
     amounts: Amounts
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What is known of the case, instructions first."""
+        return tuple(name for name in _METRICS if name in self.amounts)
+
     def frames(self, position: int) -> list[tuple[int, Span]]:
         """The stack, innermost first: each function, and the position that it has reached."""
         found = []
@@ -41,6 +49,11 @@ class CaseStacks(NamedTuple):
             found.append((at, span))
             at, index = span.site, span.caller
         return found
+
+    def sums(self, metric: str) -> list[int]:
+        """What the instructions before each position have together; at the end, what all have."""
+        own = self.amounts[metric]
+        return [0, *accumulate(own[position] for position in range(len(self.path)))]
 
     def stack(self, position: int) -> tuple[str, ...]:
         """The case, then the names of the functions, the outermost first."""
@@ -56,10 +69,8 @@ class Stacks(NamedTuple):
     @property
     def metrics(self) -> tuple[str, ...]:
         """What is known of every case, instructions first."""
-        known = {name for case in self.cases for name in case.amounts}
-        if any(LOADS not in case.amounts for case in self.cases):
-            known -= OF_ACCESSES
-        return tuple(sorted(known, key=_place))
+        known = [set(case.metrics) for case in self.cases]
+        return tuple(name for name in _METRICS if all(name in one for one in known))
 
     def in_common(self) -> Stacks:
         """Only the cases that each recording has; UserError if there is none."""
@@ -130,9 +141,3 @@ def _notes(recording: Recording, label: str, present: Iterable[str]) -> Iterator
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"
-
-
-def _place(name: str) -> tuple[int, str]:
-    """In the order in which people read them, names of instructions at the end."""
-    order = (INSTRUCTIONS, *ABOUT_PATHS)
-    return (order.index(name) if name in order else len(order)), name
