@@ -123,7 +123,7 @@ def test_callgrind_annotate_has_the_counts(tmp_path: Path) -> None:
     found = re.findall(r"^ *([\d,]+) +\?\?\?:(\S+) \[", around, re.MULTILINE)
     assert {name: int(count) for count, name in found if name in COUNTS} == COUNTS
     tree = run(annotate, *words, "--show=Ir", "--tree=caller", file)
-    called = tree[: tree.index("* ???:__arm64_sys_getppid")].splitlines()[-2]
+    called = tree[: tree.index("*  ???:__arm64_sys_getppid")].splitlines()[-2]
     assert re.fullmatch(r" *49 +< \?\?\?:invoke_syscall \(1x\) \[.*", called)
 
 
@@ -237,8 +237,10 @@ def test_speedscope_reads_the_other_formats(tmp_path: Path) -> None:
         for stack, times in paths(profile):
             sums[stack] += times
         assert sums == expected
-    [profile] = speedscope(written["callgrind"])
-    assert profile["total"] == sum(COUNTS.values())
+    # A profile an event.
+    own, *_ = speedscope(written["callgrind"])
+    assert (own["name"], own["total"]) == ("profile.callgrind -- Ir", sum(COUNTS.values()))
+    assert {name for _, name, _, _ in own["calls"]} == {name for one in expected for name in one}
 
 
 def test_speedscope_reads_trace_events(tmp_path: Path) -> None:
@@ -270,8 +272,8 @@ def test_hostile_names_are_read_by_all(tmp_path: Path) -> None:
     words = ("--show-percs=no", "--show=Ir", written["callgrind"])
     assert re.search(rf"^ *{count} +PROGRAM TOTALS$", run(annotate, *words), re.MULTILINE)
     assert f"of {count} total\n" in pprof("-top", written["pprof"])
-    for name in ("speedscope", "folded", "pprof", "perfetto"):
-        [profile] = speedscope(written[name])
+    for name in ("speedscope", "folded", "pprof", "perfetto", "callgrind"):
+        profile, *_ = speedscope(written[name])
         assert profile["total"] == count
     [profile] = speedscope(written["perf_script"])
     assert round(profile["total"] * 1_000_000) == count - 1

@@ -27,7 +27,7 @@ OLD, NEW = (
 )
 COUNTS = {"getppid": 312, "invalid": 264}
 OF_RESULTS = ("benchfmt", "ktap", "csv")
-HOSTILE = ("a;b", "a b 12", "x (y)", "# z", "(3) n", 'q"<&>', "n\nfn=evil", "\x1b[31m", "")
+HOSTILE = ("a;b", "a b 12", "x (y)", "# z", "(3) n", 'q"<&>', "n\nfn=evil", "\x1b[31m", "", " ")
 
 
 def functions(one: Recording, name: str) -> dict[str, int]:
@@ -417,7 +417,7 @@ def test_hostile_names_break_no_format() -> None:
     assert costs.totals["Ir"] == count and "evil" not in costs.own
     assert Profile(found["pprof"].binary).totals()["instructions"] == count
     events = json.loads(found["perfetto"].text)["traceEvents"]
-    assert [one["name"] for one in events if one["ph"] == "X"][-1] == ""
+    assert [one["name"] for one in events if one["ph"] == "X"][-1] == "[unknown]"
     for one in found.values():
         assert all(char.isprintable() or char in "\n\t" for char in one.text)
 

@@ -38,7 +38,7 @@ def _name(what: str, recording: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": f"{what}_name", **place, "args": {"name": name}}
 
 
-def _slices(case: CaseStacks, thread: int, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _slices(case: CaseStacks, thread: int) -> Iterator[dict[str, Any]]:
     sums = {name: case.sums(name) for name in case.metrics}
     for span in case.calls.spans:
         costs = {name: own[span.end] - own[span.start] for name, own in sums.items()}

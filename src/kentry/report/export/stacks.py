@@ -113,11 +113,11 @@ def _cases(recording: Recording, number: int, label: str) -> Iterator[CaseStacks
         if (modal := case.modal_path) and modal.length:
             arch = find_arch(recording.kernel["arch"])
             code = recording.instructions(modal)
-            path = [insn._replace(function=printable(insn.function)) for insn in code]
+            path = [insn._replace(function=_named(insn.function)) for insn in code]
             yield CaseStacks(
                 number,
-                printable(label),
-                printable(case.name),
+                _named(label),
+                _named(case.name),
                 path,
                 spans(path, arch),
                 {INSTRUCTIONS: Counter(range(len(path)))} | amounts(path, modal.accesses, arch),
@@ -126,16 +126,21 @@ def _cases(recording: Recording, number: int, label: str) -> Iterator[CaseStacks
 
 def _notes(recording: Recording, label: str, present: Iterable[str]) -> Iterator[str]:
     """What is not in the export, or is not the number that kentry prints."""
-    absent = [name for case in recording.cases if (name := printable(case.name)) not in present]
+    absent = [name for case in recording.cases if (name := _named(case.name)) not in present]
     if absent:
         yield f"left out of {label}, no kernel path: {_listed(absent)}"
     for case in recording.cases:
         count, modal = case.metrics.get(INSTRUCTIONS), case.modal_path
         if count and modal and modal.length and modal.length != count.value:
             yield (
-                f"{printable(case.name)} of {label}: the commonest path has {modal.length}"
+                f"{_named(case.name)} of {label}: the commonest path has {modal.length}"
                 f" instructions, the commonest count is {count.value}"
             )
+
+
+def _named(name: str) -> str:
+    """The name as a format can have it: no reader takes an empty one."""
+    return printable(name).strip() or "[unknown]"
 
 
 def _listed(names: Sequence[str]) -> str:
