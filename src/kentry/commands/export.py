@@ -12,9 +12,7 @@ from kentry.host.cache import write_atomically
 
 EXAMPLES = (
     "kentry export old.json new.json --format benchfmt > both.txt",
-    "kentry export new.json --format csv --summary -o new.csv",
     "kentry export old.json new.json --format folded | flamegraph.pl > difference.svg",
-    "kentry export new.json --format pprof -o new.pb.gz; go tool pprof -http : new.pb.gz",
     "kentry diff old.json new.json --json > diff.json; kentry export diff.json --format ktap",
 )
 
