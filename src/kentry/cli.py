@@ -36,7 +36,7 @@ COMMANDS = {
     "stat": "time calls on real hardware, or compare two, with an interval and a verdict",
     "import": "read numbers from other tools' output and from tables, and make recordings of them",
     "join": "put the counts and the times of one kernel into one recording",
-    "export": "write recordings as Go benchmarks, KTAP or CSV",
+    "export": "write recordings in the formats of other programs",
     "doctor": "print what is missing here, and the command that installs it",
 }
 VECTOR_EXAMPLES = (

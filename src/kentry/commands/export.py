@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kentry export: recordings as Go benchmarks, KTAP or CSV."""
+"""kentry export: recordings in the formats of other programs."""
 
 import sys
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from kentry.commands import measuring, values
 from kentry.commands.options import Common, Need, flag, operand, option, path_option
-from kentry.errors import EXIT_DONE
+from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
 
 EXAMPLES = (
     "kentry export old.json new.json --format benchfmt > both.txt",
-    "kentry export new.json --format csv --summary -o new.csv",
+    "kentry export old.json new.json --format folded | flamegraph.pl > difference.svg",
     "kentry diff old.json new.json --json > diff.json; kentry export diff.json --format ktap",
 )
 
@@ -39,15 +39,19 @@ class Options(Common):
 def run(options: Options) -> int:
     """Reads all files, then writes; prints on stderr what the format has no place for."""
     # These load numpy, and the parser of the whole command line must not.
-    from kentry.report.export.formats import export_files
+    from kentry.report.export.formats import BINARY, export_files
 
+    if options.format in BINARY and not options.output:
+        raise UserError(
+            f"{options.format} is no text, and is only written to a file.", "Name one: -o FILE."
+        )
     if options.output:
         measuring.check_writable(options.output)
     export = export_files(options.files, options.format, summary=options.summary)
     for note in export.notes:
         print(f"kentry: {note}", file=sys.stderr)
     if options.output:
-        write_atomically(options.output, export.text)
+        write_atomically(options.output, export.binary or export.text)
     else:
         sys.stdout.write(export.text)
     return EXIT_DONE

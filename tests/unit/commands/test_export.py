@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry export: what it writes where, and what it says where it cannot."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,26 @@ def test_what_is_left_out_is_named_on_standard_error(
     assert main(["export", str(tmp_path / "odd.json"), "--format", "benchfmt"]) == 0
     captured = capsys.readouterr()
     assert "Read" not in captured.out and captured.err.endswith(": read\n")
+
+
+def test_what_is_binary_is_only_written_to_a_file(
+    counts: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["export", counts, "--format", "pprof"]) == 2
+    captured = capsysbinary.readouterr()
+    assert captured.out == b"" and captured.err.count(b"\n") == 2 and b"-o FILE" in captured.err
+    file = tmp_path / "new.pb.gz"
+    assert main(["export", counts, "--format", "pprof", "-o", str(file)]) == 0
+    assert b"el0_svc" in gzip.decompress(file.read_bytes())
+
+
+def test_a_recording_of_times_has_no_stacks(
+    counts: str, times: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", counts, times, "--format", "speedscope"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and "has no paths" in captured.err
+    assert "kentry record" in captured.err
 
 
 def test_mistakes_are_one_sentence_and_a_remedy(

@@ -9,10 +9,14 @@ from kentry.model.recording import PROBE_METRICS, CaseResult, NoisyMetric, Recor
 
 
 class Export(NamedTuple):
-    """A text in some format, and a sentence for each thing that the format has no place for."""
+    """A text in some format, and a sentence for each thing that the format has no place for.
+
+    A format that is no text has `binary` instead.
+    """
 
     text: str
     notes: tuple[str, ...] = ()
+    binary: bytes = b""
 
 
 def timed_metrics(case: CaseResult) -> dict[str, NoisyMetric]:

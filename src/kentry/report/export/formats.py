@@ -1,16 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which formats there are, and the files that each of them takes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kentry.errors import UserError
 from kentry.model.comparison import read_comparison
-from kentry.model.recording import read_recording
-from kentry.report.export import benchfmt, csv, ktap
+from kentry.model.recording import Recording, read_recording
+from kentry.report.export import (
+    benchfmt,
+    callgrind,
+    csv,
+    folded,
+    ktap,
+    perf_script,
+    perfetto,
+    pprof,
+    speedscope,
+)
 from kentry.report.export.common import Export
 
-FORMATS = ("benchfmt", "ktap", "csv")
+# The formats of profilers, which hold paths: what makes them of recordings, and of how many.
+_OF_PATHS: dict[str, tuple[Callable[[Sequence[Recording]], Export], int | None]] = {
+    "folded": (folded.export, 2),
+    "speedscope": (speedscope.export, None),
+    "perf-script": (perf_script.export, 1),
+    "callgrind": (callgrind.export, 1),
+    "pprof": (pprof.export, 2),
+    "perfetto": (perfetto.export, None),
+}
+FORMATS = ("benchfmt", "ktap", "csv", *_OF_PATHS)
+# Those that no terminal can show.
+BINARY = ("pprof",)
 
 
 def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
@@ -32,6 +53,15 @@ def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
                 "Name the two recordings, or use --format ktap.",
             )
         recordings.append(read_recording(file))
+    if name in _OF_PATHS:
+        export, most = _OF_PATHS[name]
+        if most and len(recordings) > most:
+            raise UserError(
+                f"{name} holds {'one recording' if most == 1 else 'two recordings at most'},"
+                f" and {len(recordings)} were named.",
+                "Export them one by one, or with --format speedscope or perfetto.",
+            )
+        return export(recordings)
     if name == "benchfmt":
         return benchfmt.export(recordings)
     return csv.export_summary(recordings) if summary else csv.export(recordings)
