@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass, replace
 
 from kentry.arch import Arch
-from kentry.commands import measuring
+from kentry.commands import measuring, output
 from kentry.commands.options import operand, option
 from kentry.compare.ablation import Trial, tabulate
 from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError, UserError
@@ -61,9 +61,11 @@ def run(options: Options) -> int:
         with progress(f"{number} of {len(tried)}: {one.name}") as update:
             trials.append(bench.try_option(one, config, update))
     ablation = tabulate(base, trials, missing)
-    functions = bool(options.functions or options.verbose)
-    text = ablation_text(ablation, functions, options.rows_shown)
-    sys.stdout.write(dump(to_json(ablation)) if options.json else text)
+    if options.json:
+        sys.stdout.write(dump(to_json(ablation)))
+    else:
+        functions = bool(options.functions or options.verbose)
+        output.show(options, ablation_text, ablation, functions, options.rows_shown)
     return EXIT_DONE
 
 

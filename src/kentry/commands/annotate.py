@@ -4,11 +4,12 @@
 import sys
 from dataclasses import dataclass, replace
 
-from kentry.arch import find_arch
-from kentry.commands import measuring
+from kentry.arch import Arch, find_arch
+from kentry.commands import measuring, output
 from kentry.commands.options import operand
 from kentry.errors import EXIT_DONE, UserError
 from kentry.model.document import dump, plain
+from kentry.model.recording import CaseResult, Recording
 from kentry.path.disassembly import readable_text
 from kentry.path.metrics import part_amounts
 from kentry.path.phases import parts, split_calls
@@ -49,7 +50,7 @@ def run(options: Options) -> int:
                 "Record it again with --paths 128 or more.",
             )
     if not options.json:
-        sys.stdout.write("\n".join(annotation_text(recording, case, arch) for case in cases))
+        output.show(options, _text, recording, cases, arch)
         return EXIT_DONE
     documents = []
     for case in cases:
@@ -94,3 +95,7 @@ def run(options: Options) -> int:
     head = {"schema": "kentry/annotation/1", "kernel": kernel, "target": recording.target}
     sys.stdout.write(dump({**head, "cases": documents}))
     return EXIT_DONE
+
+
+def _text(recording: Recording, cases: list[CaseResult], arch: Arch) -> str:
+    return "\n".join(annotation_text(recording, case, arch) for case in cases)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kentry.commands import measuring, values
+from kentry.commands import measuring, output, values
 from kentry.commands.options import Need, flag, list_option, operand, option
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.host.cache import cache_dir, held, read_json, write_atomically
@@ -95,8 +95,10 @@ def run(options: Options) -> int:
         steps = tuple(steps_in(state))
         if not steps:
             raise _no_bisection(options)
-        text = dump({"steps": msgspec.to_builtins(steps)}) if options.json else steps_text(steps)
-        sys.stdout.write(text)
+        if options.json:
+            sys.stdout.write(dump({"steps": msgspec.to_builtins(steps)}))
+        else:
+            output.show(options, steps_text, steps)
         return EXIT_DONE
     if options.resume:
         options = _resumed(options, state)
@@ -112,7 +114,7 @@ def run(options: Options) -> int:
     if options.json:
         sys.stdout.write(dump(msgspec.to_builtins(found)))
     else:
-        sys.stdout.write(bisection_text(found, options.rows_shown))
+        output.show(options, bisection_text, found, options.rows_shown)
     undecided = found.suspects or any(one["kind"] == "undecided" for one in found.caveats)
     return EXIT_UNDECIDED if undecided else EXIT_DONE
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.commands import measuring
+from kentry.commands import measuring, output
 from kentry.commands.options import Need, flag, operand, option, path_option
 from kentry.compare.budgets import BASELINE, Budget, Budgets, read_budgets
 from kentry.compare.check import check, new_limits
@@ -101,8 +101,10 @@ def run(options: Options) -> int:
         found = _update(budgets, found)
     if options.json:
         sys.stdout.write(dump(to_json(found)))
+    elif options.format:
+        sys.stdout.write(_FORMATS[options.format](found))
     else:
-        sys.stdout.write(_FORMATS.get(options.format or "", check_text)(found))
+        output.show(options, check_text, found)
     if options.update:
         return EXIT_UNDECIDED if found.not_renewed else EXIT_DONE
     if options.bisect and found.verdict == UNDECIDED:

@@ -4,7 +4,7 @@
 import sys
 from dataclasses import dataclass, replace
 
-from kentry.commands import measuring
+from kentry.commands import measuring, output
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL, compare_metrics
@@ -71,12 +71,12 @@ def run(options: Options) -> int:
     if options.json:
         sys.stdout.write(dump(to_json(comparison)))
     elif options.changelog:
-        sys.stdout.write(comparison_changelog(comparison))
+        output.write(comparison_changelog(comparison), options.color)
     else:
         # A table for each of twenty metrics has to be asked for.
         of_metrics = bool(options.functions) or ALL not in options.metric
-        text = comparison_text(comparison, options.rows_shown, of_metrics=of_metrics)
-        sys.stdout.write(text)
+        shown = options.rows_shown
+        output.show(options, comparison_text, comparison, shown, of_metrics=of_metrics)
     if failure:
         raise failure
     if not options.fail_on_regression:

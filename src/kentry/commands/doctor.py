@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kentry.arch import ARCHES, Arch
+from kentry.commands import output
 from kentry.commands.options import ResultOptions
 from kentry.core.llvm import find_analyser
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError, UserError
@@ -51,13 +52,19 @@ def run(options: Options) -> int:
         document = {"schema": "kentry/doctor/1", "findings": findings}
         print(json.dumps(document, indent=1))
     else:
-        width = max(len(finding["what"]) for finding in findings)
-        for finding in findings:
-            mark = "missing" if finding["remedy"] else "ok"
-            print(f"{mark:<8} {finding['what']:<{width}}  {finding['state']}")
-            if finding["remedy"]:
-                print(f"{'':<8} {'':<{width}}  {finding['remedy']}")
+        output.show(options, _text, findings)
     return EXIT_MISTAKE if any(finding["remedy"] for finding in findings) else EXIT_DONE
+
+
+def _text(findings: list[dict[str, str]]) -> str:
+    width = max(len(finding["what"]) for finding in findings)
+    lines = []
+    for finding in findings:
+        mark = "missing" if finding["remedy"] else "ok"
+        lines.append(f"{mark:<8} {finding['what']:<{width}}  {finding['state']}")
+        if finding["remedy"]:
+            lines.append(f"{'':<8} {'':<{width}}  {finding['remedy']}")
+    return "\n".join(lines) + "\n"
 
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.commands import values
+from kentry.commands import output, values
 from kentry.commands.options import ResultOptions, operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.host.cache import no_space_is_an_error
@@ -58,8 +58,10 @@ def run(options: Options) -> int:
             options.output.mkdir(parents=True, exist_ok=True)
     for file, recording in outputs.items():
         write_recording(recording, file)
-    text = imported_text(files, [str(file) for file in outputs])
-    sys.stdout.write(dump(imported_to_json(files)) if options.json else text)
+    if options.json:
+        sys.stdout.write(dump(imported_to_json(files)))
+    else:
+        output.show(options, imported_text, files, [str(file) for file in outputs])
     return EXIT_DONE
 
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry join: the counts and the times of one kernel in one recording."""
 
-import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.commands import measuring, values
-from kentry.commands.options import Common, operand, path_option
+from kentry.commands import measuring, output, values
+from kentry.commands.options import TextOptions, operand, path_option
 from kentry.errors import EXIT_DONE
 from kentry.measure.joining import with_times
+from kentry.model.caveats import Caveat
 from kentry.model.recording import INSTRUCTIONS, read_recording, write_recording
 from kentry.report.frame import caveat_lines
 
@@ -20,7 +21,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Common):
+class Options(TextOptions):
     """What `kentry join` takes."""
 
     exact: Path = operand(
@@ -42,8 +43,11 @@ def run(options: Options) -> int:
     for case in both.cases:
         exact = [INSTRUCTIONS] if INSTRUCTIONS in case.metrics else []
         cases.setdefault(", ".join([*exact, *case.noisy]), []).append(case.name)
-    lines = [f"{metrics}: {', '.join(names)}" for metrics, names in cases.items()]
-    if new := [one for one in both.caveats if one not in (*counted.caveats, *timed.caveats)]:
-        lines += caveat_lines(new)
-    sys.stdout.write("\n".join(lines) + "\n")
+    new = [one for one in both.caveats if one not in (*counted.caveats, *timed.caveats)]
+    output.show(options, _text, cases, new)
     return EXIT_DONE
+
+
+def _text(cases: Mapping[str, Sequence[str]], caveats: Sequence[Caveat]) -> str:
+    lines = [f"{metrics}: {', '.join(names)}" for metrics, names in cases.items()]
+    return "\n".join([*lines, *caveat_lines(caveats)]) + "\n"

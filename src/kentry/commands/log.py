@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from kentry.arch import Arch
-from kentry.commands import measuring, values
+from kentry.commands import measuring, output, values
 from kentry.commands.options import Need, operand, option, path_option
 from kentry.compare.metric import difference, value
 from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError
@@ -95,7 +95,7 @@ def run(options: Options) -> int:
     else:
         # What is not for a terminal can be mailed: it is ASCII.
         blocks = sys.stdout.isatty() and sys.stdout.encoding.lower().startswith("utf")
-        sys.stdout.write(log_text(log, options.rows_shown, blocks=blocks))
+        output.show(options, log_text, log, options.rows_shown, blocks=blocks)
     return EXIT_DONE
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NoReturn, TypeVar
 
-from kentry.commands import values
+from kentry.commands import output, values
 from kentry.errors import UserError
 
 # Groups that stand last in the help, in this order.
@@ -78,7 +78,7 @@ class Show(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Called by argparse where the option stands."""
-        sys.stdout.write(self._text or parser.format_help())
+        output.write(self._text or parser.format_help(), output.NEVER)
         sys.stdout.flush()
         parser.exit()
 
@@ -95,7 +95,29 @@ class Common:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResultOptions(Common):
+class TextOptions(Common):
+    """What every command takes that prints text for a person."""
+
+    color: str = option(
+        "--color",
+        default=output.AUTO,
+        group=COMMON,
+        metavar="WHEN",
+        choices=output.COLORS,
+        needs=[
+            Need(
+                lambda options: (
+                    not getattr(options, "json", False) and not getattr(options, "format", None)
+                ),
+                "on what a program reads",
+            )
+        ],
+        help="colour the text: auto (on a terminal), always or never",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions(TextOptions):
     """What every command takes that prints a result."""
 
     json: bool = flag("--json", help="print JSON instead of text")

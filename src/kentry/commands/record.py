@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kentry.arch import Arch, find_arch
-from kentry.commands import measuring, values
+from kentry.commands import measuring, output, values
 from kentry.commands.options import RARE, Need, flag, operand, option, path_option
 from kentry.errors import EXIT_DONE, KentryError, UserError
 from kentry.host.native import probe_with_case
@@ -143,9 +143,9 @@ def run(options: Options) -> int:
     if options.json:
         sys.stdout.write(dump(to_json(recording)))
     elif options.changelog:
-        sys.stdout.write(recording_changelog(recording))
+        output.write(recording_changelog(recording), options.color, paged=not options.output)
     else:
-        sys.stdout.write(recording_text(recording, floor))
+        output.show(options, recording_text, recording, floor)
     if options.output:
         write_recording(recording, options.output)
     if failure:

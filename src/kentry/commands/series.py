@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.commands import measuring
+from kentry.commands import measuring, output
 from kentry.commands.options import flag, list_option, operand, path_option
 from kentry.compare.series import Outcome, tabulate
 from kentry.errors import (
@@ -104,13 +104,12 @@ def run(options: Options) -> int:
         notes.append(caveats.left_out(refused))
     series = tabulate(_rows(lineup, arches, options), origin, caveats=notes, metrics=options.metric)
     if options.json:
-        text = dump(to_json(series))
+        sys.stdout.write(dump(to_json(series)))
     elif options.changelog:
-        text = series_changelog(series)
+        output.write(series_changelog(series), options.color, paged=not options.output)
     else:
         functions = bool(options.functions or options.verbose)
-        text = series_text(series, functions, options.rows_shown)
-    sys.stdout.write(text)
+        output.show(options, series_text, series, functions, options.rows_shown)
     return EXIT_MISTAKE if refused else EXIT_DONE
 
 

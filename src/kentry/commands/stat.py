@@ -7,11 +7,12 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kentry.arch import host_arch
-from kentry.commands import measuring, values
+from kentry.commands import measuring, output, values
 from kentry.commands.options import (
     RARE,
     Need,
@@ -275,19 +276,22 @@ def _time(machine: Machine, options: Options) -> int:
         _check_plain([case], "--working-set")
         session = open_session(machine, options.cpu, options.output)
         recording = time_sweep(session, case, sizes, amount)
-        text = sweep_text(recording, session.findings, every=every)
+        text = partial(sweep_text, recording, session.findings, every=every)
     elif options.tails:
         names = choose_timed(machine.arch, words or ["getppid", "getpid", "invalid"])
         _check_plain(names, "--tails")
         session = open_session(machine, options.cpu, options.output)
         recording, tails = time_tails(session, names, options.groups or GROUPS)
-        text = tails_text(recording, tails, session.findings, every=every)
+        text = partial(tails_text, recording, tails, session.findings, every=every)
     else:
         names = choose_timed(machine.arch, words)
         session = open_session(machine, options.cpu, options.output)
         recording, absent = time_cases(session, names, amount)
-        text = stat_text(recording, absent, session.findings, every=every)
-    sys.stdout.write(dump(to_json(recording)) if options.json else text)
+        text = partial(stat_text, recording, absent, session.findings, every=every)
+    if options.json:
+        sys.stdout.write(dump(to_json(recording)))
+    else:
+        output.show(options, text)
     session.save(recording)
     return EXIT_DONE
 
@@ -327,9 +331,11 @@ def _compare_cases(machine: Machine, options: Options) -> int:
         pairs.append(pair)
     session = open_session(machine, options.cpu, options.output)
     recording, ending, rows = compare_pairs(session, pairs, options.schedule)
-    text = pairs_text(recording, rows, ending, session.findings, every=options.verbose)
-    document = document_of(recording, recording, rows, recording.caveats)
-    sys.stdout.write(dump(document) if options.json else text)
+    if options.json:
+        sys.stdout.write(dump(document_of(recording, recording, rows, recording.caveats)))
+    else:
+        findings, every = session.findings, options.verbose
+        output.show(options, pairs_text, recording, rows, ending, findings, every=every)
     session.save(recording)
     return _exit_code(rows)
 
@@ -350,8 +356,10 @@ def _compare_kernels(machine: Machine, options: Options) -> int:
     schedule = options.schedule
     old, new = compare_two_kernels(session, options.compare[0], plan, schedule)
     comparison = compare(old, new, threshold=schedule.threshold)
-    text = dump(comparison_json(comparison)) if options.json else comparison_text(comparison)
-    sys.stdout.write(text)
+    if options.json:
+        sys.stdout.write(dump(comparison_json(comparison)))
+    else:
+        output.show(options, comparison_text, comparison)
     session.save(old, "old")
     session.save(new, "new")
     # Counters decide nothing: the time decided when the run ended.

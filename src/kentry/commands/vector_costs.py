@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from kentry.arch import Arch, find_arch, host_arch
-from kentry.commands import measuring, values
+from kentry.commands import measuring, output, values
 from kentry.commands.options import Need, ResultOptions, flag, operand, option, path_option
 from kentry.core.costs import load_costs, shipped, to_toml
 from kentry.errors import EXIT_DONE, UserError
@@ -91,7 +91,7 @@ def run(options: Options) -> int:
     if options.here or options.printed:
         costs = _timed(options, arch)
     elif not options.what:
-        sys.stdout.write(list_text(map(load_costs, shipped())))
+        output.show(options, list_text, map(load_costs, shipped()))
         return EXIT_DONE
     elif measuring.is_spec(options.what):
         length = options.vl if options.vl != arch.vector.units[0].lengths[0] else None
@@ -100,8 +100,10 @@ def run(options: Options) -> int:
             costs = count_costs(kernel, arch, length, update)
     else:
         costs = ActCosts(load_costs(options.what))
-    text = costs_text(costs.table, costs.checks)
-    sys.stdout.write(dump(msgspec.to_builtins(costs.table)) if options.json else text)
+    if options.json:
+        sys.stdout.write(dump(msgspec.to_builtins(costs.table)))
+    else:
+        output.show(options, costs_text, costs.table, costs.checks)
     if options.output:
         write_atomically(options.output, to_toml(costs.table))
     return EXIT_DONE

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kentry.commands import measuring, values
+from kentry.commands import measuring, output, values
 from kentry.commands.options import RARE, Need, list_option, operand, option, path_option
 from kentry.commands.vector_stats import UnitOptions
 from kentry.core.costs import CostTable, load_costs, table_for
@@ -120,10 +120,9 @@ def run(options: Options) -> int:
     if options.picture:
         draw(options.picture, rankings, sweeps[0], advice[0], table)
     if options.json:
-        text = dump(replay_to_json(rankings, advice, limits, table))
+        sys.stdout.write(dump(replay_to_json(rankings, advice, limits, table)))
     else:
-        text = replay_text(rankings, advice, limits, table)
-    sys.stdout.write(text)
+        output.show(options, replay_text, rankings, advice, limits, table)
     return EXIT_DONE
 
 
@@ -135,8 +134,10 @@ def _close_loop(options: Options, second: Path) -> int:
         raise UserError("--closed-loop takes one trace to replay on.", "Name them one at a time.")
     source, after = _read(options.traces[0], options), _read(second, options)
     closed = close_loop(source, after)
-    text = closed_text(closed, source, after)
-    sys.stdout.write(dump(msgspec.to_builtins(closed)) if options.json else text)
+    if options.json:
+        sys.stdout.write(dump(msgspec.to_builtins(closed)))
+    else:
+        output.show(options, closed_text, closed, source, after)
     return EXIT_DONE
 
 

@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.commands import measuring, values
+from kentry.commands import measuring, output, values
 from kentry.commands.options import ResultOptions, operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.model.document import dump
@@ -54,6 +54,8 @@ def run(options: Options) -> int:
 
         heading = f"{title(trace)}: gaps between uses"
         gaps_picture(options.gaps, found.gaps.ns, found.gaps.calls, heading)
-    text = statistics_text(trace, found)
-    sys.stdout.write(dump(statistics_to_json(trace, found)) if options.json else text)
+    if options.json:
+        sys.stdout.write(dump(statistics_to_json(trace, found)))
+    else:
+        output.show(options, statistics_text, trace, found)
     return EXIT_DONE

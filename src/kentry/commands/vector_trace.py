@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry vector trace: boot a user space, run a workload, write what its tasks did."""
 
+from __future__ import annotations
+
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kentry.commands import measuring, values
+from kentry.commands import measuring, output, values
 from kentry.commands.options import RARE, list_option, operand, option, path_option
 from kentry.errors import EXIT_DONE, GuestError, UserError
 from kentry.kernels.config import Request
@@ -17,6 +20,9 @@ from kentry.runners.userland.root_image import build_userland
 from kentry.runners.userland.rootfs import find_release
 from kentry.runners.userland.workloads import find_workload, parse_copy
 from kentry.vector.policies import parse_policy
+
+if TYPE_CHECKING:
+    from kentry.vector.trace import VectorTrace
 
 EXAMPLES = (
     "kentry vector trace debian:6.12 --arch arm64 -- shell",
@@ -75,7 +81,7 @@ class Options(measuring.KernelOptions):
 def run(options: Options) -> int:
     """Builds the user space, boots it, writes the trace, says what is in it."""
     from kentry.measure.workload import trace_workload
-    from kentry.report.vector_usage import statistics_to_json, trace_text
+    from kentry.report.vector_usage import statistics_to_json
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
 
@@ -111,8 +117,7 @@ def run(options: Options) -> int:
     if options.json:
         sys.stdout.write(dump(statistics_to_json(trace, statistics(trace))))
     else:
-        sys.stdout.write(trace_text(trace, path.stat().st_size))
-        print(f"\nThe trace is in {path}; kentry vector stats and replay read it.")
+        output.show(options, _text, trace, path)
     if outcome.ending.status != 0:
         raise GuestError(
             f"The workload {outcome.ending.clause}; what was recorded of it is in {path}.",
@@ -120,3 +125,11 @@ def run(options: Options) -> int:
             outcome.ending.output,
         )
     return EXIT_DONE
+
+
+def _text(trace: VectorTrace, path: Path) -> str:
+    # It loads numpy, and the parser of the whole command line must not.
+    from kentry.report.vector_usage import trace_text
+
+    text = trace_text(trace, path.stat().st_size)
+    return f"{text}\nThe trace is in {path}; kentry vector stats and replay read it.\n"

@@ -4,9 +4,13 @@
 from collections.abc import Sequence
 
 from kentry.model.comparison import CaseComparison, FunctionDelta
+from kentry.report.table import heading, line_width, shortened
 
 # Rows of a table; further functions are added up in one row.
 SHOWN = 10
+
+# Columns of a name, and of each number with the blank before it.
+_NAME, _NUMBER = 40, 8
 
 UNKNOWN = "no path was recorded on one side, so the functions are not known"
 
@@ -20,7 +24,7 @@ def function_lines(rows: Sequence[FunctionDelta], shown: int | None = SHOWN) -> 
         f" grow/shrink: {sum(r.old > 0 and r.delta > 0 for r in rows)}"
         f"/{sum(r.new > 0 and r.delta < 0 for r in rows)}"
         f" up/down: {up}/{down} ({up + down})",
-        f"{'Function':<40} {'old':>7} {'new':>7} {'delta':>7}",
+        _heading("Function"),
     ]
     cut = len(rows) if shown is None or len(rows) <= shown + 1 else shown
     lines += [_row(row.name, row.old, row.new) for row in rows[:cut]]
@@ -49,12 +53,23 @@ def purpose_lines(case: CaseComparison) -> list[str]:
     lines: list[str] = []
     for title, rows in (("part of the path", case.parts), ("reason", case.reasons)):
         if rows:
-            lines += ["", f"{f'{case.name}: {title}':<40} {'old':>7} {'new':>7} {'delta':>7}"]
+            lines += ["", _heading(f"{case.name}: {title}")]
             lines += [_row(row.name, row.old, row.new) for row in rows]
             lines.append(_row("Total", case.old, case.new))
     return lines
 
 
+def _heading(name: str) -> str:
+    return heading(_cells(name, "old", "new", "delta"))
+
+
 def _row(name: str, old: int, new: int) -> str:
     change = f"{new - old:+d}" if new != old else "-"
-    return f"{name:<40} {old or '-':>7} {new or '-':>7} {change:>7}"
+    return _cells(name, old or "-", new or "-", change)
+
+
+def _cells(name: str, *cells: object) -> str:
+    width = min(_NAME, line_width() - _NUMBER * len(cells))
+    # A name that is too long moves its numbers to the right, but on a narrow terminal.
+    name = shortened(name, width) if width < _NAME else name
+    return f"{name:<{width}}{''.join(f'{cell:>{_NUMBER}}' for cell in cells)}"

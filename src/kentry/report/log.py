@@ -9,7 +9,7 @@ from kentry.model.log import ChangePoint, LogFile
 from kentry.report.frame import caveat_lines
 from kentry.report.functions import SHOWN, function_lines_with_total
 from kentry.report.numbers import change, number
-from kentry.report.table import WIDTH, Column, Table, ascii_lines, text_column, wrapped
+from kentry.report.table import Column, Table, ascii_lines, line_width, text_column, wrapped
 
 _NAME = 12
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -68,7 +68,7 @@ def sparkline(log: LogFile, levels: str) -> Iterator[str]:
         before = known.get(place, before)
         after = next((known[other] for other in places if other >= place), before)
         values.append(before if before == after and found.get(place, before) is not None else None)
-    step = -(-len(values) // WIDTH)
+    step = -(-len(values) // line_width())
     for start in range(0, len(values), step):
         part = [one for one in values[start : start + step] if one is not None]
         if not part:

@@ -3,22 +3,64 @@
 
 75 columns are what checkpatch.pl and b4 ask of a commit message, so every report can be mailed.
 No line has a tab or ends in a blank.  Cells and sentences may hold text from outside: accents and
-control characters are replaced.
+control characters are replaced.  For a terminal, `terminal` lays out for its width instead.
 """
 
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import groupby
 
 WIDTH = 75
+# Narrower terminals get lines of this width, which they break themselves.
+LEAST_WIDTH = 40
 
 # A cell that wraps has at least this many columns beside the others, or goes below its row.
 _LEAST_TEXT = 18
 _INDENT = "    "
 
 _ASCII = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u00d7", "''\"\"----x")
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """What text is laid out for; `headings` are the lines above tables that were laid out.
+
+    A `width` of None is none of a terminal: every report has its own.
+    """
+
+    width: int | None
+    headings: set[str] = field(default_factory=set)
+
+
+_terminal: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
+
+
+@contextmanager
+def terminal(columns: int | None) -> Iterator[Terminal]:
+    """Lays out what is made in the block for a terminal of so many columns, or for none."""
+    found = Terminal(columns and max(columns, LEAST_WIDTH))
+    token = _terminal.set(found)
+    try:
+        yield found
+    finally:
+        _terminal.reset(token)
+
+
+def line_width(otherwise: int = WIDTH) -> int:
+    """The columns of a line of a table: the terminal's, or `otherwise` where there is none."""
+    found = _terminal.get()
+    return (found and found.width) or otherwise
+
+
+def heading(line: str) -> str:
+    """`line`, which is above a table: a terminal shows it in bold."""
+    if found := _terminal.get():
+        found.headings.add(line.rstrip())
+    return line
 
 
 def plain(text: str) -> str:
@@ -40,11 +82,14 @@ def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3].rstrip() + "..."
 
 
-def wrapped(text: str, first: str = "", then: str = "  ", width: int = WIDTH) -> list[str]:
-    """The lines of a sentence in ASCII.  A hyphen does not break a word, nor a blank "12 %"."""
+def wrapped(text: str, first: str = "", then: str = "  ", width: int | None = None) -> list[str]:
+    """The lines of a sentence in ASCII.  A hyphen does not break a word, nor a blank "12 %".
+
+    Without `width`, they are no longer than 75 columns on a wide terminal either.
+    """
     lines = textwrap.wrap(
         plain(text).replace(" %", "\xa0%"),
-        width,
+        min(line_width(), WIDTH) if width is None else width,
         initial_indent=first,
         subsequent_indent=then,
         break_on_hyphens=False,
@@ -57,7 +102,8 @@ class Column:
     """A column of a table.
 
     group: a second heading over neighbouring columns of the same group.  left: text is aligned
-    left, numbers right.  most: in a table that is too wide, its cells are shortened to this width.
+    left, numbers right.  most: in a table that is too wide, its cells are shortened to this width;
+    on a terminal of less than 75 columns, text is shortened to half of its width.
     wraps: the last column may be a sentence, which continues on the next lines.
     """
 
@@ -101,8 +147,8 @@ class Table:
         self._notes.setdefault(len(self._rows) - 1, []).append(text)
 
     def lines(self, width: int = WIDTH) -> list[str]:
-        """The table's lines, at most `width` columns wide."""
-        room = width - len(self.indent)
+        """The table's lines: as wide as the terminal, or at most `width` columns."""
+        room = line_width(width) - len(self.indent)
         gap, natural = self.gap, self._natural(self.gap)
         blocks = self._blocks(natural, room, gap)
         if len(blocks) > 1:
@@ -114,12 +160,22 @@ class Table:
         for number, places in enumerate(blocks):
             widths = [natural[place] for place in places]
             for i, place in enumerate(places):
-                most, over = self.columns[place].most, _total(widths, gap) - room
+                most, over = self._most(place), _total(widths, gap) - room
                 if most is not None and over > 0:
                     widths[i] = max(min(most, widths[i]), widths[i] - over)
             lines += [""] if number else []
             lines += self._block_lines(places, widths, " " * gap, room, notes=not number)
         return [f"{self.indent}{line}".rstrip() for line in lines]
+
+    def _most(self, place: int) -> int | None:
+        column = self.columns[place]
+        width = line_width()
+        if width >= WIDTH or not column.left or column.wraps:
+            return column.most
+        return min(column.most or width, width // 2)
+
+    def _heading(self, line: str) -> str:
+        return heading(f"{self.indent}{line}")[len(self.indent) :]
 
     def _natural(self, gap: int) -> list[int]:
         """What each column's longest cell needs; of a column that wraps, what it needs at least."""
@@ -141,7 +197,7 @@ class Table:
         others = range(self.keys, len(self.columns))
         for _, same in groupby(others, lambda place: self.columns[place].group or place):
             beside = [*blocks[-1], *same]
-            least = (min(natural[p], self.columns[p].most or natural[p]) for p in beside)
+            least = (min(natural[p], self._most(p) or natural[p]) for p in beside)
             fits = _total(least, gap) <= room or self.columns[beside[-1]].wraps
             if fits or blocks[-1] == keys:
                 blocks[-1] = beside
@@ -158,9 +214,10 @@ class Table:
             for name, same in groupby(zip(columns, widths, strict=True), lambda one: one[0].group):
                 width = _total((width for _, width in same), len(between))
                 groups.append(f"{shortened(name, width):>{width}}")
-            yield between.join(groups)
+            yield self._heading(between.join(groups))
         if self.headings:
-            yield between.join(map(_cell, columns, widths, (one.name for one in columns)))
+            names = (one.name for one in columns)
+            yield self._heading(between.join(map(_cell, columns, widths, names)))
         for number, row in enumerate(self._rows):
             cells = list(map(_cell, columns, widths, (row[place] for place in places)))
             last = row[places[-1]]

@@ -12,7 +12,7 @@ from kentry.errors import UserError
 from kentry.model.recording import write_recording
 from tests.builders import recording
 
-COMMON = {"--help", "--verbose", "--quiet"}
+COMMON = {"--help", "--verbose", "--quiet", "--color"}
 # An output is a file, or a folder where there are several results; only kentry record takes
 # several vector lengths; kentry import takes architectures that kentry cannot boot.
 SEVERAL_MEANINGS = {"--output", "--vl", "--arch"}
