@@ -52,7 +52,7 @@ def run(options: Options) -> int:
         document = {"schema": "kentry/doctor/1", "findings": findings}
         print(json.dumps(document, indent=1))
     else:
-        output.show(options, _text, findings)
+        output.write(_text(findings), options.color)
     return EXIT_MISTAKE if any(finding["remedy"] for finding in findings) else EXIT_DONE
 
 

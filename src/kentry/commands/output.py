@@ -6,7 +6,6 @@ out in its width, coloured by what their lines look like, and given to a pager i
 than the screen.
 """
 
-import contextlib
 import os
 import re
 import shlex
@@ -14,7 +13,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import ParamSpec, Protocol
 
 from kentry.progress import printable
@@ -30,11 +30,13 @@ _BOLD, _DIM, _RED, _GREEN, _YELLOW, _MAGENTA, _CYAN = "1", "2", "31", "32", "33"
 # By the first character of a line of a path's differences: added, removed, moved.
 _MARKS = {"+": _GREEN, "-": _RED, ">": _MAGENTA, "<": _MAGENTA}
 # "getppid (+2)", "entry (85)": what stands above a table or a list.
-_TITLE = re.compile(r"\S.* \([+-]?\d+\)")
+_TITLE = re.compile(r"(?!add/remove: |Total)\S.* \([+-]?\d+\)")
 _NOTE, _NOTE_GOES_ON = "note: ", " " * 6
-# A verdict ends its line, or a reason, an estimate or the other path follows.
+# A verdict ends its cell, or a reason or what else is known follows.  "2 undecided" is none, nor is
+# "the same" of a sentence.
 _VERDICT = re.compile(
-    r"(?<=[ )])(worse|better|same|undecided|over by [^ ]+|within)(?=$|, |: )|^(missing|ok)(?=  )"
+    r"(?<=[^\d,] )(?<!the )(worse|better|same|undecided|over by [^ ]+|within)(?=$|, |: |  )"
+    r"|^(missing|ok)(?=  )"
 )
 _VERDICTS = {
     "worse": _RED,
@@ -66,19 +68,28 @@ def show(options: _Options, report: Callable[_P, str], *args: _P.args, **words: 
     with terminal(columns) as found:
         text = report(*args, **words)
     paged = not getattr(options, "output", None)
-    write(text, options.color, found.headings, paged=paged)
+    write(text, options.color, found.headings, paged=paged, columns=columns)
 
 
 def write(
-    text: str, color: str = AUTO, headings: Collection[str] = (), *, paged: bool = True
+    text: str,
+    color: str = AUTO,
+    headings: Collection[str] = (),
+    *,
+    paged: bool = True,
+    columns: int | None = None,
 ) -> None:
     """Writes finished text: in colour if asked to, by a pager if it is longer than the screen.
 
-    `headings` are the lines that are bold.  No character of `text` moves the cursor.
+    `headings` are the lines that are bold.  Lines of more than `columns` are broken at blanks;
+    where it is None the terminal breaks them, and a command can be copied.  No character of `text`
+    moves the cursor.
     """
     lines = [one if one.isprintable() else printable(one) for one in text.split("\n")]
-    shown = "\n".join(_coloured(lines, headings) if _has_colour(color) else lines)
-    if not (paged and _is_long(lines) and _page(shown)):
+    styled = _styled(lines, headings) if _has_colour(color) else ((one, None) for one in lines)
+    rows = [(row, style) for line, style in styled for row in _rows(line, columns)]
+    shown = "\n".join(_painted(row, style) for row, style in rows)
+    if not (paged and _is_long([row for row, _ in rows]) and _page(shown)):
         sys.stdout.write(shown)
 
 
@@ -93,8 +104,8 @@ def _is_able() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
-def _coloured(lines: list[str], headings: Collection[str]) -> Iterator[str]:
-    """The lines with colours; each line ends without one."""
+def _styled(lines: Iterable[str], headings: Collection[str]) -> Iterator[tuple[str, str | None]]:
+    """Each line with its style; that of a line whose verdicts are to be found is ""."""
     in_note, mark_at = False, None
     for line in lines:
         in_note = line.startswith(_NOTE) or (in_note and line.startswith(_NOTE_GOES_ON))
@@ -105,20 +116,31 @@ def _coloured(lines: list[str], headings: Collection[str]) -> Iterator[str]:
         elif not line:
             mark_at = None
         if in_note:
-            yield _paint(_DIM, line)
+            yield line, _DIM
         elif line.startswith("@@"):
-            yield _paint(_CYAN, line)
+            yield line, _CYAN
         elif mark_at is not None:
-            style = _MARKS.get(line[mark_at : mark_at + 1])
-            yield _paint(style, line) if style else line
-        elif line in headings or _TITLE.fullmatch(line):
-            yield _paint(_BOLD, line)
+            yield line, _MARKS.get(line[mark_at : mark_at + 1])
         else:
-            yield _VERDICT.sub(lambda found: _paint(_VERDICTS[found[0].split()[0]], found[0]), line)
+            yield line, _BOLD if line in headings or _TITLE.fullmatch(line) else ""
 
 
-def _paint(style: str, text: str) -> str:
-    return f"\x1b[{style}m{text}\x1b[m" if text else ""
+def _painted(text: str, style: str | None) -> str:
+    if style == "":
+        return _VERDICT.sub(lambda found: _sgr(found[0], _VERDICTS[found[0].split()[0]]), text)
+    return _sgr(text, style) if style and text else text
+
+
+def _sgr(text: str, style: str) -> str:
+    return f"\x1b[{style}m{text}\x1b[m"
+
+
+def _rows(line: str, columns: int | None) -> list[str]:
+    """The line, or what it is broken into where it is wider than `columns`."""
+    if columns is None or len(line) <= columns:
+        return [line]
+    indent = min(len(line) - len(line.lstrip()) + 4, columns // 2)
+    return textwrap.wrap(line, columns, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _is_long(lines: list[str]) -> bool:
@@ -136,6 +158,7 @@ def _page(text: str) -> bool:
         command = shlex.split(os.environ.get("PAGER", _PAGER))
         if command in ([], ["cat"]):
             return False
+        sys.stdout.flush()
         pager = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -151,7 +174,8 @@ def _page(text: str) -> bool:
         # A reader who leaves early has read enough: communicate() says nothing of the broken pipe.
         pager.communicate(text)
     finally:
-        with contextlib.suppress(OSError):
-            pager.terminate()
+        # It has the terminal until it has put it right.
+        pager.terminate()
+        pager.wait()
         signal.signal(signal.SIGINT, before)
     return True

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, product
 
 WIDTH = 75
 # Narrower terminals get lines of this width, which they break themselves.
@@ -103,7 +103,7 @@ class Column:
 
     group: a second heading over neighbouring columns of the same group.  left: text is aligned
     left, numbers right.  most: in a table that is too wide, its cells are shortened to this width;
-    on a terminal of less than 75 columns, text is shortened to half of its width.
+    on a terminal of less than 75 columns, text may be shortened to a third of its width.
     wraps: the last column may be a sentence, which continues on the next lines.
     """
 
@@ -149,30 +149,49 @@ class Table:
     def lines(self, width: int = WIDTH) -> list[str]:
         """The table's lines: as wide as the terminal, or at most `width` columns."""
         room = line_width(width) - len(self.indent)
-        gap, natural = self.gap, self._natural(self.gap)
-        blocks = self._blocks(natural, room, gap)
-        if len(blocks) > 1:
-            narrow = self._natural(1)
-            if len(self._blocks(narrow, room, 1)) == 1:
-                gap, natural = 1, narrow
-                blocks = self._blocks(natural, room, gap)
+        blocks, gap, most = self._layout(room)
+        natural = self._natural(gap)
         lines: list[str] = []
         for number, places in enumerate(blocks):
             widths = [natural[place] for place in places]
             for i, place in enumerate(places):
-                most, over = self._most(place), _total(widths, gap) - room
-                if most is not None and over > 0:
-                    widths[i] = max(min(most, widths[i]), widths[i] - over)
+                least, over = most[place], _total(widths, gap) - room
+                if least is not None and over > 0:
+                    widths[i] = max(min(least, widths[i]), widths[i] - over)
             lines += [""] if number else []
             lines += self._block_lines(places, widths, " " * gap, room, notes=not number)
         return [f"{self.indent}{line}".rstrip() for line in lines]
 
-    def _most(self, place: int) -> int | None:
-        column = self.columns[place]
-        width = line_width()
-        if width >= WIDTH or not column.left or column.wraps:
-            return column.most
-        return min(column.most or width, width // 2)
+    def _layout(self, room: int) -> tuple[list[list[int]], int, list[int | None]]:
+        """Which columns stand beside each other, the gap, and the `most` of each column."""
+        most = [column.most for column in self.columns]
+        wide, narrow = (self._blocks(most, self.keys, room, gap) for gap in (self.gap, 1))
+        if len(narrow) == 1 < len(wide):
+            wide, gap = narrow, 1
+        else:
+            gap = self.gap
+        if line_width() >= WIDTH or self._fits(wide, most, room, gap):
+            return wide, gap, most
+        # Less of the words, then fewer keys.
+        for keys, parts in product(range(self.keys, 0, -1), (2, 3)):
+            most = [
+                min(column.most or room, room // parts) if column.left else column.most
+                for column in self.columns
+            ]
+            blocks = self._blocks(most, keys, room, 1)
+            if self._fits(blocks, most, room, 1):
+                break
+        return blocks, 1, most
+
+    def _fits(
+        self, blocks: Sequence[Sequence[int]], most: Sequence[int | None], room: int, gap: int
+    ) -> bool:
+        """Whether no line is too wide, where what wraps may go below its row."""
+        least = [
+            len(column.name) if column.wraps else min(width, limit or width)
+            for column, width, limit in zip(self.columns, self._natural(gap), most, strict=True)
+        ]
+        return all(_total((least[place] for place in places), gap) <= room for places in blocks)
 
     def _heading(self, line: str) -> str:
         return heading(f"{self.indent}{line}")[len(self.indent) :]
@@ -190,19 +209,22 @@ class Table:
             widths[group[0]] += max(0, missing)
         return widths
 
-    def _blocks(self, natural: Sequence[int], room: int, gap: int) -> list[list[int]]:
+    def _blocks(
+        self, most: Sequence[int | None], keys: int, room: int, gap: int
+    ) -> list[list[int]]:
         """Which columns stand beside each other: the keys and as many others as fit."""
-        keys = list(range(self.keys))
-        blocks = [keys]
-        others = range(self.keys, len(self.columns))
+        natural = self._natural(gap)
+        first = list(range(keys))
+        blocks = [first]
+        others = range(keys, len(self.columns))
         for _, same in groupby(others, lambda place: self.columns[place].group or place):
             beside = [*blocks[-1], *same]
-            least = (min(natural[p], self._most(p) or natural[p]) for p in beside)
+            least = (min(natural[p], most[p] or natural[p]) for p in beside)
             fits = _total(least, gap) <= room or self.columns[beside[-1]].wraps
-            if fits or blocks[-1] == keys:
+            if fits or blocks[-1] == first:
                 blocks[-1] = beside
             else:
-                blocks.append([*keys, *beside[len(blocks[-1]) :]])
+                blocks.append([*first, *beside[len(blocks[-1]) :]])
         return blocks
 
     def _block_lines(

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a terminal gets: its width, colours, a pager; and that a pipe gets none of them."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import pexpect
+import pytest
+
+from kentry.cli import main
+from kentry.commands import output
+from kentry.report.table import WIDTH, Table, terminal, text_column
+from tests.golden.test_golden import REPORTS
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+OLD, NEW = "arm64-6.1.json", "arm64-6.12.json"
+KENTRY = ("-m", "kentry")
+DIFF = ("diff", OLD, NEW, "--case", "getppid")
+CHECK = ("check", NEW, "--budget", "check.toml")
+SGR = re.compile("\x1b\\[[0-9]*m")
+SHOWN = [name for name in REPORTS if "changelog" not in name]
+# Nothing of what the tests run under.
+VARIABLES = ("NO_COLOR", "PAGER", "LESS", "COLUMNS", "LINES")
+
+
+def on_terminal(
+    words: Sequence[str],
+    columns: int = 80,
+    lines: int = 500,
+    *,
+    variables: Mapping[str, str] | None = None,
+) -> tuple[str, int | None]:
+    """What a program writes to a terminal, and its status."""
+    child = spawned(words, columns, lines, variables)
+    text = child.read()
+    child.close()
+    return text.replace("\r\n", "\n"), child.exitstatus
+
+
+def spawned(
+    words: Sequence[str], columns: int, lines: int, variables: Mapping[str, str] | None = None
+) -> pexpect.spawn:
+    environment = {name: text for name, text in os.environ.items() if name not in VARIABLES}
+    environment |= {"TERM": "xterm-256color", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return pexpect.spawn(
+        sys.executable,
+        list(words),
+        cwd=GOLDEN,
+        env=environment | dict(variables or {}),
+        dimensions=(lines, columns),
+        encoding="utf-8",
+        timeout=60,
+    )
+
+
+def bare(text: str) -> str:
+    return SGR.sub("", text)
+
+
+@cache
+def reports_on(columns: int) -> str:
+    return on_terminal(("-m", "tests.unit.commands.show_reports", *SHOWN), columns, 5000)[0]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_no_line_of_a_report_is_wider_than_the_terminal(columns: int) -> None:
+    text = bare(reports_on(columns))
+    assert [name for name in SHOWN if f"==> {name}\n" not in text] == []
+    assert [line for line in text.splitlines() if len(line) > columns] == []
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_only_colours_are_sent_beside_text(columns: int) -> None:
+    text = reports_on(columns)
+    assert "\x1b[1m" in text
+    assert all(line.isprintable() for line in bare(text).split("\n"))
+    # Each line ends as it began, so that a reader who scrolls sees the same.
+    assert [line for line in text.split("\n") if "\x1b" in line and "\x1b[m" not in line] == []
+
+
+def test_a_wide_terminal_shows_long_names_whole() -> None:
+    name = "arm64: entry: rename what nobody will ever call by its old name again"
+    assert name not in reports_on(80)
+    assert name in reports_on(200)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_colours_are_all_that_a_pipe_gets_where_they_are_forced(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output.show(SimpleNamespace(color=output.ALWAYS), REPORTS[name])
+    text = capsys.readouterr().out
+    assert "\x1b[" in text
+    assert bare(text) == REPORTS[name]()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        DIFF,
+        (*DIFF, "--changelog"),
+        CHECK,
+        ("annotate", NEW),
+        ("import", "../../docs/cases/ia64-syscall-series.csv"),
+        ("doctor",),
+        ("vector", "costs"),
+        ("help", "diff"),
+    ],
+)
+def test_a_pipe_gets_no_colour(words: Sequence[str]) -> None:
+    environment = {**os.environ, "COLUMNS": "40", "LINES": "3", "TERM": "xterm", "PAGER": "false"}
+    done = subprocess.run(
+        [sys.executable, *KENTRY, *words],
+        cwd=GOLDEN,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout and "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) > 40
+
+
+def test_verdicts_have_their_colours() -> None:
+    text, status = on_terminal((*KENTRY, *CHECK))
+    assert status == 1
+    assert {"\x1b[31mover by 1\x1b[m", "\x1b[32mwithin\x1b[m", "\x1b[33mundecided\x1b[m"} <= set(
+        re.findall("\x1b\\[3.m[^\x1b]*\x1b\\[m", text)
+    )
+    assert "\x1b[31mworse\x1b[m" in on_terminal((*KENTRY, *DIFF))[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [
+        ((), {"NO_COLOR": "1"}),
+        ((), {"TERM": "dumb"}),
+        ((), {"TERM": ""}),
+        (("--color", "never"), {}),
+        (("--json",), {}),
+    ],
+)
+def test_a_terminal_gets_no_colour_where_none_is_wanted(
+    words: Sequence[str], variables: dict[str, str]
+) -> None:
+    text, status = on_terminal((*KENTRY, *DIFF, *words), variables=variables)
+    assert (status, "\x1b" in text) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [((), {"NO_COLOR": ""}), (("--color=always",), {"NO_COLOR": "1"}), (("--color=auto",), {})],
+)
+def test_a_terminal_gets_colour(words: Sequence[str], variables: dict[str, str]) -> None:
+    assert "\x1b[31mworse" in on_terminal((*KENTRY, *DIFF, *words), variables=variables)[0]
+
+
+@pytest.mark.parametrize("words", [(*DIFF, "--json"), (*CHECK, "--format", "ktap")])
+def test_color_is_refused_where_it_has_no_effect(
+    words: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(GOLDEN)
+    assert main([*words, "--color", "always"]) == 2
+
+
+LINES = {
+    "+added": "32",
+    "-removed": "31",
+    ">moved here": "35",
+    "<moved away": "35",
+    "@@ el0_svc @@": "36",
+    " same": "",
+}
+
+
+def test_a_path_difference_has_the_colours_of_git(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write("-cpu max\n\n@@ a @@\n" + "\n".join(LINES) + "\n\n+2\n", output.ALWAYS)
+    head, _, _, *lines, _, tail, _ = capsys.readouterr().out.split("\n")
+    assert (head, tail) == ("-cpu max", "+2")
+    expected = [f"\x1b[{style}m{line}\x1b[m" if style else line for line, style in LINES.items()]
+    assert lines == expected
+
+
+def test_a_note_is_dim_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write("note: one\n      worse\nplain\n", output.ALWAYS)
+    assert capsys.readouterr().out == "\x1b[2mnote: one\x1b[m\n\x1b[2m      worse\x1b[m\nplain\n"
+
+
+def test_text_from_outside_does_not_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "a\x1b[2Jb\rc\x07d\x9b1Ae\x08f\u202eg\u2028h"
+    for color in output.COLORS:
+        output.write(f"{hostile}  worse\nnote: {hostile}\n+{hostile}\n", color)
+        assert all(line.isprintable() for line in bare(capsys.readouterr().out).split("\n"))
+
+
+def test_wide_symbols_take_the_columns_that_they_are_counted_for() -> None:
+    table = Table([text_column("subject"), text_column("x")])
+    table.row("\u5185\u6838\uff01", "y")
+    assert table.lines() == ["subject  x", "??!      y"]
+
+
+def test_a_table_is_laid_out_for_a_terminal_only_inside_the_block() -> None:
+    table = Table([text_column("a", most=10), text_column("b")])
+    table.row("x" * 60, "y" * 60)
+    with terminal(200):
+        assert max(map(len, table.lines())) == 122
+    assert max(map(len, table.lines())) <= WIDTH
+
+
+@pytest.fixture
+def pager(tmp_path: Path) -> str:
+    """A PAGER that keeps what it gets in the file `paged`."""
+    program = tmp_path / "my pager"
+    program.write_text('#!/bin/sh\ncat > "$1"\necho paged\n')
+    program.chmod(0o755)
+    return shlex.join([str(program), str(tmp_path / "paged")])
+
+
+def test_the_pager_gets_what_is_longer_than_the_screen(pager: str, tmp_path: Path) -> None:
+    text, _ = on_terminal((*KENTRY, *DIFF), variables={"PAGER": pager})
+    assert not (tmp_path / "paged").exists()
+    lines = text.count("\n")
+    # All lines and the prompt fit, then one line less.
+    assert on_terminal((*KENTRY, *DIFF), lines=lines + 1, variables={"PAGER": pager}) == (text, 0)
+    assert on_terminal((*KENTRY, *DIFF), lines=lines, variables={"PAGER": pager}) == ("paged\n", 0)
+    assert (tmp_path / "paged").read_text() == text
+
+
+def test_help_is_paged_too(pager: str) -> None:
+    assert on_terminal((*KENTRY, "help", "diff"), lines=24, variables={"PAGER": pager}) == (
+        "paged\n",
+        0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [
+        ((*DIFF, "--json"), {}),
+        ((*CHECK, "--format", "junit"), {}),
+        (("vector", "costs", "neoverse-n1", "-o", "costs.toml"), {}),
+        (DIFF, {"TERM": "dumb"}),
+        (DIFF, {"PAGER": ""}),
+        (DIFF, {"PAGER": "cat"}),
+        (DIFF, {"PAGER": "/nonexistent/pager"}),
+        (DIFF, {"PAGER": "'unfinished"}),
+    ],
+)
+def test_there_is_no_pager(
+    words: Sequence[str], variables: dict[str, str], pager: str, tmp_path: Path
+) -> None:
+    words = [str(tmp_path / word) if word == "costs.toml" else word for word in words]
+    text, _ = on_terminal((*KENTRY, *words), lines=5, variables={"PAGER": pager, **variables})
+    assert text.count("\n") > 5
+    assert "paged" not in text and not (tmp_path / "paged").exists()
+    if "--json" in words:
+        json.loads(text)
+
+
+def test_a_pager_that_ends_early_changes_no_exit_code() -> None:
+    assert on_terminal((*KENTRY, *CHECK), lines=5, variables={"PAGER": "true"})[1] == 1
+
+
+def test_less_pages_with_colours_and_keeps_ctrl_c() -> None:
+    child = spawned((*KENTRY, "annotate", NEW, "--color=auto"), 80, 10)
+    child.expect_exact("\x1b[1mentry (85)")
+    child.sendintr()
+    child.send("G")
+    child.expect_exact("KASLR")
+    child.send("q")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert (child.exitstatus, child.signalstatus) == (0, None)
+
+
+def test_a_pager_ends_with_kentry(tmp_path: Path) -> None:
+    program = tmp_path / "pager"
+    program.write_text("#!/bin/sh\necho started $$\nexec sleep 60\n")
+    program.chmod(0o755)
+    child = spawned((*KENTRY, *DIFF), 80, 5, variables={"PAGER": str(program)})
+    child.expect(r"started (\d+)\r")
+    assert isinstance(child.match, re.Match)
+    pid = int(child.match[1])
+    child.kill(signal.SIGTERM)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 128 + signal.SIGINT
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
