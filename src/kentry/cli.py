@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from kentry import __version__
 from kentry.commands.options import Common, Parser, Show, add_options, option, read
@@ -37,6 +38,7 @@ COMMANDS = {
     "import": "read numbers from other tools' output and from tables, and make recordings of them",
     "join": "put the counts and the times of one kernel into one recording",
     "export": "write recordings in the formats of other programs",
+    "completion": "print what bash, zsh or fish needs to complete kentry's command line",
     "doctor": "print what is missing here, and the command that installs it",
 }
 VECTOR_EXAMPLES = (
@@ -172,8 +174,20 @@ def _report(err: KentryError) -> None:
     log.info("", exc_info=err)
 
 
+def _complete(line: str) -> NoReturn:
+    """Tells the shell what the line can go on with, and ends the process."""
+    import argcomplete
+
+    command = line.split()[1:2]
+    # A command whose name is not whole yet has no options to complete.
+    argcomplete.autocomplete(build_parser(*command or [""]), always_complete_options=False)
+    sys.exit(EXIT_MISTAKE)
+
+
 def entry_point() -> None:
     """The console script."""
+    if "_ARGCOMPLETE" in os.environ:
+        _complete(os.environ.get("COMP_LINE", ""))
     code: str | int | None
     try:
         code = main()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Options that several commands share: a kernel's build, its measurement; and SPEC -> Recording."""
 
+import argparse
 import fnmatch
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from kentry.kernels.config import Request, parse_set
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS, parse
 from kentry.measure import cache
-from kentry.measure.catalogue import choose, match, matrix
+from kentry.measure.catalogue import catalogue, choose, match, matrix
 from kentry.measure.floor import on_floor
 from kentry.model.recording import FLOOR, INSTRUCTIONS, Recording, read_recording
 from kentry.progress import progress
@@ -40,17 +41,28 @@ SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
     " image:FILE[,symbols=vmlinux][,config=FILE], running, or floor: or floor:linux"
 )
+
+
+def _case_words(args: argparse.Namespace) -> Iterable[str]:
+    """The cases and groups of the architectures that are named, or of all."""
+    names = [name for name in (getattr(args, "arch", None) or "").split(",") if name in ARCHES]
+    cases = [case for name in names or ARCHES for case in catalogue(ARCHES[name])]
+    return sorted({word for case in cases for word in (case.name, case.group) if word})
+
+
 # What commands that declare an option of the same name say of it: a name has one meaning.
 ARCH: dict[str, Any] = {
     "metavar": "ARCH",
     "help": "x86_64, arm64 or riscv64 (kentry series: several with commas); this machine's own by"
     " default",
+    "completes": lambda args: ARCHES,
 }
 CASE: dict[str, Any] = {
     "metavar": "CASE,...",
     "help": "cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256',"
     " or by group: entry, events, io, memory, process, vector; all that are in no group by"
     " default; can be repeated",
+    "completes": _case_words,
 }
 EMULATOR: dict[str, Any] = {
     "metavar": "QEMU",

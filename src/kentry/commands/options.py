@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from kentry.commands import output, values
@@ -38,13 +39,16 @@ def option(
     default: Any = None,
     group: str = "options",
     needs: Sequence[Need] = (),
+    completes: Callable[[argparse.Namespace], Iterable[str]] | None = None,
     **words: Any,
 ) -> Any:
     """A field that is set by one of `flags`; `words` are argparse's for add_argument.
 
-    action="append" makes a tuple of all the values given.
+    action="append" makes a tuple of all the values given.  `completes` is called with what is
+    already on the command line, and returns the words that a shell may complete.
     """
     metadata = {"flags": flags, "group": group, "needs": needs, "words": words}
+    metadata |= {"completes": completes}
     return field(default=default, metadata=metadata)
 
 
@@ -185,11 +189,24 @@ def add_options(parser: Parser, cls: type) -> None:
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
         if flags:
-            groups[group].add_argument(*flags, dest=item.name, **words)
+            action = groups[group].add_argument(*flags, dest=item.name, **words)
+            if completes := item.metadata["completes"]:
+                action.completer = partial(_complete, completes)
         else:
             groups[group].add_argument(item.name, **words)
             usage.append(_USAGE[words.get("nargs")].format(words["metavar"]))
     parser.usage = " ".join([*usage, "[options]"])
+
+
+def _complete(
+    completes: Callable[[argparse.Namespace], Iterable[str]],
+    prefix: str,
+    parsed_args: argparse.Namespace,
+    **_: Any,
+) -> list[str]:
+    """What argcomplete asks for: the words for the last place of a list with commas."""
+    before, comma, _last = prefix.rpartition(",")
+    return [f"{before}{comma}{word}" for word in completes(parsed_args)]
 
 
 def read(cls: type[_T], args: argparse.Namespace) -> _T:
