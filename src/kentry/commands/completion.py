@@ -23,8 +23,8 @@ class Options(Common):
 
 def run(options: Options) -> int:
     """Prints the shell's code, which runs kentry for each completion."""
-    import argcomplete
+    from argcomplete.shell_integration import shellcode
 
-    code = argcomplete.shellcode(["kentry"], shell=options.shell)
+    code = shellcode(["kentry"], shell=options.shell)
     output.write(code, output.NEVER, paged=False)
     return EXIT_DONE

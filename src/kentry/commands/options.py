@@ -47,8 +47,8 @@ def option(
     action="append" makes a tuple of all the values given.  `completes` is called with what is
     already on the command line, and returns the words that a shell may complete.
     """
-    metadata = {"flags": flags, "group": group, "needs": needs, "words": words}
-    metadata |= {"completes": completes}
+    metadata: dict[str, Any] = {"flags": flags, "group": group, "needs": needs, "words": words}
+    metadata["completes"] = completes
     return field(default=default, metadata=metadata)
 
 
