@@ -56,7 +56,11 @@ contexts: setup
 docs: test-setup
 	$(PYTHON) scripts/docs.py
 
+# man finds them where .venv/bin is on the PATH.
+man: setup
+	$(PYTHON) scripts/man.py .venv/share/man/man1
+
 clean:
 	rm -rf .venv src/kentry/native src/*.egg-info build demo
 
-.PHONY: setup demo test-setup test test-quick check bench bench-bisect honesty contexts docs clean
+.PHONY: setup demo test-setup test test-quick check bench bench-bisect honesty contexts docs man clean
