@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from kentry import __version__
+from kentry.commands import output
 from kentry.commands.options import Common, Parser, Show, add_options, option, read
 from kentry.errors import EXIT_MISTAKE, EXIT_STOP, KentryError, UserError
 from kentry.host import interrupt
@@ -153,7 +154,7 @@ def _run(words: list[str]) -> int:
     options = read(command.Options, args)
     if options.verbose:
         log.setLevel(logging.INFO)
-    set_quiet(options.quiet)
+    set_quiet(options.quiet, colourless=getattr(options, "color", None) == output.NEVER)
     code: int = command.run(options)
     sys.stdout.flush()
     interrupt.check()

@@ -12,13 +12,13 @@ Update = Callable[[float | None, str], None]
 # In a pipe: at most one line in so many seconds for the same step.
 _PLAIN_LINE_SECONDS = 10.0
 
-_quiet = False
+_quiet = _colourless = False
 
 
-def set_quiet(quiet: bool) -> None:
-    """Silences progress for the whole process (kentry --quiet)."""
-    global _quiet
-    _quiet = quiet
+def set_quiet(quiet: bool, *, colourless: bool = False) -> None:
+    """Silences progress for the whole process (kentry --quiet), or takes its colours away."""
+    global _quiet, _colourless
+    _quiet, _colourless = quiet, colourless
 
 
 def say(text: str) -> None:
@@ -72,7 +72,9 @@ def _bar(what: str) -> Iterator[Update]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[now]}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    # None: as NO_COLOR says.
+    console = Console(stderr=True, no_color=_colourless or None)
+    with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task(what, total=None, now="")
 
         def update(fraction: float | None, now: str) -> None:

@@ -53,7 +53,10 @@ _P = ParamSpec("_P")
 
 
 class _Options(Protocol):
-    """What is asked for of a command's text; `output`, if there is one, is the file it writes."""
+    """What is asked for of a command's text.
+
+    `output`, if there is one, is a file that is written; `bisect` says that git bisect run waits.
+    """
 
     @property
     def color(self) -> str: ...
@@ -62,12 +65,12 @@ class _Options(Protocol):
 def show(options: _Options, report: Callable[_P, str], *args: _P.args, **words: _P.kwargs) -> None:
     """Writes what `report` returns of its arguments, as wide as the terminal.
 
-    A command that writes a file beside it waits for no pager.
+    A command that writes a file beside it waits for no pager, nor does one that git runs.
     """
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     with terminal(columns) as found:
         text = report(*args, **words)
-    paged = not getattr(options, "output", None)
+    paged = not any(getattr(options, name, None) for name in ("output", "bisect"))
     write(text, options.color, found.headings, paged=paged, columns=columns)
 
 

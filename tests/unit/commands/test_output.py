@@ -216,6 +216,14 @@ def test_a_table_is_laid_out_for_a_terminal_only_inside_the_block() -> None:
     assert max(map(len, table.lines())) <= WIDTH
 
 
+def test_the_progress_has_no_colour_either() -> None:
+    script = (
+        "from kentry.progress import *; set_quiet(False, colourless={});\nwith progress('x'): 1"
+    )
+    texts = [on_terminal(("-c", script.format(off)))[0] for off in (True, False)]
+    assert [bool(re.search("\x1b\\[[0-9;]*3[0-9]", text)) for text in texts] == [False, True]
+
+
 @pytest.fixture
 def pager(tmp_path: Path) -> str:
     """A PAGER that keeps what it gets in the file `paged`."""
@@ -247,6 +255,7 @@ def test_help_is_paged_too(pager: str) -> None:
     [
         ((*DIFF, "--json"), {}),
         ((*CHECK, "--format", "junit"), {}),
+        ((*CHECK, "--bisect"), {}),
         (("vector", "costs", "neoverse-n1", "-o", "costs.toml"), {}),
         (DIFF, {"TERM": "dumb"}),
         (DIFF, {"PAGER": ""}),
@@ -284,7 +293,7 @@ def test_less_pages_with_colours_and_keeps_ctrl_c() -> None:
 
 def test_a_pager_ends_with_kentry(tmp_path: Path) -> None:
     program = tmp_path / "pager"
-    program.write_text("#!/bin/sh\necho started $$\nexec sleep 60\n")
+    program.write_text("#!/bin/sh\ncat > /dev/null\necho started $$\nexec sleep 60\n")
     program.chmod(0o755)
     child = spawned((*KENTRY, *DIFF), 80, 5, variables={"PAGER": str(program)})
     child.expect(r"started (\d+)\r")
