@@ -163,6 +163,14 @@ class _Formatter(argparse.HelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=26, width=80)
 
+    def add_argument(self, action: argparse.Action) -> None:
+        """argparse's, but with room for the indent of commands, which it forgets."""
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            longest = max(map(len, action.choices), default=0)
+            least = self._current_indent + self._indent_increment + longest
+            self._action_max_length = max(self._action_max_length, least)
+
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings or action.nargs == 0:
             return ", ".join(action.option_strings) or super()._format_action_invocation(action)

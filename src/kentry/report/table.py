@@ -202,7 +202,8 @@ class Table:
         for place, column in enumerate(self.columns):
             longest = max((len(row[place]) for row in self._rows), default=0)
             heading = len(column.name) if self.headings else 0
-            widths.append(min(_LEAST_TEXT, longest) if column.wraps else max(longest, heading))
+            longest = min(_LEAST_TEXT, longest) if column.wraps else longest
+            widths.append(max(longest, heading))
         for name, same in groupby(range(len(widths)), lambda place: self.columns[place].group):
             group = list(same)
             missing = len(name) - _total((widths[place] for place in group), gap)

@@ -15,11 +15,14 @@ from types import SimpleNamespace
 
 import pexpect
 import pytest
+from msgspec import structs
 
 from kentry.cli import main
 from kentry.commands import output
+from kentry.model.log import Point
+from kentry.report.log import sparkline
 from kentry.report.table import WIDTH, Table, terminal, text_column
-from tests.golden.test_golden import REPORTS
+from tests.golden.test_golden import REPORTS, a_log
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 OLD, NEW = "arm64-6.1.json", "arm64-6.12.json"
@@ -206,6 +209,16 @@ def test_wide_symbols_take_the_columns_that_they_are_counted_for() -> None:
     table = Table([text_column("subject"), text_column("x")])
     table.row("\u5185\u6838\uff01", "y")
     assert table.lines() == ["subject  x", "??!      y"]
+
+
+def test_a_sparkline_is_no_wider_than_the_terminal() -> None:
+    places = {place: place % 8 for place in range(300)}
+    points = tuple(Point(place=one, name=str(one), value=value) for one, value in places.items())
+    log = structs.replace(a_log(), kernels=len(points), points=points)
+    for columns in (40, 200):
+        with terminal(columns):
+            line = "".join(sparkline(log, "12345678"))
+        assert columns / 2 < len(line) <= columns
 
 
 def test_a_table_is_laid_out_for_a_terminal_only_inside_the_block() -> None:

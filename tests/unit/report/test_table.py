@@ -6,12 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.report.table import (
+    LEAST_WIDTH,
     WIDTH,
     Column,
     Table,
     ascii_lines,
     plain,
     shortened,
+    terminal,
     text_column,
     wrapped,
 )
@@ -94,7 +96,9 @@ def test_a_row_may_end_early_and_a_table_may_have_no_headings() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.text(max_size=90), st.integers(), st.text(max_size=90)), min_size=1, max_size=5
+        st.tuples(st.text(max_size=90), st.integers(-(10**12), 10**12), st.text(max_size=90)),
+        min_size=1,
+        max_size=5,
     )
 )
 def test_any_table_is_ascii_within_the_width(rows: list[tuple[str, int, str]]) -> None:
@@ -103,10 +107,40 @@ def test_any_table_is_ascii_within_the_width(rows: list[tuple[str, int, str]]) -
     for row in rows:
         table.row(*row)
         table.note(row[0])
-    for line in table.lines():
-        assert (
-            len(line) <= WIDTH and line.isascii() and line.isprintable() and line == line.rstrip()
-        )
+    for width in (LEAST_WIDTH, 60, WIDTH, 200):
+        with terminal(width):
+            lines = table.lines()
+        for line in lines:
+            assert line.isascii() and line.isprintable() and line == line.rstrip()
+            assert len(line) <= width
+    assert max(map(len, table.lines())) <= WIDTH
+
+
+def test_a_narrow_terminal_shortens_words_and_no_number() -> None:
+    table = Table([Column(), text_column("kernel", most=34), Column("count"), Column("step")], 2)
+    table.row(1, "arm64: entry: convert to generic entry", 1234567, -7654321)
+    with terminal(LEAST_WIDTH):
+        lines = table.lines()
+    assert [line.split()[-2:] for line in lines] == [["count", "step"], ["1234567", "-7654321"]]
+    assert "arm64: entry:" in lines[1] and "..." in lines[1]
+
+
+def test_a_narrow_terminal_repeats_fewer_keys_where_all_do_not_fit() -> None:
+    table = Table([text_column("case"), *(Column(str(n) * 12) for n in range(4))], keys=3)
+    table.row("getppid", *range(4))
+    with terminal(LEAST_WIDTH):
+        rows = [line.split() for line in table.lines() if line.startswith("getppid")]
+    assert rows == [["getppid", "0", number] for number in "123"]
+
+
+def test_a_terminal_of_no_width_is_taken_for_a_narrow_one() -> None:
+    with terminal(1):
+        assert max(map(len, wrapped("word " * 30))) <= LEAST_WIDTH
+
+
+def test_paragraphs_of_a_wide_terminal_are_no_wider_than_a_mail() -> None:
+    with terminal(200):
+        assert WIDTH - 5 < max(map(len, wrapped("word " * 30))) <= WIDTH
 
 
 @pytest.mark.parametrize(
