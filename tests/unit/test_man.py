@@ -32,7 +32,7 @@ def printed(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     if not shutil.which("man"):
         skip("man is not installed: apt-get install man-db")
     path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "MANWIDTH": "75", "LC_ALL": "C", "MANPAGER": "cat"}
+    environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
     environment.pop("MANPATH", None)
     command = ["man", "--warnings", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -65,3 +65,8 @@ def test_text_is_printed_as_it_is(text: str, tmp_path: Path) -> None:
     page.write_text(f".TH x 1 x x x\n.SH NAME\n{man._text(text)}\n")
     done = printed(tmp_path, "-l", str(page))
     assert done.stderr == "" and text in done.stdout
+
+
+def test_an_option_can_be_copied_from_a_page() -> None:
+    # Outside Debian, a bare "-" is printed as a hyphen, which no shell knows.
+    assert man._text("--case a-b") == r"\-\-case a\-b"

@@ -193,6 +193,20 @@ def test_a_path_difference_has_the_colours_of_git(capsys: pytest.CaptureFixture[
     assert lines == expected
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Of 5 budgets: 1 over, 2 undecided, 2 within.",
+        "the executed instructions are the same",
+        "Total: getppid 55 -> 55 (0)",
+        "add/remove: 0/0 grow/shrink: 2/4 up/down: 17/-15 (2)",
+    ],
+)
+def test_a_sentence_has_no_colour(sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    output.write(sentence, output.ALWAYS)
+    assert capsys.readouterr().out == sentence
+
+
 def test_a_note_is_dim_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
     output.write("note: one\n      worse\nplain\n", output.ALWAYS)
     assert capsys.readouterr().out == "\x1b[2mnote: one\x1b[m\n\x1b[2m      worse\x1b[m\nplain\n"
