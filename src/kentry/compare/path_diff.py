@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two executed paths of one case -> rows: what is the same, added, removed or moved.
+
+Instructions are compared by mnemonic and form of operands: which registers a compiler chose, where
+code and data were linked, and constants such as a field's offset are no differences.  Targets
+of calls are compared by function.  A recording has no source lines, so a function that has another
+name, or was inlined, is recognised by its instructions alone.
+
+The alignment decides which instruction is which, and never how many there are: each side's
+instructions are in the rows exactly once, and one that moved is in one row of each.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from kentry.arch import Arch
+from kentry.compare.alignment import Codes, Keys, Pair, aligned
+from kentry.model.comparison import Renamed
+from kentry.model.path_diff import (
+    ADDED,
+    MOVED_FROM,
+    MOVED_TO,
+    REMOVED,
+    SAME,
+    Change,
+    PlacedInstruction,
+    Row,
+)
+from kentry.model.recording import Instruction
+from kentry.path.disassembly import readable_text
+from kentry.path.loops import Folded, fold
+from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
+from kentry.path.stream import stream
+from kentry.path.symbols import base_name
+
+# A function is another one's body where so much of it is alike there, the mean of with and without
+# constants, in rows of at least so many instructions, so many of them different ones.
+_BODY = 0.6
+_IN_A_ROW = 3
+_DISTINCT = 3
+
+# A compiler moves an instruction about so far within a function.  From function to function a
+# block of so many moves: prologues are alike and shorter.
+_NEAR = 24
+_BLOCK = 6
+
+_TAKEN = re.compile(r" \(taken\)$", re.MULTILINE)
+_TARGET = re.compile(r"<([^<>\n]*)>")
+# What two instructions that are alike need not share; a field at offset 0 is one like others.
+_CONSTANTS = (
+    (re.compile(r"%lo[+-]\d+"), "%lo"),
+    (re.compile(r"(?<![\w.%])[#$]?-?(?:0x[0-9a-f]+|\d+)\b"), "#"),
+    (re.compile(r"(?<![\w#])\((?=%)"), "#("),
+    (re.compile(r"\[(\w+)\]"), r"[\1, #]"),
+)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A path with its loops folded; everything has one item for each of `folded`.
+
+    `functions` are names without what compilers append, `targets` those that an instruction calls
+    or jumps to, "" for its own.  The texts have no targets: `texts` as executed, `equal` without
+    the registers' names, `alike` without constants too.
+    """
+
+    folded: Sequence[Folded]
+    functions: Sequence[str]
+    targets: Sequence[str]
+    texts: Sequence[str]
+    equal: Sequence[str]
+    alike: Sequence[str]
+
+    def shares(self) -> Counter[str]:
+        """How many instructions each function executes."""
+        found: Counter[str] = Counter()
+        for function, one in zip(self.functions, self.folded, strict=True):
+            found[function] += one.times
+        return found
+
+
+# From a function's name to what it is compared by.
+_Labels = Mapping[str, str]
+
+
+def diff_paths(
+    old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch
+) -> tuple[list[Row], list[Renamed]]:
+    """The rows of two paths in their order, and the functions that have other names."""
+    before, after = _side(old, arch), _side(new, arch)
+    renamed = _renames(before, after)
+    labels = _labels(renamed)
+    pairs = _aligned(before, after, labels)
+    entries = _entries(before, after, pairs)
+    _move(before, after, labels, entries)
+    why = list(purposes(old, arch)), list(purposes(new, arch))
+    return [_row(one, (before, after), labels, why, arch) for one in entries], renamed
+
+
+def renames(
+    old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch
+) -> list[Renamed]:
+    """The functions that have other names, were inlined or were split."""
+    return _renames(_side(old, arch), _side(new, arch))
+
+
+def _side(path: Sequence[Instruction], arch: Arch) -> _Side:
+    folded = fold(path)
+    shown = stream([one.instruction for one in folded], arch)
+    functions = [function for function, _ in shown]
+    whole = _TAKEN.sub("", "\n".join(text for _, text in shown))
+    targets = []
+    for line, function in zip(whole.split("\n"), functions, strict=False):
+        found = _TARGET.search(line)
+        targets.append(found[1] if found and found[1] != function else "")
+    texts = _TARGET.sub("<>", whole)
+    equal = arch.linking.chosen[0].sub(arch.linking.chosen[1], texts)
+    alike = equal
+    for pattern, placeholder in _CONSTANTS:
+        alike = pattern.sub(placeholder, alike)
+    lines = [text.split("\n") if folded else [] for text in (texts, equal, alike)]
+    return _Side(folded, functions, targets, *lines)
+
+
+# --- which functions are others -----------------------------------------------------------
+
+
+def _renames(old: _Side, new: _Side) -> list[Renamed]:
+    sizes = Counter(old.functions), Counter(new.functions)
+    gone, come = sizes[0].keys() - sizes[1].keys(), sizes[1].keys() - sizes[0].keys()
+    if not gone and not come:
+        return []
+    # What a call of one of them is on the other side is not known yet.
+    labels = {name: "" for name in gone | come}
+    found = _Bodies()
+    for run in _runs(old, new, _aligned(old, new, labels, abroad=True)):
+        found.add(old, new, run)
+    links = []
+    for (before, after), alike in found.alike.items():
+        whole = [
+            size[name]
+            for size, name, alone in zip(sizes, (before, after), (gone, come), strict=True)
+            if name in alone
+        ]
+        equal = found.equal[before, after]
+        if (
+            whole
+            and len(found.distinct[before, after]) >= _DISTINCT
+            and alike + equal >= 2 * _BODY * min(whole)
+        ):
+            links.append((before, after))
+    shares = old.shares(), new.shares()
+    return [_renamed(group, shares) for group in _groups(links, sizes)]
+
+
+class _Bodies:
+    """How much of each old function is alike in each new one of another name."""
+
+    def __init__(self) -> None:
+        self.alike: Counter[tuple[str, str]] = Counter()
+        self.equal: Counter[tuple[str, str]] = Counter()
+        self.distinct: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+
+    def add(self, old: _Side, new: _Side, run: Sequence[Pair]) -> None:
+        """Pairs that follow each other on both sides, of one function each."""
+        functions = old.functions[run[0][0]], new.functions[run[0][1]]
+        if functions[0] == functions[1] or len(run) < _IN_A_ROW:
+            return
+        equal = [old.equal[i] for i, j in run if old.equal[i] == new.equal[j]]
+        self.alike[functions] += len(run)
+        self.equal[functions] += len(equal)
+        self.distinct[functions].update(equal)
+
+
+def _runs(old: _Side, new: _Side, pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
+    run: list[Pair] = []
+    for i, j in pairs:
+        if run and not (
+            (i - 1, j - 1) == run[-1]
+            and old.functions[i - 1] == old.functions[i]
+            and new.functions[j - 1] == new.functions[j]
+        ):
+            yield run
+            run = []
+        run.append((i, j))
+    if run:
+        yield run
+
+
+# A side, 0 or 1, and a function there.
+_Node = tuple[int, str]
+
+
+def _groups(
+    links: Sequence[tuple[str, str]], sizes: tuple[Counter[str], Counter[str]]
+) -> list[set[_Node]]:
+    """Functions that are linked, with those of the same names on the other side."""
+    groups: list[set[_Node]] = []
+    for before, after in links:
+        own = {(side, name) for side in (0, 1) for name in (before, after) if name in sizes[side]}
+        for group in [one for one in groups if one & own]:
+            groups.remove(group)
+            own |= group
+        groups.append(own)
+    return groups
+
+
+def _renamed(group: set[_Node], shares: tuple[Counter[str], Counter[str]]) -> Renamed:
+    old, new = (
+        tuple(
+            sorted(
+                ((name, shares[side][name]) for own, name in group if own == side),
+                key=lambda one: (-one[1], one[0]),
+            )
+        )
+        for side in (0, 1)
+    )
+    return Renamed(old, new)
+
+
+def _labels(renamed: Sequence[Renamed]) -> _Labels:
+    return {name: one.name for one in renamed for name, _ in (*one.old, *one.new)}
+
+
+# --- which instruction is which -----------------------------------------------------------
+
+
+def _aligned(old: _Side, new: _Side, labels: _Labels, *, abroad: bool = False) -> list[Pair]:
+    codes: dict[object, int] = {}
+
+    def coded(values: Iterator[object]) -> Codes:
+        return np.fromiter((codes.setdefault(value, len(codes)) for value in values), np.int32)
+
+    def keys(side: _Side) -> Keys:
+        homes = [labels.get(name) or name for name in side.functions]
+        targets = [labels.get(name, name) for name in side.targets]
+        targets = [
+            "" if target == home else target for target, home in zip(targets, homes, strict=True)
+        ]
+        return Keys(
+            coded(zip(side.equal, side.alike, targets, strict=True)),
+            coded(zip(side.alike, targets, strict=True)),
+            coded(iter(homes)),
+        )
+
+    return aligned(keys(old), keys(new), abroad=abroad)
+
+
+@dataclass
+class _Entry:
+    """A row in the making: the places of its instructions in each side's folded path."""
+
+    change: Change
+    old: int | None
+    new: int | None
+    times: int
+
+
+def _entries(old: _Side, new: _Side, pairs: Sequence[Pair]) -> list[_Entry]:
+    """What is removed, then what is added, then the next pair.
+
+    A loop that runs more often on one side is the same as often as on the other; the rest follows.
+    """
+    entries: list[_Entry] = []
+    rest: list[_Entry] = []
+    end = (len(old.folded), len(new.folded))
+    for (i, j), (next_i, next_j) in pairwise([(-1, -1), *pairs, end]):
+        if i >= 0:
+            times = old.folded[i].times, new.folded[j].times
+            entries.append(_Entry(SAME, i, j, min(times)))
+            if times[0] > times[1]:
+                rest.append(_Entry(REMOVED, i, None, times[0] - times[1]))
+            elif times[1] > times[0]:
+                rest.append(_Entry(ADDED, None, j, times[1] - times[0]))
+        goes_on = (
+            (next_i, next_j) == (i + 1, j + 1)
+            and (next_i, next_j) != end
+            and old.folded[next_i].times != new.folded[next_j].times
+        )
+        if not goes_on:
+            entries += rest
+            rest = []
+        entries += [_Entry(REMOVED, n, None, old.folded[n].times) for n in range(i + 1, next_i)]
+        entries += [_Entry(ADDED, None, n, new.folded[n].times) for n in range(j + 1, next_j)]
+    return entries
+
+
+def _move(old: _Side, new: _Side, labels: _Labels, entries: list[_Entry]) -> None:
+    """Finds what is removed in one place and added in another, and marks it as moved."""
+    removed = {
+        one.old: at
+        for at, one in enumerate(entries)
+        if one.change == REMOVED and one.old is not None and one.times == old.folded[one.old].times
+    }
+    added = {
+        one.new: at
+        for at, one in enumerate(entries)
+        if one.change == ADDED and one.new is not None and one.times == new.folded[one.new].times
+    }
+    what = [
+        [
+            (text, labels.get(target, target), one.times)
+            for text, target, one in zip(side.texts, side.targets, side.folded, strict=True)
+        ]
+        for side in (old, new)
+    ]
+
+    def mark(i: int, j: int) -> None:
+        source, goal = entries[removed.pop(i)], entries[added.pop(j)]
+        source.change, goal.change = MOVED_FROM, MOVED_TO
+        source.new, goal.old = j, i
+
+    blocks: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    for i in removed:
+        if all(i + n in removed for n in range(_BLOCK)):
+            blocks[tuple(what[0][i : i + _BLOCK])].append(i)
+    for j in list(added):
+        longest, start = 0, 0
+        for i in blocks.get(tuple(what[1][j : j + _BLOCK]), ()):
+            length = 0
+            while (
+                i + length in removed
+                and j + length in added
+                and what[0][i + length] == what[1][j + length]
+            ):
+                length += 1
+            if length > longest:
+                longest, start = length, i
+        if longest >= _BLOCK:
+            for n in range(longest):
+                mark(start + n, j + n)
+    homes = [[labels.get(name, name) for name in side.functions] for side in (old, new)]
+    near: defaultdict[object, list[int]] = defaultdict(list)
+    for j in added:
+        near[homes[1][j], what[1][j]].append(j)
+    for i in list(removed):
+        there = [j for j in near[homes[0][i], what[0][i]] if j in added]
+        best = min(there, key=lambda j: abs(added[j] - removed[i]), default=None)
+        if best is not None and abs(added[best] - removed[i]) <= _NEAR:
+            mark(i, best)
+
+
+def _row(
+    entry: _Entry,
+    sides: tuple[_Side, _Side],
+    labels: _Labels,
+    why: tuple[Sequence[Purpose], Sequence[Purpose]],
+    arch: Arch,
+) -> Row:
+    old, new = sides
+    # What was removed, or moved away, stands in the old path.
+    is_old = entry.change in (REMOVED, MOVED_FROM)
+    own, place = (old, entry.old) if is_old else (new, entry.new)
+    assert place is not None
+    part, reason, source = why[0 if is_old else 1][own.folded[place].place]
+    function = own.functions[place]
+    return Row(
+        change=entry.change,
+        times=entry.times,
+        function=labels.get(function, function),
+        part=part,
+        reason="" if reason == NOT_KNOWN else reason,
+        source=source,
+        constants_differ=(
+            entry.old is not None
+            and entry.new is not None
+            and old.equal[entry.old] != new.equal[entry.new]
+        ),
+        old=None if entry.old is None else _placed(old.folded[entry.old].instruction, arch),
+        new=None if entry.new is None else _placed(new.folded[entry.new].instruction, arch),
+    )
+
+
+def _placed(insn: Instruction, arch: Arch) -> PlacedInstruction:
+    return PlacedInstruction(
+        f"{insn.address:016x}",
+        insn.code,
+        readable_text(insn, arch),
+        base_name(insn.function),
+        insn.offset,
+    )
