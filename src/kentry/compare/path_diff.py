@@ -18,8 +18,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from kentry.arch import Arch
+from kentry.arch import Arch, find_arch
 from kentry.compare.alignment import Codes, Keys, Pair, aligned
+from kentry.compare.differences import differences, of_both
+from kentry.errors import UserError
+from kentry.model import caveats
 from kentry.model.comparison import Renamed
 from kentry.model.path_diff import (
     ADDED,
@@ -28,10 +31,12 @@ from kentry.model.path_diff import (
     REMOVED,
     SAME,
     Change,
+    PathComparison,
+    PathDiff,
     PlacedInstruction,
     Row,
 )
-from kentry.model.recording import Instruction
+from kentry.model.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
 from kentry.path.disassembly import readable_text
 from kentry.path.loops import Folded, fold
 from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
@@ -88,6 +93,53 @@ class _Side:
 _Labels = Mapping[str, str]
 
 
+def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathComparison:
+    """The modal paths of the cases of these names beside each other.
+
+    UserError where the recordings are of two architectures, or one has no such case or no path.
+    """
+    if old.kernel["arch"] != new.kernel["arch"]:
+        raise UserError(
+            f"The recordings are of two architectures, {old.kernel['arch']} and"
+            f" {new.kernel['arch']}.",
+            "Name two kernels of one.",
+        )
+    arch = find_arch(old.kernel["arch"])
+    pairs = [(_case(old, name, "old"), _case(new, name, "new")) for name in dict.fromkeys(names)]
+    found = []
+    for before, after in pairs:
+        rows, renamed = diff_paths(_path(before, old, "old"), _path(after, new, "new"), arch)
+        notes = of_both(list(before.caveats), list(after.caveats))
+        found.append(PathDiff.of(before.name, rows, renamed, notes))
+    notes = differences(old, new, pairs, list(names), counted=True, timed=False)
+    if any(one.renamed for one in found):
+        notes.append(caveats.by_body())
+    return PathComparison(old, new, tuple(found), tuple(notes))
+
+
+def _case(recording: Recording, name: str, side: str) -> CaseResult:
+    if case := recording.case(name):
+        return case
+    present = ", ".join(one.name for one in recording.cases)
+    raise UserError(
+        f"The {side} recording, of {recording.kernel['spec']}, has no case {name}.",
+        f"It has: {present}.",
+    )
+
+
+def _path(case: CaseResult, recording: Recording, side: str) -> list[Instruction]:
+    """The modal path; empty for a case that does not enter the kernel."""
+    if case.modal_path:
+        return recording.instructions(case.modal_path)
+    counted = case.metrics.get(INSTRUCTIONS)
+    if counted and not counted.value:
+        return []
+    raise UserError(
+        f"No kernel path of {case.name} is in the {side} recording, of {recording.kernel['spec']}.",
+        "Record it again with --paths 128 or more.",
+    )
+
+
 def diff_paths(
     old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch
 ) -> tuple[list[Row], list[Renamed]]:
@@ -102,9 +154,7 @@ def diff_paths(
     return [_row(one, (before, after), labels, why, arch) for one in entries], renamed
 
 
-def renames(
-    old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch
-) -> list[Renamed]:
+def renames(old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch) -> list[Renamed]:
     """The functions that have other names, were inlined or were split."""
     return _renames(_side(old, arch), _side(new, arch))
 
@@ -136,7 +186,7 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
     if not gone and not come:
         return []
     # What a call of one of them is on the other side is not known yet.
-    labels = {name: "" for name in gone | come}
+    labels = dict.fromkeys(gone | come, "")
     found = _Bodies()
     for run in _runs(old, new, _aligned(old, new, labels, abroad=True)):
         found.add(old, new, run)

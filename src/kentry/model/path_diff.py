@@ -5,13 +5,15 @@ What `kentry annotate OLD NEW --json` and `kentry diff --path --json` print.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Final, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
 from kentry.model.caveats import Caveat
-from kentry.model.comparison import Renamed, SideFile
-from kentry.model.document import Count, Positive, about
+from kentry.model.comparison import Renamed, SideFile, side_to_json
+from kentry.model.document import Count, Positive, about, plain
+from kentry.model.recording import Recording
 
 SCHEMA = "kentry/path-diff/1"
 
@@ -105,3 +107,25 @@ class PathDiffFile(Struct):
     new: SideFile
     cases: Annotated[list[PathDiff], Meta(min_length=1)]
     caveats: list[Caveat]
+
+
+@dataclass(frozen=True)
+class PathComparison:
+    """Two recordings and the paths of their cases beside each other."""
+
+    old: Recording
+    new: Recording
+    cases: tuple[PathDiff, ...]
+    caveats: tuple[Caveat, ...]
+
+
+def to_json(comparison: PathComparison) -> dict[str, Any]:
+    """The comparison as kentry/path-diff/1."""
+    return {
+        "schema": SCHEMA,
+        "tool": comparison.new.tool,
+        "old": side_to_json(comparison.old),
+        "new": side_to_json(comparison.new),
+        "cases": plain(comparison.cases),
+        "caveats": list(comparison.caveats),
+    }
