@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 Codes = NDArray[np.int32]
 Pair = tuple[int, int]
 
-# What a pair is worth: alike but for constants, or with them too; in the same function or not.
-_ALIKE, _EQUAL = 2, 4
-_ALIKE_AT_HOME, _EQUAL_AT_HOME = 5, 8
+# What a pair is worth: alike but for constants, or with them too; in the same function or not; and
+# the same in everything, which decides among several that are equal.
+_ALIKE, _EQUAL = 4, 8
+_ALIKE_AT_HOME, _EQUAL_AT_HOME = 10, 16
+_EXACT = 1
 # A lone pair inside a change opens two gaps more: only an equal one in its function pays for them.
-_GAP = 3
+_GAP = 6
 _NEVER = -(1 << 24)
 
 # Up to so many pairs are tried at once, with a byte each; more are divided at anchors first:
@@ -36,18 +38,24 @@ _OLD_ON, _NEW_ON = 4, 8
 
 @dataclass(frozen=True)
 class Keys:
-    """A path as numbers: equal ones are equal instructions, or alike but for constants.
+    """A path as numbers: instructions that are the same, equal, or alike but for constants.
 
-    `home` is the function.  All three have one number an instruction.
+    `home` is the function.  Each has one number an instruction.
     """
 
+    exact: Codes
     equal: Codes
     alike: Codes
     home: Codes
 
     def part(self, start: int, end: int) -> "Keys":
         """The instructions from `start` up to `end`."""
-        return Keys(self.equal[start:end], self.alike[start:end], self.home[start:end])
+        return Keys(
+            self.exact[start:end],
+            self.equal[start:end],
+            self.alike[start:end],
+            self.home[start:end],
+        )
 
     def __len__(self) -> int:
         return len(self.equal)
@@ -77,7 +85,7 @@ def _common(old: Keys, new: Keys) -> int:
 
 
 def _reversed(keys: Keys) -> Keys:
-    return Keys(keys.equal[::-1], keys.alike[::-1], keys.home[::-1])
+    return Keys(keys.exact[::-1], keys.equal[::-1], keys.alike[::-1], keys.home[::-1])
 
 
 def _between(old: Keys, new: Keys, abroad: bool) -> Iterator[Pair]:
@@ -171,7 +179,7 @@ def _best(old: Keys, new: Keys, abroad: bool) -> list[Pair]:
 def _worth(old: Keys, new: Keys, abroad: bool) -> NDArray[np.int32]:
     alike, equal = old.alike == new.alike, old.equal == new.equal
     at_home = old.home == new.home
-    inside = np.where(equal, _EQUAL_AT_HOME, _ALIKE_AT_HOME)
+    inside = np.where(equal, _EQUAL_AT_HOME, _ALIKE_AT_HOME) + (old.exact == new.exact) * _EXACT
     outside = np.where(equal, _EQUAL, _ALIKE) if abroad else _NEVER
     worth: NDArray[np.int32] = np.where(alike, np.where(at_home, inside, outside), _NEVER)
     return worth

@@ -38,6 +38,7 @@ from kentry.model.path_diff import (
 )
 from kentry.model.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
 from kentry.path.disassembly import readable_text
+from kentry.path.effects import effects
 from kentry.path.loops import Folded, fold
 from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
 from kentry.path.stream import stream
@@ -49,16 +50,25 @@ _BODY = 0.6
 _IN_A_ROW = 3
 _DISTINCT = 3
 
+# Of a function that was called where its instructions now are less is enough, since the compiler
+# fits it to its place: so much of what neither saves and restores registers nor returns.
+_INLINED = 0.4
+_IN_A_ROW_INLINED = 2
+
 # A compiler moves an instruction about so far within a function.  From function to function a
 # block of so many moves: prologues are alike and shorter.
 _NEAR = 24
 _BLOCK = 6
+
+# A call enters a function in its first bytes, behind a landing pad perhaps.
+_ENTRY = 16
 
 _TAKEN = re.compile(r" \(taken\)$", re.MULTILINE)
 _TARGET = re.compile(r"<([^<>\n]*)>")
 # What two instructions that are alike need not share; a field at offset 0 is one like others.
 _CONSTANTS = (
     (re.compile(r"%lo[+-]\d+"), "%lo"),
+    (re.compile(r"%addr\(%rip\)"), "%addr"),
     (re.compile(r"(?<![\w.%])[#$]?-?(?:0x[0-9a-f]+|\d+)\b"), "#"),
     (re.compile(r"(?<![\w#])\((?=%)"), "#("),
     (re.compile(r"\[(\w+)\]"), r"[\1, #]"),
@@ -71,7 +81,8 @@ class _Side:
 
     `functions` are names without what compilers append, `targets` those that an instruction calls
     or jumps to, "" for its own.  The texts have no targets: `texts` as executed, `equal` without
-    the registers' names, `alike` without constants too.
+    the registers' names, `alike` without constants too.  `frames` tells which instructions use the
+    stack pointer or return, `callers` who calls a function.
     """
 
     folded: Sequence[Folded]
@@ -80,6 +91,8 @@ class _Side:
     texts: Sequence[str]
     equal: Sequence[str]
     alike: Sequence[str]
+    frames: Sequence[bool]
+    callers: Mapping[str, set[str]]
 
     def shares(self) -> Counter[str]:
         """How many instructions each function executes."""
@@ -174,7 +187,16 @@ def _side(path: Sequence[Instruction], arch: Arch) -> _Side:
     for pattern, placeholder in _CONSTANTS:
         alike = pattern.sub(placeholder, alike)
     lines = [text.split("\n") if folded else [] for text in (texts, equal, alike)]
-    return _Side(folded, functions, targets, *lines)
+    code = [one.instruction for one in folded]
+    frames = [
+        bool(arch.by_stack_pointer.search(insn.text)) or effects(insn.code, arch).returns
+        for insn in code
+    ]
+    callers: defaultdict[str, set[str]] = defaultdict(set)
+    for (before, insn), (caller, callee) in zip(pairwise(code), pairwise(functions), strict=True):
+        if caller != callee and insn.offset < _ENTRY and arch.calls.match(before.text):
+            callers[callee].add(caller)
+    return _Side(folded, functions, targets, *lines, frames, callers)
 
 
 # --- which functions are others -----------------------------------------------------------
@@ -187,44 +209,43 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
         return []
     # What a call of one of them is on the other side is not known yet.
     labels = dict.fromkeys(gone | come, "")
-    found = _Bodies()
+    found: defaultdict[_Link, list[Pair]] = defaultdict(list)
     for run in _runs(old, new, _aligned(old, new, labels, abroad=True)):
-        found.add(old, new, run)
+        link = old.functions[run[0][0]], new.functions[run[0][1]]
+        least = _IN_A_ROW_INLINED if _is_call(link, old, new) else _IN_A_ROW
+        if link[0] != link[1] and len(run) >= least and (link[0] in gone or link[1] in come):
+            found[link] += run
+    bodies = [_bodies(side) for side in (old, new)]
     links = []
-    for (before, after), alike in found.alike.items():
-        whole = [
-            size[name]
-            for size, name, alone in zip(sizes, (before, after), (gone, come), strict=True)
-            if name in alone
-        ]
-        equal = found.equal[before, after]
-        if (
-            whole
-            and len(found.distinct[before, after]) >= _DISTINCT
-            and alike + equal >= 2 * _BODY * min(whole)
-        ):
-            links.append((before, after))
+    for link, pairs in found.items():
+        alone = [side for side, names in enumerate((gone, come)) if link[side] in names]
+        same = [old.equal[i] for i, j in pairs if old.equal[i] == new.equal[j]]
+        alike = (len(pairs) + len(same)) / 2
+        whole = min(sizes[side][link[side]] for side in alone)
+        body = min(bodies[side][link[side]] for side in alone)
+        inside = sum(1 + (old.equal[i] == new.equal[j]) for i, j in pairs if not old.frames[i]) / 2
+        is_body = alike >= _BODY * whole or (_is_call(link, old, new) and inside >= _INLINED * body)
+        if is_body and len(set(same)) >= _DISTINCT:
+            links.append(link)
     shares = old.shares(), new.shares()
     return [_renamed(group, shares) for group in _groups(links, sizes)]
 
 
-class _Bodies:
-    """How much of each old function is alike in each new one of another name."""
+# A function of the old path and one of the new path.
+_Link = tuple[str, str]
 
-    def __init__(self) -> None:
-        self.alike: Counter[tuple[str, str]] = Counter()
-        self.equal: Counter[tuple[str, str]] = Counter()
-        self.distinct: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
 
-    def add(self, old: _Side, new: _Side, run: Sequence[Pair]) -> None:
-        """Pairs that follow each other on both sides, of one function each."""
-        functions = old.functions[run[0][0]], new.functions[run[0][1]]
-        if functions[0] == functions[1] or len(run) < _IN_A_ROW:
-            return
-        equal = [old.equal[i] for i, j in run if old.equal[i] == new.equal[j]]
-        self.alike[functions] += len(run)
-        self.equal[functions] += len(equal)
-        self.distinct[functions].update(equal)
+def _is_call(link: _Link, old: _Side, new: _Side) -> bool:
+    """Whether one of the two calls the other, on the side that has both."""
+    before, after = link
+    return after in old.callers.get(before, ()) or before in new.callers.get(after, ())
+
+
+def _bodies(side: _Side) -> Counter[str]:
+    """How many instructions each function has but for its frame."""
+    return Counter(
+        function for function, frame in zip(side.functions, side.frames, strict=True) if not frame
+    )
 
 
 def _runs(old: _Side, new: _Side, pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
@@ -293,6 +314,7 @@ def _aligned(old: _Side, new: _Side, labels: _Labels, *, abroad: bool = False) -
             "" if target == home else target for target, home in zip(targets, homes, strict=True)
         ]
         return Keys(
+            coded(zip(side.texts, side.equal, side.alike, targets, strict=True)),
             coded(zip(side.equal, side.alike, targets, strict=True)),
             coded(zip(side.alike, targets, strict=True)),
             coded(iter(homes)),

@@ -20,12 +20,11 @@ from kentry.model.path_diff import (
     Row,
 )
 from kentry.report.frame import caveat_lines, kernel_lines
-from kentry.report.table import WIDTH, ascii_lines, plain, shortened, wrapped
+from kentry.report.table import WIDTH, ascii_lines, plain, wrapped
 
 _SIGNS = {SAME: " ", ADDED: "+", REMOVED: "-", MOVED_FROM: "<", MOVED_TO: ">"}
-# Columns of an instruction; what it is for stands behind.
-_TEXT = 32
-_NAMED = 3
+# The column of what is known of an instruction.
+_NOTES = 40
 
 
 def path_text(comparison: PathComparison, context: int) -> str:
@@ -107,11 +106,15 @@ def _left_out(rows: Sequence[Row]) -> Iterator[str]:
     count = sum(row.times for row in rows)
     other = sum(row.times for row in rows if row.constants_differ)
     functions = list(dict.fromkeys(row.new.function for row in rows if row.new))
-    named = ", ".join(functions[:_NAMED])
-    if len(functions) > _NAMED:
-        named += f" and {len(functions) - _NAMED} more"
     constants = f", {other} with other constants" if other else ""
-    yield f" {shortened(plain(f'... {count} the same{constants}: {named}'), WIDTH - 1)}"
+    text = f" ... {count} the same{constants}: {functions[0]}"
+    more = len(functions) - 1
+    for name in functions[1:]:
+        if len(f"{text}, {name} and {more - 1} more") > WIDTH:
+            text += f" and {more} more"
+            break
+        text, more = f"{text}, {name}", more - 1
+    yield plain(text).join([" ", ""])
 
 
 def _line(row: Row, reason: str) -> str:
@@ -129,7 +132,9 @@ def _line(row: Row, reason: str) -> str:
         notes.append(reason)
     start = f"{_SIGNS[row.change]} {own.offset:>#6x}  {_shown(own)}"
     note = "; ".join(notes)
-    return f"{start:<{_TEXT + 10}}  {note}" if note else start
+    # Notes stand below each other where they fit into the width.
+    place = max(len(start) + 2, min(_NOTES, WIDTH - len(note)))
+    return f"{start:<{place}}{note}" if note else start
 
 
 def _place(insn: PlacedInstruction) -> str:
