@@ -186,7 +186,7 @@ def _side(path: Sequence[Instruction], arch: Arch) -> _Side:
     alike = equal
     for pattern, placeholder in _CONSTANTS:
         alike = pattern.sub(placeholder, alike)
-    lines = [text.split("\n") if folded else [] for text in (texts, equal, alike)]
+    lines = [text.split("\n")[: len(folded)] for text in (texts, equal, alike)]
     code = [one.instruction for one in folded]
     frames = [
         bool(arch.by_stack_pointer.search(insn.text)) or effects(insn.code, arch).returns
@@ -196,7 +196,7 @@ def _side(path: Sequence[Instruction], arch: Arch) -> _Side:
     for (before, insn), (caller, callee) in zip(pairwise(code), pairwise(functions), strict=True):
         if caller != callee and insn.offset < _ENTRY and arch.calls.match(before.text):
             callers[callee].add(caller)
-    return _Side(folded, functions, targets, *lines, frames, callers)
+    return _Side(folded, functions, targets, lines[0], lines[1], lines[2], frames, callers)
 
 
 # --- which functions are others -----------------------------------------------------------
@@ -410,7 +410,8 @@ def _move(old: _Side, new: _Side, labels: _Labels, entries: list[_Entry]) -> Non
     near: defaultdict[object, list[int]] = defaultdict(list)
     for j in added:
         near[homes[1][j], what[1][j]].append(j)
-    for i in list(removed):
+    # A branch by itself says too little: every one to a place in its function looks the same.
+    for i in [i for i in removed if "<" not in old.texts[i]]:
         there = [j for j in near[homes[0][i], what[0][i]] if j in added]
         best = min(there, key=lambda j: abs(added[j] - removed[i]), default=None)
         if best is not None and abs(added[best] - removed[i]) <= _NEAR:

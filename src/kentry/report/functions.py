@@ -4,9 +4,13 @@
 from collections.abc import Sequence
 
 from kentry.model.comparison import CaseComparison, FunctionDelta
+from kentry.report.table import shortened
 
 # Rows of a table; further functions are added up in one row.
 SHOWN = 10
+
+# Columns of a name.
+_NAME = 40
 
 UNKNOWN = "no path was recorded on one side, so the functions are not known"
 
@@ -20,10 +24,10 @@ def function_lines(rows: Sequence[FunctionDelta], shown: int | None = SHOWN) -> 
         f" grow/shrink: {sum(r.old > 0 and r.delta > 0 for r in rows)}"
         f"/{sum(r.new > 0 and r.delta < 0 for r in rows)}"
         f" up/down: {up}/{down} ({up + down})",
-        f"{'Function':<40} {'old':>7} {'new':>7} {'delta':>7}",
+        f"{'Function':<{_NAME}} {'old':>7} {'new':>7} {'delta':>7}",
     ]
     cut = len(rows) if shown is None or len(rows) <= shown + 1 else shown
-    lines += [_row(row.name, row.old, row.new) for row in rows[:cut]]
+    lines += [_row(_name(row), row.old, row.new) for row in rows[:cut]]
     if rest := rows[cut:]:
         label = f"{len(rest)} other functions"
         lines.append(_row(label, sum(r.old for r in rest), sum(r.new for r in rest)))
@@ -49,12 +53,17 @@ def purpose_lines(case: CaseComparison) -> list[str]:
     lines: list[str] = []
     for title, rows in (("part of the path", case.parts), ("reason", case.reasons)):
         if rows:
-            lines += ["", f"{f'{case.name}: {title}':<40} {'old':>7} {'new':>7} {'delta':>7}"]
+            lines += ["", f"{f'{case.name}: {title}':<{_NAME}} {'old':>7} {'new':>7} {'delta':>7}"]
             lines += [_row(row.name, row.old, row.new) for row in rows]
             lines.append(_row("Total", case.old, case.new))
     return lines
 
 
+def _name(row: FunctionDelta) -> str:
+    """The name; of several functions as much as fits, since the path diff has all of it."""
+    return shortened(row.name, _NAME) if row.renamed else row.name
+
+
 def _row(name: str, old: int, new: int) -> str:
     change = f"{new - old:+d}" if new != old else "-"
-    return f"{name:<40} {old or '-':>7} {new or '-':>7} {change:>7}"
+    return f"{name:<{_NAME}} {old or '-':>7} {new or '-':>7} {change:>7}"
