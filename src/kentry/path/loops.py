@@ -35,10 +35,11 @@ def fold(path: Sequence[Instruction]) -> list[Folded]:
 
 
 def _folded(path: Sequence[Folded]) -> list[Folded]:
-    tokens = [(one.instruction.address, one.times) for one in path]
+    # The whole instruction, since code can be patched while it runs.
+    tokens = [(one.instruction, one.times) for one in path]
     found: list[Folded] = []
-    done: list[tuple[int, int]] = []
-    last: dict[tuple[int, int], int] = {}
+    done: list[tuple[Instruction, int]] = []
+    last: dict[tuple[Instruction, int], int] = {}
     at = 0
     while at < len(path):
         token = tokens[at]
