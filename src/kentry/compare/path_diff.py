@@ -162,7 +162,10 @@ def diff_paths(
     labels = _labels(renamed)
     pairs = _aligned(before, after, labels)
     entries = _entries(before, after, pairs)
-    _move(before, after, labels, entries)
+    moves = _Moves(before, after, labels, entries)
+    moves.blocks()
+    moves.near()
+    moves.alone(arch)
     why = list(purposes(old, arch)), list(purposes(new, arch))
     return [_row(one, (before, after), labels, why, arch) for one in entries], renamed
 
@@ -362,60 +365,93 @@ def _entries(old: _Side, new: _Side, pairs: Sequence[Pair]) -> list[_Entry]:
     return entries
 
 
-def _move(old: _Side, new: _Side, labels: _Labels, entries: list[_Entry]) -> None:
-    """Finds what is removed in one place and added in another, and marks it as moved."""
-    removed = {
-        one.old: at
-        for at, one in enumerate(entries)
-        if one.change == REMOVED and one.old is not None and one.times == old.folded[one.old].times
-    }
-    added = {
-        one.new: at
-        for at, one in enumerate(entries)
-        if one.change == ADDED and one.new is not None and one.times == new.folded[one.new].times
-    }
-    what = [
-        [
-            (text, labels.get(target, target), one.times)
-            for text, target, one in zip(side.texts, side.targets, side.folded, strict=True)
-        ]
-        for side in (old, new)
-    ]
+class _Moves:
+    """Finds what is removed in one place and added in another, and marks it as moved.
 
-    def mark(i: int, j: int) -> None:
-        source, goal = entries[removed.pop(i)], entries[added.pop(j)]
+    `removed` and `added` have the entries' places by the instructions' places, as long as these
+    are not moved.
+    """
+
+    def __init__(self, old: _Side, new: _Side, labels: _Labels, entries: list[_Entry]) -> None:
+        self._sides = old, new
+        self._entries = entries
+        self._homes = [[labels.get(name, name) for name in side.functions] for side in (old, new)]
+        self._what = [
+            [
+                (text, labels.get(target, target), one.times)
+                for text, target, one in zip(side.texts, side.targets, side.folded, strict=True)
+            ]
+            for side in (old, new)
+        ]
+        # Of a loop that only runs more often nothing moved.
+        self._removed, self._added = (
+            {
+                place: at
+                for at, one in enumerate(entries)
+                if one.change == change
+                and (place := one.new if one.old is None else one.old) is not None
+                and one.times == side.folded[place].times
+            }
+            for change, side in ((REMOVED, old), (ADDED, new))
+        )
+
+    def _mark(self, i: int, j: int) -> None:
+        source, goal = self._entries[self._removed.pop(i)], self._entries[self._added.pop(j)]
         source.change, goal.change = MOVED_FROM, MOVED_TO
         source.new, goal.old = j, i
 
-    blocks: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
-    for i in removed:
-        if all(i + n in removed for n in range(_BLOCK)):
-            blocks[tuple(what[0][i : i + _BLOCK])].append(i)
-    for j in list(added):
-        longest, start = 0, 0
-        for i in blocks.get(tuple(what[1][j : j + _BLOCK]), ()):
-            length = 0
-            while (
-                i + length in removed
-                and j + length in added
-                and what[0][i + length] == what[1][j + length]
-            ):
-                length += 1
-            if length > longest:
-                longest, start = length, i
-        if longest >= _BLOCK:
-            for n in range(longest):
-                mark(start + n, j + n)
-    homes = [[labels.get(name, name) for name in side.functions] for side in (old, new)]
-    near: defaultdict[object, list[int]] = defaultdict(list)
-    for j in added:
-        near[homes[1][j], what[1][j]].append(j)
-    # A branch by itself says too little: every one to a place in its function looks the same.
-    for i in [i for i in removed if "<" not in old.texts[i]]:
-        there = [j for j in near[homes[0][i], what[0][i]] if j in added]
-        best = min(there, key=lambda j: abs(added[j] - removed[i]), default=None)
-        if best is not None and abs(added[best] - removed[i]) <= _NEAR:
-            mark(i, best)
+    def blocks(self) -> None:
+        """Rows of instructions, from anywhere to anywhere; the longest of several."""
+        old, new = self._what
+        starts: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        for i in self._removed:
+            if all(i + n in self._removed for n in range(_BLOCK)):
+                starts[tuple(old[i : i + _BLOCK])].append(i)
+        for j in list(self._added):
+            lengths = {i: self._length(i, j) for i in starts.get(tuple(new[j : j + _BLOCK]), ())}
+            best = max(lengths, key=lambda i: lengths[i], default=0)
+            if lengths.get(best, 0) >= _BLOCK:
+                for n in range(lengths[best]):
+                    self._mark(best + n, j + n)
+
+    def _length(self, i: int, j: int) -> int:
+        old, new = self._what
+        length = 0
+        while (
+            i + length in self._removed
+            and j + length in self._added
+            and old[i + length] == new[j + length]
+        ):
+            length += 1
+        return length
+
+    def near(self) -> None:
+        """Single instructions within a function.
+
+        A branch by itself says too little: every one to a place in its function looks the same.
+        """
+        there: defaultdict[object, list[int]] = defaultdict(list)
+        for j in self._added:
+            there[self._homes[1][j], self._what[1][j]].append(j)
+        for i in [i for i in self._removed if "<" not in self._sides[0].texts[i]]:
+            at = self._removed[i]
+            same = [j for j in there[self._homes[0][i], self._what[0][i]] if j in self._added]
+            distances = {j: abs(self._added[j] - at) for j in same}
+            best = min(distances, key=lambda j: distances[j], default=0)
+            if distances.get(best, _NEAR + 1) <= _NEAR:
+                self._mark(i, best)
+
+    def alone(self, arch: Arch) -> None:
+        """Those that turn interrupts on, or serialise in another way, if each side has one such."""
+        places: list[defaultdict[object, list[int]]] = [defaultdict(list), defaultdict(list)]
+        for side, left in enumerate((self._removed, self._added)):
+            for place in left:
+                places[side][self._what[side][place]].append(place)
+        for key, (i, *more) in list(places[0].items()):
+            others = places[1].get(key, [])
+            code = self._sides[0].folded[i].instruction.code
+            if not more and len(others) == 1 and effects(code, arch).serialising:
+                self._mark(i, others[0])
 
 
 def _row(

@@ -127,6 +127,23 @@ def test_a_block_that_moved_to_another_function_is_moved() -> None:
     assert (found.added, found.removed, found.moved) == (0, 0, 6)
 
 
+def test_where_interrupts_are_turned_on_is_found_in_another_function() -> None:
+    one = path(("f", f"{SAVE}; csrrsi zero,sstatus,2"), ("g", WORK))
+    other = path(("f", SAVE), ("g", f"{WORK}; csrrsi zero,sstatus,2"))
+    # Its bytes say that it serialises.
+    old, new = (
+        [
+            insn._replace(code="73600110") if insn.text.startswith("csrrsi") else insn
+            for insn in side
+        ]
+        for side in (one, other)
+    )
+    found = diffed(old, new)
+    assert (found.added, found.removed, found.moved) == (0, 0, 1)
+    twice = diffed(old, [*new, *path(("h", "csrrsi zero,sstatus,2"))])
+    assert twice.added >= 1
+
+
 @pytest.mark.parametrize(("before", "after"), [(31, 31), (31, 33), (33, 31), (1, 5)])
 def test_a_loop_is_folded_and_its_rounds_are_counted(before: int, after: int) -> None:
     loop = path(("f", "ld a0,0(a1); addi a1,a1,8; bnez a0,<f>"))
@@ -215,7 +232,9 @@ def test_the_entry_of_two_kernels_is_aligned_across_its_renamed_functions() -> N
     handler = [row for row in found.rows if row.part == "handler"]
     assert len(handler) == 38 and {row.change for row in handler} == {"same"}
     entry = [row for row in found.rows if row.function == "do_trap_ecall_u"]
-    assert len(entry) == 57 and {row.change for row in entry} == {"added"}
+    assert len(entry) == 57 and {row.change for row in entry} == {"added", "moved-to"}
+    moved = [row.new.text for row in found.rows if row.change == "moved-to" and row.new]
+    assert moved == ["csrrsi zero,sstatus,2", "csrrci zero,sstatus,2"]
     reasons = {row.reason for row in found.rows if row.change in ("added", "removed")}
     assert {"mitigation: array index masked", "vector state", "generic entry"} <= reasons
 
