@@ -117,7 +117,6 @@ def compare_case(
         notes += notes_of_contexts
     if not old_recording.is_floor and not new_recording.is_floor:
         functions = _with_renames(functions, old, new, old_recording, new_recording)
-        notes += [caveats.by_body()] * any(row.renamed for row in functions)
     parts: Deltas = ()
     reasons: Deltas = ()
     if old_recording.is_floor or new_recording.is_floor:

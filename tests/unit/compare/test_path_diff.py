@@ -14,6 +14,7 @@ from kentry.errors import UserError
 from kentry.model.comparison import Renamed
 from kentry.model.path_diff import PathDiff
 from kentry.model.recording import Instruction, Recording, read_recording
+from kentry.report.comparison import comparison_caveats
 from tests import ROOT
 from tests.builders import recording
 
@@ -251,7 +252,7 @@ def test_functions_of_a_rename_are_one_row_that_adds_up() -> None:
         (("restore_all", 37), ("ret_from_exception", 7), ("resume_userspace", 3)),
         (("ret_from_exception", 43),),
     )
-    assert "by-body" in {caveat["kind"] for caveat in case.caveats}
+    assert "by-body" in {caveat["kind"] for caveat in comparison_caveats(comparison)}
 
 
 def test_two_architectures_are_refused() -> None:
