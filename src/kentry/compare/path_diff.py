@@ -49,6 +49,7 @@ from kentry.path.symbols import base_name
 _BODY = 0.6
 _IN_A_ROW = 3
 _DISTINCT = 3
+_FEW = 5
 
 # Of a function that was called where its instructions now are less is enough, since the compiler
 # fits it to its place: so much of what neither saves and restores registers nor returns.
@@ -227,8 +228,10 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
         whole = min(sizes[side][link[side]] for side in alone)
         body = min(bodies[side][link[side]] for side in alone)
         inside = sum(1 + (old.equal[i] == new.equal[j]) for i, j in pairs if not old.frames[i]) / 2
-        is_body = alike >= _BODY * whole or (_is_call(link, old, new) and inside >= _INLINED * body)
-        if is_body and len(set(same)) >= _DISTINCT:
+        # Of a few instructions all have to be there.
+        is_body = alike >= _BODY * whole and (whole > _FEW or len(same) >= whole)
+        is_inlined = _is_call(link, old, new) and inside >= _INLINED * body
+        if (is_body or is_inlined) and len(set(same)) >= _DISTINCT:
             links.append(link)
     shares = old.shares(), new.shares()
     return [_renamed(group, shares) for group in _groups(links, sizes)]
