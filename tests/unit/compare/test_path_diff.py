@@ -255,6 +255,25 @@ def test_functions_of_a_rename_are_one_row_that_adds_up() -> None:
     assert "by-body" in {caveat["kind"] for caveat in comparison_caveats(comparison)}
 
 
+def recorded(*functions: tuple[str, str]) -> Recording:
+    """A recording of getppid that took these functions."""
+    lengths = [(name, len(text.split("; "))) for name, text in functions]
+    found = recording({"getppid": lengths}, kernel={"arch": "riscv64"})
+    found.code = path(*functions)
+    return found
+
+
+def test_a_function_that_was_split_is_one_row_with_both_names() -> None:
+    other = "xor t1,t2,t3; fence rw,rw; mulw a0,a1,a2; divu a0,a1,a2; sltu a0,a1,a2"
+    comparison = compare(
+        recorded(("f", WORK), ("a", f"{SAVE}; {other}")),
+        recorded(("f", WORK), ("b", SAVE), ("c", f"{other}; ld ra,8(sp)")),
+    )
+    (case,) = comparison.cases
+    rows = {row.name: (row.old, row.new) for row in case.functions}
+    assert rows == {"f": (4, 4), "c + b <- a": (10, 11)}
+
+
 def test_two_architectures_are_refused() -> None:
     with pytest.raises(UserError, match="two architectures"):
         compare_paths(golden("riscv64-6.1.json"), golden("arm64-6.1.json"), ["getppid"])
