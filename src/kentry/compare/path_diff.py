@@ -51,10 +51,10 @@ _IN_A_ROW = 3
 _DISTINCT = 3
 _FEW = 5
 
-# Of a function that was called where its instructions now are less is enough, since the compiler
-# fits it to its place: so much of what neither saves and restores registers nor returns.
-_INLINED = 0.4
-_IN_A_ROW_INLINED = 2
+# Of a function that was called where its instructions now are, or that only lost its underscores,
+# less is enough: so much of what neither saves and restores registers nor returns.
+_OF_KIN = 0.4
+_IN_A_ROW_OF_KIN = 2
 
 # A compiler moves an instruction about so far within a function.  From function to function a
 # block of so many moves: prologues are alike and shorter.
@@ -216,7 +216,7 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
     found: defaultdict[_Link, list[Pair]] = defaultdict(list)
     for run in _runs(old, new, _aligned(old, new, labels, abroad=True)):
         link = old.functions[run[0][0]], new.functions[run[0][1]]
-        least = _IN_A_ROW_INLINED if _is_call(link, old, new) else _IN_A_ROW
+        least = _IN_A_ROW_OF_KIN if _is_kin(link, old, new) else _IN_A_ROW
         if link[0] != link[1] and len(run) >= least and (link[0] in gone or link[1] in come):
             found[link] += run
     bodies = [_bodies(side) for side in (old, new)]
@@ -230,8 +230,8 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
         inside = sum(1 + (old.equal[i] == new.equal[j]) for i, j in pairs if not old.frames[i]) / 2
         # Of a few instructions all have to be there.
         is_body = alike >= _BODY * whole and (whole > _FEW or len(same) >= whole)
-        is_inlined = _is_call(link, old, new) and inside >= _INLINED * body
-        if (is_body or is_inlined) and len(set(same)) >= _DISTINCT:
+        is_kin = _is_kin(link, old, new) and inside >= _OF_KIN * body
+        if (is_body or is_kin) and len(set(same)) >= _DISTINCT:
             links.append(link)
     shares = old.shares(), new.shares()
     return [_renamed(group, shares) for group in _groups(links, sizes)]
@@ -241,10 +241,14 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
 _Link = tuple[str, str]
 
 
-def _is_call(link: _Link, old: _Side, new: _Side) -> bool:
-    """Whether one of the two calls the other, on the side that has both."""
+def _is_kin(link: _Link, old: _Side, new: _Side) -> bool:
+    """Whether one of the two calls the other, or they have one name but for underscores."""
     before, after = link
-    return after in old.callers.get(before, ()) or before in new.callers.get(after, ())
+    return (
+        after in old.callers.get(before, ())
+        or before in new.callers.get(after, ())
+        or before.lstrip("_") == after.lstrip("_")
+    )
 
 
 def _bodies(side: _Side) -> Counter[str]:

@@ -109,6 +109,15 @@ def test_an_inlined_function_is_recognised_and_its_call_is_removed() -> None:
     assert (found.added, found.removed) == (0, 3)
 
 
+def test_a_function_that_lost_its_underscores_is_recognised_by_less() -> None:
+    more = "xor t1,t2,t3; fence rw,rw; mulw a0,a1,a2; divu a0,a1,a2"
+    old = path(("f", WORK), ("__g", f"{more}; csrrs t1,sepc,zero; csrrs s4,scause,zero; {SAVE}"))
+    for name, known in (("g", 1), ("h", 0)):
+        other = "sltu a0,a1,a2; sub a0,a1,a2; rem a0,a1,a2; sll a0,a1,a2; srl a0,a1,a2"
+        new = path(("f", WORK), (name, f"{more}; {other}"))
+        assert len(diffed(old, new).renamed) == known
+
+
 def test_what_a_compiler_moved_in_a_function_is_moved() -> None:
     lines = ["mul t1,t2,t3", "csrrs s4,scause,zero", "xor t1,t2,t3", "sltu a0,a1,a2", "fence rw,rw"]
     moved = [*lines[1:], lines[0]]
