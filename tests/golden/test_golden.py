@@ -56,6 +56,9 @@ COMMANDS = {
     ],
     "annotate.txt": ["annotate", NEW],
     "annotate-invalid.txt": ["annotate", OLD, "--case", "invalid"],
+    "path-diff.txt": ["annotate", "riscv64-6.1.json", "riscv64-6.12.json"],
+    "path-diff-context.txt": ["diff", OLD, NEW, "--path", "--context", "0", "--case", "invalid"],
+    "path-diff-same.txt": ["annotate", OLD, OLD],
     "import.txt": ["import", "../../docs/cases/ia64-syscall-series.csv"],
 }
 

@@ -363,6 +363,8 @@ ARM64 = Arch(
         ),
         register=re.compile(r"\b[xw](\d+)\b"),
         preserved=re.compile(r"19|2\d"),  # AAPCS64
+        # x18, x29 and x30 have one purpose each.
+        chosen=(re.compile(r"\b([xw])(?:\d|1[0-79]|2[0-8])\b"), r"\1"),
     ),
     image_format="Image",
     image_magic=(0x38, b"ARMd"),  # Documentation/arch/arm64/booting.rst

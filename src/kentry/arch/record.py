@@ -39,7 +39,8 @@ class Linking:
     their replacements, for the instructions that add the rest to their `base`.  `register` finds
     the registers of a line; its group is the same for all names of one register.  `preserved`
     matches the callee-saved registers, `global_pointer` names the register that points into the
-    middle of the data.
+    middle of the data.  `chosen` matches the registers that compilers choose freely, and has the
+    word that stands for any of them.
     """
 
     rewrites: tuple[tuple[re.Pattern[str], str], ...]
@@ -48,6 +49,7 @@ class Linking:
     register: re.Pattern[str] = _NEVER
     preserved: re.Pattern[str] = _NEVER
     global_pointer: str = ""
+    chosen: tuple[re.Pattern[str], str] = (_NEVER, "")
 
 
 @dataclass(frozen=True)

@@ -220,6 +220,7 @@ RISCV64 = Arch(
         register=re.compile(r"\b(ra|gp|tp|t[0-6]|s\d+|a[0-7])\b"),
         preserved=re.compile(r"gp|s\d+"),  # the RISC-V calling convention
         global_pointer="gp",
+        chosen=(re.compile(r"\b(?:t[0-6]|s(?:\d|1[01])|a[0-7])\b"), "r"),
     ),
     image_format="Image",
     image_magic=(0x38, b"RSC\x05"),  # Documentation/arch/riscv/boot-image-header.rst

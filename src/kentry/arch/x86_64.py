@@ -322,7 +322,14 @@ X86_64 = Arch(
                 ),
                 r"\1%addr",
             ),
-        )
+        ),
+        # The mnemonic says how wide it is.
+        chosen=(
+            re.compile(
+                r"%(?:[re]?(?:[abcd]x|[sd]i|bp)|[abcd][lh]|(?:[sd]i|bp)l|r(?:8|9|1[0-5])[dwb]?)\b"
+            ),
+            "%r",
+        ),
     ),
     image_format="bzImage",
     image_magic=(0x202, b"HdrS"),  # Documentation/arch/x86/boot.rst

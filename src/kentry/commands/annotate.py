@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kentry annotate: the path, instruction by instruction."""
+"""kentry annotate: the path, instruction by instruction; or two paths beside each other."""
 
 import sys
 from dataclasses import dataclass, replace
@@ -9,32 +9,46 @@ from kentry.commands import measuring, output
 from kentry.commands.options import operand
 from kentry.errors import EXIT_DONE, UserError
 from kentry.model.document import dump, plain
+from kentry.model.path_diff import to_json
 from kentry.model.recording import CaseResult, Recording
 from kentry.path.disassembly import readable_text
 from kentry.path.metrics import part_amounts
 from kentry.path.phases import parts, split_calls
 from kentry.report.annotation import annotation_text
 from kentry.report.contexts import other_paths, path_difference
+from kentry.report.path_diff import path_text
 
 EXAMPLES = (
     "kentry annotate 6.12.json",
-    "kentry annotate 6.12.json --case read,openat+close",
     "kentry annotate debian:6.12 --arch riscv64 --case getppid",
+    "kentry annotate 6.1.json 6.12.json --case read",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CoreOptions):
+class Options(measuring.CoreOptions, measuring.PathOptions):
     """What `kentry annotate` takes."""
 
     what: str = operand(
         metavar="SPEC|FILE", help=f"a recording, or a kernel: {measuring.SPEC_HELP}"
     )
+    new: str | None = operand(
+        default=None,
+        metavar="NEW",
+        nargs="?",
+        help="another recording or kernel: print the difference of the two paths",
+    )
+
+    def has_two_paths(self) -> bool:
+        """Whether there is a second operand."""
+        return self.new is not None
 
 
 def run(options: Options) -> int:
-    """Obtains the recording and prints the modal path of each case."""
+    """Obtains the recording and prints the modal path of each case, or two and their difference."""
     options = replace(options, case=options.case or ("getppid",))
+    if options.new is not None:
+        return _run_two(options, options.new)
     options.check_cores()
     recording = measuring.obtain(options.what, options)
     arch = find_arch(recording.kernel["arch"])
@@ -99,3 +113,28 @@ def run(options: Options) -> int:
 
 def _text(recording: Recording, cases: list[CaseResult], arch: Arch) -> str:
     return "\n".join(annotation_text(recording, case, arch) for case in cases)
+
+
+def _run_two(options: Options, new: str) -> int:
+    # It loads numpy, which one path does not need.
+    from kentry.compare.path_diff import compare_paths
+
+    if options.core:
+        raise UserError("--core has no effect on two paths.", "Leave --core out.")
+    sides = [measuring.obtain(text, options) for text in (options.what, new)]
+    files = [
+        side
+        for side, text in zip(sides, (options.what, new), strict=True)
+        if not measuring.is_spec(text)
+    ]
+    names = (
+        measuring.match_cases(files, options.case)
+        if files
+        else [one.name for one in sides[0].cases]
+    )
+    comparison = compare_paths(sides[0], sides[1], names)
+    if options.json:
+        sys.stdout.write(dump(to_json(comparison)))
+    else:
+        output.show(options, path_text, comparison, options.context)
+    return EXIT_DONE

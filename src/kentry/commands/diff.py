@@ -5,15 +5,17 @@ import sys
 from dataclasses import dataclass, replace
 
 from kentry.commands import measuring, output
-from kentry.commands.options import flag, list_option, operand
+from kentry.commands.options import Need, flag, list_option, operand
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL, compare_metrics
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
 from kentry.model.comparison import to_json
 from kentry.model.document import dump
+from kentry.model.path_diff import to_json as paths_to_json
 from kentry.model.recording import INSTRUCTIONS
 from kentry.report.changelog import comparison_changelog
 from kentry.report.comparison import comparison_text
+from kentry.report.path_diff import path_text
 from kentry.stats import exact
 
 EXAMPLES = (
@@ -21,20 +23,39 @@ EXAMPLES = (
     "kentry diff debian:6.1 debian:6.12 --arch arm64 --case getppid",
     "kentry diff tree:~/linux@v6.12 tree:~/linux@HEAD --fail-on-regression",
 )
+_NO_TABLES = Need(
+    lambda options: not (options.changelog or options.core or options.functions or options.metric),
+    "beside --changelog, --core, --functions or --metric",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CachedOptions, measuring.CoreOptions, measuring.FunctionOptions):
+class Options(
+    measuring.CachedOptions,
+    measuring.CoreOptions,
+    measuring.FunctionOptions,
+    measuring.PathOptions,
+):
     """What `kentry diff` takes."""
 
     old: str = operand(metavar="OLD", help=f"a recording, or a kernel: {measuring.SPEC_HELP}")
     new: str = operand(metavar="NEW", help="a recording or a kernel")
     metric: tuple[str, ...] = list_option("--metric", **measuring.METRIC)
+    path: bool = flag(
+        "--path",
+        needs=[_NO_TABLES],
+        help="print where the executed paths differ, instruction by instruction, as kentry annotate"
+        " OLD NEW does",
+    )
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
     fail_on_regression: bool = flag(
         "--fail-on-regression",
         help="exit with 1 if a case is worse, with 3 if one is undecided or lost",
     )
+
+    def has_two_paths(self) -> bool:
+        """Whether --path is given."""
+        return self.path
 
 
 def run(options: Options) -> int:
@@ -68,7 +89,17 @@ def run(options: Options) -> int:
         counted = [case.name for case in comparison.cases]
         found = compare_metrics(sides[options.old], sides[options.new], counted, options.metric)
         comparison = replace(comparison, metrics=found)
-    if options.json:
+    if options.path:
+        # It loads numpy, which counts do not need.
+        from kentry.compare.path_diff import compare_paths
+
+        named = names or [case.name for case in comparison.cases]
+        paths = compare_paths(sides[options.old], sides[options.new], named)
+        if options.json:
+            sys.stdout.write(dump(paths_to_json(paths)))
+        else:
+            output.show(options, path_text, paths, options.context)
+    elif options.json:
         sys.stdout.write(dump(to_json(comparison)))
     elif options.changelog:
         output.write(comparison_changelog(comparison), options.color)

@@ -235,6 +235,27 @@ class CoreOptions(MeasureOptions):
         return find_models(arch, self.core)
 
 
+_TWO_PATHS = Need(lambda options: options.has_two_paths(), "without two paths to compare")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathOptions(ResultOptions):
+    """For a command that prints two paths beside each other."""
+
+    context: int = option(
+        "--context",
+        type=values.whole(0, values.MAX_COUNT),
+        default=3,
+        metavar="N",
+        needs=[_TWO_PATHS],
+        help="show N instructions that are the same around each change of a path",
+    )
+
+    def has_two_paths(self) -> bool:
+        """Whether the command line asks for two paths."""
+        raise NotImplementedError
+
+
 _COMMITS = Need(lambda options: options.has_commits(), "without commits to search")
 
 

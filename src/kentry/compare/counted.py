@@ -115,6 +115,8 @@ def compare_case(
             before = sum(row.old for row in functions)
             after = sum(row.new for row in functions)
         notes += notes_of_contexts
+    if not old_recording.is_floor and not new_recording.is_floor:
+        functions = _with_renames(functions, old, new, old_recording, new_recording)
     parts: Deltas = ()
     reasons: Deltas = ()
     if old_recording.is_floor or new_recording.is_floor:
@@ -270,6 +272,36 @@ def _events(
         functions = dict.fromkeys(one.function for events in reversed(mine) for one in events)
         deltas.append(EventDelta(name, cause, before, after, tuple(functions)))
     return tuple(sorted(deltas, key=lambda one: -abs((one.new or 0) - (one.old or 0))))
+
+
+def _with_renames(
+    functions: tuple[FunctionDelta, ...],
+    old: CaseResult,
+    new: CaseResult,
+    old_recording: Recording,
+    new_recording: Recording,
+) -> tuple[FunctionDelta, ...]:
+    """Functions that were renamed, inlined or split are one row; the sums stay as they are."""
+    paths = old.modal_path, new.modal_path
+    if not all(paths) or all(row.old and row.new for row in functions):
+        return functions
+    # It loads numpy, which most comparisons of two like kernels do not need.
+    from kentry.compare.path_diff import renames
+
+    before, after = (
+        recording.instructions(path)
+        for recording, path in zip((old_recording, new_recording), paths, strict=True)
+        if path
+    )
+    rows = {row.name: row for row in functions}
+    for one in renames(before, after, find_arch(old_recording.kernel["arch"])):
+        names = dict.fromkeys(name for name, _ in (*one.new, *one.old) if name in rows)
+        own = [rows.pop(name) for name in names]
+        if own:
+            rows[one.name] = FunctionDelta(
+                one.name, sum(row.old for row in own), sum(row.new for row in own), renamed=one
+            )
+    return tuple(sorted(rows.values(), key=lambda row: (-abs(row.delta), -row.delta, row.name)))
 
 
 def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:

@@ -88,6 +88,12 @@ user_side = Template(
 no_majority = Template("no-majority", "only {1:.0%} of the windows of {0} have its commonest count")
 unrecorded_path = Template("unrecorded-path", "no path of {1} instructions was recorded for {0}")
 unnamed = Template("unnamed", "{:.1%} of the instructions carry no function name")
+# Of paths beside each other, where functions have other names.
+by_body = Template(
+    "by-body",
+    "functions that were renamed, inlined or split are recognised by their instructions:"
+    " recordings have no source lines",
+)
 # A count per context: where comparisons can say less.
 unsettled = Template(
     "unsettled",

@@ -19,6 +19,7 @@ from kentry.model.document import (
     Confidence,
     Count,
     Number,
+    Positive,
     about,
     fields_of,
     read_document,
@@ -31,6 +32,9 @@ SCHEMA = "kentry/comparison/1"
 Verdict = Annotated[str, Meta(pattern="^(same|better|worse|undecided)$")]
 Real = int | float
 
+# A longer name of a rename is cut, in characters: a table's column.
+_NAME = 40
+
 # A larger change in per cent is a mistake: no two times are that far apart.
 _MOST_PERCENT = 1e18
 
@@ -40,13 +44,40 @@ _WITHOUT_INTERVAL, _MOST_DIGITS = 1, 4
 _NO_SPREAD = 1e-6
 
 
+Share = tuple[str, Positive]
+
+
+class Renamed(Struct, frozen=True):
+    """Functions of one side that are others on the other side: [name, instructions] of each."""
+
+    old: Annotated[tuple[Share, ...], Meta(min_length=1)]
+    new: Annotated[tuple[Share, ...], Meta(min_length=1)]
+
+    @property
+    def name(self) -> str:
+        """What it is in a table: the new functions, and the old ones with other names."""
+        after = [name for name, _ in self.new]
+        before = [name for name, _ in self.old]
+        gone = [name for name in before if name not in after] or before
+        whole = f"{' + '.join(after)} <- {' + '.join(gone)}"
+        if len(whole) <= _NAME:
+            return whole
+        return f"{after[0]}{' + ...' * (len(after) > 1)} <- {gone[0]}{' + ...' * (len(gone) > 1)}"
+
+
 class FunctionDelta(Struct, frozen=True):
-    """A function's instructions in the modal path, on each side; `delta` is new less old."""
+    """A function's instructions in the modal path, on each side; `delta` is new less old.
+
+    Functions that were renamed, inlined or split are one row together.
+    """
 
     name: str
     old: Count
     new: Count
     delta: int = 0
+    renamed: Annotated[
+        Renamed | UnsetType, about("Where the row is several functions: which, on each side")
+    ] = UNSET
 
     def __post_init__(self) -> None:
         force_setattr(self, "delta", self.new - self.old)

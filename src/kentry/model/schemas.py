@@ -17,6 +17,7 @@ from kentry.model.comparison import CaseComparison, ComparisonFile, TimedRow
 from kentry.model.document import dump
 from kentry.model.import_document import ImportDocument
 from kentry.model.log import LogFile
+from kentry.model.path_diff import PathDiffFile
 from kentry.model.recording import RecordingFile
 from kentry.model.series import SeriesFile
 
@@ -28,13 +29,14 @@ _DOCUMENTS: dict[str, tuple[type, ...]] = {
     "kentry/ablation/1": (AblationFile,),
     "kentry/bisection/1": (BisectionFile,),
     "kentry/log/1": (LogFile,),
+    "kentry/path-diff/1": (PathDiffFile,),
     "kentry/check/1": (CheckFile,),
     "kentry/import/1": (ImportDocument,),
 }
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {
     *("accesses", "checked", "checked_counts", "contexts", "empties", "estimates", "events"),
-    *("markers", "misses", "parts", "reasons", "vector"),
+    *("markers", "misses", "parts", "reasons", "renamed", "vector"),
 }
 
 

@@ -6,6 +6,7 @@ A change of a noisy metric has no digit beyond its interval.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from kentry.model import caveats
 from kentry.model.case_name import CaseName
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import CaseComparison, Comparison, EventDelta, TimedComparison
@@ -80,8 +81,11 @@ def verdict_table(indent: str = "") -> Table:
 
 
 def comparison_caveats(comparison: Comparison) -> list[Caveat]:
-    """The caveats of the comparison, then those of its rows, each once."""
+    """The caveats of the comparison, then those of its rows and tables, each once."""
     found = list(comparison.caveats)
+    tables = (case.functions for case in comparison.cases if case.delta)
+    if any(row.delta and row.renamed for rows in tables for row in rows):
+        found.append(caveats.by_body())
     found += [
         caveat for case in (*comparison.cases, *comparison.metrics) for caveat in case.caveats
     ]

@@ -27,7 +27,7 @@ def function_lines(rows: Sequence[FunctionDelta], shown: int | None = SHOWN) -> 
         _heading("Function"),
     ]
     cut = len(rows) if shown is None or len(rows) <= shown + 1 else shown
-    lines += [_row(row.name, row.old, row.new) for row in rows[:cut]]
+    lines += [_row(_name(row), row.old, row.new) for row in rows[:cut]]
     if rest := rows[cut:]:
         label = f"{len(rest)} other functions"
         lines.append(_row(label, sum(r.old for r in rest), sum(r.new for r in rest)))
@@ -57,6 +57,11 @@ def purpose_lines(case: CaseComparison) -> list[str]:
             lines += [_row(row.name, row.old, row.new) for row in rows]
             lines.append(_row("Total", case.old, case.new))
     return lines
+
+
+def _name(row: FunctionDelta) -> str:
+    """The name; of several functions as much as fits, since the path diff has all of it."""
+    return shortened(row.name, _NAME) if row.renamed else row.name
 
 
 def _heading(name: str) -> str:

@@ -258,5 +258,8 @@ def series_caveats(series: Series) -> list[Caveat]:
     for (kind, text), patches in of_patches.items():
         side = _patches(list(dict.fromkeys(patches))).lower()
         found.append(caveats.of_side(side, {"kind": kind, "text": text}))
+    cells = (cell for row in series.rows for cell in row.cells.values())
+    if any(row.renamed for cell in cells for row in cell.functions):
+        found.append(caveats.by_body())
     not_time = caveats.not_time()["kind"]
     return [one for one in found if one["kind"] != not_time]

@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two executed paths of one case -> rows: what is the same, added, removed or moved.
+
+Instructions are compared by mnemonic and form of operands: which registers a compiler chose, where
+code and data were linked, and constants such as a field's offset are no differences.  Targets
+of calls are compared by function.  A recording has no source lines, so a function that has another
+name, or was inlined, is recognised by its instructions alone.
+
+The alignment decides which instruction is which, and never how many there are: each side's
+instructions are in the rows exactly once, and one that moved is in one row of each.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from kentry.arch import Arch, find_arch
+from kentry.compare.alignment import Codes, Keys, Pair, aligned
+from kentry.compare.differences import differences, of_both
+from kentry.errors import UserError
+from kentry.model import caveats
+from kentry.model.comparison import Renamed
+from kentry.model.path_diff import (
+    ADDED,
+    MOVED_FROM,
+    MOVED_TO,
+    REMOVED,
+    SAME,
+    Change,
+    PathComparison,
+    PathDiff,
+    PlacedInstruction,
+    Row,
+)
+from kentry.model.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
+from kentry.path.disassembly import readable_text
+from kentry.path.effects import effects
+from kentry.path.loops import Folded, fold
+from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
+from kentry.path.stream import stream
+from kentry.path.symbols import base_name
+
+# A function is another one's body where so much of it is alike there, the mean of with and without
+# constants, in rows of at least so many instructions, so many of them different ones.
+_BODY = 0.6
+_IN_A_ROW = 3
+_DISTINCT = 3
+_FEW = 5
+
+# Of a function that was called where its instructions now are, or that only lost its underscores,
+# less is enough: so much of what neither saves and restores registers nor returns.
+_OF_KIN = 0.4
+_IN_A_ROW_OF_KIN = 2
+
+# A compiler moves an instruction about so far within a function.  From function to function a
+# block of so many moves: prologues are alike and shorter.
+_NEAR = 24
+_BLOCK = 6
+
+# A call enters a function in its first bytes, behind a landing pad perhaps.
+_ENTRY = 16
+
+_TAKEN = re.compile(r" \(taken\)$", re.MULTILINE)
+_TARGET = re.compile(r"<([^<>\n]*)>")
+# What two instructions that are alike need not share; a field at offset 0 is one like others.
+_CONSTANTS = (
+    (re.compile(r"%lo[+-]\d+"), "%lo"),
+    (re.compile(r"%addr\(%rip\)"), "%addr"),
+    (re.compile(r"(?<![\w.%])[#$]?-?(?:0x[0-9a-f]+|\d+)\b"), "#"),
+    (re.compile(r"(?<![\w#])\((?=%)"), "#("),
+    (re.compile(r"\[(\w+)\]"), r"[\1, #]"),
+)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A path with its loops folded; everything has one item for each of `folded`.
+
+    `functions` are names without what compilers append, `targets` those that an instruction calls
+    or jumps to, "" for its own.  The texts have no targets: `texts` as executed, `equal` without
+    the registers' names, `alike` without constants too.  `frames` tells which instructions use the
+    stack pointer or return, `callers` who calls a function.
+    """
+
+    folded: Sequence[Folded]
+    functions: Sequence[str]
+    targets: Sequence[str]
+    texts: Sequence[str]
+    equal: Sequence[str]
+    alike: Sequence[str]
+    frames: Sequence[bool]
+    callers: Mapping[str, set[str]]
+
+    def shares(self) -> Counter[str]:
+        """How many instructions each function executes."""
+        found: Counter[str] = Counter()
+        for function, one in zip(self.functions, self.folded, strict=True):
+            found[function] += one.times
+        return found
+
+
+# From a function's name to what it is compared by.
+_Labels = Mapping[str, str]
+
+
+def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathComparison:
+    """The modal paths of the cases of these names beside each other.
+
+    UserError where the recordings are of two architectures, or one has no such case or no path.
+    """
+    if old.kernel["arch"] != new.kernel["arch"]:
+        raise UserError(
+            f"The recordings are of two architectures, {old.kernel['arch']} and"
+            f" {new.kernel['arch']}.",
+            "Name two kernels of one.",
+        )
+    arch = find_arch(old.kernel["arch"])
+    pairs = [(_case(old, name, "old"), _case(new, name, "new")) for name in dict.fromkeys(names)]
+    found = []
+    for before, after in pairs:
+        rows, renamed = diff_paths(_path(before, old, "old"), _path(after, new, "new"), arch)
+        notes = of_both(list(before.caveats), list(after.caveats))
+        found.append(PathDiff.of(before.name, rows, renamed, notes))
+    notes = differences(old, new, pairs, list(names), counted=True, timed=False)
+    if any(one.renamed for one in found):
+        notes.append(caveats.by_body())
+    return PathComparison(old, new, tuple(found), tuple(notes))
+
+
+def _case(recording: Recording, name: str, side: str) -> CaseResult:
+    if case := recording.case(name):
+        return case
+    present = ", ".join(one.name for one in recording.cases)
+    raise UserError(
+        f"The {side} recording, of {recording.kernel['spec']}, has no case {name}.",
+        f"It has: {present}.",
+    )
+
+
+def _path(case: CaseResult, recording: Recording, side: str) -> list[Instruction]:
+    """The modal path; empty for a case that does not enter the kernel."""
+    if case.modal_path:
+        return recording.instructions(case.modal_path)
+    counted = case.metrics.get(INSTRUCTIONS)
+    if counted and not counted.value:
+        return []
+    raise UserError(
+        f"No kernel path of {case.name} is in the {side} recording, of {recording.kernel['spec']}.",
+        "Record it again with --paths 128 or more.",
+    )
+
+
+def diff_paths(
+    old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch
+) -> tuple[list[Row], list[Renamed]]:
+    """The rows of two paths in their order, and the functions that have other names."""
+    before, after = _side(old, arch), _side(new, arch)
+    renamed = _renames(before, after)
+    labels = _labels(renamed)
+    pairs = _aligned(before, after, labels)
+    entries = _entries(before, after, pairs)
+    moves = _Moves(before, after, labels, entries)
+    moves.blocks()
+    moves.near()
+    moves.alone(arch)
+    why = list(purposes(old, arch)), list(purposes(new, arch))
+    return [_row(one, (before, after), labels, why, arch) for one in entries], renamed
+
+
+def renames(old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch) -> list[Renamed]:
+    """The functions that have other names, were inlined or were split."""
+    return _renames(_side(old, arch), _side(new, arch))
+
+
+def _side(path: Sequence[Instruction], arch: Arch) -> _Side:
+    folded = fold(path)
+    shown = stream([one.instruction for one in folded], arch)
+    functions = [function for function, _ in shown]
+    whole = _TAKEN.sub("", "\n".join(text for _, text in shown))
+    targets = []
+    for line, function in zip(whole.split("\n"), functions, strict=False):
+        found = _TARGET.search(line)
+        targets.append(found[1] if found and found[1] != function else "")
+    texts = _TARGET.sub("<>", whole)
+    equal = arch.linking.chosen[0].sub(arch.linking.chosen[1], texts)
+    alike = equal
+    for pattern, placeholder in _CONSTANTS:
+        alike = pattern.sub(placeholder, alike)
+    lines = [text.split("\n")[: len(folded)] for text in (texts, equal, alike)]
+    code = [one.instruction for one in folded]
+    frames = [
+        bool(arch.by_stack_pointer.search(insn.text)) or effects(insn.code, arch).returns
+        for insn in code
+    ]
+    callers: defaultdict[str, set[str]] = defaultdict(set)
+    for (before, insn), (caller, callee) in zip(pairwise(code), pairwise(functions), strict=True):
+        if caller != callee and insn.offset < _ENTRY and arch.calls.match(before.text):
+            callers[callee].add(caller)
+    return _Side(folded, functions, targets, lines[0], lines[1], lines[2], frames, callers)
+
+
+# --- which functions are others -----------------------------------------------------------
+
+
+def _renames(old: _Side, new: _Side) -> list[Renamed]:
+    sizes = Counter(old.functions), Counter(new.functions)
+    gone, come = sizes[0].keys() - sizes[1].keys(), sizes[1].keys() - sizes[0].keys()
+    if not gone and not come:
+        return []
+    # What a call of one of them is on the other side is not known yet.
+    labels = dict.fromkeys(gone | come, "")
+    found: defaultdict[_Link, list[Pair]] = defaultdict(list)
+    for run in _runs(old, new, _aligned(old, new, labels, abroad=True)):
+        link = old.functions[run[0][0]], new.functions[run[0][1]]
+        least = _IN_A_ROW_OF_KIN if _is_kin(link, old, new) else _IN_A_ROW
+        if link[0] != link[1] and len(run) >= least and (link[0] in gone or link[1] in come):
+            found[link] += run
+    bodies = [_bodies(side) for side in (old, new)]
+    links = []
+    for link, pairs in found.items():
+        alone = [side for side, names in enumerate((gone, come)) if link[side] in names]
+        same = [old.equal[i] for i, j in pairs if old.equal[i] == new.equal[j]]
+        alike = (len(pairs) + len(same)) / 2
+        whole = min(sizes[side][link[side]] for side in alone)
+        body = min(bodies[side][link[side]] for side in alone)
+        inside = sum(1 + (old.equal[i] == new.equal[j]) for i, j in pairs if not old.frames[i]) / 2
+        # Of a few instructions all have to be there.
+        is_body = alike >= _BODY * whole and (whole > _FEW or len(same) >= whole)
+        is_kin = _is_kin(link, old, new) and inside >= _OF_KIN * body
+        if (is_body or is_kin) and len(set(same)) >= _DISTINCT:
+            links.append(link)
+    shares = old.shares(), new.shares()
+    return [_renamed(group, shares) for group in _groups(links, sizes)]
+
+
+# A function of the old path and one of the new path.
+_Link = tuple[str, str]
+
+
+def _is_kin(link: _Link, old: _Side, new: _Side) -> bool:
+    """Whether one of the two calls the other, or they have one name but for underscores."""
+    before, after = link
+    return (
+        after in old.callers.get(before, ())
+        or before in new.callers.get(after, ())
+        or before.lstrip("_") == after.lstrip("_")
+    )
+
+
+def _bodies(side: _Side) -> Counter[str]:
+    """How many instructions each function has but for its frame."""
+    return Counter(
+        function for function, frame in zip(side.functions, side.frames, strict=True) if not frame
+    )
+
+
+def _runs(old: _Side, new: _Side, pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
+    run: list[Pair] = []
+    for i, j in pairs:
+        if run and not (
+            (i - 1, j - 1) == run[-1]
+            and old.functions[i - 1] == old.functions[i]
+            and new.functions[j - 1] == new.functions[j]
+        ):
+            yield run
+            run = []
+        run.append((i, j))
+    if run:
+        yield run
+
+
+# A side, 0 or 1, and a function there.
+_Node = tuple[int, str]
+
+
+def _groups(
+    links: Sequence[tuple[str, str]], sizes: tuple[Counter[str], Counter[str]]
+) -> list[set[_Node]]:
+    """Functions that are linked, with those of the same names on the other side."""
+    groups: list[set[_Node]] = []
+    for before, after in links:
+        own = {(side, name) for side in (0, 1) for name in (before, after) if name in sizes[side]}
+        for group in [one for one in groups if one & own]:
+            groups.remove(group)
+            own |= group
+        groups.append(own)
+    return groups
+
+
+def _renamed(group: set[_Node], shares: tuple[Counter[str], Counter[str]]) -> Renamed:
+    old, new = (
+        tuple(
+            sorted(
+                ((name, shares[side][name]) for own, name in group if own == side),
+                key=lambda one: (-one[1], one[0]),
+            )
+        )
+        for side in (0, 1)
+    )
+    return Renamed(old, new)
+
+
+def _labels(renamed: Sequence[Renamed]) -> _Labels:
+    return {name: one.name for one in renamed for name, _ in (*one.old, *one.new)}
+
+
+# --- which instruction is which -----------------------------------------------------------
+
+
+def _aligned(old: _Side, new: _Side, labels: _Labels, *, abroad: bool = False) -> list[Pair]:
+    codes: dict[object, int] = {}
+
+    def coded(values: Iterator[object]) -> Codes:
+        return np.fromiter((codes.setdefault(value, len(codes)) for value in values), np.int32)
+
+    def keys(side: _Side) -> Keys:
+        homes = [labels.get(name) or name for name in side.functions]
+        targets = [labels.get(name, name) for name in side.targets]
+        targets = [
+            "" if target == home else target for target, home in zip(targets, homes, strict=True)
+        ]
+        return Keys(
+            coded(zip(side.texts, side.equal, side.alike, targets, strict=True)),
+            coded(zip(side.equal, side.alike, targets, strict=True)),
+            coded(zip(side.alike, targets, strict=True)),
+            coded(iter(homes)),
+        )
+
+    return aligned(keys(old), keys(new), abroad=abroad)
+
+
+@dataclass
+class _Entry:
+    """A row in the making: the places of its instructions in each side's folded path."""
+
+    change: Change
+    old: int | None
+    new: int | None
+    times: int
+
+
+def _entries(old: _Side, new: _Side, pairs: Sequence[Pair]) -> list[_Entry]:
+    """What is removed, then what is added, then the next pair.
+
+    A loop that runs more often on one side is the same as often as on the other; the rest follows.
+    """
+    entries: list[_Entry] = []
+    rest: list[_Entry] = []
+    end = (len(old.folded), len(new.folded))
+    for (i, j), (next_i, next_j) in pairwise([(-1, -1), *pairs, end]):
+        if i >= 0:
+            times = old.folded[i].times, new.folded[j].times
+            entries.append(_Entry(SAME, i, j, min(times)))
+            if times[0] > times[1]:
+                rest.append(_Entry(REMOVED, i, None, times[0] - times[1]))
+            elif times[1] > times[0]:
+                rest.append(_Entry(ADDED, None, j, times[1] - times[0]))
+        goes_on = (
+            (next_i, next_j) == (i + 1, j + 1)
+            and (next_i, next_j) != end
+            and old.folded[next_i].times != new.folded[next_j].times
+        )
+        if not goes_on:
+            entries += rest
+            rest = []
+        entries += [_Entry(REMOVED, n, None, old.folded[n].times) for n in range(i + 1, next_i)]
+        entries += [_Entry(ADDED, None, n, new.folded[n].times) for n in range(j + 1, next_j)]
+    return entries
+
+
+class _Moves:
+    """Finds what is removed in one place and added in another, and marks it as moved.
+
+    `removed` and `added` have the entries' places by the instructions' places, as long as these
+    are not moved.
+    """
+
+    def __init__(self, old: _Side, new: _Side, labels: _Labels, entries: list[_Entry]) -> None:
+        self._sides = old, new
+        self._entries = entries
+        self._homes = [[labels.get(name, name) for name in side.functions] for side in (old, new)]
+        self._what = [
+            [
+                (text, labels.get(target, target), one.times)
+                for text, target, one in zip(side.texts, side.targets, side.folded, strict=True)
+            ]
+            for side in (old, new)
+        ]
+        # Of a loop that only runs more often nothing moved.
+        self._removed, self._added = (
+            {
+                place: at
+                for at, one in enumerate(entries)
+                if one.change == change
+                and (place := one.new if one.old is None else one.old) is not None
+                and one.times == side.folded[place].times
+            }
+            for change, side in ((REMOVED, old), (ADDED, new))
+        )
+
+    def _mark(self, i: int, j: int) -> None:
+        source, goal = self._entries[self._removed.pop(i)], self._entries[self._added.pop(j)]
+        source.change, goal.change = MOVED_FROM, MOVED_TO
+        source.new, goal.old = j, i
+
+    def blocks(self) -> None:
+        """Rows of instructions, from anywhere to anywhere; the longest of several."""
+        old, new = self._what
+        starts: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        for i in self._removed:
+            if all(i + n in self._removed for n in range(_BLOCK)):
+                starts[tuple(old[i : i + _BLOCK])].append(i)
+        for j in list(self._added):
+            lengths = {i: self._length(i, j) for i in starts.get(tuple(new[j : j + _BLOCK]), ())}
+            best = max(lengths, key=lambda i: lengths[i], default=0)
+            if lengths.get(best, 0) >= _BLOCK:
+                for n in range(lengths[best]):
+                    self._mark(best + n, j + n)
+
+    def _length(self, i: int, j: int) -> int:
+        old, new = self._what
+        length = 0
+        while (
+            i + length in self._removed
+            and j + length in self._added
+            and old[i + length] == new[j + length]
+        ):
+            length += 1
+        return length
+
+    def near(self) -> None:
+        """Single instructions within a function.
+
+        A branch by itself says too little: every one to a place in its function looks the same.
+        """
+        there: defaultdict[object, list[int]] = defaultdict(list)
+        for j in self._added:
+            there[self._homes[1][j], self._what[1][j]].append(j)
+        for i in [i for i in self._removed if "<" not in self._sides[0].texts[i]]:
+            at = self._removed[i]
+            same = [j for j in there[self._homes[0][i], self._what[0][i]] if j in self._added]
+            distances = {j: abs(self._added[j] - at) for j in same}
+            best = min(distances, key=lambda j: distances[j], default=0)
+            if distances.get(best, _NEAR + 1) <= _NEAR:
+                self._mark(i, best)
+
+    def alone(self, arch: Arch) -> None:
+        """Those that turn interrupts on, or serialise in another way, if each side has one such."""
+        places: list[defaultdict[object, list[int]]] = [defaultdict(list), defaultdict(list)]
+        for side, left in enumerate((self._removed, self._added)):
+            for place in left:
+                places[side][self._what[side][place]].append(place)
+        for key, (i, *more) in list(places[0].items()):
+            others = places[1].get(key, [])
+            code = self._sides[0].folded[i].instruction.code
+            if not more and len(others) == 1 and effects(code, arch).serialising:
+                self._mark(i, others[0])
+
+
+def _row(
+    entry: _Entry,
+    sides: tuple[_Side, _Side],
+    labels: _Labels,
+    why: tuple[Sequence[Purpose], Sequence[Purpose]],
+    arch: Arch,
+) -> Row:
+    old, new = sides
+    # What was removed, or moved away, stands in the old path.
+    is_old = entry.change in (REMOVED, MOVED_FROM)
+    own, place = (old, entry.old) if is_old else (new, entry.new)
+    assert place is not None
+    part, reason, source = why[0 if is_old else 1][own.folded[place].place]
+    function = own.functions[place]
+    return Row(
+        change=entry.change,
+        times=entry.times,
+        function=labels.get(function, function),
+        part=part,
+        reason="" if reason == NOT_KNOWN else reason,
+        source=source,
+        constants_differ=(
+            entry.old is not None
+            and entry.new is not None
+            and old.equal[entry.old] != new.equal[entry.new]
+        ),
+        old=None if entry.old is None else _placed(old.folded[entry.old].instruction, arch),
+        new=None if entry.new is None else _placed(new.folded[entry.new].instruction, arch),
+    )
+
+
+def _placed(insn: Instruction, arch: Arch) -> PlacedInstruction:
+    return PlacedInstruction(
+        f"{insn.address:016x}",
+        insn.code,
+        readable_text(insn, arch),
+        base_name(insn.function),
+        insn.offset,
+    )

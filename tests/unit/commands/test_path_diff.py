@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry annotate OLD NEW and kentry diff --path: one result, and what is refused."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from kentry.cli import main
+from kentry.model.recording import write_recording
+from tests import ROOT
+from tests.builders import recording, schema
+
+OLD, NEW, ARM = (
+    str(ROOT / "tests" / "golden" / name)
+    for name in ("riscv64-6.1.json", "riscv64-6.12.json", "arm64-6.1.json")
+)
+
+
+def printed(words: list[str], capsys: pytest.CaptureFixture[str], code: int = 0) -> str:
+    assert main(words) == code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--context", "0"]])
+def test_both_commands_print_the_same(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    one = printed(["annotate", OLD, NEW, *words], capsys)
+    other = printed(["diff", OLD, NEW, "--path", *words], capsys)
+    assert one == other
+
+
+def test_the_json_has_its_schema_and_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(printed(["annotate", OLD, NEW, "--json"], capsys))
+    jsonschema.validate(document, schema("path-diff-1"))
+    (case,) = document["cases"]
+    assert (case["old"], case["new"], case["delta"]) == (165, 223, 58)
+    assert case["added"] - case["removed"] == 58
+    sums = {
+        change: sum(row["times"] for row in case["rows"] if row["change"] == change)
+        for change in ("same", "added", "removed", "moved-to")
+    }
+    assert sums == {
+        **{name: case[name] for name in ("same", "added", "removed")},
+        "moved-to": case["moved"],
+    }
+
+
+def test_every_line_has_a_sign_and_the_heads_add_up(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(["annotate", OLD, NEW], capsys).splitlines()
+    assert max(map(len, lines)) <= 75
+    body = lines[lines.index("") + 1 :]
+    rows = [line for line in body if line[:1] in "+-<>" and line]
+    assert (
+        len([line for line in rows if line[0] == "+"])
+        - len([line for line in rows if line[0] == "-"])
+        == 58
+    )
+    heads = [line for line in body if line.startswith("@@ ")]
+    assert all(line.count("@@") == 2 for line in heads)
+    deltas = [int(line.partition("(")[2].partition(")")[0]) for line in heads if "(" in line]
+    assert sum(deltas) == 58
+
+
+def test_more_context_shows_more_and_changes_no_row(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [
+        printed(["annotate", OLD, NEW, "--context", str(n)], capsys).splitlines()
+        for n in (0, 3, 1000)
+    ]
+    assert [len(text) for text in texts] == sorted(len(text) for text in texts)
+    changes = [[line for line in text if line[:1] in ("+", "-")] for text in texts]
+    assert changes[0] == changes[1] == changes[2]
+    assert any("the same:" in line for line in texts[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["annotate", OLD, ARM], "two architectures, riscv64 and arm64"),
+        (["diff", OLD, ARM, "--path"], "two architectures, riscv64 and arm64"),
+        (["annotate", OLD, __file__], "is not a"),
+        (["annotate", OLD, "/nonexistent.json"], "cannot be read"),
+        (["annotate", OLD, NEW, "--case", "read"], "Unknown case 'read'"),
+        (["annotate", OLD, NEW, "--core", "cortex-a55"], "--core has no effect"),
+        (["annotate", OLD, "--context", "5"], "--context has no effect"),
+        (["diff", OLD, NEW, "--context", "5"], "--context has no effect"),
+        (["diff", OLD, NEW, "--path", "--metric", "loads"], "--path has no effect"),
+        (["diff", OLD, NEW, "--path", "--changelog"], "--path has no effect"),
+        (["diff", OLD, NEW, "--path", "--functions"], "--path has no effect"),
+        (["annotate", OLD, NEW, "--context", "-1"], "not a whole number"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_a_remedy(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert sentence in captured.err
+    assert len(captured.err.splitlines()) == 2
+
+
+def test_a_case_that_only_one_side_has_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / "old.json", tmp_path / "new.json"]
+    write_recording(recording({"getppid": [("f", 9)], "read": [("g", 9)]}), files[0])
+    write_recording(recording({"getppid": [("f", 9)]}), files[1])
+    assert main(["annotate", *map(str, files), "--case", "read"]) == 2
+    assert "has no case read" in capsys.readouterr().err
+
+
+def test_a_regression_still_fails_with_paths(capsys: pytest.CaptureFixture[str]) -> None:
+    printed(["diff", OLD, NEW, "--path", "--fail-on-regression"], capsys, code=1)

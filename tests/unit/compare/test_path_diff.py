@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two paths beside each other: what is no difference, what is one, and sums that are exact."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.arch import find_arch
+from kentry.compare.counted import compare
+from kentry.compare.path_diff import compare_paths, diff_paths
+from kentry.errors import UserError
+from kentry.model.comparison import Renamed
+from kentry.model.path_diff import PathDiff
+from kentry.model.recording import Instruction, Recording, read_recording
+from kentry.report.comparison import comparison_caveats
+from tests import ROOT
+from tests.builders import recording
+
+GOLDEN = ROOT / "tests" / "golden"
+RISCV = find_arch("riscv64")
+NOP = "13000000"
+
+
+def path(*functions: tuple[str, str], base: int = 0xFFFFFFFF80000000) -> list[Instruction]:
+    """Functions in a row, each with its lines; a jump back to a function's line is spelled out."""
+    code = []
+    for name, text in functions:
+        for n, line in enumerate(text.split("; ")):
+            code.append(Instruction(base + 4 * n, NOP, line, name, 4 * n))
+        base += 0x1000
+    return code
+
+
+def diffed(old: list[Instruction], new: list[Instruction]) -> PathDiff:
+    rows, renamed = diff_paths(old, new, RISCV)
+    found = PathDiff.of("getppid", rows, renamed, ())
+    assert (found.old, found.new) == (len(old), len(new))
+    assert found.delta == len(new) - len(old) == found.added - found.removed
+    return found
+
+
+def signs(found: PathDiff) -> list[str]:
+    return [f"{row.change} {one.text}" for row in found.rows if (one := row.new or row.old)]
+
+
+SAVE = "sd a0,80(sp); sd a1,88(sp); csrrs s2,sepc,zero; sd s2,0(sp); csrrs s4,scause,zero"
+WORK = "ld t0,0(tp); andi t0,t0,449; bnez t0,<f+0x80>; mul t1,t2,t3"
+
+
+def test_identical_paths_have_no_difference() -> None:
+    one = path(("f", SAVE), ("g", WORK))
+    found = diffed(one, one)
+    assert (found.same, found.added, found.removed, found.moved) == (len(one), 0, 0, 0)
+    assert not any(row.constants_differ for row in found.rows)
+
+
+def test_registers_addresses_and_constants_are_no_difference() -> None:
+    old = path(("f", "auipc a5,716800 # 0xffffffff8022acda; lw a5,30(a5); ld t0,8(tp)"))
+    new = path(
+        ("f", "auipc s3,4096 # 0xffffffff80230000; lw s4,-8(s3); ld s5,16(tp)"), base=1 << 40
+    )
+    found = diffed(old, new)
+    assert found.same == 3
+    assert [row.constants_differ for row in found.rows] == [False, False, True]
+
+
+def test_another_mnemonic_or_special_register_is_a_difference() -> None:
+    for line in ("sub t1,t2,t3", "mul t1,t2,sp", "csrrs t1,sepc,zero"):
+        found = diffed(path(("f", WORK)), path(("f", WORK.replace("mul t1,t2,t3", line))))
+        assert (found.added, found.removed) == (1, 1)
+
+
+def test_a_call_of_another_function_is_a_difference() -> None:
+    old = path(("f", f"{WORK}; jal ra,<g>"), ("g", SAVE), ("h", WORK))
+    new = path(("f", f"{WORK}; jal ra,<h>"), ("g", SAVE), ("h", WORK))
+    found = diffed(old, new)
+    assert (found.added, found.removed) == (1, 1)
+    assert signs(found).count("added jal ra,<h>") == 1
+
+
+def test_a_renamed_function_is_the_same_and_named_by_both() -> None:
+    found = diffed(path(("f", WORK), ("old_save", SAVE)), path(("f", WORK), ("new_save", SAVE)))
+    assert (found.added, found.removed) == (0, 0)
+    assert found.renamed == (Renamed((("old_save", 5),), (("new_save", 5),)),)
+    assert found.renamed[0].name == "new_save <- old_save"
+    assert {row.function for row in found.rows} == {"f", "new_save <- old_save"}
+
+
+def test_a_function_with_another_body_is_not_the_same() -> None:
+    other = "xor t1,t2,t3; fence rw,rw; mulw a0,a1,a2; divu a0,a1,a2; sltu a0,a1,a2"
+    found = diffed(path(("f", WORK), ("a", SAVE)), path(("f", WORK), ("b", other)))
+    assert found.renamed == ()
+    assert (found.added, found.removed) == (5, 5)
+
+
+def test_bodies_of_nops_are_no_evidence() -> None:
+    found = diffed(path(("a", "; ".join(["nop"] * 20))), path(("b", "; ".join(["nop"] * 20))))
+    assert found.renamed == ()
+
+
+def test_an_inlined_function_is_recognised_and_its_call_is_removed() -> None:
+    callee = "addi sp,sp,-16; sd ra,8(sp); csrrsi zero,sstatus,2; ld a1,40(tp); andi a2,a1,63"
+    old = path(("f", f"{WORK}; jal ra,<g>"), ("g", callee))
+    new = path(("f", f"{WORK}; csrrsi zero,sstatus,2; ld a1,40(tp); andi a2,a1,63"))
+    found = diffed(old, new)
+    assert [one.name for one in found.renamed] == ["f <- g"]
+    assert (found.added, found.removed) == (0, 3)
+
+
+def test_a_function_that_lost_its_underscores_is_recognised_by_less() -> None:
+    more = "xor t1,t2,t3; fence rw,rw; mulw a0,a1,a2; divu a0,a1,a2"
+    old = path(("f", WORK), ("__g", f"{more}; csrrs t1,sepc,zero; csrrs s4,scause,zero; {SAVE}"))
+    for name, known in (("g", 1), ("h", 0)):
+        other = "sltu a0,a1,a2; sub a0,a1,a2; rem a0,a1,a2; sll a0,a1,a2; srl a0,a1,a2"
+        new = path(("f", WORK), (name, f"{more}; {other}"))
+        assert len(diffed(old, new).renamed) == known
+
+
+def test_what_a_compiler_moved_in_a_function_is_moved() -> None:
+    lines = ["mul t1,t2,t3", "csrrs s4,scause,zero", "xor t1,t2,t3", "sltu a0,a1,a2", "fence rw,rw"]
+    moved = [*lines[1:], lines[0]]
+    found = diffed(path(("f", "; ".join(lines))), path(("f", "; ".join(moved))))
+    assert (found.added, found.removed, found.moved, found.same) == (0, 0, 1, 4)
+    there, back = (row for row in found.rows if row.change in ("moved-from", "moved-to"))
+    assert there.old == back.old and there.new == back.new
+    assert (there.change, back.change) == ("moved-from", "moved-to")
+
+
+def test_a_block_that_moved_to_another_function_is_moved() -> None:
+    block = f"{SAVE}; mul t1,t2,t3"
+    long = "; ".join(f"addi a{n % 8},a{n // 8},{n}" for n in range(40))
+    old = path(("f", f"xor t1,t2,t3; {block}"), ("g", long))
+    new = path(("f", "xor t1,t2,t3"), ("g", f"{long}; {block}"))
+    found = diffed(old, new)
+    assert (found.added, found.removed, found.moved) == (0, 0, 6)
+
+
+def test_where_interrupts_are_turned_on_is_found_in_another_function() -> None:
+    one = path(("f", f"{SAVE}; csrrsi zero,sstatus,2"), ("g", WORK))
+    other = path(("f", SAVE), ("g", f"{WORK}; csrrsi zero,sstatus,2"))
+    # Its bytes say that it serialises.
+    old, new = (
+        [
+            insn._replace(code="73600110") if insn.text.startswith("csrrsi") else insn
+            for insn in side
+        ]
+        for side in (one, other)
+    )
+    found = diffed(old, new)
+    assert (found.added, found.removed, found.moved) == (0, 0, 1)
+    twice = diffed(old, [*new, *path(("h", "csrrsi zero,sstatus,2"))])
+    assert twice.added >= 1
+
+
+@pytest.mark.parametrize(("before", "after"), [(31, 31), (31, 33), (33, 31), (1, 5)])
+def test_a_loop_is_folded_and_its_rounds_are_counted(before: int, after: int) -> None:
+    loop = path(("f", "ld a0,0(a1); addi a1,a1,8; bnez a0,<f>"))
+    end = path(("g", "mul t1,t2,t3"))
+    found = diffed([*loop * before, *end], [*loop * after, *end])
+    assert found.same == 3 * min(before, after) + 1
+    assert len(found.rows) == (4 if before == after else 7)
+    rounds = [(row.change, row.times) for row in found.rows[:3]]
+    assert rounds == [("same", min(before, after))] * 3
+
+
+LINES = st.sampled_from(
+    [
+        *("sd a0,80(sp)", "sd s2,0(sp)", "mv a0,s1", "ld t0,0(tp)", "andi t0,t0,449", "ret", "nop"),
+        *("jal ra,<f>", "jal ra,<g>", "bnez t0,<f+0x8>", "auipc a5,4096", "addi a5,a5,16"),
+        *("csrrsi zero,sstatus,2", "illegal", ".byte 0x00"),
+    ]
+)
+PATHS = st.lists(st.tuples(st.sampled_from("fghk"), LINES, st.integers(0, 12)), max_size=60).map(
+    lambda lines: [
+        Instruction(0x1000 * ord(name) + 4 * place, NOP, text, name, 4 * place)
+        for name, text, place in lines
+    ]
+)
+
+
+@given(PATHS, PATHS)
+def test_the_change_is_exact_for_any_two_paths(
+    old: list[Instruction], new: list[Instruction]
+) -> None:
+    found = diffed(old, new)
+    # Each instruction of each side stands in exactly one row of that side.
+    for side, whole, left_out in (("old", old, "moved-to"), ("new", new, "moved-from")):
+        counts: Counter[str] = Counter()
+        for row in found.rows:
+            own = getattr(row, side)
+            if own and row.change != left_out:
+                counts[own.text] += row.times
+        assert counts == Counter(insn.text for insn in whole)
+    heads: Counter[str] = Counter()
+    for row in found.rows:
+        heads[row.change] += row.times
+    assert heads["moved-from"] == heads["moved-to"] == found.moved
+
+
+@given(PATHS)
+def test_any_path_is_the_same_as_itself(one: list[Instruction]) -> None:
+    found = diffed(one, one)
+    assert (found.same, found.added, found.removed, found.moved) == (len(one), 0, 0, 0)
+
+
+@given(PATHS, st.permutations([f"t{n}" for n in range(7)]))
+def test_renamed_registers_are_no_difference(one: list[Instruction], names: list[str]) -> None:
+    other = [
+        insn._replace(text=insn.text.replace("t0", names[0]).replace("a5", "s7")) for insn in one
+    ]
+    found = diffed(one, other)
+    assert (found.added, found.removed, found.moved) == (0, 0, 0)
+
+
+def golden(name: str) -> Recording:
+    return read_recording(GOLDEN / name)
+
+
+def test_the_entry_of_two_kernels_is_aligned_across_its_renamed_functions() -> None:
+    """RISC-V before and with the generic entry: 6.1 and 6.12, as their sources say."""
+    (found,) = compare_paths(
+        golden("riscv64-6.1.json"), golden("riscv64-6.12.json"), ["getppid"]
+    ).cases
+    assert (found.old, found.new, found.delta) == (165, 223, 58)
+    assert {one.name for one in found.renamed} == {
+        "handle_exception <- _save_context",
+        "ret_from_exception <- restore_all + ...",
+        "__riscv_sys_getppid <- sys_getppid",
+    }
+
+    saves = [
+        row
+        for row in found.rows
+        if row.new
+        and row.new.text.startswith("sd")
+        and "(sp)" in row.new.text
+        and row.new.function == "handle_exception"
+    ]
+    assert len(saves) == 35 and {row.change for row in saves} == {"same"}
+    handler = [row for row in found.rows if row.part == "handler"]
+    assert len(handler) == 38 and {row.change for row in handler} == {"same"}
+    entry = [row for row in found.rows if row.function == "do_trap_ecall_u"]
+    assert len(entry) == 57 and {row.change for row in entry} == {"added", "moved-to"}
+    moved = [row.new.text for row in found.rows if row.change == "moved-to" and row.new]
+    assert moved == ["csrrsi zero,sstatus,2", "csrrci zero,sstatus,2"]
+    reasons = {row.reason for row in found.rows if row.change in ("added", "removed")}
+    assert {"mitigation: array index masked", "vector state", "generic entry"} <= reasons
+
+
+def test_functions_of_a_rename_are_one_row_that_adds_up() -> None:
+    comparison = compare(golden("riscv64-6.1.json"), golden("riscv64-6.12.json"))
+    (case,) = comparison.cases
+    rows = {row.name: row for row in case.functions}
+    assert (rows["handle_exception <- _save_context"].old, case.delta) == (60, 58)
+    assert sum(row.delta for row in case.functions) == case.delta
+    assert sum(row.old for row in case.functions) == case.old
+    renamed = rows["ret_from_exception <- restore_all + ..."].renamed
+    assert renamed == Renamed(
+        (("restore_all", 37), ("ret_from_exception", 7), ("resume_userspace", 3)),
+        (("ret_from_exception", 43),),
+    )
+    assert "by-body" in {caveat["kind"] for caveat in comparison_caveats(comparison)}
+
+
+def recorded(*functions: tuple[str, str]) -> Recording:
+    """A recording of getppid that took these functions."""
+    lengths = [(name, len(text.split("; "))) for name, text in functions]
+    found = recording({"getppid": lengths}, kernel={"arch": "riscv64"})
+    found.code = path(*functions)
+    return found
+
+
+def test_a_function_that_was_split_is_one_row_with_both_names() -> None:
+    other = "xor t1,t2,t3; fence rw,rw; mulw a0,a1,a2; divu a0,a1,a2; sltu a0,a1,a2"
+    comparison = compare(
+        recorded(("f", WORK), ("a", f"{SAVE}; {other}")),
+        recorded(("f", WORK), ("b", SAVE), ("c", f"{other}; ld ra,8(sp)")),
+    )
+    (case,) = comparison.cases
+    rows = {row.name: (row.old, row.new) for row in case.functions}
+    assert rows == {"f": (4, 4), "c + b <- a": (10, 11)}
+
+
+def test_two_architectures_are_refused() -> None:
+    with pytest.raises(UserError, match="two architectures"):
+        compare_paths(golden("riscv64-6.1.json"), golden("arm64-6.1.json"), ["getppid"])
+
+
+def test_a_case_that_one_side_lacks_is_refused_with_what_it_has() -> None:
+    with pytest.raises(UserError, match="The new recording, .* no case read") as caught:
+        compare_paths(recording({"read": [("f", 3)]}), recording({"getppid": [("f", 3)]}), ["read"])
+    assert caught.value.remedy == "It has: getppid."
+
+
+def test_a_recording_without_the_path_is_refused() -> None:
+    whole = recording({"getppid": [("f", 3)]})
+    lacking = recording({"getppid": []}, {"getppid": {3: 1000}})
+    lacking.cases[0] = type(whole.cases[0])("getppid", lacking.cases[0].metrics, (), (), ())
+    with pytest.raises(UserError, match="No kernel path of getppid is in the old"):
+        compare_paths(lacking, whole, ["getppid"])
+
+
+def test_a_case_that_never_enters_the_kernel_has_an_empty_diff() -> None:
+    one = recording({"getppid": []}, {"getppid": {0: 1000}})
+    (found,) = compare_paths(one, one, ["getppid"]).cases
+    assert (found.old, found.new, found.rows) == (0, 0, ())
