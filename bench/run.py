@@ -17,7 +17,7 @@ SPEC = "debian:6.12"
 
 def main() -> int:
     worst = 0
-    for name in ("whole", "replay", "tracing", "estimating", "caching", "path_diff"):
+    for name in ("whole", "replay", "tracing", "estimating", "caching", "path_diff", "report"):
         worst = max(worst, run(name))
     for arch in ARCHES.values():
         image = resolve(SPEC, arch, lambda fraction, now: None).image

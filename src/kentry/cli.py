@@ -39,6 +39,7 @@ COMMANDS = {
     "import": "read numbers from other tools' output and from tables, and make recordings of them",
     "join": "put the counts and the times of one kernel into one recording",
     "export": "write recordings in the formats of other programs",
+    "report": "write results of any kind as one HTML page that needs no other file",
     "completion": "print what bash, zsh or fish needs to complete kentry's command line",
     "doctor": "print what is missing here, and the command that installs it",
 }

@@ -3,13 +3,15 @@
 
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from kentry.commands import measuring, output
-from kentry.commands.options import Need, flag, list_option, operand
+from kentry.commands.options import Need, flag, list_option, operand, path_option
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL, compare_metrics
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
-from kentry.model.comparison import to_json
+from kentry.host.cache import write_atomically
+from kentry.model.comparison import Comparison, to_json
 from kentry.model.document import dump
 from kentry.model.path_diff import to_json as paths_to_json
 from kentry.model.recording import INSTRUCTIONS
@@ -48,6 +50,9 @@ class Options(
         " OLD NEW does",
     )
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
+    html: Path | None = path_option(
+        "--html", help="write the comparison and both paths as one HTML page to FILE"
+    )
     fail_on_regression: bool = flag(
         "--fail-on-regression",
         help="exit with 1 if a case is worse, with 3 if one is undecided or lost",
@@ -61,6 +66,8 @@ class Options(
 def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
     options.check_cores()
+    if options.html:
+        measuring.check_writable(options.html)
     names = None
     inputs = (options.old, options.new)
     files = [text for text in inputs if not measuring.is_spec(text)]
@@ -89,6 +96,12 @@ def run(options: Options) -> int:
         counted = [case.name for case in comparison.cases]
         found = compare_metrics(sides[options.old], sides[options.new], counted, options.metric)
         comparison = replace(comparison, metrics=found)
+    if options.html:
+        # It loads jinja2.
+        from kentry.report.html.comparison import comparison_document
+        from kentry.report.html.page import page
+
+        write_atomically(options.html, page([comparison_document(comparison)]))
     if options.path:
         # It loads numpy, which counts do not need.
         from kentry.compare.path_diff import compare_paths
@@ -110,8 +123,10 @@ def run(options: Options) -> int:
         output.show(options, comparison_text, comparison, shown, of_metrics=of_metrics)
     if failure:
         raise failure
-    if not options.fail_on_regression:
-        return EXIT_DONE
+    return _exit_code(comparison) if options.fail_on_regression else EXIT_DONE
+
+
+def _exit_code(comparison: Comparison) -> int:
     verdicts = {case.verdict for case in comparison.cases}
     # A time that changed where the code did not decides nothing.
     verdicts |= {exact.UNDECIDED if row.is_layout else row.verdict for row in comparison.timed}

@@ -45,11 +45,18 @@ Built = TypeVar("Built")
 
 
 def read_document(
-    file: Path, form: type[File], build: Callable[[File], Built], schema: str, remedy: str
+    file: Path,
+    form: type[File],
+    build: Callable[[File], Built],
+    schema: str,
+    remedy: str,
+    *,
+    printable: bool = True,
 ) -> Built:
     """What `build` makes of the document in `file`; RecordingError says where it is wrong.
 
-    Another kind of file and a higher version of the schema are refused.
+    Another kind of file and a higher version of the schema are refused.  Without `printable` its
+    texts may have control characters: some kinds have a tool's last lines in them.
     """
     kind, _, known = schema.rpartition("/")
     what = kind.rpartition("/")[2]
@@ -65,7 +72,7 @@ def read_document(
             f"{file} has schema {own!r}; this kentry reads up to {schema}.", "Use a newer kentry."
         )
     try:
-        if may_be_unprintable:
+        if printable and may_be_unprintable:
             _check_printable(document, "$")
         return build(msgspec.convert(document, form))
     except (msgspec.ValidationError, ValueError, OverflowError) as err:

@@ -73,9 +73,13 @@ def steps_text(steps: tuple[Step, ...]) -> str:
         ]
     )
     for step in steps:
-        how = _STATUS[step.status].format(step.like[:_NAME])
-        table.row(step.commit[:_NAME], number(step.value), step.subject, how)
+        table.row(step.commit[:_NAME], number(step.value), step.subject, step_words(step))
     return ascii_lines(table.lines())
+
+
+def step_words(step: Step) -> str:
+    """What became of a commit that was tried."""
+    return _STATUS[step.status].format(step.like[:_NAME])
 
 
 def _culprit_lines(culprit: Culprit, unit: str, shown: int | None) -> Iterator[str]:

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How long it takes to write the page of a large series, and how long until a browser shows it.
+
+The series has 12 patches, 8 cases and 2 architectures.  Its counts and functions are those of
+recordings; the changes are made up.  Prints the seconds of `kentry report`, with the ratio to
+Python that only reads the JSON and writes it into an empty page, the size of the page, and the
+first paint in headless Chromium, with the ratio to that empty page.
+
+    python -m bench.report [FILE...]
+
+FILE is a recording; Debian's 6.12 for arm64 and riscv64 is recorded without any.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+from kentry.model.comparison import FunctionDelta, side_to_json
+from kentry.model.document import dump, plain
+from kentry.model.recording import CaseResult, Recording, read_recording
+
+# Seconds, seconds, bytes.
+WRITTEN, PAINTED, SIZE = 2.0, 1.0, 2 << 20
+PATCHES, CASES, CHANGED = 12, 8, 10
+ROUNDS = 5
+SPEC, NAMES = "debian:6.12", "getpid,getppid,getuid,read,write,stat,pipe,openat+close"
+EMPTY = """
+import json, sys
+text = json.dumps(json.load(open(sys.argv[1]))).replace("<", "\\\\u003c")
+page = '<!doctype html><title>x</title><p>x<script type="application/json">%s</script>'
+open(sys.argv[2], "w").write(page % text)
+"""
+
+
+def recorded(folder: Path, arch: str) -> Path:
+    file = folder / f"{arch}.json"
+    words = ["record", SPEC, "--arch", arch, "--case", NAMES, "-q", "-o", str(file)]
+    subprocess.run([sys.executable, "-m", "kentry", *words], check=True, stdout=subprocess.DEVNULL)
+    return file
+
+
+def series_of(recordings: list[Recording]) -> dict[str, Any]:
+    """A series of these kernels, in which each patch changes functions of every case."""
+    chosen = {
+        f"{one.kernel['arch']}:{case.name}": (one, case)
+        for one in recordings
+        for case in [case for case in one.cases if case.functions][:CASES]
+    }
+    rows: list[dict[str, Any]] = []
+    functions = {name: dict(case.functions) for name, (_, case) in chosen.items()}
+    drawn = random.Random(1)
+    for patch in range(PATCHES + 1):
+        cells = {}
+        for name, (_, case) in chosen.items():
+            deltas = changed(functions[name], drawn) if patch else ()
+            cells[name] = cell(case, sum(functions[name].values()), deltas)
+        rows.append(
+            {
+                "patch": patch,
+                "subject": f"arch: entry: change {CHANGED} functions" if patch else "baseline",
+                "commit": f"{patch:040x}",
+                "status": "measured",
+                "identical_path": False,
+                "cases": cells,
+                "problems": {},
+                "caveats": [],
+            }
+        )
+    return {
+        "schema": "kentry/series/1",
+        "tool": {"name": "kentry", "version": "0"},
+        "origin": {"base": SPEC},
+        "base": {one.kernel["arch"]: side_to_json(one) for one in recordings},
+        "columns": [
+            {"name": name, "case": case.name, "arch": one.kernel["arch"]}
+            for name, (one, case) in chosen.items()
+        ],
+        "rows": rows,
+        "totals": {name: sum(row["cases"][name]["delta"] for row in rows) for name in chosen},
+        "caveats": [],
+    }
+
+
+def changed(functions: dict[str, int], drawn: random.Random) -> list[FunctionDelta]:
+    """Changes some functions; the deltas."""
+    names = drawn.sample(sorted(functions), min(CHANGED, len(functions)))
+    deltas = []
+    for name in names:
+        new = max(1, functions[name] + drawn.choice((-3, -2, -1, 1, 2)))
+        if new != functions[name]:
+            deltas.append(FunctionDelta(name, functions[name], new))
+            functions[name] = new
+    return deltas
+
+
+def cell(case: CaseResult, count: int, deltas: Sequence[FunctionDelta]) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = plain(deltas)
+    return {
+        "instructions": count,
+        "delta": sum(row["delta"] for row in rows),
+        "cumulative": count - sum(times for _, times in case.functions),
+        "identical_path": False,
+        "windows": 1000,
+        "agreeing": 1000,
+        "functions": rows,
+    }
+
+
+def seconds(run: Callable[[], object]) -> float:
+    found = []
+    for _ in range(ROUNDS):
+        start = time.monotonic()
+        run()
+        found.append(time.monotonic() - start)
+    return median(found)
+
+
+def first_paint(files: list[Path]) -> list[float]:
+    """Seconds until the browser shows something of each page, the median of several rounds."""
+    found: list[list[float]] = [[] for _ in files]
+    program = shutil.which("chromium")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for _ in range(ROUNDS):
+            for times, file in zip(found, files, strict=True):
+                page = chromium.new_page()
+                page.goto(file.as_uri())
+                paint = page.evaluate(
+                    """new Promise((done) => new PerformanceObserver((list) =>
+                         done(list.getEntriesByName("first-contentful-paint")[0].startTime)
+                       ).observe({ type: "paint", buffered: true }))"""
+                )
+                times.append(paint / 1000)
+                page.close()
+        chromium.close()
+    return [median(times) for times in found]
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        inputs = [Path(one) for one in sys.argv[1:]]
+        inputs = inputs or [recorded(folder, arch) for arch in ("arm64", "riscv64")]
+        document = series_of([read_recording(file) for file in inputs])
+        source, page, empty = (folder / one for one in ("series.json", "page.html", "empty.html"))
+        source.write_text(dump(document))
+        ours = [sys.executable, "-m", "kentry", "report", str(source), "-o", str(page)]
+        peer = [sys.executable, "-c", EMPTY, str(source), str(empty)]
+        writing = seconds(lambda: subprocess.run(ours, check=True))
+        bare = seconds(lambda: subprocess.run(peer, check=True))
+        size = page.stat().st_size
+        painting, of_empty = first_paint([page, empty])
+    within = [writing <= WRITTEN, painting <= PAINTED, size <= SIZE]
+    words = ["within" if one else "over" for one in within]
+    columns = len(document["columns"])
+    print(
+        f"report {PATCHES} patches x {columns} columns: written in {writing:.2f} s"
+        f" ({words[0]} {WRITTEN:g} s) {writing / bare:.1f} x JSON into an empty page"
+    )
+    print(
+        f"report first paint {painting:.2f} s ({words[1]} {PAINTED:g} s)"
+        f" {painting / of_empty:.1f} x the empty page; {size >> 10} KiB"
+        f" ({words[2]} {SIZE >> 10} KiB)"
+    )
+    return 0 if all(within) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry report: results of any kind as one HTML page that needs no other file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kentry.commands import measuring, values
+from kentry.commands.options import Common, operand, path_option
+from kentry.errors import EXIT_DONE
+from kentry.host.cache import write_atomically
+from kentry.progress import progress
+
+EXAMPLES = (
+    "kentry report 6.12.json -o 6.12.html",
+    "kentry report old.json new.json -o diff.html",
+    "kentry series source:6.12 *.patch --json > s.json; kentry report s.json -o series.html",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Common):
+    """What `kentry report` takes."""
+
+    files: tuple[Path, ...] = operand(
+        type=values.path,
+        nargs="+",
+        metavar="FILE",
+        help="recordings, of which two are compared, and the --json of kentry diff, annotate OLD"
+        " NEW, stat --compare, series, bisect, log, ablate, check or vector replay",
+    )
+    output: Path | None = path_option("-o", "--output", required=True, help="write to FILE")
+
+
+def run(options: Options) -> int:
+    """Reads all files, then writes the page."""
+    # It loads jinja2, and the parser of the whole command line must not.
+    from kentry.report.html.read import report
+
+    assert options.output
+    measuring.check_writable(options.output)
+    with progress(f"a page of {', '.join(map(str, options.files))}"):
+        text = report(options.files)
+    write_atomically(options.output, text)
+    return EXIT_DONE
