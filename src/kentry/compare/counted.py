@@ -171,7 +171,7 @@ def _in_contexts(
         for name, one in (same | found).items()
     ]
     rows = [row for row in rows if row.old or row.new]
-    functions = tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
+    functions = tuple(sorted(rows, key=lambda row: row.place))
     change = _sum(found)
     unsettled = [case.name for case in (old, new) if not settles(case)]
     if unsettled:
@@ -301,7 +301,7 @@ def _with_renames(
             rows[one.name] = FunctionDelta(
                 one.name, sum(row.old for row in own), sum(row.new for row in own), renamed=one
             )
-    return tuple(sorted(rows.values(), key=lambda row: (-abs(row.delta), -row.delta, row.name)))
+    return tuple(sorted(rows.values(), key=lambda row: row.place))
 
 
 def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
@@ -316,4 +316,4 @@ def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
         sides.append(counts)
     a, b = sides
     rows = [FunctionDelta(name, a[name], b[name]) for name in {**a, **b}]
-    return tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
+    return tuple(sorted(rows, key=lambda row: row.place))

@@ -119,4 +119,4 @@ def _functions(
     if [old.total(), new.total()] != values:
         return
     rows = [FunctionDelta(name, old[name], new[name]) for name in {**old, **new}]
-    yield from sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name))
+    yield from sorted(rows, key=lambda row: row.place)
