@@ -20,18 +20,18 @@ def miss_lines(cases: Sequence[CaseResult]) -> list[str]:
             found.setdefault(one.core, []).append((case.name, one))
     lines: list[str] = []
     for core, rows in found.items():
-        levels = [Column(_size(level), group=level.name) for level in rows[0][1].levels]
+        levels = [Column(level_size(level), group=level.name) for level in rows[0][1].levels]
         table = Table([text_column("case"), text_column("caches"), *levels], keys=2)
         for label, one in rows:
             name = label
-            for state, counts in _rows(one, with_walks=len(rows) <= _FEW_CASES):
+            for state, counts in miss_rows(one, with_walks=len(rows) <= _FEW_CASES):
                 table.row(name, state, *counts)
                 name = ""
         lines += ["", f"Misses on {core} by a model (not measured):", "", *table.lines()]
     return lines
 
 
-def _rows(one: Misses, *, with_walks: bool) -> Iterator[tuple[str, Iterable[int]]]:
+def miss_rows(one: Misses, *, with_walks: bool) -> Iterator[tuple[str, Iterable[int]]]:
     """The states and their misses; a walk that changes nothing is left out."""
     yield "warm", one.warm
     before = one.warm
@@ -42,7 +42,7 @@ def _rows(one: Misses, *, with_walks: bool) -> Iterator[tuple[str, Iterable[int]
     yield "cold", one.cold
 
 
-def _size(level: Level) -> str:
+def level_size(level: Level) -> str:
     """How much memory it holds; of a TLB, how many pages."""
     is_tlb = level.name.endswith("TLB")
     return str(level.bytes // level.line) if is_tlb else size_name(level.bytes)

@@ -12,10 +12,11 @@ import pytest
 from kentry.arch import find_arch
 from kentry.cli import main
 from kentry.compare.counted import compare
+from kentry.core.caches import with_misses
 from kentry.errors import RecordingError, UserError
 from kentry.model import comparison
 from kentry.model.document import dump
-from kentry.model.recording import KernelPath, read_recording, to_json, write_recording
+from kentry.model.recording import Access, KernelPath, read_recording, to_json, write_recording
 from kentry.model.series import NO_BUILD, Problem
 from kentry.model.series import to_json as series_to_json
 from kentry.path.phases import call_depths
@@ -332,3 +333,18 @@ def test_times_have_their_distribution_and_floor(tmp_path: Path) -> None:
     assert text.count('class="floor"') == 1
     heights = [int(one) for one in re.findall(r"(\d+) of 80 processes", text)]
     assert sum(heights) == 80
+
+
+def test_misses_are_on_the_page_as_in_the_file(tmp_path: Path) -> None:
+    base = recording({"getppid": [("f", 40)]}, kernel={"arch": "arm64"})
+    (case,) = base.cases
+    paths = tuple(replace(one, accesses=(Access(0, 64, 8, False),)) for one in case.paths)
+    found = with_misses(replace(base, cases=[replace(case, paths=paths)]), ["neoverse-n1"])
+    file = tmp_path / "one.json"
+    write_recording(found, file)
+    page = page_of([file])
+    (misses,) = page.json[0]["cases"][0]["misses"]
+    cells = [text for _, text in page.cells]
+    at = cells.index("cold")
+    assert cells[at + 1 : at + 1 + len(misses["cold"])] == [str(one) for one in misses["cold"]]
+    assert misses["cold"][1] == 1

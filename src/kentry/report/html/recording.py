@@ -11,6 +11,7 @@ from kentry.path.metrics import part_amounts
 from kentry.report.html import charts
 from kentry.report.html.frames import first_modal, frames
 from kentry.report.html.page import Document, kernel_facts, name_of
+from kentry.report.misses import level_size, miss_rows
 from kentry.report.numbers import percent, share, with_interval
 from kentry.report.recording import case_caveats
 
@@ -24,7 +25,10 @@ def recording_document(recording: Recording) -> Document:
     counted = sum(bool(case.metrics) for case in recording.cases)
     # One case is open: the first that has something to look at.
     shown = next((one["name"] for one in cases if one["icicle"] or one["times"]), "")
-    words = [f"{count} cases {what}" for count, what in ((counted, "counted"), (timed, "timed"))]
+    words = [
+        f"{count} case{'s' if count > 1 else ''} {what}"
+        for count, what in ((counted, "counted"), (timed, "timed"))
+    ]
     return Document(
         template="recording.html",
         title=name_of(recording.kernel),
@@ -47,6 +51,14 @@ def _case(recording: Recording, case: CaseResult) -> dict[str, Any]:
         "functions": case.functions,
         "interrupted": sum(times for _, times in case.interrupted),
         "estimates": case.estimates,
+        "misses": [
+            {
+                "core": one.core,
+                "levels": [(level.name, level_size(level)) for level in one.levels],
+                "rows": list(miss_rows(one, with_walks=True)),
+            }
+            for one in case.misses
+        ],
         "times": list(times(case, recording.kernel["spec"])),
         "others": _others(case),
         "icicle": None,
