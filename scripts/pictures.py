@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Takes the pictures of the documentation: a browser shows what a page's commands wrote.
+
+A picture NAME.png is of NAME.html, or of NAME.ansi: text in the colours of a terminal.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+# Pixels.  What is longer than a screen is cut off.
+WIDE, HIGH = 1200, 1000
+# Few colours make small files: text, its edges, and the marks.
+COLOURS = 64
+
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]+\.png)\)")
+_TERMINAL = """<!doctype html><meta charset="utf-8"><style>
+body {{ margin: 0; padding: 16px 24px; background: {background}; color: {foreground} }}
+pre {{ margin: 0; font: 15px/1.35 monospace }}
+{stylesheet}</style><pre>{code}</pre>"""
+
+
+def pictures_of(page: Path) -> list[Path]:
+    """The PNG files that a page of the documentation shows, in order."""
+    return [page.parent / one for one in _PICTURE.findall(page.read_text(encoding="utf-8"))]
+
+
+def take(page: Path, folder: Path) -> None:
+    """Takes those of the page's pictures whose NAME.html or NAME.ansi is in the folder."""
+    found = [
+        (source, picture)
+        for picture in pictures_of(page)
+        for source in (folder / f"{picture.stem}.html", folder / f"{picture.stem}.ansi")
+        if source.is_file()
+    ]
+    if not found:
+        return
+    with _browser() as screen:
+        for source, picture in found:
+            if source.suffix == ".ansi":
+                screen.set_content(_as_html(source.read_text(encoding="utf-8")))
+            else:
+                screen.goto(source.as_uri())
+            picture.parent.mkdir(exist_ok=True)
+            picture.write_bytes(_small(screen.screenshot(clip=_seen(screen))))
+
+
+def _as_html(text: str) -> str:
+    console = Console(record=True, file=io.StringIO(), width=max(map(len, text.splitlines())))
+    console.print(Text.from_ansi(text))
+    return console.export_html(theme=MONOKAI, code_format=_TERMINAL)
+
+
+@contextmanager
+def _browser() -> Iterator[Page]:
+    program = shutil.which("chromium")
+    if not program:
+        sys.exit("chromium is not installed: scripts/install-packages packages/test.txt")
+    with sync_playwright() as playwright:
+        # The sandbox does not work as root, in containers.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        chromium = playwright.chromium.launch(executable_path=program, args=arguments)
+        context = chromium.new_context(
+            viewport={"width": WIDE, "height": HIGH}, color_scheme="light", offline=True
+        )
+        yield context.new_page()
+        chromium.close()
+
+
+def _seen(screen: Page) -> dict[str, float]:
+    """The first screen, without the empty part below a short page."""
+    content = screen.evaluate("Math.ceil(document.body.getBoundingClientRect().bottom)")
+    return {"x": 0, "y": 0, "width": WIDE, "height": min(HIGH, content)}
+
+
+def _small(png: bytes) -> bytes:
+    smaller = io.BytesIO()
+    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    picture.save(smaller, "PNG", optimize=True)
+    return smaller.getvalue()
