@@ -2,6 +2,7 @@
 """Takes the pictures of the documentation: a browser shows what a page's commands wrote.
 
 A picture NAME.png is of NAME.html, or of NAME.ansi: text in the colours of a terminal.
+NAME.png#PLACE shows the page from that place on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import FloatRect, Page, sync_playwright
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
@@ -26,34 +27,35 @@ WIDE, HIGH = 1200, 1000
 # Few colours make small files: text, its edges, and the marks.
 COLOURS = 64
 
-_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]+\.png)\)")
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)#]+\.png)(#[^)]+)?\)")
 _TERMINAL = """<!doctype html><meta charset="utf-8"><style>
 body {{ margin: 0; padding: 16px 24px; background: {background}; color: {foreground} }}
 pre {{ margin: 0; font: 15px/1.35 monospace }}
 {stylesheet}</style><pre>{code}</pre>"""
 
 
-def pictures_of(page: Path) -> list[Path]:
-    """The PNG files that a page of the documentation shows, in order."""
-    return [page.parent / one for one in _PICTURE.findall(page.read_text(encoding="utf-8"))]
+def pictures_of(page: Path) -> dict[Path, str]:
+    """The PNG files that a page of the documentation shows, each with the place in its source."""
+    found = _PICTURE.findall(page.read_text(encoding="utf-8"))
+    return {page.parent / name: place for name, place in found}
 
 
 def take(page: Path, folder: Path) -> None:
     """Takes those of the page's pictures whose NAME.html or NAME.ansi is in the folder."""
     found = [
-        (source, picture)
-        for picture in pictures_of(page)
+        (source, place, picture)
+        for picture, place in pictures_of(page).items()
         for source in (folder / f"{picture.stem}.html", folder / f"{picture.stem}.ansi")
         if source.is_file()
     ]
     if not found:
         return
     with _browser() as screen:
-        for source, picture in found:
+        for source, place, picture in found:
             if source.suffix == ".ansi":
                 screen.set_content(_as_html(source.read_text(encoding="utf-8")))
             else:
-                screen.goto(source.as_uri())
+                screen.goto(source.as_uri() + place)
             picture.parent.mkdir(exist_ok=True)
             picture.write_bytes(_small(screen.screenshot(clip=_seen(screen))))
 
@@ -80,8 +82,8 @@ def _browser() -> Iterator[Page]:
         chromium.close()
 
 
-def _seen(screen: Page) -> dict[str, float]:
-    """The first screen, without the empty part below a short page."""
+def _seen(screen: Page) -> FloatRect:
+    """What the screen shows, without the empty part below a short page."""
     content = screen.evaluate("Math.ceil(document.body.getBoundingClientRect().bottom)")
     return {"x": 0, "y": 0, "width": WIDE, "height": min(HIGH, content)}
 
