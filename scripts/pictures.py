@@ -17,20 +17,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import FloatRect, Page, sync_playwright
+from playwright.sync_api import BrowserContext, FloatRect, Page, sync_playwright
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 # Pixels.  What is longer than a screen is cut off.
 WIDE, HIGH = 1200, 1000
-# Few colours make small files: text, its edges, and the marks.
-COLOURS = 64
+# Few colours make small files: of text and its edges, of frames and marks.
+COLOURS = 128
 
 _PICTURE = re.compile(r"!\[[^\]]*\]\(([^)#]+\.png)(#[^)]+)?\)")
 _TERMINAL = """<!doctype html><meta charset="utf-8"><style>
 body {{ margin: 0; padding: 16px 24px; background: {background}; color: {foreground} }}
-pre {{ margin: 0; font: 15px/1.35 monospace }}
+pre {{ margin: 0; font: 18px/1.35 monospace }}
 {stylesheet}</style><pre>{code}</pre>"""
 
 
@@ -50,8 +50,9 @@ def take(page: Path, folder: Path) -> None:
     ]
     if not found:
         return
-    with _browser() as screen:
+    with _browser() as browser:
         for source, place, picture in found:
+            screen = browser.new_page()
             if source.suffix == ".ansi":
                 screen.set_content(_as_html(source.read_text(encoding="utf-8")))
             else:
@@ -67,7 +68,7 @@ def _as_html(text: str) -> str:
 
 
 @contextmanager
-def _browser() -> Iterator[Page]:
+def _browser() -> Iterator[BrowserContext]:
     program = shutil.which("chromium")
     if not program:
         sys.exit("chromium is not installed: scripts/install-packages packages/test.txt")
@@ -78,7 +79,7 @@ def _browser() -> Iterator[Page]:
         context = chromium.new_context(
             viewport={"width": WIDE, "height": HIGH}, color_scheme="light", offline=True
         )
-        yield context.new_page()
+        yield context
         chromium.close()
 
 
@@ -90,6 +91,8 @@ def _seen(screen: Page) -> FloatRect:
 
 def _small(png: bytes) -> bytes:
     smaller = io.BytesIO()
-    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    # Coverage keeps a colour that only a dot has.
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    picture = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     picture.save(smaller, "PNG", optimize=True)
     return smaller.getvalue()

@@ -107,7 +107,8 @@ def times(
                 one.unit,
                 _values(other) if other else (),
             )
-            if one.samples
+            # One published number has no distribution.
+            if len(one.samples) > 1
             else None,
         }
 
