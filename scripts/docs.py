@@ -5,7 +5,9 @@ A block that begins with ```console holds commands, each on a line "$ COMMAND", 
 output of each; one that begins with ```console slow holds those that build kernels for many
 minutes, which the tests leave to `make docs`.  Commands are run by bash, those of a page in one
 folder, with this tree's kentry first on the PATH.  The folder has links to examples/ and docs/ and,
-where KENTRY_SEEDS names a folder, to the documents in it.  Usage: python scripts/docs.py [FILE...]
+where KENTRY_SEEDS names a folder, to the documents in it.  The HTML pages that the commands wrote
+become a site, build/site/index.html; a PNG file that a page shows is taken anew of the one that has
+its name.  Usage: python scripts/docs.py [FILE...]
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,9 +24,36 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import jinja2
+
 ROOT = Path(__file__).parents[1]
 OPENING, SLOW, CLOSING = "```console", "```console slow", "```"
 SEEDS = "KENTRY_SEEDS"
+SITE = ROOT / "build" / "site"
+
+_INDEX = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Reports of kentry's documentation</title>
+<style>
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+pre { overflow-x: auto }
+</style>
+<h1>Reports of kentry's documentation</h1>
+<p>Each page is a result, written by the command below it. The text is in the documentation.</p>
+{% for page in pages %}
+<h2>{{ page.title }}</h2>
+<p><code>{{ page.name }}</code></p>
+<ul>
+{% for report in page.reports %}
+<li><a href="{{ report.place }}">{{ report.title }}</a><pre>{{ report.command }}</pre></li>
+{% endfor %}
+</ul>
+{% endfor %}
+</html>
+"""
 
 
 @dataclass(frozen=True)
@@ -121,6 +151,41 @@ def renew(page: Path) -> None:
         if number in outputs:
             lines += outputs[number].splitlines()
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def publish(page: Path) -> None:
+    """Puts the HTML pages that the page's commands wrote into the site, for earlier ones."""
+    target = _place(page)
+    shutil.rmtree(target, ignore_errors=True)
+    for file in sorted(folder_of(page).glob("*.html")):
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+
+
+def index() -> str:
+    """The site's first page: the reports that are there, of each page of the documentation."""
+    found = []
+    for page in pages():
+        reports = [
+            {
+                "place": file.relative_to(SITE).as_posix(),
+                "title": file.stem,
+                "command": next(
+                    (one.text for one in commands(page) if file.name in one.text.split()), ""
+                ),
+            }
+            for file in sorted(_place(page).glob("*.html"))
+        ]
+        if reports:
+            title = page.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+            name = page.relative_to(ROOT).as_posix()
+            found.append({"title": title, "name": name, "reports": reports})
+    return jinja2.Environment(autoescape=True).from_string(_INDEX).render(pages=found)
+
+
+def _place(page: Path) -> Path:
+    """Where the site has what the page's commands wrote."""
+    return SITE / page.relative_to(ROOT).with_suffix("")
 
 
 def reference() -> dict[Path, str]:
@@ -274,5 +339,14 @@ def _kind(schema: dict[str, Any], node: dict[str, Any]) -> str:
 if __name__ == "__main__":
     for page, text in reference().items():
         page.write_text(text, encoding="utf-8")
+    # It loads a browser, and the tests need only what is above.
+    import pictures
+
     for name in sys.argv[1:] or pages():
-        renew(Path(name).resolve())
+        page = Path(name).resolve()
+        renew(page)
+        publish(page)
+        pictures.take(page, folder_of(page))
+    SITE.mkdir(parents=True, exist_ok=True)
+    (SITE / "index.html").write_text(index(), encoding="utf-8")
+    print(f"the reports: {SITE / 'index.html'}")

@@ -9,6 +9,8 @@ published newer ones, the commands must still work, and the page wants `make doc
 import importlib.util
 import os
 import re
+import shlex
+import struct
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from kentry.cli import build_parser
 from kentry.kernels.spec import KINDS
 from tests import ROOT
 
@@ -33,6 +36,9 @@ def load(file: Path) -> ModuleType:
 
 
 docs = load(ROOT / "scripts" / "docs.py")
+pictures = load(ROOT / "scripts" / "pictures.py")
+GALLERY = ROOT / "docs" / "gallery.md"
+CASE_PAGES = sorted((ROOT / "docs" / "cases").glob("*.md"))
 EXAMPLES = [command for page in docs.pages() for command in docs.commands(page)]
 
 
@@ -112,3 +118,60 @@ def test_pages_are_ascii_and_name_no_machine(page: Path) -> None:
     assert text.isascii()
     assert "/root/" not in text
     assert "/tmp/" not in text
+
+
+@pytest.mark.parametrize("picture", pictures.pictures_of(GALLERY), ids=lambda file: file.name)
+def test_a_picture_of_the_gallery_is_a_small_png_of_what_a_command_wrote(picture: Path) -> None:
+    png = picture.read_bytes()
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    wide, high = struct.unpack(">II", png[16:24])
+    assert wide == pictures.WIDE
+    assert 300 <= high <= pictures.HIGH
+    assert 5_000 < len(png) < 150_000
+    names = {f"{picture.stem}.html", f"{picture.stem}.ansi"}
+    assert [one for one in docs.commands(GALLERY) if names & set(one.text.split())]
+
+
+def test_the_gallery_shows_every_picture_that_is_there() -> None:
+    assert set(pictures.pictures_of(GALLERY)) == set((ROOT / "docs" / "gallery").iterdir())
+
+
+@pytest.mark.parametrize("command", docs.commands(GALLERY), ids=lambda one: f"line {one.line}")
+def test_a_command_of_the_gallery_is_valid(command: Any) -> None:
+    words = shlex.split(command.text.partition(" > ")[0])
+    assert words[0] == "kentry"
+    # It exits where the command line is wrong.
+    build_parser().parse_args(words[1:])
+
+
+@pytest.mark.parametrize("page", CASE_PAGES, ids=lambda page: page.stem)
+def test_a_case_page_is_complete(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for heading in (
+        "What was asked",
+        "Published and counted",
+        "What needs hardware",
+        "The report page",
+        "What remains open",
+    ):
+        assert f"\n## {heading}\n" in text
+    reports = [one for one in docs.commands(page) if f"{page.stem}.html" in one.text.split()]
+    assert len(reports) == 1
+
+
+def test_the_site_has_what_the_commands_of_a_page_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docs, "SITE", tmp_path)
+    # Not the folder of the tests that run the page's commands.
+    monkeypatch.setattr(docs, "_folders", {})
+    (docs.folder_of(GALLERY) / "comparison.html").write_text("<title>now</title>")
+    older = tmp_path / "docs" / "gallery" / "older.html"
+    older.parent.mkdir(parents=True)
+    older.write_text("of a command that the page no longer has")
+    docs.publish(GALLERY)
+    assert [one.name for one in older.parent.iterdir()] == ["comparison.html"]
+    docs._folders[GALLERY].cleanup()
+    index = docs.index()
+    assert re.findall(r'href="([^"]+)"', index) == ["docs/gallery/comparison.html"]
+    assert "--html comparison.html &gt; /dev/null" in index

@@ -25,8 +25,8 @@ class Options(Common):
         type=values.path,
         nargs="+",
         metavar="FILE",
-        help="recordings, of which two are compared, and the --json of kentry diff, annotate OLD"
-        " NEW, stat --compare, series, bisect, log, ablate, check or vector replay",
+        help="recordings, of which two are compared, and the --json of diff, annotate OLD NEW,"
+        " stat --compare, series, bisect, log, ablate, check or vector replay",
     )
     output: Path | None = path_option("-o", "--output", required=True, help="write to FILE")
 

@@ -2,15 +2,12 @@
 """Pages in a real browser: Debian's Chromium, headless, with its network cut off."""
 
 import json
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from kentry.cli import main
 from kentry.model.document import dump
@@ -18,6 +15,8 @@ from kentry.report.html.read import report
 from kentry.report.policy_costs import replay_to_json
 from kentry.vector.ranking import bounds, rank
 from kentry.vector.tuning import recommend, sweep
+from tests.browser import browser as browser
+from tests.browser import opened
 from tests.unit.report import test_policy_costs
 from tests.unit.report.pages import HOSTILE, NEW, files
 from tests.unit.report.test_html import FREE, KINDS_HERE, with_hostile_names
@@ -37,21 +36,6 @@ CHARTS = {
     "timed-comparison": (5, 0),
     "replay": (2, 0),
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    if not program:
-        if os.environ.get("KENTRY_TEST_FORCE"):
-            pytest.fail("chromium is not installed: scripts/install-packages packages/test.txt")
-        pytest.skip("chromium is not installed (to make this a failure: KENTRY_TEST_FORCE=1)")
-    with sync_playwright() as playwright:
-        # The sandbox does not work as root, in containers.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        chromium = playwright.chromium.launch(executable_path=program, args=arguments)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -75,25 +59,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         written[kind] = folder / f"{kind}.html"
         written[kind].write_text(report(inputs))
     return written
-
-
-def opened(browser: Browser, file: Path, **options: Any) -> tuple[Page, list[str]]:
-    """The page, and whatever the browser complained of or tried to load."""
-    context = browser.new_context(**options)
-    context.set_offline(True)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("dialog", lambda dialog: complaints.append(dialog.message))
-    page.on(
-        "request",
-        lambda request: (
-            None if request.url.startswith(("file:", "data:")) else complaints.append(request.url)
-        ),
-    )
-    page.goto(file.as_uri())
-    return page, complaints
 
 
 def open_all(page: Page) -> None:

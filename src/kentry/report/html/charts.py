@@ -168,7 +168,7 @@ def line(
     room = (high - low or abs(high) or 1) * 0.08
     across = _Axis(scaled(min(xs)), scaled(max(xs)), _LEFT, _WIDTH - _RIGHT)
     up = _Axis(low - room, high + room, _HEIGHT - _BOTTOM, _TOP)
-    parts = [*_y_axis(up)]
+    parts = [*_y_axis(up, whole=all(float(one).is_integer() for one in ys))]
     if band:
         left, right = (across.at(scaled(one)) for one in band)
         height = _HEIGHT - _BOTTOM - _TOP

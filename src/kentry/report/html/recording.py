@@ -119,7 +119,8 @@ def times(
                 one.unit,
                 _values(other) if other else (),
             )
-            if one.samples
+            # One published number has no distribution.
+            if len(one.samples) > 1
             else None,
         }
 
