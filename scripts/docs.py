@@ -39,7 +39,7 @@ _INDEX = """<!doctype html>
 <title>Reports of kentry's documentation</title>
 <style>
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-pre { overflow-x: auto }
+pre { margin: 0; white-space: pre-wrap }
 </style>
 <h1>Reports of kentry's documentation</h1>
 <p>Each page is a result, written by the command below it. The text is in the documentation.</p>
