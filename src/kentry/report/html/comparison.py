@@ -63,9 +63,11 @@ def _document(
         summary = f"{row.name}: {row.verdict}, {amount} {row.metric}"
     shown = [_row(row, sides) for row in rows]
     timed = [row for row in rows if isinstance(row, TimedComparison) and row.percent is not None]
+    # Two cases of one kernel, for instance.
+    specs = " \u2192 ".join(dict.fromkeys(side["kernel"]["spec"] for side in (old, new)))
     return Document(
         template="comparison.html",
-        title=f"{old['kernel']['spec']} \u2192 {new['kernel']['spec']} ({new['kernel']['arch']})",
+        title=f"{specs} ({new['kernel']['arch']})",
         summary=summary,
         json=document,
         values={
