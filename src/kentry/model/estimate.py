@@ -101,5 +101,5 @@ class Misses(Struct, frozen=True):
     cold: Annotated[tuple[Count, ...], about("By level, with nothing in any of them")]
     walked: Annotated[
         tuple[tuple[Positive, tuple[Count, ...]], ...],
-        about("By level, after a program has read so many bytes: [bytes, misses], by bytes"),
+        about("By level, after a program has read a number of bytes: [bytes, misses], by bytes"),
     ]

@@ -8,7 +8,7 @@ from kentry.model.estimate import Level, Misses
 from kentry.model.recording import CaseResult
 from kentry.report.table import Column, Table, text_column
 
-# Walks are printed of so many cases.
+# With more cases than these, walks are not printed.
 _FEW_CASES = 2
 
 
