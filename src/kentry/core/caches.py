@@ -169,7 +169,7 @@ def misses(path: Sequence[Instruction], accesses: Sequence[Access], hierarchy: H
     for _ in hierarchy.levels:
         warm = model.run(blocks, sides)
     walked = tuple((size, one.run(blocks, sides)) for size, one in model.walks())
-    return Misses(hierarchy.core, hierarchy.levels, warm, cold, walked)
+    return Misses(hierarchy.core, hierarchy.levels, warm, cold, walked, hierarchy.source)
 
 
 class Model:

@@ -103,3 +103,4 @@ class Misses(Struct, frozen=True):
         tuple[tuple[Positive, tuple[Count, ...]], ...],
         about("By level, after a program has read a number of bytes: [bytes, misses], by bytes"),
     ]
+    source: Annotated[str, about("Where the sizes and ways are from")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kentry.model.case_name import size_name
 from kentry.model.estimate import Level, Misses
 from kentry.model.recording import CaseResult
-from kentry.report.table import Column, Table, text_column
+from kentry.report.table import Column, Table, text_column, wrapped
 
 # With more cases than these, walks are not printed.
 _FEW_CASES = 2
@@ -27,7 +27,8 @@ def miss_lines(cases: Sequence[CaseResult]) -> list[str]:
             for state, counts in miss_rows(one, with_walks=len(rows) <= _FEW_CASES):
                 table.row(name, state, *counts)
                 name = ""
-        lines += ["", f"Misses on {core} by a model (not measured):", "", *table.lines()]
+        lines += ["", f"Misses on {core} by a model (not measured):", "", *table.lines(), ""]
+        lines += wrapped(f"Sizes and ways: {rows[0][1].source}")
     return lines
 
 

@@ -54,6 +54,7 @@ def _case(recording: Recording, case: CaseResult) -> dict[str, Any]:
         "misses": [
             {
                 "core": one.core,
+                "source": one.source,
                 "levels": [(level.name, level_size(level)) for level in one.levels],
                 "rows": list(miss_rows(one, with_walks=True)),
             }
