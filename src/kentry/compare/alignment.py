@@ -25,7 +25,7 @@ _EXACT = 1
 _GAP = 6
 _NEVER = -(1 << 24)
 
-# Up to so many pairs are tried at once, with a byte each; more are divided at anchors first:
+# The most pairs that are tried at once, with a byte each; more are divided at anchors first:
 # instructions in a row that each path has once.  Without anchors both are cut into pieces.
 _CELLS = 1 << 20
 _MOST_CELLS = 1 << 25

@@ -44,8 +44,8 @@ from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name
 
-# A function is another one's body where so much of it is alike there, the mean of with and without
-# constants, in rows of at least so many instructions, so many of them different ones.
+# A function is another one's body where this share of it is alike there, the mean of with and
+# without constants, in rows of at least _IN_A_ROW instructions, _DISTINCT of them different ones.
 _BODY = 0.6
 _IN_A_ROW = 3
 _DISTINCT = 3
@@ -56,8 +56,8 @@ _FEW = 5
 _OF_KIN = 0.4
 _IN_A_ROW_OF_KIN = 2
 
-# A compiler moves an instruction about so far within a function.  From function to function a
-# block of so many moves: prologues are alike and shorter.
+# A compiler moves an instruction at most about _NEAR places within a function.  From function to
+# function only a block of _BLOCK instructions counts as moved: prologues are alike and shorter.
 _NEAR = 24
 _BLOCK = 6
 

@@ -41,7 +41,7 @@ _terminal: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
 
 @contextmanager
 def terminal(columns: int | None) -> Iterator[Terminal]:
-    """Lays out what is made in the block for a terminal of so many columns, or for none."""
+    """Lays out what is made in the block for a terminal of this width, or for none."""
     found = Terminal(columns and max(columns, LEAST_WIDTH))
     token = _terminal.set(found)
     try:
