@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A path as calls inside calls: what an icicle chart draws."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kentry.arch import ARCHES, find_arch
 from kentry.model.comparison import FunctionDelta
-from kentry.model.recording import CaseResult, Instruction, KernelPath, Recording
+from kentry.model.recording import CaseResult, KernelPath, Recording
 from kentry.path.phases import parts, split_calls
+from kentry.path.spans import spans
 from kentry.path.symbols import base_name
 from kentry.report.numbers import share
 
@@ -27,12 +29,6 @@ class Frame(NamedTuple):
     title: str
 
 
-class _Placed(NamedTuple):
-    function: str
-    depth: int
-    part: str
-
-
 def frames(
     recording: Recording, path: KernelPath, changed: Sequence[FunctionDelta] | None = None
 ) -> list[Frame]:
@@ -45,41 +41,32 @@ def frames(
         for one in changed or ()
         for name, _ in ((*one.renamed.old, *one.renamed.new) if one.renamed else ((one.name, 0),))
     }
-    placed = list(_placed(recording.instructions(path), recording.kernel["arch"]))
-    found = []
-    total = len(placed)
-    for first, count, part in _runs([one.part for one in placed]):
+    code, arch = recording.instructions(path), find_arch(recording.kernel["arch"])
+    names = [
+        part.name
+        for call in split_calls(code)
+        for part in parts(call, arch)
+        for _ in part.instructions
+    ]
+    found, total = [], len(code)
+    for first, count, part in _runs(names):
         title = f"{part}: {count} of {total} instructions ({share(count, total)})"
         kind = "part" if changed is not None else f"part {part}"
         found.append(Frame(part, first, count, 0, kind, title))
-    # A call lasts as long as no instruction is less deep, or as deep and of another function.
-    open_calls: list[tuple[str, int, str]] = []
-    # Of each open call the instructions that are its own.
-    own = [0] * (max((one.depth for one in placed), default=0) + 2)
-
-    def close(down_to: int, end: int) -> Iterator[Frame]:
-        while len(open_calls) > down_to:
-            depth = len(open_calls)
-            function, first, part = open_calls.pop()
-            delta = deltas.get(base_name(function))
-            title = f"{function}: {end - first} of {total} instructions"
-            title += f" ({share(end - first, total)}), {own[depth]} its own, in {part}"
-            kind = part
-            if changed is not None:
-                kind = _change(delta)
-                if delta:
-                    title += f"; in the whole path {delta.old} -> {delta.new} ({delta.delta:+d})"
-            own[depth] = 0
-            yield Frame(function, first, end - first, depth, kind, title)
-
-    for place, one in enumerate(placed):
-        if len(open_calls) > one.depth and open_calls[one.depth][0] != one.function:
-            found += close(one.depth, place)
-        found += close(one.depth + 1, place)
-        while len(open_calls) <= one.depth:
-            open_calls.append((one.function, place, one.part))
-        own[one.depth + 1] += 1
-    found += close(0, total)
+    calls = spans(code, arch)
+    own = Counter(calls.inner)
+    depths: list[int] = []
+    for index, one in enumerate(calls.spans):
+        depths.append(1 if one.caller is None else depths[one.caller] + 1)
+        size, kind = one.end - one.start, names[one.start]
+        title = f"{one.function}: {size} of {total} instructions"
+        title += f" ({share(size, total)}), {own[index]} its own, in {kind}"
+        if changed is not None:
+            delta = deltas.get(base_name(one.function))
+            kind = _change(delta)
+            if delta:
+                title += f"; in the whole path {delta.old} -> {delta.new} ({delta.delta:+d})"
+        found.append(Frame(one.function, one.start, size, depths[index], kind, title))
     return sorted(found, key=lambda frame: (frame.depth, frame.first))
 
 
@@ -88,13 +75,6 @@ def first_modal(recording: Recording, case: CaseResult | None) -> KernelPath | N
     path = case.modal_path if case else None
     known = path and path.length and recording.kernel["arch"] in ARCHES
     return path if known else None
-
-
-def _placed(code: Sequence[Instruction], arch: str) -> Iterator[_Placed]:
-    for call in split_calls(code):
-        for part in parts(call, find_arch(arch)):
-            for insn, depth in zip(part.instructions, part.depths, strict=True):
-                yield _Placed(insn.function, depth, part.name)
 
 
 def _runs(names: Sequence[str]) -> Iterator[tuple[int, int, str]]:
