@@ -127,19 +127,26 @@ def run(command: Command) -> subprocess.CompletedProcess[str]:
     )
 
 
-def renew(page: Path) -> None:
-    """Writes the page anew, with each command's output as it is now."""
+def renew(page: Path) -> bool:
+    """Writes the page anew, with each command's output as it is now; whether all succeeded.
+
+    A command that fails keeps the output that the page has, and so do those below it.
+    """
     outputs = {}
+    well = True
     for command in commands(page):
+        outputs[command.line] = command.output
+        place = f"{page.relative_to(ROOT)}:{command.line}"
         if not has_document(command):
-            print(f"{page.relative_to(ROOT)}:{command.line}: left, without {command.document}")
-            outputs[command.line] = command.output
-            continue
-        print(f"{page.relative_to(ROOT)}:{command.line}: {command.text}", flush=True)
-        done = run(command)
-        if done.returncode:
-            sys.exit(f"it ended with status {done.returncode}:\n{done.stderr}")
-        outputs[command.line] = done.stdout
+            print(f"{place}: left, without {command.document}")
+        elif well:
+            print(f"{place}: {command.text}", flush=True)
+            done = run(command)
+            well = done.returncode == 0
+            if well:
+                outputs[command.line] = done.stdout
+            else:
+                print(f"{place}: it ended with status {done.returncode}:\n{done.stderr}")
     lines: list[str] = []
     inside = False
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
@@ -151,6 +158,7 @@ def renew(page: Path) -> None:
         if number in outputs:
             lines += outputs[number].splitlines()
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return well
 
 
 def publish(page: Path) -> None:
@@ -342,11 +350,16 @@ if __name__ == "__main__":
     # It loads a browser, and the tests need only what is above.
     import pictures
 
+    failed = []
     for name in sys.argv[1:] or pages():
         page = Path(name).resolve()
-        renew(page)
-        publish(page)
-        pictures.take(page, folder_of(page))
+        if renew(page):
+            publish(page)
+            pictures.take(page, folder_of(page))
+        else:
+            failed.append(page.relative_to(ROOT).as_posix())
     SITE.mkdir(parents=True, exist_ok=True)
     (SITE / "index.html").write_text(index(), encoding="utf-8")
     print(f"the reports: {SITE / 'index.html'}")
+    if failed:
+        sys.exit(f"a command failed on {', '.join(failed)}")
