@@ -122,8 +122,11 @@ def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathC
     pairs = [(_case(old, name, "old"), _case(new, name, "new")) for name in dict.fromkeys(names)]
     found = []
     for before, after in pairs:
-        rows, renamed = diff_paths(_path(before, old, "old"), _path(after, new, "new"), arch)
+        paths = _path(before, old, "old"), _path(after, new, "new")
+        rows, renamed = diff_paths(*paths, arch)
         notes = of_both(list(before.caveats), list(after.caveats))
+        if len(before.values) > 1 or len(after.values) > 1:
+            notes.append(caveats.one_of_several_paths(before.name, *map(len, paths)))
         found.append(PathDiff.of(before.name, rows, renamed, notes))
     notes = differences(old, new, pairs, list(names), counted=True, timed=False)
     if any(one.renamed for one in found):

@@ -56,6 +56,11 @@ no_accesses = Template(
     "{}: what the path loads and stores was not recorded, so its misses are not known; record it"
     " again",
 )
+one_of_several_paths = Template(
+    "one-of-several-paths",
+    "{} depends on the context: its paths here are the commonest ones, of {} and {} instructions;"
+    " the change that kentry diff prints is of all contexts",
+)
 # Every trace carries it.
 one_instruction_a_nanosecond = Template(
     "emulated-clock", "times are of the guest's clock: 1 ns per instruction, without sleep"

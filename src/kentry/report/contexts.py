@@ -52,7 +52,15 @@ def comparison_context_lines(cases: Iterable[CaseComparison]) -> list[str]:
         if case.contexts:
             old, new = counts_text(case.contexts.old), counts_text(case.contexts.new)
             lines += wrapped(f"{case.name}: old {old}; new {new}", "  ", "    ")
+            lines += wrapped(unseen_text(case), "    ") if unseen_text(case) else []
     return ["", "Depends on the context, which is not the kernel:", *lines] if lines else []
+
+
+def unseen_text(case: CaseComparison) -> str:
+    """Why the new count is one that no context of the new kernel has; "" where one has it."""
+    if not case.contexts or case.new in dict(case.contexts.new):
+        return ""
+    return f"{case.new} is old {case.old} with the change of all contexts; no context has it"
 
 
 def other_paths(case: CaseResult) -> list[tuple[KernelPath, int]]:

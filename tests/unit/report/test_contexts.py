@@ -6,9 +6,10 @@ from __future__ import annotations
 from kentry.arch import find_arch
 from kentry.compare.contexts import listed
 from kentry.compare.counted import compare
+from kentry.compare.path_diff import compare_paths
 from kentry.report.annotation import annotation_text
 from kentry.report.comparison import comparison_text
-from kentry.report.contexts import counts_text
+from kentry.report.contexts import counts_text, unseen_text
 from kentry.report.recording import recording_text
 from tests.builders import recording
 from tests.unit.compare.test_contexts import in_contexts, stat
@@ -39,6 +40,26 @@ def test_a_comparison_has_the_counts_of_both_sides() -> None:
     text = comparison_text(compare(old, new))
     assert "old 446 in 2 of 3 contexts, 454 in 1; new 455 in 2 of 3 contexts," in text
     assert "(+1, +0.2 %) worse" in text
+
+
+def test_a_new_count_that_no_context_has_is_explained() -> None:
+    """The new kernel was seen with longer hash chains only; its entry has one instruction more."""
+    old, new = in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 2, 1], entry=301), seed=2)
+    (case,) = compare(old, new).cases
+    assert case.contexts and case.new not in dict(case.contexts.new)
+    assert unseen_text(case) == "447 is old 446 with the change of all contexts; no context has it"
+    assert unseen_text(case) in comparison_text(compare(old, new))
+    (same,) = compare(old, old).cases
+    assert unseen_text(same) == ""
+
+
+def test_two_paths_of_a_case_with_several_say_which_they_are() -> None:
+    old, new = in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 1, 0], entry=301), seed=2)
+    (found,) = compare_paths(old, new, ["stat"]).cases
+    (note,) = (one for one in found.caveats if one["kind"] == "one-of-several-paths")
+    assert f"of {found.old} and {found.new} instructions" in note["text"]
+    alone = recording({"getppid": [("el0_svc", 5)]})
+    assert compare_paths(alone, alone, ["getppid"]).cases[0].caveats == ()
 
 
 def test_annotate_shows_what_other_contexts_execute() -> None:

@@ -18,6 +18,7 @@ from kentry.model.comparison import (
 from kentry.model.path_diff import PathDiff
 from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.report.comparison import bare_change, timed_unit, timed_values, timed_verdict
+from kentry.report.contexts import unseen_text
 from kentry.report.html import charts
 from kentry.report.html.frames import first_modal, frames
 from kentry.report.html.page import Document, kernel_facts, name_of, side_facts
@@ -99,6 +100,7 @@ def _row(row: Row, sides: tuple[Recording, Recording] | None) -> dict[str, Any]:
         "purposes": [],
         "events": [],
         "contexts": None,
+        "unseen": "",
         "estimates": (),
         "times": [],
     }
@@ -140,6 +142,7 @@ def _row(row: Row, sides: tuple[Recording, Recording] | None) -> dict[str, Any]:
         ],
         "events": [one for one in row.events if one.is_change],
         "contexts": None if row.contexts is UNSET else row.contexts,
+        "unseen": unseen_text(row),
         "estimates": () if row.estimates is UNSET else row.estimates,
     }
     if sides and row.metric == INSTRUCTIONS and not identical:
