@@ -129,6 +129,11 @@ def test_counts_are_those_counted_by_hand(
         for part in parts(recording.instructions(getppid.modal_path), arch)
     }
     assert tuple(found.get(name, 0) for name in PARTS) == by_part
+    # Lines of source, against those of binutils.
+    code = recording.instructions(getppid.modal_path)
+    argv = [f"{arch.cross}addr2line", "-e", str(program), *(hex(insn.address) for insn in code)]
+    judged = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert [f"{own.file}:{own.line}" for insn in code for own in insn.source_lines[:1]] == judged
 
 
 @pytest.mark.parametrize("memory", [64, 4096])

@@ -81,6 +81,11 @@ def run(options: Options) -> int:
                             "function": insn.function,
                             "offset": insn.offset,
                             "depth": depth,
+                            **(
+                                {"source_lines": list(map(list, insn.source_lines))}
+                                if insn.source_lines
+                                else {}
+                            ),
                         }
                         for insn, depth in zip(part.instructions, part.depths, strict=True)
                     ],

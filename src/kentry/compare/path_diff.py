@@ -3,8 +3,8 @@
 
 Instructions are compared by mnemonic and form of operands: which registers a compiler chose, where
 code and data were linked, and constants such as a field's offset are no differences.  Targets
-of calls are compared by function.  A recording has no source lines, so a function that has another
-name, or was inlined, is recognised by its instructions alone.
+of calls are compared by function.  A function that was inlined is recognised by the kernel's debug
+info if there is any, else, like one that has another name, by its instructions.
 
 The alignment decides which instruction is which, and never how many there are: each side's
 instructions are in the rows exactly once, and one that moved is in one row of each.
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from msgspec import UNSET
 
 from kentry.arch import Arch, find_arch
 from kentry.compare.alignment import Codes, Keys, Pair, aligned
@@ -83,7 +84,8 @@ class _Side:
     `functions` are names without what compilers append, `targets` those that an instruction calls
     or jumps to, "" for its own.  The texts have no targets: `texts` as executed, `equal` without
     the registers' names, `alike` without constants too.  `frames` tells which instructions use the
-    stack pointer or return, `callers` who calls a function.
+    stack pointer or return, `callers` who calls a function.  `hosts` is in what each function is
+    inlined, as debug info says.
     """
 
     folded: Sequence[Folded]
@@ -94,6 +96,7 @@ class _Side:
     alike: Sequence[str]
     frames: Sequence[bool]
     callers: Mapping[str, set[str]]
+    hosts: Mapping[str, set[str]]
 
     def shares(self) -> Counter[str]:
         """How many instructions each function executes."""
@@ -203,7 +206,11 @@ def _side(path: Sequence[Instruction], arch: Arch) -> _Side:
     for (before, insn), (caller, callee) in zip(pairwise(code), pairwise(functions), strict=True):
         if caller != callee and insn.offset < _ENTRY and arch.calls.match(before.text):
             callers[callee].add(caller)
-    return _Side(folded, functions, targets, lines[0], lines[1], lines[2], frames, callers)
+    hosts: defaultdict[str, set[str]] = defaultdict(set)
+    for insn, function in zip(code, functions, strict=True):
+        for inlined in insn.source_lines[:-1]:
+            hosts[base_name(inlined.function)].add(function)
+    return _Side(folded, functions, targets, lines[0], lines[1], lines[2], frames, callers, hosts)
 
 
 # --- which functions are others -----------------------------------------------------------
@@ -236,6 +243,8 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
         is_kin = _is_kin(link, old, new) and inside >= _OF_KIN * body
         if (is_body or is_kin) and len(set(same)) >= _DISTINCT:
             links.append(link)
+    links += [(name, host) for name in sorted(gone) for host in sorted(new.hosts.get(name, ()))]
+    links += [(host, name) for name in sorted(come) for host in sorted(old.hosts.get(name, ()))]
     shares = old.shares(), new.shares()
     return [_renamed(group, shares) for group in _groups(links, sizes)]
 
@@ -502,4 +511,5 @@ def _placed(insn: Instruction, arch: Arch) -> PlacedInstruction:
         readable_text(insn, arch),
         base_name(insn.function),
         insn.offset,
+        insn.source_lines or UNSET,
     )

@@ -3,7 +3,6 @@
 
 import difflib
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +12,13 @@ from typing import Any
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import MissingToolError, UserError
+from kentry.host import llvm
 from kentry.host.cache import kept_file
 from kentry.host.process import run
 
 # The first that can go on after an instruction which its model does not know, and that can be told
 # how long a call takes (-skip-unsupported-instructions, -call-latency).
 OLDEST = 19
-# What scripts/install-packages installs, of Debian 12.
-_PACKAGE = "llvm-22"
-# Debian's folders, beside those in $PATH.
-_FOLDERS = Path("/usr/lib")
-_PROGRAM = re.compile(r"llvm-mca(-[0-9]+)?")
 # Without it llvm-mca takes a call to last 100 cycles, because it does not see what is called.  Here
 # the callee's instructions follow, so that a call is a predicted branch.
 _CALL_LATENCY = 1
@@ -119,36 +114,15 @@ _SOME = {
 
 def find_analyser() -> Analyser:
     """The newest LLVM that is installed; MissingToolError where there is none, or only old ones."""
-    remedy = f"Run: apt-get install {_PACKAGE}  (or any llvm-NN from {OLDEST} on)."
-    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(":") if folder]
-    folders += sorted(_FOLDERS.glob("llvm-*/bin"))
-    found: dict[Path, Analyser] = {}
-    for folder in folders:
-        names = os.listdir(folder) if folder.is_dir() else []
-        for name in filter(_PROGRAM.fullmatch, names):
-            mca, mc = folder / name, folder / name.replace("mca", "mc")
-            if mca.resolve() not in found and os.access(mca, os.X_OK) and os.access(mc, os.X_OK):
-                found[mca.resolve()] = Analyser(_version(mca), mca, mc)
-    if not found:
-        raise MissingToolError("llvm-mca is not installed.", remedy)
-    newest = max(found.values(), key=lambda one: _number(one.version))
-    if _number(newest.version)[0] < OLDEST:
+    mca = llvm.newest("llvm-mca", beside="llvm-mc")
+    version = llvm.version(mca)
+    if llvm.numbers(version)[0] < OLDEST:
         raise MissingToolError(
-            f"llvm-mca is of LLVM {newest.version}, which cannot go on after an instruction that"
+            f"llvm-mca is of LLVM {version}, which cannot go on after an instruction that"
             f" its model does not know; LLVM {OLDEST} can.",
-            remedy,
+            f"Run: apt-get install {llvm.PACKAGE}  (or any llvm-NN from {OLDEST} on).",
         )
-    return newest
-
-
-@cache
-def _version(program: Path) -> str:
-    found = re.search(r"LLVM version ([0-9.]*[0-9])", run([str(program), "--version"]).stdout)
-    return found[1] if found else "0"
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+    return Analyser(version, mca, mca.with_name(mca.name.replace("mca", "mc")))
 
 
 def cores(analyser: Analyser, arch: Arch) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ class Build:
         make knows which files an option touches, and compiles only those again.  Debug info
         touches all.  What is built anew has a folder of the same name elsewhere.
         """
-        begins = "file" if self.config.whole else "debug" if self.pahole else "tiny"
+        begins = "file" if self.config.whole else "debug" if self.config.debug_info else "tiny"
         name = f"{self.arch.name}-{begins}-{self.toolchain.name}"
         folder = self.revision.repository.folder
         # Neither's name begins with the other's: -fdebug-prefix-map compares no further.
@@ -287,7 +287,7 @@ class _Tuxmake:
         jobs = max(1, min(len(os.sched_getaffinity(0)), free // _MEMORY_PER_JOB))
         repository = build.revision.repository
         builder = dict(_BUILDER)
-        if build.pahole:
+        if build.config.debug_info:
             # A build ID is made of debug info, so that has no folder of ours in it.
             folders = dict.fromkeys((repository.folder, self.objects.parent))
             nowhere = " ".join(f"-fdebug-prefix-map={folder}=." for folder in folders)

@@ -70,6 +70,14 @@ class Config:
         """Whether the kernel is to describe its types, which pahole makes of debug info."""
         return self.options.get("CONFIG_DEBUG_INFO_BTF") == "y"
 
+    @property
+    def debug_info(self) -> bool:
+        """Whether the compiler is to write debug info (DWARF)."""
+        return any(
+            name.startswith("CONFIG_DEBUG_INFO_DWARF") and value == "y"
+            for name, value in self.options.items()
+        )
+
     def text(self) -> str:
         """As Kconfig reads it, sorted: how it was written makes no other kernel."""
         return "".join(

@@ -6,7 +6,7 @@ import hashlib
 from kentry.arch import Arch
 from kentry.host.cache import read_bytes
 from kentry.host.native import floor_files
-from kentry.kernels import payload, symtab
+from kentry.kernels import payload, source_lines, symtab
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.spec import Spec
 from kentry.model.recording import FLOOR
@@ -37,4 +37,5 @@ def resolve(spec: Spec, arch: Arch) -> Kernel:
         config_sha256=None,
         build_id=payload.elf_build_id(read_bytes(program)),
         origin={"kind": FLOOR, "what": _WHAT[spec.value]},
+        debug_info=source_lines.debug_info_of(program),
     )

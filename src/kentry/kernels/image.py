@@ -20,6 +20,7 @@ from kentry.errors import KernelError, UserError
 from kentry.host.cache import cache_dir, read_bytes, read_json, sha256_of, write_atomically
 from kentry.kernels import payload, symtab
 from kentry.kernels.kernel import Kernel, SymbolTable
+from kentry.kernels.source_lines import debug_info_of
 from kentry.kernels.spec import Spec
 from kentry.kernels.unpack import unpack
 from kentry.progress import Update
@@ -100,6 +101,7 @@ def load(source: Source, arch: Arch, update: Update) -> Kernel:
         config_sha256=hashlib.sha256(read_bytes(config)).hexdigest() if config else None,
         build_id=facts["build_id"],
         origin={**source.origin, "format": facts["format"], "file_sha256": digest},
+        debug_info=debug_info_of(source.vmlinux or source.image),
     )
 
 

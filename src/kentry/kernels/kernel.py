@@ -79,7 +79,8 @@ class Kernel:
 
     `image` is what QEMU's -kernel takes; the addresses of `symbols` are those of a boot without
     KASLR.  `config` is None where it is not known, `build_id` where the image has no GNU build id
-    or more than one that might be.  `origin` says where the image came from.
+    or more than one that might be.  `origin` says where the image came from, and `debug_info` is
+    the vmlinux if it has DWARF.
     """
 
     spec: str
@@ -95,6 +96,7 @@ class Kernel:
     config_sha256: str | None
     build_id: str | None
     origin: dict[str, str] = field(default_factory=dict)
+    debug_info: Path | None = None
 
 
 def kernel_to_json(kernel: Kernel, release: str | None, notes: bytes) -> dict[str, Any]:

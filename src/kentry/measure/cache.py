@@ -83,7 +83,7 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
         "config": kernel.config_sha256,
         # The recording says where the image is from, so one from elsewhere has its own.
         "origin": kernel.origin,
-        "symbols": [kernel.symbols_from, symbols.hexdigest()],
+        "symbols": [kernel.symbols_from, symbols.hexdigest(), kernel.debug_info is not None],
         "probe": sha256_of(options.probe or probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "target": target,

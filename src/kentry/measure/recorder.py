@@ -12,9 +12,10 @@ from functools import partial
 from typing import TypeVar
 
 from kentry.arch import Arch, find_arch
-from kentry.errors import GuestError, KernelError, TraceError
+from kentry.errors import GuestError, KernelError, MissingToolError, TraceError
 from kentry.host import interrupt
 from kentry.kernels.kernel import NOTE, TEXT_END, TEXT_START, Kernel, gnu_build_id, kernel_to_json
+from kentry.kernels.source_lines import source_lines
 from kentry.measure.contexts import add_boot, second_boot
 from kentry.measure.cross_check import REPORT_IT, cross_check
 from kentry.measure.vector_units import check_units, with_events
@@ -80,6 +81,8 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
         raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
     cases, code = _only_code_of_paths(cases, executed)
+    code, without = _with_source_lines(code, kernel, update)
+    lost += without
     markers = None
     if any(CaseName.parse(name).state for name in options.cases):
         update(None, "looking for vector events")
@@ -235,6 +238,20 @@ def _only_code_of_paths(
         ]
         kept.append(replace(case, paths=tuple(paths)))
     return kept, [code[index] for index in used]
+
+
+def _with_source_lines(
+    code: list[Instruction], kernel: Kernel, update: Update
+) -> tuple[list[Instruction], list[Caveat]]:
+    """The code with its lines of source where the kernel has debug info; why it has none."""
+    if kernel.debug_info is None:
+        return code, []
+    update(None, f"reading the debug info of {kernel.debug_info.name}")
+    try:
+        found = source_lines(kernel, [insn.address for insn in code])
+    except (MissingToolError, KernelError) as err:
+        return code, [caveats.no_source_lines(err.sentence)]
+    return [insn._replace(source_lines=one) for insn, one in zip(code, found, strict=True)], []
 
 
 def _cases(

@@ -56,6 +56,8 @@ no_accesses = Template(
     "{}: what the path loads and stores was not recorded, so its misses are not known; record it"
     " again",
 )
+# The kernel has debug info that was not read.
+no_source_lines = Template("no-source-lines", "instructions have no lines of source: {}")
 one_of_several_paths = Template(
     "one-of-several-paths",
     "{} depends on the context: its paths here are the commonest ones, of {} and {} instructions;"
@@ -96,8 +98,8 @@ unnamed = Template("unnamed", "{:.1%} of the instructions carry no function name
 # Of paths beside each other, where functions have other names.
 by_body = Template(
     "by-body",
-    "functions that were renamed, inlined or split are recognised by their instructions:"
-    " recordings have no source lines",
+    "functions that were renamed or split are recognised by their instructions, and so are those"
+    " that were inlined where a kernel has no debug info",
 )
 # A count per context: where comparisons can say less.
 unsettled = Template(

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import Renamed, SideFile, side_to_json
 from kentry.model.document import Count, Positive, about, plain
-from kentry.model.recording import Recording
+from kentry.model.recording import Recording, SourceLine
 
 SCHEMA = "kentry/path-diff/1"
 
@@ -33,6 +33,13 @@ class PlacedInstruction(Struct, frozen=True):
     text: str
     function: str
     offset: Annotated[Count, about("In the function, in bytes")]
+    source_lines: Annotated[
+        tuple[SourceLine, ...] | UnsetType,
+        about(
+            "Where the kernel has debug info, [file, line, function]: its own, then where that was"
+            " inlined"
+        ),
+    ] = UNSET
 
 
 class Row(Struct, frozen=True, kw_only=True):

@@ -72,14 +72,26 @@ TIMED = "timed_"
 Pair = tuple[Count, Positive]
 
 
+class SourceLine(NamedTuple):
+    """A line of a file in the kernel's source, and the function that it is in."""
+
+    file: str
+    line: int
+    function: str
+
+
 class Instruction(NamedTuple):
-    """One kernel instruction: address without KASLR, bytes in memory order, text, place."""
+    """One kernel instruction: address without KASLR, bytes in memory order, text, place.
+
+    `source_lines` are its own, then the line where that was inlined, and so on; () if not known.
+    """
 
     address: int
     code: str
     text: str
     function: str
     offset: int
+    source_lines: tuple[SourceLine, ...] = ()
 
 
 class Access(NamedTuple):
@@ -492,6 +504,14 @@ class CodeFile(Struct):
         ],
         about("[address, bytes in memory order, disassembly, index of the function, offset in it]"),
     ]
+    places: Annotated[
+        tuple[SourceLine, ...] | UnsetType,
+        about("Where the kernel has debug info: [file, line, function]"),
+    ] = UNSET
+    source_lines: Annotated[
+        tuple[tuple[Count, ...], ...] | UnsetType,
+        about("For each instruction indexes into places: its own, then where that was inlined"),
+    ] = UNSET
 
 
 # The keys of a target whose values are text.
@@ -559,13 +579,27 @@ def _from_file(document: RecordingFile) -> Recording:
     if not isinstance(document.target.get("emulator", ""), str):
         raise ValueError("an emulator that is no text - at `$.target.emulator`")
     names = document.code.functions
+    rows = document.code.instructions
+    places = document.code.places or ()
+    source_lines = document.code.source_lines or ((),) * len(rows)
+    if len(source_lines) != len(rows):
+        raise ValueError("not one of an instruction - at `$.code.source_lines`")
     try:
         code = [
-            Instruction(int(address, 16), insn, text, names[function], offset)
-            for address, insn, text, function, offset in document.code.instructions
+            Instruction(
+                int(address, 16),
+                insn,
+                text,
+                names[function],
+                offset,
+                tuple([places[index] for index in own]),
+            )
+            for (address, insn, text, function, offset), own in zip(rows, source_lines, strict=True)
         ]
     except IndexError:
-        raise ValueError("an instruction of no function - at `$.code.instructions`") from None
+        raise ValueError(
+            "an instruction of no function or place - at `$.code.instructions`"
+        ) from None
     cases: dict[str, CaseResult] = {}
     for index, one in enumerate(document.cases):
         case = CaseResult(
@@ -687,6 +721,7 @@ def write_recording(recording: Recording, file: Path) -> None:
 def to_json(recording: Recording) -> dict[str, Any]:
     """The recording as the file has it; ValueError where it could not be read again."""
     functions: dict[str, int] = {}
+    places: dict[SourceLine, int] = {}
     rows = [
         [
             f"{insn.address:016x}",
@@ -695,6 +730,10 @@ def to_json(recording: Recording) -> dict[str, Any]:
             functions.setdefault(insn.function, len(functions)),
             insn.offset,
         ]
+        for insn in recording.code
+    ]
+    source_lines = [
+        [places.setdefault(one, len(places)) for one in insn.source_lines]
         for insn in recording.code
     ]
     return {
@@ -707,7 +746,11 @@ def to_json(recording: Recording) -> dict[str, Any]:
         **({} if recording.markers is None else {"markers": recording.markers}),
         **({"contexts": recording.contexts} if recording.contexts else {}),
         "cases": [_case_to_json(case, recording.kernel["arch"]) for case in recording.cases],
-        "code": {"functions": list(functions), "instructions": rows},
+        "code": {
+            "functions": list(functions),
+            "instructions": rows,
+            **({"places": list(map(list, places)), "source_lines": source_lines} if places else {}),
+        },
     }
 
 

@@ -36,7 +36,7 @@ _DOCUMENTS: dict[str, tuple[type, ...]] = {
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {
     *("accesses", "checked", "checked_counts", "contexts", "empties", "estimates", "events"),
-    *("markers", "misses", "parts", "reasons", "renamed", "vector"),
+    *("markers", "misses", "parts", "places", "reasons", "renamed", "source_lines", "vector"),
 }
 
 
@@ -46,6 +46,9 @@ def schemas() -> dict[str, str]:
     for schema, structs in _DOCUMENTS.items():
         _, definitions = msgspec.json.schema_components(structs, ref_template="#/$defs/{name}")
         for definition in definitions.values():
+            # A named tuple is an array.
+            if "properties" not in definition:
+                continue
             properties = definition["properties"]
             definition["required"] = [name for name in properties if name not in _OPTIONAL]
             definition["additionalProperties"] = False

@@ -11,6 +11,7 @@ from kentry.report.estimate import estimate_lines
 from kentry.report.frame import caveat_lines, kernel_lines
 from kentry.report.metrics import part_lines
 from kentry.report.misses import miss_lines
+from kentry.report.source_lines import changed_places
 from kentry.report.table import ascii_lines
 
 
@@ -36,9 +37,15 @@ def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
             lines += ["", f"{part.name} ({len(part.instructions)})"]
             places = [f"{insn.function}+{insn.offset:#x}" for insn in part.instructions]
             width = max(map(len, places))
-            lines += [
+            texts = [
                 f"  {place:<{width}}  {'  ' * depth}{readable_text(insn, arch)}"
                 for place, depth, insn in zip(places, part.depths, part.instructions, strict=True)
+            ]
+            sources = changed_places([insn.source_lines for insn in part.instructions])
+            column = max(map(len, texts))
+            lines += [
+                f"{text:<{column}}  {source}" if source else text
+                for text, source in zip(texts, sources, strict=True)
             ]
     for other, contexts in other_paths(case):
         of = f"{contexts} of {len(case.contexts)} contexts"

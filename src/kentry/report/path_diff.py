@@ -20,6 +20,7 @@ from kentry.model.path_diff import (
     Row,
 )
 from kentry.report.frame import caveat_lines, kernel_lines
+from kentry.report.source_lines import place_text
 from kentry.report.table import WIDTH, ascii_lines, plain, wrapped
 
 _SIGNS = {SAME: " ", ADDED: "+", REMOVED: "-", MOVED_FROM: "<", MOVED_TO: ">"}
@@ -71,7 +72,7 @@ def _hunks(rows: Sequence[Row], context: int) -> Iterator[str]:
     # A line about one instruction would say less than the instruction.
     inside = range(1, len(rows) - 1)
     shown |= {at for at in inside if {at - 1, at + 1} <= shown and heads[at - 1] == heads[at + 1]}
-    head, last_reason = -1, ""
+    head, last_reason, last_place = -1, "", ""
     at = 0
     while at < len(rows):
         if at not in shown:
@@ -82,9 +83,12 @@ def _hunks(rows: Sequence[Row], context: int) -> Iterator[str]:
         start, text = heads[at]
         if start != head:
             yield from ["", text]
-            head, last_reason = start, ""
+            head, last_reason, last_place = start, "", ""
         row = rows[at]
-        yield _line(row, "" if row.reason == last_reason else row.reason)
+        place = place_text(_own(row).source_lines or ())
+        reason = "" if row.reason == last_reason else row.reason
+        yield _line(row, reason, "" if place == last_place else place)
+        last_place = place
         last_reason = row.reason if row.change != SAME else ""
         at += 1
 
@@ -117,10 +121,9 @@ def _left_out(rows: Sequence[Row]) -> Iterator[str]:
     yield plain(text).join([" ", ""])
 
 
-def _line(row: Row, reason: str) -> str:
+def _line(row: Row, reason: str, place: str) -> str:
     """The instruction where it is, or where it was, and at the right what is known of it."""
-    own = row.old if row.change in (REMOVED, MOVED_FROM) else row.new
-    assert own
+    own = _own(row)
     notes = [f"x{row.times}"] * (row.times > 1)
     if row.change == MOVED_FROM and row.new:
         notes.append(f"to {_place(row.new)}")
@@ -130,11 +133,20 @@ def _line(row: Row, reason: str) -> str:
         notes.append(f"was {_shown(row.old)}")
     elif row.change != SAME and reason:
         notes.append(reason)
+    if row.change != SAME and place:
+        notes.insert(0, place)
     start = f"{_SIGNS[row.change]} {own.offset:>#6x}  {_shown(own)}"
     note = "; ".join(notes)
     # Notes stand below each other where they fit into the width.
-    place = max(len(start) + 2, min(_NOTES, WIDTH - len(note)))
-    return f"{start:<{place}}{note}" if note else start
+    column = max(len(start) + 2, min(_NOTES, WIDTH - len(note)))
+    return f"{start:<{column}}{note}" if note else start
+
+
+def _own(row: Row) -> PlacedInstruction:
+    """The instruction that the row is about."""
+    own = row.old if row.change in (REMOVED, MOVED_FROM) else row.new
+    assert own
+    return own
 
 
 def _place(insn: PlacedInstruction) -> str:

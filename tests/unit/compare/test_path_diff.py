@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two paths beside each other: what is no difference, what is one, and sums that are exact."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -12,9 +13,10 @@ from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths, diff_paths
 from kentry.errors import UserError
 from kentry.model.comparison import Renamed
-from kentry.model.path_diff import PathDiff
-from kentry.model.recording import Instruction, Recording, read_recording
+from kentry.model.path_diff import PathComparison, PathDiff
+from kentry.model.recording import Instruction, Recording, SourceLine, read_recording
 from kentry.report.comparison import comparison_caveats
+from kentry.report.path_diff import path_text
 from tests import ROOT
 from tests.builders import recording
 
@@ -281,6 +283,28 @@ def test_a_function_that_was_split_is_one_row_with_both_names() -> None:
     (case,) = comparison.cases
     rows = {row.name: (row.old, row.new) for row in case.functions}
     assert rows == {"f": (4, 4), "c + b <- a": (10, 11)}
+
+
+def test_an_inlined_function_is_recognised_by_debug_info_alone() -> None:
+    """Its instructions are others: the compiler made other code of it where it is inlined."""
+    other = "xor t1,t2,t3; fence rw,rw; mulw a0,a1,a2"
+    old, new = path(("f", WORK), ("helper", SAVE)), path(("f", f"{WORK}; {other}"))
+    assert diffed(old, new).renamed == ()
+    outer = SourceLine("f.c", 3, "f")
+    inlined = (SourceLine("f.c", 1, "helper"), outer)
+    told = [insn._replace(source_lines=inlined if insn.text in other else (outer,)) for insn in new]
+    for one, renamed in (
+        (diffed(old, told), Renamed((("helper", 5), ("f", 4)), (("f", 7),))),
+        (diffed(told, old), Renamed((("f", 7),), (("helper", 5), ("f", 4)))),
+    ):
+        assert one.renamed == (renamed,)
+    row = next(row for row in diffed(old, told).rows if row.new and row.new.text.startswith("xor"))
+    assert row.new and row.new.source_lines == inlined
+    text = path_text(
+        PathComparison(recorded(("f", WORK)), recorded(("f", WORK)), (diffed(old, told),), ()), 3
+    )
+    assert re.search(r"^\+ +0x10  xor t1,t2,t3 +f\.c:1 < f\.c:3$", text, re.MULTILINE)
+    assert text.count("f.c:1") == 1
 
 
 def test_two_architectures_are_refused() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.core import llvm
 from kentry.core.accuracy import accuracy
 from kentry.core.costs import load_costs
 from kentry.core.estimate import find_models
-from kentry.core.llvm import Analyser, find_analyser
+from kentry.core.llvm import _SOME, OLDEST, Analyser, find_analyser
 from kentry.errors import KentryError, MissingToolError, UserError
+from kentry.host import llvm
 from kentry.model.estimate import DEPENDENCIES, Estimate
 from kentry.model.recording import (
     CaseResult,
@@ -93,7 +93,7 @@ def test_the_cycles_are_those_of_llvm_mca_run_by_hand(core: str) -> None:
 FOLDERS = [
     folder
     for folder in sorted(Path("/usr/lib").glob("llvm-[0-9]*/bin"))
-    if int(folder.parent.name.removeprefix("llvm-")) >= llvm.OLDEST
+    if int(folder.parent.name.removeprefix("llvm-")) >= OLDEST
     if (folder / "llvm-mca").exists()
 ]
 
@@ -355,14 +355,14 @@ def test_a_recording_without_paths_cannot_be_estimated() -> None:
 
 @pytest.mark.parametrize("name", sorted(ARCHES))
 def test_the_cores_that_an_error_names_have_a_model(name: str) -> None:
-    assert find_models(ARCHES[name], llvm._SOME[name]).cores == llvm._SOME[name]
+    assert find_models(ARCHES[name], _SOME[name]).cores == _SOME[name]
 
 
 @pytest.mark.parametrize("name", sorted(ARCHES))
 def test_the_mark_between_instructions_is_one_that_llvm_prints(name: str) -> None:
     arch = ARCHES[name]
     analyser: Analyser = find_analyser()
-    core = llvm._SOME[name][0]
+    core = _SOME[name][0]
     assert analyser.texts(arch, core, [arch.llvm.mark.hex()]) == {}
     assert not arch.llvm.unpriced.fullmatch("add x0, x0, x1")
 

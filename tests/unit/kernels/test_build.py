@@ -234,6 +234,7 @@ def test_a_kernel_that_describes_its_types(tmp_path: Path, monkeypatch: pytest.M
     compiler += 'echo "with $PAHOLE $PAHOLE_FLAGS, $KCFLAGS, $KAFLAGS." >> "$2"\n'
     kconfig = (sources.FAKE / "Kconfig").read_text(encoding="utf-8")
     kconfig += 'config DEBUG_INFO_BTF\n\tbool "Types"\n'
+    kconfig += 'config DEBUG_INFO_DWARF5\n\tbool "Lines"\n'
     files = {"Kconfig": kconfig, "scripts/cc.sh": compiler}
     found = revision(sources.repository(tmp_path / "linux", files))
     folder, _ = made(found, request=Request("userland"))
@@ -245,6 +246,11 @@ def test_a_kernel_that_describes_its_types(tmp_path: Path, monkeypatch: pytest.M
     plain, _ = made(found)
     assert "with false , , ." in (plain / "image").read_text()
     assert "no debug info" not in (plain / "vmlinux").read_text()
+
+    # Debug info that was asked for is kept.
+    lines, _ = made(found, request=Request(sets=("CONFIG_DEBUG_INFO_DWARF5=y",)))
+    assert f"with false , {nowhere}, {nowhere}." in (lines / "image").read_text()
+    assert "no debug info" not in (lines / "vmlinux").read_text()
 
     sources.program(programs, "pahole", "v1.30")
     assert made(found, request=Request("userland"))[0] != folder

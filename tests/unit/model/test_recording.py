@@ -20,6 +20,8 @@ from kentry.model.recording import (
     CaseResult,
     KernelPath,
     Metric,
+    Recording,
+    SourceLine,
     VectorEvent,
     read_recording,
     to_json,
@@ -72,6 +74,32 @@ def test_a_written_recording_is_read_back(tmp_path: Path) -> None:
     assert read_recording(file) == SAMPLE
     assert json.loads(file.read_text()) == to_json(SAMPLE)
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
+
+
+def with_source_lines() -> Recording:
+    """The sample, its second instruction inlined and its third of no known line."""
+    own, outer = SourceLine("include/a.h", 7, "inner"), SourceLine("init/main.c", 9, "el0_svc")
+    found = recording({"getppid": [("el0_svc", 40)]})
+    for place, lines in enumerate([(outer,), (own, outer), ()]):
+        found.code[place] = found.code[place]._replace(source_lines=lines)
+    return found
+
+
+def test_lines_of_source_are_read_as_they_were_written(tmp_path: Path) -> None:
+    found = with_source_lines()
+    jsonschema.validate(to_json(found), SCHEMA)
+    write_recording(found, tmp_path / "one.json")
+    assert read_recording(tmp_path / "one.json").code == found.code
+    assert not {"places", "source_lines"} & to_json(SAMPLE)["code"].keys()
+
+
+@pytest.mark.parametrize("wrong", [[[0]], [[2]] * 40, [[-1]] * 40, [0] * 40, "x"])
+def test_wrong_lines_of_source_are_refused(tmp_path: Path, wrong: object) -> None:
+    document = to_json(with_source_lines())
+    document["code"]["source_lines"] = wrong
+    (tmp_path / "one.json").write_text(dump(document))
+    with pytest.raises(RecordingError):
+        read_recording(tmp_path / "one.json")
 
 
 def test_each_instruction_has_its_own_line() -> None:

@@ -149,7 +149,9 @@ def test_json_in_a_page_is_the_same_and_ends_no_script(text: str) -> None:
 def with_hostile_names(document: Any, keys: frozenset[str]) -> Any:
     """The document with hostile texts in place of free ones."""
     if isinstance(document, dict):
-        return {
+        is_placed = {"code", "text", "offset"} <= document.keys()
+        lines = {"source_lines": [[HOSTILE, 1, HOSTILE]]} if is_placed else {}
+        return lines | {
             key: HOSTILE + value
             if key in keys and isinstance(value, str)
             else with_hostile_names(value, keys)

@@ -16,6 +16,7 @@ from kentry.model.path_diff import (
     Row,
 )
 from kentry.report.html.page import Document, kernel_facts, name_of, side_facts
+from kentry.report.source_lines import place_text
 
 # Instructions that are the same before and after each change.
 _CONTEXT = 3
@@ -112,6 +113,7 @@ def _line(row: Row) -> dict[str, Any]:
         new, note = None, f"moved to {row.new.function}+{row.new.offset:#x}"
     elif row.change == MOVED_TO and row.old:
         old, note = None, f"moved from {row.old.function}+{row.old.offset:#x}"
+    own = new or old
     return {
         "kind": row.change,
         "old": old,
@@ -119,5 +121,6 @@ def _line(row: Row) -> dict[str, Any]:
         "times": row.times,
         "note": note,
         "source": row.source if note and note == row.reason else "",
+        "place": place_text(own.source_lines or ()) if own and row.change != SAME else "",
         "constants": row.constants_differ and row.change == SAME,
     }

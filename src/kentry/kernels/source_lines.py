@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lines of source of a kernel's instructions, from the DWARF debug info of its vmlinux."""
+
+import json
+import posixpath
+from collections.abc import Sequence
+from pathlib import Path
+
+from kentry.errors import KernelError
+from kentry.host import llvm
+from kentry.host.process import status_clause, supervise
+from kentry.kernels import sandbox
+from kentry.kernels.kernel import Kernel
+from kentry.model.recording import SourceLine
+
+# A vmlinux of a distribution has 500 MB of debug info, and a few thousand addresses take seconds.
+_TIMEOUT_SECONDS = 300
+_OUTPUT_BYTES = 256 << 20
+# Where this function is tells where the source was; it has been in this file since Linux 0.95.
+_KNOWN_FUNCTION, _KNOWN_FILE = "start_kernel", "init/main.c"
+
+
+def debug_info_of(vmlinux: Path) -> Path | None:
+    """The file itself if it is ELF and has DWARF's table of lines; else None."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with vmlinux.open("rb") as file:
+            return vmlinux if ELFFile(file).get_section_by_name(".debug_line") else None
+    except (OSError, ELFError, ValueError, KeyError, AttributeError, TypeError):
+        return None
+
+
+def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceLine, ...]]:
+    """For each link address its line, then where that was inlined, and so on; () if not known.
+
+    Files are named from the top of the source.  LLVM reads the debug info, without a network and
+    where it can write nothing.  MissingToolError without llvm-symbolizer or a sandbox, KernelError
+    where it cannot read the file.
+    """
+    if kernel.debug_info is None:
+        return [()] * len(addresses)
+    known = kernel.symbols.address_of(_KNOWN_FUNCTION)
+    asked = [*addresses, *([known] if known is not None else [])]
+    program = str(llvm.newest("llvm-symbolizer"))
+    vmlinux = kernel.debug_info.resolve()
+    argv = [program, f"--obj={vmlinux}", "--output-style=JSON", "--inlines"]
+    found: list[tuple[SourceLine, ...]] = []
+    ended = supervise(
+        sandbox.confined(argv, [], [vmlinux.parent]),
+        _TIMEOUT_SECONDS,
+        lambda line: found.append(_chain(line)),
+        feed="".join(f"{address:#x}\n" for address in asked).encode(),
+        limit=_OUTPUT_BYTES,
+    )
+    if ended.status or ended.stopped or len(found) != len(asked):
+        why = f"was stopped {ended.stopped}" if ended.stopped else ended.stderr
+        raise KernelError(
+            f"The debug info of {kernel.debug_info} could not be read.",
+            "Give a vmlinux without debug info with symbols=.",
+            why or status_clause("llvm-symbolizer", ended.status),
+        )
+    top = ""
+    if known is not None and (last := found.pop()) and last[-1].file.endswith(_KNOWN_FILE):
+        top = last[-1].file.removesuffix(_KNOWN_FILE)
+    return [tuple(one._replace(file=one.file.removeprefix(top)) for one in row) for row in found]
+
+
+def _chain(line: str) -> tuple[SourceLine, ...]:
+    """One line of the symbolizer's output: an address, innermost function first."""
+    try:
+        rows = json.loads(line)["Symbol"]
+        return tuple(
+            SourceLine(posixpath.normpath(row["FileName"]), int(row["Line"]), row["FunctionName"])
+            for row in rows
+            if row["FileName"] and row["Line"]
+        )
+    except (ValueError, KeyError, TypeError):
+        return ()

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lines of source from debug info that a compiler wrote, and files without or with broken ones."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import ARCHES, Arch
+from kentry.errors import KernelError, MissingToolError
+from kentry.host import llvm
+from kentry.kernels import sandbox
+from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
+from kentry.kernels.source_lines import debug_info_of, source_lines
+from kentry.model.recording import SourceLine
+from tests import builders
+
+# Each line that is code has a mark of its own in the machine code: nothing moves it.
+FILES = {
+    "init/main.c": """#include "../include/linux/entry.h"
+void start_kernel(void) { __asm__ volatile("nop"); }
+int handler(int a)
+{
+	__asm__ volatile(".globl at_5; at_5: nop");
+	return outer(a);
+}
+""",
+    "include/linux/entry.h": """static inline __attribute__((always_inline)) int inner(int a)
+{
+	__asm__ volatile(".globl at_inner; at_inner: nop");
+	return a + 1;
+}
+static inline __attribute__((always_inline)) int outer(int a)
+{
+	return inner(a);
+}
+void start_kernel(void);
+int handler(int a);
+""",
+}
+
+
+@pytest.fixture(params=sorted(ARCHES))
+def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Kernel:
+    """A program that has the layout of Linux's source, built in another folder than it lies in."""
+    builders.skip_without(lambda: llvm.newest("llvm-symbolizer"), MissingToolError)
+    builders.skip_without(sandbox.check, MissingToolError)
+    arch: Arch = ARCHES[request.param]
+    if not shutil.which(f"{arch.cross}gcc"):
+        pytest.skip(f"no compiler for {arch.name}: apt-get install {arch.compiler_package}")
+    for name, text in FILES.items():
+        file = tmp_path / "linux" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (tmp_path / "objects").mkdir()
+    words = "-g -O2 -ffreestanding -nostdlib -static -no-pie -Wl,-e,start_kernel -o vmlinux"
+    subprocess.run(
+        [f"{arch.cross}gcc", *words.split(), "../linux/init/main.c"],
+        cwd=tmp_path / "objects",
+        check=True,
+    )
+    vmlinux = tmp_path / "objects" / "vmlinux"
+    listed = subprocess.run(
+        [f"{arch.cross}nm", str(vmlinux)], check=True, capture_output=True, text=True
+    ).stdout
+    rows = [line.split() for line in listed.splitlines() if re.match(r"[0-9a-f]+ \w \w+$", line)]
+    symbols = [Symbol(int(address, 16), kind, name) for address, kind, name in rows]
+    # The marks are no functions.
+    marks = [f"--strip-symbol={name}" for *_, name in rows if name.startswith("at_")]
+    subprocess.run([f"{arch.cross}objcopy", *marks, str(vmlinux)], check=True)
+    return replace(
+        builders.image_kernel(arch.name), symbols=SymbolTable.of(symbols), debug_info=vmlinux
+    )
+
+
+def places(kernel: Kernel, *names: str) -> list[tuple[SourceLine, ...]]:
+    addresses = [kernel.symbols.address_of(name) for name in names]
+    return source_lines(kernel, [address for address in addresses if address is not None])
+
+
+def test_an_inlined_line_has_the_lines_that_it_was_inlined_at(kernel: Kernel) -> None:
+    header = "include/linux/entry.h"
+    assert places(kernel, "at_5", "at_inner") == [
+        (SourceLine("init/main.c", 5, "handler"),),
+        (
+            SourceLine(header, 3, "inner"),
+            SourceLine(header, 8, "outer"),
+            SourceLine("init/main.c", 6, "handler"),
+        ),
+    ]
+
+
+def test_an_address_without_a_line_has_none(kernel: Kernel) -> None:
+    assert source_lines(kernel, [1, 2]) == [(), ()]
+
+
+def test_a_stripped_program_has_no_debug_info(kernel: Kernel) -> None:
+    assert kernel.debug_info
+    assert debug_info_of(kernel.debug_info) == kernel.debug_info
+    arch = ARCHES[kernel.arch]
+    subprocess.run([f"{arch.cross}strip", "--strip-debug", kernel.debug_info], check=True)
+    assert debug_info_of(kernel.debug_info) is None
+    assert source_lines(replace(kernel, debug_info=None), [1]) == [()]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_damaged_file_is_a_sentence_or_has_no_lines(kernel: Kernel, share: float) -> None:
+    assert kernel.debug_info
+    data = kernel.debug_info.read_bytes()
+    kernel.debug_info.write_bytes(data[: int(share * len(data))])
+    try:
+        found = places(kernel, "at_5")
+    except KernelError:
+        found = [()]
+    assert found == [()]
+
+
+def test_a_file_that_is_no_program_has_no_debug_info(tmp_path: Path) -> None:
+    for content in (b"", b"\x7fELF", b"\x7fELF\x02\x01\x01" + 200 * b"\xff", 999 * b"x"):
+        (tmp_path / "vmlinux").write_bytes(content)
+        assert debug_info_of(tmp_path / "vmlinux") is None
+
+
+def test_without_a_sandbox_nothing_is_read(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "works", lambda: False)
+    monkeypatch.delenv(sandbox.ALLOW_VARIABLE, raising=False)
+    with pytest.raises(MissingToolError, match="bubblewrap"):
+        places(kernel, "at_5")
