@@ -13,7 +13,7 @@ from kentry.progress import progress
 EXAMPLES = (
     "kentry report 6.12.json -o 6.12.html",
     "kentry report old.json new.json -o diff.html",
-    "kentry series source:6.12 *.patch --json > s.json; kentry report s.json -o series.html",
+    "kentry report series.json rows/* -o series.html",
 )
 
 

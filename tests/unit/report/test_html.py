@@ -12,6 +12,7 @@ import pytest
 from kentry.arch import find_arch
 from kentry.cli import main
 from kentry.compare.counted import compare
+from kentry.compare.series import tabulate
 from kentry.core.caches import with_misses
 from kentry.errors import RecordingError, UserError
 from kentry.model import comparison
@@ -24,7 +25,7 @@ from kentry.report.html.charts import icicle
 from kentry.report.html.frames import frames
 from kentry.report.html.page import embedded
 from kentry.report.html.read import KINDS, report
-from tests.builders import imported, recording, timed
+from tests.builders import imported, outcome, recording, timed
 from tests.unit.report.pages import HOSTILE, NEW, OLD, Page, files, page_of
 from tests.unit.report.samples import table
 
@@ -186,6 +187,38 @@ def test_hostile_texts_are_texts(kind: str, of_kind: dict[str, list[Path]], tmp_
     assert "taken" in page.text
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     assert "49 javascript" not in text
+
+
+def test_a_series_with_its_recordings_has_both_paths_of_each_patch(tmp_path: Path) -> None:
+    """Also across a patch that did not build, and beside recordings that are not the series'."""
+    made = [read_recording(file) for file in (OLD, NEW, OLD)]
+    for patch, one in enumerate(made):
+        one.kernel |= {
+            "origin": one.kernel["origin"] | {"patched_commit": f"{patch:040x}"},
+            "image_sha256": str(patch) * 64,
+        }
+        write_recording(one, tmp_path / f"{patch}.json")
+    none = "arm64", Problem(NO_BUILD, "make failed.")
+    base, first, last = made
+    rows = [outcome(0, "baseline", base), outcome(1, "worse", first), outcome(3, "broken", none)]
+    rows.append(outcome(2, "better", last))
+    (tmp_path / "series.json").write_text(dump(series_to_json(tabulate(rows, {}))))
+    files = sorted(tmp_path.glob("*.json"))
+    page = Page(report(files))
+    assert page.text.count("Both paths of getppid, side by side") == 2
+    assert page.text.count("21 added, 19 removed, 3 moved, 288 the same: +2 instructions.") == 1
+    assert page.text.count("19 added, 21 removed, 3 moved, 288 the same: -2 instructions.") == 1
+    # A recording alone has its own part of the page; another kernel's is no row.
+    assert "Both paths" not in Page(report([tmp_path / "series.json"])).text
+    without = Page(report([tmp_path / "series.json", tmp_path / "2.json"]))
+    assert "Both paths" not in without.text
+    assert (len(page.json), len(without.json)) == (1, 2)
+    other = read_recording(NEW)
+    other.kernel["image_sha256"] = "f" * 64
+    write_recording(other, tmp_path / "other.json")
+    beside = Page(report([*files, tmp_path / "other.json"]))
+    assert beside.text.count("side by side") == 4
+    assert len(beside.json) == 2
 
 
 def test_a_build_log_of_many_lines_is_shown_without_control_characters(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import UNSET
 
-from kentry.arch import find_arch
 from kentry.model.caveats import Caveat
 from kentry.model.comparison import (
     CaseComparison,
@@ -15,14 +14,13 @@ from kentry.model.comparison import (
     TimedComparison,
     to_json,
 )
-from kentry.model.path_diff import PathDiff
 from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.report.comparison import bare_change, timed_unit, timed_values, timed_verdict
 from kentry.report.contexts import unseen_text
 from kentry.report.html import charts
 from kentry.report.html.frames import first_modal, frames
 from kentry.report.html.page import Document, kernel_facts, name_of, side_facts
-from kentry.report.html.path_diff import side_by_side
+from kentry.report.html.path_diff import recorded_side_by_side
 from kentry.report.html.recording import times
 from kentry.report.numbers import change, percent
 from kentry.stats import exact
@@ -147,7 +145,7 @@ def _row(row: Row, sides: tuple[Recording, Recording] | None) -> dict[str, Any]:
     }
     if sides and row.metric == INSTRUCTIONS and not identical:
         found["paths"] = _paths(row, sides)
-        found["path_diff"] = _path_diff(row.name, sides)
+        found["path_diff"] = recorded_side_by_side(row.name, sides)
     return found
 
 
@@ -161,19 +159,6 @@ def _paths(row: CaseComparison, sides: tuple[Recording, Recording]) -> list[tupl
             label = f"{row.name}, {word}: {path.length} instructions of {side.kernel['spec']}"
             found.append((label, charts.icicle(frames(side, path, row.functions), scale, label)))
     return found
-
-
-def _path_diff(name: str, sides: tuple[Recording, Recording]) -> dict[str, Any] | None:
-    """Both paths side by side; None where one was not recorded."""
-    # It loads numpy.
-    from kentry.compare.path_diff import diff_paths
-
-    paths = [first_modal(side, side.case(name)) for side in sides]
-    if not all(paths):
-        return None
-    old, new = (side.instructions(path) for side, path in zip(sides, paths, strict=True) if path)
-    rows, renamed = diff_paths(old, new, find_arch(sides[0].kernel["arch"]))
-    return side_by_side(PathDiff.of(name, rows, renamed, ()))
 
 
 def _timed_chart(rows: Sequence[TimedComparison]) -> Any:

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from kentry import __version__
 from kentry.model.caveats import Caveat
+from kentry.model.recording import Recording
 from kentry.report.frame import kernel_name
 from kentry.report.numbers import number, share, signed
 from kentry.stats import exact
@@ -45,7 +46,8 @@ _IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 class Document:
     """One result: the template that lays it out, its values there, and its JSON.
 
-    `place` keeps the ids of several documents apart; the page sets it.
+    `place` keeps the ids of several documents apart; the page sets it.  `recordings` are those of
+    the page's files whose paths are in it.
     """
 
     template: str
@@ -55,6 +57,7 @@ class Document:
     values: Mapping[str, Any]
     caveats: Sequence[Caveat] = ()
     facts: Sequence[tuple[str, str]] = field(default=())
+    recordings: Sequence[Recording] = ()
 
 
 def page(documents: Sequence[Document], notes: Sequence[str] = ()) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from kentry.arch import find_arch
 from kentry.model.path_diff import (
     ADDED,
     MOVED_FROM,
@@ -15,6 +16,8 @@ from kentry.model.path_diff import (
     PathDiffFile,
     Row,
 )
+from kentry.model.recording import Recording
+from kentry.report.html.frames import first_modal
 from kentry.report.html.page import Document, kernel_facts, name_of, side_facts
 from kentry.report.source_lines import place_text
 
@@ -41,6 +44,19 @@ def path_diff_document(found: PathDiffFile, document: Mapping[str, Any]) -> Docu
         caveats=caveats,
         facts=side_facts(*(kernel_facts(side.kernel, side.target) for side in (old, new))),
     )
+
+
+def recorded_side_by_side(name: str, sides: tuple[Recording, Recording]) -> dict[str, Any] | None:
+    """The commonest paths of a case; None where one was not recorded."""
+    # It loads numpy.
+    from kentry.compare.path_diff import diff_paths
+
+    paths = [first_modal(side, side.case(name)) for side in sides]
+    if not all(paths):
+        return None
+    old, new = (side.instructions(path) for side, path in zip(sides, paths, strict=True) if path)
+    rows, renamed = diff_paths(old, new, find_arch(sides[0].kernel["arch"]))
+    return side_by_side(PathDiff.of(name, rows, renamed, ()))
 
 
 def side_by_side(case: PathDiff) -> dict[str, Any]:

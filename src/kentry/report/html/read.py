@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +32,28 @@ _Make = Callable[[Any, Mapping[str, Any]], Document]
 _RECORDING, _COMPARISON, _REPLAY = "recording", "comparison", "vector-replay"
 # By kind: the struct, what makes its document, and the command that writes the file.
 _FORMS: dict[str, tuple[type[Struct], _Make, str]] = {
-    "series": (SeriesFile, series_document, "series"),
     "bisection": (BisectionFile, bisection_document, "bisect"),
     "log": (LogFile, log_document, "log"),
     "path-diff": (PathDiffFile, path_diff_document, "annotate"),
     "ablation": (AblationFile, ablation_document, "ablate"),
     "check": (CheckFile, check_document, "check"),
 }
-KINDS = (_RECORDING, _COMPARISON, *_FORMS, _REPLAY)
+KINDS = (_RECORDING, _COMPARISON, "series", *_FORMS, _REPLAY)
 
 
 def report(files: Sequence[Path]) -> str:
-    """One page of all files; two recordings are compared.
+    """One page of all files; two recordings are compared, those of a series are part of it.
 
     RecordingError and UserError as the files are read.
     """
-    read = [_read(file) for file in files]
+    schemas = [(file, schema_of(file)) for file in files]
+    recorded = {file: read_recording(file) for file, schema in schemas if _is_recording(schema)}
+    read = [
+        recorded[file] if file in recorded else _read(file, schema, [*recorded.values()])
+        for file, schema in schemas
+    ]
+    shown = [own for one in read if isinstance(one, Document) for own in one.recordings]
+    read = [one for one in read if one not in shown]
     recordings = [one for one in read if isinstance(one, Recording)]
     notes = []
     documents: list[Document] = []
@@ -61,9 +68,18 @@ def report(files: Sequence[Path]) -> str:
     return page(documents, notes)
 
 
-def _read(file: Path) -> Document | Recording:
-    schema = schema_of(file)
-    kind = schema.removeprefix("kentry/").rpartition("/")[0]
+def _is_recording(schema: str) -> bool:
+    """Also of files that are none of kentry's: what is wrong with them a reader says."""
+    return not schema.startswith("kentry/") or _kind(schema) == _RECORDING
+
+
+def _kind(schema: str) -> str:
+    return schema.removeprefix("kentry/").rpartition("/")[0]
+
+
+def _read(file: Path, schema: str, recordings: Sequence[Recording]) -> Document:
+    """The document of a file that is no recording."""
+    kind = _kind(schema)
     if kind == _COMPARISON:
         saved = read_comparison(file)
         assert saved
@@ -74,13 +90,14 @@ def _read(file: Path) -> Document | Recording:
         from kentry.vector.documents import ReplayDocument
 
         return _document(file, "vector-replay", ReplayDocument, replay_document, "vector replay")
+    if kind == "series":
+        make = partial(series_document, recordings=recordings)
+        return _document(file, kind, SeriesFile, make, kind)
     if kind in _FORMS:
         return _document(file, kind, *_FORMS[kind])
-    if schema.startswith("kentry/") and kind != _RECORDING:
-        raise UserError(
-            f"{file} is of a kind that has no page: {schema}.", f"Kinds: {', '.join(KINDS)}."
-        )
-    return read_recording(file)
+    raise UserError(
+        f"{file} is of a kind that has no page: {schema}.", f"Kinds: {', '.join(KINDS)}."
+    )
 
 
 def _document(file: Path, kind: str, form: type[Struct], make: _Make, command: str) -> Document:

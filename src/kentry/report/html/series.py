@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A series as a document of a page: the table, a waterfall, and what each patch changes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from msgspec import UNSET
 
 from kentry.model import caveats
+from kentry.model.recording import Recording
 from kentry.model.series import CellFile, PatchRowFile, SeriesFile
 from kentry.report.html import charts
 from kentry.report.html.page import Document, kernel_facts
+from kentry.report.html.path_diff import recorded_side_by_side
 from kentry.report.numbers import signed
 
 # Beside this one, cases that take the same steps are not shown again.
@@ -19,8 +21,14 @@ _PREFERRED = "getppid"
 _BARS = 150
 
 
-def series_document(series: SeriesFile, document: Mapping[str, Any]) -> Document:
-    """A row a patch; columns that take the same steps in every row are shown once."""
+def series_document(
+    series: SeriesFile, document: Mapping[str, Any], recordings: Sequence[Recording] = ()
+) -> Document:
+    """A row a patch; columns that take the same steps in every row are shown once.
+
+    `recordings` may be those of its rows, as kentry series --output writes them, and others.
+    """
+    measured = _measured(series, recordings)
     groups = _groups(series)
     patches = [row for row in series.rows if row.patch]
     bad = [row for row in patches if row.problems]
@@ -41,13 +49,15 @@ def series_document(series: SeriesFile, document: Mapping[str, Any]) -> Document
     found = [caveats.not_time(), *series.caveats]
     for row in series.rows:
         found += [one for one in row.caveats if one not in found]
+    shown = [_row(row, series, groups, measured) for row in series.rows]
+    has_paths = any(change["path_diff"] for row in shown for change in row["changes"])
     return Document(
         template="series.html",
         title=f"Series on {series.origin.get('base', 'a base')}",
         summary=", ".join(words),
         json=document,
         values={
-            "rows": [_row(row, series, groups) for row in series.rows],
+            "rows": shown,
             "groups": [
                 {
                     "name": shown,
@@ -60,7 +70,26 @@ def series_document(series: SeriesFile, document: Mapping[str, Any]) -> Document
         },
         caveats=found,
         facts=facts,
+        recordings=[*measured.values()] if has_paths else [],
     )
+
+
+# By commit and architecture.
+_Measured = Mapping[tuple[str, str], Recording]
+
+
+def _measured(series: SeriesFile, recordings: Sequence[Recording]) -> _Measured:
+    """Those of the recordings that are the series' rows."""
+    found = {}
+    base, *rows = series.rows
+    for one in recordings:
+        arch, origin = one.kernel["arch"], one.kernel["origin"]
+        commit = origin.get("patched_commit", origin.get("commit"))
+        first = series.base.get(arch)
+        if first and first.kernel.get("image_sha256") == one.kernel["image_sha256"]:
+            found[base.commit, arch] = one
+        found |= {(row.commit, arch): one for row in rows if row.commit and row.commit == commit}
+    return found
 
 
 def _groups(series: SeriesFile) -> dict[str, list[str]]:
@@ -89,7 +118,9 @@ def _named(series: SeriesFile, groups: Iterable[str]) -> list[str]:
     return list(first.values())
 
 
-def _row(row: PatchRowFile, series: SeriesFile, groups: Mapping[str, list[str]]) -> dict[str, Any]:
+def _row(
+    row: PatchRowFile, series: SeriesFile, groups: Mapping[str, list[str]], measured: _Measured
+) -> dict[str, Any]:
     return {
         "patch": row.patch,
         "subject": row.subject,
@@ -100,11 +131,11 @@ def _row(row: PatchRowFile, series: SeriesFile, groups: Mapping[str, list[str]])
         "caveats": row.caveats,
         "cells": [row.cases.get(name) for name in groups],
         "arches": [one.arch for name in groups for one in series.columns if one.name == name],
-        "changes": _changes(row),
+        "changes": _changes(row, series, measured),
     }
 
 
-def _changes(row: PatchRowFile) -> list[dict[str, Any]]:
+def _changes(row: PatchRowFile, series: SeriesFile, measured: _Measured) -> list[dict[str, Any]]:
     """What the patch changes, once for the columns in which it is the same."""
     found: dict[tuple[object, ...], list[tuple[str, CellFile]]] = {}
     for name, cell in row.cases.items():
@@ -119,6 +150,7 @@ def _changes(row: PatchRowFile) -> list[dict[str, Any]]:
             "cell": cells[0][1],
             "old": cells[0][1].instructions - cells[0][1].step,
             "one": len({cell.instructions for _, cell in cells}) == 1,
+            "path_diff": _path_diff(row, cells[0][0], series, measured),
             "largest": max((abs(one.delta) for one in cells[0][1].functions), default=0),
             "metrics": {key: one.step for key, one in cells[0][1].metrics.items() if one},
             "estimates": [
@@ -130,6 +162,18 @@ def _changes(row: PatchRowFile) -> list[dict[str, Any]]:
         }
         for cells in found.values()
     ]
+
+
+def _path_diff(
+    row: PatchRowFile, name: str, series: SeriesFile, measured: _Measured
+) -> dict[str, Any] | None:
+    """The path of a column before the patch and after it; None without both recordings."""
+    before = [one for one in series.rows[: series.rows.index(row)] if name in one.cases]
+    for column in series.columns:
+        if column.name == name and before:
+            old, new = (measured.get((one.commit, column.arch)) for one in (before[-1], row))
+            return recorded_side_by_side(column.case, (old, new)) if old and new else None
+    return None
 
 
 def _first(series: SeriesFile, name: str) -> int | None:
