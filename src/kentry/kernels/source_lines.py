@@ -12,6 +12,7 @@ from kentry.host.process import status_clause, supervise
 from kentry.kernels import sandbox
 from kentry.kernels.kernel import Kernel
 from kentry.model.recording import SourceLine
+from kentry.progress import printable
 
 # A vmlinux of a distribution has 500 MB of debug info, and a few thousand addresses take seconds.
 _TIMEOUT_SECONDS = 300
@@ -72,7 +73,12 @@ def _chain(line: str) -> tuple[SourceLine, ...]:
     try:
         rows = json.loads(line)["Symbol"]
         return tuple(
-            SourceLine(posixpath.normpath(row["FileName"]), int(row["Line"]), row["FunctionName"])
+            SourceLine(
+                # The file may name them as it likes.
+                printable(posixpath.normpath(row["FileName"])),
+                int(row["Line"]),
+                printable(row["FunctionName"]),
+            )
             for row in rows
             if row["FileName"] and row["Line"]
         )

@@ -55,8 +55,9 @@ def record(
         fake = os.environ.get(FAKE)
         runner: Runner = FakeRunner(Path(fake)) if fake else QemuRunner(arch)
         recordings.append(measure(kernel, runner, one, update))
-        # A boot that failed may not fail again.
-        if caveats.one_boot.kind not in {caveat["kind"] for caveat in recordings[-1].caveats}:
+        # A boot that failed may not fail again, and a missing program may be installed.
+        passing = {caveats.one_boot.kind, caveats.no_source_lines.kind}
+        if passing.isdisjoint(caveat["kind"] for caveat in recordings[-1].caveats):
             write_recording(recordings[-1], kept)
     return joined(recordings)
 

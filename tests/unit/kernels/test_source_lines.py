@@ -108,6 +108,19 @@ def test_a_stripped_program_has_no_debug_info(kernel: Kernel) -> None:
     assert source_lines(replace(kernel, debug_info=None), [1]) == [()]
 
 
+def test_what_a_file_says_is_printable(kernel: Kernel) -> None:
+    """A recording with control characters could not be read again."""
+    assert kernel.debug_info
+    data = kernel.debug_info.read_bytes()
+    for name in (b"entry.h\0", b"inner\0"):
+        assert name in data
+        data = data.replace(name, b"\x1b[2J" + name[4:])
+    kernel.debug_info.write_bytes(data)
+    (*_, found) = places(kernel, "at_inner")
+    assert any("?[2J" in one.file + one.function for one in found)
+    assert all((one.file + one.function).isprintable() for one in found)
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_a_damaged_file_is_a_sentence_or_has_no_lines(kernel: Kernel, share: float) -> None:
     assert kernel.debug_info

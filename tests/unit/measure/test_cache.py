@@ -12,6 +12,7 @@ import pytest
 import kentry
 from kentry.arch import find_arch
 from kentry.errors import UserError
+from kentry.host import llvm
 from kentry.host.cache import check_room
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.measure import cache
@@ -131,17 +132,18 @@ def test_the_key_is_made_of_content(saved: Path) -> None:
         key(),
         key(replace(KERNEL, symbols=moved)),
         key(replace(KERNEL, image_sha256="1" * 64)),
+        key(replace(KERNEL, debug_info=saved / "vmlinux")),
         key(options=replace(OPTIONS, seed=2)),
     }
-    assert len(keys) == 4
+    assert len(keys) == 5
     assert key(options=replace(OPTIONS, timeout=1.0, console_file=saved)) == key()
     (saved / "trace").write_text(f"{TRACE}\n")
     assert key() not in keys
 
 
-def record(*, reuse: bool) -> Recording:
+def record(*, reuse: bool, kernel: Kernel = KERNEL) -> Recording:
     arch = find_arch("arm64")
-    return cache.record(KERNEL, arch, OPTIONS, lambda fraction, now: None, reuse=reuse)
+    return cache.record(kernel, arch, OPTIONS, lambda fraction, now: None, reuse=reuse)
 
 
 def test_a_cached_recording_is_read_when_it_may_be_reused(saved: Path) -> None:
@@ -152,6 +154,18 @@ def test_a_cached_recording_is_read_when_it_may_be_reused(saved: Path) -> None:
     assert record(reuse=False).cases[0].name == "getppid"
     file.write_text("{")
     assert record(reuse=True).cases[0].name == "getppid"
+
+
+def test_a_recording_that_lacks_lines_of_source_is_made_again(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its note says what to install."""
+    kernel = replace(KERNEL, debug_info=saved / "vmlinux")
+    monkeypatch.setattr(llvm, "_FOLDERS", saved)
+    monkeypatch.setenv("PATH", "")
+    notes = [one["text"] for one in record(reuse=True, kernel=kernel).caveats]
+    assert any("llvm-symbolizer is not installed" in one for one in notes)
+    assert not [*(saved / "cache").glob("recordings/*")]
 
 
 def test_a_full_disk_is_an_error_before_the_boot(tmp_path: Path) -> None:
