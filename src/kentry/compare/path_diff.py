@@ -243,10 +243,21 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
         is_kin = _is_kin(link, old, new) and inside >= _OF_KIN * body
         if (is_body or is_kin) and len(set(same)) >= _DISTINCT:
             links.append(link)
-    links += [(name, host) for name in sorted(gone) for host in sorted(new.hosts.get(name, ()))]
-    links += [(host, name) for name in sorted(come) for host in sorted(old.hosts.get(name, ()))]
+    links += [(name, host) for name in sorted(gone) if (host := _inlined_into(name, old, new))]
+    links += [(host, name) for name in sorted(come) if (host := _inlined_into(name, new, old))]
     shares = old.shares(), new.shares()
     return [_renamed(group, shares) for group in _groups(links, sizes)]
+
+
+def _inlined_into(name: str, side: _Side, other: _Side) -> str:
+    """The function that calls `name` on one side and has it inlined on the other.
+
+    "" where there are several: a helper of many would make one row of all of them.
+    """
+    found = (side.callers.get(name, set()) & other.hosts.get(name, set())) - side.hosts.get(
+        name, set()
+    )
+    return found.pop() if len(found) == 1 else ""
 
 
 # A function of the old path and one of the new path.

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """LLVM's programs, of which Debian installs several versions beside each other."""
 
+import contextlib
 import os
 import re
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -26,11 +28,12 @@ def newest(name: str, beside: str = "") -> Path:
     folders += sorted(_FOLDERS.glob("llvm-*/bin"))
     found: dict[Path, Path] = {}
     for folder in folders:
-        names = os.listdir(folder) if folder.is_dir() else []
-        for one in filter(pattern.fullmatch, names):
-            own, other = folder / one, folder / one.replace(name, beside or name)
-            if all(os.access(program, os.X_OK) for program in (own, other)):
-                found.setdefault(own.resolve(), own)
+        # Some that $PATH names may not be there, or not be for this user.
+        with contextlib.suppress(OSError):
+            for one in filter(pattern.fullmatch, os.listdir(folder)):
+                own, other = folder / one, folder / one.replace(name, beside or name)
+                if all(os.access(program, os.X_OK) for program in (own, other)):
+                    found.setdefault(own.resolve(), own)
     if not found:
         raise MissingToolError(f"{name} is not installed.", f"Run: apt-get install {PACKAGE}.")
     return max(found.values(), key=lambda one: numbers(version(one)))
@@ -39,8 +42,11 @@ def newest(name: str, beside: str = "") -> Path:
 @cache
 def version(program: Path) -> str:
     """The version of LLVM that the program is of, such as 22.1.8; "0" if it does not say so."""
-    found = re.search(r"LLVM version ([0-9.]*[0-9])", run([str(program), "--version"]).stdout)
-    return found[1] if found else "0"
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        said = run([str(program), "--version"]).stdout
+        if found := re.search(r"LLVM version ([0-9.]*[0-9])", said):
+            return found[1]
+    return "0"
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -118,7 +118,7 @@ class Build:
             "config": self.config.text(),
             "whole": self.config.whole,
             "compiler": self.toolchain.identity,
-            **({"pahole": self.pahole} if self.pahole else {}),
+            **({"pahole": self.pahole} if self.config.debug_info else {}),
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -74,7 +74,8 @@ class Config:
     def debug_info(self) -> bool:
         """Whether the compiler is to write debug info (DWARF)."""
         return any(
-            name.startswith("CONFIG_DEBUG_INFO_DWARF") and value == "y"
+            # Before 5.12 there is no choice of a version.
+            value == "y" and re.fullmatch("CONFIG_DEBUG_INFO(_DWARF.*)?", name)
             for name, value in self.options.items()
         )
 

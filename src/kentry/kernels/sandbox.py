@@ -33,7 +33,7 @@ def confined(
 ) -> list[str]:
     """`argv` run so that it can write below `writable` and nowhere else.
 
-    `readable` folders and kentry's own are there also where they lie below a hidden one.
+    `readable` folders and files and kentry's own are there also where they lie below a hidden one.
     MissingToolError where bubblewrap does not work, unless the user allowed that.
     """
     check()
@@ -51,12 +51,17 @@ def confined(
 
 def check() -> None:
     """MissingToolError where builds can neither be confined nor may run unconfined."""
-    if not works() and os.environ.get(ALLOW_VARIABLE) != "1":
+    if not may_run():
         raise MissingToolError(
             "A build runs the source's own programs, and bubblewrap, which confines them, is not"
             " installed or not allowed here.",
             f"Run: apt-get install bubblewrap; or set {ALLOW_VARIABLE}=1 if you trust the source.",
         )
+
+
+def may_run() -> bool:
+    """Whether a program can be confined, or the user trusts what it reads."""
+    return works() or os.environ.get(ALLOW_VARIABLE) == "1"
 
 
 @functools.cache

@@ -6,9 +6,9 @@ import posixpath
 from collections.abc import Sequence
 from pathlib import Path
 
-from kentry.errors import KernelError
+from kentry.errors import KernelError, MissingToolError
 from kentry.host import llvm
-from kentry.host.process import status_clause, supervise
+from kentry.host.process import supervise
 from kentry.kernels import sandbox
 from kentry.kernels.kernel import Kernel
 from kentry.model.recording import SourceLine
@@ -18,7 +18,7 @@ from kentry.progress import printable
 _TIMEOUT_SECONDS = 300
 _OUTPUT_BYTES = 256 << 20
 # Where this function is tells where the source was; it has been in this file since Linux 0.95.
-_KNOWN_FUNCTION, _KNOWN_FILE = "start_kernel", "init/main.c"
+_KNOWN_FUNCTION, _KNOWN_FILE = "start_kernel", "/init/main.c"
 
 
 def debug_info_of(vmlinux: Path) -> Path | None:
@@ -33,6 +33,14 @@ def debug_info_of(vmlinux: Path) -> Path | None:
         return None
 
 
+def reader() -> str:
+    """What can read debug info here: LLVM's version; "" where nothing can."""
+    try:
+        return llvm.version(_symbolizer())
+    except MissingToolError:
+        return ""
+
+
 def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceLine, ...]]:
     """For each link address its line, then where that was inlined, and so on; () if not known.
 
@@ -44,34 +52,48 @@ def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceL
         return [()] * len(addresses)
     known = kernel.symbols.address_of(_KNOWN_FUNCTION)
     asked = [*addresses, *([known] if known is not None else [])]
-    program = str(llvm.newest("llvm-symbolizer"))
     vmlinux = kernel.debug_info.resolve()
-    argv = [program, f"--obj={vmlinux}", "--output-style=JSON", "--inlines"]
+    argv = [str(_symbolizer()), f"--obj={vmlinux}", "--output-style=JSON", "--inlines"]
     found: list[tuple[SourceLine, ...]] = []
     ended = supervise(
-        sandbox.confined(argv, [], [vmlinux.parent]),
+        sandbox.confined(argv, [], [vmlinux]),
         _TIMEOUT_SECONDS,
         lambda line: found.append(_chain(line)),
         feed="".join(f"{address:#x}\n" for address in asked).encode(),
         limit=_OUTPUT_BYTES,
     )
-    if ended.status or ended.stopped or len(found) != len(asked):
-        why = f"was stopped {ended.stopped}" if ended.stopped else ended.stderr
+    if ended.status or ended.stopped or len(found) != len(asked) or not any(found):
         raise KernelError(
-            f"The debug info of {kernel.debug_info} could not be read.",
-            "Give a vmlinux without debug info with symbols=.",
-            why or status_clause("llvm-symbolizer", ended.status),
+            "llvm-symbolizer could not read the kernel's debug info.",
+            "Look whether addr2line can; if not, build the kernel again.",
+            f"It was stopped {ended.stopped}." if ended.stopped else ended.stderr,
         )
     top = ""
-    if known is not None and (last := found.pop()) and last[-1].file.endswith(_KNOWN_FILE):
-        top = last[-1].file.removesuffix(_KNOWN_FILE)
+    if known is not None and (last := found.pop()) and f"/{last[-1].file}".endswith(_KNOWN_FILE):
+        top = last[-1].file.removesuffix(_KNOWN_FILE.removeprefix("/"))
     return [tuple(one._replace(file=one.file.removeprefix(top)) for one in row) for row in found]
 
 
+def _symbolizer() -> Path:
+    """LLVM's program; MissingToolError where it is not installed or could not be confined."""
+    found = llvm.newest("llvm-symbolizer")
+    if not sandbox.may_run():
+        raise MissingToolError(
+            "llvm-symbolizer reads a vmlinux under bubblewrap only, which does not work here.",
+            f"Run: apt-get install bubblewrap; or set {sandbox.ALLOW_VARIABLE}=1.",
+        )
+    return found
+
+
 def _chain(line: str) -> tuple[SourceLine, ...]:
-    """One line of the symbolizer's output: an address, innermost function first."""
+    """One line of the symbolizer's output: an address, innermost function first.
+
+    Where that has no line, its caller's would be taken for it.
+    """
     try:
         rows = json.loads(line)["Symbol"]
+        if not rows[0]["Line"]:
+            return ()
         return tuple(
             SourceLine(
                 # The file may name them as it likes.
@@ -80,7 +102,7 @@ def _chain(line: str) -> tuple[SourceLine, ...]:
                 printable(row["FunctionName"]),
             )
             for row in rows
-            if row["FileName"] and row["Line"]
+            if row["FileName"] and row["Line"] > 0
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError):
         return ()

@@ -14,6 +14,7 @@ from kentry.arch import Arch
 from kentry.errors import RecordingError
 from kentry.host.cache import cache_dir, check_room, sha256_of
 from kentry.host.native import plugin_file, probe_file
+from kentry.kernels import source_lines
 from kentry.kernels.kernel import Kernel
 from kentry.measure.joining import joined
 from kentry.measure.recorder import measure
@@ -55,9 +56,8 @@ def record(
         fake = os.environ.get(FAKE)
         runner: Runner = FakeRunner(Path(fake)) if fake else QemuRunner(arch)
         recordings.append(measure(kernel, runner, one, update))
-        # A boot that failed may not fail again, and a missing program may be installed.
-        passing = {caveats.one_boot.kind, caveats.no_source_lines.kind}
-        if passing.isdisjoint(caveat["kind"] for caveat in recordings[-1].caveats):
+        # A boot that failed may not fail again.
+        if caveats.one_boot.kind not in {caveat["kind"] for caveat in recordings[-1].caveats}:
             write_recording(recordings[-1], kept)
     return joined(recordings)
 
@@ -84,7 +84,8 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
         "config": kernel.config_sha256,
         # The recording says where the image is from, so one from elsewhere has its own.
         "origin": kernel.origin,
-        "symbols": [kernel.symbols_from, symbols.hexdigest(), kernel.debug_info is not None],
+        "symbols": [kernel.symbols_from, symbols.hexdigest()],
+        "debug_info": source_lines.reader() if kernel.debug_info else None,
         "probe": sha256_of(options.probe or probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "target": target,

@@ -250,7 +250,7 @@ def _with_source_lines(
     try:
         found = source_lines(kernel, [insn.address for insn in code])
     except (MissingToolError, KernelError) as err:
-        return code, [caveats.no_source_lines(err.sentence)]
+        return code, [caveats.no_source_lines(err)]
     return [insn._replace(source_lines=one) for insn, one in zip(code, found, strict=True)], []
 
 

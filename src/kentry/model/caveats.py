@@ -98,8 +98,8 @@ unnamed = Template("unnamed", "{:.1%} of the instructions carry no function name
 # Of paths beside each other, where functions have other names.
 by_body = Template(
     "by-body",
-    "functions that were renamed or split are recognised by their instructions, and so are those"
-    " that were inlined where a kernel has no debug info",
+    "functions that were renamed or split are recognised by their instructions; so are inlined"
+    " ones if a kernel has no debug info",
 )
 # A count per context: where comparisons can say less.
 unsettled = Template(

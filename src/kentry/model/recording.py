@@ -76,7 +76,7 @@ class SourceLine(NamedTuple):
     """A line of a file in the kernel's source, and the function that it is in."""
 
     file: str
-    line: int
+    line: Count
     function: str
 
 

@@ -60,7 +60,10 @@ def unseen_text(case: CaseComparison) -> str:
     """Why the new count is one that no context of the new kernel has; "" where one has it."""
     if not case.contexts or case.new in dict(case.contexts.new):
         return ""
-    return f"{case.new} is old {case.old} with the change of all contexts; no context has it"
+    return (
+        f"new {case.new} is old {case.old} with the change that all contexts have,"
+        f" {case.delta:+d}; no context of the new kernel has that count itself"
+    )
 
 
 def other_paths(case: CaseResult) -> list[tuple[KernelPath, int]]:

@@ -72,23 +72,24 @@ def _hunks(rows: Sequence[Row], context: int) -> Iterator[str]:
     # A line about one instruction would say less than the instruction.
     inside = range(1, len(rows) - 1)
     shown |= {at for at in inside if {at - 1, at + 1} <= shown and heads[at - 1] == heads[at + 1]}
-    head, last_reason, last_place = -1, "", ""
+    head, last_reason, last_place = -1, "", (False, "")
     at = 0
     while at < len(rows):
         if at not in shown:
             end = next((n for n in range(at, len(rows)) if n in shown), len(rows))
             yield from _left_out(rows[at:end])
-            at, last_reason = end, ""
+            at, last_reason, last_place = end, "", (False, "")
             continue
         start, text = heads[at]
         if start != head:
             yield from ["", text]
-            head, last_reason, last_place = start, "", ""
+            head, last_reason, last_place = start, "", (False, "")
         row = rows[at]
-        place = place_text(_own(row).source_lines or ())
+        # Each side has lines of its own.
+        place = row.change in (REMOVED, MOVED_FROM), place_text(_own(row).source_lines or ())
         reason = "" if row.reason == last_reason else row.reason
-        yield _line(row, reason, "" if place == last_place else place)
-        last_place = place
+        yield _line(row, reason, "" if place == last_place else place[1])
+        last_place = place if row.change != SAME else (False, "")
         last_reason = row.reason if row.change != SAME else ""
         at += 1
 

@@ -3,6 +3,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -288,23 +289,50 @@ def test_a_function_that_was_split_is_one_row_with_both_names() -> None:
 def test_an_inlined_function_is_recognised_by_debug_info_alone() -> None:
     """Its instructions are others: the compiler made other code of it where it is inlined."""
     other = "xor t1,t2,t3; fence rw,rw; mulw a0,a1,a2"
-    old, new = path(("f", WORK), ("helper", SAVE)), path(("f", f"{WORK}; {other}"))
+    old = path(("f", f"{WORK}; jal ra,<helper>"), ("helper", SAVE))
+    new = path(("f", f"{WORK}; {other}"))
     assert diffed(old, new).renamed == ()
     outer = SourceLine("f.c", 3, "f")
     inlined = (SourceLine("f.c", 1, "helper"), outer)
     told = [insn._replace(source_lines=inlined if insn.text in other else (outer,)) for insn in new]
     for one, renamed in (
-        (diffed(old, told), Renamed((("helper", 5), ("f", 4)), (("f", 7),))),
-        (diffed(told, old), Renamed((("f", 7),), (("helper", 5), ("f", 4)))),
+        (diffed(old, told), Renamed((("f", 5), ("helper", 5)), (("f", 7),))),
+        (diffed(told, old), Renamed((("f", 7),), (("f", 5), ("helper", 5)))),
     ):
         assert one.renamed == (renamed,)
     row = next(row for row in diffed(old, told).rows if row.new and row.new.text.startswith("xor"))
     assert row.new and row.new.source_lines == inlined
-    text = path_text(
-        PathComparison(recorded(("f", WORK)), recorded(("f", WORK)), (diffed(old, told),), ()), 3
-    )
+    side = recorded(("f", WORK))
+    paths = PathComparison(side, side, (diffed(old, told),), ())
+    text = path_text(paths, context=3)
     assert re.search(r"^\+ +0x10  xor t1,t2,t3 +f\.c:1 < f\.c:3$", text, re.MULTILINE)
     assert text.count("f.c:1") == 1
+    # Also where an instruction before it, which is the same, has that line.
+    more = [*new, new[-1]._replace(address=0x1234, text="fence rw,rw")]
+    told = [insn._replace(source_lines=(outer,)) for insn in more]
+    paths = replace(paths, cases=(diffed(told[:-1], told),))
+    assert re.search(r"^\+ .*fence rw,rw +f\.c:3$", path_text(paths, context=3), re.MULTILINE)
+
+
+def test_a_helper_that_many_functions_have_inlined_makes_no_row_of_them() -> None:
+    """Nor does one that was inlined before, or that another function called."""
+    call, inlined = "jal ra,<helper>", "csrrsi zero,sstatus,2"
+    helper = ("helper", "fence rw,rw; ld ra,8(sp)")
+
+    def told(name: str, text: str) -> list[Instruction]:
+        outer = SourceLine("f.c", 3, name)
+        lines = (SourceLine("f.c", 1, "helper"), outer)
+        return [
+            insn._replace(source_lines=lines if insn.text == inlined else (outer,))
+            for insn in path((name, text))
+        ]
+
+    many = [*path(("f", f"{WORK}; {call}"), helper, ("g", f"{SAVE}; {call}"), helper)]
+    new = [*told("f", f"{WORK}; {inlined}"), *told("g", f"{SAVE}; {inlined}")]
+    assert diffed(many, new).renamed == diffed(new, many).renamed == ()
+    both = [*told("f", f"{WORK}; {inlined}"), *path(("g", f"{SAVE}; {call}"), helper)]
+    alone = [*told("f", f"{WORK}; {inlined}"), *path(("g", SAVE))]
+    assert diffed(both, alone).renamed == diffed(alone, both).renamed == ()
 
 
 def test_two_architectures_are_refused() -> None:

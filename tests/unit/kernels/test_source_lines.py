@@ -10,13 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import KernelError, MissingToolError
 from kentry.host import llvm
 from kentry.kernels import sandbox
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
-from kentry.kernels.source_lines import debug_info_of, source_lines
+from kentry.kernels.source_lines import _chain, debug_info_of, source_lines
 from kentry.model.recording import SourceLine
 from tests import builders
 
@@ -119,6 +120,55 @@ def test_what_a_file_says_is_printable(kernel: Kernel) -> None:
     (*_, found) = places(kernel, "at_inner")
     assert any("?[2J" in one.file + one.function for one in found)
     assert all((one.file + one.function).isprintable() for one in found)
+
+
+def test_damaged_debug_info_is_a_sentence(kernel: Kernel) -> None:
+    assert kernel.debug_info
+    with kernel.debug_info.open("r+b") as file:
+        elf = ELFFile(file)
+        for name in (".debug_info", ".debug_line", ".debug_abbrev"):
+            section = elf.get_section_by_name(name)
+            assert section
+            file.seek(section["sh_offset"])
+            file.write(b"\xff" * section["sh_size"])
+    with pytest.raises(KernelError, match="could not read") as caught:
+        places(kernel, "at_5")
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ('{"Symbol": [{"FileName": "a.h", "Line": 0, "FunctionName": "f"}]}', ()),
+        # The line of its caller is not its own.
+        (
+            '{"Symbol": [{"FileName": "a.h", "Line": 0, "FunctionName": "f"},'
+            ' {"FileName": "b.c", "Line": 3, "FunctionName": "g"}]}',
+            (),
+        ),
+        (
+            '{"Symbol": [{"FileName": "x/../b.c", "Line": 3, "FunctionName": "g"}]}',
+            (SourceLine("b.c", 3, "g"),),
+        ),
+        ('{"Symbol": []}', ()),
+        ('{"Symbol": [{"FileName": "a.h", "Line": -5, "FunctionName": "f"}]}', ()),
+        ('{"Error": {"Message": "no such file"}}', ()),
+        ("[]", ()),
+        ("x", ()),
+    ],
+)
+def test_a_line_of_the_symbolizer(row: str, found: tuple[SourceLine, ...]) -> None:
+    assert _chain(row) == found
+
+
+def test_the_file_alone_is_seen_of_its_folder(kernel: Kernel) -> None:
+    assert kernel.debug_info
+    argv = ["ls", str(kernel.debug_info.parent.parent)]
+    if not sandbox.works():
+        pytest.skip("bubblewrap does not work here, and the user trusts the file")
+    confined = sandbox.confined(argv, [], [kernel.debug_info])
+    listed = subprocess.run(confined, check=True, capture_output=True, text=True).stdout
+    assert listed.split() == ["objects"]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])

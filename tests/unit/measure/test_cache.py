@@ -14,6 +14,7 @@ from kentry.arch import find_arch
 from kentry.errors import UserError
 from kentry.host import llvm
 from kentry.host.cache import check_room
+from kentry.kernels import source_lines
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.measure import cache
 from kentry.model.recording import Recording
@@ -159,13 +160,16 @@ def test_a_cached_recording_is_read_when_it_may_be_reused(saved: Path) -> None:
 def test_a_recording_that_lacks_lines_of_source_is_made_again(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its note says what to install."""
+    """Once that is installed which its note names."""
     kernel = replace(KERNEL, debug_info=saved / "vmlinux")
-    monkeypatch.setattr(llvm, "_FOLDERS", saved)
-    monkeypatch.setenv("PATH", "")
-    notes = [one["text"] for one in record(reuse=True, kernel=kernel).caveats]
-    assert any("llvm-symbolizer is not installed" in one for one in notes)
-    assert not [*(saved / "cache").glob("recordings/*")]
+    with monkeypatch.context() as without:
+        without.setattr(llvm, "_FOLDERS", saved)
+        without.setenv("PATH", "")
+        notes = [one["text"] for one in record(reuse=True, kernel=kernel).caveats]
+        missing = key(kernel)
+    assert any("llvm-symbolizer is not installed. Run: apt-get install" in one for one in notes)
+    monkeypatch.setattr(source_lines, "reader", lambda: "22.1.8")
+    assert key(kernel) != missing
 
 
 def test_a_full_disk_is_an_error_before_the_boot(tmp_path: Path) -> None:

@@ -17,7 +17,15 @@ from kentry.core.caches import with_misses
 from kentry.errors import RecordingError, UserError
 from kentry.model import comparison
 from kentry.model.document import dump
-from kentry.model.recording import Access, KernelPath, read_recording, to_json, write_recording
+from kentry.model.recording import (
+    INSTRUCTIONS,
+    Access,
+    KernelPath,
+    Metric,
+    read_recording,
+    to_json,
+    write_recording,
+)
 from kentry.model.series import NO_BUILD, Problem
 from kentry.model.series import to_json as series_to_json
 from kentry.path.phases import call_depths
@@ -216,6 +224,23 @@ def test_a_series_with_its_recordings_has_both_paths_of_each_patch(tmp_path: Pat
     other = read_recording(NEW)
     other.kernel["image_sha256"] = "f" * 64
     write_recording(other, tmp_path / "other.json")
+    # Nor is one with other counts, another target or other cases, whichever is named first.
+    nine = Metric.of({9: 10})
+    changes: list[dict[str, Any]] = [
+        {
+            "cases": [
+                replace(one, metrics=one.metrics | {INSTRUCTIONS: nine}) for one in first.cases
+            ]
+        },
+        {"target": first.target | {"kind": "kvm"}},
+        {"cases": [*first.cases, replace(first.cases[0], name="read")]},
+    ]
+    for change in changes:
+        write_recording(replace(first, **change), tmp_path / "wrong.json")
+        for names in (("wrong", "0", "series"), ("0", "wrong", "series")):
+            text = Page(report([tmp_path / f"{name}.json" for name in names])).text
+            assert "Both paths of" not in text
+    (tmp_path / "wrong.json").unlink()
     beside = Page(report([*files, tmp_path / "other.json"]))
     assert beside.text.count("side by side") == 4
     assert len(beside.json) == 2

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET
 
 from kentry.model import caveats
-from kentry.model.recording import Recording
+from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.model.series import CellFile, PatchRowFile, SeriesFile
 from kentry.report.html import charts
 from kentry.report.html.page import Document, kernel_facts
@@ -80,16 +80,34 @@ _Measured = Mapping[tuple[str, str], Recording]
 
 def _measured(series: SeriesFile, recordings: Sequence[Recording]) -> _Measured:
     """Those of the recordings that are the series' rows."""
-    found = {}
+    found: dict[tuple[str, str], Recording] = {}
     base, *rows = series.rows
     for one in recordings:
         arch, origin = one.kernel["arch"], one.kernel["origin"]
-        commit = origin.get("patched_commit", origin.get("commit"))
         first = series.base.get(arch)
-        if first and first.kernel.get("image_sha256") == one.kernel["image_sha256"]:
-            found[base.commit, arch] = one
-        found |= {(row.commit, arch): one for row in rows if row.commit and row.commit == commit}
+        if first is None or first.target != one.target:
+            continue
+        commit = origin.get("patched_commit", origin.get("commit"))
+        is_base = first.kernel.get("image_sha256") == one.kernel["image_sha256"]
+        for row in rows if not is_base else (base,):
+            if (is_base or (commit and row.commit == commit)) and _is_of(row, arch, series, one):
+                found.setdefault((row.commit, arch), one)
     return found
+
+
+def _is_of(row: PatchRowFile, arch: str, series: SeriesFile, recording: Recording) -> bool:
+    """Whether a recording has the row's counts, and no case that the series does not have.
+
+    Of a case that depends on the context a row's count may be one that no context has.
+    """
+    cells = {one.case: row.cases.get(one.name) for one in series.columns if one.arch == arch}
+    for case in recording.cases:
+        cell = cells.get(case.name)
+        if cell is None or INSTRUCTIONS not in case.metrics:
+            return False
+        if case.metrics[INSTRUCTIONS].value != cell.instructions and len(case.values) < 2:
+            return False
+    return True
 
 
 def _groups(series: SeriesFile) -> dict[str, list[str]]:
