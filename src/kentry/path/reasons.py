@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,10 +35,9 @@ class Rule:
     first: int | None = None
 
     def matches(self, insn: Instruction, before: Instruction | None, part: str) -> bool:
-        """Whether it decides about `insn`, which was executed directly after `before`."""
+        """Whether it decides about `insn` of its functions, executed directly after `before`."""
         return (
-            self.functions.fullmatch(base_name(insn.function)) is not None
-            and (self.first is None or insn.offset < self.first)
+            (self.first is None or insn.offset < self.first)
             and (self.text is None or self.text.fullmatch(insn.text) is not None)
             and (self.part is None or self.part.fullmatch(part) is not None)
             and (
@@ -63,6 +62,14 @@ def rules(arch: str) -> tuple[Rule, ...]:
     return tuple(map(_rule, [*tables[arch], *tables[_ALL]]))
 
 
+# A path has some hundred functions.
+@lru_cache(4096)
+def _rules_of(arch: str, function: str) -> tuple[Rule, ...]:
+    """Those about a function, a compiler's clone by its own name."""
+    name = base_name(function)
+    return tuple(rule for rule in rules(arch) if rule.functions.fullmatch(name))
+
+
 def _rule(table: dict[str, Any]) -> Rule:
     words = dict(table)
     for name in _PATTERNS & words.keys():
@@ -72,13 +79,12 @@ def _rule(table: dict[str, Any]) -> Rule:
 
 def purposes(path: Sequence[Instruction], arch: Arch) -> Iterator[Purpose]:
     """The purpose of each instruction of a window's path, in its order."""
-    known = rules(arch.name)
     for call in split_calls(path):
         before: Instruction | None = None
         for part in parts(call, arch):
             for insn in part.instructions:
-                found = (rule for rule in known if rule.matches(insn, before, part.name))
-                rule = next(found, None)
+                known = _rules_of(arch.name, insn.function)
+                rule = next((one for one in known if one.matches(insn, before, part.name)), None)
                 reason, source = (rule.reason, rule.source) if rule else (NOT_KNOWN, "")
                 yield Purpose(part.name, reason, source)
                 before = insn
