@@ -119,6 +119,7 @@ class Build:
             "whole": self.config.whole,
             "compiler": self.toolchain.identity,
             **({"pahole": self.pahole} if self.config.debug_info else {}),
+            **({"debug_info": "kept"} if self.pahole and self.config.keeps_debug_info else {}),
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -251,8 +252,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
         with fresh_folder(final) as folder:
             for name, path in made.items():
                 shutil.copyfile(path, folder / name)
-            if build.pahole:
-                # Debug info, which BTF is made of, is nine tenths of the file, and unused here.
+            if not build.config.keeps_debug_info:
                 objcopy = build.toolchain.kconfig_environment(build.arch)["OBJCOPY"]
                 path_only = {"PATH": build.toolchain.path()}
                 run([objcopy, "--strip-debug", str(folder / "vmlinux")], env=path_only)

@@ -29,6 +29,9 @@ _WRITTEN = "Write it like: CONFIG_AUDIT with CONFIG_NET."
 # Others of these names are no choices, and Kconfig sets them whatever is asked for.
 _SOC = re.compile(r"CONFIG_(ARCH|SOC)_\w+")
 
+# Before 5.12 there is no choice of a version.
+_DEBUG_INFO = re.compile("CONFIG_DEBUG_INFO(_DWARF.*)?")
+
 # What Kconfig writes by itself: facts about the compiler, not choices.
 _FACTS = re.compile(r"CONFIG_(CC|GCC|LD|AS|CLANG|RUSTC|PAHOLE|BINDGEN|HAVE|TOOLS|ARCH)_")
 
@@ -74,9 +77,14 @@ class Config:
     def debug_info(self) -> bool:
         """Whether the compiler is to write debug info (DWARF)."""
         return any(
-            # Before 5.12 there is no choice of a version.
-            value == "y" and re.fullmatch("CONFIG_DEBUG_INFO(_DWARF.*)?", name)
-            for name, value in self.options.items()
+            _DEBUG_INFO.fullmatch(name) for name, value in self.options.items() if value == "y"
+        )
+
+    @property
+    def keeps_debug_info(self) -> bool:
+        """Whether it stays in the vmlinux, of which it is nine tenths; BTF needs it only once."""
+        return not self.btf or any(
+            self.options[name] == "y" and _DEBUG_INFO.fullmatch(name) for name in self.named
         )
 
     def text(self) -> str:

@@ -252,6 +252,10 @@ def test_a_kernel_that_describes_its_types(tmp_path: Path, monkeypatch: pytest.M
     assert f"with false , {nowhere}, {nowhere}." in (lines / "image").read_text()
     assert "no debug info" not in (lines / "vmlinux").read_text()
 
+    both, _ = made(found, request=Request("userland", sets=("CONFIG_DEBUG_INFO_DWARF5=y",)))
+    assert both != folder
+    assert "no debug info" not in (both / "vmlinux").read_text()
+
     sources.program(programs, "pahole", "v1.30")
     assert made(found, request=Request("userland"))[0] != folder
     assert made(found)[0] == plain
