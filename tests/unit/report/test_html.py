@@ -201,9 +201,10 @@ def test_a_series_with_its_recordings_has_both_paths_of_each_patch(tmp_path: Pat
     """Also across a patch that did not build, and beside recordings that are not the series'."""
     made = [read_recording(file) for file in (OLD, NEW, OLD)]
     for patch, one in enumerate(made):
+        # The last patch takes the first one back: its image is the baseline's.
         one.kernel |= {
             "origin": one.kernel["origin"] | {"patched_commit": f"{patch:040x}"},
-            "image_sha256": str(patch) * 64,
+            "image_sha256": str(patch % 2) * 64,
         }
         write_recording(one, tmp_path / f"{patch}.json")
     none = "arm64", Problem(NO_BUILD, "make failed.")

@@ -81,17 +81,19 @@ _Measured = Mapping[tuple[str, str], Recording]
 def _measured(series: SeriesFile, recordings: Sequence[Recording]) -> _Measured:
     """Those of the recordings that are the series' rows."""
     found: dict[tuple[str, str], Recording] = {}
-    base, *rows = series.rows
+    base, *patches = series.rows
+    by_commit = {row.commit: row for row in patches if row.commit}
     for one in recordings:
         arch, origin = one.kernel["arch"], one.kernel["origin"]
         first = series.base.get(arch)
         if first is None or first.target != one.target:
             continue
-        commit = origin.get("patched_commit", origin.get("commit"))
-        is_base = first.kernel.get("image_sha256") == one.kernel["image_sha256"]
-        for row in rows if not is_base else (base,):
-            if (is_base or (commit and row.commit == commit)) and _is_of(row, arch, series, one):
-                found.setdefault((row.commit, arch), one)
+        row = by_commit.get(origin.get("patched_commit", origin.get("commit")))
+        # A patch to comments leaves the image as it was.
+        if row is None and first.kernel.get("image_sha256") == one.kernel["image_sha256"]:
+            row = base
+        if row and _is_of(row, arch, series, one):
+            found.setdefault((row.commit, arch), one)
     return found
 
 
