@@ -31,16 +31,15 @@ from statistics import median
 import tomli_w
 
 from kentry.arch import Arch, find_arch
-from kentry.core.estimate import find_models
 from kentry.host.native import probe_with_case
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.payload import text_of
 from kentry.kernels.resolve import resolve
-from kentry.measure.timed.measurements import time_cases
-from kentry.measure.timed.sampling import Amount
-from kentry.measure.timed.session import open_session
-from kentry.model.estimate import ENTRY
-from kentry.model.recording import (
+from kentry.machines.open import LocalMachine
+from kentry.models.estimate import find_models
+from kentry.progress import progress
+from kentry.results.estimate import ENTRY
+from kentry.results.recording import (
     MODAL,
     CaseResult,
     Instruction,
@@ -48,11 +47,12 @@ from kentry.model.recording import (
     Metric,
     Recording,
 )
-from kentry.progress import progress
-from kentry.runners.open import LocalMachine
+from kentry.time.measurements import time_cases
+from kentry.time.sampling import Amount
+from kentry.time.session import open_session
 
 HERE = Path(__file__).parent
-TABLE = HERE.parent / "src/kentry/core/accuracy.toml"
+TABLE = HERE.parent / "src/kentry/models/accuracy.toml"
 SPEC, ARCH = "debian:6.12", "x86_64"
 SECONDS = 60.0
 # As in accuracy.c: calls of a window, multiplications of a chain; cycles of one on any x86-64

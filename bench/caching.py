@@ -21,8 +21,8 @@ from pathlib import Path
 from debian.deb822 import Deb822
 from tests.cachegrind import build, cachegrind, hierarchy, trace
 
-from kentry.core.caches import Hierarchy, Model
 from kentry.host.cache import cache_dir
+from kentry.models.caches import Hierarchy, Model
 
 # Million accesses a second.
 BAR = 20

@@ -25,19 +25,19 @@ from itertools import combinations
 from pathlib import Path
 
 from kentry.arch import find_arch
+from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.compare.contexts import functions_by_context, listed, settles, varying
 from kentry.compare.counted import compare
+from kentry.count.catalogue import choose
+from kentry.count.recorder import measure
 from kentry.host.cache import scratch_folder
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.measure.catalogue import choose
-from kentry.measure.recorder import measure
-from kentry.model import caveats
-from kentry.model.recording import CaseResult, Recording
 from kentry.path.symbols import why_in_context
-from kentry.report.contexts import recording_context_lines
-from kentry.report.table import Column, Table, text_column, wrapped
-from kentry.runners.exact import ExactOptions, QemuRunner
+from kentry.results import caveats
+from kentry.results.recording import CaseResult, Recording
+from kentry.show.contexts import recording_context_lines
+from kentry.show.table import Column, Table, text_column, wrapped
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
 KERNELS = (

@@ -23,9 +23,9 @@ from pathlib import Path
 from statistics import median
 
 from kentry.arch import Arch, find_arch
+from kentry.boot.emulator import INSTALLED, Emulator, find_emulator
+from kentry.boot.initramfs import build_initramfs
 from kentry.host.native import plugin_file, probe_file
-from kentry.runners.emulator import INSTALLED, Emulator, find_emulator
-from kentry.runners.initramfs import build_initramfs
 
 BOOT_BAR = 1.10
 COUNTING_BAR = 1.6

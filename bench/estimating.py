@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 
 from kentry.arch import Arch, find_arch
-from kentry.core.estimate import Models, find_models
-from kentry.model.recording import Recording, read_recording
+from kentry.models.estimate import Models, find_models
+from kentry.results.recording import Recording, read_recording
 
 # Seconds, on two cores.
 BAR = 10.0

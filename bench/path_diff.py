@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kentry.arch import find_arch
 from kentry.compare.path_diff import diff_paths
-from kentry.model.recording import Instruction
+from kentry.results.recording import Instruction
 
 LENGTH = 5000
 SECONDS_BAR = 1.0

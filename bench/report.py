@@ -26,9 +26,9 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from kentry.model.comparison import FunctionDelta, side_to_json
-from kentry.model.document import dump, plain
-from kentry.model.recording import CaseResult, Recording, read_recording
+from kentry.results.comparison import FunctionDelta, side_to_json
+from kentry.results.document import dump, plain
+from kentry.results.recording import CaseResult, Recording, read_recording
 
 # Seconds, seconds, bytes.
 WRITTEN, PAINTED, SIZE = 2.0, 1.0, 2 << 20

@@ -18,14 +18,14 @@ from pathlib import Path
 from statistics import median
 
 from kentry.arch import Arch, find_arch
+from kentry.boot.console import boot
+from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, trace_guest, tracing_emulator
+from kentry.boot.qemu_argv import boot_argv, kernel_words, machine_argv
+from kentry.boot.userland.root_image import build_userland
+from kentry.boot.userland.rootfs import find_release
+from kentry.boot.userland.workloads import find_workload
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.runners.console import boot
-from kentry.runners.guest_tasks import TracedWorkload, TraceOptions, trace_guest, tracing_emulator
-from kentry.runners.qemu_argv import boot_argv, kernel_words, machine_argv
-from kentry.runners.userland.root_image import build_userland
-from kentry.runners.userland.rootfs import find_release
-from kentry.runners.userland.workloads import find_workload
 from kentry.vector.hooks import find_hooks
 from kentry.vector.trace import read_trace
 

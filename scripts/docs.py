@@ -210,7 +210,7 @@ def reference() -> dict[Path, str]:
 def _cases_page() -> str:
     """What the page says above its first table, and the tables."""
     from kentry.arch import ARCHES
-    from kentry.measure.catalogue import Case, catalogue
+    from kentry.count.catalogue import Case, catalogue
 
     found: dict[Case, list[str]] = {}
     for arch in ARCHES.values():
@@ -231,7 +231,7 @@ def _cases_page() -> str:
 
 def _models_page() -> str:
     """What the page says above the measured routines, and these."""
-    from kentry.core.accuracy import accuracy, summary
+    from kentry.models.accuracy import accuracy, summary
 
     page, title = ROOT / "docs" / "reference" / "models.md", "\n## Cycles: measured here\n"
     found, known = accuracy(), summary()

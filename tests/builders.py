@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from kentry.compare.series import Outcome
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
-from kentry.model.recording import (
+from kentry.results.recording import (
     MODAL,
     CaseResult,
     Instruction,
@@ -23,7 +22,8 @@ from kentry.model.recording import (
     Recording,
     TimedProcess,
 )
-from kentry.model.series import Problem
+from kentry.results.series import Problem
+from kentry.study.series import Outcome
 from tests import ROOT
 
 KERNEL = {

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kentry.core.caches import Hierarchy
-from kentry.model.estimate import Level
+from kentry.models.caches import Hierarchy
+from kentry.results.estimate import Level
 
 _GCC = "x86_64-linux-gnu-gcc"
 # Functions of 128 bytes each: 32 KiB of code.

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kentry.arch import ARCHES
+from kentry.boot.probe_protocol import OnLine
 from kentry.errors import MachineError
 from kentry.kernels.kernel import Kernel
+from kentry.machines.machine import CommandResult
 from kentry.progress import Update
-from kentry.runners.machine import CommandResult
-from kentry.runners.probe_protocol import OnLine
 
 SECOND = 1_000_000_000
 BLOCK_CALLS = 640

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kentry.measure.timed.comparing import Pair, Schedule, estimate_pairs
-from kentry.measure.timed.output import Output, Process, Samples
 from kentry.stats import CONFIDENCE
 from kentry.stats.verdict import Estimate
+from kentry.time.comparing import Pair, Schedule, estimate_pairs
+from kentry.time.output import Output, Process, Samples
 
 Array = npt.NDArray[np.float64]
 

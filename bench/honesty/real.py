@@ -20,12 +20,12 @@ from bench.honesty.peers import (
 from bench.honesty.perf import PerfBench
 from bench.honesty.results import Step
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, MachineError
-from kentry.measure.timed.comparing import Pair, Schedule, compare_cases
-from kentry.measure.timed.output import Output
-from kentry.measure.timed.sampling import PILOT_GROUPS, Sampler, Settings
-from kentry.runners.machine import Machine
+from kentry.machines.machine import Machine
 from kentry.stats import THRESHOLD
 from kentry.stats.exact import UNDECIDED
+from kentry.time.comparing import Pair, Schedule, compare_cases
+from kentry.time.output import Output
+from kentry.time.sampling import PILOT_GROUPS, Sampler, Settings
 
 # Half of an interval with this confidence is one standard error, but for Student's t.
 _ONE_ERROR = 0.6827

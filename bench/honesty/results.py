@@ -21,7 +21,7 @@ from kentry.host.cache import cache_dir, sha256_of, write_atomically
 
 FORMAT = "kentry/honesty/1"
 # What the verdict depends on, below src/kentry.
-_JUDGES = ("stats", "measure/timed")
+_JUDGES = ("stats", "time")
 
 Step = dict[str, Any]
 

@@ -35,15 +35,15 @@ from kentry.arch import host_arch
 from kentry.commands.stat import COMPARE_SECONDS
 from kentry.errors import EXIT_MISTAKE, KentryError
 from kentry.host.native import probe_file
-from kentry.measure import preflight
-from kentry.measure.machine_facts import Facts, gather
-from kentry.measure.preflight import WARNING, describe
-from kentry.measure.timed.sampling import Settings
+from kentry.machines.machine import MachineOptions
+from kentry.machines.open import open_machine
 from kentry.progress import Update, progress
-from kentry.report.table import plain, wrapped
-from kentry.runners.machine import MachineOptions
-from kentry.runners.open import open_machine
+from kentry.show.table import plain, wrapped
 from kentry.stats import THRESHOLD
+from kentry.time import preflight
+from kentry.time.machine_facts import Facts, gather
+from kentry.time.preflight import WARNING, describe
+from kentry.time.sampling import Settings
 
 # The default threshold would call 0.25 % none.
 INJECTED = (

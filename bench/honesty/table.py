@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 
 from bench.honesty.peers import ESTIMATORS, KENTRY, percentile, ratio_interval
 from bench.honesty.results import Step
-from kentry.report.table import wrapped
+from kentry.show.table import wrapped
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
 WIDTH = 79

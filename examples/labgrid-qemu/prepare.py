@@ -14,12 +14,13 @@ import stat
 import sys
 from pathlib import Path
 
+from kentry.boot.initramfs import Entry, archive
+
 from kentry.arch import Arch, find_arch
 from kentry.errors import FetchError
 from kentry.host.apt import AptRoot, file_tree
 from kentry.host.mirror import RELEASES
 from kentry.kernels.resolve import resolve
-from kentry.runners.initramfs import Entry, archive
 
 # cttyhack gives the shell the console for a terminal, so that ^C reaches what runs in it.
 INIT = """\

@@ -20,8 +20,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from kentry.compare.budgets import read_budgets
 from kentry.kernels import sandbox
+from kentry.study.budgets import read_budgets
 from tests import ROOT
 from tests.unit.kernels import fakes, sources
 

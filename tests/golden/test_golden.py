@@ -9,12 +9,10 @@ import pytest
 from msgspec import structs
 
 from kentry.cli import main
-from kentry.compare import ablation
 from kentry.compare.counted import compare
-from kentry.compare.series import tabulate
-from kentry.model import caveats
-from kentry.model.ablation import Ablation
-from kentry.model.bisection import (
+from kentry.results import caveats
+from kentry.results.ablation import Ablation
+from kentry.results.bisection import (
     MEASURED,
     NOT_COMPILED,
     SAME_CODE,
@@ -24,19 +22,21 @@ from kentry.model.bisection import (
     Step,
     Suspects,
 )
-from kentry.model.comparison import Comparison, FunctionDelta
-from kentry.model.log import ChangePoint, LogFile, Point
-from kentry.model.recording import Recording, read_recording
-from kentry.model.series import NO_APPLY, NO_BUILD, Problem, Series
-from kentry.report.ablation import ablation_text
-from kentry.report.bisection import bisection_text, steps_text
-from kentry.report.changelog import comparison_changelog, recording_changelog, series_changelog
-from kentry.report.comparison import comparison_text
-from kentry.report.log import log_text
-from kentry.report.recording import recording_text
-from kentry.report.series import series_text
+from kentry.results.comparison import Comparison, FunctionDelta
+from kentry.results.log import ChangePoint, LogFile, Point
+from kentry.results.recording import Recording, read_recording
+from kentry.results.series import NO_APPLY, NO_BUILD, Problem, Series
+from kentry.show.ablation import ablation_text
+from kentry.show.bisection import bisection_text, steps_text
+from kentry.show.changelog import comparison_changelog, recording_changelog, series_changelog
+from kentry.show.comparison import comparison_text
+from kentry.show.log import log_text
+from kentry.show.recording import recording_text
+from kentry.show.series import series_text
+from kentry.study import ablation
+from kentry.study.series import tabulate
 from tests.builders import built, outcome
-from tests.unit.report.samples import DISCARD, SAVE, SHORTER, SYSCALL, changed, measured
+from tests.unit.show.samples import DISCARD, SAVE, SHORTER, SYSCALL, changed, measured
 from tests.unit.vector.builders import with_events
 
 Golden = Callable[[str, str], None]

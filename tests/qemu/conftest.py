@@ -16,8 +16,8 @@ from typing import NoReturn
 import pytest
 
 from kentry.arch import ARCHES, Arch
+from kentry.boot.emulator import CHOICES, Emulator, find_emulator
 from kentry.errors import FetchError, MissingToolError, UserError
-from kentry.runners.emulator import CHOICES, Emulator, find_emulator
 from tests import ROOT
 from tests.conftest import BOOTED
 

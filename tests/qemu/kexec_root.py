@@ -15,10 +15,10 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from kentry.arch import Arch
+from kentry.boot.initramfs import Entry, archive
 from kentry.host.apt import AptRoot
 from kentry.host.mirror import RELEASES
 from kentry.host.process import need, run
-from kentry.runners.initramfs import Entry, archive
 
 _LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 _INTERPRETER = "lib64/ld-linux-x86-64.so.2"

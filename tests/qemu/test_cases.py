@@ -6,9 +6,9 @@ import re
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.measure.catalogue import choose
-from kentry.model import caveats
-from kentry.runners.exact import ExactOptions
+from kentry.boot.exact import ExactOptions
+from kentry.count.catalogue import choose
+from kentry.results import caveats
 
 from .test_record import KERNEL, fetched, recorded
 

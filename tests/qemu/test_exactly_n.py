@@ -18,18 +18,18 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from kentry.arch import Arch, find_arch
+from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.compare.counted import compare
+from kentry.count.catalogue import choose
+from kentry.count.recorder import measure
 from kentry.errors import FetchError, MissingToolError
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import line_up, resolve
-from kentry.measure.catalogue import choose
-from kentry.measure.recorder import measure
-from kentry.model.comparison import CaseComparison
-from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.path.symbols import base_name
-from kentry.runners.exact import ExactOptions, QemuRunner
+from kentry.results.comparison import CaseComparison
+from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.stats.exact import BETTER, SAME, WORSE
 
 from .conftest import skip, timed

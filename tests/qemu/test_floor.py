@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import Arch
+from kentry.boot.console import boot
+from kentry.boot.exact import ExactOptions, QemuRunner
+from kentry.boot.initramfs import build_initramfs
+from kentry.boot.qemu_argv import boot_argv, machine_argv
+from kentry.count.floor import on_floor
+from kentry.count.recorder import measure
 from kentry.host import native as native_module
 from kentry.kernels import floor
 from kentry.kernels.spec import parse
-from kentry.measure.floor import on_floor
-from kentry.measure.recorder import measure
-from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.path.phases import parts
-from kentry.runners.console import boot
-from kentry.runners.exact import ExactOptions, QemuRunner
-from kentry.runners.initramfs import build_initramfs
-from kentry.runners.qemu_argv import boot_argv, machine_argv
+from kentry.results.recording import INSTRUCTIONS, Recording
 
 from .conftest import GetEmulator, timed
 

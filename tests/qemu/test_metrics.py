@@ -11,16 +11,16 @@ from dataclasses import replace
 import pytest
 
 from kentry.arch import Arch
+from kentry.boot.exact import ExactOptions, QemuRunner
+from kentry.boot.plugin_trace import PluginTrace
+from kentry.count.catalogue import choose
+from kentry.count.recorder import measure
 from kentry.errors import KentryError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.measure.catalogue import choose
-from kentry.measure.recorder import measure
-from kentry.model.document import dump
-from kentry.model.recording import to_json
 from kentry.path.effects import effects
-from kentry.runners.exact import ExactOptions, QemuRunner
-from kentry.runners.plugin_trace import PluginTrace
+from kentry.results.document import dump
+from kentry.results.recording import to_json
 
 from .conftest import skip, timed
 

@@ -21,8 +21,8 @@ from kentry.arch import ARCHES, find_arch, host_arch
 from kentry.cli import main
 from kentry.errors import FetchError, MachineError
 from kentry.kernels.resolve import resolve
-from kentry.runners.machine import MachineOptions
-from kentry.runners.open import open_machine
+from kentry.machines.machine import MachineOptions
+from kentry.machines.open import open_machine
 from tests import ROOT
 
 from . import kexec_root

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import Arch
+from kentry.boot.emulator import CHOICES, Emulator
+from kentry.boot.exact import ExactOptions, QemuRunner
+from kentry.boot.plugin_trace import Phase, PluginTrace, Window, parse_trace
+from kentry.count.catalogue import choose
 from kentry.errors import KentryError
 from kentry.host import native as native_module
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.measure.catalogue import choose
-from kentry.model.recording import Instruction
 from kentry.path import metrics
-from kentry.runners.emulator import CHOICES, Emulator
-from kentry.runners.exact import ExactOptions, QemuRunner
-from kentry.runners.plugin_trace import Phase, PluginTrace, Window, parse_trace
+from kentry.results.recording import Instruction
 
 from .conftest import GetEmulator, skip, tell, timed
 

@@ -15,14 +15,14 @@ import jsonschema
 import pytest
 
 from kentry.arch import ARCHES, find_arch
+from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner
+from kentry.count.recorder import measure
 from kentry.errors import FetchError, GuestError, KernelError, TraceError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.measure.recorder import measure
-from kentry.model.recording import Recording
 from kentry.path.symbols import UNNAMED
 from kentry.progress import Update
-from kentry.runners.exact import ExactOptions, GuestRun, QemuRunner
+from kentry.results.recording import Recording
 from tests import ROOT
 
 from .conftest import skip, timed

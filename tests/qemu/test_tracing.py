@@ -18,20 +18,20 @@ import numpy as np
 import pytest
 
 from kentry.arch import Arch, find_arch
+from kentry.boot.emulator import BACKPORTS, INSTALLED, NEWEST
+from kentry.boot.exact import ExactOptions, QemuRunner
+from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, trace_guest
+from kentry.boot.qemu_argv import machine_argv, plugin_argv
+from kentry.boot.userland.root_image import build_userland
+from kentry.boot.userland.rootfs import find_release
+from kentry.boot.userland.workloads import find_workload, parse_copy
+from kentry.count.recorder import measure
 from kentry.host.native import probe_file, tasks_plugin_file
-from kentry.measure.recorder import measure
-from kentry.measure.workload import trace_workload
-from kentry.runners.emulator import BACKPORTS, INSTALLED, NEWEST
-from kentry.runners.exact import ExactOptions, QemuRunner
-from kentry.runners.guest_tasks import TracedWorkload, TraceOptions, trace_guest
-from kentry.runners.qemu_argv import machine_argv, plugin_argv
-from kentry.runners.userland.root_image import build_userland
-from kentry.runners.userland.rootfs import find_release
-from kentry.runners.userland.workloads import find_workload, parse_copy
 from kentry.vector.hooks import find_hooks
 from kentry.vector.replay import check
 from kentry.vector.tasks import read_records, read_task_table
 from kentry.vector.trace import Event, VectorTrace, read_trace
+from kentry.vector.workload import trace_workload
 
 from .conftest import GetEmulator, skip, timed
 from .test_record import fetched, silent

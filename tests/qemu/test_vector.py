@@ -13,13 +13,13 @@ import jsonschema
 import pytest
 
 from kentry.arch import ARCHES, find_arch
+from kentry.boot.emulator import INSTALLED
+from kentry.boot.exact import ExactOptions, QemuRunner
+from kentry.boot.initramfs import build_initramfs
+from kentry.count.recorder import measure
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.resolve import line_up
-from kentry.measure.recorder import measure
-from kentry.runners.emulator import INSTALLED
-from kentry.runners.exact import ExactOptions, QemuRunner
-from kentry.runners.initramfs import build_initramfs
 
 from .conftest import GetEmulator, timed
 from .test_examples import BASE_SPEC, EXAMPLES, read_source, source

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import main
-from kentry.core.costs import load_costs
+from kentry.models.costs import load_costs
 
 from .conftest import timed
 

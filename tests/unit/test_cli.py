@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import COMMANDS, build_parser, main
-from kentry.model.recording import write_recording
+from kentry.results.recording import write_recording
 from tests.builders import recording
 
 OLD = recording({"getppid": [("el0_svc", 40), ("__arm64_sys_getppid", 14)], "invalid": [("a", 9)]})

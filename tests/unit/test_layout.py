@@ -24,7 +24,7 @@ GOLDEN = ROOT / "tests" / "golden"
 @pytest.mark.parametrize(
     "code",
     [
-        "import kentry.cli, kentry.runners.guest_tasks",
+        "import kentry.cli, kentry.boot.guest_tasks",
         "from kentry.cli import build_parser; build_parser()",
         "from kentry.cli import main; main(['diff', 'arm64-6.1.json', 'arm64-6.12.json'])",
         "from kentry.cli import main; main(['annotate', 'arm64-6.1.json'])",

@@ -13,7 +13,7 @@ from kentry.cli import COMMANDS
 from tests import ROOT
 from tests.docs.test_docs import load
 from tests.unit.commands.test_options import OPTIONS
-from tests.unit.runners.sshd import skip
+from tests.unit.machines.sshd import skip
 
 man = load(ROOT / "scripts" / "man.py")
 

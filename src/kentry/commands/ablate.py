@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from kentry.arch import Arch
 from kentry.commands import measuring, output
 from kentry.commands.options import operand, option
-from kentry.compare.ablation import Trial, tabulate
+from kentry.count import cache
 from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError, UserError
 from kentry.kernels import build
 from kentry.kernels.build import knows_option
@@ -15,12 +15,12 @@ from kentry.kernels.config import Option, Request, entry_options, parse_options
 from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
-from kentry.measure import cache
-from kentry.model.ablation import to_json
-from kentry.model.document import dump
-from kentry.model.recording import Recording
 from kentry.progress import Update, progress
-from kentry.report.ablation import ablation_text
+from kentry.results.ablation import to_json
+from kentry.results.document import dump
+from kentry.results.recording import Recording
+from kentry.show.ablation import ablation_text
+from kentry.study.ablation import Trial, tabulate
 
 EXAMPLES = (
     "kentry ablate source:6.12 --arch arm64",

@@ -8,15 +8,15 @@ from kentry.arch import Arch, find_arch
 from kentry.commands import measuring, output
 from kentry.commands.options import operand
 from kentry.errors import EXIT_DONE, UserError
-from kentry.model.document import dump, plain
-from kentry.model.path_diff import to_json
-from kentry.model.recording import CaseResult, Recording
 from kentry.path.disassembly import readable_text
 from kentry.path.metrics import part_amounts
 from kentry.path.phases import parts, split_calls
-from kentry.report.annotation import annotation_text
-from kentry.report.contexts import other_paths, path_difference
-from kentry.report.path_diff import path_text
+from kentry.results.document import dump, plain
+from kentry.results.path_diff import to_json
+from kentry.results.recording import CaseResult, Recording
+from kentry.show.annotation import annotation_text
+from kentry.show.contexts import other_paths, path_difference
+from kentry.show.path_diff import path_text
 
 EXAMPLES = (
     "kentry annotate 6.12.json",

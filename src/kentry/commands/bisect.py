@@ -14,18 +14,18 @@ import msgspec
 
 from kentry.commands import measuring, output, values
 from kentry.commands.options import Need, flag, list_option, operand, option
+from kentry.count import cache
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.host.cache import cache_dir, held, read_json, write_atomically
 from kentry.kernels import history
 from kentry.kernels.history import touching
-from kentry.measure import cache
-from kentry.measure.bisection import Question, bisect, to_file
-from kentry.measure.commits import Commits, Kernels, Measurer, Program, steps_in
-from kentry.model.bisection import BisectionFile
-from kentry.model.document import dump
-from kentry.model.recording import INSTRUCTIONS
 from kentry.progress import Update, progress, say
-from kentry.report.bisection import bisection_text, steps_text
+from kentry.results.bisection import BisectionFile
+from kentry.results.document import dump
+from kentry.results.recording import INSTRUCTIONS
+from kentry.show.bisection import bisection_text, steps_text
+from kentry.study.bisection import Question, bisect, to_file
+from kentry.study.commits import Commits, Kernels, Measurer, Program, steps_in
 
 EXAMPLES = (
     "kentry bisect --good v6.3 --bad v6.4 --arch riscv64",

@@ -9,24 +9,24 @@ from pathlib import Path
 from kentry.arch import Arch
 from kentry.commands import measuring, output
 from kentry.commands.options import Need, flag, operand, option, path_option
-from kentry.compare.budgets import BASELINE, Budget, Budgets, read_budgets
-from kentry.compare.check import check, new_limits
+from kentry.count.catalogue import choose, match
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_SKIP, EXIT_UNDECIDED, UserError
 from kentry.host.cache import write_atomically
-from kentry.measure.catalogue import choose, match
-from kentry.model.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Renewed, to_json
-from kentry.model.document import dump
-from kentry.model.recording import (
+from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Renewed, to_json
+from kentry.results.document import dump
+from kentry.results.recording import (
     ABOUT_PATHS,
     INSTRUCTIONS,
     Recording,
     read_recording,
     write_recording,
 )
-from kentry.report.check import check_text
-from kentry.report.export.github import check_github
-from kentry.report.export.junit import check_junit
-from kentry.report.export.ktap import check_ktap
+from kentry.show.check import check_text
+from kentry.show.export.github import check_github
+from kentry.show.export.junit import check_junit
+from kentry.show.export.ktap import check_ktap
+from kentry.study.budgets import BASELINE, Budget, Budgets, read_budgets
+from kentry.study.check import check, new_limits
 
 EXAMPLES = (
     "kentry check debian:6.12 --arch arm64 --budget budgets.toml",

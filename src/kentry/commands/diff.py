@@ -11,13 +11,13 @@ from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL, compare_metrics
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
 from kentry.host.cache import write_atomically
-from kentry.model.comparison import Comparison, to_json
-from kentry.model.document import dump
-from kentry.model.path_diff import to_json as paths_to_json
-from kentry.model.recording import INSTRUCTIONS
-from kentry.report.changelog import comparison_changelog
-from kentry.report.comparison import comparison_text
-from kentry.report.path_diff import path_text
+from kentry.results.comparison import Comparison, to_json
+from kentry.results.document import dump
+from kentry.results.path_diff import to_json as paths_to_json
+from kentry.results.recording import INSTRUCTIONS
+from kentry.show.changelog import comparison_changelog
+from kentry.show.comparison import comparison_text
+from kentry.show.path_diff import path_text
 from kentry.stats import exact
 
 EXAMPLES = (
@@ -98,8 +98,8 @@ def run(options: Options) -> int:
         comparison = replace(comparison, metrics=found)
     if options.html:
         # It loads jinja2.
-        from kentry.report.html.comparison import comparison_document
-        from kentry.report.html.page import page
+        from kentry.show.html.comparison import comparison_document
+        from kentry.show.html.page import page
 
         write_atomically(options.html, page([comparison_document(comparison)]))
     if options.path:

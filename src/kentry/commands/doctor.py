@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from kentry.arch import ARCHES, Arch
+from kentry.boot.emulator import find_emulator
 from kentry.commands import output
 from kentry.commands.options import ResultOptions
-from kentry.core.llvm import find_analyser
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError, UserError
 from kentry.host.cache import cache_dir
 from kentry.host.mirror import find_mirror
 from kentry.host.native import plugin_file, probe_file
 from kentry.host.process import need
 from kentry.kernels import sandbox, toolchain
-from kentry.runners.emulator import find_emulator
+from kentry.models.llvm import find_analyser
 
 EXAMPLES = ("kentry doctor", "kentry doctor --json", "kentry doctor -v")
 

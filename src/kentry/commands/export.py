@@ -39,7 +39,7 @@ class Options(Common):
 def run(options: Options) -> int:
     """Reads all files, then writes; prints on stderr what the format has no place for."""
     # These load numpy, and the parser of the whole command line must not.
-    from kentry.report.export.formats import BINARY, export_files
+    from kentry.show.export.formats import BINARY, export_files
 
     if options.format in BINARY and not options.output:
         raise UserError(

@@ -11,9 +11,9 @@ from kentry.commands.options import ResultOptions, operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.host.cache import no_space_is_an_error
 from kentry.importing.import_file import arch_name, import_file, recordings
-from kentry.model.document import dump
-from kentry.model.recording import Recording, write_recording
-from kentry.report.imported import imported_text, imported_to_json
+from kentry.results.document import dump
+from kentry.results.recording import Recording, write_recording
+from kentry.show.imported import imported_text, imported_to_json
 
 EXAMPLES = (
     "kentry import lat_syscall.txt",

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from kentry.commands import measuring, output, values
 from kentry.commands.options import TextOptions, operand, path_option
+from kentry.count.joining import with_times
 from kentry.errors import EXIT_DONE
-from kentry.measure.joining import with_times
-from kentry.model.caveats import Caveat
-from kentry.model.recording import INSTRUCTIONS, read_recording, write_recording
-from kentry.report.frame import caveat_lines
+from kentry.results.caveats import Caveat
+from kentry.results.recording import INSTRUCTIONS, read_recording, write_recording
+from kentry.show.frame import caveat_lines
 
 EXAMPLES = (
     "kentry join counts.json times.json -o both.json",

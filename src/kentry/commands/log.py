@@ -14,23 +14,23 @@ import msgspec
 from kentry.arch import Arch
 from kentry.commands import measuring, output, values
 from kentry.commands.options import Need, operand, option, path_option
-from kentry.compare.metric import difference, value
+from kentry.count import cache
 from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError
 from kentry.host.cache import cache_dir, held
 from kentry.kernels import debian, history
 from kentry.kernels.history import Range
 from kentry.kernels.spec import parse
-from kentry.measure import cache
-from kentry.measure.bisection import MisledError, Question, Search
-from kentry.measure.commits import Commits, Kernels
-from kentry.model import caveats
-from kentry.model.caveats import Caveat
-from kentry.model.comparison import Real
-from kentry.model.document import dump
-from kentry.model.log import ChangePoint, LogFile, Point
-from kentry.model.recording import INSTRUCTIONS, Recording
 from kentry.progress import Update, progress, say
-from kentry.report.log import log_text
+from kentry.results import caveats
+from kentry.results.caveats import Caveat
+from kentry.results.comparison import Real
+from kentry.results.document import dump
+from kentry.results.log import ChangePoint, LogFile, Point
+from kentry.results.recording import INSTRUCTIONS, Recording
+from kentry.show.log import log_text
+from kentry.study.bisection import MisledError, Question, Search
+from kentry.study.commits import Commits, Kernels
+from kentry.study.distance import difference, value
 
 EXAMPLES = (
     "kentry log v6.11..v6.12 --arch riscv64",
@@ -87,7 +87,7 @@ def run(options: Options) -> int:
     ends = options.range()
     log = _of_commits(options, ends, arch, case) if ends else _of_specs(options, arch, case)
     if options.picture:
-        from kentry.report.picture import history_picture
+        from kentry.show.picture import history_picture
 
         history_picture(options.picture, log)
     if options.json:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
+from kentry.boot.exact import ExactOptions
 from kentry.commands import values
 from kentry.commands.options import (
     RARE,
@@ -21,21 +22,20 @@ from kentry.commands.options import (
     option,
     path_option,
 )
+from kentry.count import cache
+from kentry.count.catalogue import catalogue, choose, match, matrix
+from kentry.count.floor import on_floor
 from kentry.errors import UserError
 from kentry.kernels import floor
 from kentry.kernels.config import Request, parse_set
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS, parse
-from kentry.measure import cache
-from kentry.measure.catalogue import catalogue, choose, match, matrix
-from kentry.measure.floor import on_floor
-from kentry.model.recording import FLOOR, INSTRUCTIONS, Recording, read_recording
 from kentry.progress import progress
-from kentry.report.functions import SHOWN
-from kentry.runners.exact import ExactOptions
+from kentry.results.recording import FLOOR, INSTRUCTIONS, Recording, read_recording
+from kentry.show.functions import SHOWN
 
 if TYPE_CHECKING:
-    from kentry.core.estimate import Models
+    from kentry.models.estimate import Models
 
 SPEC_HELP = (
     "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
@@ -225,12 +225,12 @@ class CoreOptions(MeasureOptions):
         """The same for what the paths miss in the cores' caches and TLBs."""
         if not self.core:
             return recording
-        from kentry.core.caches import with_misses
+        from kentry.models.caches import with_misses
 
         return with_misses(recording, dict.fromkeys(self.core), names)
 
     def _models(self, arch: Arch) -> "Models":
-        from kentry.core.estimate import find_models
+        from kentry.models.estimate import find_models
 
         return find_models(arch, self.core)
 

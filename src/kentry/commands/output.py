@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import ParamSpec, Protocol
 
 from kentry.progress import printable
-from kentry.report.table import terminal
+from kentry.show.table import terminal
 
 AUTO, ALWAYS, NEVER = COLORS = ("auto", "always", "never")
 

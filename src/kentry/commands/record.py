@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kentry.arch import Arch, find_arch
+from kentry.boot.exact import ExactOptions
 from kentry.commands import measuring, output, values
 from kentry.commands.options import RARE, Need, flag, operand, option, path_option
+from kentry.count.catalogue import PRESETS, cases_of_file, catalogue, choose, preset
 from kentry.errors import EXIT_DONE, KentryError, UserError
 from kentry.host.native import probe_with_case
-from kentry.measure.catalogue import PRESETS, cases_of_file, catalogue, choose, preset
-from kentry.model.document import dump
-from kentry.model.recording import Recording, to_json, write_recording
 from kentry.path.phases import split_calls
-from kentry.report.changelog import recording_changelog
-from kentry.report.recording import recording_text
-from kentry.runners.exact import ExactOptions
+from kentry.results.document import dump
+from kentry.results.recording import Recording, to_json, write_recording
+from kentry.show.changelog import recording_changelog
+from kentry.show.recording import recording_text
 
 EXAMPLES = (
     "kentry record debian:6.12 -o 6.12.json",

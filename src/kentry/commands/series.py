@@ -8,7 +8,7 @@ from pathlib import Path
 from kentry.arch import Arch
 from kentry.commands import measuring, output
 from kentry.commands.options import flag, list_option, operand, path_option
-from kentry.compare.series import Outcome, tabulate
+from kentry.count import cache
 from kentry.errors import (
     EXIT_DONE,
     EXIT_MISTAKE,
@@ -21,14 +21,14 @@ from kentry.host.cache import no_space_is_an_error
 from kentry.kernels import build
 from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import Lineup, line_up
-from kentry.measure import cache
-from kentry.model import caveats
-from kentry.model.document import dump
-from kentry.model.recording import Recording, write_recording
-from kentry.model.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, to_json
 from kentry.progress import Update, progress
-from kentry.report.changelog import series_changelog
-from kentry.report.series import series_text
+from kentry.results import caveats
+from kentry.results.document import dump
+from kentry.results.recording import Recording, write_recording
+from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, to_json
+from kentry.show.changelog import series_changelog
+from kentry.show.series import series_text
+from kentry.study.series import Outcome, tabulate
 
 EXAMPLES = (
     "kentry series source:6.12 series.mbox --arch arm64,riscv64",

@@ -24,23 +24,23 @@ from kentry.commands.options import (
     path_option,
 )
 from kentry.compare.counted import compare
+from kentry.count.catalogue import choose_timed
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
-from kentry.measure.catalogue import choose_timed
-from kentry.measure.timed.sampling import Amount, Settings
-from kentry.measure.timed.session import Session, open_session
-from kentry.model.case_name import CaseName
-from kentry.model.comparison import TimedComparison, document_of
-from kentry.model.comparison import to_json as comparison_json
-from kentry.model.document import dump
-from kentry.model.recording import to_json
-from kentry.report.comparison import comparison_text
-from kentry.runners.machine import Machine, MachineOptions
-from kentry.runners.open import open_machine
+from kentry.machines.machine import Machine, MachineOptions
+from kentry.machines.open import open_machine
+from kentry.results.case_name import CaseName
+from kentry.results.comparison import TimedComparison, document_of
+from kentry.results.comparison import to_json as comparison_json
+from kentry.results.document import dump
+from kentry.results.recording import to_json
+from kentry.show.comparison import comparison_text
 from kentry.stats import THRESHOLD
 from kentry.stats.exact import UNDECIDED
+from kentry.time.sampling import Amount, Settings
+from kentry.time.session import Session, open_session
 
 if TYPE_CHECKING:
-    from kentry.measure.timed.comparing import Schedule
+    from kentry.time.comparing import Schedule
 
 EXAMPLES = (
     "kentry stat --case getppid,read",
@@ -218,7 +218,7 @@ class Options(ResultOptions):
     @property
     def schedule(self) -> Schedule:
         """When a comparison ends."""
-        from kentry.measure.timed.comparing import Schedule
+        from kentry.time.comparing import Schedule
 
         threshold = THRESHOLD if self.threshold is None else self.threshold / 100
         return Schedule(self.seconds or COMPARE_SECONDS, threshold, groups=self.groups)
@@ -226,7 +226,7 @@ class Options(ResultOptions):
 
 def run(options: Options) -> int:
     """Measures and prints; 3 if a row of a comparison is undecided."""
-    from kentry.measure.timed.comparing import LEAST_GROUPS, LEAST_ROUNDS
+    from kentry.time.comparing import LEAST_GROUPS, LEAST_ROUNDS
 
     flag, count, least = "--groups", options.groups, LEAST_GROUPS
     if options.compares_kernels:
@@ -264,9 +264,9 @@ def run(options: Options) -> int:
 
 def _time(machine: Machine, options: Options) -> int:
     """A table, tails, or a sweep over working sets."""
-    from kentry.measure.timed.measurements import sweep_sizes, time_cases, time_sweep, time_tails
-    from kentry.measure.timed.sampling import GROUPS
-    from kentry.report.stat import stat_text, sweep_text, tails_text
+    from kentry.show.stat import stat_text, sweep_text, tails_text
+    from kentry.time.measurements import sweep_sizes, time_cases, time_sweep, time_tails
+    from kentry.time.sampling import GROUPS
 
     words, every = options.case, options.verbose
     amount = Amount(options.seconds or SECONDS, options.groups)
@@ -316,9 +316,9 @@ def _check_plain(names: Sequence[str], flag: str) -> None:
 
 
 def _compare_cases(machine: Machine, options: Options) -> int:
-    from kentry.measure.timed.comparing import Pair
-    from kentry.measure.timed.measurements import compare_pairs
-    from kentry.report.stat import pairs_text
+    from kentry.show.stat import pairs_text
+    from kentry.time.comparing import Pair
+    from kentry.time.measurements import compare_pairs
 
     pairs = []
     for words in options.compare:
@@ -341,9 +341,9 @@ def _compare_cases(machine: Machine, options: Options) -> int:
 
 
 def _compare_kernels(machine: Machine, options: Options) -> int:
-    from kentry.measure.timed.analysis import NS
-    from kentry.measure.timed.comparing import BootPlan
-    from kentry.measure.timed.measurements import compare_two_kernels
+    from kentry.time.analysis import NS
+    from kentry.time.comparing import BootPlan
+    from kentry.time.measurements import compare_two_kernels
 
     names = choose_timed(machine.arch, options.case or ["getppid", "getpid", "read"])
     if options.is_guest:

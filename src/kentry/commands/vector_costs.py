@@ -12,14 +12,14 @@ import msgspec
 from kentry.arch import Arch, find_arch, host_arch
 from kentry.commands import measuring, output, values
 from kentry.commands.options import Need, ResultOptions, flag, operand, option, path_option
-from kentry.core.costs import load_costs, shipped, to_toml
 from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
-from kentry.measure.act_costs import ActCosts, costs_program, count_costs, run_here
-from kentry.model.document import dump
+from kentry.models.costs import load_costs, shipped, to_toml
 from kentry.progress import progress
-from kentry.report.cost_table import costs_text, list_text
+from kentry.results.document import dump
+from kentry.show.cost_table import costs_text, list_text
+from kentry.vector.act_costs import ActCosts, costs_program, count_costs, run_here
 from kentry.vector.cost_times import parse, tabulate
 
 EXAMPLES = (

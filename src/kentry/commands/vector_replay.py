@@ -14,10 +14,10 @@ import msgspec
 from kentry.commands import measuring, output, values
 from kentry.commands.options import RARE, Need, list_option, operand, option, path_option
 from kentry.commands.vector_stats import UnitOptions
-from kentry.core.costs import CostTable, load_costs, table_for
 from kentry.errors import EXIT_DONE, UserError
-from kentry.model.document import dump
+from kentry.models.costs import CostTable, load_costs, table_for
 from kentry.progress import progress
+from kentry.results.document import dump
 from kentry.vector.policies import POLICIES, parse_policy
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, replays, prints."""
-    from kentry.report.policy_costs import draw, replay_text, replay_to_json
+    from kentry.show.policy_costs import draw, replay_text, replay_to_json
     from kentry.vector.ranking import bounds, rank
     from kentry.vector.tuning import recommend, sweep
 
@@ -127,7 +127,7 @@ def run(options: Options) -> int:
 
 
 def _close_loop(options: Options, second: Path) -> int:
-    from kentry.report.policy_costs import closed_text
+    from kentry.show.policy_costs import closed_text
     from kentry.vector.ranking import close_loop
 
     if len(options.traces) > 1:

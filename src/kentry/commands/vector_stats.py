@@ -8,7 +8,7 @@ from pathlib import Path
 from kentry.commands import measuring, output, values
 from kentry.commands.options import ResultOptions, operand, option, path_option
 from kentry.errors import EXIT_DONE
-from kentry.model.document import dump
+from kentry.results.document import dump
 
 EXAMPLES = (
     "kentry vector stats shell-arm64.parquet",
@@ -41,7 +41,7 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, counts, prints."""
-    from kentry.report.vector_usage import statistics_text, statistics_to_json, title
+    from kentry.show.vector_usage import statistics_text, statistics_to_json, title
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
 
@@ -50,7 +50,7 @@ def run(options: Options) -> int:
     trace = read_trace(options.trace)
     found = statistics(trace, options.unit)
     if options.gaps:
-        from kentry.report.picture import gaps_picture
+        from kentry.show.picture import gaps_picture
 
         heading = f"{title(trace)}: gaps between uses"
         gaps_picture(options.gaps, found.gaps.ns, found.gaps.calls, heading)

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kentry.boot.guest_tasks import TracedWorkload, TraceOptions
+from kentry.boot.userland.root_image import build_userland
+from kentry.boot.userland.rootfs import find_release
+from kentry.boot.userland.workloads import find_workload, parse_copy
 from kentry.commands import measuring, output, values
 from kentry.commands.options import RARE, list_option, operand, option, path_option
 from kentry.errors import EXIT_DONE, GuestError, UserError
 from kentry.kernels.config import Request
 from kentry.kernels.resolve import resolve
-from kentry.model.document import dump
 from kentry.progress import progress
-from kentry.runners.guest_tasks import TracedWorkload, TraceOptions
-from kentry.runners.userland.root_image import build_userland
-from kentry.runners.userland.rootfs import find_release
-from kentry.runners.userland.workloads import find_workload, parse_copy
+from kentry.results.document import dump
 from kentry.vector.policies import parse_policy
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ class Options(measuring.KernelOptions):
 
 def run(options: Options) -> int:
     """Builds the user space, boots it, writes the trace, says what is in it."""
-    from kentry.measure.workload import trace_workload
-    from kentry.report.vector_usage import statistics_to_json
+    from kentry.show.vector_usage import statistics_to_json
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
+    from kentry.vector.workload import trace_workload
 
     arch = options.find_arch()
     lengths = arch.vector.units[0].lengths
@@ -129,7 +129,7 @@ def run(options: Options) -> int:
 
 def _text(trace: VectorTrace, path: Path) -> str:
     # It loads numpy, and the parser of the whole command line must not.
-    from kentry.report.vector_usage import trace_text
+    from kentry.show.vector_usage import trace_text
 
     text = trace_text(trace, path.stat().st_size)
     return f"{text}\nThe trace is in {path}; kentry vector stats and replay read it.\n"

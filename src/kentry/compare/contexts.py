@@ -12,8 +12,8 @@ from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import gcd
 
-from kentry.model.recording import INSTRUCTIONS, CaseResult, KernelPath, Recording
 from kentry.path.symbols import base_name
+from kentry.results.recording import INSTRUCTIONS, CaseResult, KernelPath, Recording
 from kentry.stats import exact
 
 # A loop's body has at least this many instructions: load, compare, branch, advance.

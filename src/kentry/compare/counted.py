@@ -22,9 +22,11 @@ from kentry.compare.contexts import (
 from kentry.compare.differences import differences, of_both, shared_metrics
 from kentry.compare.purpose import Deltas, purposes_of_both
 from kentry.errors import UserError
-from kentry.model import caveats
-from kentry.model.caveats import Caveat
-from kentry.model.comparison import (
+from kentry.path.stream import stream
+from kentry.path.symbols import base_name, depends_on_context
+from kentry.results import caveats
+from kentry.results.caveats import Caveat
+from kentry.results.comparison import (
     CaseComparison,
     Comparison,
     Contexts,
@@ -34,10 +36,8 @@ from kentry.model.comparison import (
     FunctionDelta,
     TimedComparison,
 )
-from kentry.model.estimate import Estimate
-from kentry.model.recording import INSTRUCTIONS, CaseResult, Recording
-from kentry.path.stream import stream
-from kentry.path.symbols import base_name, depends_on_context
+from kentry.results.estimate import Estimate
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.stats import exact
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kentry.model import caveats
-from kentry.model.caveats import Caveat
-from kentry.model.recording import INSTRUCTIONS, PROBE_METRICS, CaseResult, Recording
+from kentry.results import caveats
+from kentry.results.caveats import Caveat
+from kentry.results.recording import INSTRUCTIONS, PROBE_METRICS, CaseResult, Recording
 
 # Options that say how the kernel was named or built rather than what is in it.
 _NOT_CONFIG = re.compile(r"(CC|GCC|LD|AS|CLANG|PAHOLE|RUSTC)_|BUILD_SALT|LOCALVERSION")

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from kentry.arch import find_arch
 from kentry.errors import UserError
-from kentry.model import caveats
-from kentry.model.comparison import CaseComparison, FunctionDelta
-from kentry.model.recording import ABOUT_PATHS, INSTRUCTIONS, CaseResult, Recording
 from kentry.path import metrics
 from kentry.path.symbols import base_name
+from kentry.results import caveats
+from kentry.results.comparison import CaseComparison, FunctionDelta
+from kentry.results.recording import ABOUT_PATHS, INSTRUCTIONS, CaseResult, Recording
 from kentry.stats import exact
 
 # Stands for every metric.

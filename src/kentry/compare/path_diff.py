@@ -23,9 +23,15 @@ from kentry.arch import Arch, find_arch
 from kentry.compare.alignment import Codes, Keys, Pair, aligned
 from kentry.compare.differences import differences, of_both
 from kentry.errors import UserError
-from kentry.model import caveats
-from kentry.model.comparison import Renamed
-from kentry.model.path_diff import (
+from kentry.path.disassembly import readable_text
+from kentry.path.effects import effects
+from kentry.path.loops import Folded, fold
+from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
+from kentry.path.stream import stream
+from kentry.path.symbols import base_name
+from kentry.results import caveats
+from kentry.results.comparison import Renamed
+from kentry.results.path_diff import (
     ADDED,
     MOVED_FROM,
     MOVED_TO,
@@ -37,13 +43,7 @@ from kentry.model.path_diff import (
     PlacedInstruction,
     Row,
 )
-from kentry.model.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
-from kentry.path.disassembly import readable_text
-from kentry.path.effects import effects
-from kentry.path.loops import Folded, fold
-from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
-from kentry.path.stream import stream
-from kentry.path.symbols import base_name
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
 
 # A function is another one's body where this share of it is alike there, the mean of with and
 # without constants, in rows of at least _IN_A_ROW instructions, _DISTINCT of them different ones.

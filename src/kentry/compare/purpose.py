@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kentry.arch import find_arch
-from kentry.model.comparison import PurposeDelta
-from kentry.model.recording import CaseResult, Recording
 from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
+from kentry.results.comparison import PurposeDelta
+from kentry.results.recording import CaseResult, Recording
 
 # One side: its case, its recording, the count that is compared.
 Side = tuple[CaseResult, Recording, int]

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from kentry.compare.differences import shared_metrics
-from kentry.model import caveats
-from kentry.model.comparison import CaseComparison, TimedComparison
-from kentry.model.recording import CaseResult, NoisyMetric, Recording, TimedProcess
+from kentry.results import caveats
+from kentry.results.comparison import CaseComparison, TimedComparison
+from kentry.results.recording import CaseResult, NoisyMetric, Recording, TimedProcess
 from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.estimators import process_value, trimmed_mean
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE

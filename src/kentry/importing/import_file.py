@@ -10,9 +10,9 @@ from kentry.arch import ARCHES, find_arch
 from kentry.errors import UserError
 from kentry.importing import benchmarks, lkp, perf, plain_table
 from kentry.importing.published import Number, Text, samples
-from kentry.model.case_name import CaseName
-from kentry.model.caveats import imported as imported_caveat
-from kentry.model.recording import CaseResult, NoisyMetric, Recording
+from kentry.results.case_name import CaseName
+from kentry.results.caveats import imported as imported_caveat
+from kentry.results.recording import CaseResult, NoisyMetric, Recording
 
 # Architectures that kentry does not run, by the kernel's names.
 FOREIGN_ARCHES = ("ia64", "powerpc", "loongarch64", "s390x")

@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import cached_property
 from statistics import median
 
-from kentry.model.recording import NoisyMetric, TimedProcess
+from kentry.results.recording import NoisyMetric, TimedProcess
 
 # What a number may lack, beside the interval, which all of them lack.
 REPETITIONS, VALUE, CALLS, TIMER = "repetitions", "value", "calls", "timer frequency"

@@ -9,7 +9,7 @@ from kentry.host.native import floor_files
 from kentry.kernels import payload, source_lines, symtab
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.spec import Spec
-from kentry.model.recording import FLOOR
+from kentry.results.recording import FLOOR
 
 # The calls that are measured there; the others are slow, and are those that the probe needs.
 CASES = ("getpid", "getppid")

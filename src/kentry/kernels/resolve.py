@@ -16,8 +16,8 @@ from kentry.kernels.kernel import Kernel
 from kentry.kernels.patches import Step, apply_patches, read_patches
 from kentry.kernels.repository import Revision, in_folder
 from kentry.kernels.spec import Spec, parse
-from kentry.model.recording import FLOOR
 from kentry.progress import Update
+from kentry.results.recording import FLOOR
 
 _READY: dict[str, Callable[[Spec, Arch, Update], Kernel]] = {
     "debian": debian.resolve,

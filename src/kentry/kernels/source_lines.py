@@ -11,8 +11,8 @@ from kentry.host import llvm
 from kentry.host.process import supervise
 from kentry.kernels import sandbox
 from kentry.kernels.kernel import Kernel
-from kentry.model.recording import SourceLine
 from kentry.progress import printable
+from kentry.results.recording import SourceLine
 
 # A vmlinux of a distribution has 500 MB of debug info, and a few thousand addresses take seconds.
 _TIMEOUT_SECONDS = 300

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.model.recording import Instruction
+from kentry.results.recording import Instruction
 
 _NAMELESS = re.compile(r"\.byte|hint #")
 

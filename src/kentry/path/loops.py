@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kentry.model.recording import Instruction
+from kentry.results.recording import Instruction
 
 # A longer body is no loop that a reader would look for; a system call that is repeated is one.
 _MOST = 4096

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from kentry.arch import Arch
-from kentry.model.recording import ABOUT_PATHS, Access, Instruction
 from kentry.path.effects import effects, is_far
 from kentry.path.phases import parts, split_calls
+from kentry.results.recording import ABOUT_PATHS, Access, Instruction
 
 LOADS, STORES, LOADED, STORED = "loads", "stores", "bytes.loaded", "bytes.stored"
 DATA_LINES, DATA_PAGES, STACK = "lines.data", "pages.data", "stack.bytes"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kentry.arch import Arch
-from kentry.model.recording import Instruction
+from kentry.results.recording import Instruction
 
 # In place of a return address, where the entry assembly called C through a jump.
 _BY_JUMP = -1

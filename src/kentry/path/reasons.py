@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kentry.arch import Arch
-from kentry.model.recording import Instruction
 from kentry.path.phases import parts, split_calls
 from kentry.path.symbols import base_name
+from kentry.results.recording import Instruction
 
 # For what no rule matches.
 NOT_KNOWN = "not known"

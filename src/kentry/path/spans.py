@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kentry.arch import Arch
-from kentry.model.recording import Instruction
 from kentry.path.phases import call_depths, split_calls
+from kentry.results.recording import Instruction
 
 
 class Span(NamedTuple):

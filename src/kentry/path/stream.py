@@ -23,8 +23,8 @@ from collections.abc import Sequence
 
 from kentry.arch import Arch
 from kentry.arch.record import Linking
-from kentry.model.recording import Instruction
 from kentry.path.symbols import base_name
+from kentry.results.recording import Instruction
 
 _NAMED = re.compile(r"<([^<>\n]+?)(?:\+0x[0-9a-f]+)?>")
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kentry.arch.mechanism import CountingRules
-from kentry.core.costs import ACTS, CostTable, Figure
-from kentry.core.costs import INSTRUCTIONS as UNIT
-from kentry.model.case_name import CaseName, State
-from kentry.model.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
+from kentry.models.costs import ACTS, CostTable, Figure
+from kentry.models.costs import INSTRUCTIONS as UNIT
+from kentry.path.events import SWITCH
 from kentry.path.symbols import base_name
-from kentry.vector.path_events import SWITCH
+from kentry.results.case_name import CaseName, State
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
 
 # Why an act has no figure.
 NEVER = "this kernel does no such thing in any of the cases"

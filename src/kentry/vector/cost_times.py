@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from kentry.core.costs import ACTS, INSTRUCTIONS, NS, Assumption, CostTable, Figure
 from kentry.errors import UserError
+from kentry.models.costs import ACTS, INSTRUCTIONS, NS, Assumption, CostTable, Figure
 
 _PREFIX = "kentry-costs "
 # With fewer blocks there is no interval at 95 %.

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from kentry.arch.mechanism import ACTS
-from kentry.core.costs import Act, Cost, CostTable, Document, Figure, Unit
+from kentry.models.costs import Act, Cost, CostTable, Document, Figure, Unit
 from kentry.vector.ranking import Bound, Flip
 from kentry.vector.replay import OwnPolicyCheck
 from kentry.vector.statistics import TaskCounts

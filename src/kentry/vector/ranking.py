@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Meta
 
 from kentry.arch.mechanism import COLUMNS, Act
-from kentry.core.costs import Document
 from kentry.errors import UserError
+from kentry.models.costs import Document
 from kentry.vector.policies import (
     BREAK_EVEN,
     POLICIES,
@@ -31,7 +31,7 @@ from kentry.vector.trace import at_speed
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kentry.core.costs import CostTable
+    from kentry.models.costs import CostTable
     from kentry.vector.trace import VectorTrace
 
 # The parameters (ns, timeslices) of policies that are not named.  1 s is the arm64 series' own; its

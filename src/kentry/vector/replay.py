@@ -22,8 +22,8 @@ import numpy as np
 
 from kentry.arch import find_arch
 from kentry.arch.mechanism import ACTS, COLUMNS, SME, VEC, Act, Mechanism
-from kentry.core.costs import Document
 from kentry.errors import UserError
+from kentry.models.costs import Document
 from kentry.vector import engine
 from kentry.vector.policies import NEVER, Policy, parse_policy
 from kentry.vector.trace import Count, Event, release_of

@@ -21,7 +21,7 @@ from msgspec import Meta
 from kentry import __version__
 from kentry.errors import UserError
 from kentry.host.cache import whole_file
-from kentry.model.caveats import Caveat
+from kentry.results.caveats import Caveat
 
 KIND = "kentry/vector-trace/"
 SCHEMA = f"{KIND}1"

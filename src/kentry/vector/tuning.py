@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kentry.core.costs import Cost, Document
 from kentry.errors import UserError
+from kentry.models.costs import Cost, Document
 from kentry.vector.policies import BREAK_EVEN, POLICIES, TIME, Policy
 from kentry.vector.replay import ActCounts, optimal, replay
 from kentry.vector.trace import Count

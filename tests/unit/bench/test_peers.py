@@ -8,7 +8,7 @@ import pytest
 from bench.honesty import peers
 from bench.honesty.peers import Blocks
 
-from kentry.measure.timed.output import Output
+from kentry.time.output import Output
 
 
 def blocks(*ns: float, calls: int = 100) -> Blocks:

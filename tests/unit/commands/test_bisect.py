@@ -17,9 +17,9 @@ import jsonschema
 import pytest
 
 from kentry.cli import main
-from kentry.measure import cache
-from kentry.measure.bisection import _only_comments
-from kentry.model.recording import write_recording
+from kentry.count import cache
+from kentry.results.recording import write_recording
+from kentry.study.bisection import _only_comments
 from tests.builders import recording, schema, timed
 from tests.unit.kernels import sources
 

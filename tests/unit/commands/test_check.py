@@ -27,7 +27,7 @@ from kentry.errors import (
     TraceError,
     UserError,
 )
-from kentry.model.recording import Recording, read_recording, write_recording
+from kentry.results.recording import Recording, read_recording, write_recording
 from tests.builders import recording, schema, timed
 from tests.unit.kernels.sources import commit, git
 

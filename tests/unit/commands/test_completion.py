@@ -11,7 +11,7 @@ import pytest
 
 from kentry.cli import COMMANDS, main
 from tests import ROOT
-from tests.unit.runners.sshd import skip
+from tests.unit.machines.sshd import skip
 
 # Calls bash's own completion function, as Tab does, and prints what it may continue with.
 TAB = """

@@ -9,10 +9,10 @@ import pytest
 
 from kentry.arch import ARCHES
 from kentry.cli import main
-from kentry.core.estimate import find_models
-from kentry.core.llvm import find_analyser
 from kentry.errors import MissingToolError
-from kentry.model.recording import read_recording, write_recording
+from kentry.models.estimate import find_models
+from kentry.models.llvm import find_analyser
+from kentry.results.recording import read_recording, write_recording
 from tests import ROOT, builders
 
 GOLDEN = ROOT / "tests" / "golden"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import main
-from kentry.model.recording import write_recording
+from kentry.results.recording import write_recording
 from tests.builders import recording, timed
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import main
-from kentry.model.recording import read_recording
+from kentry.results.recording import read_recording
 from tests.unit.importing import samples
 
 

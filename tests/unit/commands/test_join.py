@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import main
-from kentry.model.recording import Recording, read_recording, write_recording
+from kentry.results.recording import Recording, read_recording, write_recording
 from tests.builders import imported, recording, timed
 
 OLD, NEW = (0, 3), (1, 2)

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from kentry.cli import main
-from kentry.model.recording import write_recording
+from kentry.results.recording import write_recording
 from tests.builders import recording, schema
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kentry.cli import build_parser, main
 from kentry.errors import UserError
-from kentry.model.recording import write_recording
+from kentry.results.recording import write_recording
 from tests.builders import recording
 
 COMMON = {"--help", "--verbose", "--quiet", "--color"}

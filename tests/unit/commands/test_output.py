@@ -19,9 +19,9 @@ from msgspec import structs
 
 from kentry.cli import main
 from kentry.commands import output
-from kentry.model.log import Point
-from kentry.report.log import sparkline
-from kentry.report.table import WIDTH, Table, terminal, text_column
+from kentry.results.log import Point
+from kentry.show.log import sparkline
+from kentry.show.table import WIDTH, Table, terminal, text_column
 from tests.golden.test_golden import REPORTS, a_log
 
 GOLDEN = Path(__file__).parents[2] / "golden"

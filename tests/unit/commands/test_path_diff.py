@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from kentry.cli import main
-from kentry.model.recording import write_recording
+from kentry.results.recording import write_recording
 from tests import ROOT
 from tests.builders import recording, schema
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import ARCHES
+from kentry.boot.exact import ExactOptions
 from kentry.cli import build_parser
 from kentry.commands import record
 from kentry.commands.options import read
+from kentry.count.vector_units import boots
 from kentry.errors import UserError
-from kentry.measure.vector_units import boots
-from kentry.model.case_name import USES
-from kentry.runners.exact import ExactOptions
+from kentry.results.case_name import USES
 
 ARM, RISCV = ARCHES["arm64"], ARCHES["riscv64"]
 

@@ -13,7 +13,7 @@ import pytest
 from kentry.arch import host_arch
 from kentry.cli import main
 from kentry.commands.stat import Options
-from kentry.model.recording import read_recording
+from kentry.results.recording import read_recording
 from tests.builders import schema
 from tests.places import BLOCK_CALLS, COUNTERS, FakePlace, opened
 

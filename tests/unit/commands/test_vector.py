@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from kentry.boot.guest_tasks import Ending
+from kentry.boot.userland.root_image import Userland
 from kentry.cli import build_parser, main
 from kentry.commands import vector_trace
 from kentry.commands.options import read
 from kentry.errors import KernelError
-from kentry.measure import workload as trace_workload_module
-from kentry.measure.workload import TraceOutcome
-from kentry.runners.guest_tasks import Ending
-from kentry.runners.userland.root_image import Userland
+from kentry.vector import workload as trace_workload_module
 from kentry.vector.trace import Event
+from kentry.vector.workload import TraceOutcome
 from tests.unit.vector.traces import SVE_TRAP, save, trace_of
 
 ROWS = [

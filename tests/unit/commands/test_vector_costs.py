@@ -11,8 +11,8 @@ from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.cli import main
-from kentry.core.costs import load_costs, shipped
-from kentry.measure.act_costs import costs_program
+from kentry.models.costs import load_costs, shipped
+from kentry.vector.act_costs import costs_program
 from tests.unit.vector.builders import ARM, printed
 
 MOST_BYTES = 64 << 10

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kentry.compare.contexts import Change, changes, settles
 from kentry.compare.counted import compare
-from kentry.model.comparison import CaseComparison
-from kentry.model.recording import (
+from kentry.results.comparison import CaseComparison
+from kentry.results.recording import (
     INSTRUCTIONS,
     MODAL,
     OTHER,

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from kentry.compare.counted import compare, compare_case
 from kentry.errors import UserError
-from kentry.model.comparison import CaseComparison, EventDelta, to_json
-from kentry.model.recording import OTHER, Metric, Recording, VectorEvent
+from kentry.results.comparison import CaseComparison, EventDelta, to_json
+from kentry.results.recording import OTHER, Metric, Recording, VectorEvent
 from tests import ROOT
 from tests.builders import recording
 from tests.unit.vector.builders import MARKERS, with_events

@@ -2,7 +2,7 @@
 """Processes as groups of old and new."""
 
 from kentry.compare.timed import pair_groups, whole_groups
-from kentry.model.recording import TimedProcess
+from kentry.results.recording import TimedProcess
 
 
 def test_a_group_needs_both_sides_and_as_many_values_of_each() -> None:

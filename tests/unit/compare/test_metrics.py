@@ -8,7 +8,7 @@ import pytest
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL, compare_metrics, known_metrics
 from kentry.errors import UserError
-from kentry.model.recording import Access, Metric, Recording
+from kentry.results.recording import Access, Metric, Recording
 from tests.builders import recording
 
 BASE = 0xFFFF000000001000

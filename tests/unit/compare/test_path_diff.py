@@ -13,11 +13,11 @@ from kentry.arch import find_arch
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths, diff_paths
 from kentry.errors import UserError
-from kentry.model.comparison import Renamed
-from kentry.model.path_diff import PathComparison, PathDiff
-from kentry.model.recording import Instruction, Recording, SourceLine, read_recording
-from kentry.report.comparison import comparison_caveats
-from kentry.report.path_diff import path_text
+from kentry.results.comparison import Renamed
+from kentry.results.path_diff import PathComparison, PathDiff
+from kentry.results.recording import Instruction, Recording, SourceLine, read_recording
+from kentry.show.comparison import comparison_caveats
+from kentry.show.path_diff import path_text
 from tests import ROOT
 from tests.builders import recording
 

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import UNSET
 
 from kentry.compare.counted import compare
-from kentry.model.caveats import Caveat
-from kentry.model.comparison import CaseComparison, to_json
-from kentry.model.recording import Recording, read_recording
+from kentry.results.caveats import Caveat
+from kentry.results.comparison import CaseComparison, to_json
+from kentry.results.recording import Recording, read_recording
 from tests import ROOT
 from tests.builders import schema
 

@@ -12,11 +12,11 @@ import pytest
 from msgspec import structs
 
 from kentry.compare.counted import compare
+from kentry.count.joining import with_times
 from kentry.errors import UserError
-from kentry.measure.joining import with_times
-from kentry.model.comparison import Comparison, TimedComparison, row_to_json, to_json
-from kentry.model.document import dump
-from kentry.model.recording import NoisyMetric, Recording
+from kentry.results.comparison import Comparison, TimedComparison, row_to_json, to_json
+from kentry.results.document import dump
+from kentry.results.recording import NoisyMetric, Recording
 from tests import ROOT
 from tests.builders import imported, noisy, processes, recording, timed
 

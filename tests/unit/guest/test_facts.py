@@ -11,9 +11,9 @@ import pytest
 
 from kentry.arch import host_arch
 from kentry.host.native import probe_file
-from kentry.measure.machine_facts import LOCKDEP, gather, parse_lines, paths_to_read
-from kentry.measure.preflight import NOTE, WARNING, check, describe
-from kentry.runners.machine import CommandResult, Machine
+from kentry.machines.machine import CommandResult, Machine
+from kentry.time.machine_facts import LOCKDEP, gather, parse_lines, paths_to_read
+from kentry.time.preflight import NOTE, WARNING, check, describe
 
 LINE = 255  # bytes, without the new line
 MOST = 64 << 10

@@ -9,9 +9,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch, host_arch
+from kentry.count.catalogue import catalogue, choose
 from kentry.errors import UserError
 from kentry.host.native import probe_file, runner_file
-from kentry.measure.catalogue import catalogue, choose
 from tests import ROOT
 
 

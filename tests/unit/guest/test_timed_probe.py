@@ -19,9 +19,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch, host_arch
+from kentry.boot.probe_protocol import PREFIX
 from kentry.host.native import probe_file
-from kentry.measure.timed.output import Output
-from kentry.runners.probe_protocol import PREFIX
+from kentry.time.output import Output
 from tests.processes import gone
 
 MOST_BYTES = 96 << 10

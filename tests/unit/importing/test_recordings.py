@@ -9,7 +9,7 @@ import pytest
 
 from kentry.errors import UserError
 from kentry.importing.import_file import recordings
-from kentry.model.recording import read_recording, to_json, write_recording
+from kentry.results.recording import read_recording, to_json, write_recording
 from tests import ROOT
 from tests.unit.importing import samples
 from tests.unit.importing.samples import imported

@@ -18,7 +18,7 @@ from kentry.host import llvm
 from kentry.kernels import sandbox
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.kernels.source_lines import _chain, debug_info_of, source_lines
-from kentry.model.recording import SourceLine
+from kentry.results.recording import SourceLine
 from tests import builders
 
 # Each line that is code has a mark of its own in the machine code: nothing moves it.

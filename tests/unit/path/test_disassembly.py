@@ -4,8 +4,8 @@
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.model.recording import Instruction
 from kentry.path.disassembly import readable_text
+from kentry.results.recording import Instruction
 
 
 def readable(code: str, text: str, arch: str = "arm64") -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from kentry.arch import ARCHES
 from kentry.path.effects import Effects, effects
-from tests.unit.runners.sshd import skip
+from tests.unit.machines.sshd import skip
 
 # Of each instruction, by the manuals: its bytes; what it does; its text.
 # r reads and w writes data memory; b is a branch, of these c is conditional, i has its target in a

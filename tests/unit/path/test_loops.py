@@ -4,8 +4,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.model.recording import Instruction
 from kentry.path.loops import fold
+from kentry.results.recording import Instruction
 
 
 def path(*addresses: int) -> list[Instruction]:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.arch import find_arch
-from kentry.model.recording import ABOUT_PATHS, Access, Instruction
 from kentry.path import metrics
+from kentry.results.recording import ABOUT_PATHS, Access, Instruction
 
 ARM64 = find_arch("arm64")
 TEXT = 0xFFFF800080000000

@@ -4,8 +4,8 @@
 import pytest
 
 from kentry.arch import find_arch
-from kentry.model.recording import Instruction
 from kentry.path.phases import call_depths, parts, split_calls
+from kentry.results.recording import Instruction
 
 FUNCTIONS: dict[str, int] = {}
 

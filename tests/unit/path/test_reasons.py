@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import ARCHES, find_arch
-from kentry.model.recording import Instruction, read_recording
 from kentry.path.phases import parts
 from kentry.path.reasons import NOT_KNOWN, purposes, rules
+from kentry.results.recording import Instruction, read_recording
 from tests import ROOT
 from tests.unit.path.test_phases import ARM64, path
 
 GOLDEN = ROOT / "tests" / "golden" / "arm64-6.12.json"
-# A row of a report's table: report/functions.py.
+# A row of a report's table: show/functions.py.
 WIDEST = 40
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.model.recording import Instruction, Recording, read_recording
 from kentry.path.phases import call_depths, split_calls
 from kentry.path.spans import Span, spans
+from kentry.results.recording import Instruction, Recording, read_recording
 from tests import ROOT
 
 ARM64 = ARCHES["arm64"]

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.model.recording import Instruction
 from kentry.path.stream import stream
+from kentry.results.recording import Instruction
 
 ARM64, RISCV64, X86_64 = "arm64", "riscv64", "x86_64"
 BASE = 0xFFFF800080010000

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kentry.arch import Arch
-from kentry.model.recording import Instruction, Recording, VectorEvent
-from kentry.vector.path_events import EventCounter, Markers
+from kentry.path.events import EventCounter, Markers
+from kentry.results.recording import Instruction, Recording, VectorEvent
 
 # As find_markers() names them for a riscv64 kernel with a vector unit.
 MARKERS = {

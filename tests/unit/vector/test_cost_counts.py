@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.measure.catalogue import choose
-from kentry.model.recording import Instruction, Recording, VectorEvent
+from kentry.count.catalogue import choose
+from kentry.results.recording import Instruction, Recording, VectorEvent
 from kentry.vector.cost_counts import NEVER, call_lengths, cases_needed, count
 from tests.builders import Functions, recording
 from tests.unit.vector.builders import with_events

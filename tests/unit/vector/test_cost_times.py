@@ -3,8 +3,8 @@
 
 import pytest
 
-from kentry.core.costs import CostTable, Figure
 from kentry.errors import UserError
+from kentry.models.costs import CostTable, Figure
 from kentry.vector.cost_times import (
     Span,
     TimedTable,

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from kentry.cli import main
-from kentry.core.costs import shipped
+from kentry.models.costs import shipped
 from kentry.vector.documents import schemas
 from kentry.vector.trace import Event, VectorTrace
 from tests import ROOT

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Boots a guest under QEMU, and says what went wrong from what its console printed.
+
+The guest is untrusted: it may hang, print without end or crash.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kentry.boot.emulator import Emulator
+from kentry.boot.probe_protocol import CONTROL, PREFIX
+from kentry.errors import GuestError
+from kentry.host.cache import write_atomically
+from kentry.host.process import Exit, status_clause, supervise
+from kentry.progress import Update
+
+# A quiet boot prints a few KiB.
+_CONSOLE_LIMIT_BYTES = 4 << 20
+_TAIL_LINES = 12
+_LINE_LIMIT = 200  # characters of a console line that are shown
+
+# kernel/panic.c prints it; a crash of init ends in it too.
+_PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+
+
+@dataclass(frozen=True)
+class GuestExit:
+    """How a guest ended: its whole console, a clause ("it was stopped after 60 s"), and the end of
+    QEMU's own standard error."""
+
+    console: str
+    clause: str
+    stderr: str
+
+
+def progress_of_probe(lines: Sequence[str]) -> str:
+    """What a guest does that runs the probe."""
+    started = any(f"{PREFIX}start" in line for line in lines)
+    return "cases are running" if started else "booting"
+
+
+def boot(
+    argv: Sequence[str],
+    emulator: Emulator,
+    timeout: float,
+    update: Update,
+    console_file: Path | None = None,
+    doing: Callable[[Sequence[str]], str] = progress_of_probe,
+) -> GuestExit:
+    """Runs QEMU for at most `timeout` seconds; the console is kept in `console_file`.
+
+    `doing` says what the guest does from the console's lines so far.  GuestError where QEMU
+    complained and the guest printed nothing.
+    """
+    lines: list[str] = []
+    end = supervise(
+        argv,
+        timeout,
+        lines.append,
+        env=emulator.env,
+        check=lambda _: update(None, doing(lines)),
+        limit=_CONSOLE_LIMIT_BYTES,
+    )
+    guest = GuestExit("\n".join([*lines, end.rest]), exit_clause(end), end.stderr)
+    if console_file:
+        write_atomically(console_file, guest.console)
+    if guest.stderr and not guest.console.strip():
+        raise explain(guest.console, False, guest.clause, guest.stderr)
+    return guest
+
+
+def exit_clause(end: Exit) -> str:
+    """How a guest's QEMU ended, as a clause."""
+    if end.stopped:
+        return f"it was stopped {end.stopped}"
+    if end.status:
+        return status_clause("QEMU", end.status)
+    return "the machine rebooted or was switched off"
+
+
+def tail(console: str) -> str:
+    """The console's last lines, fit to be printed on a terminal."""
+    return "\n".join(_printable(console)[-_TAIL_LINES:])
+
+
+def _printable(console: str) -> list[str]:
+    lines = [CONTROL.sub("", line)[:_LINE_LIMIT].rstrip() for line in console.splitlines()]
+    return [f"  | {line}" for line in lines if line]
+
+
+def explain(console: str, started: bool, clause: str, stderr: str = "") -> GuestError:
+    """The error for a guest whose console has no end mark; `clause` says how it ended.
+
+    `stderr` is what QEMU complained of.
+    """
+    if stderr and not console.strip():
+        return GuestError(
+            f"QEMU ended before the guest said anything: {clause}.",
+            "kentry doctor shows what is missing; -v shows the command line.",
+            stderr,
+        )
+    panic = _PANIC.search(console)
+    where = "while the cases ran" if started else "before the probe started"
+    if panic:
+        sentence = f"The kernel panicked {where}: {CONTROL.sub('', panic[1]).strip()}."
+        shown = _printable(console[panic.start() :])[:_TAIL_LINES]
+    else:
+        sentence = f"The guest never reached the probe's end mark: {clause}, {where}."
+        shown = _printable(console)[-_TAIL_LINES:]
+    return GuestError(
+        sentence,
+        "Nothing was measured; run again with -v for the command line"
+        " and --console FILE to keep the whole console.",
+        "\n".join(shown) or "  | (the console stayed empty)",
+    )

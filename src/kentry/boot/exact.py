@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Counts instructions exactly: a Runner boots a kernel once and returns what it counted.
+
+See qemu_argv.py for how the guest is confined.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kentry.arch import Arch
+from kentry.boot.console import GuestExit, boot, explain, tail
+from kentry.boot.emulator import find_emulator
+from kentry.boot.initramfs import CASES_FILE, build_initramfs
+from kentry.boot.plugin_trace import PluginTrace, parse_trace
+from kentry.boot.probe_protocol import ProbeReport, read_report
+from kentry.boot.qemu_argv import (
+    ACCELERATORS,
+    ICOUNT,
+    RANDOM,
+    STEADY,
+    boot_argv,
+    kernel_words,
+    machine_argv,
+    plugin_argv,
+)
+from kentry.errors import GuestError, TraceError, UserError
+from kentry.host.cache import kept_file, scratch_folder
+from kentry.host.native import plugin_file, probe_file
+from kentry.kernels.kernel import TEXT_START, Kernel
+from kentry.progress import Update
+
+# Of each case, where the machine's own counter is read.
+_BLOCKS = 32
+
+
+@dataclass(frozen=True)
+class ExactOptions:
+    """How a kernel is measured.
+
+    `windows` of each case are counted and the paths of `path_windows` recorded, spread over
+    `rounds` of all cases, each in another context and with `warmup` windows that are thrown away.
+    Each eighth round adds `links` names to the dentry cache, whose hash table has `dentry_hash`
+    buckets: by default 2^20, in which two names hardly ever meet.  `randomise` leaves on what
+    makes paths vary from boot to boot and window to window (KASLR, stack-offset randomisation).
+    `timeout` is in seconds of wall time, `memory` the guest's in MiB.  `vector_length` is that of
+    the cpu model's vectors in bits, None for the model's own.  `check` has the plugin count a
+    second way, and the machine's own counter a third.  `probe` is another one than kentry's.
+    """
+
+    cases: tuple[str, ...]
+    windows: int = 1000
+    path_windows: int = 128
+    warmup: int = 16
+    rounds: int = 8
+    links: int = 0
+    dentry_hash: int = 1 << 20
+    randomise: bool = False
+    seed: int = 1
+    timeout: float = 120.0
+    memory: int = 512
+    vector_length: int | None = None
+    emulator: str = "installed"
+    check: bool = False
+    probe: Path | None = None
+    console_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class GuestRun:
+    """One boot: the probe's report, the plugin's trace, and the recording's "target"."""
+
+    console: str
+    probe: ProbeReport
+    trace: PluginTrace
+    target: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FakeRunner:
+    """Boots nothing, and replays a saved run, for tests and bug reports.
+
+    In `folder`, `console` is what a guest printed, `trace` what the plugin wrote, and `blocks` what
+    a second guest without the plugin printed for a self-check.
+    """
+
+    folder: Path
+
+    def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
+        """The saved run; GuestError where its console has no end mark."""
+        try:
+            console = (self.folder / "console").read_text(encoding="utf-8", errors="replace")
+        except OSError as err:
+            raise UserError(
+                f"{self.folder} holds no saved run: {err.strerror}.",
+                "It needs two files, console and trace.",
+            ) from err
+        report = read_report(console.splitlines())
+        if report.ended_cases is None:
+            raise explain(console, report.started, "the saved console ends")
+        trace = parse_trace(self.folder / "trace")
+        return GuestRun(console, report, trace, {"kind": "fake", "emulator": "none"})
+
+    def count_blocks(
+        self, kernel: Kernel, options: ExactOptions, update: Update
+    ) -> ProbeReport | None:
+        """What the probe said in `blocks`, if that was saved."""
+        saved = self.folder / "blocks"
+        return read_report(saved.read_text().splitlines()) if saved.exists() else None
+
+
+@dataclass(frozen=True)
+class QemuRunner:
+    """Boots kernels of one architecture under QEMU's software emulation, with the plugin."""
+
+    arch: Arch
+
+    def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
+        """One boot; GuestError if the guest did not reach its end mark."""
+        with scratch_folder() as folder:
+            trace_file = folder / "trace"
+            plugin_words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
+            plugin_words += ["check=on"] if options.check else []
+            plugin = plugin_argv(plugin_file(), self.arch, plugin_words)
+            guest, report = self._boot(kernel, options, plugin, update)
+            try:
+                trace = parse_trace(trace_file)
+            except TraceError as err:
+                raise TraceError(
+                    err.sentence,
+                    f"Is {folder} full? KENTRY_CACHE names another folder.",
+                    guest.stderr,
+                ) from err
+        if trace.cases_ended != report.ended_cases:
+            raise GuestError(
+                "The plugin and the console disagree about how many cases ended.",
+                "Run again with -v.",
+                tail(guest.console),
+            )
+        target = {
+            "kind": "qemu",
+            "emulator": f"QEMU {find_emulator(self.arch, options.emulator).version}",
+            "machine": self.arch.machine,
+            "cpu": self.arch.cpu_with(options.vector_length),
+            "accelerator": ACCELERATORS[ICOUNT],
+            "memory_mib": options.memory,
+            "seed": options.seed,
+            "cmdline": " ".join(self.kernel_words(options)),
+            "randomise": options.randomise,
+            "plugin_api": trace.api,
+        }
+        return GuestRun(guest.console, report, trace, target)
+
+    def count_blocks(
+        self, kernel: Kernel, options: ExactOptions, update: Update
+    ) -> ProbeReport | None:
+        """What the machine's own counter counts in a second boot, without the plugin.
+
+        It runs the instructions of the first boot, so each call takes the same path.
+        """
+        return self._boot(kernel, replace(options, console_file=None), [], update)[1]
+
+    def _boot(
+        self,
+        kernel: Kernel,
+        options: ExactOptions,
+        plugin: Sequence[str],
+        update: Update,
+    ) -> tuple[GuestExit, ProbeReport]:
+        """A boot to the probe's end mark; `plugin` are QEMU's words that load it."""
+        emulator = find_emulator(self.arch, options.emulator)
+        cpu = self.arch.cpu_with(options.vector_length)
+        initramfs = build_initramfs(options.probe or probe_file(self.arch), options.cases)
+        probe_words = [f"n={options.windows}", f"paths={options.path_windows}"]
+        probe_words += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
+        probe_words += [f"rounds={options.rounds}", f"links={options.links}"]
+        probe_words += [f"seed={options.seed}"]
+        probe_words += [f"check={_BLOCKS}"] if options.check else []
+        words = [*self.kernel_words(options), "--", *probe_words]
+        argv = [
+            *machine_argv(emulator, self.arch, cpu, options.memory, options.seed),
+            *boot_argv(kernel, kept_file("initramfs", initramfs), words),
+            *plugin,
+        ]
+        guest = boot(argv, emulator, options.timeout, update, options.console_file)
+        report = read_report(guest.console.splitlines())
+        if report.ended_cases is None:
+            raise explain(guest.console, report.started, guest.clause)
+        return guest, report
+
+    def kernel_words(self, options: ExactOptions) -> list[str]:
+        """The kernel's command line."""
+        words = kernel_words(self.arch, RANDOM if options.randomise else STEADY)
+        return [*words, f"dhash_entries={options.dentry_hash}"]
+
+    def traps(self, kernel: Kernel) -> str:
+        """Where the kernel takes interrupts and exceptions, for the plugin to watch."""
+        lines = []
+        for symbol in kernel.symbols:
+            if symbol.name == TEXT_START:
+                lines.append(f"text {symbol.address:x}")
+            for trap in self.arch.traps:
+                if trap.symbol.fullmatch(symbol.name):
+                    lines.append(f"{trap.kind} {symbol.address + trap.offset:x}")
+        return "".join(f"{line}\n" for line in lines)
+
+
+# What boots, or replays, a kernel with the probe and counts.
+Runner = FakeRunner | QemuRunner

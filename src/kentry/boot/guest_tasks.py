@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Boots a user space under QEMU; the tasks plugin records what its tasks do.
+
+How the workload ended is in the lines that guest/runner.c prints on the console.
+
+See qemu_argv.py for how the guest is confined.
+"""
+
+import re
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kentry.arch import Arch
+from kentry.boot.console import GuestExit, boot
+from kentry.boot.emulator import BACKPORTS, INSTALLED, NEWEST, Emulator, find_emulator
+from kentry.boot.qemu_argv import (
+    ACCELERATORS,
+    ICOUNT,
+    boot_argv,
+    kernel_words,
+    machine_argv,
+    plugin_argv,
+)
+from kentry.errors import KentryError, MissingToolError
+from kentry.host.cache import kept_file
+from kentry.host.native import tasks_plugin_file
+from kentry.kernels.kernel import Kernel
+from kentry.progress import Update
+
+# The first QEMU that lets plugins read memory, and so a task's name (plugin API version 4).
+_OLDEST = (9, 2)
+
+# The plugin's records of a boot are some 100 MB.
+_FILE_LIMIT_MIB = 8192
+
+_LINE_SHOWN = 60  # characters of the console's last line in the progress
+
+# How many lines of a failed workload's output are shown.
+_TAIL_LINES = 40
+
+# ECMA-48's control sequences, which move a terminal's cursor or colour its text.
+_CONTROL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[P\]X^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\r"
+)
+
+# If the workload's output has no newline at its end, the runner's line follows on the same line.
+_LINE = re.compile(r"^(.*)kentry-workload (start|end|failed|cut)\b ?(.*)$")
+
+
+@dataclass(frozen=True)
+class TracedWorkload:
+    """What to run: its name, its root file system, and a description for the trace.
+
+    `words` end the kernel's command line.
+    """
+
+    name: str
+    initramfs: Path
+    words: tuple[str, ...]
+    description: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class TraceOptions:
+    """How a workload is traced; `memory` is in MiB, `timeout` in seconds.
+
+    The cpu is a core with vectors of `vector_length` bits, None for its architecture's default.
+    """
+
+    memory: int = 2048
+    seed: int = 1
+    timeout: float = 1800.0
+    vector_length: int | None = None
+    emulator: str = INSTALLED
+    console_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class Traced:
+    """How the guest ended, the plugin's file of `records`, and the trace's "target".
+
+    `stand_in`: a private copy of QEMU ran, because the installed one is too old.
+    """
+
+    ending: GuestExit
+    records: Path
+    target: dict[str, Any]
+    stand_in: bool = False
+
+
+def tracing_emulator(arch: Arch, choice: str, update: Update) -> Emulator:
+    """The emulator that `choice` names, or a private copy where the installed one is too old.
+
+    MissingToolError where there is none that can trace tasks.
+    """
+    try:
+        emulator = find_emulator(arch, choice, update)
+        if emulator.numbers >= _OLDEST:
+            return emulator
+        oldest = ".".join(map(str, _OLDEST))
+        raise MissingToolError(
+            f"{emulator.version} cannot trace tasks: QEMU {oldest} is the first that can.",
+            f"Choose --emulator {BACKPORTS} or {NEWEST}.",
+        )
+    except MissingToolError:
+        if choice != INSTALLED:
+            raise
+    try:
+        return find_emulator(arch, BACKPORTS, update)
+    except KentryError:
+        return find_emulator(arch, NEWEST, update)
+
+
+def trace_guest(
+    kernel: Kernel,
+    arch: Arch,
+    workload: TracedWorkload,
+    hooks: tuple[str, ...],
+    options: TraceOptions,
+    folder: Path,
+    update: Update,
+) -> Traced:
+    """Boots `kernel` with `workload`; the plugin's files are in `folder` afterwards.
+
+    GuestError where QEMU itself failed.  Whether the workload ended well is for the caller to see.
+    """
+    emulator = tracing_emulator(arch, options.emulator, update)
+    cpu = arch.core_with(options.vector_length)
+    words = [*kernel_words(arch), *workload.words]
+    records = folder / "events"
+    hooks_file = kept_file("hooks", "".join(f"{line}\n" for line in hooks))
+    argv = [
+        *machine_argv(
+            emulator, arch, cpu, options.memory, options.seed, file_limit=_FILE_LIMIT_MIB
+        ),
+        *boot_argv(kernel, workload.initramfs, words),
+        *plugin_argv(tasks_plugin_file(), arch, [f"out={records}", f"hooks={hooks_file}"]),
+    ]
+    ending = boot(
+        argv,
+        emulator,
+        options.timeout,
+        update,
+        options.console_file,
+        lambda lines: lines[-1].strip()[:_LINE_SHOWN] if lines else "booting",
+    )
+    target = {
+        "kind": "qemu",
+        "emulator": f"QEMU {emulator.version}",
+        "machine": arch.machine,
+        "cpu": cpu,
+        "accelerator": ACCELERATORS[ICOUNT],
+        "memory_mib": options.memory,
+        "seed": options.seed,
+        "cmdline": " ".join(words),
+    }
+    # Only a private copy needs something in its environment.
+    stand_in = options.emulator == INSTALLED and bool(emulator.env)
+    return Traced(ending, records, target, stand_in)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a workload ended: its exit code or 128 + a signal's number, None if it did not.
+
+    `output` is what it and the system printed, its last lines; `problems` are the runner's own
+    complaints, as "lo 19" (what could not be done, errno).
+    """
+
+    status: int | None
+    output: str
+    problems: tuple[str, ...] = ()
+
+    @property
+    def clause(self) -> str:
+        """The status in words, to go on with after "it"."""
+        if self.status is None:
+            return "did not end"
+        if self.status > 128:
+            try:
+                return f"was ended by {signal.Signals(self.status - 128).name}"
+            except ValueError:
+                pass
+        return f"ended with exit code {self.status}"
+
+
+def read_ending(console: str) -> Ending:
+    """The workload's end on a whole console."""
+    status: int | None = None
+    problems: list[str] = []
+    output: list[str] = []
+    for line in _CONTROL.sub("", console).split("\n"):
+        found = _LINE.match(line)
+        if not found:
+            output.append(line)
+            continue
+        before, what, rest = found.groups()
+        if before:
+            output.append(before)
+        if what == "failed":
+            problems.append(rest)
+        elif what == "start":
+            output.clear()
+        elif what == "cut":
+            output.append(f"[{rest} bytes of output are left out here]")
+        elif rest.isdecimal():
+            status = int(rest)
+            break
+    text = "\n".join(output).strip("\n").split("\n")
+    return Ending(status, "\n".join(text[-_TAIL_LINES:]), tuple(problems))

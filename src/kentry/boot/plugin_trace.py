@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reads the plugin's trace; plugin/trace.h describes the format."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kentry.errors import TraceError
+from kentry.results.recording import Access
+
+# A saved run may have a trace from before accesses were recorded.
+TRACE_VERSIONS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Insn:
+    """One kernel instruction: its address as executed, its bytes in memory order, its text."""
+
+    address: int
+    code: str
+    text: str
+
+
+# What a window's kernel instructions load and store, in the order of plugin/accesses.h.
+_TOUCHED = (
+    *("loads", "stores", "bytes.loaded", "bytes.stored"),
+    *("lines.data.32", "lines.data", "lines.data.128", "pages.data"),
+)
+
+
+@dataclass(frozen=True)
+class Window:
+    """`times` windows in a row with the same counts; `path` indexes PluginTrace.paths.
+
+    `touched` are the sums of its accesses, by the names of path/metrics.py; {} if not known.
+    """
+
+    times: int
+    kernel: int
+    firmware: int
+    user: int
+    irqs: int
+    exceptions: int
+    iterations: int
+    path: int | None
+    touched: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Phase:
+    """The windows of one case in one phase: "warm", "count", "path" or "check".
+
+    `user` is the number of user instructions every window must have, None if unknown; `irqs` that
+    of the interrupts that belong to it; `context` indexes PluginTrace.contexts.
+    """
+
+    case: str
+    name: str
+    user: int | None
+    irqs: int = 0
+    windows: list[Window] = field(default_factory=list)
+    context: int = 0
+
+
+@dataclass
+class PluginTrace:
+    """A whole trace.  A path is a list of runs: a first instruction's index and a length.
+
+    `accesses` are what a path loads and stores, for the paths that were taken at least twice.
+
+    `contexts` are what the rounds of cases found, by the names of guest/context.c.  `checks` are
+    the phases in which the machine's own counter is read; `phases` are the others.
+    """
+
+    target: str = ""
+    api: int = 0
+    text_address: int | None = None
+    insns: list[Insn] = field(default_factory=list)
+    paths: list[list[tuple[int, int]]] = field(default_factory=list)
+    accesses: dict[int, tuple[Access, ...]] = field(default_factory=dict)
+    phases: list[Phase] = field(default_factory=list)
+    contexts: list[dict[str, int]] = field(default_factory=list)
+    checks: list[Phase] = field(default_factory=list)
+    cases_ended: int | None = None
+    messages: list[str] = field(default_factory=list)
+    spoilt: int = 0
+    checked: int | None = None
+    mismatches: int = 0
+    windows: int | None = None
+
+    def path_length(self, path: int) -> int:
+        """How many instructions a path has."""
+        return sum(count for _, count in self.paths[path])
+
+
+def parse_trace(file: Path) -> PluginTrace:
+    """The trace in `file`; TraceError when it is not one, newer, or cut short."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as err:
+        raise TraceError(
+            f"The plugin wrote no trace: {err.strerror}.", "kentry doctor shows what is missing."
+        ) from err
+    if not lines or lines[0] not in (f"kentry-trace {version}" for version in TRACE_VERSIONS):
+        raise TraceError(
+            f"The plugin's trace is not version {TRACE_VERSIONS[-1]}.",
+            "Build the plugin anew: make setup.",
+        )
+    trace = PluginTrace()
+    for number, line in enumerate(lines[1:], start=2):
+        keyword, _, rest = line.partition(" ")
+        try:
+            _take(trace, keyword, rest)
+        except (ValueError, IndexError) as err:
+            raise TraceError(
+                f"Line {number} of the plugin's trace is damaged: {line!r}.",
+                "Please report it, with the output of kentry doctor.",
+            ) from err
+    if trace.windows is None:
+        raise TraceError("The plugin's trace was cut short.", "Is the disk full?")
+    trace.checks = [phase for phase in trace.phases if phase.name == "check"]
+    trace.phases = [phase for phase in trace.phases if phase.name != "check"]
+    return trace
+
+
+def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
+    """Adds one line to the trace; ValueError or IndexError where it makes no sense."""
+    if keyword == "window":
+        trace.phases[-1].windows.append(_window(trace, rest))
+    elif keyword == "insn":
+        index, address, code, text = rest.split(" ", 3)
+        if int(index) != len(trace.insns):
+            raise ValueError("instructions out of order")
+        trace.insns.append(Insn(int(address, 16), code, tidy(code, text)))
+    elif keyword == "path":
+        index, count, *runs = rest.split()
+        pieces = [(int(first), int(length)) for first, length in (run.split("+") for run in runs)]
+        if any(first < 0 or n < 1 or first + n > len(trace.insns) for first, n in pieces):
+            raise ValueError("a path beyond the instructions")
+        if int(index) != len(trace.paths) or sum(n for _, n in pieces) != int(count):
+            raise ValueError("a path out of order, or whose runs do not add up")
+        trace.paths.append(pieces)
+    elif keyword == "accesses":
+        _take_accesses(trace, rest)
+    elif keyword == "message":
+        _take_message(trace, rest)
+    elif keyword == "qemu":
+        trace.target, api = rest.split()
+        trace.api = int(api.removeprefix("api="))
+    elif keyword == "spoilt":
+        trace.spoilt = int(rest)
+    elif keyword == "check":
+        trace.checked, trace.mismatches = map(int, rest.split())
+    elif keyword == "end":
+        trace.windows = int(rest)
+        if trace.windows != sum(one.times for phase in trace.phases for one in phase.windows):
+            raise ValueError("windows are missing")
+    else:
+        raise ValueError("an unknown word")
+
+
+def _window(trace: PluginTrace, rest: str) -> Window:
+    *numbers, written, touched = rest.split() if rest.count(" ") > 7 else [*rest.split(), "-"]
+    times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
+    path = None if written == "-" else int(written)
+    if path is not None and not 0 <= path < len(trace.paths):
+        raise ValueError("a path that was not written")
+    window = Window(times, kernel, firmware, user, irqs, exceptions, iterations, path)
+    if touched == "-":
+        return window
+    sums = dict(zip(_TOUCHED, map(int, touched.split(",")), strict=True))
+    return replace(window, touched=sums)
+
+
+def _take_accesses(trace: PluginTrace, rest: str) -> None:
+    index, *pieces = rest.split()
+    path = int(index)
+    if not 0 <= path < len(trace.paths):
+        raise ValueError("accesses of a path that was not written")
+    length = trace.path_length(path)
+    found = []
+    for piece in pieces:
+        position, address, size, kind = piece.split(":")
+        if not 0 <= int(position) < length or kind not in ("l", "s"):
+            raise ValueError("an access of no instruction, or of no kind")
+        found.append(Access(int(position), int(address, 16), int(size), kind == "s"))
+    trace.accesses[path] = tuple(found)
+
+
+def _take_message(trace: PluginTrace, text: str) -> None:
+    """A line that the probe sent to the plugin; guest/probe.c lists them."""
+    trace.messages.append(text)
+    words = text.split()
+    if words[0] == "text":
+        trace.text_address = int(words[1], 16)
+    elif words[0] == "case":
+        _, case, phase, user, *irqs = words
+        trace.phases.append(
+            Phase(
+                case,
+                phase,
+                None if user == "?" else int(user),
+                int(irqs[0]) if irqs else 0,
+                context=max(0, len(trace.contexts) - 1),
+            )
+        )
+    elif words[0] == "context":
+        pairs = (word.split("=") for word in words[2:])
+        trace.contexts.append({name: int(value) for name, value in pairs})
+    elif words[0] == "end":
+        trace.cases_ended = int(words[1])
+
+
+def tidy(code: str, text: str) -> str:
+    """QEMU's disassembly with one space between words and none of its own decoration.
+
+    Its riscv disassembler prints the instruction as one hexadecimal number first; its
+    comments after "#" with a target's address are kept.
+    """
+    words = text.split()
+    as_number = bytes.fromhex(code)[::-1].hex()
+    if words and words[0] == as_number:
+        words = words[1:]
+    return " ".join(words)

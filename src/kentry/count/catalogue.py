@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The catalogue of cases, read from the probe that will run them.
+
+A case is one file in guest/cases/; its CASE() leaves a line "name|entries|summary|group|uses" in
+the probe's .kentry.catalogue section, so the catalogue and the program cannot disagree.
+
+A case may be run in a vector state, which its name then has: results/case_name.py.
+"""
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from kentry.arch import Arch
+from kentry.arch.record import Unit
+from kentry.errors import UserError
+from kentry.host.native import probe_file
+from kentry.results.case_name import (
+    COLD,
+    MOST_CALLS,
+    USES,
+    WARM,
+    CaseName,
+    State,
+    is_use,
+    parse_size,
+    size_name,
+)
+
+_SECTION = ".kentry.catalogue"
+
+# A block of that many calls takes a tenth of a millisecond: with more there would be no extra call.
+MOST_EXTRA = 10_000
+_EXTRA = re.compile(r"1/([0-9]{1,9})")
+
+# What `--matrix` takes besides the units' own names.
+VECTOR = "vector"
+# The use 1/K of a matrix.
+_MATRIX_USES = (*USES, "1/10")
+# Cases of a matrix that are in the default group, too.
+_MATRIX_CASES = ("getppid", "getpid", "pipe", "sched_yield")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel entry, repeated: `name` is the syscall, with @entry where it is not native.
+
+    Cases of a `group` run only where they or the group are named.  `uses` are the vector states
+    that make sense for it: every one where it is empty.
+    """
+
+    name: str
+    summary: str
+    group: str = ""
+    uses: tuple[str, ...] = ()
+
+    @property
+    def needs_state(self) -> bool:
+        """Whether it is nothing without a use of a vector unit."""
+        return bool(self.uses) and "none" not in self.uses
+
+
+# The cases that someone else's benchmark measures, and the unit that it needs, if any.
+PRESETS = {
+    # tools/testing/selftests/arm64/fp/fp-pidbench.S, its last loop since Linux 7.0.
+    "fp-pidbench": ([f"getpid+vec={use}" for use in USES], "SVE"),
+    # The loop posted to linux-riscv on 2026-05-21 in answer to "optimize Vector context
+    # restore on syscall".
+    "v-getppid": (["getppid+vec=none", "getppid+vec=once"], ""),
+}
+
+
+def catalogue(arch: Arch, probe: Path | None = None) -> tuple[Case, ...]:
+    """Every case of an architecture's probe, each entry instruction its own."""
+    return _catalogue(probe or probe_file(arch), arch.entries[1:])
+
+
+def cases_of_file(arch: Arch, file: Path, probe: Path) -> list[str]:
+    """The cases that a probe has because of `file`; UserError where there is none."""
+    known = catalogue(arch)
+    names = [case.name for case in catalogue(arch, probe)]
+    added = [name for name in names if name not in {case.name for case in known}]
+    if len(names) != len(known) + len(added):
+        raise UserError(f"{file} has a case of a name that is taken.", "Give it another name.")
+    if not added:
+        raise UserError(f"{file} has no case.", "guest/case.h says how one is written: CASE(...).")
+    return added
+
+
+@cache
+def _catalogue(probe: Path, entries: Sequence[str]) -> tuple[Case, ...]:
+    from elftools.elf.elffile import ELFFile
+
+    with probe.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(_SECTION)
+        assert section is not None, "the probe has no catalogue"
+        lines = section.data().decode().strip("\0").split("\0")
+    rows = [line.split("|") for line in lines if line]
+    native = [
+        Case(name, summary, group, tuple(uses.split())) for name, _, summary, group, uses in rows
+    ]
+    others = [
+        Case(f"{name}@{entry}", f"{summary}, entered by {entry}")
+        for entry in entries
+        for name, also, summary, *_ in rows
+        if entry in also.split(",")
+    ]
+    return (*native, *others)
+
+
+def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list[str]:
+    """The cases of an architecture's catalogue that `wanted` stands for, in its order.
+
+    Names, groups, patterns with * and ?, each also with a vector state, whose use may be a pattern;
+    nothing wanted means every case of the default group.  "getppid@svc" is "getppid" where svc
+    is the native instruction.  `length` is the vector length where a name has none.
+    UserError for a word that stands for nothing, or a state that makes no sense.
+    """
+    words = list(wanted)
+    cases = catalogue(arch)
+    if not words:
+        return [case.name for case in cases if not case.group]
+    parsed = {word: CaseName.parse(word) for word in words}
+    stateful = [word for word, name in parsed.items() if name.state and name == name.counted]
+    others = [word for word in words if word not in stateful]
+    for word in others:
+        _, vl, bits = word.rpartition("+vl=")
+        if vl and not bits.isdecimal():
+            raise UserError(f"'{bits}' is no vector length in bits.", "Write it like vl=256.")
+    for case in cases:
+        if case.needs_state and case.name in others:
+            raise UserError(
+                f"{case.name} measures a use of the vector unit, so it needs a vector state.",
+                f"Write {case.name}+{arch.vector.units[0].name}={case.uses[0]}.",
+            )
+    plain = [case.name for case in cases if not case.needs_state]
+    chosen = match(plain, arch, others) if others else []
+    return [*chosen, *dict.fromkeys(n for word in stateful for n in _states(arch, word, length))]
+
+
+def choose_timed(arch: Arch, words: Iterable[str]) -> list[str]:
+    """Like choose(), for time: in the order of `words`, each also with +cache= or +extra=.
+
+    UserError for a word that stands for nothing, or a cache or an extra that makes no sense.
+    """
+    words = list(words)
+    if not words:
+        return choose(arch, ())
+    names: dict[str, None] = {}
+    for word in words:
+        name = CaseName.parse(word)
+        cache, extra = name.cache, name.extra
+        if cache is not None and extra is not None:
+            raise UserError(
+                f"'{word}' has both +cache= and +extra=, and calls one by one have no loop to"
+                " extend.",
+                "Leave one of them out.",
+            )
+        if cache not in (None, WARM, COLD):
+            cache = size_name(parse_size(cache))
+        if extra is not None:
+            every = _EXTRA.fullmatch(extra)
+            if not every or not 1 <= int(every[1]) <= MOST_EXTRA:
+                raise UserError(
+                    f"'+extra={extra}' in '{word}' is no share of extra calls.",
+                    "Write it like +extra=1/100: one more call every hundred, 1 %.",
+                )
+            extra = f"1/{int(every[1])}"
+        for one in map(CaseName.parse, choose(arch, [str(name.counted)])):
+            if cache is not None and one.calls > 1:
+                raise UserError(
+                    f"'{word}' times calls one by one, and the use is only in one of {one.calls}.",
+                    "Take vec=each with +cache=, or leave +cache= out.",
+                )
+            names[str(replace(one, cache=cache, extra=extra))] = None
+    return list(names)
+
+
+def matrix(arch: Arch, name: str) -> list[str]:
+    """The words for choose() of a whole matrix; `name` is a unit, or "vector" for the first one.
+
+    UserError for another name.
+    """
+    unit = arch.vector.units[0].name if name == VECTOR else _unit(arch, name, name).name
+    cases = [case for case in catalogue(arch) if case.group == VECTOR or case.name in _MATRIX_CASES]
+    return [f"{case.name}+{unit}={use}" for case in cases for use in case.uses or _MATRIX_USES]
+
+
+def preset(arch: Arch, name: str) -> list[str]:
+    """The words for choose() of a preset; UserError where it is another architecture's."""
+    unit = arch.vector.units[0]
+    cases, wanted = PRESETS[name]
+    if wanted not in ("", unit.what):
+        raise UserError(
+            f"{name} measures {wanted}; {arch.name} has {unit.what}.",
+            "Take --preset v-getppid, or name the cases: --case 'getpid+vec=*'.",
+        )
+    return list(cases)
+
+
+def _states(arch: Arch, word: str, length: int | None) -> list[str]:
+    """The names that a word with a state stands for."""
+    name = CaseName.parse(word)
+    assert name.state
+    use = name.state.use
+    unit = _unit(arch, name.state.unit, word)
+    bits = length if name.state.length is None else name.state.length
+    if bits == unit.lengths[0]:
+        bits = None
+    elif bits is not None and bits not in unit.lengths:
+        reason = arch.vector.unmodelled.get(f"{unit.name} {bits}")
+        raise UserError(
+            f"{arch.name}'s cpu model has no {unit.what} of {bits} bits"
+            f"{f': {reason}' if reason else ''}.",
+            f"Lengths: {', '.join(map(str, unit.lengths))}.",
+        )
+    cases = {case.name: case for case in catalogue(arch)}
+    bases = match(list(cases), arch, [name.call])
+    uses = [use] if is_use(use) else fnmatch.filter(USES, use)
+    if not uses:
+        raise UserError(
+            f"'{use}' in '{word}' is no use of a vector unit.",
+            f"Uses: {', '.join(USES)}, or 1/K: once every K calls (2 to {MOST_CALLS}).",
+        )
+    pattern = len(bases) > 1 or len(uses) > 1
+    names = [
+        f"{base}{State(unit.name, one, bits)}"
+        for base in bases
+        for one in uses
+        if _makes_sense(cases[base], unit, one, quiet=pattern)
+    ]
+    if not names:
+        raise UserError(f"No case has a state that '{word}' stands for.", "kentry record --help")
+    return names
+
+
+def _unit(arch: Arch, name: str, word: str) -> Unit:
+    unit = arch.vector.unit(name)
+    if unit:
+        return unit
+    known = ", ".join(f"{one.name}= ({one.what})" for one in arch.vector.units)
+    reason = arch.vector.unmodelled.get(name)
+    if reason:
+        raise UserError(f"'{word}' cannot be measured: {reason}.", f"Units here: {known}.")
+    raise UserError(f"{arch.name} has no vector unit '{name}'.", f"Units: {known}.")
+
+
+def _makes_sense(case: Case, unit: Unit, use: str, *, quiet: bool) -> bool:
+    """Whether the case can run in the state; where it was named alone, UserError if not."""
+    if "@" in case.name:
+        reason = "it enters the kernel in another way, or not at all"
+        remedy = f"Take {case.name.partition('@')[0]}."
+    elif case.uses and use not in case.uses:
+        reason = f"it makes sense with {', '.join(case.uses)} only"
+        remedy = f"Take {case.name}+{unit.name}={case.uses[0]}."
+    else:
+        return True
+    if quiet:
+        return False
+    raise UserError(f"{case.name} has no vector state '{use}': {reason}.", remedy)
+
+
+def match(known: Sequence[str], arch: Arch, wanted: Iterable[str]) -> list[str]:
+    """Those of `known` that `wanted` (names, groups, patterns with * and ?) stands for, in order.
+
+    Nothing wanted means every one.  "getppid@svc" is "getppid" where svc is the native
+    instruction.  UserError for a word that stands for nothing.
+    """
+    chosen: set[str] = set()
+    groups = {case.name: case.group for case in catalogue(arch) if case.group}
+    for word in wanted:
+        name = word.removesuffix(f"@{arch.entries[0]}")
+        matches = [one for one in known if name in (groups.get(one), one)]
+        matches = matches or fnmatch.filter(known, name)
+        if not matches:
+            close = difflib.get_close_matches(word, known, n=1)
+            meant = f" Did you mean {close[0]}?" if close else ""
+            raise UserError(
+                f"Unknown case '{word}' on {arch.name}.{meant}",
+                f"Cases: {', '.join(known)}. Groups: {', '.join(sorted(set(groups.values())))}.",
+            )
+        chosen.update(matches)
+    return [name for name in known if not chosen or name in chosen]

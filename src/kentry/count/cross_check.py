@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Checks the plugin's counts by a counter that is not ours: the emulated machine's own.
+
+The guest reads it around blocks of calls, and around the same blocks without the calls, in a boot
+without the plugin.  Another boot runs the same instructions with the plugin, which counts the
+windows of the same blocks.
+"""
+
+from collections import Counter as Histogram
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kentry.arch.record import Counter
+from kentry.boot.plugin_trace import Phase
+from kentry.boot.probe_protocol import ProbeReport
+from kentry.errors import TraceError
+from kentry.results import caveats
+from kentry.results.caveats import Caveat
+from kentry.results.recording import CaseResult, Checked
+from kentry.stats import exact
+
+REPORT_IT = (
+    "Please report it, with the output of kentry doctor; other numbers of this emulator"
+    " should not be believed."
+)
+
+
+def cross_check(
+    cases: Sequence[CaseResult], phases: Sequence[Phase], report: ProbeReport, counter: Counter
+) -> tuple[list[CaseResult], list[Caveat]]:
+    """The cases with both figures where both were had, and why others were not checked.
+
+    `phases` have the plugin's windows of the blocks in `report`.  TraceError where the machine
+    counted another number of instructions.
+    """
+    counts = [count for blocks in report.blocks.values() for _, count, _ in blocks]
+    if report.counter != counter.name or not any(counts or [1]):
+        why = report.counter.removeprefix(counter.name).strip() or "it stands still"
+        return list(cases), [caveats.no_counter(counter.what, why)]
+    windows = {phase.case: phase for phase in phases}
+    checked, wrong = [], []
+    reasons: dict[str, list[str]] = {}
+    for case in cases:
+        found = _figures(windows.get(case.name), report.blocks.get(case.name), counter)
+        if isinstance(found, str):
+            reason = report.failed.get(case.name, found)
+            reasons.setdefault(reason, []).append(case.name)
+        elif found[0] == found[1]:
+            case = replace(case, checked=Checked(counter.name, int(found[0]), int(found[1])))
+        elif found[1] in case.values and len(case.values) > 1:
+            reasons.setdefault("in another context without the plugin", []).append(case.name)
+        else:
+            ours, theirs = found
+            wrong.append(f"  {case.name}: {ours:.10g} by kentry, {theirs:.10g} by the machine")
+        checked.append(case)
+    if wrong:
+        raise TraceError(
+            f"The machine's own counter disagrees in {len(wrong)} of {len(cases)} cases.",
+            REPORT_IT,
+            "\n".join(wrong),
+        )
+    return checked, [caveats.unchecked(reasons)] if reasons else []
+
+
+def _figures(
+    phase: Phase | None, blocks: Sequence[tuple[int, int, int]] | None, counter: Counter
+) -> tuple[float, float] | str:
+    """The kernel instructions of a window by the plugin and by the machine, or why there are none.
+
+    They are of the commonest block.  Most blocks have the same difference, those that an interrupt
+    hit between two windows have another.
+    """
+    if phase is None or not blocks:
+        return "more than plain calls"
+    windows = [one for one in phase.windows for _ in range(one.times)]
+    calls = blocks[0][0]
+    if len(windows) != calls * len(blocks):
+        return "windows are missing"
+    totals, differences = Histogram[int](), Histogram[int]()
+    for index, (_, count, empty) in enumerate(blocks):
+        block = windows[calls * index : calls * (index + 1)]
+        if any(one.irqs for one in block):
+            continue
+        ours = sum(one.kernel for one in block)
+        if not counter.kernel_alone:
+            ours += sum(one.user + one.firmware + one.iterations for one in block)
+        differences[count - empty - ours] += 1
+        totals[sum(one.kernel for one in block)] += 1
+    off = exact.mode(differences) if differences else 0
+    of_one_path = {total: times for total, times in totals.items() if total % calls == 0}
+    if not differences or (off == 0 and not exact.is_decided(differences)):
+        return "most blocks were interrupted"
+    if off == 0 and not of_one_path:
+        return "several paths in every block"
+    ours = exact.mode(of_one_path or totals)
+    return ours / calls, (ours + off) / calls

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Recordings of one kernel -> one: boots with different vector lengths, or counts and times."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from msgspec import structs
+
+from kentry.errors import UserError
+from kentry.results import caveats
+from kentry.results.caveats import Caveat
+from kentry.results.recording import TIMED, CaseResult, Instruction, Recording, renumbered
+
+# Digits of a build ID in an error.
+_ABBREVIATED = 12
+
+
+def joined(recordings: Sequence[Recording]) -> Recording:
+    """Boots of one kernel that differ in the cpu model's vector length, as one recording."""
+    first, *others = recordings
+    if not others:
+        return first
+    code, cases, contexts = _all_cases(recordings)
+    cpus = dict.fromkeys(one.target["cpu"] for one in recordings if "cpu" in one.target)
+    cpu = {"cpu": " / ".join(cpus)} if cpus else {}
+    return replace(
+        first,
+        target={**first.target, **cpu},
+        code=code,
+        cases=cases,
+        caveats=_once([caveat for one in recordings for caveat in one.caveats]),
+        markers=_markers(recordings),
+        contexts=contexts,
+    )
+
+
+def with_times(counted: Recording, timed: Recording) -> Recording:
+    """The counts of one recording and the times of another, of one kernel, in one recording.
+
+    UserError where they are not of one kernel, or have the same metric of a case.  Where both
+    have an option with another value, the timed side's is named TIMED + its name.
+    """
+    _check_metrics(counted, timed)
+    doubts = _check_kernels(counted, timed)
+    code, cases, contexts = _all_cases((counted, timed))
+    merged: dict[str, CaseResult] = {}
+    for case in cases:
+        first = merged.get(case.name)
+        if first is None:
+            merged[case.name] = case
+            continue
+        # The paths are those of the side that has some.
+        executed = first if first.paths or not case.paths else case
+        merged[case.name] = replace(
+            executed,
+            metrics={**first.metrics, **case.metrics},
+            caveats=tuple(_once([*first.caveats, *case.caveats])),
+            noisy={**first.noisy, **case.noisy},
+        )
+    kernel = {name: value or timed.kernel[name] for name, value in counted.kernel.items()}
+    if counted.kernel["config"] is None and timed.kernel["config"] is not None:
+        # A config and its hash belong together.
+        kernel["config_sha256"] = timed.kernel["config_sha256"]
+    options = dict(counted.options)
+    for name, value in timed.options.items():
+        options[name if options.get(name, value) == value else f"{TIMED}{name}"] = value
+    target = {f"{TIMED}{name}": value for name, value in timed.timed_target.items()}
+    return replace(
+        counted,
+        kernel=kernel,
+        target=counted.target | target,
+        options=options,
+        code=code,
+        cases=list(merged.values()),
+        caveats=_once([*counted.caveats, *timed.caveats, *doubts]),
+        markers=_markers((counted, timed)),
+        contexts=contexts,
+    )
+
+
+def _all_cases(
+    recordings: Sequence[Recording],
+) -> tuple[list[Instruction], list[CaseResult], list[dict[str, int]]]:
+    """The code and the contexts of all recordings, and their cases with indexes into both."""
+    first, *others = recordings
+    code = list(first.code)
+    places = {insn: index for index, insn in enumerate(code)}
+    cases = list(first.cases)
+    contexts = list(first.contexts)
+    for other in others:
+        indexes = []
+        for insn in other.code:
+            if insn not in places:
+                places[insn] = len(code)
+                code.append(insn)
+            indexes.append(places[insn])
+        for case in other.cases:
+            moved = renumbered((path.runs for path in case.paths), indexes)
+            paths = [replace(path, runs=runs) for path, runs in zip(case.paths, moved, strict=True)]
+            later = [
+                structs.replace(one, context=one.context + len(contexts)) for one in case.contexts
+            ]
+            cases.append(replace(case, paths=tuple(paths), contexts=tuple(later)))
+        contexts += other.contexts
+    return code, cases, contexts
+
+
+def _markers(recordings: Sequence[Recording]) -> dict[str, str] | None:
+    return next((one.markers for one in recordings if one.markers is not None), None)
+
+
+def _once(known: list[Caveat]) -> list[Caveat]:
+    return [caveat for i, caveat in enumerate(known) if caveat not in known[:i]]
+
+
+def _check_metrics(counted: Recording, timed: Recording) -> None:
+    """UserError unless one has counts, the other times, and none both."""
+    if not any(case.metrics for case in counted.cases):
+        raise UserError("The first recording has no counts.", "kentry record SPEC -o FILE counts.")
+    if not any(case.noisy for case in timed.cases):
+        raise UserError("The second recording has no times.", "kentry stat -o FILE measures them.")
+    for case in timed.cases:
+        other = counted.case(case.name)
+        both = other and ({*case.metrics, *case.noisy} & {*other.metrics, *other.noisy})
+        if both:
+            raise UserError(
+                f"Both recordings have {min(both)} of {case.name}.",
+                "Join one with counts and one with times; kentry diff compares two.",
+            )
+
+
+def _check_kernels(counted: Recording, timed: Recording) -> list[Caveat]:
+    """Whether both are of one kernel: caveats where that is not known, UserError where not."""
+    a, b = counted.kernel, timed.kernel
+    if a["arch"] != b["arch"]:
+        raise UserError(
+            f"The recordings are of two architectures, {a['arch']} and {b['arch']}.",
+            "Join two of one kernel.",
+        )
+    if a["build_id"] and b["build_id"]:
+        if a["build_id"] != b["build_id"]:
+            raise UserError(
+                "The recordings are of two kernels: their build IDs are"
+                f" {a['build_id'][:_ABBREVIATED]} and {b['build_id'][:_ABBREVIATED]}.",
+                "Measure both on one image; kentry diff compares two.",
+            )
+        return []
+    if a["image_sha256"] and a["image_sha256"] == b["image_sha256"]:
+        return []
+    unknown = [what for what, one in (("counts", a), ("times", b)) if not one["build_id"]]
+    doubts = [caveats.kernel_unknown(" and the ".join(unknown))]
+    if a["release"] and b["release"] and a["release"] != b["release"]:
+        doubts.append(caveats.differs("release (counts / times)", a["release"], b["release"]))
+    return doubts

@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Boots a kernel, runs the probe and makes a Recording of what was counted."""
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from kentry.arch import Arch, find_arch
+from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner, Runner
+from kentry.boot.plugin_trace import Phase, PluginTrace, Window
+from kentry.count.contexts import add_boot, second_boot
+from kentry.count.cross_check import REPORT_IT, cross_check
+from kentry.count.vector_units import check_units, with_events
+from kentry.errors import GuestError, KernelError, MissingToolError, TraceError
+from kentry.host import interrupt
+from kentry.kernels.kernel import NOTE, TEXT_END, TEXT_START, Kernel, gnu_build_id, kernel_to_json
+from kentry.kernels.source_lines import source_lines
+from kentry.path import metrics as of_paths
+from kentry.path.symbols import UNNAMED, SymbolMap, depends_on_context, why
+from kentry.progress import Update
+from kentry.results import caveats
+from kentry.results.case_name import CaseName
+from kentry.results.caveats import Caveat
+from kentry.results.recording import (
+    FLOOR,
+    INSTRUCTIONS,
+    MODAL,
+    OTHER,
+    CaseContext,
+    CaseResult,
+    Instruction,
+    KernelPath,
+    Metric,
+    Recording,
+)
+from kentry.stats import exact
+
+T = TypeVar("T")
+
+# How often a wait for the second boot looks for Ctrl-C.
+_POLL_SECONDS = 0.2
+# Distinct paths kept of one case; `samples` count the others too.
+_PATHS_KEPT = 16
+# A longer list of a path's accesses would make the file too large: some 40 bytes each.
+_ACCESSES_KEPT = 20_000
+# The share of instructions outside every symbol that needs no caveat.
+_UNNAMED_TOLERATED = 0.01
+# Kinds of symbols that are code, as in /proc/kallsyms.
+_TEXT_KINDS = "TtWw"
+# KASLR moves a kernel by whole pages; bytes.
+_PAGE = 4096
+# A kernel-half address as a branch's target; riscv's disassembler repeats it in a comment.
+_TARGET = re.compile(r"(?:-?\w+ # )?#?0x(ffff[0-9a-f]{12})\b")
+
+
+def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Update) -> Recording:
+    """Boots `kernel` on `target` and makes its recording.
+
+    GuestError when nothing was measured, KernelError when the symbols are not this
+    kernel's, TraceError when two ways of counting differ.
+    """
+    lost: list[Caveat] = []
+    # A saved run is of one boot.
+    may_boot = options.rounds > 1 and isinstance(target, QemuRunner)
+    other = second_boot(options)
+    with _beside(partial(_boot, kernel, target, other)) if may_boot else nullcontext() as second:
+        run, executed = _boot(kernel, target, options, update)
+        check_units(kernel, run, options)
+        # For cases that depend on no context the second boot is not waited for.
+        if second and (dependent := _dependent(run.trace, executed)):
+            lost += _add_second(second, run.trace, executed, dependent, update)
+    arch = find_arch(kernel.arch)
+    cases = _cases(run, options, executed, arch, lost)
+    if not cases:
+        reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
+        raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
+    cases, code = _only_code_of_paths(cases, executed)
+    code, without = _with_source_lines(code, kernel, update)
+    lost += without
+    markers = None
+    if any(CaseName.parse(name).state for name in options.cases):
+        update(None, "looking for vector events")
+        cases, markers = with_events(cases, code, kernel)
+    plain = not all(CaseName.parse(name).state for name in options.cases)
+    if options.check and plain and (blocks := target.count_blocks(kernel, options, update)):
+        cases, unchecked = cross_check(cases, run.trace.checks, blocks, arch.counter)
+        lost += unchecked
+    return Recording(
+        kernel=kernel_to_json(kernel, run.probe.release, run.probe.notes),
+        target=run.target,
+        options={
+            "windows": options.windows,
+            "path_windows": options.path_windows,
+            "warmup": options.warmup,
+            "rounds": options.rounds,
+        },
+        code=code,
+        cases=cases,
+        caveats=[*_caveats(kernel, run, options, code), *lost],
+        markers=markers,
+        contexts=run.trace.contexts,
+    )
+
+
+@contextmanager
+def _beside(run: Callable[[Update], T]) -> Iterator[Future[T]]:
+    """Runs it beside the block, and stops it when the block ends."""
+    unwanted = threading.Event()
+
+    def stop_if_unwanted(fraction: float | None, now: str) -> None:
+        if unwanted.is_set():
+            raise CancelledError
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            yield pool.submit(run, stop_if_unwanted)
+        finally:
+            unwanted.set()
+
+
+def _add_second(
+    second: Future[tuple[GuestRun, list[Instruction]]],
+    trace: PluginTrace,
+    code: list[Instruction],
+    cases: Sequence[str],
+    update: Update,
+) -> list[Caveat]:
+    """Waits for the second boot and adds `cases` of it to the first's; why some are missing."""
+    while not second.done():
+        update(None, "cases are running in other contexts")
+        interrupt.check()
+        wait([second], _POLL_SECONDS)
+    try:
+        run, its_code = second.result()
+    except (GuestError, TraceError) as err:
+        return [caveats.one_boot(err.sentence)]
+    add_boot(trace, code, run.trace, its_code, cases)
+    failed = run.probe.failed
+    return [caveats.one_boot_of(name, failed[name]) for name in cases if name in failed]
+
+
+def _boot(
+    kernel: Kernel, target: Runner, options: ExactOptions, update: Update
+) -> tuple[GuestRun, list[Instruction]]:
+    """One boot, checked, and the code that it executed; its contexts say which boot it was."""
+    run = target.run(kernel, options, update)
+    update(None, "reading the trace")
+    # How far KASLR moved the kernel.  The guest says 0 where it hides addresses (kptr_restrict).
+    linked = kernel.symbols.address_of(TEXT_START)
+    slide = 0
+    if run.trace.text_address and linked is not None:
+        slide = run.trace.text_address - linked
+    _check_run(kernel, run, options, slide)
+    boot = {"memory_mib": options.memory, "seed": options.seed, "dentry_hash": options.dentry_hash}
+    run.trace.contexts = [boot | context for context in run.trace.contexts]
+    return run, _code(run.trace, kernel, slide)
+
+
+def _dependent(trace: PluginTrace, code: Sequence[Instruction]) -> tuple[str, ...]:
+    """The cases with a path that may be another one in another context."""
+    stateful = {index for index, one in enumerate(code) if depends_on_context([one.function])}
+    paths = {
+        index
+        for index, runs in enumerate(trace.paths)
+        if any(not stateful.isdisjoint(range(first, first + count)) for first, count in runs)
+    }
+    found = {
+        phase.case: None
+        for phase in trace.phases
+        if any(one.path in paths and one.irqs == phase.irqs for one in phase.windows)
+    }
+    return tuple(found)
+
+
+def _check_run(kernel: Kernel, run: GuestRun, options: ExactOptions, slide: int) -> None:
+    """KernelError unless the booted kernel is the one whose symbols we have; the self-check."""
+    booted = gnu_build_id(run.probe.notes)
+    release = run.probe.release
+    problem = None
+    if kernel.build_id is not None and booted is not None and kernel.build_id != booted:
+        problem = f"build {kernel.build_id[:12]}, the booted kernel is {booted[:12]}"
+    elif kernel.release and release and kernel.release != release:
+        problem = f"release {kernel.release}, the booted kernel is {release}"
+    elif slide % _PAGE != 0 or (slide != 0 and not options.randomise):
+        problem = f"a kernel at its link address, the booted kernel is {slide:#x} bytes away"
+    if problem:
+        raise KernelError(
+            f"The symbols do not match the image: they are of {problem}.",
+            "Give the vmlinux of the same build with symbols=.",
+        )
+    if options.check and (run.trace.checked != run.trace.windows or run.trace.mismatches):
+        raise TraceError(
+            f"Two ways of counting differ: {run.trace.mismatches} times"
+            f" in {run.trace.windows} windows.",
+            REPORT_IT,
+        )
+
+
+def _code(trace: PluginTrace, kernel: Kernel, slide: int) -> list[Instruction]:
+    """The executed instructions at their link addresses, with addresses named as objdump does."""
+    symbols = SymbolMap(
+        ((symbol.address, symbol.name) for symbol in kernel.symbols if symbol.kind in _TEXT_KINDS),
+        kernel.symbols.address_of(TEXT_END),
+    )
+
+    def named(match: re.Match[str]) -> str:
+        function, offset = symbols.find(int(match[1], 16) - slide)
+        if function == UNNAMED:
+            return match[0]
+        return f"<{function}+{offset:#x}>" if offset else f"<{function}>"
+
+    code = []
+    for insn in trace.insns:
+        function, offset = symbols.find(insn.address - slide)
+        text = _TARGET.sub(named, insn.text)
+        address = insn.address - slide
+        code.append(Instruction(address, insn.code, text, function, offset))
+    return code
+
+
+def _only_code_of_paths(
+    cases: list[CaseResult], code: list[Instruction]
+) -> tuple[list[CaseResult], list[Instruction]]:
+    """Leaves out the instructions that only warm-up windows and paths not kept went through."""
+    used = sorted({index for case in cases for path in case.paths for index in path.indexes})
+    moved = {old: new for new, old in enumerate(used)}
+    kept = []
+    for case in cases:
+        paths = [
+            replace(path, runs=tuple((moved[first], count) for first, count in path.runs))
+            for path in case.paths
+        ]
+        kept.append(replace(case, paths=tuple(paths)))
+    return kept, [code[index] for index in used]
+
+
+def _with_source_lines(
+    code: list[Instruction], kernel: Kernel, update: Update
+) -> tuple[list[Instruction], list[Caveat]]:
+    """The code with its lines of source where the kernel has debug info; why it has none."""
+    if kernel.debug_info is None:
+        return code, []
+    update(None, f"reading the debug info of {kernel.debug_info.name}")
+    try:
+        found = source_lines(kernel, [insn.address for insn in code])
+    except (MissingToolError, KernelError) as err:
+        return code, [caveats.no_source_lines(err)]
+    return [insn._replace(source_lines=one) for insn, one in zip(code, found, strict=True)], []
+
+
+def _cases(
+    run: GuestRun,
+    options: ExactOptions,
+    code: list[Instruction],
+    arch: Arch,
+    lost: list[Caveat],
+) -> list[CaseResult]:
+    """The cases asked for; why one is missing is added to `lost`."""
+    phases: dict[str, list[Phase]] = {name: [] for name in options.cases}
+    for phase in run.trace.phases:
+        if phase.name != "warm" and phase.case in phases:
+            phases[phase.case].append(phase)
+    cases = []
+    for name, own in phases.items():
+        if name in run.probe.failed:
+            lost.append(caveats.case_failed(name, run.probe.failed[name]))
+        elif name in run.probe.absent:
+            lost.append(caveats.case_absent(name, run.probe.absent[name]))
+        elif not any(phase.name == "count" for phase in own):
+            lost.append(caveats.case_failed(name, "the guest did not run it"))
+        else:
+            case = _case(name, own, run.trace, options, code, arch, lost)
+            cases += [case] if case else []
+    return cases
+
+
+def _case(
+    name: str,
+    phases: Sequence[Phase],
+    trace: PluginTrace,
+    options: ExactOptions,
+    code: list[Instruction],
+    arch: Arch,
+    lost: list[Caveat],
+) -> CaseResult | None:
+    """The case's metrics and paths; None, and a reason in `lost`, where no window was clean."""
+    notes: list[Caveat] = []
+    counted = [
+        phase for phase in phases if phase.name == "count" and phase.context < options.rounds
+    ]
+    user, irqs = counted[0].user, counted[0].irqs
+    seen = sum(window.times for phase in counted for window in phase.windows)
+    if seen != options.windows:
+        notes.append(caveats.windows_lost(name, seen, options.windows))
+    windows = [one for phase in counted for one in phase.windows if user in (None, one.user)]
+    kept = sum(window.times for window in windows)
+    if user is not None and kept != seen:
+        notes.append(caveats.user_side(name, user, seen - kept))
+    clean = [window for window in windows if window.irqs == irqs]
+    if not clean:
+        lost += notes or [caveats.case_failed(name, "every window was interrupted")]
+        return None
+    instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
+    found = _in_contexts(phases)
+    if 2 * sum(exact.is_decided(counts) for counts, _ in found.values()) < len(found):
+        share = instructions.agreeing / instructions.windows
+        notes.append(caveats.no_majority(name, share))
+    paths, kept_paths = _paths(found, instructions.value, trace, code)
+    modal = next((path for path in paths if path.role == MODAL), None)
+    if modal is None and instructions.value:
+        notes.append(caveats.unrecorded_path(name, instructions.value))
+    return CaseResult(
+        name=name,
+        metrics={
+            INSTRUCTIONS: instructions,
+            "user_instructions": Metric.of(exact.histogram((w.user, w.times) for w in clean)),
+            "firmware_instructions": Metric.of(
+                exact.histogram((w.firmware, w.times) for w in clean)
+            ),
+            **_metrics_of_paths(phases, trace, options, code, arch),
+        },
+        interrupted=tuple(
+            exact.histogram((w.kernel, w.times) for w in windows if w.irqs != irqs).items()
+        ),
+        functions=tuple(_functions(modal, code).items()) if modal else (),
+        paths=tuple(paths),
+        caveats=tuple(notes),
+        contexts=tuple(
+            CaseContext(
+                context, tuple(counts.items()), kept_paths.get(_commonest(counts, paths_of, trace))
+            )
+            for context, (counts, paths_of) in (found.items() if trace.contexts else ())
+        ),
+    )
+
+
+def _metrics_of_paths(
+    phases: Sequence[Phase],
+    trace: PluginTrace,
+    options: ExactOptions,
+    code: list[Instruction],
+    arch: Arch,
+) -> dict[str, Metric]:
+    """The metrics of the windows whose paths were recorded in the first boot; {} without any.
+
+    Those of memory are left out where a window accessed more than the plugin keeps.
+    """
+    windows = [
+        one
+        for phase in phases
+        if phase.name == "path" and phase.context < options.rounds
+        for one in phase.windows
+        if one.irqs == phase.irqs and phase.user in (None, one.user) and one.path is not None
+    ]
+    samples: dict[str, Counter[int]] = {}
+    known: dict[int, dict[str, int]] = {}
+    for window in windows:
+        path = window.path
+        assert path is not None
+        if path not in known:
+            own = [
+                code[i] for first, count in trace.paths[path] for i in range(first, first + count)
+            ]
+            amounts = of_paths.amounts_of_code(own, arch)
+            known[path] = {name: each.total() for name, each in amounts.items()}
+            if (accesses := trace.accesses.get(path)) is not None:
+                known[path][of_paths.STACK] = of_paths.stack_bytes(own, accesses, arch)
+        for name, total in {**known[path], **window.touched}.items():
+            samples.setdefault(name, Counter())[total] += window.times
+    recorded = sum(one.times for one in windows)
+    for name, counts in samples.items():
+        # What only some paths have is none in the others.
+        if name.startswith(of_paths.SERIALISING) and counts.total() < recorded:
+            counts[0] += recorded - counts.total()
+    return {
+        name: Metric.of(dict(sorted(counts.items())))
+        for name, counts in sorted(samples.items())
+        if counts.total() == recorded
+    }
+
+
+# By context: how many windows had each count, and how many took each path.
+_Found = dict[int, tuple[dict[int, int], Counter[int]]]
+
+
+def _in_contexts(phases: Sequence[Phase]) -> _Found:
+    """What the windows of each context were; those that an interrupt hit are left out."""
+    clean: dict[int, list[Window]] = {}
+    for phase in phases:
+        for window in phase.windows:
+            if window.irqs == phase.irqs and phase.user in (None, window.user):
+                clean.setdefault(phase.context, []).append(window)
+    found: _Found = {}
+    for context, windows in clean.items():
+        paths: Counter[int] = Counter()
+        for window in windows:
+            if window.path is not None:
+                paths[window.path] += window.times
+        found[context] = exact.histogram((w.kernel, w.times) for w in windows), paths
+    return found
+
+
+def _commonest(counts: dict[int, int], paths: Counter[int], trace: PluginTrace) -> int | None:
+    """The path that most windows with the commonest count took."""
+    value = exact.mode(counts)
+    fitting = [path for path in paths if trace.path_length(path) == value]
+    return max(fitting, key=lambda path: paths[path], default=None)
+
+
+def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
+    """Instructions per function, most first; they add up to the path's length."""
+    counts: Counter[str] = Counter()
+    counts.update(code[index].function for index in path.indexes)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _paths(
+    found: _Found, value: int, trace: PluginTrace, code: list[Instruction]
+) -> tuple[list[KernelPath], dict[int | None, int]]:
+    """The case's distinct paths, the modal one first, then by how often they were taken.
+
+    Also the place in this list of each of the trace's paths.  Every context's commonest path is
+    kept, and the most frequent others.
+    """
+    times: Counter[int] = Counter()
+    commonest: Counter[int] = Counter()
+    for counts, paths in found.values():
+        times.update(paths)
+        if (path := _commonest(counts, paths, trace)) is not None:
+            commonest[path] += 1
+    # In most contexts, then in most windows.
+    order = sorted(times, key=lambda path: (-commonest[path], -times[path]))
+    modal = next((path for path in order if trace.path_length(path) == value), None)
+    if modal is not None:
+        order = [modal, *(path for path in order if path != modal)]
+    base = Counter[str]()
+    if modal is not None:
+        base.update(_functions(KernelPath(1, MODAL, tuple(trace.paths[modal])), code))
+    kept: list[KernelPath] = []
+    for path in order[: max(_PATHS_KEPT, len(commonest) + 1)]:
+        taken = KernelPath(times[path], MODAL if path == modal else OTHER, tuple(trace.paths[path]))
+        accesses = trace.accesses.get(path, ())
+        if path == modal and path in trace.accesses and len(accesses) <= _ACCESSES_KEPT:
+            taken = replace(taken, accesses=accesses)
+        reason = "" if path == modal else why(base, _functions(taken, code))
+        kept.append(replace(taken, why=reason))
+    return kept, {path: place for place, path in enumerate(order[: len(kept)])}
+
+
+def _caveats(
+    kernel: Kernel, run: GuestRun, options: ExactOptions, code: list[Instruction]
+) -> list[Caveat]:
+    found = [caveats.not_time()]
+    if kernel.origin.get("kind") != FLOOR:
+        found.append(caveats.randomised() if options.randomise else caveats.steady())
+    if options.check:
+        found.append(caveats.self_checked(run.trace.checked or 0))
+    if NOTE in kernel.origin:
+        found.append(caveats.archive_incomplete(kernel.spec))
+    nameless = sum(insn.function == UNNAMED for insn in code)
+    if nameless > _UNNAMED_TOLERATED * len(code):
+        found.append(caveats.unnamed(nameless / len(code)))
+    return found

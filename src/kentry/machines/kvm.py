@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest of this machine: every run of the probe is a boot with the probe as /init.
+
+The guest is untrusted; see qemu_argv.py.  Under KVM the processor runs the guest, so its time is
+the processor's.  "tcg" and "icount" try the whole way where there is no KVM.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kentry.arch import Arch, find_arch, host_arch
+from kentry.boot.console import exit_clause, explain, tail
+from kentry.boot.emulator import Emulator, find_emulator
+from kentry.boot.initramfs import CASES_FILE, build_initramfs
+from kentry.boot.probe_protocol import PREFIX, OnLine, ProbeLines, parse_line
+from kentry.boot.qemu_argv import (
+    ACCELERATORS,
+    ICOUNT,
+    KVM,
+    STEADY,
+    boot_argv,
+    kernel_words,
+    machine_argv,
+)
+from kentry.errors import MachineError, UserError
+from kentry.host.cache import kept_file, write_atomically
+from kentry.host.process import Exit, need, supervise
+from kentry.kernels.resolve import resolve
+from kentry.machines.machine import CommandResult, Machine, MachineOptions, find_probe
+from kentry.progress import Update
+
+DEVICE = Path("/dev/kvm")
+
+# The probe's arguments that are lists, and what begins the name of a file that holds one instead.
+_LISTS = {"cases": "/", "facts": "@"}
+
+# COMMAND_LINE_SIZE (riscv64's is the smallest, with the byte that ends it), and MAX_INIT_ARGS of
+# init/main.c without its own two.
+_MOST_CMDLINE_BYTES = 1023
+_MOST_WORDS = 30
+
+# A run prints some MiB.
+_CONSOLE_LIMIT_BYTES = 256 << 20
+
+# qemu/accel/kvm/kvm-all.c prints this when the hypervisor gives up; the guest then stands still.
+_GAVE_UP = "KVM internal error"
+# qemu/target/i386/kvm/kvm.c prints this, then aborts, when KVM takes no value for a register.
+_REGISTER_REFUSED = "failed to set MSR"
+# The lines that follow _GAVE_UP say why.
+_LAST_WORDS_SECONDS = 0.5
+
+_WITHOUT_KVM = (
+    "--accel tcg tries the whole way under emulation, where time means nothing; for times, use"
+    " a machine with KVM, or local, ssh:HOST or board:PLACE."
+)
+
+
+class _Run:
+    """One boot: the guest's console, of which the probe's lines are handed on."""
+
+    def __init__(self, on_line: OnLine, boot_timeout: float) -> None:
+        self.lines: list[str] = []
+        self.probe = ProbeLines(on_line)
+        self._boot_timeout = boot_timeout
+        self._begun = time.monotonic()
+        self._gave_up = 0.0
+
+    @property
+    def console(self) -> str:
+        return "".join(f"{line}\n" for line in self.lines)
+
+    def take(self, line: str) -> None:
+        """One line of the console, perhaps with a message of the kernel before the probe's."""
+        self.lines.append(line)
+        if parsed := parse_line(line):
+            self.probe(f"{PREFIX}{' '.join(parsed)}")
+
+    def check(self, stderr: str) -> None:
+        """Ends a guest that will never start the probe; `stderr` is QEMU's."""
+        now = time.monotonic()
+        if _GAVE_UP in stderr:
+            self._gave_up = self._gave_up or now
+        if self._gave_up and now > self._gave_up + _LAST_WORDS_SECONDS:
+            # KVM_INTERNAL_ERROR_EMULATION: an instruction that the processor did not run itself.
+            why = "emulation failure" if "emulation failure" in stderr else "internal error"
+            raise self._refused(why, stderr[stderr.index(_GAVE_UP) :])
+        if not self.probe.started and now > self._begun + self._boot_timeout:
+            raise self._explained(f"it was stopped after {self._boot_timeout:g} s")
+
+    def check_ended(self, end: Exit) -> None:
+        """MachineError unless the probe came to its end and the guest switched itself off."""
+        if self.probe.ended and not end.stopped:
+            return
+        if _REGISTER_REFUSED in end.stderr:
+            raise self._refused("QEMU could not set a register of the processor", end.stderr)
+        clause = exit_clause(end)
+        if self.probe.ended:
+            raise MachineError(
+                f"The guest did not switch itself off after its end mark: {clause}.",
+                "Is ACPI, or PSCI or SBI, in this kernel?",
+                tail(self.console),
+            )
+        raise self._explained(clause, end.stderr)
+
+    def _refused(self, why: str, stderr: str) -> MachineError:
+        """The error for a KVM that does not run the guest; `stderr` is what QEMU says of it."""
+        when = "while the probe ran" if self.probe.started else "before the probe started"
+        lines = [line for line in stderr.splitlines() if not line.startswith("extra data")]
+        return MachineError(
+            f"KVM of this machine cannot run this kernel: {why}, {when}.",
+            "It is a virtual machine whose hypervisor does not pass virtualisation on whole;"
+            f" {_WITHOUT_KVM}",
+            "\n".join(f"  | {line[:100]}" for line in lines[:4]),
+        )
+
+    def _explained(self, clause: str, stderr: str = "") -> MachineError:
+        error = explain(self.console, self.probe.started, clause, stderr)
+        return MachineError(error.sentence, error.remedy, error.detail)
+
+
+class KvmMachine(Machine):
+    """Guests of one architecture, one after the other."""
+
+    kind = "kvm"
+
+    def __init__(self, name: str, arch: Arch, options: MachineOptions) -> None:
+        self.name = name
+        self.arch = arch
+        self.probe = find_probe(name, arch)
+        self._options = options
+        self._cpu = "host" if options.accelerator == KVM else arch.cpu_with()
+        steadiness = STEADY if options.accelerator == ICOUNT else ()
+        self._kernel_words = kernel_words(arch, steadiness, options.accelerator)
+
+    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+        """Boots the kernel with the probe as its only program; see Machine."""
+        argv, env = self.command(words)
+        run = _Run(on_line, self._options.boot_timeout)
+        try:
+            end = supervise(
+                argv, timeout, run.take, env=env, check=run.check, limit=_CONSOLE_LIMIT_BYTES
+            )
+        finally:
+            if self._options.console_file:
+                write_atomically(self._options.console_file, run.console)
+        run.check_ended(end)
+
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        """Refuses: the probe is the guest's only program."""
+        raise MachineError(
+            f"A guest of {self.name} has no program but the probe, so '{argv[0]}' is not there.",
+            "Run commands on local, ssh:HOST or board:PLACE.",
+        )
+
+    def boot(self, kernel: str, update: Update) -> None:
+        """The kernel of this spec is what the next run boots."""
+        self.kernel = resolve(kernel, self.arch, update)
+
+    def describe(self) -> dict[str, Any]:
+        """What a recording's "target" says of the machine."""
+        return {
+            "emulator": f"QEMU {self._emulator.version}",
+            "machine": self.arch.machine,
+            "cpu": self._cpu,
+            "accelerator": ACCELERATORS[self._options.accelerator],
+            "memory_mib": self._options.memory,
+            "cmdline": " ".join(self._kernel_words),
+        }
+
+    def command(self, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """QEMU's command line for a boot with these words, and what its environment needs."""
+        options = self._options
+        if self.kernel is None:
+            if not options.kernel:
+                raise MachineError(
+                    f"{self.name} has no kernel to boot.",
+                    "Name one: --kernel debian:6.12, or source:6.12.",
+                )
+            self.boot(options.kernel, lambda fraction, now: None)
+        assert self.kernel is not None
+        short, listed = _lists_apart(words)
+        argv = [
+            *machine_argv(
+                self._emulator,
+                self.arch,
+                self._cpu,
+                options.memory,
+                accelerator=options.accelerator,
+            ),
+            *boot_argv(
+                self.kernel,
+                kept_file("initramfs", build_initramfs(self.probe, listed)),
+                [*self._kernel_words, "--", *short],
+            ),
+        ]
+        if options.pin is not None:
+            argv[:0] = [need("taskset", "util-linux"), "--cpu-list", str(options.pin)]
+        odd = next((word for word in short if not word or set(word) & set(' \t\n"')), None)
+        if odd is not None:
+            raise MachineError(
+                f"The probe's argument '{odd}' cannot go through a kernel's command line.",
+                "Leave out its spaces and quotes.",
+            )
+        if len(argv[-1].encode()) > _MOST_CMDLINE_BYTES or len(short) > _MOST_WORDS:
+            raise MachineError(
+                f"The probe's {len(short)} arguments do not fit on a kernel's command line, which"
+                f" has room for {_MOST_WORDS} words and {_MOST_CMDLINE_BYTES} bytes.",
+                "Ask for less at a time.",
+            )
+        return argv, self._emulator.env
+
+    @cached_property
+    def _emulator(self) -> Emulator:
+        return find_emulator(self.arch, self._options.emulator)
+
+
+def open_kvm(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
+    """Guests of this machine, for a `with`; "kvm:SPEC" names the first kernel."""
+    if options.accelerator not in ACCELERATORS:
+        raise UserError(
+            f"Unknown accelerator '{options.accelerator}'.",
+            f"Use one of: {', '.join(ACCELERATORS)}.",
+        )
+    arch = find_arch(options.arch) if options.arch else host_arch()
+    if options.accelerator == KVM:
+        check_kvm(arch)
+    machine = KvmMachine(text, arch, options)
+    spec = text.partition(":")[2]
+    if spec:
+        machine.boot(spec, lambda fraction, now: None)
+    return closing(machine)
+
+
+def check_kvm(arch: Arch) -> None:
+    """MachineError unless this machine, and this user, can run guests of `arch` under KVM."""
+    if arch is not host_arch():
+        raise MachineError(
+            f"KVM on this machine runs {host_arch().name} guests, not {arch.name} ones.",
+            _WITHOUT_KVM,
+        )
+    if not DEVICE.exists():
+        raise MachineError(
+            f"This machine has no KVM: {DEVICE} is not there.",
+            "Load the module (modprobe kvm_intel, or kvm_amd) and switch virtualisation on in the"
+            f" firmware or the hypervisor; or {_WITHOUT_KVM}",
+        )
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        raise MachineError(
+            f"{DEVICE} may not be opened by this user.",
+            f"Join its group and log in again (adduser $USER kvm); or {_WITHOUT_KVM}",
+        )
+
+
+def _lists_apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words with a file's name in place of a list of cases or paths, and that list."""
+    listed: list[str] = []
+    rest = []
+    for word in words:
+        name, _, value = word.partition("=")
+        if name in _LISTS and value and not value.startswith(_LISTS[name]):
+            listed = value.split(",")
+            word = f"{name}={_LISTS[name].rstrip('/')}{CASES_FILE}"
+        rest.append(word)
+    return rest, listed

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What every machine can do on which the probe is timed; see open.py for how one is named."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from kentry.arch import ARCHES, Arch, find_arch
+from kentry.boot.console import tail
+from kentry.boot.probe_protocol import OnLine, ProbeLines
+from kentry.errors import MachineError, UserError
+from kentry.host.native import probe_file
+from kentry.host.process import status_clause
+from kentry.kernels.kernel import Kernel
+from kentry.progress import Update
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """A command's status (128 + a signal's number if one ended it) and its outputs."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """How a machine is reached; each kind reads what it needs.
+
+    ssh: `ssh_options` are words put first on ssh's command line ("-F", FILE, "-o", OPTION).
+    ssh and board: `switch` says how another kernel is booted, "kexec" or a command for the
+    machine's shell with {} for the kernel's name.  `boot_timeout` is how many seconds a machine
+    may take to answer after it was told to boot, or a guest until the probe starts.
+    kvm: `memory` is in MiB, `emulator` as for find_emulator(), `accelerator` one of
+    qemu_argv.ACCELERATORS, `arch` "" for this machine's.  The guest runs only on cpu `pin` of this
+    machine.  `kernel` is the spec of its first kernel.  `console_file` keeps its last console.
+    """
+
+    ssh_options: tuple[str, ...] = ()
+    boot_timeout: float = 300.0
+    switch: str = "kexec"
+    memory: int = 512
+    emulator: str = "installed"
+    accelerator: str = "kvm"
+    arch: str = ""
+    pin: int | None = None
+    kernel: str = ""
+    console_file: Path | None = None
+
+
+class Machine(Protocol):
+    """A machine on which the probe runs.
+
+    `kind` is local, ssh, board or kvm, `name` what the user wrote, `kernel` the kernel that we
+    boot there, None where the machine runs its own.
+    """
+
+    kind: str
+    name: str
+    arch: Arch
+    kernel: Kernel | None = None
+
+    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+        """Runs the probe with these arguments, for at most `timeout` seconds.
+
+        `on_line` gets each whole line of its output as it comes.  MachineError if it could not be
+        started or did not come to its end.
+        """
+
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        """Runs a program without a shell; MachineError if that could not be done."""
+
+    def boot(self, kernel: str, update: Update) -> None:
+        """Boots another kernel, and returns when the probe can be run on it."""
+
+    def describe(self) -> dict[str, Any]:
+        """What a recording's "target" says of the machine besides what preflight sees."""
+        return {}
+
+    def close(self) -> None:
+        """Removes what was put there."""
+        return
+
+
+def arch_of(name: str, machine: str) -> Arch:
+    """The architecture that `uname -m` calls `machine` on the machine `name`."""
+    try:
+        return find_arch(machine)
+    except UserError as err:
+        raise MachineError(
+            f"{name} is '{machine}', an architecture that kentry does not know.",
+            f"It knows {', '.join(ARCHES)}.",
+        ) from err
+
+
+def find_probe(name: str, arch: Arch, file: Path | None = None) -> Path:
+    """The probe for the machine `name`; MachineError if `file` is another architecture's.
+
+    Checked here because a shell, and execvp(3), run a program that the kernel does not know as a
+    script.
+    """
+    from elftools.elf.enums import ENUM_E_MACHINE
+
+    file = file or probe_file(arch)
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(20)
+    except OSError as err:
+        raise MachineError(f"The probe {file} cannot be read: {err.strerror}.") from err
+    if head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") == int(
+        ENUM_E_MACHINE[arch.elf_machine]
+    ):
+        return file
+    raise wrong_architecture(name, file, arch.name)
+
+
+def wrong_architecture(name: str, file: Path, arch: str) -> MachineError:
+    """The error for a probe that the machine cannot execute."""
+    return MachineError(
+        f"{name} ({arch}) cannot run the probe {file.name}: it is another architecture's.",
+        "Use the probe of the machine's own architecture: install kentry again (make setup).",
+    )
+
+
+def check_ended(name: str, lines: ProbeLines, status: int, stderr: str) -> None:
+    """MachineError unless the probe printed its end mark and ended with status 0."""
+    if status == 0 and lines.ended:
+        return
+    where = f"after {lines.count} lines" if lines.started else "before it said anything"
+    raise MachineError(
+        f"The probe on {name} did not come to its end: {status_clause('it', status)}, {where}.",
+        "Run again with -v for the command line; what it had printed is kept.",
+        tail(stderr),
+    )
+
+
+def stopped(what: str, name: str, why: str) -> MachineError:
+    """The error for something that had to be stopped; `why` is Exit.stopped."""
+    return MachineError(
+        f"{what} on {name} was stopped {why}.",
+        "Give it more time, or find out what holds it up there.",
+    )

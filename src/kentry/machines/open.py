@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Opens the machine that a user names.
+
+"local" is this machine, "ssh:HOST" one that ssh reaches, "board:PLACE" one that labgrid lends,
+"kvm" a guest of this machine.
+"""
+
+import shutil
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
+
+from kentry.arch import host_arch
+from kentry.boot.probe_protocol import OnLine, ProbeLines
+from kentry.errors import MachineError, UserError
+from kentry.host.process import supervise
+from kentry.machines.machine import (
+    CommandResult,
+    Machine,
+    MachineOptions,
+    check_ended,
+    find_probe,
+    stopped,
+)
+from kentry.progress import Update
+
+
+def open_machine(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
+    """The machine that `text` names, for a `with`; UserError where it names none."""
+    kind, colon, rest = text.partition(":")
+    if text == "local":
+        return closing(LocalMachine(text))
+    if kind == "ssh" and rest:
+        from kentry.machines.ssh import open_ssh
+
+        return open_ssh(text, options)
+    if kind == "board" and rest:
+        from kentry.machines.board import open_board
+
+        return open_board(text, options)
+    if kind == "kvm" and (rest or not colon):
+        from kentry.machines.kvm import open_kvm
+
+        return open_kvm(text, options)
+    raise UserError(
+        f"'{text}' is no place to measure on.",
+        "Use local, ssh:HOST (or ssh://USER@HOST:PORT), board:PLACE or kvm.",
+    )
+
+
+class LocalMachine(Machine):
+    """This machine: the probe is an ordinary process, and nothing needs root."""
+
+    kind = "local"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.arch = host_arch()
+        self.probe = find_probe(name, self.arch)
+
+    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+        """Runs the probe; see Machine."""
+        lines = ProbeLines(on_line)
+        end = supervise([str(self.probe), *words], timeout, lines)
+        if end.stopped:
+            raise stopped("The probe", self.name, end.stopped)
+        check_ended(self.name, lines, end.status, end.stderr)
+
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        """Runs a command; see Machine."""
+        if not shutil.which(argv[0]):
+            raise MachineError(
+                f"There is no program '{argv[0]}' on {self.name}.",
+                "Name one that is on the PATH, or its whole path; no shell reads the command.",
+            )
+        lines: list[str] = []
+        end = supervise(argv, timeout, lines.append)
+        if end.stopped:
+            raise stopped(f"'{argv[0]}'", self.name, end.stopped)
+        return CommandResult(end.status, "\n".join([*lines, end.rest]), end.stderr)
+
+    def boot(self, kernel: str, update: Update) -> None:
+        """Refuses: the kernel under kentry cannot be replaced."""
+        raise MachineError(
+            f"Booting {kernel} on this machine would end kentry itself.",
+            "Run kentry on another machine and reach this one by ssh:HOST.",
+        )

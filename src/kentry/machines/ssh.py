@@ -1,0 +1,446 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A machine that ssh(1) reaches as a place.
+
+The probe is copied into a folder of its own there, which is removed at the end.  Everything goes
+through the system's ssh and the user's own settings, over one connection that is kept open.
+
+What runs there is one line for sh(1), whatever the account's own shell is.  It prints lines with
+a random word in them when it begins and ends, so the account's start-up files may print anything.
+When the connection is lost, what runs there is killed.
+
+labgrid's SSHDriver is not used: it ignores the user's own settings (-F none), checks no host key,
+hands output on only when the program has ended, feeds no input, and leaves the program running.
+"""
+
+import contextlib
+import hashlib
+import re
+import secrets
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kentry.boot.console import tail
+from kentry.boot.probe_protocol import OnLine, ProbeLines
+from kentry.errors import MachineError, UserError
+from kentry.host.process import Exit, log, need, supervise
+from kentry.machines import switching
+from kentry.machines.machine import (
+    CommandResult,
+    Machine,
+    MachineOptions,
+    arch_of,
+    check_ended,
+    find_probe,
+    stopped,
+    wrong_architecture,
+)
+from kentry.progress import Update
+
+# Seconds for what takes a moment there once the connection stands.
+_MOMENT = 60.0
+# Seconds until a connection stands; a user's own -o ConnectTimeout goes before it.
+_CONNECT_SECONDS = 15
+# Seconds until a connection that carries nothing is given up: 3 times unanswered.
+_ALIVE_SECONDS = 15
+# sun_path is 108 bytes, of which ssh takes 18 for a name of its own.
+_SOCKET_PATH_LIMIT = 88
+
+# ssh's own status; a command's may be the same.
+_SSH_FAILED = 255
+
+# What ssh(1) prints when it cannot connect; OpenSSH does not translate its messages.
+# A pattern, a sentence and a remedy; the first pattern found counts.  {to} is the destination,
+# {by_hand} an ssh to it that must work without a question; explain_ssh() has the others.
+_SSH_ERRORS = (
+    (
+        r"(?s)(?:IDENTIFICATION HAS CHANGED|Host key for \S+ has changed)"
+        r"(?:.*?^(?P<command>\s*ssh-keygen [^\r\n]*))?",
+        "{to} shows another host key than the one that ssh knows it by.",
+        "Make sure that it is the machine you mean (it may have been installed anew); then:"
+        " {forget}  and log in once by hand.",
+    ),
+    (
+        r"Host key verification failed|host key is known for",
+        "ssh does not know the host key of {to} yet.",
+        "Log in once by hand and compare the fingerprint that it shows: ssh {quoted}",
+    ),
+    (
+        r"Permission denied \((?P<ways>[^)]*)\)|Too many authentication failures",
+        "{to} {asks}: none of your keys opens it.",
+        "Put your key there (ssh-copy-id), or unlock it here (ssh-add); then try: {by_hand}",
+    ),
+    (
+        r"Could not resolve hostname (?P<host>[^\s:]+)",
+        "No address is known for {host}.",
+        "{spelling}",
+    ),
+    (
+        r"Connection refused",
+        "{to} refuses connections: no ssh server answers there.",
+        "Start one there (apt-get install openssh-server), or check host and port.",
+    ),
+    (
+        r"(?i)(?P<why>(connection|operation) timed out|no route to host|network is unreachable"
+        r"|host is down)",
+        "{to} does not answer ({why}).",
+        "Check that it is switched on and that this machine's network reaches it.",
+    ),
+    (
+        r"Bad configuration option|Bad owner or permissions|bad configuration",
+        "ssh does not like its own settings.",
+        "Correct what it names; {by_hand} must print nothing.",
+    ),
+    (
+        r"kex_exchange_identification|Connection (closed|reset) by"
+        r"|banner exchange|closed by remote host",
+        "{to} closed the connection before anyone could log in.",
+        "Its ssh server's log says why; it may be starting up, or too many may be logging in.",
+    ),
+    (
+        r"",
+        "ssh does not get to {to}.",
+        "Try by hand what has to work without a question: {by_hand}",
+    ),
+)
+
+# The scripts below are for sh(1) and reach it through whatever shell the account has, which not
+# all take newlines, backslashes and quotes in quotes.  $0 is the random word.
+
+# Ends "$@" and its children when standard input does, which is when the connection goes; the
+# children first, since once it has ended itself the one that waits for it ends the one that kills.
+_GUARDED = (
+    'exec 3<&0 </dev/null; echo "$0 begin"; "$@" 3<&- & p=$!;'
+    ' { read -r x; kill -STOP "$p"; c=$(cat "/proc/$p/task/$p/children"); kill -9 $c "$p"; }'
+    " <&3 3<&- >/dev/null 2>&1 & w=$!; exec 3<&-;"
+    ' wait "$p"; s=$?; kill -9 "$w" 2>/dev/null; echo "$0 end $s"'
+)
+
+# The same for the probe, $1, which the machine may have lost when it was booted.
+_PROBE = f'[ -x "$1" ] || {{ echo "$0 begin"; echo "$0 end gone"; exit 0; }}; {_GUARDED}'
+
+_FOLDERS = 'for b in "$TMPDIR" /tmp "$XDG_RUNTIME_DIR" "$HOME/.cache" /var/tmp /dev/shm; do'
+
+# Copies standard input to the folder $1 below the first that takes it and lets programs run.
+_COPY = (
+    'echo "$0 begin"; LC_ALL=C; export LC_ALL; umask 077; n=$1;'
+    f' {_FOLDERS} [ -d "$b" ] || continue; d="$b/$n"; echo "$0 at $d";'
+    ' m=$(mkdir "$d" 2>&1) || { echo "$0 not $b: $m"; continue; };'
+    # Without a first line of its own it runs in this same shell, if at all.
+    ' m=$(echo "exit 0" 2>&1 >"$d/probe" && chmod 700 "$d/probe" 2>&1 && "$d/probe" 2>&1)'
+    ' || { echo "$0 not $b: $m"; rm -rf "$d"; continue; };'
+    ' m=$(cat 2>&1 >"$d/probe") || { rm -rf "$d"; echo "$0 end no $b: $m"; exit 0; };'
+    ' echo "$0 size $(wc -c <"$d/probe")";'
+    ' echo "$0 sum $(sha256sum <"$d/probe" 2>/dev/null)"; echo "$0 end in $d"; exit 0; done;'
+    ' echo "$0 end nowhere"'
+)
+
+_REMOVE = f'echo "$0 begin"; n=$1; {_FOLDERS} [ -z "$b" ] || rm -rf "$b/$n"; done; echo "$0 end 0"'
+
+
+def destination_of(text: str) -> str:
+    """What ssh(1) is given for "ssh:HOST" or "ssh://USER@HOST:PORT"; UserError where it is none."""
+    destination = text if text.startswith("ssh://") else text.removeprefix("ssh:")
+    host = destination.removeprefix("ssh://").rpartition("@")[2]
+    wrong = not host or "-" in (destination[:1], host[:1])
+    if wrong or not destination.isprintable() or re.search(r"\s", destination):
+        raise UserError(
+            f"'{text}' names no machine for ssh.",
+            "Write it as ssh:HOST, ssh:USER@HOST or ssh://USER@HOST:PORT.",
+        )
+    return destination
+
+
+def explain_ssh(destination: str, stderr: str) -> MachineError:
+    """The error for an ssh that ended before anything ran on `destination`."""
+    # The last pattern is in every text.
+    match, sentence, remedy = next(
+        (match, sentence, remedy)
+        for pattern, sentence, remedy in _SSH_ERRORS
+        if (match := re.search(pattern, stderr, re.MULTILINE))
+    )
+    words = match.groupdict("")
+    host, port = host_and_port(destination)
+    key_of = f"[{host}]:{port}" if port and port != "22" else host
+    quoted = shlex.quote(destination)
+    password = re.search("password|interactive", words.get("ways", ""))  # "publickey,password"
+    name, colon, number = destination.rpartition(":")
+    spelling = "Check how it is spelled, here and in your ~/.ssh/config."
+    if colon and number.isdecimal() and not destination.startswith("ssh://"):
+        spelling = f"A port is named so: ssh://{name}:{number}"
+    details = {
+        "to": destination,
+        "quoted": quoted,
+        "by_hand": f"ssh -o BatchMode=yes {quoted} true",
+        "asks": "would ask for a password" if password else "wants a key",
+        "spelling": spelling,
+        "host": words.get("host", ""),
+        "why": words.get("why", "").lower(),
+        # Debian's ssh prints the command, with the file it is in.
+        "forget": words.get("command", "").strip() or f"ssh-keygen -R {shlex.quote(key_of)}",
+    }
+    return MachineError(sentence.format(**details), remedy.format(**details), tail(stderr))
+
+
+def host_and_port(destination: str) -> tuple[str, str]:
+    """The host and port ("" where none is named) in a destination of ssh's."""
+    rest = destination.removeprefix("ssh://").rstrip("/").rpartition("@")[2]
+    match = re.fullmatch(r"(\[[^]]*\]|[^:]*):(\d+)", rest)
+    if match and destination.startswith("ssh://"):
+        return match[1].strip("[]"), match[2]
+    return rest.strip("[]"), ""
+
+
+@dataclass
+class RemoteScript:
+    """The output of one script, between the lines with `word` in which it begins and ends.
+
+    `end` is what the last of these says, None if the script did not come so far.  `cut` is output
+    before it without a newline, `noise` what was printed before the script began.
+    """
+
+    word: str
+    on_line: Callable[[str], None]
+    began: bool = False
+    end: str | None = None
+    cut: str = ""
+    noise: list[str] = field(default_factory=list)
+
+    def __call__(self, line: str) -> None:
+        """One line of ssh's standard output."""
+        before, word, text = line.partition(self.word + " ")
+        if not word and not self.began:
+            self.noise.append(line)
+        elif not word and self.end is None:
+            self.on_line(line)
+        elif text == "begin":
+            self.began = True
+        elif text.startswith("end "):
+            self.end = text.removeprefix("end ")
+            self.cut = before
+        elif word and self.began:
+            self.on_line(text)
+
+
+class Connection:
+    """One ssh connection to `destination`, shared by everything that runs there."""
+
+    def __init__(self, destination: str, folder: Path, options: MachineOptions) -> None:
+        self.destination = destination
+        socket = folder / "ssh"
+        shared = (
+            ["ControlMaster=auto", f"ControlPath={socket}", f"ControlPersist={int(_MOMENT)}"]
+            if len(str(socket)) <= _SOCKET_PATH_LIMIT
+            else ["ControlMaster=no", "ControlPath=none"]
+        )
+        settings = [
+            "BatchMode=yes",
+            f"ConnectTimeout={_CONNECT_SECONDS}",
+            f"ServerAliveInterval={_ALIVE_SECONDS}",
+            "ServerAliveCountMax=3",
+            # Of the user's own settings, what is not for a program that reads the output, and
+            # what the other machine has no business with.
+            *("RemoteCommand=none", "PermitLocalCommand=no", "ClearAllForwardings=yes"),
+            *("ForwardAgent=no", "ForwardX11=no", "LogLevel=INFO"),
+        ]
+        self._argv = [need("ssh", "openssh-client"), "-T", *options.ssh_options]
+        self._argv += [word for setting in settings for word in ("-o", setting)]
+        # Apart, since -v shows commands that work when this connection has gone, too.
+        self._sharing = [word for setting in shared for word in ("-o", setting)]
+
+    def run(
+        self,
+        script: str,
+        words: Sequence[str],
+        timeout: float,
+        on_line: Callable[[str], None],
+        feed: bytes = b"",
+    ) -> tuple[RemoteScript, Exit]:
+        """Runs a script of this file with the words as its arguments, for `timeout` seconds.
+
+        MachineError where it did not begin.
+        """
+        word = f"kentry-{secrets.token_hex(6)}"
+        said = RemoteScript(word, on_line)
+        # For csh, too, which looks for ! in single quotes.
+        quoted = shlex.join([script, word, *words]).replace("!", "'\\!'")
+        command = f"exec sh -c {quoted}"
+        argv, shown = (
+            [*self._argv, *more, "--", self.destination, command] for more in (self._sharing, [])
+        )
+        ran = supervise(
+            argv,
+            timeout,
+            said,
+            env={"LC_ALL": "C"},  # which ssh hands on: messages are read there and here
+            feed=feed,
+            hold=not feed,
+            shown=shown,
+        )
+        said.on_line = lambda line: None
+        if ran.rest:
+            said(ran.rest)
+        if said.began:
+            return said, ran
+        if ran.stopped:
+            raise stopped("ssh", self.destination, ran.stopped)
+        if ran.status == _SSH_FAILED:
+            raise explain_ssh(self.destination, ran.stderr)
+        raise MachineError(
+            f"The account's shell on {self.destination} ended with status {ran.status} before it"
+            " ran anything.",
+            f"See what this prints: ssh {shlex.quote(self.destination)} true  (start-up files must"
+            " not end the shell, and the account must be allowed to run commands).",
+            tail("\n".join([*said.noise, ran.stderr])),
+        )
+
+    def hang_up(self) -> None:
+        """Ends the connection; the next run makes another."""
+        argv = [*self._argv, *self._sharing, "-O", "exit", "--", self.destination]
+        supervise(argv, _MOMENT, lambda line: None)
+
+
+class SshMachine(Machine):
+    """A machine that ssh reaches."""
+
+    kind = "ssh"
+
+    def __init__(self, name: str, connection: Connection, options: MachineOptions) -> None:
+        self.name = name
+        self._connection = connection
+        self._options = options
+        # Known before it is made, so that it can be removed whatever happens meanwhile.
+        self._folder_name = f"kentry-{secrets.token_hex(8)}"
+        self._folder = ""  # where the probe is
+        self._made = ""  # where it was put, or was going to be
+        result = self.run_command(["uname", "-sm"], _CONNECT_SECONDS + _MOMENT)
+        system, _, machine = result.stdout.strip().partition(" ")
+        if system != "Linux":
+            raise MachineError(
+                f"{name} runs {system or 'no system that says its name'}, not Linux.",
+                "kentry measures entries into the Linux kernel: name a machine that runs it.",
+                tail(result.stderr),
+            )
+        self.arch = arch_of(name, machine)
+        self.probe = find_probe(name, self.arch)
+
+    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+        """Runs the probe, which is copied there the first time; see Machine."""
+        for _ in range(2):
+            if not self._folder:
+                self._copy()
+            lines = ProbeLines(on_line)
+            argv = [f"{self._folder}/probe", *words]
+            said, ran = self._connection.run(_PROBE, argv, timeout, lines)
+            if said.end != "gone":
+                break
+            self._folder = ""  # the machine was booted, or tidied up
+        status = self._status("The probe", said, ran)
+        if "Exec format error" in ran.stderr or "cannot execute binary" in ran.stderr:
+            raise wrong_architecture(self.name, self.probe, self.arch.name)
+        check_ended(self.name, lines, status, ran.stderr)
+
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        """Runs a command; see Machine."""
+        lines: list[str] = []
+        said, ran = self._connection.run(_GUARDED, argv, timeout, lines.append)
+        status = self._status(f"'{argv[0]}'", said, ran)
+        stdout = "\n".join([*lines, said.cut])
+        return CommandResult(status, stdout, ran.stderr.replace(said.word, "sh"))
+
+    def boot(self, kernel: str, update: Update) -> None:
+        """Boots another kernel; see switching.boot()."""
+        how, timeout = self._options.switch, self._options.boot_timeout
+        switching.boot(self, kernel, how, update, timeout, self._connection.hang_up)
+
+    def close(self) -> None:
+        """Removes the folder there; warns where that cannot be done."""
+        if self._made:
+            words = [self._folder_name]
+            try:
+                said, ran = self._connection.run(_REMOVE, words, _MOMENT, lambda line: None)
+                self._status("Removing the probe's folder", said, ran)
+                self._folder = self._made = ""
+            except MachineError as err:
+                command = shlex.join(["ssh", self._connection.destination, "rm", "-rf", self._made])
+                log.warning("kentry: %s stays on %s: %s", self._made, self.name, err.sentence)
+                log.warning("kentry: Remove it when it can be reached: %s", command)
+        self._connection.hang_up()
+
+    def _copy(self) -> None:
+        """Puts the probe into a new folder there, and checks that it arrived whole."""
+        probe = self.probe.read_bytes()
+        lines: list[str] = []
+
+        def take(line: str) -> None:
+            lines.append(line)
+            if line.startswith("at /"):
+                self._made = line.removeprefix("at ")
+
+        said, ran = self._connection.run(_COPY, [self._folder_name], _MOMENT, take, probe)
+        end = said.end or ""
+        refusals = [line.removeprefix("not ") for line in lines if line.startswith("not ")]
+        if end.startswith("no "):
+            raise MachineError(
+                f"The probe cannot be written on {self.name}: {end.removeprefix('no ')}.",
+                "Make some space there: it takes 64 KiB.",
+                tail("\n".join(refusals)),
+            )
+        if end == "nowhere":
+            raise MachineError(
+                f"No folder on {self.name} takes a program and lets it run.",
+                "Let one of /tmp, ~/.cache, /var/tmp, /dev/shm be writable there and not noexec,"
+                " or set TMPDIR there.",
+                tail("\n".join([*refusals, ran.stderr])),
+            )
+        if not end.startswith("in /"):
+            raise self._lost("Copying the probe", ran)
+        self._folder = end.removeprefix("in ")
+        facts = dict(line.partition(" ")[::2] for line in lines)
+        # A machine without sha256sum prints no sum.
+        sums = facts.get("sum", "").split()[:1]
+        right_sum = sums in ([], [hashlib.sha256(probe).hexdigest()])
+        if facts.get("size", "").strip() != str(len(probe)) or not right_sum:
+            raise MachineError(
+                f"The probe did not get to {self.name} whole.",
+                f"See that there is space in {self._folder.rpartition('/')[0]}, and run again.",
+                tail(ran.stderr),
+            )
+
+    def _status(self, what: str, said: RemoteScript, ran: Exit) -> int:
+        """The status of what ran there to its end; MachineError where it did not get there."""
+        if said.end is not None and said.end.isdecimal():
+            return int(said.end)
+        if said.end == "gone":
+            raise MachineError(
+                f"The probe vanishes from {self._folder or 'its folder'} on {self.name}.",
+                "Find out what removes files there, or set TMPDIR there to another folder.",
+            )
+        if ran.stopped:
+            raise stopped(what, self.name, ran.stopped)
+        raise self._lost(what, ran)
+
+    def _lost(self, what: str, ran: Exit) -> MachineError:
+        return MachineError(
+            f"The connection to {self.name} was lost: {what[0].lower()}{what[1:]} did not come"
+            " to its end.",
+            "What had come before is kept; run again when the machine can be reached.",
+            tail(ran.stderr),
+        )
+
+
+@contextlib.contextmanager
+def open_ssh(text: str, options: MachineOptions) -> Iterator[Machine]:
+    """The machine that `text` names, for a `with`."""
+    destination = destination_of(text)
+    with tempfile.TemporaryDirectory(prefix="kentry-", ignore_cleanup_errors=True) as folder:
+        connection = Connection(destination, Path(folder), options)
+        try:
+            place = SshMachine(text, connection, options)
+        except BaseException:
+            connection.hang_up()
+            raise
+        with contextlib.closing(place):
+            yield place

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a path misses in the caches and TLBs of a named core: warm, cold, and after a walk.
+
+    misses(path, accesses, hierarchy_of("neoverse-n1"))
+
+models/caches.toml has sizes and ways of cores, each with its source.  The model is exact for what
+it assumes: every level replaces the line that was used longest ago (LRU), a miss fills each level
+that was asked, stores allocate like loads, a line's set follows from its virtual address, pages
+have 4 KiB, nothing is prefetched, and nothing else runs on the core.
+"""
+
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from kentry.host.compiled import compiled
+from kentry.results import caveats
+from kentry.results.estimate import Level, Misses
+from kentry.results.recording import Access, Instruction, Recording
+
+_TABLE = Path(__file__).with_name("caches.toml")
+_KIB, _PAGE = 1024, 4096
+
+# Code and data have caches and TLBs of their own, which share what is behind them.
+_CODE, _DATA = 0, 1
+_Blocks = NDArray[np.int64]
+
+# A program reads one byte in 64, from this address on; as guest/timed.c's walk.
+_STEP, _WALKED = 64, 1 << 40
+_SHORTEST_WALK = 4 * _KIB
+
+_Amount = Annotated[int, Meta(gt=0)]
+
+
+class _Cache(Struct, frozen=True, forbid_unknown_fields=True):
+    kib: _Amount
+    ways: _Amount
+    line: _Amount = 64
+
+
+class _Tlb(Struct, frozen=True, forbid_unknown_fields=True):
+    entries: _Amount
+    ways: _Amount
+
+
+class _Row(Struct, frozen=True, forbid_unknown_fields=True):
+    """A core in the table; what is not known of it is left out."""
+
+    arch: str
+    source: str
+    l1i: _Cache
+    l1d: _Cache
+    l2: _Cache
+    l3: _Cache | None = None
+    itlb: _Tlb | None = None
+    dtlb: _Tlb | None = None
+    l2itlb: _Tlb | None = None
+    l2dtlb: _Tlb | None = None
+    l2tlb: _Tlb | None = None
+
+
+class Hierarchy(NamedTuple):
+    """A core's caches and TLBs; `chains` are the levels that are asked one after the other.
+
+    There are four: of code and of data, the caches and the TLBs.
+    """
+
+    core: str
+    source: str
+    levels: tuple[Level, ...]
+    chains: tuple[tuple[int, ...], ...]
+
+
+# The levels by the table's keys, in the order in which people read them.
+_NAMES = {
+    "l1i": "L1I",
+    "l1d": "L1D",
+    "l2": "L2",
+    "l3": "L3",
+    "itlb": "ITLB",
+    "dtlb": "DTLB",
+    "l2itlb": "L2 ITLB",
+    "l2dtlb": "L2 DTLB",
+    "l2tlb": "L2 TLB",
+}
+_CHAINS = (
+    ("l1i", "l2", "l3"),
+    ("itlb", "l2itlb", "l2tlb"),
+    ("l1d", "l2", "l3"),
+    ("dtlb", "l2dtlb", "l2tlb"),
+)
+
+
+@cache
+def _table() -> dict[str, _Row]:
+    return msgspec.convert(tomllib.loads(_TABLE.read_text()), dict[str, _Row])
+
+
+def hierarchy_of(core: str) -> Hierarchy | None:
+    """The caches and TLBs of the core with this LLVM name; None if they are not known."""
+    row = _table().get(core)
+    return None if row is None else _hierarchy(core, row)
+
+
+def _hierarchy(core: str, row: _Row) -> Hierarchy:
+    levels = {}
+    for key, name in _NAMES.items():
+        one: _Cache | _Tlb | None = getattr(row, key)
+        if isinstance(one, _Cache):
+            levels[key] = Level(name, one.kib * _KIB, one.ways, one.line)
+        elif one:
+            levels[key] = Level(name, one.entries * _PAGE, one.ways, _PAGE)
+    places = {key: place for place, key in enumerate(levels)}
+    # Where the first is not known, it is not known either what the next ones are asked for.
+    chains = tuple(
+        tuple(places[key] for key in keys if key in places) if keys[0] in places else ()
+        for keys in _CHAINS
+    )
+    return Hierarchy(core, row.source, tuple(levels.values()), chains)
+
+
+def with_misses(
+    recording: Recording, cores: Iterable[str], names: Collection[str] | None = None
+) -> Recording:
+    """The recording with what the paths of the cases of these names, or of all, miss on each core.
+
+    Caveats say which core's caches are not known, and which case has no accesses.
+    """
+    arch, found = recording.kernel["arch"], {core: hierarchy_of(core) for core in cores}
+    known = [one for one in found.values() if one]
+    notes = [caveats.modelled_caches()] if known else []
+    if unknown := [core for core, one in found.items() if not one]:
+        listed = ", ".join(name for name, row in _table().items() if row.arch == arch)
+        notes.append(caveats.unknown_caches(", ".join(unknown), listed))
+    cases = []
+    for case in recording.cases:
+        path = case.modal_path if names is None or case.name in names else None
+        if path and path.length and known:
+            if path.accesses is None:
+                notes.append(caveats.no_accesses(case.name))
+            else:
+                code = recording.instructions(path)
+                rows = tuple(misses(code, path.accesses, one) for one in known)
+                case = replace(case, misses=rows)
+        cases.append(case)
+    # In place of those of an older model.
+    kinds = {one["kind"] for one in notes}
+    others = [one for one in recording.caveats if one["kind"] not in kinds]
+    return replace(recording, cases=cases, caveats=[*others, *notes])
+
+
+def misses(path: Sequence[Instruction], accesses: Sequence[Access], hierarchy: Hierarchy) -> Misses:
+    """What the path misses: after itself (warm), in empty caches (cold), and after each walk.
+
+    Each walk is twice as long as the one before.  It reads data, so code stays in its own cache.
+    """
+    model = Model(hierarchy)
+    blocks, sides = model.stream(path, accesses)
+    cold = model.run(blocks, sides)
+    # A level repeats what it did one pass after those in front of it do.
+    for _ in hierarchy.levels:
+        warm = model.run(blocks, sides)
+    walked = tuple((size, one.run(blocks, sides)) for size, one in model.walks())
+    return Misses(hierarchy.core, hierarchy.levels, warm, cold, walked, hierarchy.source)
+
+
+class Model:
+    """The state of a core's caches and TLBs."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        """Everything is empty."""
+        self._hierarchy = hierarchy
+        levels = hierarchy.levels
+        self._unit = min(level.line for level in levels)
+        entries = [level.bytes // level.line for level in levels]
+        rows = [
+            (first, count // level.ways, level.ways, (level.line // self._unit).bit_length() - 1)
+            for first, count, level in zip(np.cumsum([0, *entries]), entries, levels, strict=False)
+        ]
+        self._shape = np.array(rows, np.int64)
+        depth = max(map(len, hierarchy.chains))
+        self._chains = np.array(
+            [[*chain, *[-1] * (depth - len(chain))] for chain in hierarchy.chains], np.int64
+        )
+        self._tags = np.full(sum(entries), -1, np.int64)
+
+    def copy(self) -> "Model":
+        """Another one in the same state."""
+        found = Model(self._hierarchy)
+        found._tags = self._tags.copy()
+        return found
+
+    def stream(
+        self, path: Sequence[Instruction], accesses: Sequence[Access]
+    ) -> tuple[_Blocks, _Blocks]:
+        """The path for run(): an instruction's fetch, then what it loads and stores."""
+        spans = [(n, _CODE, insn.address, len(insn.code) // 2) for n, insn in enumerate(path)]
+        spans += [(one.position, _DATA, one.address, one.size) for one in accesses]
+        # A stable sort: an instruction's accesses stay in their order.
+        spans.sort(key=lambda span: span[:2])
+        found = [
+            (block, side)
+            for _, side, address, size in spans
+            for block in range(address // self._unit, (address + size - 1) // self._unit + 1)
+        ]
+        both = np.array(found, np.int64).reshape(-1, 2)
+        return both[:, 0].copy(), both[:, 1].copy()
+
+    def run(self, blocks: _Blocks, sides: _Blocks) -> tuple[int, ...]:
+        """Accesses blocks of `_unit` bytes, of code or of data; how often each level missed."""
+        found = np.zeros(len(self._shape), np.int64)
+        _run(blocks, sides, self._chains, self._shape, self._tags, found)
+        return tuple(found.tolist())
+
+    def walks(self) -> Iterator[tuple[int, "Model"]]:
+        """After a program has read 4 KiB, 8 KiB, ..., in order: the bytes, and a copy."""
+        walked, size = 0, _SHORTEST_WALK
+        # A walk over as much as a level holds leaves none of the data that were in it.
+        while walked < max(level.bytes for level in self._hierarchy.levels):
+            blocks = np.arange(_WALKED + walked, _WALKED + size, _STEP) // self._unit
+            self.run(blocks, np.full(len(blocks), _DATA, np.int64))
+            yield size, self.copy()
+            walked, size = size, 2 * size
+
+
+@compiled
+def _is_hit(tags: _Blocks, first: int, ways: int, tag: int) -> bool:
+    """Looks for a tag in a set, which is in the order of use, and moves it to the front."""
+    before = tag
+    for way in range(first, first + ways):
+        before, tags[way] = tags[way], before
+        if before == tag:
+            return True
+    return False
+
+
+@compiled
+def _run(
+    blocks: _Blocks,
+    sides: _Blocks,
+    chains: _Blocks,
+    shape: _Blocks,
+    tags: _Blocks,
+    found: _Blocks,
+) -> None:
+    for n in range(len(blocks)):
+        for chain in range(2 * sides[n], 2 * sides[n] + 2):
+            for place in range(chains.shape[1]):
+                level = chains[chain, place]
+                if level < 0:
+                    break
+                tag = blocks[n] >> shape[level, 3]
+                ways = shape[level, 2]
+                first = shape[level, 0] + tag % shape[level, 1] * ways
+                if _is_hit(tags, first, ways, tag):
+                    break
+                found[level] += 1

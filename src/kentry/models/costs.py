@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cost tables: what a core takes for what no model of it knows, and where each figure is from.
+
+A table has acts on vector state, in its unit, which kentry vector replay counts; or instructions
+of the kernel's entry, in cycles, which no scheduling model prices; or both.  It is a TOML file.
+Those in models/costs/ are named by their names, a user's by its path.
+
+    name = "sifive-x280"
+    about = "a sentence"
+    arch = "riscv64"
+    unit = "ns"                 # or "instructions"
+    vl = 512                    # vector length in bits; 0 if it is not known
+    cores = ["sifive-x280"]     # LLVM's names of the cores that it is for; "*" for all
+
+    [figures.flush]
+    value = 48.8                # of one act, in the unit
+    low = 48.6                  # the interval that the value is believed to be in; both or none
+    high = 57.6
+    assume = "published"        # or measured, counted, derived, assumed
+    source = "who, where, when; or the command that counted it"
+    note = "what else there is to know"                 # may be left out
+
+    [instructions."csrw sepc"]  # cycles of one; "csrw" is for all that have no figure of their own
+    value = 5
+    assume = "published"
+    source = "as above"
+"""
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import tomli_w
+from msgspec import Meta
+
+from kentry.errors import UserError
+
+_FOLDER = Path(__file__).parent / "costs"
+
+Unit = Literal["ns", "instructions"]
+NS: Unit = "ns"
+INSTRUCTIONS: Unit = "instructions"
+
+# How a figure is known, the firmest first: timed on the core by kentry vector costs --here;
+# somebody else's number; instructions of one kernel under emulation, exact; worked out of
+# published or counted numbers, as the source says; a guess with the interval it may be in, because
+# nobody has published one.
+Assumption = Literal["measured", "published", "counted", "derived", "assumed"]
+
+# What a kernel does to vector state, as policies count it.
+ACTS = {
+    "syscall": "a system call that does nothing, by a task without vector state: for scale",
+    "trap": "a use while the unit is off for the task, from exception entry to return;"
+    " what is flushed or bound in it is part of it",
+    "trap_flush": "what a trap clears, if it is not to be in the trap's own figure",
+    "flush": "live state cleared at a system call (arm64), or filled with ones (riscv64)",
+    "drop": "the unit turned off for a task because a policy decided so",
+    "save": "the whole vector state stored",
+    "restore": "the whole vector state loaded",
+    "small_save": "only what floating point shares stored (arm64 FPSIMD)",
+    "small_restore": "only what floating point shares loaded (arm64 FPSIMD)",
+    "kept_load": "what keeping SVE on at an FPSIMD-only load adds to it: P and FFR cleared",
+    "open_exit": "the unit turned on for a task on its way back to user space",
+    "initial_restore": "the registers set to what a system call leaves, instead of a restore",
+    "smstop": "streaming mode left at a system call",
+    "sme_trap": "a use of SME while it is off for the task, from exception entry to return",
+    "za_save": "ZA stored",
+    "za_restore": "ZA loaded",
+    "ipi": "an interrupt sent to a core because a task that it runs may have SME state",
+}
+Act = Annotated[str, Meta(pattern=f"^({'|'.join(ACTS)})$")]
+
+# A cost is finite and not negative.
+Cost = Annotated[float, Meta(ge=0, le=1e15)]
+Text = Annotated[str, Meta(min_length=1)]
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+
+_MOST_BYTES = 1 << 20
+
+
+class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of a document: every key is required, unless it has a default."""
+
+
+class Figure(Document, frozen=True):
+    """What one act costs, in its table's unit.
+
+    `low` and `high` are the interval the value is believed to be in; both are the value if none
+    is known.  `source` is who said so, where and when, or the command that counted it.
+    """
+
+    value: Cost
+    low: Cost
+    high: Cost
+    assume: Assumption
+    source: Text
+    note: str = ""
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether an interval is known."""
+        return self.low < self.high
+
+
+class CostTable(Document, frozen=True, tag_field="schema", tag="kentry/costs/1"):
+    """A cost table: what an act on vector state costs on a core, and what an instruction.
+
+    `vl` is the vector length in bits, 0 if it is not known.  `absent`: why an act has no figure,
+    in a table that was just made.  `cores` are LLVM's names.  `instructions` are in cycles, by the
+    names that Arch.llvm gives them.
+    """
+
+    name: Name
+    about: str
+    arch: Text
+    unit: Unit
+    vl: Annotated[int, Meta(ge=0, le=65536)]
+    figures: dict[Act, Figure]
+    absent: dict[str, str] = {}
+    cores: tuple[Text, ...] = ()
+    instructions: dict[Text, Figure] = {}
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """Act to cost, in the table's unit."""
+        return {act: figure.value for act, figure in self.figures.items()}
+
+
+def shipped() -> tuple[str, ...]:
+    """The names of the tables that come with kentry."""
+    return tuple(sorted(file.stem for file in _FOLDER.glob("*.toml")))
+
+
+def load_costs(text: str | Path) -> CostTable:
+    """The table that comes with kentry under this name, or the one in this file.
+
+    UserError says in one sentence what is wrong: no such table, or what in it is not right.
+    """
+    name = str(text)
+    file = _FOLDER / f"{name}.toml" if name in shipped() else Path(name)
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_MOST_BYTES + 1)
+    except OSError as err:
+        is_path = "/" in name or name.endswith(".toml")
+        close = difflib.get_close_matches(name, shipped(), n=1)
+        meant = f" Did you mean {close[0]}?" if close else ""
+        raise UserError(
+            f"{file} cannot be read: {err.strerror}."
+            if is_path
+            else f"There is no cost table '{name}'.{meant}",
+            f"Name a file, or one of these: {', '.join(shipped())}.",
+        ) from err
+    try:
+        if len(data) > _MOST_BYTES:
+            raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
+        return _table(tomllib.loads(data.decode()))
+    except (ValueError, RecursionError) as err:
+        reason = " ".join(str(err).split())[:200]
+        raise UserError(
+            f"{file} is not a cost table: {reason}.",
+            "docs/howto/cost-table.md says what is in one.",
+        ) from err
+
+
+def _table(document: dict[str, Any]) -> CostTable:
+    """The table of a file; ValueError where a figure or a text is wrong."""
+    if "absent" in document:
+        raise ValueError("'absent' is no key of a file")
+    figures = _figures(document, "figures")
+    instructions = _figures(document, "instructions")
+    for act in figures:
+        if act not in ACTS:
+            close = difflib.get_close_matches(act, ACTS, n=1)
+            meant = f" (did you mean {close[0]}?)" if close else ""
+            raise ValueError(f"'{act}' is no act{meant}; acts are {', '.join(ACTS)}")
+    if not figures and not instructions:
+        raise ValueError("it has no figures")
+    if instructions and not document.get("cores"):
+        raise ValueError("it has instructions, and does not name its cores")
+    ordered = {act: figures[act] for act in ACTS if act in figures}
+    rows = {"figures": ordered, "instructions": instructions}
+    # The unit is that of the acts.
+    unit = {} if figures else {"unit": NS}
+    table = msgspec.convert({"about": "", "vl": 0, **unit, **document, **rows}, CostTable)
+    texts = {"name": table.name, "arch": table.arch, "about": table.about}
+    texts |= {f"cores[{place}]": core for place, core in enumerate(table.cores)}
+    for kind, found in rows.items():
+        for name, figure in found.items():
+            place = f"{kind}.{name}"
+            texts |= {place: name, f"{place}.source": figure.source, f"{place}.note": figure.note}
+    for place, text in texts.items():
+        if not text.isprintable() or text.isspace():
+            raise ValueError(f"{place!r} is not a line of printable text")
+    return table
+
+
+def _figures(document: dict[str, Any], kind: str) -> dict[str, Figure]:
+    """The figures of one kind; ValueError where one is wrong."""
+    figures = {}
+    for name, values in msgspec.convert(document.get(kind, {}), dict[str, dict[str, Any]]).items():
+        place = f"{kind}.{name}"
+        if ("low" in values) != ("high" in values):
+            raise ValueError(f"{place} has only one end of its interval: low and high go together")
+        if "low" not in values and "value" in values:
+            values |= {"low": values["value"], "high": values["value"]}
+        try:
+            figures[name] = figure = msgspec.convert(values, Figure)
+        except msgspec.ValidationError as err:
+            raise ValueError(f"{place}: {err}") from err
+        if not figure.low <= figure.value <= figure.high:
+            raise ValueError(f"{place} has a value of {figure.value:g}, outside its interval")
+    return figures
+
+
+def to_toml(table: CostTable) -> str:
+    """The table as a file that load_costs() reads."""
+    document: dict[str, Any] = {
+        "name": table.name,
+        **({"about": table.about} if table.about else {}),
+        "arch": table.arch,
+        "unit": table.unit,
+        "vl": table.vl,
+        **({"cores": list(table.cores)} if table.cores else {}),
+    }
+    for kind, figures in (("figures", table.figures), ("instructions", table.instructions)):
+        if figures:
+            document[kind] = {name: _row(figure) for name, figure in figures.items()}
+    return tomli_w.dumps(document)
+
+
+def _row(figure: Figure) -> dict[str, Any]:
+    """A figure as a file has it."""
+    dropped = () if figure.has_interval else ("low", "high")
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in msgspec.to_builtins(figure).items()
+        if name not in dropped and value != ""
+    }
+
+
+def prices_on(arch: str, core: str) -> dict[str, Figure]:
+    """What the shipped tables know of a core's instructions, in cycles, by instruction.
+
+    What is known of the core itself goes before what is known of the whole architecture.
+    """
+    tables = [table for table in map(load_costs, shipped()) if table.arch == arch]
+    prices: dict[str, Figure] = {}
+    for wanted in ("*", core):
+        for table in tables:
+            if wanted in table.cores:
+                prices |= table.instructions
+    return prices
+
+
+def price_of(name: str, prices: dict[str, Figure]) -> Figure | None:
+    """The figure of an instruction: its own, or that of its first word; None if there is none."""
+    return prices.get(name) or prices.get(name.partition(" ")[0])
+
+
+def table_for(arch: str, bits: int, unit: str = "vec") -> CostTable:
+    """The shipped table of counts for an architecture and vector length in bits, or for SME.
+
+    UserError where there is none: it says what there is for that architecture.
+    """
+    tables = [table for table in map(load_costs, shipped()) if table.arch == arch]
+    for table in tables:
+        has_sme = "sme_trap" in table.figures
+        fits = has_sme if unit == "sme" else table.vl == bits and not has_sme
+        if table.unit == INSTRUCTIONS and fits:
+            return table
+    names = ", ".join(table.name for table in tables) or "none"
+    raise UserError(
+        f"There is no counted cost table for {arch} with vectors of {bits} bits.",
+        f"Name one with --costs ({names}), or make one: kentry vector costs SPEC --arch {arch}"
+        f" --vl {bits} -o FILE.",
+    )

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cycles of a recorded path on a named core, by LLVM's scheduling model.
+
+    models = find_models(arch, ["neoverse-n2", "cortex-a55"])
+    estimates = models.estimate(recording, recording.cases)     # by case name
+
+A path is put through llvm-mca as one straight line: its branches are predicted, its loads and
+stores hit the first cache, none of them waits for another's address.  What the model has no
+latency of is taken out and named, and priced from the cost tables: the instruction that enters the
+kernel, those of the system (Arch.llvm), and those that this model does not know.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from os import cpu_count
+from os.path import commonprefix
+from typing import Any, Literal, NamedTuple
+
+from kentry.arch import Arch
+from kentry.errors import UserError
+from kentry.models.accuracy import summary
+from kentry.models.costs import Figure, price_of, prices_on
+from kentry.models.llvm import Analyser, check_core, find_analyser
+from kentry.path.phases import parts, split_calls
+from kentry.results import caveats
+from kentry.results.estimate import (
+    DEPENDENCIES,
+    ENTRY,
+    FRONT_END,
+    SYSTEM,
+    UNKNOWN,
+    Estimate,
+    LeftOut,
+    Limit,
+    Share,
+)
+from kentry.results.recording import CaseResult, Instruction, Recording
+
+# A steady state is of this many passes, or of fewer over a path that is long; two at least.
+_PASSES = 100
+_MOST_STEADY = 10_000
+# A bound that is within a tenth of the steady pass limits it.
+_LIMITS = 0.9
+
+# What entered the kernel where no instruction did so on purpose, such as a page fault.
+_EXCEPTION = "exception"
+# The parts in which it is known what entered.
+_BEFORE = ("entry", "dispatch")
+
+Why = Literal["entry", "system", "unknown"]
+
+
+class _Label(NamedTuple):
+    """An instruction's part of the kernel entry; if it is the first, what entered the kernel."""
+
+    part: str
+    entry: str
+
+
+class _Step(NamedTuple):
+    """An instruction of a path: its function, LLVM's text, and what it is called if left out."""
+
+    function: str
+    text: str
+    name: str = ""
+    why: Why | None = None
+
+
+@dataclass(frozen=True)
+class Models:
+    """Cores of one architecture that LLVM has a scheduling model of."""
+
+    arch: Arch
+    cores: tuple[str, ...]
+    analyser: Analyser
+
+    def added_to(self, recording: Recording, names: Sequence[str] | None = None) -> Recording:
+        """The recording with estimates of the cases of these names, or of all; as estimate()."""
+        chosen = [case for case in recording.cases if names is None or case.name in names]
+        found = self.estimate(recording, chosen)
+        cases = [
+            replace(case, estimates=found[case.name]) if case.name in found else case
+            for case in recording.cases
+        ]
+        known = summary()
+        caveat = caveats.modelled(
+            self.analyser.version, known.routines, known.core, 100 * known.median, 100 * known.worst
+        )
+        # In place of those that an older estimate had.
+        others = [one for one in recording.caveats if one["kind"] != caveat["kind"]]
+        return replace(recording, cases=cases, caveats=[*others, caveat])
+
+    def estimate(
+        self, recording: Recording, cases: Iterable[CaseResult]
+    ) -> dict[str, tuple[Estimate, ...]]:
+        """What each core makes of each case's modal path, by case; without those that have none.
+
+        UserError where no case has a path, or where llvm-mca fails.
+        """
+        paths = {
+            case.name: recording.instructions(case.modal_path)
+            for case in cases
+            if case.modal_path and case.modal_path.length
+        }
+        if not paths:
+            raise UserError(
+                "No kernel path was recorded, so there is nothing to estimate.",
+                "Record it again with --paths 128 or more.",
+            )
+        codes = list(dict.fromkeys(insn.code for path in paths.values() for insn in path))
+        labels = {name: self._labels(path, name) for name, path in paths.items()}
+        with ThreadPoolExecutor(cpu_count()) as pool:
+            cores = list(pool.map(lambda core: self._core(core, codes), self.cores))
+            jobs = [(name, core) for name in paths for core in cores]
+            found = list(pool.map(lambda job: job[1].run(paths[job[0]], labels[job[0]]), jobs))
+        return {
+            name: tuple(one for (case, _), one in zip(jobs, found, strict=True) if case == name)
+            for name in paths
+        }
+
+    def _labels(self, path: Sequence[Instruction], case: str) -> list[_Label]:
+        """What each instruction is of the kernel entry that it is in."""
+        named = case.partition("+")[0].partition("@")[2]
+        labels: list[_Label] = []
+        for call in split_calls(path):
+            found = parts(call, self.arch)
+            before = [one for part in found if part.name in _BEFORE for one in part.instructions]
+            excepted = any(self.arch.llvm.exceptions.fullmatch(one.function) for one in before)
+            entry = _EXCEPTION if excepted else named or self.arch.entries[0]
+            names = [part.name for part in found for _ in part.instructions]
+            labels += [_Label(name, entry if not n else "") for n, name in enumerate(names)]
+        return labels
+
+    def _core(self, core: str, codes: Sequence[str]) -> "_Core":
+        texts = self.analyser.texts(self.arch, core, codes)
+        names = {}
+        for text in dict.fromkeys(texts.values()):
+            if match := self.arch.llvm.unpriced.fullmatch(text):
+                names[text] = " ".join(filter(None, match.groups()))
+        seen = [text for text in dict.fromkeys(texts.values()) if text and text not in names]
+        known = self.analyser.known(self.arch, core, seen)
+        return _Core(self, core, texts, names, known, prices_on(self.arch.name, core))
+
+
+def find_models(arch: Arch, names: Sequence[str]) -> Models:
+    """The models of the cores with these names, each once.
+
+    MissingToolError without llvm-mca.  UserError for a name that is no core of `arch`, or that
+    has no model.
+    """
+    analyser = find_analyser()
+    cores = tuple(dict.fromkeys(names))
+    for core in cores:
+        check_core(analyser, arch, core)
+    return Models(arch, cores, analyser)
+
+
+@dataclass(frozen=True)
+class _Core:
+    """A core, what LLVM calls each code, which of these it knows, and what the others cost."""
+
+    models: Models
+    name: str
+    texts: dict[str, str]
+    system: dict[str, str]
+    known: set[str]
+    prices: dict[str, Figure]
+
+    def run(self, path: Sequence[Instruction], labels: Sequence[_Label]) -> Estimate:
+        """What the core makes of one path, which has as many labels."""
+        steps = [self._step(insn) for insn in path]
+        stream = [step.text for step in steps if step.why is None]
+        cycles = self._cycles(stream)
+        steady, limit = self._steady(stream, sum(cycles))
+        own = iter(cycles)
+        spent = [0 if step.why else next(own) for step in steps]
+        # The entry instruction is in user space; its cost is put to the first of the kernel's.
+        left: list[list[tuple[str, Why]]] = [
+            [
+                *([(label.entry, ENTRY)] if label.entry else []),
+                *([(step.name, step.why)] if step.why else []),
+            ]
+            for step, label in zip(steps, labels, strict=True)
+        ]
+        counted = Counter(one for row in left for one in row)
+        figures = {name: price_of(name, self.prices) for name, _ in counted}
+        costs = [[figures[name] for name, _ in row] for row in left]
+        rows = list(zip(spent, costs, strict=True))
+        total = _share("", rows)
+        return Estimate(
+            core=self.name,
+            llvm=self.models.analyser.version,
+            model=sum(cycles),
+            low=total.low,
+            high=total.high,
+            missing=total.missing,
+            steady=steady,
+            limit=limit,
+            left=tuple(
+                _left_out(name, times, why, figures[name])
+                for (name, why), times in sorted(
+                    counted.items(), key=lambda item: (_ORDER[item[0][1]], -item[1], item[0][0])
+                )
+            ),
+            functions=_shares([step.function for step in steps], rows),
+            parts=_shares([label.part for label in labels], rows),
+        )
+
+    def _step(self, insn: Instruction) -> _Step:
+        text = self.texts.get(insn.code, "")
+        if text in self.system:
+            return _Step(insn.function, text, self.system[text], SYSTEM)
+        if text in self.known:
+            return _Step(insn.function, text)
+        words = text.split() or [insn.text.split()[0]]
+        # A prefix alone names nothing: rep stosq.
+        name = " ".join(words[:2]) if words[0] in ("rep", "repne", "lock") else words[0]
+        return _Step(insn.function, text, name, UNKNOWN)
+
+    def _cycles(self, stream: Sequence[str]) -> list[int]:
+        """Of one pass, the cycles that go by until each instruction has retired.
+
+        They add up to the pass.  An in-order core may retire one before another that began
+        earlier: that one adds none.
+        """
+        if not stream:
+            return []
+        views = ("-instruction-info=false", "-resource-pressure=false", "-timeline")
+        region = self._region(stream, "-iterations=1", *views, "-timeline-max-cycles=0")
+        retired = [row["CycleRetired"] + 1 for row in region["TimelineView"]["TimelineInfo"]]
+        latest = list(accumulate(retired, max))
+        # The rest of the pass, if there is any, is the last one's.
+        latest[-1] = max(latest[-1], region["SummaryView"]["TotalCycles"])
+        return [now - before for before, now in pairwise([0, *latest])]
+
+    def _steady(self, stream: Sequence[str], once: int) -> tuple[float, Limit]:
+        """Cycles of a pass when passes follow each other, and what limits them."""
+        if not stream:
+            return 0, Limit(DEPENDENCIES, 0, "", 0, "")
+        passes = max(2, min(_PASSES, _MOST_STEADY // len(stream)))
+        region = self._region(stream, f"-iterations={passes}", "-instruction-info=false")
+        summary, resources = region["SummaryView"], [_port(name) for name in region["Resources"]]
+        steady = round((summary["TotalCycles"] - once) / (passes - 1), 1)
+        front = round(summary["TotaluOps"] / passes / summary["DispatchWidth"], 1)
+        # The row after the last instruction's has the sums, of one pass.
+        pressure = {
+            resources[row["ResourceIndex"]]: row["ResourceUsage"]
+            for row in region["ResourcePressureView"]["ResourcePressureInfo"]
+            if row["InstructionIndex"] == len(stream)
+        }
+        port = max(sorted(pressure), key=lambda name: pressure[name], default="")
+        busy = round(pressure.get(port, 0), 1)
+        by = DEPENDENCIES
+        if max(front, busy) >= _LIMITS * steady:
+            by = FRONT_END if front >= busy else port
+        ports = commonprefix(resources)  # noqa: RUF071 - these are names, not paths
+        return steady, Limit(by, front, port, busy, ports)
+
+    def _region(self, stream: Sequence[str], *options: str) -> dict[str, Any]:
+        return self.models.analyser.region(self.models.arch, self.name, stream, *options)
+
+
+def _port(name: str) -> str:
+    """A port's name; llvm-mca has the number of one of several as a character."""
+    return re.sub(r"\.([\0-\x1f])$", lambda found: f".{ord(found[1])}", name)
+
+
+_ORDER = {ENTRY: 0, SYSTEM: 1, UNKNOWN: 2}
+_Row = tuple[int, list[Figure | None]]
+
+
+def _left_out(name: str, times: int, why: Why, figure: Figure | None) -> LeftOut:
+    if figure is None:
+        return LeftOut(name, times, why)
+    return LeftOut(name, times, why, figure.low, figure.high, figure.source)
+
+
+def _shares(names: Sequence[str], rows: Sequence[_Row]) -> tuple[Share, ...]:
+    """A row a name, in the order in which they first come."""
+    groups: dict[str, list[_Row]] = {}
+    for name, row in zip(names, rows, strict=True):
+        groups.setdefault(name, []).append(row)
+    return tuple(_share(name, group) for name, group in groups.items())
+
+
+def _share(name: str, rows: Sequence[_Row]) -> Share:
+    """The rows together: the model's cycles, and the figures of what was left out."""
+    figures = [figure for _, costs in rows for figure in costs]
+    known = [figure for figure in figures if figure]
+    cycles = sum(spent for spent, _ in rows)
+    low, high = (round(cycles + sum(ends), 3) for ends in _ends(known))
+    return Share(name, len(rows), low, high, len(figures) - len(known))
+
+
+def _ends(figures: Sequence[Figure]) -> tuple[list[float], list[float]]:
+    return [one.low for one in figures], [one.high for one in figures]

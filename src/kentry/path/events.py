@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a path did to vector state: events, counted, each with its cause.
+
+The cause is that of the innermost function around the event that has one in _CAUSES.  What is done
+on the way back to user space only restores what was lost before, so its cause is that of the last
+save, switch or use by the kernel in the same window.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from kentry.arch.record import Marker, VectorSide
+from kentry.path.symbols import base_name
+from kentry.results.recording import Instruction, VectorEvent
+
+SYSCALL, SWITCH = "syscall", "switch"
+_KERNEL_USE = "kernel use"
+# The cause of a restore if its state was lost before the window.
+EARLIER = "earlier"
+
+_CAUSES = tuple(
+    (cause, re.compile(pattern))
+    for cause, pattern in (
+        ("first use", r"do_sve_acc|do_sme_acc|riscv_v_first_use_handler|exc_device_not_available"),
+        (
+            "signal",
+            r"(arch_)?do_signal\w*|handle_signal|setup_rt_frame|(\w+_)?sys_rt_sigreturn"
+            r"|\w*restore_sigframe\w*|fpu__restore_sig|\w*signal_preserve\w*",
+        ),
+        ("fork", r"copy_process|arch_dup_task_struct|copy_thread|kernel_clone|fpu_clone"),
+        ("exec", r"begin_new_exec|\w*flush_thread\w*"),
+        ("user copy", r"enter_vector_usercopy|\w*vector_usercopy\w*"),
+        (SWITCH, r"__schedule|schedule|__switch_to|fpsimd_thread_switch|finish_task_switch"),
+        (_KERNEL_USE, r"kernel_(neon|vector|fpu)_begin\w*"),
+    )
+)
+
+# A part that a compiler split off a function does not begin it.
+_PART = re.compile(r"\.(part|cold)\b")
+
+_SAVES = frozenset(("save", "fpsimd-save", "za-save", "kernel-use"))
+_RESTORES = frozenset(("restore", "fpsimd-restore", "za-restore"))
+# Functions on the way back to user space, which restore what was lost before.
+_LOADS = re.compile(r"\w*(load|restore|bind|exit_to_user)\w*")
+
+
+@dataclass(frozen=True)
+class Markers:
+    """The markers that a kernel has, and the events for which it has none."""
+
+    found: tuple[Marker, ...]
+    absent: tuple[str, ...]
+
+
+def find_markers(side: VectorSide, symbols: Iterable[str], image: bytes) -> Markers:
+    """Looks for every marker of an architecture in a kernel's symbols and uncompressed image."""
+    names = {base_name(symbol) for symbol in symbols}
+    found, absent = [], []
+    for marker in side.markers:
+        patterns = [pattern for pattern in (marker.symbol, marker.within) if pattern]
+        present = all(any(map(pattern.fullmatch, names)) for pattern in patterns)
+        if present and marker.code:
+            behind = marker.behind.pattern if marker.behind else b""
+            code = re.compile(behind + marker.code.pattern, re.DOTALL)
+            match = code.search(image)
+            while match and match.start() % side.alignment:
+                match = code.search(image, match.start() + 1)
+            present = match is not None
+        if present:
+            found.append(marker)
+        else:
+            absent.append(marker.event)
+    return Markers(tuple(found), tuple(absent))
+
+
+class EventCounter:
+    """Counts the events in paths through one kernel's code."""
+
+    def __init__(
+        self,
+        markers: Markers,
+        side: VectorSide,
+        calls: re.Pattern[str],
+        code: Sequence[Instruction],
+    ) -> None:
+        self._code = code
+        self._switch = side.switch
+        self._calls = [bool(calls.match(insn.text)) for insn in code]
+        self._functions = [base_name(insn.function) for insn in code]
+        self._raw = [bytes.fromhex(insn.code) for insn in code]
+        self._markers = [
+            [marker for marker in markers.found if self._is_at(marker, index)]
+            for index in range(len(code))
+        ]
+
+    def _is_at(self, marker: Marker, index: int) -> bool:
+        """Whether the instruction itself is the marker's, wherever the path came from."""
+        insn, function = self._code[index], self._functions[index]
+        if marker.outside and marker.outside.fullmatch(function):
+            return False
+        if marker.symbol:
+            begins = insn.offset == 0 and not _PART.search(insn.function)
+            return begins and bool(marker.symbol.fullmatch(function))
+        return bool(marker.code and marker.code.match(self._raw[index]))
+
+    def count(self, path: Iterable[int]) -> tuple[VectorEvent, ...]:
+        """The events of a path, given as indexes into the code."""
+        walk = _Walk()
+        counts: Counter[tuple[str, str, str]] = Counter()
+        lost = EARLIER
+        before = -1
+        repeated: Marker | None = None
+        for index in path:
+            insn, function = self._code[index], self._functions[index]
+            if before >= 0:
+                last = self._code[before]
+                walk.step(last, insn, self._functions[before], is_call=self._calls[before])
+            if function == self._switch and insn.offset == 0:
+                walk.frames.clear()
+                lost = SWITCH
+            for marker in self._markers[index]:
+                behind = marker.behind
+                if behind and (before < 0 or not behind.match(self._raw[before])):
+                    continue
+                if marker.symbol and walk.is_called_by(marker.symbol):
+                    continue
+                if marker.within and not walk.is_within(marker.within, function):
+                    continue
+                if marker.repeats and marker is repeated:
+                    continue
+                repeated = marker
+                cause = walk.cause(function)
+                if cause == SYSCALL and (
+                    marker.event in _RESTORES or walk.is_within(_LOADS, function)
+                ):
+                    cause = lost
+                elif marker.event in _SAVES:
+                    lost = cause
+                counts[marker.event, cause, function] += 1
+            before = index
+        return tuple(VectorEvent(*key, count) for key, count in counts.items())
+
+
+@dataclass
+class _Walk:
+    """The calls that a path is in: (where each returns to, its caller).
+
+    After a switch to another task the calls of that task are not known.
+    """
+
+    frames: list[tuple[int, str]] = field(default_factory=list)
+
+    def step(self, last: Instruction, insn: Instruction, function: str, *, is_call: bool) -> None:
+        """Notes a call, a return, or a jump into another function; `function` is that of `last`."""
+        behind = last.address + len(last.code) // 2
+        if insn.address == behind:
+            return
+        if is_call and insn.offset == 0:
+            self.frames.append((behind, function))
+            return
+        for i in range(len(self.frames) - 1, -1, -1):
+            if self.frames[i][0] == insn.address:
+                del self.frames[i:]
+                return
+
+    def is_within(self, pattern: re.Pattern[str], function: str) -> bool:
+        """Whether the function or one that called it matches."""
+        return bool(pattern.fullmatch(function)) or self.is_called_by(pattern)
+
+    def is_called_by(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a caller matches."""
+        return any(pattern.fullmatch(name) for _, name in self.frames)
+
+    def cause(self, function: str) -> str:
+        """The innermost function that stands for a cause; the kernel's own use is the weakest."""
+        weak = ""
+        for name in (function, *(name for _, name in reversed(self.frames))):
+            cause = cause_of(name)
+            if cause == _KERNEL_USE:
+                weak = weak or cause
+            elif cause:
+                return cause
+        return weak or SYSCALL
+
+
+@cache
+def cause_of(function: str) -> str:
+    """The cause that a function stands for, or nothing."""
+    return next((cause for cause, pattern in _CAUSES if pattern.fullmatch(function)), "")

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""An ablation: what each config option adds to each case; and its file kentry/ablation/1."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+from kentry.results.caveats import Caveat
+from kentry.results.comparison import FunctionDelta, SideFile, side_to_json
+from kentry.results.document import Count, about, plain
+from kentry.results.recording import Recording
+
+SCHEMA = "kentry/ablation/1"
+
+Option = Annotated[str, Meta(pattern="^CONFIG_[A-Za-z0-9_]+$")]
+
+
+class Added(Struct, frozen=True):
+    """One case without and with an option; `delta` is what the option adds."""
+
+    off: Count
+    on: Count
+    delta: int = 0
+    identical_path: bool = False
+    functions: Annotated[
+        tuple[FunctionDelta, ...], about("Those that differ; their deltas add up to the case's")
+    ] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "delta", self.on - self.off)
+
+
+class OptionRow(Struct, frozen=True):
+    """One option: what it adds to each case, or why that is not known."""
+
+    option: Option
+    on_in_base: bool
+    needs: Annotated[
+        tuple[Annotated[str, Meta(pattern="^CONFIG_[A-Za-z0-9_]+=.")], ...],
+        about("Options that are on in both kernels, as CONFIG_X=y"),
+    ]
+    problem: Annotated[str, about("Why there are no numbers; empty where there are some")]
+    cases: Annotated[dict[str, Added], about("By the case's name; empty without numbers")]
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Rows sorted by what they add to the first case, those without numbers last."""
+
+    base: Recording
+    cases: tuple[str, ...]
+    rows: tuple[OptionRow, ...]
+    passed_over: tuple[str, ...] = ()
+
+
+class AblationFile(Struct):
+    """What kentry ablate printed: what each config option adds to each case."""
+
+    schema: Literal["kentry/ablation/1"]
+    tool: dict[str, str]
+    base: Annotated[SideFile, about("The kernel in which the options were turned on and off")]
+    rows: Annotated[
+        list[OptionRow],
+        about(
+            "One per option, the largest addition to the first case first, those"
+            " without numbers last"
+        ),
+    ]
+    passed_over: Annotated[list[Option], about("Options that the source does not have")]
+    caveats: list[Caveat]
+
+
+def to_json(ablation: Ablation) -> dict[str, Any]:
+    """The table as kentry/ablation/1."""
+    return {
+        "schema": SCHEMA,
+        "tool": ablation.base.tool,
+        "base": side_to_json(ablation.base),
+        "rows": plain(ablation.rows),
+        "passed_over": list(ablation.passed_over),
+        "caveats": ablation.base.caveats,
+    }

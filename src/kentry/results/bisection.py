@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A bisection: the commits that changed a value, and its file kentry/bisection/1."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from kentry.results.caveats import Caveat
+from kentry.results.comparison import FunctionDelta, Real
+from kentry.results.document import about
+from kentry.results.series import NO_BOOT, NO_BUILD
+
+# What became of a commit; beside them series.NO_BUILD and NO_BOOT.
+MEASURED, SAME_CODE, NOT_COMPILED = "measured", "same-code", "not-compiled"
+
+Name = Annotated[str, Meta(pattern="^[0-9a-f]{40,64}$")]
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """What became of a commit that was tried."""
+
+    commit: Name
+    subject: str
+    status: Annotated[
+        str,
+        Meta(pattern=f"^({MEASURED}|{SAME_CODE}|{NOT_COMPILED}|{NO_BUILD}|{NO_BOOT})$"),
+        about(
+            "same-code: built, and the executed functions are those of `like`; not-compiled: what"
+            " it changes is in neither kernel; a program that cannot measure it: boot-failed"
+        ),
+    ]
+    value: Annotated[Real | None, about("Of the metric; null where there is none")] = None
+    like: Annotated[str, about("The commit whose recording is this one's, or empty")] = ""
+    problem: Annotated[str, about("Why there is no value, a clause")] = ""
+    detail: str = ""
+    seconds: float = 0.0
+
+
+class CommitFile(Struct, frozen=True, kw_only=True):
+    """A commit, as git log shows it, and its value."""
+
+    commit: Name
+    subject: str
+    author: str
+    date: Annotated[str, about("The author's date, ISO 8601")]
+    value: Annotated[Real | None, about("Of the metric; null: not measured")] = None
+
+
+class Culprit(Struct, frozen=True, kw_only=True):
+    """A commit that changed the value, measured again beside its parent.
+
+    `value` is the culprit's, `parent` has the other.
+    """
+
+    commit: Name
+    subject: str
+    author: str
+    date: str
+    value: Real
+    parent: CommitFile
+    delta: Real
+    share: Annotated[
+        float | None, about("Of the whole change between good and bad; null: no such change")
+    ]
+    functions: Annotated[
+        tuple[FunctionDelta, ...], about("Those that changed; the deltas add up to the commit's")
+    ]
+    compiled: Annotated[
+        tuple[str, ...] | None,
+        about("The files it changes that its kernel is made of; null: not known"),
+    ]
+    doubts: tuple[Caveat, ...] = ()
+
+
+class Suspects(Struct, frozen=True, kw_only=True):
+    """Commits one of which changed the value: those before the last have none.
+
+    One alone had another value when it was measured again.
+    """
+
+    commits: Annotated[tuple[CommitFile, ...], Meta(min_length=1)]
+    delta: Real
+
+
+class BisectionFile(Struct, kw_only=True):
+    """A kentry bisection: which commits changed a value between two."""
+
+    schema: Literal["kentry/bisection/1"]
+    tool: dict[str, str]
+    origin: Annotated[dict[str, str], about("The tree, its config and the paths searched")]
+    arch: str
+    case: str
+    metric: str
+    unit: str
+    good: CommitFile
+    bad: CommitFile
+    delta: Annotated[Real, about("bad less good")]
+    commits: Annotated[int, about("On the main line, good left out")]
+    culprit: Annotated[Culprit | None, about("The one with the largest change")]
+    culprits: Annotated[tuple[Culprit, ...], about("All that were found, in the tree's order")]
+    suspects: tuple[Suspects, ...]
+    explained: Annotated[Real, about("The changes of all culprits, added up")]
+    functions: Annotated[tuple[FunctionDelta, ...], about("The culprit's")]
+    steps: Annotated[tuple[Step, ...], about("In the order they were made")]
+    caveats: tuple[Caveat, ...]

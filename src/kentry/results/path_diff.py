@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two paths of one case beside each other, and the file kentry/path-diff/1 of such.
+
+What `kentry annotate OLD NEW --json` and `kentry diff --path --json` print.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from kentry.results.caveats import Caveat
+from kentry.results.comparison import Renamed, SideFile, side_to_json
+from kentry.results.document import Count, Positive, about, plain
+from kentry.results.recording import Recording, SourceLine
+
+SCHEMA = "kentry/path-diff/1"
+
+SAME: Final = "same"
+ADDED: Final = "added"
+REMOVED: Final = "removed"
+MOVED_FROM: Final = "moved-from"
+MOVED_TO: Final = "moved-to"
+Change = Literal["same", "added", "removed", "moved-from", "moved-to"]
+
+
+class PlacedInstruction(Struct, frozen=True):
+    """An instruction of one side, as kentry annotate prints it."""
+
+    address: Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="Without KASLR")]
+    code: Annotated[str, about("Its bytes in memory order")]
+    text: str
+    function: str
+    offset: Annotated[Count, about("In the function, in bytes")]
+    source_lines: Annotated[
+        tuple[SourceLine, ...] | UnsetType,
+        about(
+            "Where the kernel has debug info, [file, line, function]: its own, then where that was"
+            " inlined"
+        ),
+    ] = UNSET
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """An instruction of one side or of both.
+
+    `times` is how often it ran in a loop that is folded here.  An instruction that moved has two
+    rows, one where it was and one where it is; each has both sides.
+    """
+
+    change: Change
+    times: Positive
+    function: Annotated[str, about("Of the new path, or of the old one; of a rename, both")]
+    part: Annotated[str, about("Of the path: entry, dispatch, handler, exit or return")]
+    reason: Annotated[str, about("What it is for, by kentry's rules; empty if not known")] = ""
+    source: Annotated[str, about("Where Linux says so")] = ""
+    constants_differ: Annotated[
+        bool, about("Whether two that are the same have other constants, such as offsets")
+    ] = False
+    old: PlacedInstruction | None
+    new: PlacedInstruction | None
+
+
+class PathDiff(Struct, frozen=True, kw_only=True):
+    """One case: `added` less `removed` instructions are exactly `delta`."""
+
+    name: str
+    old: Count
+    new: Count
+    delta: int
+    same: Count
+    added: Count
+    removed: Count
+    moved: Count
+    renamed: Annotated[
+        tuple[Renamed, ...],
+        about("Functions with other names, inlined or split: recognised by their instructions"),
+    ]
+    rows: tuple[Row, ...]
+    caveats: tuple[Caveat, ...] = ()
+
+    @staticmethod
+    def of(
+        name: str, rows: Iterable[Row], renamed: Iterable[Renamed], caveats: Iterable[Caveat]
+    ) -> "PathDiff":
+        """The diff that has these rows."""
+        rows = tuple(rows)
+        counts = dict.fromkeys((SAME, ADDED, REMOVED, MOVED_FROM, MOVED_TO), 0)
+        for row in rows:
+            counts[row.change] += row.times
+        common = counts[SAME] + counts[MOVED_TO]
+        return PathDiff(
+            name=name,
+            old=common + counts[REMOVED],
+            new=common + counts[ADDED],
+            delta=counts[ADDED] - counts[REMOVED],
+            same=counts[SAME],
+            added=counts[ADDED],
+            removed=counts[REMOVED],
+            moved=counts[MOVED_TO],
+            renamed=tuple(renamed),
+            rows=rows,
+            caveats=tuple(caveats),
+        )
+
+
+class PathDiffFile(Struct):
+    """Where two kernels' paths differ, instruction by instruction."""
+
+    schema: Literal["kentry/path-diff/1"]
+    tool: dict[str, str]
+    old: SideFile
+    new: SideFile
+    cases: Annotated[list[PathDiff], Meta(min_length=1)]
+    caveats: list[Caveat]
+
+
+@dataclass(frozen=True)
+class PathComparison:
+    """Two recordings and the paths of their cases beside each other."""
+
+    old: Recording
+    new: Recording
+    cases: tuple[PathDiff, ...]
+    caveats: tuple[Caveat, ...]
+
+
+def to_json(comparison: PathComparison) -> dict[str, Any]:
+    """The comparison as kentry/path-diff/1."""
+    return {
+        "schema": SCHEMA,
+        "tool": comparison.new.tool,
+        "old": side_to_json(comparison.old),
+        "new": side_to_json(comparison.new),
+        "cases": plain(comparison.cases),
+        "caveats": list(comparison.caveats),
+    }

@@ -1,0 +1,803 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A recording: everything measured on one kernel, and where it came from; and its file.
+
+The file is kentry/recording/1 (schema/recording-1.schema.json, docs/reference/formats.md).  The
+structs whose names end in File are the file's objects where memory has another form of them.
+
+A recording may come from anyone.  What is read has the types and ranges of the structs, it adds
+up, and no text in it can move a terminal's cursor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from kentry import __version__
+from kentry.arch import find_arch
+from kentry.host.cache import write_atomically
+from kentry.results.case_name import CaseName
+from kentry.results.caveats import Caveat
+from kentry.results.document import (
+    Confidence,
+    Count,
+    Hash,
+    Number,
+    Positive,
+    about,
+    dump,
+    plain,
+    read_document,
+)
+from kentry.results.estimate import Estimate, Misses
+from kentry.stats import exact
+
+SCHEMA = "kentry/recording/1"
+
+# What a path was among its case's windows.
+# The kind of the floor's origin, and of its spec.
+FLOOR = "floor"
+
+MODAL: Final = "modal"
+OTHER: Final = "other"
+
+# What a number is assumed to be: the same each time, or with noise.
+EXACT, NOISY = "exact", "noisy"
+
+INSTRUCTIONS = "instructions"
+# The other exact metrics of a path, in the order in which people read them; path/metrics.py says
+# what they are.  There is also one "serialising.NAME" for each such instruction that was executed.
+ABOUT_PATHS = (
+    *("loads", "stores", "bytes.loaded", "bytes.stored", "atomics"),
+    *("branches", "branches.taken", "branches.indirect", "calls", "returns", "serialising"),
+    *("lines.code", "lines.code.32", "lines.code.128", "pages.code"),
+    *("lines.data", "lines.data.32", "lines.data.128", "pages.data", "stack.bytes"),
+)
+
+# Metrics of the probe itself, not of a kernel.
+PROBE_METRICS = frozenset({"loop_ns", "user-cycles", "user-instructions", "user-branches"})
+
+# In a recording joined from counts and times, the keys of the timed side's target begin with it,
+# and so do those of its options that have another value on the counted side.
+TIMED = "timed_"
+
+
+Pair = tuple[Count, Positive]
+
+
+class SourceLine(NamedTuple):
+    """A line of a file in the kernel's source, and the function that it is in."""
+
+    file: str
+    line: Count
+    function: str
+
+
+class Instruction(NamedTuple):
+    """One kernel instruction: address without KASLR, bytes in memory order, text, place.
+
+    `source_lines` are its own, then the line where that was inlined, and so on; () if not known.
+    """
+
+    address: int
+    code: str
+    text: str
+    function: str
+    offset: int
+    source_lines: tuple[SourceLine, ...] = ()
+
+
+class Access(NamedTuple):
+    """What the instruction at a position of a path loads, or stores: `size` bytes in a row."""
+
+    position: int
+    address: int
+    size: int
+    is_store: bool
+
+
+class VectorEvent(Struct, frozen=True):
+    """Something done to vector state `times` times in a window: what, why, in which function."""
+
+    name: str
+    cause: str
+    function: str
+    times: Positive
+
+
+# Of a path, in the order of execution: the place of an instruction in the code, and how many
+# follow each other from there.
+Runs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class KernelPath:
+    """A distinct path: `times` windows took it; `runs` are (first, count) into the code.
+
+    `events` is also empty where nobody looked for events; Recording.markers tells.  `accesses` are
+    those of one window, None where they are not known.
+    """
+
+    times: int
+    role: Literal["modal", "other"]
+    runs: Runs
+    why: str = ""
+    events: tuple[VectorEvent, ...] = ()
+    accesses: tuple[Access, ...] | None = None
+
+    @property
+    def length(self) -> int:
+        """How many instructions it has."""
+        return sum(count for _, count in self.runs)
+
+    @property
+    def indexes(self) -> list[int]:
+        """The places in the code of its instructions, in the order of execution."""
+        return [index for first, count in self.runs for index in range(first, first + count)]
+
+    def executions(self) -> Counter[int]:
+        """How often it executes each place in the code."""
+        found: Counter[int] = Counter()
+        for (first, count), times in Counter(self.runs).items():
+            for index in range(first, first + count):
+                found[index] += times
+        return found
+
+
+def renumbered(paths: Iterable[Runs], places: Sequence[int]) -> Iterator[Runs]:
+    """Paths in a code where instruction n has place places[n]."""
+
+    @cache
+    def moved(first: int, count: int) -> Runs:
+        return _followed((place, 1) for place in places[first : first + count])
+
+    for runs in paths:
+        yield _followed(piece for run in runs for piece in moved(*run))
+
+
+def _followed(pieces: Iterable[tuple[int, int]]) -> Runs:
+    """Runs, each that follows the last one joined to it."""
+    found: list[tuple[int, int]] = []
+    for first, count in pieces:
+        if found and sum(found[-1]) == first:
+            found[-1] = (found[-1][0], found[-1][1] + count)
+        else:
+            found.append((first, count))
+    return tuple(found)
+
+
+class Checked(NamedTuple):
+    """A case's kernel instructions, and how many a counter that is not kentry's counted."""
+
+    by: str
+    counted: int
+    by_machine: int
+
+
+class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
+    """An exact number of a case: its commonest value and every sample, as (value, windows)."""
+
+    value: Count
+    samples: Annotated[
+        tuple[Pair, ...], about("[value, windows that had it], by value", min_length=1)
+    ]
+
+    @staticmethod
+    def of(samples: dict[int, int]) -> Metric:
+        """The metric of a histogram that is not empty."""
+        return Metric(exact.mode(samples), tuple(samples.items()))
+
+    @property
+    def windows(self) -> int:
+        """How many windows were measured."""
+        return sum(times for _, times in self.samples)
+
+    @property
+    def agreeing(self) -> int:
+        """How many windows have the value."""
+        return dict(self.samples)[self.value]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether more than half of the windows have the value."""
+        return exact.is_decided(dict(self.samples))
+
+
+class TimedProcess(Struct, frozen=True, omit_defaults=True):
+    """The raw samples of one process, and which process it was; nothing in them is derived.
+
+    Each of `values` is for `calls` calls: the ns or counts of one block, or of one turn where
+    `blocks` is 1.  Turn t has values[t * blocks : (t + 1) * blocks].
+    """
+
+    build: Count
+    boot: Count
+    group: Annotated[Count, about("Processes of a group were forked together")]
+    slot: Annotated[Count, about("Which process of its group")]
+    calls: Annotated[Positive, about("Calls per value")]
+    blocks: Annotated[Count, about("Values per turn; 0: not in turns")]
+    values: Annotated[tuple[Number, ...], about("For `calls` calls each, in order", min_length=1)]
+    empties: Annotated[
+        tuple[Number, ...],
+        about("The same without a call: readings of the clock, to be subtracted"),
+    ] = ()
+
+
+class CaseContext(Struct, frozen=True):
+    """What a case's windows were in one context."""
+
+    context: Annotated[Count, about("Index into the recording's contexts")]
+    samples: Annotated[
+        tuple[Pair, ...], about("[kernel instructions, windows], by value", min_length=1)
+    ]
+    path: Annotated[
+        Count | None, about("Index into the case's paths: the one most windows took")
+    ] = None
+
+    @property
+    def value(self) -> int:
+        """The commonest count."""
+        return exact.mode(dict(self.samples))
+
+
+class NoisyMetric(Struct, frozen=True, kw_only=True, tag_field="assume", tag=NOISY):
+    """A number with noise, per call: `value` in `unit`, and the samples it comes from."""
+
+    value: Number
+    unit: Annotated[str, about("ns, cycles, ops/s, ...", min_length=1)]
+    interval: Annotated[
+        tuple[int | float, int | float] | None,
+        about("Of the value, at the confidence: [low, high]"),
+    ] = None
+    confidence: Confidence | None = None
+    floor: Annotated[
+        Number | None,
+        about(
+            "The difference between two identical things in the same run, as a"
+            " fraction of the value"
+        ),
+    ] = None
+    detectable: Annotated[
+        Number | None, about("The smallest change that the run could have seen, as a fraction")
+    ] = None
+    estimator: Annotated[str, about("What the value is of the samples, in words")] = ""
+    absent: Annotated[
+        tuple[str, ...], about("What an imported number lacks: interval, repetitions, kernel, ...")
+    ] = ()
+    samples: Annotated[tuple[TimedProcess, ...], about("One per process, raw")]
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What was measured of one case; there is at least one metric, exact or noisy.
+
+    `metrics` are the exact ones (instructions, user_instructions, firmware_instructions, those of
+    ABOUT_PATHS), `noisy` the others (ns, cycles).  `interrupted` are the windows with an interrupt,
+    as (kernel instructions, windows); no metric contains them.  `functions` add up to the modal
+    path's length.  The metrics are of the contexts of the first boot, together.  `estimates` and
+    `misses` are of the modal path, one a core.
+    """
+
+    name: str
+    metrics: dict[str, Metric]
+    interrupted: tuple[tuple[int, int], ...]
+    functions: tuple[tuple[str, int], ...]
+    paths: tuple[KernelPath, ...]
+    caveats: tuple[Caveat, ...] = ()
+    noisy: dict[str, NoisyMetric] = field(default_factory=dict)
+    contexts: tuple[CaseContext, ...] = ()
+    checked: Checked | None = None
+    estimates: tuple[Estimate, ...] = ()
+    misses: tuple[Misses, ...] = ()
+
+    @property
+    def values(self) -> dict[int, int]:
+        """In how many contexts each count was the commonest, by count; {} without contexts."""
+        return exact.histogram((one.value, 1) for one in self.contexts)
+
+    @property
+    def parsed(self) -> CaseName:
+        """The name in its parts."""
+        return CaseName.parse(self.name)
+
+    @property
+    def modal_path(self) -> KernelPath | None:
+        """The commonest clean path; None where none was recorded."""
+        return next((path for path in self.paths if path.role == MODAL), None)
+
+    @property
+    def events(self) -> tuple[VectorEvent, ...] | None:
+        """Those of the modal path; None where it was not recorded.
+
+        Where fewer than half of the windows agree on a count, those of all paths if they agree.
+        """
+        if self.modal_path:
+            return self.modal_path.events
+        counted = self.metrics.get(INSTRUCTIONS)
+        undecided = counted and not counted.is_decided
+        if undecided and len({frozenset(path.events) for path in self.paths}) == 1:
+            return self.paths[0].events
+        return None
+
+
+@dataclass
+class Recording:
+    """A recording; `kernel`, `target` and `options` are as in the file.
+
+    `markers` say, by event, how the kernel's vector events were recognised; None where nobody
+    looked for events, because no case has a vector state.  `contexts` say what each round of cases
+    found (guest/context.h); a recording from before contexts has none.
+    """
+
+    kernel: dict[str, Any]
+    target: dict[str, Any]
+    options: dict[str, Any]
+    code: list[Instruction]
+    cases: list[CaseResult]
+    caveats: list[Caveat] = field(default_factory=list)
+    markers: dict[str, str] | None = None
+    contexts: list[dict[str, int]] = field(default_factory=list)
+    tool: dict[str, str] = field(default_factory=lambda: {"name": "kentry", "version": __version__})
+
+    def case(self, name: str) -> CaseResult | None:
+        """The case of that name, if it was measured."""
+        return next((case for case in self.cases if case.name == name), None)
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether it is of the floor, kentry's own kernel, and not of Linux."""
+        return (self.kernel.get("origin") or {}).get("kind") == FLOOR
+
+    @property
+    def timed_target(self) -> dict[str, Any]:
+        """Where the noisy metrics are from; in a joined recording that is another target."""
+        own = {
+            name.removeprefix(TIMED): value
+            for name, value in self.target.items()
+            if name.startswith(TIMED)
+        }
+        return own or self.target
+
+    def instructions(self, path: KernelPath) -> list[Instruction]:
+        """The path, instruction by instruction."""
+        return [self.code[index] for index in path.indexes]
+
+
+class KernelFile(TypedDict):
+    """Which kernel was measured; null where it is not known."""
+
+    spec: str
+    arch: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="x86_64, arm64 or riscv64; any other name for imported numbers",
+        ),
+    ]
+    release: str
+    build_id: Annotated[str, Meta(pattern="^[0-9a-f]+$")] | None
+    banner: str
+    compiler: str
+    config_sha256: Hash | None
+    config: Annotated[dict[str, str] | None, about("The built-in options, without CONFIG_")]
+    image_sha256: Hash | None
+    symbols_from: str
+    origin: dict[str, str]
+
+
+class FunctionFile(TypedDict):
+    """A function's instructions in the modal path."""
+
+    name: str
+    instructions: Positive
+
+
+# What an access is in the file.
+_LOAD: Final = "load"
+_STORE: Final = "store"
+AccessFile = tuple[
+    Count, Annotated[str, Meta(pattern="^[0-9a-f]{1,16}$")], Positive, Literal["load", "store"]
+]
+
+
+class PathFile(Struct):
+    """A distinct path of a case."""
+
+    role: Literal["modal", "other"]
+    times: Positive
+    instructions: Count
+    why: str
+    runs: Annotated[
+        tuple[Pair, ...], about("[first index into code.instructions, how many], in order")
+    ]
+    events: tuple[VectorEvent, ...] | UnsetType = UNSET
+    accesses: Annotated[
+        tuple[AccessFile, ...] | UnsetType,
+        about(
+            "What one window's kernel instructions load and store, in order: [position of the"
+            " instruction in the path, address, bytes, load or store]; of the modal path"
+        ),
+    ] = UNSET
+
+
+class VectorFile(TypedDict):
+    """The vector state in a case's name."""
+
+    unit: str
+    use: str
+    vl: Annotated[int, about("Vector length in bits", ge=1)]
+    calls: Annotated[int, about("Calls per window", ge=1)]
+
+
+class CaseFile(Struct):
+    """What was measured of one case."""
+
+    name: str
+    metrics: Annotated[
+        dict[str, Metric | NoisyMetric],
+        Meta(
+            min_length=1,
+            description="Exact metrics are per window, noisy ones per call",
+            extra_json_schema={
+                "if": {
+                    "required": ["instructions"],
+                    "properties": {"instructions": {"properties": {"assume": {"const": "exact"}}}},
+                },
+                "then": {"required": ["user_instructions", "firmware_instructions"]},
+            },
+        ),
+    ]
+    interrupted: Annotated[
+        tuple[Pair, ...], about("Windows with an interrupt: [kernel instructions, windows]")
+    ]
+    functions: Annotated[
+        tuple[FunctionFile, ...], about("Of the modal path; they add up to its length")
+    ]
+    paths: Annotated[tuple[PathFile, ...], about("Distinct paths, the modal one first")]
+    caveats: tuple[Caveat, ...]
+    checked: Annotated[
+        str | UnsetType,
+        about("The machine's own counter that counted the same: pmu, instret, icount"),
+    ] = UNSET
+    checked_counts: Annotated[
+        tuple[Count, Count] | UnsetType,
+        about("Kernel instructions: as counted by kentry, as counted by the machine"),
+    ] = UNSET
+    vector: VectorFile | UnsetType = UNSET
+    events: Annotated[
+        tuple[VectorEvent, ...] | UnsetType,
+        about("Of the modal path, or else those that all paths have"),
+    ] = UNSET
+    contexts: Annotated[
+        tuple[CaseContext, ...] | UnsetType,
+        about("Counts by context; the metrics are of the first boot's"),
+    ] = UNSET
+    estimates: Annotated[
+        tuple[Estimate, ...] | UnsetType, about("Cycles of the modal path by a model, one a core")
+    ] = UNSET
+    misses: Annotated[
+        tuple[Misses, ...] | UnsetType,
+        about("What the modal path misses in caches and TLBs by a model, one a core"),
+    ] = UNSET
+
+
+class CodeFile(Struct):
+    """The instructions that the paths consist of."""
+
+    functions: tuple[str, ...]
+    instructions: Annotated[
+        list[
+            tuple[
+                Annotated[str, Meta(pattern="^[0-9a-f]{16}$")],
+                Annotated[str, Meta(pattern="^([0-9a-f]{2})+$")],
+                str,
+                Count,
+                Count,
+            ]
+        ],
+        about("[address, bytes in memory order, disassembly, index of the function, offset in it]"),
+    ]
+    places: Annotated[
+        tuple[SourceLine, ...] | UnsetType,
+        about("Where the kernel has debug info: [file, line, function]"),
+    ] = UNSET
+    source_lines: Annotated[
+        tuple[tuple[Count, ...], ...] | UnsetType,
+        about("For each instruction indexes into places: its own, then where that was inlined"),
+    ] = UNSET
+
+
+# The keys of a target whose values are text.
+_TARGET_TEXTS = ["emulator", "machine", "cpu", "accelerator", "cmdline", "cpu_model"]
+_TARGET_TEXTS += ["microcode", "host", "clock", "timed_kind"]
+
+
+class RecordingFile(Struct):
+    """A kentry recording: everything measured on one kernel."""
+
+    schema: Literal["kentry/recording/1"]
+    tool: Annotated[dict[str, str], Meta(extra_json_schema={"required": ["name", "version"]})]
+    kernel: KernelFile
+    target: Annotated[
+        dict[str, str | int | bool],
+        about(
+            "Where it was measured; in a joined recording, everything known of the"
+            " noisy metrics' target begins with timed_",
+            extra_json_schema={
+                "required": ["kind"],
+                "properties": {
+                    "kind": {"enum": ["qemu", "fake", "local", "ssh", "board", "kvm", "import"]},
+                    **{key: {"type": "integer"} for key in ("memory_mib", "seed", "plugin_api")},
+                    **{key: {"type": "string"} for key in _TARGET_TEXTS},
+                    "randomise": {"type": "boolean"},
+                    "session": {
+                        "description": "Recordings of one session were measured interleaved:"
+                        " their processes pair by boot and group",
+                        "type": "string",
+                        "pattern": "^[0-9a-f]*$",
+                    },
+                },
+                "if": {"properties": {"kind": {"enum": ["qemu", "fake"]}}},
+                "then": {"required": ["emulator"]},
+            },
+        ),
+    ]
+    options: dict[str, Count]
+    caveats: list[Caveat]
+    cases: Annotated[list[CaseFile], Meta(min_length=1)]
+    code: CodeFile
+    markers: Annotated[
+        dict[str, str] | UnsetType,
+        about(
+            "How each vector event was recognised; an event that the kernel has no"
+            " marker of is not among them"
+        ),
+    ] = UNSET
+    contexts: Annotated[
+        list[dict[str, Count]] | UnsetType,
+        about("What each round of cases found beside the kernel: memory, seed, tasks, names, ..."),
+    ] = UNSET
+
+
+def read_recording(file: Path) -> Recording:
+    """The recording in `file`; RecordingError says where in the file it is wrong."""
+    return read_document(
+        file, RecordingFile, _from_file, SCHEMA, "Make it again with kentry record."
+    )
+
+
+def _from_file(document: RecordingFile) -> Recording:
+    if not isinstance(document.target.get("kind"), str):
+        raise ValueError("a target without a kind - at `$.target`")
+    if not isinstance(document.target.get("emulator", ""), str):
+        raise ValueError("an emulator that is no text - at `$.target.emulator`")
+    names = document.code.functions
+    rows = document.code.instructions
+    places = document.code.places or ()
+    source_lines = document.code.source_lines or ((),) * len(rows)
+    if len(source_lines) != len(rows):
+        raise ValueError("not one of an instruction - at `$.code.source_lines`")
+    try:
+        code = [
+            Instruction(
+                int(address, 16),
+                insn,
+                text,
+                names[function],
+                offset,
+                tuple([places[index] for index in own]),
+            )
+            for (address, insn, text, function, offset), own in zip(rows, source_lines, strict=True)
+        ]
+    except IndexError:
+        raise ValueError(
+            "an instruction of no function or place - at `$.code.instructions`"
+        ) from None
+    cases: dict[str, CaseResult] = {}
+    for index, one in enumerate(document.cases):
+        case = CaseResult(
+            name=one.name,
+            metrics={name: m for name, m in one.metrics.items() if isinstance(m, Metric)},
+            interrupted=one.interrupted,
+            functions=tuple((row["name"], row["instructions"]) for row in one.functions),
+            paths=tuple(
+                KernelPath(
+                    path.times,
+                    path.role,
+                    path.runs,
+                    path.why,
+                    path.events or (),
+                    None if path.accesses is UNSET else _accesses_from_file(path.accesses),
+                )
+                for path in one.paths
+            ),
+            caveats=one.caveats,
+            noisy={name: m for name, m in one.metrics.items() if isinstance(m, NoisyMetric)},
+            contexts=one.contexts or (),
+            checked=Checked(one.checked, *one.checked_counts)
+            if one.checked and one.checked_counts
+            else None,
+            estimates=one.estimates or (),
+            misses=one.misses or (),
+        )
+        problem = next(_problems(case, len(code), len(document.contexts or ())), None)
+        if problem is None and one.name in cases:
+            problem = "a second case of that name"
+        if problem:
+            raise ValueError(f"{problem} - at `$.cases[{index}]`, {one.name}")
+        cases[one.name] = case
+    return Recording(
+        kernel=dict(document.kernel),
+        target=document.target,
+        options=document.options,
+        code=code,
+        cases=list(cases.values()),
+        caveats=document.caveats,
+        markers=document.markers or {} if document.markers is not UNSET else None,
+        contexts=document.contexts or [],
+        tool=document.tool,
+    )
+
+
+def _accesses_from_file(rows: tuple[AccessFile, ...]) -> tuple[Access, ...]:
+    return tuple(
+        Access(position, int(address, 16), size, kind == _STORE)
+        for position, address, size, kind in rows
+    )
+
+
+def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[str]:
+    """Why a case does not add up: runs inside the code, functions to the path, mode to value."""
+    for one in case.contexts:
+        if one.context >= contexts or (one.path or 0) >= max(1, len(case.paths)):
+            yield "a context or its path that is not there"
+    for path in case.paths:
+        if any(first + count > instructions for first, count in path.runs):
+            yield "a path beyond the code"
+        if any(access.position >= path.length for access in path.accesses or ()):
+            yield "an access of no instruction"
+    for name, metric in case.metrics.items():
+        if metric.value != exact.mode(dict(metric.samples)):
+            yield f"the value of {name} is not its commonest sample"
+    modal = case.modal_path
+    if sum(count for _, count in case.functions) != (modal.length if modal else 0):
+        yield "functions that do not add up to the path"
+    if case.checked and case.checked.counted != case.checked.by_machine:
+        yield "a check that failed"
+    yield from _model_problems(case, modal.length if modal else 0)
+    if case.paths and INSTRUCTIONS not in case.metrics:
+        yield f"paths without {INSTRUCTIONS}"
+    yield from _metric_problems(case)
+
+
+def _model_problems(case: CaseResult, length: int) -> Iterator[str]:
+    """Why what models make of a path of that length does not add up."""
+    for estimate in case.estimates:
+        for rows in (estimate.functions, estimate.parts):
+            if sum(row.instructions for row in rows) != length:
+                yield f"an estimate for {estimate.core} whose rows do not add up to the path"
+    for one in case.misses:
+        counts = (one.warm, one.cold, *(row for _, row in one.walked))
+        if any(len(row) != len(one.levels) for row in counts):
+            yield f"misses on {one.core} that are not one for each level"
+
+
+def _metric_problems(case: CaseResult) -> Iterator[str]:
+    """Why a case's metrics cannot be calculated with."""
+    if not case.metrics and not case.noisy:
+        yield "no metric"
+    if both := case.metrics.keys() & case.noisy.keys():
+        yield f"{min(both)} twice"
+    for name, metric in case.noisy.items():
+        numbers = [metric.value, *(metric.interval or ())]
+        numbers += [one for one in (metric.floor, metric.detectable) if one is not None]
+        for process in metric.samples:
+            numbers += (*process.values, *process.empties)
+        if not all(map(math.isfinite, numbers)):
+            yield f"{name} has a number that is not finite"
+        if metric.interval and metric.interval[0] > metric.interval[1]:
+            yield f"{name} has an interval that ends before it begins"
+        if not metric.unit:
+            yield f"{name} has no unit"
+        if not metric.samples and not metric.absent:
+            yield f"{name} has no samples, and does not say that it lacks them"
+        keys = {(one.build, one.boot, one.group, one.slot) for one in metric.samples}
+        if len(keys) < len(metric.samples):
+            yield f"{name} has two processes of one build, boot, group and slot"
+
+
+def write_recording(recording: Recording, file: Path) -> None:
+    """Writes the file, whole or not at all."""
+    write_atomically(file, dump(to_json(recording)))
+
+
+def to_json(recording: Recording) -> dict[str, Any]:
+    """The recording as the file has it; ValueError where it could not be read again."""
+    functions: dict[str, int] = {}
+    places: dict[SourceLine, int] = {}
+    rows = [
+        [
+            f"{insn.address:016x}",
+            insn.code,
+            insn.text,
+            functions.setdefault(insn.function, len(functions)),
+            insn.offset,
+        ]
+        for insn in recording.code
+    ]
+    source_lines = [
+        [places.setdefault(one, len(places)) for one in insn.source_lines]
+        for insn in recording.code
+    ]
+    return {
+        "schema": SCHEMA,
+        "tool": recording.tool,
+        "kernel": recording.kernel,
+        "target": recording.target,
+        "options": recording.options,
+        "caveats": recording.caveats,
+        **({} if recording.markers is None else {"markers": recording.markers}),
+        **({"contexts": recording.contexts} if recording.contexts else {}),
+        "cases": [_case_to_json(case, recording.kernel["arch"]) for case in recording.cases],
+        "code": {
+            "functions": list(functions),
+            "instructions": rows,
+            **({"places": list(map(list, places)), "source_lines": source_lines} if places else {}),
+        },
+    }
+
+
+def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
+    for problem in _metric_problems(case):
+        raise ValueError(f"{case.name}: {problem}")
+    metrics = plain(case.metrics | case.noisy)
+    document = {
+        "name": case.name,
+        # The value and its unit before the tag that msgspec puts first.
+        "metrics": {
+            name: {key: one[key] for key in ("value", "unit") if key in one} | one
+            for name, one in metrics.items()
+        },
+        "interrupted": plain(case.interrupted),
+        "functions": [{"name": name, "instructions": count} for name, count in case.functions],
+    }
+    if case.checked:
+        document |= {"checked": case.checked.by, "checked_counts": list(case.checked[1:])}
+    if state := case.parsed.state:
+        # Only here is the architecture needed: imported numbers may be of any other.
+        bits = find_arch(arch).vector.bits(state.unit, state.length)
+        document["vector"] = {"unit": state.unit, "use": state.use, "vl": bits}
+        document["vector"]["calls"] = state.calls
+        if case.events is not None:
+            document["events"] = plain(case.events)
+    paths = [
+        PathFile(
+            path.role,
+            path.times,
+            path.length,
+            path.why,
+            path.runs,
+            path.events or UNSET,
+            UNSET
+            if path.accesses is None
+            else tuple(
+                (one.position, f"{one.address:x}", one.size, _STORE if one.is_store else _LOAD)
+                for one in path.accesses
+            ),
+        )
+        for path in case.paths
+    ]
+    if case.contexts:
+        document["contexts"] = plain(case.contexts)
+    if case.estimates:
+        document["estimates"] = plain(case.estimates)
+    if case.misses:
+        document["misses"] = plain(case.misses)
+    return document | {"paths": plain(paths), "caveats": list(case.caveats)}

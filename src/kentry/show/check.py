@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `kentry check` prints: how many budgets hold, then a row a budget, then caveats."""
+
+from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow
+from kentry.results.recording import INSTRUCTIONS
+from kentry.show.contexts import counts_text
+from kentry.show.frame import caveat_lines, kernel_lines
+from kentry.show.numbers import number, significant
+from kentry.show.table import Column, Table, ascii_lines, text_column, wrapped
+
+# A row and its reason stand on one line where they can.
+_ROW = 100
+
+
+def check_text(check: Check) -> str:
+    """The whole report; of --update what it changed instead of verdicts."""
+    lines = kernel_lines(check.recording)
+    if check.baseline:
+        lines += kernel_lines(check.baseline, "baseline: ")[:1]
+    lines += [f"budgets: {check.file}", ""]
+    if check.written is not None:
+        lines += _changes(check)
+    else:
+        lines += [*wrapped(summary(check)), "", *_table(check)]
+    return ascii_lines([*lines, *caveat_lines(check.caveats)])
+
+
+def summary(check: Check) -> str:
+    """How many budgets there are, and how many of them do not hold: a sentence."""
+    over, undecided = (len(check.of_verdict(one)) for one in (OVER, UNDECIDED))
+    total = len(check.rows)
+    if not over and not undecided:
+        return "The budget holds." if total == 1 else f"All {total} budgets hold."
+    parts = [f"{over} over"] if over else []
+    parts += [f"{undecided} undecided"] if undecided else []
+    parts += [f"{total - over - undecided} within"] if total > over + undecided else []
+    return f"Of {total} budget{'s' if total > 1 else ''}: {', '.join(parts)}."
+
+
+def row_sentence(row: CheckRow) -> str:
+    """A row in words: "312 instructions, at most 310: over by 2"."""
+    words = []
+    if row.value is not None:
+        words.append(f"{_measured(row)} {row.unit}")
+    if row.limit is not None:
+        of = f" ({row.budget} of {number(row.baseline)})" if row.baseline is not None else ""
+        words.append(f"at most {number(row.limit)}{of}")
+    return f"{', '.join(words)}{': ' if words else ''}{_verdict(row)}"
+
+
+def _table(check: Check) -> list[str]:
+    relative = any(row.baseline is not None for row in check.rows)
+    metrics = {row.metric for row in check.rows} != {INSTRUCTIONS}
+    columns = {
+        "case": text_column("case", most=40),
+        "metric": text_column("metric"),
+        "budget": Column("budget"),
+        "baseline": Column("baseline"),
+        "at most": Column("at most"),
+        "measured": Column("measured"),
+        "verdict": text_column("verdict", wraps=True),
+    }
+    shown = [
+        name
+        for name in columns
+        if (name != "metric" or metrics) and (name not in ("baseline", "budget") or relative)
+    ]
+    table = Table([columns[name] for name in shown])
+    for row in check.rows:
+        cells = {
+            "case": row.name,
+            "metric": row.metric,
+            "budget": row.budget,
+            "baseline": None if row.baseline is None else number(row.baseline),
+            "at most": None if row.limit is None else number(row.limit),
+            "measured": None if row.value is None else _measured(row),
+            "verdict": _verdict(row),
+        }
+        table.row(*(cells[name] for name in shown))
+        if row.counts and row.verdict != WITHIN:
+            table.note(f"{row.name}: {counts_text(row.counts)}")
+    return table.lines(_ROW)
+
+
+def _measured(row: CheckRow) -> str:
+    """The number, or the first and last of what it may be."""
+    if row.low is None or row.high is None or row.low == row.high:
+        return number(row.value if row.low is None or row.high is None else row.low)
+    return f"{number(row.low)}..{number(row.high)}"
+
+
+def _verdict(row: CheckRow) -> str:
+    if row.verdict == UNDECIDED:
+        return f"{UNDECIDED}: {row.reason}"
+    if row.verdict == OVER and row.low is not None and row.limit is not None:
+        over = row.low - row.limit
+        return f"over by {significant(over, 3) if isinstance(over, float) else over}"
+    return row.verdict
+
+
+def _changes(check: Check) -> list[str]:
+    """What --update wrote, and what it could not renew."""
+    table = Table(
+        [
+            text_column("case", most=40),
+            text_column("metric"),
+            Column("old"),
+            Column("new"),
+            text_column("in"),
+        ]
+    )
+    lines = []
+    for file in check.written or ():
+        lines += wrapped(f"written: {file}")
+    for one in check.changes:
+        old = None if one.old is None else number(one.old)
+        table.row(one.name, one.metric, old, number(one.new), one.file)
+    lines += ["", *table.lines(_ROW)] if check.changes else ["no number changed"]
+    for row in check.not_renewed:
+        lines += wrapped(f"not renewed: {row.name} {row.metric}: {row.reason}")
+    return lines

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Counts that depend on the context, in words: how often each, by which functions, and why."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+
+from kentry.compare.contexts import distinct_paths, functions_by_context, settles, varying
+from kentry.path.symbols import why_in_context
+from kentry.results.comparison import CaseComparison
+from kentry.results.recording import CaseResult, KernelPath, Recording
+from kentry.show.table import wrapped
+
+# More counts of one case are a range.
+_NAMED = 6
+
+
+def counts_text(counts: Sequence[tuple[int, int]]) -> str:
+    """Counts, the commonest first: '3869 in 11 of 16 contexts, 3877 in 5'."""
+    total = sum(times for _, times in counts)
+    if len(counts) > _NAMED:
+        values = [count for count, _ in counts]
+        return f"{min(values)} to {max(values)}: {len(counts)} counts in {total} contexts"
+    ordered = sorted(counts, key=lambda pair: (-pair[1], pair[0]))
+    first, *others = (f"{count} in {times}" for count, times in ordered)
+    return ", ".join([f"{first} of {total} contexts", *others])
+
+
+def recording_context_lines(recording: Recording, cases: Iterable[CaseResult]) -> list[str]:
+    """For each case with several counts: the counts, and a line for each function that varies."""
+    lines = []
+    for case in cases:
+        if len(case.values) < 2:
+            continue
+        counts = counts_text(list(case.values.items()))
+        if not settles(case):
+            counts = f"{min(case.values)} to {max(case.values)}, and it never settles"
+        lines += wrapped(f"{case.name}: {counts}", "  ")
+        for function, shares in varying(functions_by_context(case, recording)).items():
+            least = min(shares)
+            more = ", ".join(f"{count - least:+d} in {n}" for count, n in shares.items())
+            reason = why_in_context(function)
+            lines += wrapped(
+                f"{function} {more}{f': {reason}' if reason else ''}", "    ", "      "
+            )
+    return ["", "Depends on the context, which is not the kernel:", *lines] if lines else []
+
+
+def comparison_context_lines(cases: Iterable[CaseComparison]) -> list[str]:
+    """For each case with several counts: those of the old kernel and those of the new one."""
+    lines = []
+    for case in cases:
+        if case.contexts:
+            old, new = counts_text(case.contexts.old), counts_text(case.contexts.new)
+            lines += wrapped(f"{case.name}: old {old}; new {new}", "  ", "    ")
+            lines += wrapped(unseen_text(case), "    ") if unseen_text(case) else []
+    return ["", "Depends on the context, which is not the kernel:", *lines] if lines else []
+
+
+def unseen_text(case: CaseComparison) -> str:
+    """Why the new count is one that no context of the new kernel has; "" where one has it."""
+    if not case.contexts or case.new in dict(case.contexts.new):
+        return ""
+    return (
+        f"new {case.new} is old {case.old} with the change that all contexts have,"
+        f" {case.delta:+d}; no context of the new kernel has that count itself"
+    )
+
+
+def other_paths(case: CaseResult) -> list[tuple[KernelPath, int]]:
+    """The commonest paths of contexts, but for the modal one, with how many contexts had each."""
+    modal = case.modal_path
+    return [(path, len(own)) for path, own in distinct_paths(case) if path is not modal]
+
+
+def path_difference(recording: Recording, old: KernelPath, new: KernelPath) -> Iterator[str]:
+    """The instructions that only one of two paths of one kernel has, with their places."""
+    before, after = (
+        [f"{one.function}+{one.offset:#x}  {one.text}" for one in recording.instructions(path)]
+        for path in (old, new)
+    )
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind != "equal":
+            yield "  ..."
+            yield from (f"  - {line}" for line in before[a:b])
+            yield from (f"  + {line}" for line in after[c:d])

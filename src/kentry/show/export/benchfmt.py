@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Go's benchmark format (golang.org/design/14313-benchmark-format), which benchstat reads.
+
+Each process is a line, so that benchstat has samples.  An exact count is one line, in a unit with
+assume=exact.  Lines "key: value" hold what is the same for two kernels on one machine, because
+benchstat makes a table of its own for each value of a key; what differs between kernels stands
+behind "#", which readers skip.  Only a text of several recordings has a key "kernel", for
+benchstat -col kernel.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from kentry.arch import GOARCH
+from kentry.compare.timed import process_values
+from kentry.results.recording import CaseResult, Metric, Recording
+from kentry.show.export.common import Export, labels, numbered, printable, timed_metrics
+from kentry.show.frame import kernel_name
+from kentry.show.numbers import significant
+
+# Cases that are left out and named; further ones are counted.
+_NAMED = 8
+
+# Units of which a case's number is for one call.
+_A_CALL = ("ns", "cycles", "instructions", "branches", "ticks")
+_INSTRUCTIONS, _USER, _FIRMWARE = "instructions", "user_instructions", "firmware_instructions"
+
+
+def export(recordings: Sequence[Recording]) -> Export:
+    """The recordings as one text; with several, "kernel" is a key."""
+    names = labels(recordings) if len(recordings) > 1 else [""] * len(recordings)
+    lines = list(_unit_lines(recordings))
+    notes: list[str] = []
+    for recording, name in zip(recordings, names, strict=True):
+        lines += _lines(recording, name)
+        undecided = [
+            case.name
+            for case in recording.cases
+            if _INSTRUCTIONS in case.metrics and not case.metrics[_INSTRUCTIONS].is_decided
+        ]
+        if undecided:
+            more = f" and {len(undecided) - _NAMED} more" if len(undecided) > _NAMED else ""
+            names_of = ", ".join(undecided[:_NAMED])
+            notes.append(
+                f"left out, less than half of the windows agree on a count: {names_of}{more}"
+            )
+    return Export("\n".join(lines) + "\n", tuple(notes))
+
+
+def _unit_lines(recordings: Sequence[Recording]) -> Iterator[str]:
+    """What a reader must know of each unit, once."""
+    cases = [case for recording in recordings for case in recording.cases]
+    for unit in dict.fromkeys(unit for case in cases for unit in _counts(case)):
+        yield f"Unit {unit} assume=exact better=lower"
+    for unit in dict.fromkeys(
+        timed_unit(metric, one.unit)
+        for case in cases
+        for metric, one in timed_metrics(case).items()
+    ):
+        if unit.endswith(("/s", "/op")):
+            yield f"Unit {unit} better={'higher' if unit.endswith('/s') else 'lower'}"
+
+
+def _counts(case: CaseResult) -> dict[str, Metric]:
+    """The counts that have a value, by their unit: per call, or per window of several calls.
+
+    The probe's own instructions are there only if the kernel has none, firmware's only if it has
+    some, which is so on riscv64.  The other exact metrics would be a table each in benchstat; CSV
+    has them.
+    """
+    kernel, firmware = case.metrics.get(_INSTRUCTIONS), case.metrics.get(_FIRMWARE)
+    hidden = {
+        _INSTRUCTIONS: False,
+        _USER: kernel is not None and kernel.value > 0,
+        _FIRMWARE: firmware is not None and not firmware.value,
+    }
+    per = "op" if case.parsed.calls == 1 else "window"
+    return {
+        f"{_word(name).replace(_INSTRUCTIONS, 'insns')}/{per}": one
+        for name, one in case.metrics.items()
+        if not hidden.get(name, True) and one.is_decided
+    }
+
+
+def timed_unit(metric: str, unit: str) -> str:
+    """The unit of a number with noise: "ns/op", "p99-ns/op", "kernel-cycles/op", "ops/s"."""
+    word, unit = _word(metric), _word(unit)
+    if unit.endswith("/s"):
+        return unit if metric.endswith("_per_s") else f"{word}-{unit}"
+    own = word if word.endswith(unit) else f"{word}-{unit}"
+    return f"{own}/op" if unit in _A_CALL else own
+
+
+def _word(text: str) -> str:
+    """Text as a unit: "-" for each blank and underscore."""
+    return re.sub(r"[\s_]+", "-", text)
+
+
+def benchmark_names(cases: Iterable[str]) -> list[str]:
+    """A different benchmark's name for each case; a second one has "#02" behind it.
+
+    `getppid@int80+vec=1/8` is BenchmarkGetppid/entry=int80/vec=1:8: "/" begins a key, and "-"
+    could be taken for the one before GOMAXPROCS.
+    """
+    names = []
+    for case in cases:
+        base, *states = re.split(r"\+(?=[a-z]+[0-9]*=)", case)
+        base, _, entry = base.partition("@")
+        parts = [base[:1].upper() + base[1:], *([f"entry={entry}"] if entry else []), *states]
+        words = (re.sub(r"[\s-]", "_", printable(part).replace("/", ":")) for part in parts)
+        names.append("Benchmark" + "/".join(words))
+    return numbered(names, lambda name, number: f"{name}#{number:02}")
+
+
+def _lines(recording: Recording, label: str) -> Iterator[str]:
+    """One recording: what tells it from others, its counts, its times."""
+    kernel = recording.kernel
+    yield f"# kernel: {kernel_name(kernel)}"
+    for word, value in (
+        ("build-id", kernel["build_id"]),
+        ("config-sha256", kernel["config_sha256"]),
+        ("toolchain", kernel["compiler"]),
+        ("emulator", recording.target.get("emulator")),
+        ("session", recording.timed_target.get("session")),
+    ):
+        if value:
+            yield f"# {word}: {value}"
+    metrics = [one for case in recording.cases for one in timed_metrics(case).values()]
+    for text in dict.fromkeys(one.estimator for one in metrics if one.estimator):
+        yield f"# value: {text}"
+    if label:
+        yield f"kernel: {label}"
+    yield "goos: linux"
+    yield f"goarch: {GOARCH.get(kernel['arch'], kernel['arch'])}"
+    counts, times = _results(recording)
+    for lines, target in ((counts, recording.target), (times, recording.timed_target)):
+        if lines:
+            # "cpu" of a real machine is a number.
+            model = target.get("cpu_model") or target.get("cpu", "")
+            yield f"cpu: {model if isinstance(model, str) else ''}".rstrip()
+            yield from lines
+
+
+def _results(recording: Recording) -> tuple[list[str], list[str]]:
+    """A line a case with its windows and counts; a line a process with its calls and number."""
+    exact, noisy = [], []
+    names = benchmark_names(case.name for case in recording.cases)
+    for name, case in zip(names, recording.cases, strict=True):
+        if counts := _counts(case):
+            cells = " ".join(f"{one.value} {unit}" for unit, one in counts.items())
+            exact.append(f"{name} {max(one.windows for one in counts.values())} {cells}")
+        for metric, one in timed_metrics(case).items():
+            unit = timed_unit(metric, one.unit)
+            if not one.samples:
+                noisy.append(f"{name} 1 {significant(one.value)} {unit}")
+            for process, value in zip(one.samples, process_values(one.samples), strict=True):
+                calls = process.calls * len(process.values)
+                noisy.append(f"{name} {calls} {significant(value)} {unit}")
+    return exact, noisy

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the formats have in common: the result, and names that are told apart."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from kentry.results.check import Check
+from kentry.results.recording import PROBE_METRICS, CaseResult, NoisyMetric, Recording
+
+
+class Export(NamedTuple):
+    """A text in some format, and a sentence for each thing that the format has no place for.
+
+    A format that is no text has `binary` instead.
+    """
+
+    text: str
+    notes: tuple[str, ...] = ()
+    binary: bytes = b""
+
+
+def timed_metrics(case: CaseResult) -> dict[str, NoisyMetric]:
+    """The numbers with noise that are a kernel's, without those of the probe's empty loop."""
+    return {metric: one for metric, one in case.noisy.items() if metric not in PROBE_METRICS}
+
+
+def labels(recordings: Sequence[Recording]) -> list[str]:
+    """A different name for each recording: the release, with architecture and spec if needed."""
+    names = [one.kernel["release"] or one.kernel["spec"] for one in recordings]
+    for key in ("arch", "spec"):
+        names = [
+            f"{name} {one.kernel[key]}" if names.count(name) > 1 else name
+            for name, one in zip(names, recordings, strict=True)
+        ]
+    return numbered(names, lambda name, number: f"{name} ({number})")
+
+
+def numbered(names: Iterable[str], word: Callable[[str, int], str]) -> list[str]:
+    """The names; `word` adds a number to those that were there before."""
+    found: dict[str, None] = {}
+    for name in names:
+        number, own = 2, name
+        while own in found:
+            own, number = word(name, number), number + 1
+        found[own] = None
+    return list(found)
+
+
+def check_names(check: Check) -> list[str]:
+    """A different name for each row: the case and the metric."""
+    names = [f"{row.name} {row.metric}" for row in check.rows]
+    return numbered(names, lambda name, number: f"{name} ({number})")
+
+
+def printable(text: str) -> str:
+    r"""Text with control characters as escapes: "\x1b", "\n"."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which formats there are, and the files that each of them takes."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kentry.errors import UserError
+from kentry.results.comparison import read_comparison
+from kentry.results.recording import Recording, read_recording
+from kentry.show.export import (
+    benchfmt,
+    callgrind,
+    csv,
+    folded,
+    ktap,
+    perf_script,
+    perfetto,
+    pprof,
+    speedscope,
+)
+from kentry.show.export.common import Export
+
+# The formats of profilers, which hold paths: what makes them of recordings, and of how many.
+_OF_PATHS: dict[str, tuple[Callable[[Sequence[Recording]], Export], int | None]] = {
+    "folded": (folded.export, 2),
+    "speedscope": (speedscope.export, None),
+    "perf-script": (perf_script.export, 1),
+    "callgrind": (callgrind.export, 1),
+    "pprof": (pprof.export, 2),
+    "perfetto": (perfetto.export, None),
+}
+FORMATS = ("benchfmt", "ktap", "csv", *_OF_PATHS)
+# Those that no terminal can show.
+BINARY = ("pprof",)
+
+
+def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
+    """The files in that format; `summary` is of CSV.
+
+    RecordingError and UserError as the files are read; UserError if there is no such format.
+    """
+    if name not in FORMATS:
+        raise UserError(f"Unknown format '{name}'.", f"Formats: {', '.join(FORMATS)}.")
+    # KTAP has a place for verdicts, so it takes comparisons too.
+    if name == "ktap":
+        return ktap.export([read_comparison(file) or read_recording(file) for file in files])
+    recordings = []
+    for file in files:
+        # A pipe can be read once.
+        if file.is_file() and read_comparison(file):
+            raise UserError(
+                f"{file} is a comparison, and {name} has no place for verdicts.",
+                "Name the two recordings, or use --format ktap.",
+            )
+        recordings.append(read_recording(file))
+    if name in _OF_PATHS:
+        export, most = _OF_PATHS[name]
+        if most and len(recordings) > most:
+            raise UserError(
+                f"{name} holds {'one recording' if most == 1 else 'two recordings at most'},"
+                f" and {len(recordings)} were named.",
+                "Export them one by one, or with --format speedscope or perfetto.",
+            )
+        return export(recordings)
+    if name == "benchfmt":
+        return benchfmt.export(recordings)
+    return csv.export_summary(recordings) if summary else csv.export(recordings)

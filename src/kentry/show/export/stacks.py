@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the formats of profilers are made of: each case's modal path, with calls and amounts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from kentry.arch import find_arch
+from kentry.errors import UserError
+from kentry.path.metrics import Amounts, amounts
+from kentry.path.spans import Span, Spans, spans
+from kentry.results.recording import ABOUT_PATHS, INSTRUCTIONS, Instruction, Recording
+from kentry.show.export.common import labels, printable
+
+# Cases that are named in a note; further ones are counted.
+_NAMED = 8
+# Without lines of other sizes, and without serialising instructions by name, which are many.
+_METRICS = (INSTRUCTIONS, *(name for name in ABOUT_PATHS if not name[-1].isdigit()))
+
+
+class CaseStacks(NamedTuple):
+    """A case's modal path and the recording's number and label; every name is printable.
+
+    `amounts` also has its instructions: one at each position.
+    """
+
+    number: int
+    label: str
+    name: str
+    path: Sequence[Instruction]
+    calls: Spans
+    amounts: Amounts
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What is known of the case, instructions first."""
+        return tuple(name for name in _METRICS if name in self.amounts)
+
+    def frames(self, position: int) -> list[tuple[int, Span]]:
+        """The stack, innermost first: each function, and the position that it has reached."""
+        found = []
+        at: int | None = position
+        index: int | None = self.calls.inner[position]
+        while index is not None and at is not None:
+            span = self.calls.spans[index]
+            found.append((at, span))
+            at, index = span.site, span.caller
+        return found
+
+    def sums(self, metric: str) -> list[int]:
+        """What the instructions before each position have together; at the end, what all have."""
+        own = self.amounts[metric]
+        return [0, *accumulate(own[position] for position in range(len(self.path)))]
+
+    def stack(self, position: int) -> tuple[str, ...]:
+        """The case, then the names of the functions, the outermost first."""
+        return (self.name, *(span.function for _, span in reversed(self.frames(position))))
+
+
+class Stacks(NamedTuple):
+    """The cases that have a path, a case's recordings side by side, and a note on the others."""
+
+    cases: tuple[CaseStacks, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What is known of every case, instructions first."""
+        known = [set(case.metrics) for case in self.cases]
+        return tuple(name for name in _METRICS if all(name in one for one in known))
+
+    def in_common(self) -> Stacks:
+        """Only the cases that each recording has; UserError if there is none."""
+        sides: dict[int, set[str]] = {}
+        for case in self.cases:
+            sides.setdefault(case.number, set()).add(case.name)
+        common = set.intersection(*sides.values())
+        if not common:
+            raise UserError(
+                "The recordings have no case in common.", "Export them one by one instead."
+            )
+        alone = sorted(set().union(*sides.values()) - common)
+        note = f"left out, not in both recordings: {_listed(alone)}"
+        return Stacks(
+            tuple(case for case in self.cases if case.name in common),
+            (*self.notes, *([note] if alone else [])),
+        )
+
+
+def stacks(recordings: Sequence[Recording]) -> Stacks:
+    """Of the recordings; UserError where one of them has no path at all."""
+    found: list[CaseStacks] = []
+    notes: list[str] = []
+    for number, (recording, label) in enumerate(zip(recordings, labels(recordings), strict=True)):
+        own = list(_cases(recording, number, label))
+        if not own:
+            raise UserError(
+                f"The recording of {recording.kernel['spec']} has no paths, and stacks are made of"
+                " them.",
+                "Make one with kentry record --paths 1 or more.",
+            )
+        found += own
+        notes += _notes(recording, label, {case.name for case in own})
+    order = {name: place for place, name in enumerate(dict.fromkeys(case.name for case in found))}
+    return Stacks(tuple(sorted(found, key=lambda case: order[case.name])), tuple(notes))
+
+
+def _cases(recording: Recording, number: int, label: str) -> Iterator[CaseStacks]:
+    for case in recording.cases:
+        if (modal := case.modal_path) and modal.length:
+            arch = find_arch(recording.kernel["arch"])
+            code = recording.instructions(modal)
+            path = [insn._replace(function=_named(insn.function)) for insn in code]
+            yield CaseStacks(
+                number,
+                _named(label),
+                _named(case.name),
+                path,
+                spans(path, arch),
+                {INSTRUCTIONS: Counter(range(len(path)))} | amounts(path, modal.accesses, arch),
+            )
+
+
+def _notes(recording: Recording, label: str, present: Iterable[str]) -> Iterator[str]:
+    """What is not in the export, or is not the number that kentry prints."""
+    absent = [name for case in recording.cases if (name := _named(case.name)) not in present]
+    if absent:
+        yield f"left out of {label}, no kernel path: {_listed(absent)}"
+    for case in recording.cases:
+        count, modal = case.metrics.get(INSTRUCTIONS), case.modal_path
+        if count and modal and modal.length and modal.length != count.value:
+            yield (
+                f"{_named(case.name)} of {label}: the commonest path has {modal.length}"
+                f" instructions, the commonest count is {count.value}"
+            )
+
+
+def _named(name: str) -> str:
+    """The name as a format can have it: no reader takes an empty one."""
+    return printable(name).strip() or "[unknown]"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Imported numbers in a table, each change with its base, and as kentry/import/1."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from msgspec import to_builtins
+
+from kentry.importing.import_file import Imported
+from kentry.importing.published import METRICS, OF_BASE, TICKS, Number, Samples, samples
+from kentry.results import caveats
+from kentry.results.import_document import (
+    SCHEMA,
+    ImportBase,
+    ImportDocument,
+    ImportedFile,
+    ImportedNumber,
+)
+from kentry.show.table import Column, Table, ascii_lines, plain, text_column, wrapped
+
+_BEFORE = re.compile(
+    r"\b(before|without|w/o|base(line)?|vanilla|unpatched|unmodified|old|orig(inal)?|off)\b", re.I
+)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A number, the samples that it is one of, and what their change is of: no base, no change.
+
+    `change` is in per cent of `base`, `step` in per cent of the side above where there are more
+    than two sides.
+    """
+
+    number: Number
+    samples: Samples
+    base: Samples | None = None
+    change: str = ""
+    step: str = ""
+
+
+def _rows(one: Imported) -> list[_Row]:
+    """Every number; the base is the side whose name says "before", or else the first side."""
+    by_metric: dict[tuple[str, str], list[Samples]] = {}
+    for group in samples(one.numbers):
+        by_metric.setdefault((group.first.case, group.first.metric), []).append(group)
+    rows: list[_Row] = []
+    for groups in by_metric.values():
+        base = next((group for group in groups if _BEFORE.search(group.first.side)), groups[0])
+        for place, group in enumerate(groups):
+            row = _Row(group.first, group)
+            # A side without a name may be anything.
+            has_base = base.first.side and group.first.side and not group.first.percent_of
+            if group is not base and has_base:
+                has_step = place and len(groups) > 2
+                step = group.change_from(groups[place - 1]) if has_step else ""
+                row = replace(row, base=base, change=group.change_from(base), step=step)
+            rows += [replace(row, number=number) for number in group.numbers]
+    order = {id(number): place for place, number in enumerate(one.numbers)}
+    return sorted(rows, key=lambda row: order[id(row.number)])
+
+
+def imported_text(files: Sequence[Imported], written: Sequence[str] = ()) -> str:
+    """A table a file, what the numbers cannot support, and the files that were written."""
+    lines: list[str] = []
+    for one in files:
+        head = [f"{one.name}: {', '.join(one.formats)}", *([one.arch] if one.arch else [])]
+        lines += [*wrapped("; ".join(head)), *_table(_rows(one)).lines()]
+        for percent_of in dict.fromkeys(n.percent_of for n in one.numbers if n.percent_of):
+            lines += wrapped(f"percentages of: {percent_of}", then="    ")
+        lines.append("")
+    for caveat in _caveats(files):
+        lines += wrapped(caveat["text"], "note: ", "      ")
+    # A file's name is not broken, so that it can be pasted.
+    return ascii_lines([*lines, *(f"wrote {plain(file)}" for file in written)])
+
+
+def _table(rows: Sequence[_Row]) -> Table:
+    """A row a number; a side is named where it begins."""
+    columns = [Column("line"), text_column("side", most=24), text_column("case", most=36)]
+    columns += [Column("published"), Column("change"), text_column("of")]
+    columns += [Column("step")] if any(row.step for row in rows) else []
+    table = Table(columns)
+    side: str | None = None
+    for row in rows:
+        number = row.number
+        # The unit names the usual metrics.
+        metric = "" if number.metric in METRICS else number.metric
+        cells = [
+            number.line,
+            "" if number.side == side else number.side,
+            f"{number.case} {metric}",
+            f"{number.published} {number.unit} {number.spread}",
+        ]
+        if row.base and number is row.samples.first:
+            cells += [row.change, row.base.lines, row.step]
+        table.row(*cells[: len(table.columns)])
+        side = number.side
+    return table
+
+
+def _caveats(files: Sequence[Imported]) -> list[caveats.Caveat]:
+    metrics = {number.metric for one in files for number in one.numbers}
+    notes = [caveats.imported_numbers()]
+    if TICKS in metrics:
+        notes.append(caveats.imported_ticks())
+    if any(metric.endswith(OF_BASE) for metric in metrics):
+        notes.append(caveats.imported_percentages())
+    return notes
+
+
+def imported_to_json(files: Sequence[Imported]) -> dict[str, Any]:
+    """kentry/import/1."""
+    documents = []
+    for one in files:
+        numbers = []
+        for row in _rows(one):
+            number, base = row.number, None
+            if row.base:
+                lines = [sample.line for sample in row.base.numbers]
+                side, middle = row.base.first.side, float(row.base.middle)
+                base = ImportBase(side, lines, middle, row.change, row.step or None)
+            numbers.append(
+                ImportedNumber(
+                    line=number.line,
+                    side=number.side,
+                    case=number.case,
+                    metric=number.metric,
+                    published=number.published,
+                    unit=number.unit,
+                    value=float(number.amount),
+                    about=number.about,
+                    spread=number.spread,
+                    percent_of=number.percent_of or None,
+                    base=base,
+                    absent=["interval", *number.lacks],
+                )
+            )
+        documents.append(ImportedFile(one.name, list(one.formats), one.arch or None, numbers))
+    document: dict[str, Any] = to_builtins(ImportDocument(SCHEMA, documents, _caveats(files)))
+    return document

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `kentry stat` prints: one table, then what a reader must know beside it."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+from kentry.results.case_name import WARM, CaseName
+from kentry.results.comparison import TimedComparison
+from kentry.results.recording import NoisyMetric, Recording
+from kentry.show.numbers import change_with_interval, decimals, fixed, level, percent, significant
+from kentry.show.table import Column, Table, ascii_lines, text_column, wrapped
+from kentry.stats import CONFIDENCE
+from kentry.stats.exact import SAME, UNDECIDED
+from kentry.time.analysis import LOOP, NS, SHARES, Tail
+from kentry.time.comparing import Ending
+from kentry.time.preflight import WARNING, Finding
+
+# The width of the longest bar of a sweep, columns.
+_BAR = 24
+_INDENT = "      "
+# The counters that have a column, in this order.
+_COUNTERS = [
+    f"{mode}-{event}"
+    for event in ("cycles", "instructions", "branches")
+    for mode in ("kernel", "user")
+]
+
+
+def stat_text(
+    recording: Recording, absent: Mapping[str, str], findings: Sequence[Finding], *, every: bool
+) -> str:
+    """ns a call of every case, its interval, the noise floor and the detectable change."""
+    cases = recording.cases
+    counters = [name for name in _COUNTERS if any(name in case.noisy for case in cases)]
+    table = Table(
+        [
+            text_column("case", most=40),
+            *map(Column, ("ns a call", "+-", "floor %", "sees %")),
+            # kernel-cycles is k-cycle, user-instructions u-instr.
+            *(Column(f"{name[0]}-{name.partition('-')[2][:5]}") for name in counters),
+        ]
+    )
+    for case in cases:
+        time = case.noisy[NS]
+        counts = [_value(case.noisy[name])[0] if name in case.noisy else None for name in counters]
+        table.row(case.name, *_value(time), _share(time.floor), _share(time.detectable), *counts)
+    first = cases[0].noisy[NS]
+    confidence = level(first.confidence) if first.confidence else "no"
+    boots = len({one.boot for one in first.samples})
+    sample = f"of {boots} boots" if boots > 1 else "of this boot's processes"
+    lines = [*table.lines(), ""]
+    lines += wrapped(
+        f"+-: half of the {confidence} interval, {sample} ({len(first.samples)} processes of each"
+        " case). floor: the noise floor, the largest difference between processes of the same"
+        " case. sees: the smallest change that 19 of 20 runs like this would find.",
+        then="",
+    )
+    if loops := [case.noisy[LOOP].value for case in cases if LOOP in case.noisy]:
+        text = f"{median(loops):.1f} ns (median of the cases)"
+        lines += wrapped(f"The time includes the loop around a call: {text}.", then="")
+    for name, reason in absent.items():
+        lines += wrapped(f"absent: {name}: {reason}", then=_INDENT)
+    return _page(recording, lines, findings, every=every)
+
+
+def sweep_text(recording: Recording, findings: Sequence[Finding], *, every: bool) -> str:
+    """The curve: ns a call behind walks through more and more memory."""
+    cases = recording.cases
+    most = max(case.noisy[NS].value for case in cases)
+    table = Table([*map(Column, ("set", "ns a call", "+-")), text_column()])
+    for case in cases:
+        name = CaseName.parse(case.name)
+        bar = "#" * max(1, round(_BAR * case.noisy[NS].value / most))
+        table.row("none" if name.cache == WARM else name.cache, *_value(case.noisy[NS]), bar)
+    note = (
+        "Before each call a walk reads that much memory, one cache line after the other, in 4 KiB"
+        " pages. The time of the walk is not included, and that of reading the clock is"
+        " subtracted."
+    )
+    title = f"{CaseName.parse(cases[0].name).counted} among working sets"
+    lines = [title, *table.lines(), "", *wrapped(note, then="")]
+    return _page(recording, lines, findings, every=every)
+
+
+def tails_text(
+    recording: Recording, tails: Sequence[Tail], findings: Sequence[Finding], *, every: bool
+) -> str:
+    """Percentiles of calls timed one by one."""
+    table = Table([text_column("case", most=40), *map(Column, ("calls", *SHARES, "max"))])
+    for tail in tails:
+        shares = [_value(tail.metrics[f"{word}_ns"])[0] for word in SHARES]
+        table.row(tail.name, tail.calls, *shares, tail.longest)
+    timers = sorted({tail.timer for tail in tails})
+    subtracted = " to ".join(str(timer) for timer in dict.fromkeys((timers[0], timers[-1])))
+    note = (
+        f"ns, each call by itself; {subtracted} ns that reading the clock takes are subtracted."
+        " A percentile has no digit beyond its interval from group to group."
+    )
+    return _page(recording, [*table.lines(), "", *wrapped(note, then="")], findings, every=every)
+
+
+def pairs_text(
+    recording: Recording,
+    rows: Sequence[TimedComparison],
+    ending: Ending,
+    findings: Sequence[Finding],
+    *,
+    every: bool,
+) -> str:
+    """Three lines a pair: the verdict, the change, and what it is held against.
+
+    The confidence is that of all planned looks together; the interval of each look is wider.
+    """
+    lines: list[str] = []
+    indents = ("    ", "    ")
+    for row, estimate in zip(rows, ending.rows, strict=True):
+        assert estimate
+        verdict = row.verdict
+        if verdict == SAME:
+            verdict = f"{SAME}, to {100 * estimate.threshold:g} %"
+        elif verdict == UNDECIDED:
+            more = f"; {estimate.more:.1f} times as long should decide" if estimate.more else ""
+            verdict = f"{UNDECIDED}, {row.reason}{more}"
+        old, new = _values(row)
+        lines += [
+            *wrapped(f"{row.name}: {verdict}", then="    "),
+            *wrapped(
+                f"{old} -> {new} ns,"
+                f" {change_with_interval(100 * estimate.effect, row.interval)} of the first,"
+                f" {level(CONFIDENCE)}",
+                *indents,
+            ),
+            *wrapped(
+                f"floor {percent(row.floor)}, threshold {100 * estimate.threshold:g} %, would see"
+                f" {percent(row.detectable)}; {estimate.groups} groups",
+                *indents,
+            ),
+            "",
+        ]
+    end = (
+        f"Ended at look {ending.look.number} of {ending.looks} that were planned, after"
+        f" {ending.done} of at most {ending.planned} {ending.unit}."
+    )
+    return _page(recording, [*lines, *wrapped(end, then="")], findings, every=every)
+
+
+def _value(metric: NoisyMetric) -> tuple[str, str]:
+    """The value and half of its interval, with no digit beyond that."""
+    if metric.interval is None:
+        return significant(metric.value, 4), "?"
+    half = (metric.interval[1] - metric.interval[0]) / 2
+    if half == 0:
+        return f"{round(metric.value, 2):g}", "0"
+    digits = max(0, decimals(half, 3))
+    return fixed(metric.value, digits), fixed(half, digits)
+
+
+def _values(row: TimedComparison) -> tuple[str, str]:
+    """Both values in the ratio of the change, about their middle, with its interval's digits."""
+    if row.interval is None or row.percent is None or row.old <= 0 or row.new <= 0:
+        return significant(row.old, 4), significant(row.new, 4)
+    low, high = row.interval
+    middle, root = math.sqrt(row.old * row.new), math.sqrt(1 + row.percent / 100)
+    if high == low:
+        return f"{middle / root:g}", f"{middle * root:g}"
+    digits = max(0, decimals((high - low) / 200 * middle, 3))
+    return fixed(middle / root, digits), fixed(middle * root, digits)
+
+
+def _share(share: float | None) -> str | None:
+    """A fraction in per cent, with two digits; None if unknown."""
+    return None if share is None or not math.isfinite(share) else significant(100 * share, 2)
+
+
+def _page(
+    recording: Recording, lines: Iterable[str], findings: Sequence[Finding], *, every: bool
+) -> str:
+    """The lines below the kernel and the machine, above warnings, remedies and caveats.
+
+    Of the notes of preflight only the names are printed, unless `every`.
+    """
+    kernel, target = recording.kernel, recording.target
+    where = "" if target.get("place") in ("local", None) else f" on {target['place']}"
+    accelerator = str(target.get("accelerator", ""))
+    under = accelerator or str(target.get("hypervisor", ""))
+    if accelerator.startswith("tcg"):
+        under = "emulated, icount" if "-icount" in accelerator else "emulated"
+    words = [target.get("cpu_model"), target.get("machine"), under]
+    words += [f"cpu {target['on_cpu']}"] if "on_cpu" in target else []
+    head = [f"Linux {kernel['release']} ({kernel['arch']}){where}"]
+    if any(words[:3]):
+        head += wrapped(", ".join(str(word) for word in words if word))
+    notes: list[str] = []
+    for one in findings:
+        if every or one.level == WARNING:
+            notes += wrapped(f"{one.level}: {one.text}", then=_INDENT)
+            notes += wrapped(one.remedy, _INDENT, _INDENT)
+    kinds = {one.kind for one in findings}
+    for caveat in recording.caveats:
+        if caveat["kind"] not in kinds:
+            notes += wrapped(f"note: {caveat['text']}", then=_INDENT)
+    rest = [one for one in findings if not every and one.level != WARNING]
+    if rest:
+        names = ", ".join(one.kind.removeprefix("preflight-") for one in rest)
+        text = f"note: -v prints what else belongs to these numbers: {names}"
+        notes += wrapped(text, then=_INDENT)
+    return ascii_lines([*head, "", *lines, *(["", *notes] if notes else [])])

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Budgets: what a case may cost at most, in a TOML file that people write.
+
+    baseline.arm64 = "arm64.json"   # a recording, in this file's folder or below it
+
+    [arm64]
+    getppid = 312                   # at most 312 kernel instructions
+    "get*id" = "+2"                 # at most 2 more than in the baseline
+    stat = "+1 %"                   # at most 1 % more
+    read = { instructions = 700, ns = "+2 %" }
+
+    [all]                           # every architecture
+    invalid = 300
+
+A case has one budget for a metric: that of its own name before that of a pattern or group, then
+that of its architecture before that of all, then the one that stands further down.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from kentry.arch import ARCHES
+from kentry.errors import UserError
+from kentry.results.recording import INSTRUCTIONS
+
+BASELINE = "baseline"
+# The table of every architecture.
+ALL = "all"
+
+REMEDY = "docs/howto/gate-a-kernel-tree.md shows one."
+_MOST_BYTES = 1 << 20
+# A limit is a number that a recording can have.
+_MOST = (1 << 63) - 1
+_MORE = re.compile(r"\+([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(%?)")
+
+# Parts of a TOML file in which digits may stand: a comment, a string, what has no quotes.
+_TOKEN = re.compile(
+    r"(?P<comment>\#[^\n]*)|(?P<string>"
+    r'"{3}(?:[^\\]|\\.)*?"{3,5}|"(?:[^"\\\n]|\\.)*"'
+    r"|'{3}.*?'{3,5}|'[^'\n]*')"
+    r"|[\w.+-]+",
+    re.DOTALL,
+)
+_NUMBER = re.compile(r"[+-]?[0-9][\w.+-]*")
+# Numbers that stand in for values; none is as long as a value can be.
+_FIRST_MARK = 10**20
+
+# A value's place: the keys of its tables, and its own.
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What stands beside one case and metric: `text` is as in the file.
+
+    `number` is the most; with `relative` the most that is added to the baseline's number, in the
+    metric's unit or, with `percent`, in per cent of it.
+    """
+
+    table: str
+    key: str
+    metric: str
+    text: str
+    number: Fraction
+    relative: bool = False
+    percent: bool = False
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """A file of budgets: `baselines` are the files of recordings, by architecture."""
+
+    file: Path
+    text: str
+    all: tuple[Budget, ...]
+    baselines: Mapping[str, Path]
+
+    def of_arch(self, arch: str) -> list[Budget]:
+        """Those of an architecture, in the order of the file; UserError where there are none."""
+        found = [one for one in self.all if one.table in (arch, ALL)]
+        if not found:
+            raise UserError(
+                f"{self.file} has no budget for {arch}.", f"Write one below [{arch}] or [{ALL}]."
+            )
+        return found
+
+    def renewed(self, limits: Mapping[Budget, int | float]) -> str:
+        """The text of the file with other numbers as limits, and all else as it is.
+
+        UserError where they cannot be written in place.
+        """
+        places = _places(self.text)
+        text, expected = self.text, tomllib.loads(self.text)
+        edits = []
+        for budget, limit in limits.items():
+            table = expected[budget.table]
+            keys: Keys = (budget.table, budget.key)
+            if isinstance(table[budget.key], dict):
+                table, keys = table[budget.key], (*keys, budget.metric)
+            table[keys[-1]] = limit
+            if keys in places:
+                edits.append((places[keys], repr(limit)))
+        for (start, end), new in sorted(edits, reverse=True):
+            text = text[:start] + new + text[end:]
+        if tomllib.loads(text) != expected:
+            raise UserError(
+                f"The numbers in {self.file} cannot be replaced where they stand.",
+                "Write each as a plain number: getppid = 312.",
+            )
+        return text
+
+
+def read_budgets(file: Path) -> Budgets:
+    """The budgets in `file`; UserError says in one sentence what is wrong."""
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_MOST_BYTES + 1)
+    except OSError as err:
+        raise UserError(
+            f"{file} cannot be read: {err.strerror}.", f"Name a file of budgets; {REMEDY}"
+        ) from err
+    try:
+        if len(data) > _MOST_BYTES:
+            raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
+        # As bytes, because a file's own line ends are kept when numbers are renewed.
+        text = data.decode()
+        document = tomllib.loads(text)
+        baselines = _baselines(document.pop(BASELINE, {}), file)
+        lines = {keys: text.count("\n", 0, at) + 1 for keys, (at, _) in _places(text).items()}
+        budgets = tuple(_budgets(document, lines))
+        if not budgets:
+            raise ValueError("it has no budget")
+    except (ValueError, RecursionError) as err:
+        reason = " ".join(str(err).split())[:300].rstrip(".")
+        shown = "".join(char if char.isprintable() else "?" for char in reason)
+        raise UserError(f"{file} is not a file of budgets: {shown}.", REMEDY) from err
+    return Budgets(file, text, budgets, baselines)
+
+
+def _baselines(value: Any, file: Path) -> dict[str, Path]:
+    """The files of recordings, by architecture; ValueError for one outside of the folder."""
+    if not isinstance(value, dict):
+        raise ValueError(f'{BASELINE} names no architecture; write {BASELINE}.arm64 = "FILE"')
+    folder, found = file.resolve().parent, {}
+    for arch, name in value.items():
+        place = f"{BASELINE}.{arch}"
+        if arch not in ARCHES:
+            raise ValueError(f"{place} is of no architecture; there are {', '.join(ARCHES)}")
+        if not isinstance(name, str) or not name or not name.isprintable():
+            raise ValueError(f"{place} is not a file's name")
+        # Links are followed, so that one cannot lead out of the folder either.
+        target = (folder / name).resolve()
+        if Path(name).is_absolute() or not target.is_relative_to(folder) or target == folder:
+            raise ValueError(f"{place} is not below the folder of this file: {name}")
+        found[arch] = file.parent / name
+    return found
+
+
+def _budgets(document: dict[str, Any], lines: Mapping[Keys, int]) -> Iterator[Budget]:
+    tables = (*ARCHES, ALL)
+    for table, cases in document.items():
+        if table not in tables:
+            close = difflib.get_close_matches(table, (*tables, BASELINE), n=1)
+            meant = f" (did you mean {close[0]}?)" if close else ""
+            raise ValueError(
+                f"'{table}' is no key{meant}; keys are {BASELINE}, {', '.join(tables)}"
+            )
+        if not isinstance(cases, dict):
+            raise ValueError(f"{table} is not a table of cases; write [{table}]")
+        for key, value in cases.items():
+            by_metric = value if isinstance(value, dict) else {INSTRUCTIONS: value}
+            if not by_metric:
+                raise ValueError(f"{table}.{key} has no metric")
+            for metric, one in by_metric.items():
+                keys = (table, key, metric) if by_metric is value else (table, key)
+                if not all(word and word.isprintable() for word in (key, metric)):
+                    raise ValueError(f"{'.'.join(keys)} is not a line of printable text")
+                text, number, relative, percent = _limit(one, ".".join(keys))
+                line = lines.get(keys)
+                yield Budget(table, key, metric, text, number, relative, percent, line)
+
+
+def _limit(value: Any, place: str) -> tuple[str, Fraction, bool, bool]:
+    """A value's text, its number, and whether that is added, and in per cent."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        # Neither nan nor inf is in the range.
+        if not 0 <= value <= _MOST:
+            raise ValueError(f"{place} is not a limit: {value}")
+        return str(value), Fraction(str(value)), False, False
+    more = _MORE.fullmatch(value) if isinstance(value, str) else None
+    if not more:
+        shown = value if isinstance(value, str) else type(value).__name__
+        raise ValueError(f'{place} is no budget: {shown!r}; write 312, "+2" or "+1 %"')
+    percent = bool(more[2])
+    return f"+{more[1]}{' %' if percent else ''}", Fraction(more[1]), True, percent
+
+
+def _places(text: str) -> dict[Keys, tuple[int, int]]:
+    """Where the values that are numbers or strings stand in a TOML file: [start, end).
+
+    tomllib tells no places, so each value is found by what changes when a number takes its place.
+    """
+    tokens = [
+        match.span()
+        for match in _TOKEN.finditer(text)
+        if match["string"] or (not match["comment"] and _NUMBER.fullmatch(match[0]))
+    ]
+
+    def marked(numbers: list[int]) -> dict[Keys, int]:
+        """The marks that tomllib finds as values, where these tokens are replaced by marks."""
+        pieces, end = [], 0
+        for number in numbers:
+            start, stop = tokens[number]
+            pieces += [text[end:start], str(_FIRST_MARK + number)]
+            end = stop
+        try:
+            document = tomllib.loads("".join([*pieces, text[end:]]))
+        except ValueError:
+            return {}
+        return {
+            keys: value - _FIRST_MARK
+            for keys, value in _values(document, ())
+            if isinstance(value, int) and 0 <= value - _FIRST_MARK < len(tokens)
+        }
+
+    # Some tokens are keys.  With all replaced, the values are known but not their keys.
+    values = sorted(set(marked(list(range(len(tokens)))).values()))
+    return {keys: tokens[number] for keys, number in marked(values).items()}
+
+
+def _values(value: Any, keys: Keys) -> Iterator[tuple[Keys, Any]]:
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield from _values(below, (*keys, key))
+    else:
+        yield keys, value

@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A recording held against budgets: within, over, or undecided with the reason.
+
+All that a number may be is held against the limit: the counts of every context, or the interval.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from kentry.compare.contexts import Change
+from kentry.compare.counted import compare, count_change
+from kentry.errors import UserError
+from kentry.results.caveats import Caveat
+from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Real, Verdict
+from kentry.results.comparison import Comparison, TimedComparison
+from kentry.results.recording import INSTRUCTIONS, CaseResult, NoisyMetric, Recording
+from kentry.stats import THRESHOLD, exact
+from kentry.study.budgets import ALL, Budget, Budgets
+
+# In units that end so more is better, and a budget is the most.
+_RATE = "/s"
+# A count that fewer windows of a context have is a rare path's, such as the refill of a slab.
+_OFTEN = 1 / 5
+# A limit made of an interval has this many digits.
+_DIGITS = 4
+
+# The cases that a key of a file of budgets stands for; UserError where it stands for none.
+CasesOf = Callable[[str], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A case and the budget of one of its metrics; or a budget that is of no case, and why."""
+
+    name: str
+    budget: Budget
+    problem: str = ""
+
+
+def check(
+    budgets: Budgets,
+    recording: Recording,
+    baseline: Recording | None,
+    cases_of: CasesOf,
+    only: Callable[[Sequence[str]], Sequence[str]] = lambda names: names,
+    expected: Sequence[str] = (),
+) -> Check:
+    """Each budget for the recording's architecture, of the cases that `only` leaves.
+
+    `cases_of` finds names in either recording and among `expected`, those that were to be
+    measured.  UserError where there is no budget at all.
+    """
+    sides = [recording, baseline] if baseline else [recording]
+    own = budgets.of_arch(recording.kernel["arch"])
+    asked = _asked(own, sides, cases_of, expected)
+    left = only(list(dict.fromkeys(one.name for one in asked)))
+    asked = [one for one in asked if one.name in left]
+    comparison = _compared(asked, recording, baseline)
+    rows = [_row(one, _find(one, recording, baseline, comparison)) for one in asked]
+    notes = [*(comparison.caveats if comparison else recording.caveats)]
+    for one in asked:
+        notes += _notes(one, recording, comparison)
+    distinct = tuple(note for i, note in enumerate(notes) if note not in notes[:i])
+    used = baseline if any(one.budget.relative for one in asked) else None
+    return Check(str(budgets.file), recording, used, tuple(rows), distinct)
+
+
+def _asked(
+    budgets: Sequence[Budget],
+    sides: Sequence[Recording],
+    cases_of: CasesOf,
+    expected: Sequence[str],
+) -> list[_Asked]:
+    """Every case with the budget that is its own, in the order of the file.
+
+    `sides` are the recording and, if there is one, the baseline.
+    """
+    chosen: dict[tuple[str, str], Budget] = {}
+    problems: dict[Budget, str] = {}
+    found: dict[Budget, list[str]] = {}
+    for budget in budgets:
+        try:
+            names = list(cases_of(budget.key))
+        except UserError:
+            problems[budget] = "the recording has no such case"
+            continue
+        if names != [budget.key]:
+            # A pattern is of the cases that have the metric, or should have it.
+            known = sides if budget.relative else sides[:1]
+            names = [
+                name
+                for name in names
+                if name in expected or any(_has(one.case(name), budget.metric) for one in known)
+            ]
+            if not names:
+                problems[budget] = f"the recording has no {budget.metric} of such a case"
+        found[budget] = names
+    ranks = {
+        (budget, name): (name == budget.key, budget.table != ALL, place)
+        for place, (budget, names) in enumerate(found.items())
+        for name in names
+    }
+    for (budget, name), _ in sorted(ranks.items(), key=lambda item: item[1]):
+        chosen[name, budget.metric] = budget
+    asked = []
+    for budget in budgets:
+        if budget in problems:
+            asked.append(_Asked(budget.key, budget, problems[budget]))
+        asked += [
+            _Asked(name, budget)
+            for name in found.get(budget, ())
+            if chosen[name, budget.metric] is budget
+        ]
+    return asked
+
+
+def _has(case: CaseResult | None, metric: str) -> bool:
+    return case is not None and (metric in case.metrics or metric in case.noisy)
+
+
+def _compared(
+    asked: Sequence[_Asked], recording: Recording, baseline: Recording | None
+) -> Comparison | None:
+    """The comparison with the baseline of what has a budget against it; None where nothing has."""
+    names = [
+        one.name
+        for one in asked
+        if one.budget.relative
+        and baseline
+        and all(_has(side.case(one.name), one.budget.metric) for side in (baseline, recording))
+    ]
+    if not baseline or not names:
+        return None
+    try:
+        return compare(baseline, recording, list(dict.fromkeys(names)))
+    except UserError:
+        # Metrics that are not compared, or only in two units: each row says so.
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Finding:
+    """What a row says beside its budget; all numbers in `unit`."""
+
+    verdict: Verdict = UNDECIDED
+    reason: str = ""
+    unit: str = ""
+    limit: Fraction | None = None
+    baseline: Real | None = None
+    value: Real | None = None
+    low: Fraction | None = None
+    high: Fraction | None = None
+    counts: tuple[tuple[int, int], ...] = ()
+
+
+def _find(
+    asked: _Asked, recording: Recording, baseline: Recording | None, comparison: Comparison | None
+) -> _Finding:
+    """What was measured, held against the budget."""
+    budget, case = asked.budget, recording.case(asked.name)
+    limit = None if budget.relative else budget.number
+    if asked.problem:
+        return _Finding(reason=asked.problem, limit=limit)
+    if case is None:
+        return _Finding(reason="the recording has no such case", limit=limit)
+    if not _has(case, budget.metric):
+        return _Finding(reason=f"the recording has no {budget.metric} of it", limit=limit)
+    own = case.noisy.get(budget.metric)
+    if own and own.unit.endswith(_RATE):
+        reason = f"of {own.unit} more is better, and a budget is the most"
+        return _Finding(reason=reason, unit=own.unit, value=own.value)
+    if not budget.relative:
+        return _absolute_time(budget, own) if own else _absolute_count(budget, case)
+    before = baseline.case(asked.name) if baseline else None
+    alone = _Finding(
+        reason="the baseline has no such case",
+        unit=own.unit if own else INSTRUCTIONS,
+        value=(own or case.metrics[budget.metric]).value,
+    )
+    if not baseline or not before:
+        return alone
+    if not _has(before, budget.metric):
+        return replace(alone, reason=f"the baseline has no {budget.metric} of it")
+    if own:
+        return _relative_time(budget, (before, case), (baseline, recording), comparison)
+    if budget.metric not in before.metrics:
+        return replace(alone, reason=f"the baseline's {budget.metric} of it is no count")
+    return _relative_count(budget, (before, case), (baseline, recording), comparison)
+
+
+def _absolute_count(budget: Budget, case: CaseResult) -> _Finding:
+    """Within or over if every count is."""
+    counts = _counts(case, budget.metric)
+    low, high, limit = Fraction(min(counts)), Fraction(max(counts)), budget.number
+    return _Finding(
+        **_verdict(low, high, limit, limit, "its counts are on both sides of the limit"),
+        unit=INSTRUCTIONS,
+        limit=limit,
+        value=case.metrics[budget.metric].value,
+        low=low,
+        high=high,
+        counts=_by_context(case, budget.metric),
+    )
+
+
+def _relative_count(
+    budget: Budget,
+    cases: tuple[CaseResult, CaseResult],
+    sides: tuple[Recording, Recording],
+    comparison: Comparison | None,
+) -> _Finding:
+    """Within or over if the change is in every context; a part of the old count is of each."""
+    metric = budget.metric
+    a, b = (case.metrics[metric] for case in cases)
+    old, new = a.value, b.value
+    change: Change | None = None
+    if metric == INSTRUCTIONS:
+        # Where the count depends on the context, both are those of one context.
+        rows = comparison.cases if comparison else ()
+        for row in rows:
+            if row.name == cases[0].name:
+                old, new = row.old, row.new
+        change = count_change(*cases, *sides)
+    elif a.is_decided and b.is_decided:
+        change = Change(new - old, new - old)
+    base = _counts(cases[0], metric)
+    least, most = (math.floor(_allowance(budget, count)) for count in (min(base), max(base)))
+    found = _Finding(
+        reason="too few of its windows or contexts agree on a count",
+        unit=INSTRUCTIONS,
+        limit=Fraction(old + least),
+        baseline=old,
+        value=new,
+        counts=_by_context(cases[1], metric),
+    )
+    if change is None:
+        return found
+    low, high = Fraction(old + change.low), Fraction(old + change.high)
+    words = "the change depends on the context, and so does whether it is too much"
+    told = _verdict(low, high, Fraction(old + least), Fraction(old + most), words)
+    return replace(found, low=low, high=high, **told)
+
+
+def _absolute_time(budget: Budget, own: NoisyMetric) -> _Finding:
+    """Within or over if the whole interval is."""
+    found = _Finding(
+        reason="it has no interval", unit=own.unit, limit=budget.number, value=own.value
+    )
+    if own.interval is None:
+        return found
+    low, high = map(_fraction, own.interval)
+    told = _verdict(low, high, budget.number, budget.number, "the limit is in the interval")
+    return replace(found, low=low, high=high, **told)
+
+
+def _relative_time(
+    budget: Budget,
+    cases: tuple[CaseResult, CaseResult],
+    sides: tuple[Recording, Recording],
+    comparison: Comparison | None,
+) -> _Finding:
+    """The comparison's verdict, with what the budget allows as the threshold."""
+    name, metric = cases[0].name, budget.metric
+    own = cases[1].noisy[metric]
+    rows = comparison.timed if comparison else ()
+    row = next((one for one in rows if (one.name, one.metric) == (name, metric)), None)
+    if row is None or not row.old:
+        # Of the probe itself, of two units, or nothing.
+        reason = f"the two recordings' {metric} cannot be compared"
+        return _Finding(reason=reason, unit=own.unit, value=own.value)
+    share = max(_allowance(budget, _fraction(row.old)) / _fraction(row.old), _fraction(THRESHOLD))
+    verdict, reason = _timed_verdict(row, cases, sides, float(share))
+    low, high = (_fraction(row.old * (1 + end / 100)) for end in row.interval or (0, 0))
+    return _Finding(
+        verdict=verdict,
+        reason=reason,
+        unit=row.unit,
+        limit=_fraction(row.old) * (1 + share),
+        baseline=row.old,
+        value=row.new,
+        low=low if row.interval else None,
+        high=high if row.interval else None,
+    )
+
+
+def _timed_verdict(
+    row: TimedComparison,
+    cases: tuple[CaseResult, CaseResult],
+    sides: tuple[Recording, Recording],
+    share: float,
+) -> tuple[Verdict, str]:
+    """The verdict and why it is undecided; changes up to `share` are within the budget."""
+    if row.verdict in (exact.SAME, exact.BETTER):
+        return WITHIN, ""
+    # It loads numpy and scipy, which exact counts do not need.
+    from kentry.compare.timed import compare_timed
+
+    found = compare_timed([cases], {}, *sides, share)
+    wide = next(one for one in found if one.metric == row.metric)
+    if wide.verdict == exact.SAME:
+        return WITHIN, ""
+    if wide.verdict != exact.WORSE or row.verdict != exact.WORSE:
+        return UNDECIDED, wide.reason or row.reason
+    # As for kentry diff's exit code.
+    if row.is_layout:
+        return UNDECIDED, "the same instructions, so by layout or noise"
+    return OVER, ""
+
+
+def _verdict(
+    low: Fraction, high: Fraction, least: Fraction, most: Fraction, otherwise: str
+) -> dict[str, Any]:
+    """The verdict of what may be anything from `low` to `high`, and its reason.
+
+    The limit is `least` or, in other contexts, up to `most`.
+    """
+    if high <= least:
+        return {"verdict": WITHIN, "reason": ""}
+    if low > most:
+        return {"verdict": OVER, "reason": ""}
+    return {"verdict": UNDECIDED, "reason": otherwise}
+
+
+def _allowance(budget: Budget, base: int | Fraction) -> Fraction:
+    """What a relative budget allows above `base`."""
+    return budget.number * base / 100 if budget.percent else budget.number
+
+
+def _counts(case: CaseResult, metric: str) -> AbstractSet[int]:
+    """The commonest count of every context; of a context without a majority all but rare ones."""
+    own = [case.metrics[metric].samples]
+    if metric == INSTRUCTIONS and case.contexts:
+        own = [one.samples for one in case.contexts]
+    found: set[int] = set()
+    for samples in map(dict, own):
+        windows = sum(samples.values())
+        often = {count for count, times in samples.items() if times >= _OFTEN * windows}
+        if exact.is_decided(samples):
+            found.add(exact.mode(samples))
+        elif 2 * sum(samples[count] for count in often) > windows:
+            found |= often
+        else:
+            found |= samples.keys()
+    return found
+
+
+def _by_context(case: CaseResult, metric: str) -> tuple[tuple[int, int], ...]:
+    several = metric == INSTRUCTIONS and len(case.values) > 1
+    return tuple(case.values.items()) if several else ()
+
+
+def _fraction(value: float) -> Fraction:
+    """The number as it is written: 0.0025 is 1/400."""
+    return Fraction(str(value))
+
+
+def _plain(value: Fraction | None) -> Real | None:
+    if value is None:
+        return None
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _row(asked: _Asked, found: _Finding) -> CheckRow:
+    budget = asked.budget
+    return CheckRow(
+        name=asked.name,
+        metric=budget.metric,
+        unit=found.unit,
+        table=budget.table,
+        key=budget.key,
+        line=budget.line,
+        budget=budget.text,
+        limit=_plain(found.limit),
+        baseline=found.baseline,
+        value=found.value,
+        low=_plain(found.low),
+        high=_plain(found.high),
+        counts=found.counts,
+        verdict=found.verdict,
+        reason=found.reason,
+    )
+
+
+def _notes(asked: _Asked, recording: Recording, comparison: Comparison | None) -> list[Caveat]:
+    """The caveats of a case: of its comparison, or of its own."""
+    if asked.budget.relative and comparison:
+        return [
+            caveat
+            for row in comparison.rows(asked.name)
+            if row.metric == asked.budget.metric
+            for caveat in row.caveats
+        ]
+    case = recording.case(asked.name)
+    return list(case.caveats) if case else []
+
+
+def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:
+    """For each budget that is a limit by itself, the most that was measured of its cases.
+
+    A budget of which something was not measured is left out.  Those of every architecture only
+    grow: what was measured is of one.
+    """
+    found: dict[Budget, Real] = {}
+    for budget in budgets.of_arch(check.recording.kernel["arch"]):
+        rows = [
+            row
+            for row in check.rows
+            if (row.table, row.key, row.metric) == (budget.table, budget.key, budget.metric)
+        ]
+        highs = [row.high for row in rows if row.high is not None]
+        if rows and not budget.relative and len(highs) == len(rows):
+            limit = max(_rounded_up(high) for high in highs)
+            if budget.table != ALL or limit > budget.number:
+                found[budget] = limit
+    return found
+
+
+def _rounded_up(value: Real) -> Real:
+    """A count as it is, the end of an interval up to four digits."""
+    if isinstance(value, int) or value <= 0:
+        return value
+    digits = _DIGITS - 1 - math.floor(math.log10(value))
+    scaled = math.ceil(_fraction(value) * Fraction(10) ** digits)
+    rounded = Fraction(scaled) / Fraction(10) ** digits
+    return int(rounded) if rounded.denominator == 1 else float(rounded)

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Comparisons: pairs of cases on one kernel, or two kernels, always interleaved.
+
+The one loop of planned looks (interim analyses) is run_schedule().
+
+Each pair of cases has four slots, A B B A, in every group of a run.  So a group also compares A
+with A and B with B, and the noise floor is how much those differ.
+
+Two kernels are booted A, B, B, A or B, A, A, B in each round, and the boots are the sample.  What
+differs from boot to boot (which pages, which cpu has the timer) would otherwise look like a
+difference of the kernels.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kentry.compare.timed import pair_groups, whole_groups
+from kentry.errors import MachineError
+from kentry.kernels.kernel import Kernel
+from kentry.machines.machine import Machine
+from kentry.progress import Update
+from kentry.results.recording import NoisyMetric
+from kentry.stats import CONFIDENCE, THRESHOLD
+from kentry.stats.exact import UNDECIDED
+from kentry.stats.sequential import LOOKS, Look, plan_looks
+from kentry.stats.verdict import Estimate, apply_holm, compare_groups
+from kentry.time.analysis import NS, metrics_of, metrics_of_pairs
+from kentry.time.output import Output
+from kentry.time.sampling import PILOT_GROUPS, Sampler, Settings
+
+SLOTS = 4
+# The slots of A in even runs of the probe and of B in odd ones; and the other way round.
+_OUTER, _INNER = (0, 3), (1, 2)
+LEAST_GROUPS, LEAST_BOOTS = 20, 6
+# The rounds of the first look: fewer have no interval.
+LEAST_ROUNDS = 6
+_REMEDY = "Look at its boot loader; --boot says how kernels are switched."
+
+Metrics = Mapping[str, NoisyMetric]
+Rows = list[Estimate | None]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A comparison lasts `seconds`, or ends at an earlier look once every row is decided.
+
+    With `groups` it has that many groups instead; if not `sequential`, only one look at its end.
+    `threshold` is a fraction: changes up to it count as none.
+    """
+
+    seconds: float
+    threshold: float = THRESHOLD
+    confidence: float = CONFIDENCE
+    sequential: bool = True
+    groups: int | None = None
+
+    def looks(self) -> tuple[Look, ...]:
+        """The planned looks."""
+        return plan_looks(1 - self.confidence, LOOKS if self.sequential else (1.0,))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Where a comparison ended: an estimate a row (None: not measured), the look, units measured.
+
+    A unit is what a look counts: groups, boots or rounds; at most `planned` of them.
+    """
+
+    rows: Rows
+    look: Look
+    looks: int
+    done: int
+    planned: int
+    unit: str
+
+    @property
+    def options(self) -> dict[str, int]:
+        """As a recording has them."""
+        return {self.unit: self.done, "looks": self.looks, "look": self.look.number}
+
+
+def run_schedule(
+    schedule: Schedule,
+    planned: int,
+    least: int,
+    unit: str,
+    measure: Callable[[int, int], None],
+    estimate: Callable[[Look], Rows],
+) -> Ending:
+    """Measures up to each planned look, at least `least` units, until every row is decided.
+
+    `measure` is called with the number of units so far and the number that must exist, `estimate`
+    with the look.
+    """
+    looks = schedule.looks()
+    done = 0
+    for look in looks:
+        before, done = done, max(done, least, round(planned * look.fraction))
+        measure(before, done)
+        rows = estimate(look)
+        measured = [row for row in rows if row]
+        if measured and all(row.verdict != UNDECIDED for row in measured):
+            break
+    return Ending(rows, look, len(looks), done, planned, unit)
+
+
+def estimate_rows(sides: Sequence[tuple[Metrics, Metrics]], schedule: Schedule, look: Look) -> Rows:
+    """The time of new against old in each row that has groups of both, with Holm's correction."""
+    groups = [
+        whole_groups(pair_groups(old[NS].samples, new[NS].samples))
+        if NS in old and NS in new
+        else []
+        for old, new in sides
+    ]
+    estimates = [
+        compare_groups(row, threshold=schedule.threshold, confidence=schedule.confidence, look=look)
+        for row in groups
+        if row
+    ]
+    corrected = iter(apply_holm(estimates, 1 - schedule.confidence))
+    return [next(corrected) if row else None for row in groups]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two cases; percentages are of `old`."""
+
+    old: str
+    new: str
+
+    @property
+    def slots(self) -> list[str]:
+        """The cases of the probe's slots in even runs."""
+        return [self.old, self.new, self.new, self.old]
+
+    @property
+    def odd_slots(self) -> list[str]:
+        """The cases of the probe's slots in odd runs."""
+        return [self.new, self.old, self.old, self.new]
+
+    @property
+    def name(self) -> str:
+        """As a row of a table."""
+        return f"{self.old} -> {self.new}"
+
+
+def compare_cases(
+    sampler: Sampler, pairs: Sequence[Pair], schedule: Schedule, update: Update
+) -> Ending:
+    """Measures until every pair is decided at a planned look, or the schedule ends.
+
+    The unit of the schedule is a group, or a boot if each run of the probe is one.
+    """
+    sampler.run(PILOT_GROUPS)
+    unit, least, piloted, seconds = "groups", LEAST_GROUPS, PILOT_GROUPS, sampler.seconds_a_group
+    a_boot = 0
+    if sampler.run_is_boot:
+        # About a second a boot: more groups would tell more about the same boot only.
+        a_boot = max(PILOT_GROUPS, int(1 / sampler.group_seconds))
+        unit, least, piloted = "boots", LEAST_BOOTS, 1
+        seconds = sampler.run_overhead + a_boot * sampler.group_seconds
+    planned = max(least, schedule.groups or int(schedule.seconds / seconds))
+
+    def show(ended: int) -> None:
+        update(min(1.0, ended / planned), f"{ended} of at most {planned} {unit}")
+
+    def measure(before: int, count: int) -> None:
+        before = max(before, piloted)
+        if not sampler.run_is_boot:
+            sampler.run(count - before, show)
+        for boot in range(before, count if sampler.run_is_boot else 0):
+            show(boot)
+            sampler.run_in_one(a_boot)
+
+    return run_schedule(
+        schedule,
+        planned,
+        least,
+        unit,
+        measure,
+        lambda look: estimate_pairs(sampler.output, pairs, schedule, look, sampler.boots),
+    )
+
+
+def estimate_pairs(
+    output: Output, pairs: Sequence[Pair], schedule: Schedule, look: Look, boots: Sequence[int] = ()
+) -> Rows:
+    """The estimate of each pair at this look; MachineError if one cannot be compared.
+
+    `boots` is the boot of each run of the probe, if they are not all in one.
+    """
+    sides = [metrics_of_pair(output, number, pair, boots) for number, pair in enumerate(pairs)]
+    rows = estimate_rows(sides, schedule, look)
+    for pair, row in zip(pairs, rows, strict=True):
+        if row is None:
+            raise MachineError(
+                f"{pair.name} cannot be compared: calls take no longer than reading the clock,"
+                f" whose step is {output.resolution:g} ns.",
+                "Compare them in blocks: leave +cache= out.",
+            )
+    return rows
+
+
+def metrics_of_pair(
+    output: Output, number: int, pair: Pair, boots: Sequence[int]
+) -> tuple[Metrics, Metrics]:
+    """The metrics of both sides of the pair with this number; MachineError if it was not timed."""
+    sides = []
+    for case, even, odd in ((pair.old, _OUTER, _INNER), (pair.new, _INNER, _OUTER)):
+        # The name counts too: if the line about an absent case was lost, others have its slots.
+        slots = [{(SLOTS * number + slot, case) for slot in of_run} for of_run in (even, odd)]
+        processes = [
+            one
+            for one in output.processes.values()
+            if (one[0].slot, one[0].case) in slots[one[0].run % 2]
+        ]
+        if not processes:
+            reason = next(iter(output.absent.items()), (pair.name, "the probe did not run it"))
+            raise MachineError(
+                f"{pair.name} was not timed: {reason[0]} {reason[1]}.", "Compare other cases."
+            )
+        sides.append(metrics_of_pairs(processes, boots))
+    return sides[0], sides[1]
+
+
+@dataclass
+class KernelRuns:
+    """One of the kernels: what the probe printed on it, and the boot of each of its runs."""
+
+    kernel: str
+    output: Output = field(default_factory=Output)
+    boots: list[int] = field(default_factory=list)
+    booted: Kernel | None = None
+    # uname -r and the ELF notes of its first boot.
+    identity: tuple[str, bytes] | None = None
+
+    def metrics(self, case: str) -> Metrics:
+        """The case's metrics over all boots of the kernel."""
+        return metrics_of(self.output, case, self.boots)
+
+
+@dataclass(frozen=True)
+class BootPlan:
+    """What is measured: cases, groups in each boot, and the most rounds of four boots."""
+
+    cases: Sequence[str]
+    groups: int
+    rounds: int
+    settings: Settings
+
+
+def compare_kernels(
+    machine: Machine,
+    sides: tuple[KernelRuns, KernelRuns],
+    plan: BootPlan,
+    schedule: Schedule,
+    update: Update,
+) -> Ending:
+    """Boots the two interleaved until every case is decided at a planned look, or to the end.
+
+    What was measured is in `sides`, however it ends.  Rows are those of `plan.cases`.
+    """
+    planned = max(LEAST_ROUNDS, plan.rounds)
+    order = random.Random(plan.settings.seed)  # noqa: S311
+
+    def measure(before: int, count: int) -> None:
+        for number in range(before, count):
+
+            def show(fraction: float | None, now: str, number: int = number) -> None:
+                update(number / planned, f"round {number + 1} of at most {planned}: {now}")
+
+            run_round(machine, sides, plan, order, number, show)
+
+    return run_schedule(
+        schedule,
+        planned,
+        LEAST_ROUNDS,
+        "rounds",
+        measure,
+        lambda look: estimate_rows(
+            [(sides[0].metrics(case), sides[1].metrics(case)) for case in plan.cases],
+            schedule,
+            look,
+        ),
+    )
+
+
+def run_round(
+    machine: Machine,
+    sides: tuple[KernelRuns, KernelRuns],
+    plan: BootPlan,
+    order: random.Random,
+    number: int,
+    update: Update,
+) -> None:
+    """Boots and measures A, B, B, A, or B, A, A, B, as `order` has it.
+
+    MachineError if a boot fails, times nothing, or runs another kernel than it should.
+    """
+    old, new = sides if order.random() < 0.5 else (sides[1], sides[0])
+    for turn, side in enumerate((old, new, new, old)):
+        update(None, side.kernel)
+        machine.boot(side.kernel, update)
+        side.booted = machine.kernel
+        side.boots.append(4 * number + turn)
+        output = side.output
+        Sampler(machine, plan.cases, plan.settings, output).run_in_one(plan.groups)
+        # A boot loader may silently fall back to another kernel.
+        identity = (output.release, output.notes)
+        side.identity = side.identity or identity
+        if identity != side.identity:
+            raise MachineError(
+                f"{machine.name} was told to boot {side.kernel}, but runs another kernel than"
+                f" before: {output.release}.",
+                _REMEDY,
+            )
+        if not any(key[0] == output.run for key in output.processes):
+            raise MachineError(
+                f"{side.kernel} on {machine.name} timed nothing.", "Run again with -v."
+            )
+    notes = old.identity is not None and old.identity[1]
+    if notes and old.kernel != new.kernel and old.identity == new.identity:
+        raise MachineError(
+            f"{machine.name} runs the same kernel, {old.output.release}, whether it is told to"
+            f" boot {sides[0].kernel} or {sides[1].kernel}.",
+            _REMEDY,
+        )

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One measurement of time: its machine, the recordings of it, and where they are kept."""
+
+import contextlib
+import logging
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kentry.errors import KentryError, UserError
+from kentry.host.cache import cache_dir
+from kentry.kernels.kernel import Kernel, gnu_build_id, kernel_to_json
+from kentry.machines.machine import Machine
+from kentry.progress import progress
+from kentry.results import caveats
+from kentry.results.caveats import Caveat
+from kentry.results.recording import CaseResult, NoisyMetric, Recording, write_recording
+from kentry.time.machine_facts import Facts, gather
+from kentry.time.output import Output
+from kentry.time.preflight import Finding, check, describe
+
+log = logging.getLogger("kentry")
+
+RUNNING = "running"
+
+# The step of a processor's own counter, ns, is below this; a timer of 24 MHz or less, as many
+# boards have, is above.
+_COARSE_NS = 30.0
+
+# "Linux version 6.12.1 (user@host) (gcc (Debian 12.2.0) 12.2.0, GNU ld ...) #1 SMP"
+_COMPILER = re.compile(r"Linux version \S+ \([^)]*\) \((.*)\) #")
+_LINKER = re.compile(r", (?:GNU ld|LLD|Debian LLD).*$")
+
+Cases = Mapping[str, Mapping[str, NoisyMetric]]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all recordings of one measurement share; what ran in one session ran interleaved.
+
+    `cpu` is the cpu to measure on (-1: any), `file` the file that the user named for the recording.
+    """
+
+    machine: Machine
+    facts: Facts = field(default_factory=Facts)
+    findings: tuple[Finding, ...] = ()
+    file: Path | None = None
+    cpu: int = -1
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def recording(
+        self, output: Output, cases: Cases, options: Mapping[str, int], kernel: Kernel | None = None
+    ) -> Recording:
+        """A recording of the cases that have metrics; `kernel` is the file that was booted."""
+        target = {
+            "kind": self.machine.kind,
+            "emulator": "",
+            "place": self.machine.name,
+            "session": self.name,
+            **(describe(self.facts) if self.facts.files else {}),
+            **self.machine.describe(),
+        }
+        if output.machine.get("cpu", "").isdecimal():
+            target["on_cpu"] = int(output.machine["cpu"])
+        notes = [Caveat(kind=one.kind, text=f"{one.text}. {one.remedy}") for one in self.findings]
+        if str(target.get("accelerator", "")).startswith("tcg"):
+            notes.append(caveats.emulated_time())
+        return Recording(
+            kernel=self.kernel_of(output, kernel or self.machine.kernel),
+            target=target,
+            options=dict(options),
+            code=[],
+            cases=[
+                CaseResult(name, {}, (), (), (), noisy=dict(metrics))
+                for name, metrics in cases.items()
+                if metrics
+            ],
+            caveats=[*notes, *output_caveats(output)],
+        )
+
+    def kernel_of(self, output: Output, kernel: Kernel | None) -> dict[str, Any]:
+        """A recording's "kernel": the file that was booted, or what the running kernel tells."""
+        if kernel is not None:
+            return kernel_to_json(kernel, output.release, output.notes)
+        banner = (self.facts.files.get("/proc/version") or "").strip()
+        compiler = _COMPILER.match(banner)
+        return {
+            "spec": RUNNING,
+            "arch": self.machine.arch.name,
+            "release": output.release,
+            "build_id": gnu_build_id(output.notes),
+            "banner": banner,
+            "compiler": _LINKER.sub("", compiler[1]) if compiler else "",
+            "config_sha256": None,
+            "config": None,
+            "image_sha256": None,
+            "symbols_from": "",
+            "origin": {"kind": RUNNING},
+        }
+
+    @contextlib.contextmanager
+    def keeping(self, so_far: Callable[[], Mapping[str, Recording]]) -> Iterator[None]:
+        """If the block ends early, writes what was measured before the error goes on.
+
+        `so_far` has the recordings by side: "" if there is one kernel, else "old" and "new".
+        """
+        try:
+            yield
+        except (Exception, KeyboardInterrupt) as err:
+            files = []
+            with contextlib.suppress(KentryError, ValueError):
+                for side, recording in so_far().items():
+                    if recording.cases:
+                        with contextlib.suppress(KentryError, OSError, ValueError):
+                            files.append(str(self._write(recording, side)))
+            kept = " and ".join(files)
+            if kept and isinstance(err, KentryError):
+                err.remedy = f"{err.remedy} What was measured before it is in {kept}.".strip()
+            elif kept:
+                log.warning("kentry: what was measured is in %s", kept)
+            raise
+
+    def save(self, recording: Recording, side: str = "") -> None:
+        """Writes the user's file, if any; UserError names the file in the cache instead."""
+        if self.file is None:
+            return
+        kept = self._write(recording, side)
+        if kept != file_of_side(self.file, side):
+            raise UserError(
+                f"{file_of_side(self.file, side)} could not be written.",
+                f"Is its disk full? The recording is in {kept}.",
+            )
+
+    def _write(self, recording: Recording, side: str) -> Path:
+        """The user's file; the cache if that fails or there is none."""
+        if self.file:
+            with contextlib.suppress(KentryError, OSError):
+                write_recording(recording, file_of_side(self.file, side))
+                return file_of_side(self.file, side)
+        in_cache = file_of_side(cache_dir("stat") / f"{self.name}.json", side)
+        write_recording(recording, in_cache)
+        return in_cache
+
+
+def open_session(machine: Machine, cpu: int | None, file: Path | None) -> Session:
+    """Checks the machine, and chooses the cpu to measure on if `cpu` is None.
+
+    A guest has one cpu; the machine's own options say on which cpu of the host it runs.
+    """
+    asked = None if machine.kind == "kvm" else cpu
+    with progress(f"checking {machine.name}"):
+        facts = gather(machine, asked)
+    chosen = facts.cpu if asked is None else asked
+    return Session(machine, facts, tuple(check(facts)), file, chosen)
+
+
+def file_of_side(file: Path, side: str) -> Path:
+    """NAME.old.json or NAME.new.json for NAME.json; the file itself for the side ""."""
+    return file.with_suffix(f".{side}{file.suffix or '.json'}") if side else file
+
+
+def output_caveats(output: Output) -> list[Caveat]:
+    """What the probe printed that a reader must know."""
+    notes = []
+    counters = output.machine.get("counters", "")
+    if counters.startswith("none"):
+        notes.append(caveats.no_counters(counters.partition(":")[2]))
+    elif counters and "kernel-cycles" not in counters:
+        notes.append(caveats.few_counters(counters))
+    if output.multiplexed:
+        notes.append(caveats.multiplexed(", ".join(sorted(output.multiplexed))))
+    if output.lost:
+        notes.append(caveats.clock_jumped(output.lost, output.jumps[0]))
+    if output.resolution > _COARSE_NS:
+        notes.append(caveats.coarse_clock(output.resolution))
+    if output.machine.get("clock") == "syscall":
+        notes.append(caveats.slow_clock())
+    if output.machine.get("cpus") == "1":
+        notes.append(caveats.one_cpu())
+    return notes

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every kind of console a guest has ended with; one file each in tests/consoles/."""
+
+import pytest
+
+from kentry.boot.console import explain, tail
+from kentry.boot.probe_protocol import ProbeReport, read_report
+from kentry.kernels.kernel import gnu_build_id
+from tests import ROOT
+
+CONSOLES = ROOT / "tests" / "consoles"
+
+
+def console(name: str) -> str:
+    return (CONSOLES / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+
+def read_probe(text: str) -> ProbeReport:
+    return read_report(text.splitlines())
+
+
+def test_good_console_has_an_end_mark_and_an_identity() -> None:
+    report = read_probe(console("good"))
+    assert report.started
+    assert report.ended_cases == 14
+    assert report.release == "6.12.95+deb12-arm64"
+    assert gnu_build_id(report.notes) == "b4c0fd99162ec9911080499fc5c45a86cf7520ea"
+    assert not report.failed
+    assert not report.absent
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "control-characters",
+        "damaged-end",
+        "empty",
+        "panic-foreign-init",
+        "panic-mid-cases",
+        "panic-no-root",
+        "truncated",
+    ],
+)
+def test_no_end_mark_is_never_taken_for_one(name: str) -> None:
+    assert read_probe(console(name)).ended_cases is None
+
+
+def test_printk_before_our_prefix_does_not_hide_our_line() -> None:
+    report = read_probe(console("interleaved"))
+    assert report.ended_cases == 12
+    assert report.release == "6.12.95+deb12-arm64"
+    assert report.failed == {"openat+close": "phase=count call=1 result=-24"}
+    assert report.absent == {"getpid@int80": "the kernel does not take this entry instruction"}
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (
+            "panic-no-root",
+            "The kernel panicked before the probe started:"
+            " VFS: Unable to mount root fs on unknown-block(0,0).",
+        ),
+        (
+            "panic-mid-cases",
+            "The kernel panicked while the cases ran: Attempted to kill init! exitcode=0x0000000b.",
+        ),
+        (
+            "truncated",
+            "The guest never reached the probe's end mark:"
+            " it was stopped after 60 s, while the cases ran.",
+        ),
+        (
+            "empty",
+            "The guest never reached the probe's end mark:"
+            " it was stopped after 60 s, before the probe started.",
+        ),
+    ],
+)
+def test_the_sentence_says_what_happened(name: str, sentence: str) -> None:
+    text = console(name)
+    err = explain(text, read_probe(text).started, "it was stopped after 60 s")
+    assert err.sentence == sentence
+    assert err.exit_code == 2
+    assert err.remedy
+
+
+def test_the_tail_is_short_and_fit_for_a_terminal() -> None:
+    shown = tail(console("panic-no-root")).splitlines()
+    assert len(shown) == 12
+    assert "Memory Limit: none" in shown[-1]
+    assert "\x1b" not in tail(console("control-characters"))
+    assert "\x00" not in tail(console("control-characters"))
+    assert tail("x" * 10_000) == "  | " + "x" * 200
+
+
+def test_an_error_shows_where_the_console_stopped_even_when_it_is_empty() -> None:
+    err = explain("", False, "it was stopped after 1 s")
+    assert "stayed empty" in err.detail
+
+
+@pytest.mark.parametrize("notes", [b"", b"\0" * 11, b"\x04\0\0\0\xff\xff\0\0\x03\0\0\0GNU\0abc"])
+def test_notes_without_a_whole_build_id_have_none(notes: bytes) -> None:
+    assert gnu_build_id(notes) is None
+
+
+def test_the_build_id_need_not_be_the_first_note() -> None:
+    # Debian's amd64 kernels begin with a note of their own, name "Linux", size 6.
+    linux = bytes.fromhex("0600000004000000010100004c696e757800000000000000")
+    gnu = bytes.fromhex("0400000004000000030000004 74e5500aabbccdd".replace(" ", ""))
+    assert gnu_build_id(linux + gnu) == "aabbccdd"

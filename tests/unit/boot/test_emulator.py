@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which QEMU is taken, with fake ones: small programs that print what -help prints."""
+
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import find_arch, host_arch
+from kentry.boot.emulator import find_emulator
+from kentry.errors import MissingToolError, UserError
+from kentry.host.apt import AptRoot
+from kentry.host.mirror import RELEASES
+
+ARCH = find_arch("riscv64")
+GOOD = (
+    "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nusage:\n-plugin [file=]<file>\n"
+)
+
+
+def make_qemu(folder: Path, text: str, status: int = 0) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / ARCH.qemu
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{text}END\nexit {status}\n")
+    program.chmod(0o755)
+    return program
+
+
+def make_private(root: Path, text: str = GOOD) -> Path:
+    for name in ("share/qemu", "lib/a-b-c/qemu"):
+        (root / "usr" / name).mkdir(parents=True)
+    make_qemu(root / "usr/bin", text)
+    return root
+
+
+def on_path(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_installed_is_the_one_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = make_qemu(tmp_path, GOOD)
+    on_path(monkeypatch, tmp_path)
+    found = find_emulator(ARCH)
+    assert found.argv == (str(program),)
+    assert found.version == "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"
+    assert found.numbers == (7, 2, 22)
+    assert found.env == {}
+
+
+def test_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
+    program = make_qemu(tmp_path, GOOD.replace("7.2.22", "11.1.3"))
+    assert find_emulator(ARCH, str(program)).numbers == (11, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "sentence"),
+    [
+        (GOOD.replace("7.2.22", "7.1.9"), 0, "QEMU 7.1.9 is too old"),
+        (GOOD.replace("-plugin", "-nothing"), 0, "was built without plugins"),
+        ("hello\n", 0, "is not a QEMU"),
+        (GOOD, 1, "does not run"),
+    ],
+)
+def test_one_that_will_not_do_is_refused(
+    text: str, status: int, sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(MissingToolError, match=sentence) as caught:
+        find_emulator(ARCH, str(make_qemu(tmp_path, text, status)))
+    assert caught.value.remedy
+
+
+def test_none_installed_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError) as caught:
+        find_emulator(ARCH)
+    assert f"apt-get install {ARCH.qemu_package}" in caught.value.remedy
+
+
+def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("file", "none"):
+        with pytest.raises(MissingToolError, match="is not a program"):
+            find_emulator(ARCH, str(tmp_path / name))
+
+
+def test_an_unknown_word_lists_the_known_ones() -> None:
+    with pytest.raises(UserError, match="installed, backports, newest") as caught:
+        find_emulator(ARCH, "latest")
+    assert caught.value.exit_code == 2
+
+
+@pytest.fixture
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where private copies are; this machine runs the oldest release that kentry knows."""
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    release = {"VERSION_CODENAME": RELEASES[0].name}
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
+    return tmp_path / "cache/emulators"
+
+
+NEWEST_COPY = f"{RELEASES[-1].name}-whole-{host_arch().debian}"
+
+
+def test_a_backports_copy_uses_this_machines_loader(copies: Path) -> None:
+    root = make_private(copies / f"{RELEASES[0].name}-host-{host_arch().debian}")
+    emulator = find_emulator(ARCH, "backports")
+    assert emulator.argv[0] == str(root / "usr/bin" / ARCH.qemu)
+    assert emulator.env["QEMU_MODULE_DIR"] == str(root / "usr/lib/a-b-c/qemu")
+
+
+def test_a_newest_copy_brings_its_own_loader(copies: Path) -> None:
+    root = make_private(copies / NEWEST_COPY)
+    loader = root / "usr/lib/a-b-c/ld-linux-x.so.1"
+    loader.write_text('#!/bin/sh\n[ "$1" = --library-path ] && shift 2 && exec "$@"\n')
+    loader.chmod(0o755)
+    emulator = find_emulator(ARCH, "newest")
+    assert emulator.argv[:3] == (str(loader), "--library-path", str(loader.parent))
+    assert "LD_LIBRARY_PATH" not in emulator.env
+
+
+def test_a_damaged_copy_says_what_to_delete(copies: Path) -> None:
+    make_qemu(copies / NEWEST_COPY / "usr/bin", GOOD)
+    with pytest.raises(MissingToolError, match="is damaged") as caught:
+        find_emulator(ARCH, "newest")
+    assert "Delete" in caught.value.remedy
+
+
+def test_other_architectures_emulators_are_not_unpacked(
+    copies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["libc6", ARCH.qemu_split_package, "qemu-system-s390x", "qemu-system-data", "seabios"]
+    debs = [tmp_path / f"{name}_1_all.deb" for name in names]
+    monkeypatch.setattr(AptRoot, "download_closure", lambda self, packages, update, suite: debs)
+    unpacker = tmp_path / "bin/dpkg-deb"
+    unpacker.parent.mkdir()
+    unpacker.write_text(f'#!/bin/sh\necho "$2" >>{tmp_path}/unpacked\n')
+    unpacker.chmod(0o755)
+    on_path(monkeypatch, unpacker.parent)
+    with pytest.raises(MissingToolError):
+        find_emulator(ARCH, "newest")  # an empty copy
+    unpacked = (tmp_path / "unpacked").read_text().splitlines()
+    assert unpacked == [str(deb) for deb in debs if "s390x" not in deb.name]

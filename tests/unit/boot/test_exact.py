@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The emulator's command line, and runs of emulators that only play one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kentry.arch import find_arch
+from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner
+from kentry.errors import GuestError, TraceError
+from tests.builders import image_kernel
+from tests.places import silent
+from tests.unit.boot.emulators import argument, fake_qemu
+
+TRACE = """\
+kentry-trace 1
+qemu aarch64 api=1
+message case getppid count 1
+window 1000 312 0 1 0 0 0 -
+message end 1
+spoilt 0
+end 1000
+"""
+
+
+GOOD = "echo kentry-probe start arm64; echo kentry-probe end cases=1"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+
+
+def play(folder: Path, script: str, timeout: float = 20, **options: Any) -> GuestRun:
+    """Runs `script` in the emulator's place."""
+    emulator = str(fake_qemu(folder, script))
+    all_options = ExactOptions(("getppid", "read"), timeout=timeout, emulator=emulator, **options)
+    return QemuRunner(find_arch("arm64")).run(image_kernel(), all_options, silent)
+
+
+def words_of_run(folder: Path, **options: Any) -> list[str]:
+    """The emulator's command line."""
+    (folder / "good").write_text(TRACE)
+    play(folder, f"{GOOD}; cp {folder}/good $plugin_out", **options)
+    return (folder / "argv").read_text().splitlines()
+
+
+def test_the_command_line_boots_the_probe_with_its_cases(tmp_path: Path) -> None:
+    words = words_of_run(tmp_path)
+    assert words[words.index("-kernel") + 1] == "/boot/Image"
+    assert argument(tmp_path, "-append").endswith(
+        " nokaslr randomize_kstack_offset=off dhash_entries=1048576"
+        " -- n=1000 paths=128 warmup=16 cases=/cases rounds=8 links=0 seed=1"
+    )
+    assert b"getppid\nread\n" in Path(argument(tmp_path, "-initrd")).read_bytes()
+    plugin = argument(tmp_path, "-plugin").split(",")
+    assert "text ffff800008010000" in Path(plugin[2].removeprefix("traps=")).read_text()
+    assert "check=on" not in plugin
+    assert "check=on" in words_of_run(tmp_path, check=True)[-1].split(",")
+
+
+def test_randomising_changes_the_kernels_words_and_nothing_else(tmp_path: Path) -> None:
+    steady = words_of_run(tmp_path)
+    random = words_of_run(tmp_path, randomise=True)
+    differing = [(a, b) for a, b in zip(steady, random, strict=True) if a != b]
+    # The trace has another name in each run.
+    assert [b for _, b in differing if "out=" not in b] == [
+        "panic=-1 quiet console=ttyAMA0 randomize_kstack_offset=on dhash_entries=1048576"
+        " -- n=1000 paths=128 warmup=16 cases=/cases rounds=8 links=0 seed=1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arch", "lines"),
+    [
+        ("riscv64", ["text ffff800008010000", "irq ffff800008030000"]),
+        ("x86_64", ["text ffff800008010000", "irq ffff800008020000"]),
+    ],
+)
+def test_traps_are_found_by_whole_names(arch: str, lines: list[str]) -> None:
+    assert QemuRunner(find_arch(arch)).traps(image_kernel(arch)).splitlines() == lines
+
+
+def test_arm64s_traps_are_offsets_into_its_vectors() -> None:
+    traps = QemuRunner(find_arch("arm64")).traps(image_kernel()).splitlines()
+    assert "irq ffff800008010a80" in traps
+    assert "exception ffff800008010a00" in traps
+
+
+def test_a_whole_run(tmp_path: Path) -> None:
+    (tmp_path / "good").write_text(TRACE)
+    run = play(tmp_path, f"{GOOD}; cp {tmp_path}/good $plugin_out")
+    assert run.trace.cases_ended == 1
+    assert run.target["emulator"] == "QEMU 7.2.22"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("exit 1", "QEMU ended before the guest said anything: QEMU ended with status 1"),
+        ("echo booting; exit 0", "the machine rebooted or was switched off, before the probe"),
+        ("echo booting; sleep 100", "it was stopped after 1 s, before the probe started"),
+        ("echo kentry-probe start arm64; sleep 100", "stopped after 1 s, while the cases ran"),
+        ("yes all work and no play", "it was stopped because it printed more than 4 MiB"),
+        (
+            "echo 'Kernel panic - not syncing: Oops'",
+            "The kernel panicked before the probe started: Oops",
+        ),
+        ("while :; do printf '\\033[2J'; done", "because it printed more than 4 MiB"),
+    ],
+)
+def test_a_guest_that_misbehaves_is_one_sentence(tmp_path: Path, script: str, words: str) -> None:
+    if script == "exit 1":
+        script = "echo 'qemu: could not load kernel' >&2; exit 1"
+    with pytest.raises(GuestError, match=words) as caught:
+        play(tmp_path, script, timeout=1 if "sleep" in script else 20)
+    assert "\x1b" not in str(caught.value) + caught.value.detail
+
+
+def test_an_end_on_the_console_without_a_trace_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError):
+        play(tmp_path, GOOD)
+
+
+def test_a_console_and_a_trace_that_disagree_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text(TRACE.replace("message end 1", "message end 2"))
+    with pytest.raises(GuestError, match="disagree about how many cases"):
+        play(tmp_path, f"{GOOD}; cp {tmp_path}/other $plugin_out")
+
+
+def test_no_trace_is_left_behind(tmp_path: Path) -> None:
+    with pytest.raises(GuestError):
+        play(tmp_path, "echo x")
+    assert [file.name for file in (tmp_path / "cache/scratch").iterdir()] == ["lock"]

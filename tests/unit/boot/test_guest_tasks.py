@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tracing target without QEMU: its command line, which emulator, emulators that end badly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kentry.arch import ARCHES, find_arch
+from kentry.boot import guest_tasks
+from kentry.boot.emulator import Emulator
+from kentry.boot.guest_tasks import (
+    Traced,
+    TracedWorkload,
+    TraceOptions,
+    trace_guest,
+    tracing_emulator,
+)
+from kentry.errors import FetchError, GuestError, MissingToolError
+from tests.builders import image_kernel
+from tests.places import silent
+from tests.unit.boot.emulators import argument, fake_qemu
+
+WORKLOAD = TracedWorkload("x", Path("/the/rootfs.cpio"), ("systemd.x=1", "quiet"), {})
+HOOKS = ("offset pid 1", "switch ffff800080000000")
+ARM64 = find_arch("arm64")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+
+
+def emulator(*numbers: int, argv: tuple[str, ...] = ("qemu",)) -> Emulator:
+    return Emulator(argv, ".".join(map(str, numbers)), numbers)
+
+
+# --- which emulator ------------------------------------------------------
+
+
+def having(monkeypatch: pytest.MonkeyPatch, **found: Emulator | Exception) -> list[str]:
+    """Makes these the emulators that can be had; the list is of those asked for."""
+    asked: list[str] = []
+
+    def find(arch: object, choice: str = "installed", update: object = None) -> Emulator:
+        asked.append(choice)
+        one = found[choice]
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    monkeypatch.setattr(guest_tasks, "find_emulator", find)
+    return asked
+
+
+@pytest.mark.parametrize("numbers", [(9, 2), (9, 2, 0), (10, 0, 2), (11, 1)])
+def test_the_installed_one_is_taken_if_it_will_do(
+    monkeypatch: pytest.MonkeyPatch, numbers: tuple[int, ...]
+) -> None:
+    asked = having(monkeypatch, installed=emulator(*numbers))
+    assert tracing_emulator(ARM64, "installed", silent).numbers == numbers
+    assert asked == ["installed"]
+
+
+@pytest.mark.parametrize(
+    "installed", [emulator(7, 2, 22), emulator(9, 1, 50), MissingToolError("None is installed.")]
+)
+def test_else_it_is_a_private_copy(
+    monkeypatch: pytest.MonkeyPatch, installed: Emulator | Exception
+) -> None:
+    asked = having(monkeypatch, installed=installed, backports=emulator(10, 0, 2))
+    assert tracing_emulator(ARM64, "installed", silent).numbers == (10, 0, 2)
+    assert asked == ["installed", "backports"]
+
+
+def test_a_release_without_backports_takes_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = having(
+        monkeypatch,
+        installed=emulator(8, 2),
+        backports=FetchError("There are none."),
+        newest=emulator(11, 1, 3),
+    )
+    assert tracing_emulator(ARM64, "installed", silent).numbers == (11, 1, 3)
+    assert asked == ["installed", "backports", "newest"]
+
+
+def test_where_none_can_be_had_the_last_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = FetchError("The archive cannot be reached.")
+    having(monkeypatch, installed=MissingToolError("None."), backports=gone, newest=gone)
+    with pytest.raises(FetchError, match="cannot be reached"):
+        tracing_emulator(ARM64, "installed", silent)
+
+
+def test_one_that_was_asked_for_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = having(monkeypatch, **{"/opt/qemu": emulator(9, 1, 3)})
+    with pytest.raises(MissingToolError) as caught:
+        tracing_emulator(ARM64, "/opt/qemu", silent)
+    assert caught.value.sentence == ("9.1.3 cannot trace tasks: QEMU 9.2 is the first that can.")
+    assert "--emulator backports or newest" in caught.value.remedy
+    assert asked == ["/opt/qemu"]
+
+
+# --- its command line ----------------------------------------------------
+
+
+def play(folder: Path, script: str = "echo hello", arch: str = "arm64", **options: Any) -> Traced:
+    """Traces a guest that `script` plays."""
+    emulator = str(fake_qemu(folder, script, "10.0.2"))
+    all_options = TraceOptions(**options, emulator=emulator)
+    return trace_guest(
+        image_kernel(arch), ARCHES[arch], WORKLOAD, HOOKS, all_options, folder, silent
+    )
+
+
+def test_the_guests_words_come_last(tmp_path: Path) -> None:
+    traced = play(tmp_path, memory=3000, seed=9)
+    assert (argument(tmp_path, "-m"), argument(tmp_path, "-seed")) == ("3000M", "9")
+    assert argument(tmp_path, "-kernel") == "/boot/Image"
+    assert argument(tmp_path, "-initrd") == "/the/rootfs.cpio"
+    words = argument(tmp_path, "-append")
+    assert words.startswith("panic=-1 quiet console=ttyAMA0 nokaslr")
+    assert words.endswith("randomize_kstack_offset=off systemd.x=1 quiet")
+    assert traced.target == {
+        "kind": "qemu",
+        "emulator": "QEMU 10.0.2",
+        "machine": "virt",
+        "cpu": traced.target["cpu"],
+        "accelerator": "tcg, one thread, -icount shift=0,sleep=off",
+        "memory_mib": 3000,
+        "seed": 9,
+        "cmdline": words,
+    }
+
+
+def test_the_plugin_finds_its_hooks_and_writes_below_the_folder(tmp_path: Path) -> None:
+    traced = play(tmp_path, arch="riscv64")
+    plugin, out, hooks, firmware = argument(tmp_path, "-plugin").split(",")
+    assert Path(plugin).name == "tasks.so"
+    assert out == f"out={tmp_path}/events"
+    assert Path(hooks.removeprefix("hooks=")).read_text() == "".join(f"{x}\n" for x in HOOKS)
+    assert firmware == "firmware=80000000-80200000"
+    assert traced.records == tmp_path / "events"
+
+
+@pytest.mark.parametrize(
+    ("options", "cpu"),
+    [
+        ({}, "neoverse-n2,pauth-impdef=on"),
+        ({"vector_length": 256}, "neoverse-v1,pauth-impdef=on"),
+        ({"vector_length": 512}, "max,pauth-impdef=on,sve-max-vq=4"),
+    ],
+)
+def test_the_cpu_is_a_real_core_where_one_has_such_vectors(
+    tmp_path: Path, options: dict[str, Any], cpu: str
+) -> None:
+    assert play(tmp_path, **options).target["cpu"] == cpu
+    assert argument(tmp_path, "-cpu") == cpu
+
+
+def test_the_progress_is_the_consoles_last_line(tmp_path: Path) -> None:
+    texts: list[str] = []
+    emulator = str(fake_qemu(tmp_path, f"echo first; sleep 0.5; echo {'x' * 200}", "10.0.2"))
+    trace_guest(
+        *(image_kernel(), ARM64, WORKLOAD, HOOKS, TraceOptions(emulator=emulator), tmp_path),
+        lambda fraction, now: texts.append(now),
+    )
+    assert list(dict.fromkeys(texts))[-2:] == ["first", "x" * 60]
+
+
+@pytest.mark.parametrize("asked", ["installed", "file"])
+def test_a_private_copy_for_the_installed_emulator_is_noted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: str
+) -> None:
+    file = str(fake_qemu(tmp_path))
+    mine = replace(emulator(10, 0, 2), argv=(file,), env={"LD_LIBRARY_PATH": "/x"})
+    having(monkeypatch, installed=emulator(7, 2), backports=mine, file=mine)
+    options = TraceOptions(emulator=asked)
+    traced = trace_guest(image_kernel(), ARM64, WORKLOAD, HOOKS, options, tmp_path, silent)
+    assert traced.stand_in == (asked == "installed")
+
+
+def test_the_console_is_kept_and_a_late_failure_is_not_judged(tmp_path: Path) -> None:
+    traced = play(
+        tmp_path,
+        "echo booting; echo warning >&2; sleep 9",
+        timeout=0.5,
+        console_file=tmp_path / "c",
+    )
+    assert (tmp_path / "c").read_text() == "booting\n"
+    assert (traced.ending.clause, traced.ending.stderr) == ("it was stopped after 0.5 s", "warning")
+
+
+def test_an_emulator_that_dies_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(GuestError, match="QEMU ended with status 3") as caught:
+        play(tmp_path, "echo 'no offset of pid' >&2; exit 3", console_file=tmp_path / "console")
+    assert caught.value.detail == "no offset of pid"
+    assert (tmp_path / "console").exists()

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The trace reader: a whole one, and every way to be less than that."""
+
+from pathlib import Path
+
+import pytest
+
+from kentry.boot.plugin_trace import parse_trace, tidy
+from kentry.errors import TraceError
+from kentry.results.recording import Access
+
+WHOLE = """\
+kentry-trace 2
+qemu aarch64 api=1
+message text ffff800080000000
+message case getppid count 1
+window 2 312 0 1 0 0 0 - -
+window 1 9000 0 1 1 0 0 - -
+message case getppid path 1
+insn 0 ffff800080010c00 03000014 b #0xffff800080010c0c
+insn 1 ffff800080010c0c ff4305d1 sub sp, sp, #0x150
+path 0 3 0+2 0+1
+accesses 0 0:ffff000000001000:16:s 1:ffff000000001008:8:l
+window 4 3 0 1 0 0 0 0 1,1,8,16,1,1,1,1
+message end 1
+spoilt 0
+check 7 0
+end 7
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "trace"
+    file.write_text(text)
+    return file
+
+
+def test_a_whole_trace(tmp_path: Path) -> None:
+    trace = parse_trace(write(tmp_path, WHOLE))
+    assert (trace.target, trace.api, trace.text_address) == ("aarch64", 1, 0xFFFF800080000000)
+    assert [(phase.case, phase.name, phase.user) for phase in trace.phases] == [
+        ("getppid", "count", 1),
+        ("getppid", "path", 1),
+    ]
+    assert [(w.times, w.kernel, w.irqs) for w in trace.phases[0].windows] == [
+        (2, 312, 0),
+        (1, 9000, 1),
+    ]
+    assert trace.paths == [[(0, 2), (0, 1)]]
+    assert trace.path_length(0) == 3
+    assert trace.accesses == {
+        0: (Access(0, 0xFFFF000000001000, 16, True), Access(1, 0xFFFF000000001008, 8, False))
+    }
+    touched = trace.phases[1].windows[0].touched
+    assert (touched["loads"], touched["bytes.stored"], touched["pages.data"]) == (1, 16, 1)
+    assert (trace.cases_ended, trace.checked, trace.mismatches) == (1, 7, 0)
+
+
+def test_a_trace_from_before_accesses_is_read(tmp_path: Path) -> None:
+    lines = [line for line in WHOLE.splitlines() if not line.startswith("accesses")]
+    old = [line.rpartition(" ")[0] if line.startswith("window") else line for line in lines]
+    trace = parse_trace(write(tmp_path, "\n".join(["kentry-trace 1", *old[1:]])))
+    assert trace.phases[1].windows[0].path == 0
+    assert not trace.phases[1].windows[0].touched
+
+
+def test_every_cut_is_noticed(tmp_path: Path) -> None:
+    lines = WHOLE.splitlines(keepends=True)
+    for kept in range(len(lines)):
+        with pytest.raises(TraceError):
+            parse_trace(write(tmp_path, "".join(lines[:kept])))
+
+
+@pytest.mark.parametrize(
+    ("line", "damaged"),
+    [
+        ("kentry-trace 2", "kentry-trace 3"),
+        ("accesses 0", "accesses 1"),
+        ("1:ffff000000001008", "3:ffff000000001008"),
+        (":8:l", ":8:x"),
+        ("1,1,8,16,1,1,1,1", "1,1,8,16,1,1,1"),
+        ("window 2 312", "window 1 312"),
+        ("path 0 3", "path 0 4"),
+        ("path 0 3", "path 1 3"),
+        ("insn 0 ", "insn 7 "),
+        ("end 7", "end seven"),
+        ("spoilt 0", "spolit 0"),
+    ],
+)
+def test_damage_is_noticed(tmp_path: Path, line: str, damaged: str) -> None:
+    with pytest.raises(TraceError):
+        parse_trace(write(tmp_path, WHOLE.replace(line, damaged)))
+
+
+def test_a_missing_trace_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="wrote no trace"):
+        parse_trace(tmp_path / "trace")
+
+
+def test_disassembly_loses_qemus_decoration() -> None:
+    assert tidy("73120214", "14021273          csrrw    tp,sscratch,tp") == "csrrw tp,sscratch,tp"
+    assert tidy("2d71", "712d   addi  sp,sp,-288") == "addi sp,sp,-288"
+    assert tidy("03000014", "b #0xffff800080010c0c") == "b #0xffff800080010c0c"

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""QEMU's command line up to what is booted."""
+
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import ARCHES, Arch, find_arch
+from kentry.boot.emulator import Emulator
+from kentry.boot.qemu_argv import ACCELERATORS, ICOUNT, machine_argv, plugin_argv
+
+EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))
+
+
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
+def test_the_guest_is_shut_in_and_every_run_is_alike(arch: Arch) -> None:
+    argv = machine_argv(EMULATOR, arch, "a-cpu", 2048, 7, file_limit=3)
+    words = " ".join(argv)
+    for needed in (
+        f"--as={(2048 + 4096) << 20}",
+        f"--fsize={3 << 20} --core=0 -- /usr/bin/qemu -L /firmware",
+        f"-machine {arch.machine} -cpu a-cpu",
+        "-accel tcg,thread=single -smp 1 -m 2048M -nodefaults",
+        "-icount shift=0,sleep=off -seed 7 -rtc base=2020-01-01T00:00:00,clock=vm",
+        "-nic none -monitor none",
+        "-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+    ):
+        assert needed in words
+    assert not {"-kernel", "-initrd", "-append", "-plugin"} & set(argv)
+
+
+def test_what_a_recording_says_of_it_is_what_is_asked_for() -> None:
+    words = " ".join(machine_argv(EMULATOR, find_arch("arm64"), "max", 512))
+    assert ACCELERATORS[ICOUNT] == "tcg, one thread, -icount shift=0,sleep=off"
+    assert "tcg,thread=single" in words
+    assert "-icount shift=0,sleep=off" in words
+
+
+def test_a_comma_in_a_path_is_not_an_option() -> None:
+    argv = plugin_argv(Path("/a,b/x.so"), find_arch("arm64"), ["out=/c,d", "check=on"])
+    assert argv == ["-plugin", "/a,,b/x.so,out=/c,,d,check=on"]
+
+
+def test_firmware_is_named_where_there_is_some() -> None:
+    argv = plugin_argv(Path("/x.so"), find_arch("riscv64"), [])
+    assert argv == ["-plugin", "/x.so,firmware=80000000-80200000"]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cached recordings: the key changes with the code that makes them, and with nothing else."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import kentry
+from kentry.arch import find_arch
+from kentry.boot.exact import ExactOptions
+from kentry.count import cache
+from kentry.errors import UserError
+from kentry.host import llvm
+from kentry.host.cache import check_room
+from kentry.kernels import source_lines
+from kentry.kernels.kernel import Kernel, SymbolTable
+from kentry.results.recording import Recording
+
+PACKAGE = Path(kentry.__file__).parent
+# What stands between the probe's output and a recording, and what does not.
+FRESH = (
+    "arch",
+    "errors.py",
+    "host",
+    "kernels",
+    "boot",
+    "count",
+    "path",
+    "progress.py",
+    "results",
+    "stats",
+)
+SAME = (
+    "cli.py",
+    "commands",
+    "compare",
+    "importing",
+    "machines",
+    "models",
+    "show",
+    "study",
+    "time",
+    "vector",
+    "__main__.py",
+)
+CONSOLE = "kentry-probe start arm64\nkentry-probe release 6.1\nkentry-probe end cases=1\n"
+TRACE = """\
+kentry-trace 1
+qemu aarch64 api=1
+message case getppid count 1
+window 10 2 0 1 0 0 0 -
+message case getppid path 1
+insn 0 ffff800008010800 03000014 b #0xffff800008010804
+insn 1 ffff800008010804 00000000 nop
+path 0 2 0+2
+window 8 2 0 1 0 0 0 0
+message end 1
+spoilt 0
+end 18
+"""
+OPTIONS = ExactOptions(cases=("getppid",), windows=10, path_windows=8)
+KERNEL = Kernel(
+    spec="image:Image",
+    arch="arm64",
+    image=Path("Image"),
+    image_sha256="0" * 64,
+    symbols=SymbolTable([0xFFFF800008010000, 0xFFFF800008010800], "TT", ["_text", "vectors"]),
+    symbols_from="kallsyms",
+    release="6.1",
+    banner="Linux version 6.1",
+    compiler="gcc",
+    config=None,
+    config_sha256=None,
+    build_id=None,
+)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("copy") / "kentry"
+    ignored = shutil.ignore_patterns("__pycache__", "native")
+    return Path(shutil.copytree(PACKAGE, target, ignore=ignored))
+
+
+def digest_with_change(package: Path, part: str) -> str:
+    """The digest while every file of `part` has one byte more."""
+    path = package / part
+    files = {file: file.read_bytes() for file in ([path] if path.is_file() else path.rglob("*.py"))}
+    for file, content in files.items():
+        file.write_bytes(content + b"\n")
+    digest = cache.code_digest(package)
+    for file, content in files.items():
+        file.write_bytes(content)
+    return digest
+
+
+@pytest.mark.parametrize("part", FRESH)
+def test_a_changed_byte_between_probe_and_recording_makes_a_fresh_key(
+    copy: Path, part: str
+) -> None:
+    assert digest_with_change(copy, part) != cache.code_digest(PACKAGE)
+
+
+@pytest.mark.parametrize("part", SAME)
+def test_a_changed_byte_elsewhere_keeps_the_key(copy: Path, part: str) -> None:
+    assert digest_with_change(copy, part) == cache.code_digest(PACKAGE)
+
+
+def test_every_part_of_kentry_is_one_or_the_other() -> None:
+    parts = {file.name for file in PACKAGE.iterdir() if file.suffix == ".py" or file.is_dir()}
+    assert parts - {*FRESH, *SAME, "__init__.py", "__pycache__", "native"} == set()
+
+
+def key(kernel: Kernel = KERNEL, options: ExactOptions = OPTIONS) -> str:
+    return cache.content_key(kernel, find_arch("arm64"), options)
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A saved run that kentry uses instead of a boot."""
+    (tmp_path / "console").write_text(CONSOLE)
+    (tmp_path / "trace").write_text(TRACE)
+    monkeypatch.setenv(cache.FAKE, str(tmp_path))
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_the_key_is_made_of_content(saved: Path) -> None:
+    moved = SymbolTable([0xFFFF800008010000, 0xFFFF800008010900], "TT", ["_text", "vectors"])
+    keys = {
+        key(),
+        key(replace(KERNEL, symbols=moved)),
+        key(replace(KERNEL, image_sha256="1" * 64)),
+        key(replace(KERNEL, debug_info=saved / "vmlinux")),
+        key(options=replace(OPTIONS, seed=2)),
+    }
+    assert len(keys) == 5
+    assert key(options=replace(OPTIONS, timeout=1.0, console_file=saved)) == key()
+    (saved / "trace").write_text(f"{TRACE}\n")
+    assert key() not in keys
+
+
+def record(*, reuse: bool, kernel: Kernel = KERNEL) -> Recording:
+    arch = find_arch("arm64")
+    return cache.record(kernel, arch, OPTIONS, lambda fraction, now: None, reuse=reuse)
+
+
+def test_a_cached_recording_is_read_when_it_may_be_reused(saved: Path) -> None:
+    assert record(reuse=True).cases[0].metrics["instructions"].value == 2
+    (file,) = (saved / "cache" / "recordings").iterdir()
+    file.write_text(file.read_text().replace('"getppid"', '"getpid"'))
+    assert record(reuse=True).cases[0].name == "getpid"
+    assert record(reuse=False).cases[0].name == "getppid"
+    file.write_text("{")
+    assert record(reuse=True).cases[0].name == "getppid"
+
+
+def test_a_recording_that_lacks_lines_of_source_is_made_again(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once that is installed which its note names."""
+    kernel = replace(KERNEL, debug_info=saved / "vmlinux")
+    with monkeypatch.context() as without:
+        without.setattr(llvm, "_FOLDERS", saved)
+        without.setenv("PATH", "")
+        notes = [one["text"] for one in record(reuse=True, kernel=kernel).caveats]
+        missing = key(kernel)
+    assert any("llvm-symbolizer is not installed. Run: apt-get install" in one for one in notes)
+    monkeypatch.setattr(source_lines, "reader", lambda: "22.1.8")
+    assert key(kernel) != missing
+
+
+def test_a_full_disk_is_an_error_before_the_boot(tmp_path: Path) -> None:
+    check_room(tmp_path, 1)
+    with pytest.raises(UserError, match="MiB"):
+        check_room(tmp_path, 1 << 60)
+
+
+def test_a_disk_without_free_inodes_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("f_bavail", "f_frsize", "f_files", "f_favail")
+    for files, free, full in ((1000, 1000, False), (1000, 3, True), (0, 0, False)):
+        disk = SimpleNamespace(**dict(zip(names, (1 << 20, 4096, files, free), strict=True)))
+        monkeypatch.setattr(os, "statvfs", lambda _, disk=disk: disk)
+        if full:
+            with pytest.raises(UserError, match="3 free inodes"):
+                check_room(tmp_path, 1)
+        else:
+            check_room(tmp_path, 1)

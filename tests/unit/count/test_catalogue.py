@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which cases words stand for, in which vector states, and a sentence for what makes no sense."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.arch import ARCHES, Arch
+from kentry.commands.measuring import CASE
+from kentry.count.catalogue import (
+    PRESETS,
+    VECTOR,
+    catalogue,
+    choose,
+    choose_timed,
+    matrix,
+    preset,
+)
+from kentry.errors import UserError
+from kentry.results.case_name import USES, CaseName, State
+
+ARM, RISCV, X86 = ARCHES["arm64"], ARCHES["riscv64"], ARCHES["x86_64"]
+EVERY_ARCH = pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
+
+
+# --- without a state -----------------------------------------------------
+
+
+@EVERY_ARCH
+def test_nothing_wanted_is_the_default_group(arch: Arch) -> None:
+    chosen = choose(arch, [])
+    assert chosen == [case.name for case in catalogue(arch) if not case.group]
+    assert "getppid" in chosen
+    assert not {"read-4k", "signal", "use-after-fork"} & set(chosen)
+
+
+@EVERY_ARCH
+def test_cases_of_a_group_are_chosen_by_name(arch: Arch) -> None:
+    assert choose(arch, ["signal", "read-4k"]) == ["read-4k", "signal"]
+    assert choose(arch, ["vector"]) == choose(
+        arch, [case.name for case in catalogue(arch) if case.group == VECTOR and not case.uses]
+    )
+
+
+GROUPS = {
+    "entry": {"getppid-audit", "getppid-ptrace", "getppid-seccomp"},
+    "events": {
+        *("epoll_wait", "eventfd", "futex", "futex-wake"),
+        *("nanosleep", "poll", "signalfd", "timerfd"),
+    },
+    "io": {"accept4+close", "io_uring_enter", "ioctl", "sendmsg+recvmsg"},
+    "memory": {"brk", "cow-fault", "mmap+munmap", "mprotect", "page-fault"},
+    "process": {"clone3+exit", "execve", "getrandom", "prctl", "sigreturn"},
+}
+
+
+@EVERY_ARCH
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_groups_word_is_its_cases(arch: Arch, group: str) -> None:
+    more = {"time@vsyscall"} if group == "entry" and arch is X86 else set()
+    assert set(choose(arch, [group])) == GROUPS[group] | more
+    assert set(choose(arch, [group, "getppid"])) == GROUPS[group] | more | {"getppid"}
+    assert set(choose_timed(arch, [f"{group}+extra=1/10"])) == {
+        f"{name}+extra=1/10" for name in GROUPS[group] | more
+    }
+    assert GROUPS[group] <= set(choose(arch, ["*"]))
+    assert not GROUPS[group] & set(choose(arch, []))
+    assert group in CASE["help"]
+
+
+def test_an_unknown_word_is_told_the_groups() -> None:
+    with pytest.raises(UserError) as caught:
+        choose(ARM, ["event"])
+    assert caught.value.remedy.endswith("Groups: entry, events, io, memory, process, vector.")
+
+
+def test_a_case_that_is_a_part_of_what_it_does_has_no_use_in_its_window() -> None:
+    assert choose(ARM, ["page-fault+vec=*"]) == [
+        f"page-fault+vec={use}" for use in ("none", "once", "after")
+    ]
+    with pytest.raises(UserError, match="page-fault has no vector state 'each'"):
+        choose(ARM, ["page-fault+vec=each"])
+
+
+@EVERY_ARCH
+def test_a_pattern_without_a_state_is_no_case_that_needs_one(arch: Arch) -> None:
+    assert "use-after-fork" not in choose(arch, ["*"])
+
+
+# --- with a state --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arch", "words", "chosen"),
+    [
+        (RISCV, ["getppid+vec=once"], ["getppid+vec=once"]),
+        (RISCV, ["getppid@ecall+vec=once"], ["getppid+vec=once"]),
+        (RISCV, ["openat+close+vec=each"], ["openat+close+vec=each"]),
+        (RISCV, ["getppid+vec=1/10"], ["getppid+vec=1/10"]),
+        (RISCV, ["getppid+vec=*"], [f"getppid+vec={use}" for use in USES]),
+        (RISCV, ["getppid+vec=[no]*"], ["getppid+vec=none", "getppid+vec=once"]),
+        (RISCV, ["use-after-fork+vec=*"], ["use-after-fork+vec=each"]),
+        (RISCV, ["use-after-fork+vec=e*"], ["use-after-fork+vec=each"]),
+        (RISCV, ["getp?id+vec=once"], ["getppid+vec=once"]),
+        (ARM, ["getppid+za=once"], ["getppid+za=once"]),
+        (ARM, ["getppid+ssve=each+vl=512"], ["getppid+ssve=each+vl=512"]),
+        (ARM, ["getppid+vec=once+vl=0256"], ["getppid+vec=once+vl=256"]),
+        # The cpu model's own length is what a name without one has.
+        (ARM, ["getppid+vec=once+vl=128", "getppid+vec=once"], ["getppid+vec=once"]),
+        (X86, ["getppid+vec=once+vl=256"], ["getppid+vec=once"]),
+        # Entries that have no state are left out where they are not what was named.
+        (X86, ["getpid*+vec=once"], ["getpid+vec=once"]),
+        (X86, ["clock_gettime*+vec=none"], ["clock_gettime+vec=none"]),
+    ],
+)
+def test_a_word_with_a_state(arch: Arch, words: Sequence[str], chosen: Sequence[str]) -> None:
+    assert choose(arch, words) == chosen
+
+
+def test_cases_come_before_states_and_states_as_they_were_named() -> None:
+    words = ["getppid+vec=once", "read", "get?id+vec=[no]*", "getpid", "getppid+vec=once"]
+    assert choose(RISCV, words) == [
+        "getpid",
+        "read",
+        "getppid+vec=once",
+        "getpid+vec=none",
+        "getpid+vec=once",
+        "gettid+vec=none",
+        "gettid+vec=once",
+        "getuid+vec=none",
+        "getuid+vec=once",
+    ]
+
+
+# Cases that are one use, and nothing without it.
+USES_ONCE = ("first-use", "use-after-fork")
+
+
+def test_a_pattern_of_both_is_every_state_that_makes_sense() -> None:
+    chosen = choose(X86, ["*+vec=*"])
+    assert set(chosen) == {
+        f"{case.name}+vec={use}"
+        for case in catalogue(X86)
+        if "@" not in case.name
+        for use in case.uses or USES
+    }
+    assert len(chosen) == len(set(chosen))
+
+
+@pytest.mark.parametrize(
+    ("words", "length", "chosen"),
+    [
+        (["getppid+vec=once"], 256, ["getppid+vec=once+vl=256"]),
+        (["getppid+vec=once"], 128, ["getppid+vec=once"]),
+        (["getppid+vec=once+vl=512"], 256, ["getppid+vec=once+vl=512"]),
+        (["getppid+vec=once+vl=128"], 256, ["getppid+vec=once"]),
+        (["getppid", "getpid+vec=none"], 256, ["getppid", "getpid+vec=none+vl=256"]),
+    ],
+)
+def test_the_length_is_that_of_a_name_without_one(
+    words: list[str], length: int, chosen: list[str]
+) -> None:
+    assert choose(RISCV, words, length) == chosen
+
+
+@EVERY_ARCH
+@given(st.data())
+def test_what_is_chosen_is_chosen_again_by_its_name(arch: Arch, data: st.DataObject) -> None:
+    unit = data.draw(st.sampled_from(arch.vector.units))
+    use = data.draw(st.sampled_from(USES) | st.integers(2, 1000).map(lambda calls: f"1/{calls}"))
+    length = data.draw(st.sampled_from([None, *unit.lengths]))
+    [name] = choose(arch, [f"getppid{State(unit.name, use, length)}"])
+    assert choose(arch, [name]) == [name]
+    state = CaseName.parse(name).state
+    assert state and (state.unit, state.use) == (unit.name, use)
+    assert arch.vector.bits(state.unit, state.length) == (length or unit.lengths[0])
+
+
+# --- what is not to be had -----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arch", "word", "sentence", "remedy"),
+    [
+        (
+            RISCV,
+            "use-after-fork",
+            "use-after-fork measures a use of the vector unit, so it needs a vector state.",
+            "Write use-after-fork+vec=each.",
+        ),
+        (RISCV, "getppid+za=once", "riscv64 has no vector unit 'za'.", "Units: vec= (V)."),
+        (
+            ARM,
+            "getppid+sve=once",
+            "arm64 has no vector unit 'sve'.",
+            "Units: vec= (SVE), ssve= (streaming SVE (SME)), za= (ZA (SME)).",
+        ),
+        (
+            X86,
+            "getppid+amx=once",
+            "'getppid+amx=once' cannot be measured: QEMU's software emulation has no AMX, up to"
+            " 11.1.",
+            "Units here: vec= (AVX2).",
+        ),
+        (
+            X86,
+            "getppid+avx512=once",
+            "'getppid+avx512=once' cannot be measured: QEMU's software emulation has no AVX-512,"
+            " up to 11.1.",
+            "Units here: vec= (AVX2).",
+        ),
+        (
+            X86,
+            "getppid+vec=once+vl=512",
+            "x86_64's cpu model has no AVX2 of 512 bits: 512 bits are AVX-512, which QEMU's"
+            " software emulation has not, up to 11.1.",
+            "Lengths: 256.",
+        ),
+        (
+            X86,
+            "getppid+vec=once+vl=128",
+            "x86_64's cpu model has no AVX2 of 128 bits: 128 bits are SSE's registers, which"
+            " every program has live.",
+            "Lengths: 256.",
+        ),
+        (
+            RISCV,
+            "getppid+vec=once+vl=100",
+            "riscv64's cpu model has no V of 100 bits.",
+            "Lengths: 128, 256, 512, 1024.",
+        ),
+        (
+            RISCV,
+            "getppid+vec=once+vl=0",
+            "riscv64's cpu model has no V of 0 bits.",
+            "Lengths: 128, 256, 512, 1024.",
+        ),
+        (
+            RISCV,
+            "getppid+vec=once+vl=big",
+            "'big' is no vector length in bits.",
+            "Write it like vl=256.",
+        ),
+        (RISCV, "getppid+vec=once+vl=", "'' is no vector length in bits.", "Write it like vl=256."),
+        (
+            RISCV,
+            "getppid+vec=often",
+            "'often' in 'getppid+vec=often' is no use of a vector unit.",
+            "Uses: none, once, each, after, or 1/K: once every K calls (2 to 1000).",
+        ),
+        (
+            RISCV,
+            "getppid+vec=1/1001",
+            "'1/1001' in 'getppid+vec=1/1001' is no use of a vector unit.",
+            "Uses: none, once, each, after, or 1/K: once every K calls (2 to 1000).",
+        ),
+        (
+            RISCV,
+            "getppid+vec=1/*",
+            "'1/*' in 'getppid+vec=1/*' is no use of a vector unit.",
+            "Uses: none, once, each, after, or 1/K: once every K calls (2 to 1000).",
+        ),
+        (
+            RISCV,
+            "use-after-fork+vec=once",
+            "use-after-fork has no vector state 'once': it makes sense with each only.",
+            "Take use-after-fork+vec=each.",
+        ),
+        (
+            RISCV,
+            "use-after-fork+vec=1/10",
+            "use-after-fork has no vector state '1/10': it makes sense with each only.",
+            "Take use-after-fork+vec=each.",
+        ),
+        (
+            X86,
+            "getppid@int80+vec=once",
+            "getppid@int80 has no vector state 'once': it enters the kernel in another way, or"
+            " not at all.",
+            "Take getppid.",
+        ),
+        (
+            ARM,
+            "clock_gettime@vdso+vec=each",
+            "clock_gettime@vdso has no vector state 'each': it enters the kernel in another way,"
+            " or not at all.",
+            "Take clock_gettime.",
+        ),
+        (
+            X86,
+            "*@int80+vec=once",
+            "No case has a state that '*@int80+vec=once' stands for.",
+            "kentry record --help",
+        ),
+        (
+            RISCV,
+            "use-after-fork+vec=[na]*",
+            "No case has a state that 'use-after-fork+vec=[na]*' stands for.",
+            "kentry record --help",
+        ),
+    ],
+)
+def test_a_state_that_makes_no_sense(arch: Arch, word: str, sentence: str, remedy: str) -> None:
+    with pytest.raises(UserError) as caught:
+        choose(arch, ["getpid", word])
+    assert (caught.value.sentence, caught.value.remedy) == (sentence, remedy)
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("getpppid+vec=once", "Unknown case 'getpppid' on riscv64. Did you mean getppid?"),
+        ("nothing*+vec=once", "Unknown case 'nothing*' on riscv64."),
+        ("getppid@int80+vec=once", "Unknown case 'getppid@int80' on riscv64."),
+        ("getppid+vec=once+vec=once", "Unknown case 'getppid+vec=once' on riscv64."),
+    ],
+)
+def test_an_unknown_case_with_a_state(word: str, sentence: str) -> None:
+    with pytest.raises(UserError) as caught:
+        choose(RISCV, [word])
+    assert caught.value.sentence.startswith(sentence)
+
+
+def test_a_length_that_no_name_has_is_an_error_too() -> None:
+    with pytest.raises(UserError, match="riscv64's cpu model has no V of 2048 bits"):
+        choose(RISCV, ["getppid+vec=once"], 2048)
+
+
+# --- matrix and presets --------------------------------------------------
+
+
+@EVERY_ARCH
+def test_a_matrix_is_every_case_it_matters_to_in_every_state(arch: Arch) -> None:
+    words = matrix(arch, VECTOR)
+    assert choose(arch, words) == words
+    cases = dict.fromkeys(name.partition("+vec=")[0] for name in words)
+    assert {"getppid", "getpid", "pipe", "sched_yield", "signal", "fork+exit"} <= set(cases)
+    assert "use-after-fork" in cases
+    assert not any("@" in name for name in cases)
+    assert words == [
+        f"{case}+vec={use}"
+        for case in cases
+        for use in (("each",) if case in USES_ONCE else (*USES, "1/10"))
+    ]
+    assert words == matrix(arch, "vec")
+
+
+def test_a_matrix_of_another_unit() -> None:
+    words = choose(ARM, matrix(ARM, "za"), 512)
+    assert words == [
+        f"{name}+vl=512" for name in (word.replace("+vec=", "+za=") for word in matrix(ARM, VECTOR))
+    ]
+
+
+def test_a_matrix_of_a_unit_that_is_not_there() -> None:
+    with pytest.raises(UserError, match="riscv64 has no vector unit 'za'"):
+        choose(RISCV, matrix(RISCV, "za"))
+    with pytest.raises(UserError, match="cannot be measured: QEMU's software emulation has no AMX"):
+        choose(X86, matrix(X86, "amx"))
+
+
+@pytest.mark.parametrize("unit", ["SVE", "Vector", "x-y"])
+def test_a_matrix_of_what_is_no_units_name_speaks_of_units(unit: str) -> None:
+    with pytest.raises(UserError, match="unit") as caught:
+        choose(ARM, matrix(ARM, unit))
+    assert "Unknown case" not in caught.value.sentence
+
+
+def test_presets() -> None:
+    assert choose(ARM, preset(ARM, "fp-pidbench")) == [f"getpid+vec={use}" for use in USES]
+    for arch in ARCHES.values():
+        wanted = ["getppid+vec=none", "getppid+vec=once"]
+        assert choose(arch, preset(arch, "v-getppid")) == wanted
+    assert sorted(PRESETS) == ["fp-pidbench", "v-getppid"]
+
+
+@pytest.mark.parametrize(
+    ("arch", "sentence"),
+    [
+        (RISCV, "fp-pidbench measures SVE; riscv64 has V."),
+        (X86, "fp-pidbench measures SVE; x86_64 has AVX2."),
+    ],
+)
+def test_a_preset_of_another_architecture(arch: Arch, sentence: str) -> None:
+    with pytest.raises(UserError) as caught:
+        preset(arch, "fp-pidbench")
+    assert caught.value.sentence == sentence
+    assert "--preset v-getppid" in caught.value.remedy
+
+
+# --- cases in time ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("getppid", ["getppid"]),
+        ("getppid@syscall", ["getppid"]),
+        ("getppid+vec=each", ["getppid+vec=each"]),
+        ("getppid+cache=warm", ["getppid+cache=warm"]),
+        ("getppid+cache=cold", ["getppid+cache=cold"]),
+        ("getppid+cache=1024K", ["getppid+cache=1M"]),
+        ("getppid+cache=256KiB", ["getppid+cache=256K"]),
+        ("getppid+cache=1G", ["getppid+cache=1024M"]),
+        ("getppid+cache=1000", ["getppid+cache=1000"]),
+        ("getppid+extra=1/100", ["getppid+extra=1/100"]),
+        ("getppid+extra=1/010", ["getppid+extra=1/10"]),
+        ("getppid+vec=1/10+extra=1/7", ["getppid+vec=1/10+extra=1/7"]),
+        ("getppid@int80+cache=4K", ["getppid@int80+cache=4K"]),
+        ("get[pu]id+extra=1/2", ["getpid+extra=1/2", "getuid+extra=1/2"]),
+    ],
+)
+def test_a_word_stands_for_what_the_probe_is_told(word: str, names: list[str]) -> None:
+    assert choose_timed(X86, [word]) == names
+
+
+def test_cases_come_in_the_order_of_the_words_and_once() -> None:
+    words = ["read", "getpid", "read", "getpid+extra=1/10"]
+    assert choose_timed(X86, words) == ["read", "getpid", "getpid+extra=1/10"]
+
+
+def test_no_word_is_every_case_of_no_group() -> None:
+    names = choose_timed(X86, [])
+    assert "getppid" in names and "getppid@int80" in names
+    assert not [name for name in names if "=" in name]
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("getpppid", "Unknown case 'getpppid'"),
+        ("getpppid+cache=warm", "Unknown case 'getpppid'"),
+        ("getppid+cache=hot", "'hot' is no size of a working set"),
+        ("getppid+cache=", "'' is no size of a working set"),
+        ("getppid+cache=63", "'63' is no size"),
+        ("getppid+cache=2G", "'2G' is no size"),
+        ("getppid+cache=-1K", "'-1K' is no size"),
+        ("getppid+cache=0x10K", "'0x10K' is no size"),
+        ("getppid+extra=1/0", "'+extra=1/0' in 'getppid+extra=1/0' is no share of extra calls"),
+        ("getppid+extra=2/3", "'+extra=2/3'"),
+        ("getppid+extra=1/10001", "'+extra=1/10001'"),
+        ("getppid+extra=", "'+extra='"),
+        ("getppid+extra=1/-5", "'+extra=1/-5'"),
+        # Only in this order, so that each thing has one name.
+        ("getppid+extra=1/2+cache=warm", "Unknown case"),
+        ("getppid+cache=warm+vec=each", "Unknown case"),
+        ("+cache=warm", "Unknown case"),
+        ("", "Unknown case"),
+    ],
+)
+def test_what_makes_no_sense_is_an_error(word: str, sentence: str) -> None:
+    with pytest.raises(UserError) as caught:
+        choose_timed(X86, [word])
+    assert sentence in caught.value.sentence
+    assert caught.value.remedy
+
+
+@given(st.text(alphabet="getppid+cache=warmextr1/0K,vM ", max_size=30))
+def test_a_word_is_cases_or_a_user_error(word: str) -> None:
+    try:
+        names = choose_timed(X86, [word])
+    except UserError:
+        return
+    assert choose_timed(X86, names) == names

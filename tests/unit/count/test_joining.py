@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Several boots become one recording, and no path of any loses an instruction; so do two axes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.count.joining import joined, with_times
+from kentry.errors import UserError
+from kentry.results.caveats import Caveat
+from kentry.results.recording import (
+    MODAL,
+    OTHER,
+    CaseResult,
+    Instruction,
+    KernelPath,
+    Metric,
+    Recording,
+    VectorEvent,
+    read_recording,
+    to_json,
+    write_recording,
+)
+from tests import ROOT
+from tests.builders import imported, recording, timed
+from tests.unit.vector.builders import MARKERS, with_events
+
+SCHEMA = json.loads((ROOT / "schema" / "recording-1.schema.json").read_text())
+EVENTS = (
+    VectorEvent("discard", "syscall", "do_trap_ecall_u", 10),
+    VectorEvent("save", "user copy", "kernel_vector_begin", 1),
+)
+
+INSNS = [Instruction(4 * index, f"{index:08x}", "nop", "f", 4 * index) for index in range(12)]
+
+
+def boot(
+    code: Sequence[int], paths: Mapping[str, Sequence[tuple[int, int]]], cpu: str = "max"
+) -> Recording:
+    """A recording with these of INSNS, whose cases took these runs of them."""
+    cases = []
+    for name, runs in paths.items():
+        modal = KernelPath(8, MODAL, tuple(runs))
+        other = KernelPath(1, OTHER, tuple(runs[:1]), "less")
+        length = modal.length
+        metrics = {
+            "instructions": Metric.of({length: 10}),
+            "user_instructions": Metric.of({1: 10}),
+            "firmware_instructions": Metric.of({0: 10}),
+        }
+        cases.append(CaseResult(name, metrics, (), (("f", length),), (modal, other)))
+    found = recording({}, target={"cpu": cpu}, kernel={"arch": "riscv64"})
+    return replace(found, code=[INSNS[index] for index in code], cases=cases)
+
+
+def test_one_boot_is_unchanged() -> None:
+    found = boot([0, 1], {"x+vec=once": [(0, 2)]})
+    assert joined([found]) is found
+
+
+def test_two_boots_share_their_code() -> None:
+    first = boot([0, 1, 2, 3], {"x+vec=once": [(0, 4)]}, "max,vlen=128")
+    second = boot(
+        [0, 1, 5, 6, 2, 3], {"x+vec=once+vl=256": [(0, 6), (0, 2), (4, 2)]}, "max,vlen=256"
+    )
+    both = joined([replace(first, markers=MARKERS), replace(second, markers=MARKERS)])
+    assert [insn.offset // 4 for insn in both.code] == [0, 1, 2, 3, 5, 6]
+    assert [case.name for case in both.cases] == ["x+vec=once", "x+vec=once+vl=256"]
+    assert both.cases[0] == first.cases[0]
+    modal, other = both.cases[1].paths
+    # 0 1 5 6 2 3, 0 1, 2 3: the last two are one run again.
+    assert modal.runs == ((0, 2), (4, 2), (2, 2), (0, 4))
+    assert (other.role, other.times, other.why) == (OTHER, 1, "less")
+    assert both.target["cpu"] == "max,vlen=128 / max,vlen=256"
+    assert both.markers == MARKERS
+    jsonschema.validate(to_json(both), SCHEMA)
+
+
+def test_boots_with_the_same_code_stay_as_long() -> None:
+    first = boot(range(6), {"x": [(0, 6)]})
+    both = joined([first, boot(range(6), {"y": [(0, 6)]}), boot(range(6), {"z": [(2, 3)]})])
+    assert both.code == first.code
+    assert [case.paths[0].runs for case in both.cases] == [((0, 6),), ((0, 6),), ((2, 3),)]
+    assert both.target == first.target
+
+
+def test_markers_are_those_of_the_boots_that_looked_for_them() -> None:
+    first, second = boot([0], {"x": [(0, 1)]}), boot([0], {"x+vec=once": [(0, 1)]})
+    assert joined([first, second]).markers is None
+    assert joined([first, replace(second, markers=MARKERS)]).markers == MARKERS
+
+
+def test_events_stay_with_their_paths() -> None:
+    second = with_events(boot([3], {"x+vec=once": [(0, 1)]}), {"x+vec=once": EVENTS})
+    both = joined([boot([0], {"x": [(0, 1)]}), second])
+    assert [case.paths[0].events for case in both.cases] == [(), EVENTS]
+
+
+def test_a_caveat_of_both_boots_appears_once() -> None:
+    same, own = Caveat(kind="a", text="both"), Caveat(kind="b", text="second")
+    first = replace(boot([0], {"x": [(0, 1)]}), caveats=[same])
+    second = replace(boot([0], {"y": [(0, 1)]}), caveats=[own, same])
+    assert joined([first, second]).caveats == [same, own]
+
+
+CODES = st.lists(st.integers(0, len(INSNS) - 1), min_size=1, max_size=12, unique=True)
+
+
+@st.composite
+def boots(draw: st.DrawFn) -> list[Recording]:
+    found = []
+    for number in range(draw(st.integers(1, 4))):
+        code = draw(CODES)
+        places = st.integers(0, len(code) - 1)
+        runs = [
+            (first, draw(st.integers(1, len(code) - first)))
+            for first in draw(st.lists(places, min_size=1, max_size=6))
+        ]
+        found.append(boot(code, {f"x{number}": runs}))
+    return found
+
+
+@given(boots())
+def test_every_path_keeps_its_instructions(recordings: list[Recording]) -> None:
+    both = joined(recordings)
+    assert len(set(both.code)) == len(both.code)
+    for one in recordings:
+        for case in one.cases:
+            found = both.case(case.name)
+            assert found
+            assert replace(found, paths=()) == replace(case, paths=())
+            for old, new in zip(case.paths, found.paths, strict=True):
+                assert both.instructions(new) == one.instructions(old)
+                assert replace(new, runs=()) == replace(old, runs=())
+                # Runs that touch are one; the first boot's are as they were.
+                if one is not recordings[0]:
+                    assert all(sum(a) != b[0] for a, b in zip(new.runs, new.runs[1:], strict=False))
+
+
+def test_empty_markers_of_both_boots_stay_empty() -> None:
+    both = [replace(boot([0], {f"x{i}+vec=once": [(0, 1)]}), markers={}) for i in range(2)]
+    assert joined(both).markers == {}
+
+
+def test_a_target_without_a_cpu_model_gets_none() -> None:
+    both = [boot([0], {f"x{i}": [(0, 1)]}) for i in range(2)]
+    for one in both:
+        del one.target["cpu"]
+    assert "cpu" not in joined(both).target
+
+
+# --- counts and times ----------------------------------------------------
+
+
+def counts(**kernel: object) -> Recording:
+    return recording({"getppid": [("el0_svc", 40)], "read": [("el0_svc", 9)]}, kernel=kernel)
+
+
+def test_counts_and_times_of_one_kernel_are_one_recording(tmp_path: Path) -> None:
+    times = timed({"getppid": 78.4, "getppid+cache=cold": 900.0})
+    both = with_times(counts(), times)
+    document = to_json(both)
+    jsonschema.validate(document, SCHEMA)
+    assert [(one["name"], list(one["metrics"])) for one in document["cases"]] == [
+        ("getppid", ["instructions", "user_instructions", "firmware_instructions", "ns"]),
+        ("read", ["instructions", "user_instructions", "firmware_instructions"]),
+        ("getppid+cache=cold", ["ns"]),
+    ]
+    assert both.cases[0].noisy == times.cases[0].noisy
+    assert both.instructions(both.cases[0].paths[0]) == counts().instructions(
+        counts().cases[0].paths[0]
+    )
+    assert not both.caveats
+    file = tmp_path / "both.json"
+    write_recording(both, file)
+    assert read_recording(file) == both
+
+
+def test_both_targets_stay_known() -> None:
+    times = timed({"getppid": 78.4}, target={"cmdline": "quiet"})
+    both = with_times(counts(), times)
+    assert both.target["kind"] == "qemu"
+    assert both.target["cmdline"] == "nokaslr"
+    assert both.timed_target == times.target
+    assert counts().timed_target == counts().target
+
+
+def test_both_options_stay_known() -> None:
+    times = replace(timed({"getppid": 78.4}), options={"windows": 3, "warmup": 16, "groups": 40})
+    found = with_times(counts(), times).options
+    assert found == {**counts().options, "timed_windows": 3, "groups": 40}
+
+
+def test_unknown_facts_of_the_kernel_come_from_the_other_side() -> None:
+    unknown = {"config": None, "config_sha256": None, "image_sha256": None, "release": ""}
+    both = with_times(counts(), timed({"getppid": 78.4}, kernel=unknown))
+    assert both.kernel == counts().kernel
+    assert with_times(counts(**unknown), timed({"getppid": 78.4})).kernel == counts().kernel
+
+
+def test_two_kernels_are_not_joined() -> None:
+    with pytest.raises(UserError, match="two kernels: their build IDs are b4c0fd99162e and 01234"):
+        with_times(counts(), timed({"getppid": 78.4}, kernel={"build_id": "0123456789abcdef"}))
+    with pytest.raises(UserError, match="two architectures, arm64 and ia64"):
+        with_times(counts(), imported({"getppid": 78.4}, arch="ia64"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (None, "01", "not known of the counts, so"),
+        ("01", None, "not known of the times, so"),
+        (None, None, "not known of the counts and the times, so"),
+    ],
+)
+def test_a_kernel_that_is_not_known_is_a_caveat(
+    old: str | None, new: str | None, words: str
+) -> None:
+    times = timed({"getppid": 78.4}, kernel={"build_id": new, "image_sha256": "2" * 64})
+    [caveat] = with_times(counts(build_id=old), times).caveats
+    assert caveat["kind"] == "kernel-unknown"
+    assert words in caveat["text"]
+
+
+def test_one_image_is_one_kernel_and_another_release_is_a_caveat() -> None:
+    assert not with_times(
+        counts(build_id=None), timed({"getppid": 78.4}, kernel={"build_id": None})
+    ).caveats
+    times = timed({"getppid": 78.4}, kernel={"build_id": None, "image_sha256": None})
+    times = replace(times, kernel={**times.kernel, "release": "6.1.0"})
+    found = with_times(counts(), times).caveats
+    assert [caveat["kind"] for caveat in found] == ["kernel-unknown", "differs"]
+
+
+def test_a_metric_that_both_have_is_not_joined() -> None:
+    with pytest.raises(UserError, match="Both recordings have ns of getppid"):
+        with_times(with_times(counts(), timed({"getppid": 1.0})), timed({"getppid": 2.0}))
+    with pytest.raises(UserError, match="first recording has no counts"):
+        with_times(timed({"getppid": 1.0}), counts())
+    with pytest.raises(UserError, match="second recording has no times"):
+        with_times(counts(), counts())
+
+
+def test_caveats_of_both_sides_are_kept_once() -> None:
+    note, own = Caveat(kind="a", text="both"), Caveat(kind="b", text="times")
+    times = replace(timed({"getppid": 1.0}), caveats=[note, own])
+    times.cases[0] = replace(times.cases[0], caveats=(own,))
+    both = with_times(replace(counts(), caveats=[note]), times)
+    assert both.caveats == [note, own]
+    assert both.cases[0].caveats == (own,)

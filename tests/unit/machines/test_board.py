@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Boards through labgrid itself; the board is this machine's sh, behind drivers of our own."""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kentry.errors import MachineError
+from kentry.machines import board, lab, shell_files, switching
+from kentry.machines.board import BoardMachine, open_board
+from kentry.machines.machine import CommandResult, MachineOptions
+from kentry.machines.open import open_machine
+
+# A server or a board answers in seconds, not in milliseconds.
+pytestmark = pytest.mark.slow
+
+HEAD = "imports: [tests.unit.machines.lab_drivers]\ntargets:\n  x:\n    drivers:\n"
+CONSOLE = "      FakeConsoleDriver: {}\n"
+SERIAL = f"{HEAD}{CONSOLE}      SerialShell: {{}}\n"
+
+PROBE = """\
+#!/bin/sh
+echo "kentry-probe start x86_64"
+for word; do echo "kentry-probe word $word"; done
+echo warning >&2
+echo "kentry-probe end cases=1"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """What the board has for its folders."""
+    there = tmp_path / "board"
+    there.mkdir()
+    monkeypatch.setenv("TMPDIR", str(there))
+    monkeypatch.setenv("LG_ENV", str(tmp_path / "env.yaml"))
+    yield there
+    assert not list(there.iterdir()), "something stayed on the board"
+
+
+@pytest.fixture
+def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "probe"
+    file.write_text(PROBE)
+    monkeypatch.setattr(board, "find_probe", lambda name, arch: file)
+    return file
+
+
+def options(tmp_path: Path, text: str, **more: Any) -> MachineOptions:
+    """The options, where LG_ENV names a file with `text`."""
+    (tmp_path / "env.yaml").write_text(text)
+    return MachineOptions(**more)
+
+
+def lines_of(tmp_path: Path, text: str, words: tuple[str, ...] = ("n=3",)) -> list[str]:
+    lines: list[str] = []
+    with open_machine("board:x", options(tmp_path, text)) as place:
+        assert place.kind == "board"
+        assert place.name == "board:x"
+        place.run_probe(words, 20, lines.append)
+    return lines
+
+
+def the_shell(place: Any) -> Any:
+    return place._lab._command
+
+
+EXPECTED = ["kentry-probe start x86_64", "kentry-probe word n=3", "kentry-probe end cases=1"]
+
+
+def test_a_probe_goes_over_a_console_and_its_lines_come_back(tmp_path: Path, probe: Path) -> None:
+    assert lines_of(tmp_path, SERIAL) == EXPECTED
+
+
+def test_a_console_that_loses_bytes_costs_time_only(tmp_path: Path, probe: Path) -> None:
+    probe.write_text(PROBE.replace("echo warning", "seq 20000 | sed 's/^/kentry-probe t /'; :"))
+    lines = lines_of(
+        tmp_path,
+        SERIAL.replace("{}\n", "{lossy: 23}\n").replace(
+            "FakeConsoleDriver: {lossy: 23}", "FakeConsoleDriver: {}"
+        ),
+    )
+    assert len(lines) == 20003
+    assert lines[-2] == "kentry-probe t 20000"
+
+
+def test_a_probe_goes_by_the_way_that_a_driver_has_for_files(tmp_path: Path, probe: Path) -> None:
+    assert lines_of(tmp_path, f"{HEAD}      NetworkShell: {{}}\n") == EXPECTED
+
+
+@pytest.mark.parametrize("lacking", ["timeout", "gzip"])
+def test_a_board_without_timeout_will_do_and_without_gzip_not(
+    tmp_path: Path, probe: Path, lacking: str
+) -> None:
+    few = tmp_path / "bin"
+    few.mkdir()
+    names = ["sh", "cat", "uname", "mkdir", "chmod", "rm", "wc", "dd", "test", "timeout", "gzip"]
+    for name in {*names, *shell_files.TOOLS} - {lacking}:
+        (few / name).symlink_to(shutil.which(name) or f"/bin/{name}")
+    text = SERIAL.replace("SerialShell: {}", f"SerialShell: {{path: {few}}}")
+    if lacking == "timeout":
+        assert lines_of(tmp_path, text) == EXPECTED
+        return
+    with pytest.raises(MachineError, match="board:x has no gzip"):
+        lines_of(tmp_path, text)
+
+
+def test_a_command_has_its_status_and_both_outputs(tmp_path: Path, probe: Path) -> None:
+    with open_board("board:x", options(tmp_path, SERIAL)) as place:
+        result = place.run_command(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"], 20)
+        assert (result.status, result.stdout, result.stderr) == (3, "a  b\n", "c\n")
+        with pytest.raises(MachineError, match="'sleep' on board:x was stopped after 1 s"):
+            place.run_command(["sleep", "100"], 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("exit 7", "ended with status 7, before it said anything"),
+        ("echo 'kentry-probe start x86_64'; kill -9 $$", "killed by SIGKILL, after 1 lines"),
+        ("echo 'kentry-probe start x86_64'", "status 0, after 1 lines"),
+        ("echo 'kentry-probe start x86_64'; sleep 100", "was stopped after 1 s"),
+    ],
+)
+def test_a_probe_without_an_end_is_one_sentence_and_its_lines_are_kept(
+    tmp_path: Path, probe: Path, body: str, words: str
+) -> None:
+    probe.write_text(f"#!/bin/sh\n{body}\n")
+    lines: list[str] = []
+    with (
+        open_board("board:x", options(tmp_path, SERIAL)) as place,
+        pytest.raises(MachineError, match=words),
+    ):
+        place.run_probe((), 1, lines.append)
+    assert lines == ["kentry-probe start x86_64"] * ("start" in body)
+
+
+def test_a_folder_that_vanished_is_made_again(tmp_path: Path, probe: Path, folder: Path) -> None:
+    lines: list[str] = []
+    with open_board("board:x", options(tmp_path, SERIAL)) as place:
+        place.run_probe((), 20, lines.append)
+        (made,) = folder.iterdir()
+        made.rename(tmp_path / "elsewhere")
+        place.run_probe((), 20, lines.append)
+    assert lines == [EXPECTED[0], EXPECTED[2]] * 2
+
+
+def test_a_state_of_the_strategy_is_another_kernel(tmp_path: Path, probe: Path) -> None:
+    text = f"{SERIAL}      TwoKernels: {{}}\n"
+    with open_board("board:x", options(tmp_path, text)) as place:
+        assert isinstance(place, BoardMachine)
+        assert place._lab.states == ("unknown", "off", "shell", "shell_next")
+        place.boot("shell_next", lambda fraction, now: None)
+        assert place._lab.target.get_strategy().seen == ["shell", "shell_next"]
+        with pytest.raises(MachineError, match="no state 'nothing'"):
+            place._lab.bring_up("nothing")
+
+
+def test_without_such_a_state_it_is_booted_from_its_shell(
+    tmp_path: Path, probe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def boot(place: Any, kernel: str, how: str, *_: Any) -> None:
+        asked.append((kernel, how))
+
+    monkeypatch.setattr(switching, "boot", boot)
+    with open_board("board:x", options(tmp_path, SERIAL, switch="boot-it {}")) as place:
+        place.boot("6.12.1", lambda fraction, now: None)
+    assert asked == [("6.12.1", "boot-it {}")]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "switch", "booted"),
+    [
+        ("next", "kexec", "/images/next"),
+        ("FILE", "kexec", "TMP/probe"),
+        ("image:FILE", "kexec", "/resolved/image:probe"),
+        ("6.12.1-arm64", "kexec", "by itself"),
+        ("/boot/vmlinuz-6.12.1-arm64", "kexec", "by itself"),
+        ("next", "boot-it {}", "by itself"),
+        ("FILE", "boot-it {}", "by itself"),
+    ],
+)
+def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
+    tmp_path: Path,
+    probe: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: str,
+    switch: str,
+    booted: str,
+) -> None:
+    seen: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lab.Lab, "machine", lambda self: self)
+    monkeypatch.setattr(lab.Lab, "images", lambda self: {"next": Path("/images/next")})
+    monkeypatch.setattr(lab.Lab, "boot_image", lambda self, image: seen.append(str(image)))
+    monkeypatch.setattr(
+        board, "resolve", lambda spec, arch, update: SimpleNamespace(image=Path("/resolved", spec))
+    )
+    monkeypatch.setattr(switching, "boot", lambda *_: seen.append("by itself"))
+    with open_board("board:x", options(tmp_path, SERIAL, switch=switch)) as place:
+        place.boot(kernel.replace("FILE", probe.name), lambda fraction, now: None)
+    assert seen == [booted.replace("TMP", str(tmp_path))]
+
+
+def test_a_command_that_ends_the_machine_is_not_waited_for(tmp_path: Path, probe: Path) -> None:
+    with open_board("board:x", options(tmp_path, SERIAL)) as place:
+        assert isinstance(place, BoardMachine)
+        place.leave(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"])
+        assert place.left() is None
+        deadline = time.monotonic() + 20
+        while (result := place.left()) is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+    assert result == CommandResult(3, "a  b\n", "c\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("targets: [\n", "labgrid could not make board:x of .*env.yaml: Error in configuration"),
+        ("", "Configuration file is empty"),
+        ("- a\n", "labgrid could not make board:x"),
+        ("targets: {y: {}}\n", "has no target 'x'. It has: y."),
+        ("targets: {}\n", "has no target 'x'. It has: none."),
+        (f"{HEAD}      Nothing: {{}}\n", "unknown driver class Nothing"),
+        (f"{HEAD}      SerialShell: {{}}\n", "no ConsoleProtocol driver found"),
+        (f"{HEAD}{CONSOLE}", "board:x has no driver that runs commands"),
+        ("imports: [no.such.module]\ntargets: {x: {}}\n", "No module named 'no'"),
+        (
+            f"{HEAD}      ManualPowerDriver: {{}}\n{CONSOLE}      SerialShell: {{}}\n",
+            "labgrid would have somebody do something for board:x by hand: x: Turn the target x ON",
+        ),
+    ],
+)
+def test_an_environment_that_will_not_do_is_one_sentence(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    with (
+        pytest.raises(MachineError, match=words) as caught,
+        open_machine("board:x", options(tmp_path, text)),
+    ):
+        pass
+    assert caught.value.remedy
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_put_there_is_one_sentence(tmp_path: Path, probe: Path) -> None:
+    text = f"{HEAD}      NetworkShell: {{broken: true}}\n"
+    with pytest.raises(MachineError, match="labgrid could not put .*: no space left on device"):
+        lines_of(tmp_path, text)
+
+
+def test_a_board_of_another_kind_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab.Lab, "run", lambda self, command, timeout: (["vax"], 0))
+    with (
+        pytest.raises(MachineError, match="board:x is 'vax', an architecture that kentry does not"),
+        open_machine("board:x", options(tmp_path, SERIAL)),
+    ):
+        pass
+
+
+def test_lg_env_names_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LG_ENV", "")
+    with pytest.raises(MachineError, match="No labgrid environment"):
+        lab.environment_file()
+    file = tmp_path / "e.yaml"
+    monkeypatch.setenv("LG_ENV", str(file))
+    with pytest.raises(MachineError, match="There is no labgrid environment"):
+        lab.environment_file()
+    file.touch()
+    assert lab.environment_file() == file
+
+
+class Losing:
+    """A shell that never gets a file right."""
+
+    name = "board:x"
+
+    def run(self, command: str, timeout: float) -> tuple[list[str], int]:
+        if "sha256sum" in command:
+            return ["0" * 64 + "  -"], 0
+        return ["3"], 0
+
+
+def test_a_file_that_never_arrives_whole_is_one_sentence() -> None:
+    with pytest.raises(MachineError, match="did not get to board:x whole in 3 tries"):
+        shell_files.put(Losing(), b"abc", "/x/probe")
+    with pytest.raises(MachineError, match="did not get from board:x whole in 3 tries"):
+        shell_files.get(Losing(), "/x/out")
+
+
+def test_no_command_is_longer_than_a_shells_line(tmp_path: Path, probe: Path) -> None:
+    probe.write_bytes(PROBE.encode() + b"#" + os.urandom(30000).replace(b"\n", b""))
+    lines: list[str] = []
+    with open_board("board:x", options(tmp_path, SERIAL)) as place:
+        place.run_probe(("a'b", "=".join(["long"] * 1000)), 20, lines.append)
+        commands = the_shell(place).commands
+    assert lines[1:3] == ["kentry-probe word a'b", "kentry-probe word long" + "=long" * 999]
+    assert len(commands) > 50
+    assert max(map(len, commands)) < 700
+    assert not [command for command in commands if re.search(r"[^\x20-\x7e]", command)]

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Booting another kernel: a machine that is played, and a real ssh server with played programs."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kentry.errors import MachineError, UserError
+from kentry.machines import switching
+from kentry.machines.machine import CommandResult, MachineOptions
+from kentry.machines.open import open_machine
+from tests.unit.machines.sshd import Server, serving
+
+OLD, NEW = "6.1.0-1-arm64", "6.12.3-arm64"
+OWN = "grub-reboot {} && reboot"
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switching, "_PAUSE", 0.01)
+
+
+@dataclass
+class Machine:
+    """Answers as a machine would; `after` is what it runs once it was told to boot.
+
+    `answers` maps a part of a command to what it says instead; `down` is how often it does not
+    answer before it is back.
+    """
+
+    after: str = NEW
+    root: bool = True
+    systemd: bool = True
+    down: int = 2
+    parts_with: MachineError | None = None
+    files: tuple[str, ...] = (f"/boot/vmlinuz-{NEW}", f"/boot/initrd.img-{NEW}")
+    answers: dict[str, CommandResult] = field(default_factory=dict)
+    asked: list[list[str]] = field(default_factory=list)
+    told: int = 0
+    name: str = "ssh:board"
+
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        line = " ".join(argv)
+        self.asked.append(list(argv))
+        for part, answer in self.answers.items():
+            if part in line:
+                return answer
+        if "boot_id" in line:
+            return self._identity()
+        if "test -f" in line:
+            there = [file for file in self.files if file in argv]
+            return CommandResult(0, "".join(f"{file}\n" for file in there), "")
+        if line == "id -u":
+            return CommandResult(0, "0\n" if self.root else "1000\n", "")
+        if "/run/systemd" in line:
+            return CommandResult(0 if self.systemd else 1, "", "")
+        if "systemctl kexec" in line or "kexec -e" in line or "reboot" in line:
+            self.told += 1
+            if self.parts_with:
+                raise self.parts_with
+        return CommandResult(0, "", "")
+
+    def _identity(self) -> CommandResult:
+        if self.told and self.down:
+            self.down -= 1
+            raise MachineError("It does not answer.")
+        boot, release = ("new", self.after) if self.told and self.after else ("old", OLD)
+        return CommandResult(0, f"{boot}\n{release}\n", "")
+
+    def lines(self) -> list[str]:
+        return [" ".join(argv).replace(switching._ROOT_PATH, "") for argv in self.asked]
+
+
+def boot(
+    machine: Machine, how: str = "kexec", kernel: str = NEW, timeout: float = 5.0
+) -> list[str]:
+    """Boots, and brings back what was said meanwhile."""
+    said: list[str] = []
+    switching.boot(machine, kernel, how, lambda fraction, now: said.append(now), timeout)
+    return said
+
+
+def fails(machine: Machine, pattern: str, how: str = "kexec", timeout: float = 5.0) -> MachineError:
+    with pytest.raises(MachineError, match=pattern) as caught:
+        boot(machine, how, timeout=timeout)
+    return caught.value
+
+
+def test_kexec_loads_the_kernel_and_starts_it() -> None:
+    machine = Machine()
+    said = boot(machine)
+    loading = f"-l /boot/vmlinuz-{NEW} --initrd=/boot/initrd.img-{NEW} --reuse-cmdline"
+    assert f'sh -c kexec "$@" sh {loading}' in machine.lines()
+    assert "sh -c systemctl kexec sh" in machine.lines()
+    assert said[-1] == "ssh:board: waiting until it answers again"
+
+
+def test_without_systemd_kexec_starts_it_itself() -> None:
+    machine = Machine(systemd=False)
+    boot(machine)
+    assert "sh -c sync; kexec -e sh" in machine.lines()
+
+
+def test_who_is_not_root_uses_sudo() -> None:
+    machine = Machine(root=False)
+    boot(machine)
+    assert "sudo -n sh -c systemctl kexec sh" in machine.lines()
+    assert [line for line in machine.lines() if line.startswith('sudo -n sh -c kexec "$@"')]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "files", "words"),
+    [
+        ("/root/Image", ("/root/Image",), "-l /root/Image --reuse-cmdline"),
+        (
+            "/srv/vmlinuz-6.9",
+            ("/srv/vmlinuz-6.9", "/srv/initramfs-6.9.img"),
+            "-l /srv/vmlinuz-6.9 --initrd=/srv/initramfs-6.9.img --reuse-cmdline",
+        ),
+        (NEW, (f"/lib/modules/{NEW}/vmlinuz",), f"-l /lib/modules/{NEW}/vmlinuz --reuse-cmdline"),
+    ],
+)
+def test_a_kernel_is_a_release_or_a_path(kernel: str, files: tuple[str, ...], words: str) -> None:
+    machine = Machine(files=files)
+    boot(machine, kernel=kernel)
+    assert f'sh -c kexec "$@" sh {words}' in machine.lines()
+
+
+def test_a_signed_kernel_is_loaded_where_only_that_is_allowed() -> None:
+    refused = CommandResult(255, "", "kexec_load failed: Operation not permitted")
+    machine = Machine(answers={"sh -l /boot": refused})
+    boot(machine)
+    assert [line for line in machine.lines() if "sh -s -l /boot" in line]
+
+
+@pytest.mark.parametrize(
+    ("part", "status", "says", "pattern"),
+    [
+        ("command -v kexec", 127, "", "kexec is not installed.*apt-get install kexec-tools"),
+        ("-l /boot", 255, "kexec_load failed: Operation not permitted", "does not permit kexec"),
+        ("-l /boot", 255, "Function not implemented", "has no kexec.*CONFIG_KEXEC"),
+        ("-l /boot", 255, "Cannot determine the file type", "does not load 6.12.3-arm64"),
+        ("systemctl kexec", 1, "Call failed", "ended with status 1.*systemctl kexec"),
+        ("boot_id", 1, "No such file", "does not say which boot it is in"),
+        ("test -f", 0, "", "has no kernel 6.12.3-arm64.*vmlinuz-6.12.3-arm64"),
+    ],
+)
+def test_what_stands_in_the_way_is_said(part: str, status: int, says: str, pattern: str) -> None:
+    machine = Machine(answers={part: CommandResult(status, "", says)})
+    error = fails(machine, pattern)
+    assert says in error.detail
+    assert machine.told == 0
+
+
+def test_who_may_not_boot_is_told() -> None:
+    denied = CommandResult(1, "", "sudo: a password is required")
+    fails(Machine(root=False, answers={"sudo -n true": denied}), "it is not root, and sudo")
+
+
+@pytest.mark.parametrize("kernel", ["Debian, with Linux 6.12", "it's; reboot", "$(id)", "1>2"])
+def test_a_command_of_the_users_own_gets_the_kernels_name_quoted(kernel: str) -> None:
+    machine = Machine()
+    boot(machine, OWN, kernel)
+    (command,) = [argv for argv in machine.asked if "grub-reboot" in argv[-1]]
+    assert command[:2] == ["sh", "-c"]
+    assert shlex.split(command[2]) == ["grub-reboot", kernel, "&&", "reboot"]
+    assert not [line for line in machine.lines() if "kexec" in line]
+
+
+def test_a_command_that_fails_is_said() -> None:
+    machine = Machine(answers={"grub-reboot": CommandResult(127, "", "grub-reboot: not found")})
+    assert "grub-reboot: not found" in fails(machine, "ended with status 127", OWN).detail
+
+
+def test_a_machine_that_goes_before_it_answers_is_waited_for() -> None:
+    boot(Machine(parts_with=MachineError("The connection was lost.")), OWN)
+
+
+@dataclass
+class Telling:
+    """Tells a Machine to go; `result` is what becomes of that, None where it goes on."""
+
+    machine: Machine
+    result: CommandResult | None = None
+    asked: int = 0
+
+    def leave(self, argv: Sequence[str]) -> None:
+        self.machine.run_command(argv, 1)
+
+    def left(self) -> CommandResult | None:
+        self.asked += 1
+        return self.result
+
+
+def test_a_machine_that_nobody_waits_for_is_asked_while_it_is_there() -> None:
+    machine = Machine(after="", down=0)
+    telling = Telling(machine, CommandResult(2, "", "no such entry"))
+    with pytest.raises(MachineError, match="the command ended with status 2") as caught:
+        switching.boot(machine, NEW, OWN, lambda *_: None, 5, leaving=telling)
+    assert "no such entry" in caught.value.detail
+    assert telling.asked == 1
+
+
+@pytest.mark.parametrize("result", [None, CommandResult(0, "rebooting", "")])
+def test_a_machine_that_nobody_waits_for_and_does_not_go_is_an_error(
+    result: CommandResult | None,
+) -> None:
+    machine = Machine(after="", down=0)
+    telling = Telling(machine, result)
+    with pytest.raises(MachineError, match="still runs the same boot") as caught:
+        switching.boot(machine, NEW, OWN, lambda *_: None, 0.2, leaving=telling)
+    assert ("rebooting" in caught.value.detail) == bool(result)
+    assert telling.asked > 1
+
+
+def test_a_machine_that_nobody_waits_for_goes() -> None:
+    telling = Telling(Machine())
+    switching.boot(telling.machine, NEW, OWN, lambda *_: None, 5, leaving=telling)
+    assert telling.machine.told == 1
+    assert telling.asked == 0
+
+
+def test_another_kernel_than_wanted_is_an_error() -> None:
+    fails(Machine(after=OLD), f"came back with the kernel {OLD}, not {NEW}")
+
+
+def test_a_name_that_is_no_release_is_not_compared() -> None:
+    boot(Machine(after=OLD), OWN, "Debian, second entry")
+
+
+def test_a_machine_that_never_comes_back_is_an_error() -> None:
+    error = fails(Machine(down=10**9), r"did not come back within 0\.2 s", timeout=0.2)
+    assert "It does not answer." in error.detail
+
+
+def test_a_machine_that_does_not_go_is_an_error() -> None:
+    fails(Machine(after="", down=0), f"still runs the same boot of {OLD}", OWN, timeout=0.2)
+
+
+@pytest.mark.parametrize("kernel", ["", "-x", "a\nb"])
+def test_what_is_no_kernel_is_a_mistake(kernel: str) -> None:
+    with pytest.raises(UserError, match="no name of a kernel"):
+        boot(Machine(), kernel=kernel)
+
+
+def test_a_command_must_say_where_the_kernel_goes() -> None:
+    with pytest.raises(UserError, match="does not say which kernel to boot"):
+        boot(Machine(), "reboot")
+
+
+def test_the_connection_is_made_anew_while_it_waits() -> None:
+    anew: list[int] = []
+    machine = Machine(down=3)
+
+    def reconnect() -> None:
+        anew.append(machine.told)
+
+    switching.boot(machine, NEW, OWN, lambda fraction, now: None, 5, reconnect)
+    assert anew == [1] * 4
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server whose boot id and kernel are two files."""
+    with serving(tmp_path) as made:
+        (tmp_path / "boot").write_text("old\n")
+        (tmp_path / "release").write_text(f"{OLD}\n")
+        made.program(
+            "cat",
+            f'case "$1" in /proc/sys/kernel/random/*) exec /bin/cat {tmp_path}/boot ;; esac\n'
+            'exec /bin/cat "$@"',
+        )
+        made.program(
+            "uname", f'[ "$1" = -r ] && exec /bin/cat {tmp_path}/release\nexec /bin/uname "$@"'
+        )
+        yield made
+
+
+def test_a_machine_behind_ssh_is_booted_and_measured_again(server: Server) -> None:
+    """It drops the connection, is away, comes back, and has lost the probe."""
+    server.program("own-boot", f'echo "$1" >{server.folder}/asked; kill -9 $PPID')
+    server.start()
+    lines: list[str] = []
+    words = ["n=3", "paths=0", "cases=getppid"]
+    options = MachineOptions(ssh_options=server.options, switch="own-boot {}", boot_timeout=30)
+
+    with open_machine("ssh:target", options) as place:
+        place.run_probe(words, 30, lines.append)
+        (folder,) = server.tmp.iterdir()
+
+        def waiting(fraction: float | None, now: str) -> None:
+            if (server.folder / "asked").exists() and server.process:
+                server.stop()
+            elif "answers again" in now and server.process is None:
+                for file in folder.iterdir():
+                    file.unlink()
+                folder.rmdir()
+                (server.folder / "boot").write_text("new\n")
+                (server.folder / "release").write_text(f"{NEW}\n")
+                server.start()
+
+        place.boot(NEW, waiting)
+        assert (server.folder / "asked").read_text() == f"{NEW}\n"
+        place.run_probe(words, 30, lines.append)
+    assert lines.count("kentry-probe end cases=1") == 2
+    assert not list(server.tmp.iterdir())
+
+
+def test_kexec_behind_ssh(server: Server) -> None:
+    switch = f"echo new >{server.folder}/boot; echo {NEW} >{server.folder}/release"
+    kexec = f'echo "$@" >>{server.folder}/kexec; [ "$1" != -e ] || {{ {switch}; }}'
+    server.program("kexec", kexec)
+    server.program("systemctl", switch)
+    server.program("sudo", 'shift; exec "$@"')
+    image = server.folder / f"vmlinuz-{NEW}"
+    image.touch()
+    (server.folder / f"initrd.img-{NEW}").touch()
+    server.start()
+    options = MachineOptions(ssh_options=server.options, boot_timeout=30)
+    with open_machine("ssh:target", options) as place:
+        place.boot(str(image), lambda fraction, now: None)
+    said = (server.folder / "kexec").read_text().splitlines()
+    initrd = f"--initrd={server.folder}/initrd.img-{NEW}"
+    assert said[0] == f"-l {image} {initrd} --reuse-cmdline"

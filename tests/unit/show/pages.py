@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A file of each kind that kentry report reads, and pages read back."""
+
+import json
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from kentry.compare.counted import compare
+from kentry.compare.path_diff import compare_paths
+from kentry.results import ablation, comparison, path_diff, recording, series
+from kentry.results.document import dump, plain
+from kentry.show.html.read import report
+from tests import ROOT
+from tests.builders import timed
+from tests.golden import test_golden
+
+GOLDEN = ROOT / "tests" / "golden"
+OLD, NEW = GOLDEN / "arm64-6.1.json", GOLDEN / "arm64-6.12.json"
+
+# What a name can hold: markup, the end of a script, an attribute, a scheme, a template, controls.
+HOSTILE = (
+    "</script><script>document.title='taken'</script>"
+    '<img src=x onerror="document.title=\'taken\'">\'" onmouseover="x" {{ 7*7 }} javascript:x()&lt;'
+)
+
+
+def files(folder: Path) -> dict[str, list[Path]]:
+    """By kind, the files of a page; all but the replay, which takes seconds to make."""
+    old, new = recording.read_recording(OLD), recording.read_recording(NEW)
+    documents: dict[str, Mapping[str, Any]] = {
+        "comparison": comparison.to_json(compare(old, new)),
+        "path-diff": path_diff.to_json(compare_paths(old, new, ["getppid"])),
+        "series": series.to_json(test_golden.a_series()),
+        "uneven-series": series.to_json(test_golden.an_uneven_series()),
+        "bisection": plain(test_golden.a_bisection()),
+        "log": plain(test_golden.a_log()),
+        "ablation": ablation.to_json(test_golden.an_ablation()),
+        "check": json.loads((GOLDEN / "check.json").read_text()),
+        "timed": recording.to_json(timed({"getppid": 80.0, "read": 200.0})),
+        "timed-new": recording.to_json(timed({"getppid": 82.0, "read": 199.0}, (1, 2))),
+    }
+    found = {}
+    for name, document in documents.items():
+        file = folder / f"{name}.json"
+        file.write_text(dump(dict(document)))
+        found[name] = [file]
+    found["timed-comparison"] = [*found["timed"], *found.pop("timed-new")]
+    return found | {"recording": [NEW], "two-recordings": [OLD, NEW]}
+
+
+class Page(HTMLParser):
+    """What a page has: the JSON, the texts of cells by class, the tags, the attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.json: list[dict[str, Any]] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.cells: list[tuple[str, str]] = []
+        self._script = ""
+        self._cell: tuple[str, str] | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag == "script":
+            self._script = dict(attrs).get("type") or "script"
+        if tag in ("td", "th"):
+            self._cell = (dict(attrs).get("class") or "", "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script":
+            self._script = ""
+        if tag in ("td", "th") and self._cell:
+            self.cells.append(self._cell)
+            self._cell = None
+
+    def handle_data(self, data: str) -> None:
+        if self._script == "application/json":
+            self.json.append(json.loads(data))
+        elif not self._script:
+            self.text += data
+        if self._cell:
+            self._cell = (self._cell[0], self._cell[1] + data)
+
+
+def page_of(paths: list[Path]) -> Page:
+    return Page(report(paths))

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Series and recordings for the tests of reports, and what holds for every text of a series."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from kentry.results.recording import Recording, VectorEvent
+from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series
+from kentry.study.series import tabulate
+from tests.builders import Functions, built, outcome, recording
+from tests.unit.vector.builders import with_events
+
+NAMES = ["clock_gettime@vdso", "getpid", "getppid", "getppid+vec=each", "openat+close", "invalid"]
+SUBJECTS = [
+    "arm64: entry: inline invoke_syscall() ",
+    "caf\u00e9 \u2013 \u201cquoted\u201d\u2026 \u043f\t\n\x1b[2J",
+    "--- a/x @@ commit 0123456789abcdef ",
+    "12 34",
+    "",
+]
+WORDS = {NO_APPLY: "does not apply", NO_BUILD: "does not build", NO_BOOT: "does not boot"}
+
+
+DISCARD = VectorEvent("discard", "syscall", "do_trap_ecall_u", 1)
+SAVE = VectorEvent("save", "user copy", "kernel_vector_begin", 1)
+
+# What git, patch and checkpatch.pl would take for something else in a commit message.
+BREAKS = re.compile(
+    r"^\s*(--- |\+\+\+ |@@|change-id:)|^(diff |---$|Index: |>?From |#)"
+    r"|\bcommit [0-9a-f]{5}(?![0-9a-f]{7} \(\")",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def check_form(text: str) -> None:
+    """A text is fit for a commit message."""
+    assert text.isascii()
+    assert "\t" not in text
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+    for line in text.splitlines():
+        assert line == line.rstrip()
+        assert len(line) <= 75
+        assert not BREAKS.search(line), line
+
+
+SYSCALL: dict[str, Functions] = {
+    "clock_gettime@vdso": [],
+    "getpid": [("entry", 40), ("sys_getpid", 10)],
+    "getppid": [("entry", 40), ("sys_getppid", 15)],
+    "getuid": [("entry", 40), ("from_kuid", 20)],
+}
+
+
+def changed(**functions: Functions) -> dict[str, Functions]:
+    return {**SYSCALL, **functions}
+
+
+def table(*rows: Mapping[str, Functions] | Problem, subjects: Sequence[str] = ()) -> Series:
+    outcomes = [outcome(0, "baseline", built(SYSCALL))]
+    for patch, row in enumerate(rows, start=1):
+        found = ("arm64", row) if isinstance(row, Problem) else built(row)
+        subject = subjects[patch - 1] if subjects else f"subject {patch}"
+        outcomes.append(outcome(patch, subject, found))
+    return tabulate(outcomes, {})
+
+
+SHORTER = changed(
+    getpid=[("entry", 38), ("sys_getpid", 10)],
+    getppid=[("entry", 38), ("sys_getppid", 15)],
+    getuid=[("entry", 38), ("from_kuid", 20)],
+)
+
+
+def measured(
+    counts: Mapping[str, int | Mapping[int, int]],
+    events: Mapping[str, Sequence[VectorEvent]] | None = None,
+    markers: Mapping[str, str] | None = None,
+    arch: str = "riscv64",
+) -> Recording:
+    """Cases with these counts of instructions, or histograms of them, and these events."""
+    samples = {name: {one: 10} if isinstance(one, int) else one for name, one in counts.items()}
+    paths = {name: [("f", max(one, key=lambda n: one[n]))] for name, one in samples.items()}
+    found = recording(paths, samples=samples, kernel={"arch": arch})
+    found.options["windows"] = 10
+    return with_events(found, events or {}, markers)
+
+
+@st.composite
+def many(draw: st.DrawFn) -> Series:
+    """Series of 1 to 12 patches on 1 or 2 architectures, some rows failing."""
+    arches = draw(st.sampled_from([["arm64"], ["riscv64"], ["arm64", "x86_64"]]))
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
+    size = st.integers(1, draw(st.sampled_from([9, 150])))
+    state: dict[str, dict[str, list[tuple[str, int]]]] = {
+        arch: {
+            name: []
+            if name.endswith("vdso")
+            else [("entry", draw(size)), ("exit", 7), (f"sys_{name}", draw(size))]
+            for name in names
+        }
+        for arch in arches
+    }
+
+    def recordings() -> list[Recording]:
+        return [built(cases, arch=arch) for arch, cases in state.items()]
+
+    outcomes = [outcome(0, "baseline", *recordings())]
+    for patch in range(1, draw(st.integers(1, 12)) + 1):
+        subject = draw(st.sampled_from(SUBJECTS)) * draw(st.integers(1, 3))
+        failing = draw(st.sampled_from([*[()] * 5, arches[:1], arches]))
+        change = draw(st.sampled_from(["none", "all", "one", "swap"]))
+        where = draw(st.sampled_from(names))
+        by = draw(size)
+        for cases in state.values():
+            _change(cases, change, where, by)
+        status = draw(st.sampled_from(sorted(WORDS)))
+        sentence = draw(st.sampled_from(["the guest ", "at hunk 2 of a/long/path \u2026 "]))
+        problem = Problem(status, f"{WORDS[status]}: {sentence * (by % 9)}", "cc1:\tno")
+        failed = [(arch, problem) for arch in failing]
+        fine = [one for one in recordings() if one.kernel["arch"] not in failing]
+        outcomes.append(outcome(patch, subject, *fine, *failed))
+    return tabulate(outcomes, {"base": "source:6.12"})
+
+
+def _change(cases: dict[str, list[tuple[str, int]]], change: str, where: str, by: int) -> None:
+    for name, functions in cases.items():
+        if not functions or change == "none" or (change != "all" and name != where):
+            continue
+        first, count = functions[0]
+        if change == "swap":
+            functions[0] = (f"{first}_", count)
+        else:
+            functions[0] = (first, count // 2 if by % 2 else count + by)
+
+
+# --- a printed table, read back ------------------------------------------
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One cell as it is printed; None where nothing is."""
+
+    count: int
+    step: int | None
+    total: int | None
+
+
+def read_table(text: str) -> dict[str, dict[int, Printed]]:
+    """Every column of the printed table: title, patch, cell."""
+    found: dict[str, dict[int, Printed]] = {}
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        edges = [
+            (match.end(1), match.end(2), match.end())
+            for match in re.finditer(r"(count) +(step) +total", line)
+        ]
+        starts = [0, *(end for _, _, end in edges)]
+        for start, (count, step, end) in zip(starts, edges, strict=False):
+            title = lines[number - 1][start:end].strip()
+            assert title not in found
+            found[title] = dict(_cells(lines[number + 1 :], count, step, end))
+    return found
+
+
+def _cells(lines: Sequence[str], count: int, step: int, end: int) -> list[tuple[int, Printed]]:
+    width = len(re.match(r" *\d+", lines[0])[0])  # type: ignore[index]
+    cells = []
+    for line in lines[: lines.index("")]:
+        value = re.search(r"(?<!\S)\d+$", line[:count].ljust(count))
+        # In place of numbers, not behind them, where it is another architecture's.
+        failed = re.search(r"does not (apply|b)", line[:end])
+        if not line[:width].strip() or not value or failed:
+            continue
+        texts = [line[count:step].strip(), line[step:end].strip()]
+        texts[0] = texts[0].replace("identical", "0")
+        change, total = (int(text) if text else None for text in texts)
+        cells.append((int(line[:width]), Printed(int(value[0]), change, total)))
+    return cells
+
+
+def unwrapped(text: str) -> str:
+    """The text with each sentence on one line again."""
+    return re.sub(r"\n  +(?=\S)", " ", text)
+
+
+def check_percent(printed: str, delta: int, old: int) -> None:
+    """A percentage is that of the integers beside it, to its last digit."""
+    digits = len(printed.partition(".")[2])
+    assert abs(float(printed) - 100 * delta / old) <= 0.500001 * 10**-digits
+    assert float(printed) or not delta
+
+
+def check_table(text: str, series: Series) -> None:
+    """What is printed is what was measured, and everything else follows from it."""
+    table = read_table(text)
+    counts = {series.name(one): one for one in series.columns}
+    for title, cells in table.items():
+        rows = [row for row in series.rows if counts[title] in row.cells]
+        assert list(cells) == [row.patch for row in rows]
+        previous = first = cells[0].count
+        assert cells[0] == Printed(first, None, None)
+        for row in rows[1:]:
+            cell = cells[row.patch]
+            assert cell.count == row.cells[counts[title]].instructions
+            assert cell.step == cell.count - previous
+            assert cell.total == cell.count - first
+            previous = cell.count
+    _check_sentences(unwrapped(text), series, table)
+
+
+def _check_sentences(text: str, series: Series, table: Mapping[str, Mapping[int, Printed]]) -> None:
+    columns = {series.name(one): one for one in series.columns}
+    named = list(table)
+    for which, listed in re.findall(
+        r"^The same steps(?: as (\S+))?, from another baseline: (.*)$", text, re.MULTILINE
+    ):
+        shown = table[which or next(iter(table))]
+        for item in listed.split(", "):
+            name, baseline = item.rsplit(" ", 1)
+            named.append(name)
+            for row in series.rows:
+                cell = row.cells.get(columns[name])
+                if cell:
+                    drift = (shown[row.patch].count - shown[0].count) if row.patch else 0
+                    assert cell.instructions == int(baseline) + drift
+    for listed in re.findall(
+        r"^(?:No change in any row|Measured on the baseline only): (.*)$", text, re.MULTILINE
+    ):
+        for item in listed.split(", "):
+            name, count = item.rsplit(" ", 1)
+            named.append(name)
+            cells = [row.cells[columns[name]] for row in series.rows if columns[name] in row.cells]
+            assert {cell.instructions for cell in cells} == {int(count)}
+    assert sorted(named) == sorted(columns)
+    totals = re.findall(
+        r"^Total(?: up to patch (\d+))?: (\S+) (\d+) -> (\d+)"
+        r" \(([+-]?\d+)(?:, (\S+) % of the baseline)?\)$",
+        text,
+        re.MULTILINE,
+    )
+    measured = any(row.patch and row.cells for row in series.rows)
+    assert [total[1] for total in totals] == (list(table) if measured else [])
+    for up_to, name, old, new, delta, share in totals:
+        printed = table[name]
+        assert list(printed)[-1] == int(up_to or series.rows[-1].patch)
+        assert (int(old), int(new)) == (printed[0].count, list(printed.values())[-1].count)
+        assert int(delta) == int(new) - int(old)
+        if share:
+            check_percent(share, int(delta), int(old))

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Counts that depend on the context are printed with how often, by what, and why."""
+
+from __future__ import annotations
+
+from kentry.arch import find_arch
+from kentry.compare.contexts import listed
+from kentry.compare.counted import compare
+from kentry.compare.path_diff import compare_paths
+from kentry.show.annotation import annotation_text
+from kentry.show.comparison import comparison_text
+from kentry.show.contexts import counts_text, unseen_text
+from kentry.show.recording import recording_text
+from tests.builders import recording
+from tests.unit.compare.test_contexts import in_contexts, stat
+
+
+def test_counts_are_the_commonest_first_and_many_are_a_range() -> None:
+    assert (
+        counts_text([(450, 2), (458, 13), (466, 1)])
+        == "458 in 13 of 16 contexts, 450 in 2, 466 in 1"
+    )
+    assert counts_text([(n, 1) for n in range(8)]) == "0 to 7: 8 counts in 8 contexts"
+
+
+def test_a_recording_names_the_function_that_varies_and_the_reason() -> None:
+    text = recording_text(in_contexts(stat([0, 0, 0, 1])))
+    assert "  stat: 446 in 3 of 4 contexts, 454 in 1\n" in text
+    assert "    __d_lookup_rcu +0 in 3, +8 in 1: other names in a dentry hash chain\n" in text
+    assert "10 x 454" not in text
+
+
+def test_a_case_that_never_settles_says_so_with_its_range() -> None:
+    text = recording_text(in_contexts(stat([0, 1, 2, 3])))
+    assert "  stat: 446 to 470, and it never settles\n" in text
+
+
+def test_a_comparison_has_the_counts_of_both_sides() -> None:
+    old, new = in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 1, 0], entry=301), seed=2)
+    text = comparison_text(compare(old, new))
+    assert "old 446 in 2 of 3 contexts, 454 in 1; new 455 in 2 of 3 contexts," in text
+    assert "(+1, +0.2 %) worse" in text
+
+
+def test_a_new_count_that_no_context_has_is_explained() -> None:
+    """The new kernel was seen with longer hash chains only; its entry has one instruction more."""
+    old, new = in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 2, 1], entry=301), seed=2)
+    (case,) = compare(old, new).cases
+    assert case.contexts and case.new not in dict(case.contexts.new)
+    assert unseen_text(case).startswith("new 447 is old 446 with the change that all contexts have")
+    assert "    new 447 is old 446 with the change" in comparison_text(compare(old, new))
+    (same,) = compare(old, old).cases
+    assert unseen_text(same) == ""
+
+
+def test_two_paths_of_a_case_with_several_say_which_they_are() -> None:
+    old, new = in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 1, 0], entry=301), seed=2)
+    (found,) = compare_paths(old, new, ["stat"]).cases
+    (note,) = (one for one in found.caveats if one["kind"] == "one-of-several-paths")
+    assert f"of {found.old} and {found.new} instructions" in note["text"]
+    alone = recording({"getppid": [("el0_svc", 5)]})
+    assert compare_paths(alone, alone, ["getppid"]).cases[0].caveats == ()
+
+
+def test_annotate_shows_what_other_contexts_execute() -> None:
+    found = in_contexts(stat([0, 0, 1]))
+    text = annotation_text(found, found.cases[0], find_arch("arm64"))
+    assert "454 kernel instructions in 1 of 3 contexts; against the path above:\n  ...\n" in text
+    assert text.count("\n  + __d_lookup_rcu+0x") == 8
+
+
+def test_a_case_of_one_count_has_no_word_of_contexts() -> None:
+    assert "context" not in recording_text(in_contexts(stat([0, 0, 0])))
+    assert "context" not in recording_text(recording({"getppid": [("el0_svc", 5)]}))
+
+
+def test_what_a_case_can_have_is_what_its_functions_had() -> None:
+    """More rounds of a loop that was seen, and sums that no context had; nothing else."""
+    found = in_contexts(
+        [
+            [("el0_svc", 100), ("kfree", 20), ("__d_lookup_rcu", 8)],
+            [("el0_svc", 100), ("kfree", 21), ("__d_lookup_rcu", 8)],
+            [("el0_svc", 100), ("kfree", 20), *[("__d_lookup_rcu", 8)] * 2],
+        ]
+    )
+    assert sorted(listed(found.cases[0], found, 149)) == [128, 129, 136, 137, 144, 145]

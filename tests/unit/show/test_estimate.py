@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cycles by models as text: ranges, what is missing, rows that are not shown."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import jsonschema
+import msgspec
+
+from kentry.compare.counted import compare
+from kentry.results.comparison import to_json
+from kentry.results.estimate import Estimate, LeftOut, Limit, Share
+from kentry.results.recording import Recording
+from kentry.results.series import Problem
+from kentry.results.series import to_json as series_to_json
+from kentry.show.changelog import (
+    comparison_changelog,
+    recording_changelog,
+    series_changelog,
+)
+from kentry.show.comparison import comparison_text
+from kentry.show.estimate import estimate_lines, series_estimate_lines
+from kentry.show.series import series_text
+from kentry.show.table import WIDTH
+from kentry.study.series import tabulate
+from tests import builders
+
+ISB = LeftOut("isb", 2, "system", 30, 33, "somebody, somewhere")
+SVC = LeftOut("svc", 1, "entry")
+ATOMIC = LeftOut("casal", 3, "unknown")
+
+
+def estimate(core: str, model: int, *left: LeftOut) -> Estimate:
+    """Two functions, of which the first has what was left out."""
+    low = model + sum(one.times * one.low for one in left if one.low is not None)
+    high = model + sum(one.times * one.high for one in left if one.high is not None)
+    missing = sum(one.times for one in left if one.low is None)
+    rows = (
+        Share("vectors", 8, low - 10, high - 10, missing),
+        Share("el0_svc", 12, 10, 10),
+    )
+    limit = Limit("front end", model - 0.5, "N1UnitL.0", 20, "N1Unit")
+    return Estimate(core, "22.1.8", model, low, high, missing, model, limit, left, rows, rows)
+
+
+def recording(*estimates: Estimate) -> Recording:
+    base = builders.recording({"getppid": [("vectors", 8), ("el0_svc", 12)]})
+    return replace(base, cases=[replace(base.cases[0], estimates=estimates)])
+
+
+def test_estimates_as_text(golden: Callable[[str, str], None]) -> None:
+    cores = (
+        estimate("neoverse-n1", 150, SVC, ISB),
+        estimate("cortex-a72", 180, ISB),
+        estimate("cortex-a55", 390, SVC, ATOMIC),
+        estimate("cortex-a53", 400, SVC, ATOMIC),
+    )
+    lines = estimate_lines(recording(*cores).cases)
+    golden("estimates.txt", "\n".join([*lines, ""]))
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_nothing_is_printed_without_estimates() -> None:
+    assert estimate_lines(recording().cases) == []
+
+
+def test_functions_that_are_not_shown_are_added_up() -> None:
+    one = estimate("cortex-a55", 390, SVC)
+    rows = tuple(Share(f"f{n}", 2, n, n + 1, n % 2) for n in range(20))
+    one = msgspec.structs.replace(one, functions=rows)
+    lines = estimate_lines(recording(one).cases, 3)
+    below = lines[lines.index("getppid, by function") :]
+    cells = [line.split() for line in below[2:7]]
+    assert [row[0] for row in cells] == ["f17", "f18", "f19", "17", "total"]
+    # 0 to 16, and 8 of them lack a figure.
+    assert cells[3] == ["17", "other", "34", ">=", "136"]
+
+
+def test_both_sides_are_compared_core_by_core() -> None:
+    old = recording(estimate("neoverse-n1", 150, SVC), estimate("cortex-a55", 390))
+    new = recording(estimate("cortex-a55", 380), estimate("neoverse-n1", 155, SVC))
+    comparison = compare(old, new)
+    (case,) = comparison.cases
+    assert [(one.core, one.old.low, one.new.low) for one in case.estimates or ()] == [
+        ("neoverse-n1", 150, 155),
+        ("cortex-a55", 390, 380),
+    ]
+    text = comparison_text(comparison)
+    assert "not measured" in text
+    rows = [line.split() for line in text.splitlines() if "neoverse-n1" in line or "a55" in line]
+    assert rows == [
+        ["getppid", "neoverse-n1", ">=", "150", ">=", "155", "+5", "155", "+5"],
+        ["cortex-a55", "390", "380", "-10", "380", "-10"],
+    ]
+    (row,) = to_json(comparison)["cases"]
+    assert row["estimates"][0]["new"] == {"low": 155, "high": 155, "missing": 1, "steady": 155}
+
+
+def test_estimates_by_two_versions_of_llvm_are_not_compared() -> None:
+    older = estimate("cortex-a55", 390)
+    older = msgspec.structs.replace(older, llvm="19.1.7")
+    (case,) = compare(recording(older), recording(estimate("cortex-a55", 380))).cases
+    assert not case.estimates
+    assert "estimates" not in to_json(compare(recording(older), recording()))["cases"][0]
+
+
+def test_a_series_has_a_row_a_patch_and_its_steps() -> None:
+    rows = [
+        builders.outcome(0, "baseline", recording(estimate("neoverse-n1", 150, SVC))),
+        builders.outcome(1, "faster", recording(estimate("neoverse-n1", 140, SVC))),
+        builders.outcome(2, "broken", ("arm64", Problem("build-failed", "It does not build."))),
+        builders.outcome(3, "slower", recording(estimate("neoverse-n1", 155, SVC, ISB))),
+        builders.outcome(4, "the same", recording(estimate("neoverse-n1", 155, SVC, ISB))),
+    ]
+    series = tabulate(rows, {})
+    lines = series_estimate_lines(series, series.columns)
+    cells = [line.split() for line in lines if line[:1].isdigit()]
+    assert cells == [
+        ["0", "Baseline", ">=", "150"],
+        ["1", "faster", ">=", "140", "-10"],
+        ["2", "broken"],
+        ["3", "slower", ">=", "215", "+75"],
+        ["4", "the", "same", ">=", "215", "0"],
+    ]
+    document = series_to_json(series)
+    jsonschema.validate(document, builders.schema("series-1"))
+    cell = document["rows"][3]["cases"]["getppid"]["estimates"][0]
+    assert (cell["core"], cell["low"], cell["high"]) == ("neoverse-n1", 215, 221)
+    for text in (series_text(series, functions=False), series_changelog(series)):
+        assert "cycles (not measured)" in text
+        assert max(map(len, text.splitlines())) <= WIDTH
+    assert series_estimate_lines(tabulate([builders.outcome(0, "", recording())], {}), ()) == []
+
+
+def test_text_for_commits_says_that_cycles_are_a_models() -> None:
+    old = recording(estimate("neoverse-n1", 150, SVC))
+    new = recording(estimate("neoverse-n1", 155, SVC))
+    for text in (recording_changelog(old), comparison_changelog(compare(old, new))):
+        assert "scheduling models (not measured)" in text
+        assert "neoverse-n1" in text
+        assert max(map(len, text.splitlines())) <= WIDTH

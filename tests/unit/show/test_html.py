@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Pages: their numbers are the JSON's, no text in them is markup, and bad input is a sentence."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kentry.arch import find_arch
+from kentry.cli import main
+from kentry.compare.counted import compare
+from kentry.errors import RecordingError, UserError
+from kentry.models.caches import with_misses
+from kentry.path.phases import call_depths
+from kentry.results import comparison
+from kentry.results.document import dump
+from kentry.results.recording import (
+    INSTRUCTIONS,
+    Access,
+    KernelPath,
+    Metric,
+    read_recording,
+    to_json,
+    write_recording,
+)
+from kentry.results.series import NO_BUILD, Problem
+from kentry.results.series import to_json as series_to_json
+from kentry.show.html.charts import icicle
+from kentry.show.html.frames import frames
+from kentry.show.html.page import embedded
+from kentry.show.html.read import KINDS, report
+from kentry.study.series import tabulate
+from tests.builders import imported, outcome, recording, timed
+from tests.unit.show.pages import HOSTILE, NEW, OLD, Page, files, page_of
+from tests.unit.show.samples import table
+
+KINDS_HERE = (
+    *("recording", "two-recordings", "comparison", "path-diff", "series", "uneven-series"),
+    *("bisection", "log", "ablation", "check", "timed", "timed-comparison"),
+)
+
+
+@pytest.fixture(scope="module")
+def of_kind(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    return files(tmp_path_factory.mktemp("kinds"))
+
+
+def test_every_kind_is_tried_here_or_beside(of_kind: dict[str, list[Path]]) -> None:
+    assert set(of_kind) == set(KINDS_HERE)
+    # The replay's page is in the test of the browser.
+    assert set(KINDS) - set(KINDS_HERE) == {"vector-replay"}
+
+
+@pytest.mark.parametrize("kind", KINDS_HERE)
+def test_a_page_has_the_json_of_its_file_in_it(kind: str, of_kind: dict[str, list[Path]]) -> None:
+    page = page_of(of_kind[kind])
+    if len(of_kind[kind]) == 1:
+        assert page.json == [json.loads(of_kind[kind][0].read_text())]
+    else:
+        old, new = map(read_recording, of_kind[kind])
+        assert page.json == [json.loads(dump(comparison.to_json(compare(old, new))))]
+
+
+@pytest.mark.parametrize("kind", KINDS_HERE)
+def test_a_page_loads_nothing_and_runs_only_its_own_script(
+    kind: str, of_kind: dict[str, list[Path]]
+) -> None:
+    text = report(of_kind[kind])
+    page = Page(text)
+    names = [name for name, _ in page.attributes]
+    assert not [name for name in names if name.startswith("on") or name in ("style", "src")]
+    links = [value or "" for name, value in page.attributes if name == "href"]
+    assert {link[:1] for link in links} - {"#"} == {"d"}  # data:, of the empty icon
+    assert page.tags.count("style") == 1
+    assert page.tags.count("script") == 1 + len(page.json)
+    policy = next(value for _, value in page.attributes if value and "default-src" in value)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in links if link[:1] == "#"} <= set(ids)
+
+
+@pytest.mark.parametrize("kind", KINDS_HERE)
+def test_every_picture_has_a_name(kind: str, of_kind: dict[str, list[Path]]) -> None:
+    text = report(of_kind[kind])
+    for tag in re.findall("<svg[^>]*>", text):
+        assert 'aria-label="' in tag or 'aria-hidden="true"' in tag or 'class="frame' in tag
+
+
+def test_function_deltas_of_a_comparison_add_up_on_the_page() -> None:
+    page = page_of([OLD, NEW])
+    for case in page.json[0]["cases"]:
+        assert sum(one["delta"] for one in case["functions"]) == case["delta"]
+    deltas = [int(text or 0) for kind, text in page.cells if kind == "delta"]
+    sums = [int(text) for kind, text in page.cells if kind == "sum"]
+    # The first table's deltas are the cases', each of the others adds up to one of them.
+    cases = [case["delta"] for case in page.json[0]["cases"]]
+    assert deltas[: len(cases)] == cases
+    assert sums == [one for one in cases if one]
+    assert sum(deltas[len(cases) :]) == sum(sums)
+
+
+def test_steps_of_a_series_add_up_on_the_page(of_kind: dict[str, list[Path]]) -> None:
+    for kind in ("series", "uneven-series"):
+        page = page_of(of_kind[kind])
+        document = page.json[0]
+        for name, total in document["totals"].items():
+            steps = [
+                row["cases"][name]["delta"] for row in document["rows"] if name in row["cases"]
+            ]
+            assert sum(steps) == total
+
+
+def test_the_path_is_drawn_whole_and_every_call_in_its_caller() -> None:
+    old = read_recording(OLD)
+    arch = find_arch("arm64")
+    for case in old.cases:
+        path = case.modal_path
+        assert path
+        if not path.length:
+            continue
+        drawn = frames(old, path)
+        rows: dict[int, list[Any]] = {}
+        for frame in drawn:
+            rows.setdefault(frame.depth, []).append(frame)
+        assert sum(frame.size for frame in rows[0]) == path.length
+        assert sum(frame.size for frame in rows[1]) == path.length
+        for depth in range(1, len(rows)):
+            for frame in rows[depth]:
+                own = int(re.findall(r"(\d+) its own", frame.title)[0])
+                end = frame.first + frame.size
+                below = rows.get(depth + 1, [])
+                called = sum(one.size for one in below if frame.first <= one.first < end)
+                assert own + called == frame.size
+        deepest = max(call_depths(old.instructions(path), arch))
+        assert max(rows) == deepest + 1
+        for depth in range(2, deepest + 2):
+            for frame in rows[depth]:
+                assert any(
+                    above.first <= frame.first
+                    and frame.first + frame.size <= above.first + above.size
+                    for above in rows[depth - 1]
+                )
+
+
+@pytest.mark.parametrize("text", ["</script>", "<!--", "\u2028", "&amp;", "]]>", HOSTILE])
+def test_json_in_a_page_is_the_same_and_ends_no_script(text: str) -> None:
+    document = {"name": text, text: [text]}
+    found = str(embedded(document))
+    assert json.loads(found) == document
+    assert not set(found) & set("<>&\u2028")
+
+
+def with_hostile_names(document: Any, keys: frozenset[str]) -> Any:
+    """The document with hostile texts in place of free ones."""
+    if isinstance(document, dict):
+        is_placed = {"code", "text", "offset"} <= document.keys()
+        lines = {"source_lines": [[HOSTILE, 1, HOSTILE]]} if is_placed else {}
+        return lines | {
+            key: HOSTILE + value
+            if key in keys and isinstance(value, str)
+            else with_hostile_names(value, keys)
+            for key, value in document.items()
+        }
+    return (
+        [with_hostile_names(one, keys) for one in document]
+        if isinstance(document, list)
+        else document
+    )
+
+
+FREE = frozenset(
+    (
+        *("name", "subject", "text", "detail", "sentence", "spec", "release", "compiler", "title"),
+        *("author", "problem", "reason", "what", "tree", "host", "emulator", "cmdline", "source"),
+    )
+)
+
+
+@pytest.mark.parametrize("kind", [one for one in KINDS_HERE if not one.startswith("t")])
+def test_hostile_texts_are_texts(kind: str, of_kind: dict[str, list[Path]], tmp_path: Path) -> None:
+    document = with_hostile_names(json.loads(of_kind[kind][0].read_text()), FREE)
+    if kind == "recording":
+        document["code"]["functions"] = [HOSTILE + name for name in document["code"]["functions"]]
+    file = tmp_path / "hostile.json"
+    file.write_text(json.dumps(document))
+    text = report([file])
+    page = Page(text)
+    assert "img" not in page.tags
+    assert page.tags.count("script") == 2
+    assert "taken" in page.text
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    assert "49 javascript" not in text
+
+
+def test_a_series_with_its_recordings_has_both_paths_of_each_patch(tmp_path: Path) -> None:
+    """Also across a patch that did not build, and beside recordings that are not the series'."""
+    made = [read_recording(file) for file in (OLD, NEW, OLD)]
+    for patch, one in enumerate(made):
+        # The last patch takes the first one back: its image is the baseline's.
+        one.kernel |= {
+            "origin": one.kernel["origin"] | {"patched_commit": f"{patch:040x}"},
+            "image_sha256": str(patch % 2) * 64,
+        }
+        write_recording(one, tmp_path / f"{patch}.json")
+    none = "arm64", Problem(NO_BUILD, "make failed.")
+    base, first, last = made
+    rows = [outcome(0, "baseline", base), outcome(1, "worse", first), outcome(3, "broken", none)]
+    rows.append(outcome(2, "better", last))
+    (tmp_path / "series.json").write_text(dump(series_to_json(tabulate(rows, {}))))
+    files = sorted(tmp_path.glob("*.json"))
+    page = Page(report(files))
+    assert page.text.count("Both paths of getppid, side by side") == 2
+    assert page.text.count("21 added, 19 removed, 3 moved, 288 the same: +2 instructions.") == 1
+    assert page.text.count("19 added, 21 removed, 3 moved, 288 the same: -2 instructions.") == 1
+    # A recording alone has its own part of the page; another kernel's is no row.
+    assert "Both paths" not in Page(report([tmp_path / "series.json"])).text
+    without = Page(report([tmp_path / "series.json", tmp_path / "2.json"]))
+    assert "Both paths" not in without.text
+    assert (len(page.json), len(without.json)) == (1, 2)
+    other = read_recording(NEW)
+    other.kernel["image_sha256"] = "f" * 64
+    write_recording(other, tmp_path / "other.json")
+    # Nor is one with other counts, another target or other cases, whichever is named first.
+    nine = Metric.of({9: 10})
+    changes: list[dict[str, Any]] = [
+        {
+            "cases": [
+                replace(one, metrics=one.metrics | {INSTRUCTIONS: nine}) for one in first.cases
+            ]
+        },
+        {"target": first.target | {"kind": "kvm"}},
+        {"cases": [*first.cases, replace(first.cases[0], name="read")]},
+    ]
+    for change in changes:
+        write_recording(replace(first, **change), tmp_path / "wrong.json")
+        for names in (("wrong", "0", "series"), ("0", "wrong", "series")):
+            text = Page(report([tmp_path / f"{name}.json" for name in names])).text
+            assert "Both paths of" not in text
+    (tmp_path / "wrong.json").unlink()
+    beside = Page(report([*files, tmp_path / "other.json"]))
+    assert beside.text.count("side by side") == 4
+    assert len(beside.json) == 2
+
+
+def test_a_build_log_of_many_lines_is_shown_without_control_characters(tmp_path: Path) -> None:
+    detail = "one\ntwo \x1b[31mred\u202e\ud800"
+    found = table(Problem(NO_BUILD, "make failed.", detail))
+    file = tmp_path / "series.json"
+    file.write_text(dump(series_to_json(found)))
+    text = report([file])
+    assert "one\ntwo \ufffd[31mred\ufffd\ufffd" in text
+    text.encode()
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", text)
+
+
+def test_two_recordings_of_two_architectures_are_both_shown(tmp_path: Path) -> None:
+    other = tmp_path / "riscv.json"
+    write_recording(recording({"getppid": [("x", 4)]}, kernel={"arch": "riscv64"}), other)
+    page = page_of([NEW, other])
+    assert [one["schema"] for one in page.json] == ["kentry/recording/1"] * 2
+    assert "not compared" in page.text
+    assert "two architectures" in page.text
+
+
+def test_several_files_are_one_page_with_a_list_of_them(of_kind: dict[str, list[Path]]) -> None:
+    page = page_of([*of_kind["series"], *of_kind["log"], *of_kind["series"]])
+    assert len(page.json) == 3
+    assert page.tags.count("nav") == 1
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_recording_without_paths_and_one_of_imported_numbers_have_pages(tmp_path: Path) -> None:
+    bare = recording({"getppid": [("x", 4)], "clock_gettime@vdso": []})
+    bare.cases[0] = replace(bare.cases[0], paths=(), functions=())
+    one, two = tmp_path / "bare.json", tmp_path / "imported.json"
+    write_recording(bare, one)
+    write_recording(imported({"getpid": 100.0}, arch="ia64"), two)
+    assert "No path of it was recorded" in page_of([one]).text
+    assert "Absent: interval" in page_of([two]).text
+    compared = page_of([one, NEW])
+    assert "the functions are not known" in compared.text
+
+
+def test_ten_thousand_rows_are_a_page(tmp_path: Path, of_kind: dict[str, list[Path]]) -> None:
+    document = json.loads(of_kind["log"][0].read_text())
+    point = next(one for one in document["points"] if one["value"] is not None)
+    document["points"] = [{**point, "place": n, "value": 200 + n % 7} for n in range(10_000)]
+    document |= {"kernels": 10_000, "changes": []}
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps(document))
+    text = report([file])
+    assert text.count("<tr>") > 10_000
+    # Thousands of dots would be drawn over each other.
+    assert text.count("<circle") == 0
+    assert len(text) < 8 << 20
+
+
+def test_a_series_of_ten_thousand_patches_is_a_page(
+    tmp_path: Path, of_kind: dict[str, list[Path]]
+) -> None:
+    document = json.loads(of_kind["series"][0].read_text())
+    first, last = document["rows"][0], document["rows"][-1]
+    document["rows"] = [first, *({**last, "patch": n} for n in range(1, 10_001))]
+    file = tmp_path / "series.json"
+    file.write_text(json.dumps(document))
+    text = report([file])
+    assert text.count("<details id=") == 10_000
+    assert text.count('class="curve"') >= 1
+    assert len(text) < 6 * file.stat().st_size
+
+
+def test_numbers_beyond_all_bounds_are_a_sentence(
+    tmp_path: Path, of_kind: dict[str, list[Path]]
+) -> None:
+    document = json.loads(of_kind["log"][0].read_text())
+    for one, value in zip(document["points"], (1e308, -1e308, 1e308), strict=False):
+        one["value"] = value
+    document["changes"][0] |= {"old": 1, "delta": 10**400}
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(RecordingError, match="cannot be"):
+        report([file])
+
+
+def test_a_path_of_many_calls_has_a_limited_picture() -> None:
+    long = recording({"getppid": [(f"f{n}", 1 + n % 3) for n in range(5000)]})
+    path = long.cases[0].modal_path
+    assert isinstance(path, KernelPath)
+    assert str(icicle(frames(long, path), path.length, "x")).count("<rect") < 5000
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "words"),
+    [
+        ('{"schema": "kentry/annotation/1"}', UserError, "no page"),
+        ('{"schema": "kentry/series/2"}', RecordingError, "reads up to"),
+        ('{"schema": "kentry/series/1"}', RecordingError, "not a whole series"),
+        ('{"schema": "other"}', RecordingError, "not a recording"),
+        ("[]", RecordingError, "not a recording"),
+        ("<html>", RecordingError, "cut short"),
+    ],
+)
+def test_what_is_no_result_is_a_sentence(
+    content: str, error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(content)
+    with pytest.raises(error, match=words):
+        report([file])
+
+
+def test_a_page_that_cannot_be_written_is_a_mistake_before_files_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for output in (tmp_path, tmp_path / "no" / "x.html"):
+        assert main(["report", "absent.json", "-o", str(output)]) == 2
+        assert "absent.json" not in capsys.readouterr().err
+    assert main(["report", str(NEW)]) == 2
+    assert main(["report", str(tmp_path / "absent.json"), "-o", str(tmp_path / "x.html")]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_and_diff_write_the_same_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = tmp_path / "one.html", tmp_path / "two.html"
+    assert main(["report", str(OLD), str(NEW), "-o", str(one)]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["diff", str(OLD), str(NEW), "--html", str(two)]) == 0
+    assert "getppid" in capsys.readouterr().out
+    assert one.read_text() == two.read_text()
+    assert main(["diff", str(OLD), str(NEW), "--html", str(tmp_path / "no" / "x")]) == 2
+
+
+def test_a_page_of_a_recording_keeps_every_number_of_it() -> None:
+    new = read_recording(NEW)
+    page = page_of([NEW])
+    assert page.json == [json.loads(dump(to_json(new)))]
+    for case in new.cases:
+        assert str(case.metrics["instructions"].value) in page.text
+
+
+def test_times_have_their_distribution_and_floor(tmp_path: Path) -> None:
+    file = tmp_path / "timed.json"
+    write_recording(timed({"getppid": 80.0}), file)
+    text = report([file])
+    assert text.count('class="bin"') >= 8
+    assert text.count('class="floor"') == 1
+    heights = [int(one) for one in re.findall(r"(\d+) of 80 processes", text)]
+    assert sum(heights) == 80
+
+
+def test_misses_are_on_the_page_as_in_the_file(tmp_path: Path) -> None:
+    base = recording({"getppid": [("f", 40)]}, kernel={"arch": "arm64"})
+    (case,) = base.cases
+    paths = tuple(replace(one, accesses=(Access(0, 64, 8, False),)) for one in case.paths)
+    found = with_misses(replace(base, cases=[replace(case, paths=paths)]), ["neoverse-n1"])
+    file = tmp_path / "one.json"
+    write_recording(found, file)
+    page = page_of([file])
+    (misses,) = page.json[0]["cases"][0]["misses"]
+    cells = [text for _, text in page.cells]
+    at = cells.index("cold")
+    assert cells[at + 1 : at + 1 + len(misses["cold"])] == [str(one) for one in misses["cold"]]
+    assert misses["cold"][1] == 1

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Pages in a real browser: Debian's Chromium, headless, with its network cut off."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from kentry.cli import main
+from kentry.results.document import dump
+from kentry.show.html.read import report
+from kentry.show.policy_costs import replay_to_json
+from kentry.vector.ranking import bounds, rank
+from kentry.vector.tuning import recommend, sweep
+from tests.browser import browser as browser
+from tests.browser import opened
+from tests.unit.show import test_policy_costs
+from tests.unit.show.pages import HOSTILE, NEW, files
+from tests.unit.show.test_html import FREE, KINDS_HERE, with_hostile_names
+
+# A browser takes seconds to start.
+pytestmark = pytest.mark.slow
+
+KINDS = (*KINDS_HERE, "replay")
+# What each kind draws: charts with axes, and pictures of paths.
+CHARTS = {
+    "recording": (0, 2),
+    "two-recordings": (0, 4),
+    "series": (2, 0),
+    "bisection": (1, 0),
+    "log": (1, 0),
+    "timed": (2, 0),
+    "timed-comparison": (5, 0),
+    "replay": (2, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of each kind, and one of each with hostile names."""
+    folder = tmp_path_factory.mktemp("pages")
+    found = files(folder)
+    table, policies = test_policy_costs.TABLE, test_policy_costs.POLICIES
+    sources = [test_policy_costs.source(name) for name in ("boot", "shell")]
+    ranked = [rank(one, policies, table) for one in sources]
+    values = {"count": (1, 3, 10, 100), "timeout-entry": (4 * 10**6, 10**7, 10**9)}
+    advice = [
+        recommend([sweep(one.prepared, name, table.prices, own) for one in sources], table.prices)
+        for name, own in values.items()
+    ]
+    limits = bounds((row.policy for row in ranked[0].rows), table.prices)
+    found["replay"] = [folder / "replay.json"]
+    found["replay"][0].write_text(dump(replay_to_json(ranked, advice, limits, table)))
+    written = {}
+    for kind, inputs in found.items():
+        written[kind] = folder / f"{kind}.html"
+        written[kind].write_text(report(inputs))
+    return written
+
+
+def open_all(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_is_drawn_and_nothing_complains(
+    kind: str, scheme: Any, browser: Browser, pages: dict[str, Path]
+) -> None:
+    page, complaints = opened(browser, pages[kind], color_scheme=scheme)
+    open_all(page)
+    sizes = page.evaluate(
+        """[...document.querySelectorAll("svg.chart, svg.icicle")].map((one) => {
+             const box = one.getBoundingClientRect();
+             return [one.classList[0], box.width, box.height, one.querySelectorAll("*").length];
+           })"""
+    )
+    assert all(wide > 200 and high >= 20 and parts > 2 for _, wide, high, parts in sizes)
+    if kind in CHARTS:
+        drawn = [name for name, *_ in sizes]
+        assert (drawn.count("chart"), drawn.count("icicle")) == CHARTS[kind]
+    # Wide tables scroll by themselves; the page does not.
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    text, back = page.evaluate(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    )
+    lightness = [sum(map(int, re.findall(r"\d+", one)[:3])) for one in (text, back)]
+    assert (lightness[0] < lightness[1]) == (scheme == "light")
+    assert complaints == []
+    page.context.close()
+
+
+def test_text_on_every_colour_can_be_read(browser: Browser, pages: dict[str, Path]) -> None:
+    """WCAG asks for a contrast of 4.5 to 1."""
+    for scheme in ("light", "dark"):
+        page, _ = opened(browser, pages["two-recordings"], color_scheme=scheme)
+        open_all(page)
+        worst = page.evaluate(
+            """(() => {
+              const numbers = (color) => color.match(/[0-9.]+/g).slice(0, 3).map(Number);
+              const bright = (color) => {
+                const [r, g, b] = numbers(color).map((one) => {
+                  const part = one / 255;
+                  return part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+                });
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+              };
+              const contrast = (one, other) => {
+                const [low, high] = [bright(one), bright(other)].sort((a, b) => a - b);
+                return (high + 0.05) / (low + 0.05);
+              };
+              const back = getComputedStyle(document.body).backgroundColor;
+              const found = [...document.querySelectorAll("svg.frame:not(.part)")].map((one) =>
+                contrast(getComputedStyle(one.querySelector("rect")).fill,
+                         getComputedStyle(one.querySelector("text")).fill));
+              for (const one of document.querySelectorAll("td, th, p, figcaption, a, summary"))
+                found.push(contrast(getComputedStyle(one).color, back));
+              return Math.min(...found);
+            })()"""
+        )
+        assert worst >= 4.5
+        page.context.close()
+
+
+def test_the_sums_on_the_page_are_those_of_its_json(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    page, _ = opened(browser, pages["two-recordings"])
+    found = page.evaluate(
+        """[...document.querySelectorAll("table.functions")].map((table) => ({
+             name: table.closest("details").querySelector("summary code").textContent,
+             rows: [...table.querySelectorAll("td.delta")].map((one) => Number(one.textContent)),
+             sum: Number(table.querySelector("td.sum").textContent),
+           }))"""
+    )
+    document = page.evaluate("JSON.parse(document.getElementById('json-1').textContent)")
+    deltas = {case["name"]: case["delta"] for case in document["cases"] if case["delta"]}
+    assert {one["name"]: one["sum"] for one in found} == deltas
+    assert all(sum(one["rows"]) == one["sum"] for one in found)
+    page.context.close()
+    page, _ = opened(browser, pages["series"])
+    totals = page.evaluate("JSON.parse(document.getElementById('json-1').textContent).totals")
+    shown = page.evaluate(
+        """[...document.querySelectorAll("td.sum[data-column]")].map(
+             (one) => [one.dataset.column, Number(one.textContent)])"""
+    )
+    assert shown
+    assert all(totals[name] == value for name, value in shown)
+    page.context.close()
+
+
+def test_a_patch_opens_by_mouse_and_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
+    page, _ = opened(browser, pages["series"])
+    is_open = "document.getElementById('patch-1').open"
+    assert not page.evaluate(is_open)
+    page.click("svg.chart a[href='#patch-1'] rect")
+    assert page.evaluate(is_open)
+    assert page.evaluate("document.activeElement.parentElement.id") == "patch-1"
+    page.keyboard.press("Enter")
+    assert not page.evaluate(is_open)
+    page.focus("table a[href='#patch-1']")
+    page.keyboard.press("Enter")
+    assert page.evaluate(is_open)
+    page.context.close()
+
+
+def test_every_stop_of_the_keyboard_is_seen_and_has_a_name(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    page, _ = opened(browser, pages["two-recordings"])
+    seen = []
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        stop = page.evaluate(
+            """(() => {
+              const one = document.activeElement;
+              if (one === document.body) return null;
+              const box = one.getBoundingClientRect();
+              return {
+                tag: one.tagName,
+                name: one.getAttribute("aria-label") || one.textContent.trim(),
+                seen: box.width > 0 && box.bottom > 0 && box.top < innerHeight,
+                outline: getComputedStyle(one).outlineStyle,
+              };
+            })()"""
+        )
+        if stop is None:
+            break
+        seen.append(stop)
+    tags = [one["tag"] for one in seen]
+    assert {"A", "SUMMARY", "svg", "BUTTON"} <= set(tags)
+    assert all(one["name"] and one["seen"] and one["outline"] != "none" for one in seen)
+    page.context.close()
+
+
+def test_a_path_is_walked_with_arrows_and_widened_with_enter(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    page, _ = opened(browser, pages["recording"])
+    page.focus("svg.icicle")
+    chosen = "document.querySelector('svg.frame.chosen title')?.textContent"
+    caption = "document.querySelector('figcaption').textContent"
+    first = page.evaluate(caption)
+    for key, part in (("ArrowDown", "entry"), ("ArrowRight", "dispatch"), ("ArrowDown", "its own")):
+        page.keyboard.press(key)
+        assert part in page.evaluate(chosen)
+        assert page.evaluate(caption) == page.evaluate(chosen)
+    page.keyboard.press("Enter")
+    wide = page.get_attribute("svg.frame.chosen", "width")
+    assert wide
+    assert float(wide.rstrip("%")) == pytest.approx(100)
+    page.keyboard.press("Escape")
+    assert page.evaluate(chosen) is None
+    assert page.evaluate(caption) == first
+    page.context.close()
+
+
+def test_the_json_can_be_saved(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
+    page, complaints = opened(browser, pages["log"])
+    with page.expect_download() as download:
+        page.click("button.save")
+    file = tmp_path / "saved.json"
+    download.value.save_as(file)
+    assert json.loads(file.read_text())["schema"] == "kentry/log/1"
+    # What was saved is a file like any other.
+    assert main(["report", str(file), "-o", str(tmp_path / "again.html")]) == 0
+    assert complaints == []
+    page.context.close()
+
+
+@pytest.mark.parametrize("kind", [one for one in KINDS if not one.startswith("t")])
+def test_hostile_names_do_not_execute(
+    kind: str, browser: Browser, pages: dict[str, Path], tmp_path: Path
+) -> None:
+    inputs = pages[kind].with_suffix(".json")
+    document = json.loads((inputs if inputs.exists() else NEW).read_text())
+    document = with_hostile_names(document, FREE)
+    if "code" in document:
+        names = document["code"]["functions"]
+        document["code"]["functions"] = [HOSTILE + name for name in names]
+    file = tmp_path / "<img src=x onerror=alert(1)>.json"
+    file.write_text(json.dumps(document))
+    output = tmp_path / "hostile.html"
+    output.write_text(report([file]))
+    page, complaints = opened(browser, output)
+    open_all(page)
+    page.mouse.move(300, 300)
+    page.wait_for_timeout(50)
+    assert page.title() != "taken"
+    assert page.evaluate("document.querySelectorAll('img, iframe, object').length") == 0
+    assert page.evaluate("document.scripts.length") == 2
+    assert complaints == []
+    # The policy holds even for a script that got into the page.
+    page.evaluate(
+        """document.body.insertAdjacentHTML("beforeend",
+             "<img src=x onerror=\\"document.title='taken'\\">")"""
+    )
+    page.wait_for_timeout(50)
+    assert page.title() != "taken"
+    page.context.close()
+
+
+def test_a_page_prints(browser: Browser, pages: dict[str, Path]) -> None:
+    page, _ = opened(browser, pages["two-recordings"], color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert back in ("rgb(255, 255, 255)", "rgba(0, 0, 0, 0)")
+    assert not page.is_visible("button.save")
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.context.close()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The table of imported numbers, and its JSON."""
+
+import json
+
+import jsonschema
+import pytest
+
+from kentry.show.imported import imported_text, imported_to_json
+from tests import ROOT
+from tests.unit.importing import samples
+from tests.unit.importing.samples import imported
+
+SCHEMA = ROOT / "schema" / "import-1.schema.json"
+
+
+def table(text: str) -> list[list[str]]:
+    """The cells of the table's rows."""
+    lines = imported_text([imported(text)]).splitlines()
+    return [line.split() for line in lines[2 : lines.index("")]]
+
+
+def test_a_change_is_printed_beside_the_lines_that_it_is_of() -> None:
+    assert table(samples.CSV) == [
+        ["3", "before", "getppid", "0.2010", "us"],
+        ["4", "getppid", "0.2000", "us"],
+        ["5", "after", "getppid", "~0.19", "us", "-5%", "3-4"],
+    ]
+
+
+def test_three_sides_have_steps() -> None:
+    assert table(samples.MARKDOWN) == [
+        ["5", "Baseline", "getpid@fast", "50", "cycles"],
+        ["5", "getpid@slow", "250", "cycles"],
+        ["6", "First", "getpid@fast", "50", "cycles", "0%", "5", "0%"],
+        ["6", "getpid@slow", "240", "cycles", "-4.0%", "5"],
+        ["7", "Second", "getpid@fast", "45", "cycles", "-10%", "5", "-10%"],
+    ]
+
+
+def test_the_side_called_before_is_the_base_wherever_it_stands() -> None:
+    rows = table("side,getpid (ns)\npatched,90.00\nwithout,100.00\n")
+    assert [row[5:] for row in rows] == [["-10.0%", "3"], []]
+
+
+def test_a_side_without_a_name_has_no_change() -> None:
+    rows = table("case,ns\ngetpid,90.00\n\nside,case,ns\nnew,getpid,80.00\n")
+    assert rows == [["2", "getpid", "90.00", "ns"], ["5", "new", "getpid", "80.00", "ns"]]
+
+
+@pytest.mark.parametrize("name", samples.ALL)
+def test_the_text_is_ascii_in_75_columns(name: str) -> None:
+    text = imported_text([imported(samples.ALL[name])])
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= 75
+    assert not any(line.endswith(" ") for line in text.splitlines())
+
+
+def test_the_json_fits_its_schema() -> None:
+    schema = json.loads(SCHEMA.read_text())
+    for sample in samples.ALL.values():
+        document = json.loads(json.dumps(imported_to_json([imported(sample)]), allow_nan=False))
+        jsonschema.validate(document, schema)
+
+
+def test_the_json_keeps_published_digits_and_names_the_base() -> None:
+    (file,) = imported_to_json([imported(samples.CSV, "arm64")])["files"]
+    assert (file["arch"], file["formats"]) == ("arm64", ["table"])
+    new = file["numbers"][2]
+    assert (new["published"], new["value"], new["about"]) == ("~0.19", 190.0, True)
+    assert new["base"] == {
+        "side": "before",
+        "lines": [3, 4],
+        "value": 200.5,
+        "change_percent": "-5%",
+        "step_percent": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("sample", "kinds"),
+    [
+        (samples.CSV, ["no-interval"]),
+        (samples.FP_PIDBENCH, ["no-interval", "ticks"]),
+        (samples.PERCENTAGES, ["no-interval", "only-percent"]),
+    ],
+    ids=["ns", "ticks", "percentages"],
+)
+def test_caveats(sample: str, kinds: list[str]) -> None:
+    assert [one["kind"] for one in imported_to_json([imported(sample)])["caveats"]] == kinds

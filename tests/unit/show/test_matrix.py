@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The matrix of vector states: numbers per call, what is not decided, events that changed."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from kentry.arch import ARCHES
+from kentry.compare.counted import compare
+from kentry.results.case_name import USES
+from kentry.results.comparison import CaseComparison, EventDelta
+from kentry.results.recording import Recording, VectorEvent
+from kentry.show.comparison import event_change_lines
+from kentry.show.recording import (
+    added_by_states,
+    cells_of,
+    marker_lines,
+    matrix_lines,
+    recording_text,
+)
+from tests.builders import recording
+from tests.unit.show.samples import DISCARD, SAVE, measured
+from tests.unit.vector.builders import MARKERS, with_events
+
+ARM, RISCV = ARCHES["arm64"], ARCHES["riscv64"]
+CASES = ("getppid", "use-after-fork", "sched_yield", "clock_gettime")
+
+
+def rows(found: Recording) -> list[list[str]]:
+    """Every row of the matrix: case, length, state, count, ratio, events; "" as above it."""
+    table: list[list[str]] = []
+    for line in matrix_lines(found, ARCHES[found.kernel["arch"]])[1:]:
+        if not line:
+            break
+        row = re.match(r"(.*?) +(\w+=\S+) +(\S+) +(\S+)(?: +(.*))?$", line)
+        if row:
+            label = row[1].split() or ["", ""]
+            table.append([*label, *(text or "" for text in row.groups()[1:])])
+        else:
+            table[-1][-1] = f"{table[-1][-1]} {line.strip()}".strip()
+    return table
+
+
+def text_of(lines: Sequence[str]) -> str:
+    """The words, wherever lines are broken."""
+    return " ".join(" ".join(lines).split())
+
+
+# --- the matrix ----------------------------------------------------------
+
+
+def test_a_row_a_state_and_how_much_more_that_is() -> None:
+    found = measured(
+        {"getppid+vec=none": 223, "getppid+vec=once": 237, "getppid+vec=each": 446},
+        {"getppid+vec=once": [DISCARD], "getppid+vec=each": [DISCARD, SAVE]},
+    )
+    assert rows(found) == [
+        ["getppid", "128", "vec=none", "223", "1.00", "-"],
+        ["", "", "vec=once", "237", "1.06", "discard 1 (syscall)"],
+        ["", "", "vec=each", "446", "2.00", "discard 1 (syscall), save 1 (user copy)"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "times", "shown", "ratio", "events"),
+    [
+        (2370, 10, "237", "1.19", "discard 1 (syscall)"),
+        (2375, 10, "237.5", "1.19", "discard 1 (syscall)"),
+        (2375, 1, "237.5", "1.19", "discard 0.1 (syscall)"),
+        (2000, 25, "200", "1.00", "discard 2.5 (syscall)"),
+        (5, 20, "0.5", "0.00", "discard 2 (syscall)"),
+    ],
+)
+def test_once_every_so_many_calls_is_counted_per_call(
+    count: int, times: int, shown: str, ratio: str, events: str
+) -> None:
+    found = measured(
+        {"x+vec=none": 200, "x+vec=1/10": count},
+        {"x+vec=1/10": [structs.replace(DISCARD, times=times)]},
+    )
+    assert rows(found)[1] == ["", "", "vec=1/10", shown, ratio, events]
+
+
+@pytest.mark.parametrize(
+    ("calls", "times", "rate"),
+    [(3, 1, "0.333"), (100, 1, "0.01"), (1000, 1, "0.001"), (2, 3, "1.5")],
+)
+def test_a_rate_is_not_printed_as_none(calls: int, times: int, rate: str) -> None:
+    name = f"x+vec=1/{calls}"
+    found = measured({name: 7 * calls}, {name: [structs.replace(DISCARD, times=times)]})
+    assert rows(found) == [["x", "128", name[2:], "7", "-", f"discard {rate} (syscall)"]]
+
+
+def test_events_of_several_functions_are_added_up_by_cause() -> None:
+    name = "x+vec=once"
+    other = structs.replace(DISCARD, function="g", times=2)
+    again = structs.replace(DISCARD, cause="switch")
+    [row] = rows(measured({name: 7}, {name: [DISCARD, again, other]}))
+    assert row[-1] == "discard 3 (syscall), discard 1 (switch)"
+
+
+def test_a_state_is_over_its_own_case_unit_and_length() -> None:
+    found = measured(
+        {
+            "x+vec=none": 100,
+            "y+vec=once": 300,
+            "x+vec=once": 110,
+            "x+vec=once+vl=256": 120,
+            "y+vec=none+vl=256": 200,
+            "y+vec=once+vl=256": 300,
+            "x+za=once": 150,
+        },
+        arch="arm64",
+    )
+    assert [row[:5] for row in rows(found)] == [
+        ["x", "128", "vec=none", "100", "1.00"],
+        ["", "", "vec=once", "110", "1.10"],
+        ["y", "128", "vec=once", "300", "-"],
+        ["x", "256", "vec=once", "120", "-"],
+        ["y", "256", "vec=none", "200", "1.00"],
+        ["", "", "vec=once", "300", "1.50"],
+        # QEMU has 256 bits of SME whatever it has of SVE.
+        ["x", "256", "za=once", "150", "-"],
+    ]
+
+
+def test_what_is_not_decided_says_so_and_is_not_divided() -> None:
+    vague = {300: 40, 200: 30, 250: 30}
+    table = rows(
+        measured({"x+vec=none": 100, "x+vec=once": vague, "y+vec=none": vague, "y+vec=each": 9})
+    )
+    assert table[1][3:] == ["300", "-", "- [undecided: 200 to 300 in 100 windows]"]
+    assert table[2][4] == table[3][4] == "-"
+    [row] = rows(measured({"x+vec=1/10": vague}))
+    assert row[3] == "30"
+    assert "[undecided: 20 to 30 in 100 windows]" in row[5]
+
+
+def test_a_spread_that_leaves_it_decided_is_counted() -> None:
+    table = rows(measured({"x+vec=none": 100, "x+vec=once": {200: 985, 260: 15}}))
+    assert table[1][3:] == ["200", "2.00", "- [985 of 1000 windows]"]
+    assert "[" not in table[0][5]
+
+
+def test_events_without_a_path_are_not_called_none() -> None:
+    found = measured({"x+vec=once": 100}, {"x+vec=once": [DISCARD]})
+    found.cases = [replace(case, paths=(), functions=()) for case in found.cases]
+    [row] = rows(found)
+    assert row[5].startswith("not known")
+    assert "discard" not in row[5]
+
+
+def test_nothing_is_divided_by_zero() -> None:
+    found = measured({"x+vec=none": 0, "x+vec=once": 5})
+    assert [row[4] for row in rows(found)] == ["-", "-"]
+
+
+def test_markers_of_events_are_named_and_those_without_one() -> None:
+    text = text_of(marker_lines(measured({"x+vec=once": 1}), RISCV))
+    assert all(f"{event}: {label}" in text for event, label in MARKERS.items())
+    assert "not in this kernel, so not counted: kernel-use, allocation" in text
+    every = {one.event: one.label for one in RISCV.vector.markers}
+    text = text_of(marker_lines(measured({"x+vec=once": 1}, markers=every), RISCV))
+    assert "not counted" not in text
+
+
+def test_units_are_named() -> None:
+    found = measured({"x+vec=once": 1, "x+ssve=once": 2, "x+za=once": 3}, arch="arm64")
+    text = text_of(matrix_lines(found, ARM))
+    assert "vec is SVE, ssve is streaming SVE (SME), za is ZA (SME)" in text
+
+
+def test_only_cases_with_a_state_are_in_the_matrix() -> None:
+    found = measured({"getppid": 5, "x+vec=once": 6, "openat+close": 7})
+    assert [case.name for case, _ in cells_of(found)] == ["x+vec=once"]
+    assert [row[0] for row in rows(found)] == ["x"]
+
+
+def test_what_a_state_adds_to_none() -> None:
+    found = measured(
+        {"x+vec=none": 5, "x+vec=once": 7, "x+vec=1/10": 70, "y+vec=once": 9},
+        {"x+vec=once": [DISCARD]},
+    )
+    [(case, own, base)] = added_by_states(found)
+    assert (case.delta, str(own), str(base)) == (2, "+vec=once", "+vec=none")
+    assert [event.name for event in case.events] == ["discard"]
+
+
+@given(
+    st.lists(st.sampled_from(CASES), min_size=1, unique=True),
+    st.lists(st.sampled_from([*USES, "1/10"]), min_size=1, unique=True),
+    st.lists(
+        st.builds(VectorEvent, *[st.sampled_from([*MARKERS, "w" * 30])] * 3, st.integers(1, 10**6)),
+        max_size=9,
+    ),
+    st.integers(1, 10**6),
+)
+def test_no_line_of_a_matrix_is_wider_than_a_mail(
+    cases: list[str], uses: list[str], events: list[VectorEvent], count: int
+) -> None:
+    names = [f"{case}+vec={use}" for case in cases for use in uses]
+    paths = recording({name: [("f", 1)] for name in names}, {name: {count: 10} for name in names})
+    found = with_events(paths, dict.fromkeys(names, events))
+    assert max(map(len, matrix_lines(found, RISCV))) <= 75
+
+
+# --- what changed --------------------------------------------------------
+
+
+def change(name: str, *events: EventDelta) -> CaseComparison:
+    [case] = compare(recording({name: [("f", 5)]}), recording({name: [("f", 7)]})).cases
+    return structs.replace(case, events=events)
+
+
+GONE = EventDelta("discard", "syscall", 1, 0, ("do_trap_ecall_u",))
+CAME = EventDelta("save", "user copy", 0, 2, ("f", "g"))
+MORE = EventDelta("restore", "switch", 3, 5, ())
+STAYED = EventDelta("trap", "first use", 1, 1, ("h",))
+UNKNOWN = EventDelta("allocation", "first use", None, 1, ("h",))
+
+
+def test_every_event_that_changed_is_a_line() -> None:
+    lines = event_change_lines(
+        [
+            change("x+vec=once", GONE, STAYED, CAME, UNKNOWN),
+            change("y+vec=each", STAYED, UNKNOWN),
+            change("z+vec=1/10+vl=256", MORE),
+        ]
+    )
+    assert text_of(lines) == (
+        "Vector events:"
+        " x+vec=once: discard (syscall) 1 -> 0 per call, in do_trap_ecall_u"
+        " x+vec=once: save (user copy) 0 -> 2 per call, in f, g"
+        " z+vec=1/10+vl=256: restore (switch) 3 -> 5 per 10 calls"
+    )
+    assert event_change_lines([change("x+vec=once", STAYED, UNKNOWN), change("y")]) == []
+
+
+# --- in a report ---------------------------------------------------------
+
+
+def test_without_a_state_there_is_no_matrix() -> None:
+    text = recording_text(measured({"read": 300}))
+    assert "markers" not in text
+    assert "state" not in text
+
+
+def test_the_functions_of_a_whole_matrix_are_not_compared() -> None:
+    counts = {f"{case}+vec={use}": 5 + len(use) for case in CASES for use in USES}
+    assert "over +vec=none" not in recording_text(measured(counts))

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Policies replayed on a small trace, as text."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kentry.models.costs import load_costs
+from kentry.show.policy_costs import closed_text, replay_text, value_text
+from kentry.show.table import WIDTH
+from kentry.vector.ranking import TraceFile, bounds, close_loop, rank
+from kentry.vector.trace import Event, VectorTrace
+from kentry.vector.tuning import recommend, sweep
+from tests.unit.vector.traces import META, SVE_TRAP, Row, trace_of
+
+# Compiles the search for the best decisions.
+pytestmark = pytest.mark.slow
+
+Golden = Callable[[str, str], None]
+E = Event
+MS = 10**6
+POLICIES = ("eager", "keep", "drop-each-syscall", "drop-on-load", "timeout-entry:4ms", "count:3")
+TABLE = load_costs("arm64-counted-128")
+
+
+def busy(name: str, policy: str = "drop-on-load") -> VectorTrace:
+    """A task that traps, makes calls, blocks, and uses the unit again."""
+    rows: list[Row] = []
+    now = MS
+    for turn in range(4):
+        rows += [(E.SEEN_SMALL_RESTORE, 1, now, 0), (E.EXIT, 1, now, 0), (E.USE, 1, now + 10, 1)]
+        rows += [(E.FAULT, 1, now + 10, SVE_TRAP), (E.SEEN_TRAP, 1, now + 20, 0)]
+        rows += [(E.SEEN_FLUSH, 1, now + 25, 0), (E.EXIT, 1, now + 30, 0), (E.USE, 1, now + 40, 9)]
+        for _ in range(2 + turn):
+            now += MS
+            rows += [(E.SYSCALL, 1, now, 63), (E.SEEN_FLUSH, 1, now, 0), (E.EXIT, 1, now + 100, 0)]
+        now += MS
+        rows += [(E.SYSCALL, 1, now, 63), (E.SEEN_FLUSH, 1, now, 0), (E.SEEN_SMALL_SAVE, 1, now, 0)]
+        rows += [(E.SWITCH_BLOCKED, 1, now, 0), (E.SWITCH_BLOCKED, 0, now + MS, 1)]
+        now += MS
+    workload = {**META["workload"], "name": name}
+    return trace_of(rows, 2, workload=workload, policy=policy)
+
+
+def source(name: str, policy: str = "drop-on-load") -> TraceFile:
+    return TraceFile.of(f"{name}.parquet", busy(name, policy), "vec")
+
+
+def text_of(*names: str) -> str:
+    sources = [source(name) for name in names]
+    rankings = [rank(one, POLICIES, TABLE) for one in sources]
+    swept = [sweep(one.prepared, "count", TABLE.prices, (1, 3, 10, 100)) for one in sources]
+    limits = bounds((row.policy for row in rankings[0].rows), TABLE.prices)
+    return replay_text(rankings, [recommend(swept, TABLE.prices)], limits, TABLE)
+
+
+@pytest.mark.parametrize("names", [("boot",), ("boot", "shell")], ids=len)
+def test_the_whole_text(names: tuple[str, ...], golden: Golden) -> None:
+    text = text_of(*names)
+    assert max(map(len, text.splitlines())) <= WIDTH
+    golden(f"vector-replay-{len(names)}.txt", text)
+
+
+def test_a_check_that_differs_names_the_task() -> None:
+    trace = busy("boot")
+    seen = trace.event.copy()
+    seen[seen == E.SEEN_TRAP] = E.SEEN_SAVE
+    one = TraceFile.of("x", replace(trace, event=seen), "vec")
+    text = closed_text(close_loop(one, one), one, one)
+    assert "DIFFERS" in text
+    assert "task-1 (101)" in text
+
+
+def test_a_closed_loop(golden: Golden) -> None:
+    before, after = source("boot"), source("boot", "keep")
+    golden("vector-closed-loop.txt", closed_text(close_loop(before, after), before, after))
+
+
+@pytest.mark.parametrize(
+    ("family", "value", "text"),
+    [("timeout", 10**8, "100ms"), ("timeout-entry", 1_357_000_000, "1.36s"), ("count", 12, "12")],
+)
+def test_a_swept_value_has_three_digits(family: str, value: int, text: str) -> None:
+    assert value_text(family, value) == text

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The table of a series, read back: every step, total and percentage is derived anew."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.results.series import NO_APPLY, Problem, Series
+from kentry.show.comparison import series_event_lines
+from kentry.show.series import series_text
+from kentry.study.series import tabulate
+from tests.builders import built, outcome
+from tests.unit.show.samples import (
+    DISCARD,
+    SHORTER,
+    SYSCALL,
+    changed,
+    check_form,
+    check_table,
+    many,
+    read_table,
+    table,
+    unwrapped,
+)
+from tests.unit.vector.builders import with_events
+
+
+@pytest.mark.slow
+@given(many(), st.booleans())
+def test_every_number_follows_from_the_counts(series: Series, functions: bool) -> None:
+    text = series_text(series, functions)
+    if not any("--- a/x" in row.subject for row in series.rows):
+        check_form(text)
+    check_table(text.partition("\n\n")[2], series)
+
+
+def test_columns_of_the_same_steps_are_one() -> None:
+    text = series_text(table(SHORTER), functions=False)
+    assert list(read_table(text)) == ["getppid"]
+    for part in ("getpid 50, getuid 60\n", "clock_gettime@vdso 0\n", "-2, -3.6 %"):
+        assert part in text
+
+
+def test_groups_of_different_steps_are_columns() -> None:
+    series = table({**SHORTER, "getuid": [("entry", 38), ("from_kuid", 25)]})
+    text = series_text(series, functions=False)
+    assert list(read_table(text)) == ["getppid", "getuid"]
+
+
+def test_columns_that_do_not_fit_go_below() -> None:
+    rows = changed(getpid=[("entry", 1)], getppid=[("entry", 2)], getuid=[("entry", 3)])
+    series = table(rows, subjects=["a subject that is as long as subjects of patches often are"])
+    found = read_table(series_text(series, functions=False))
+    assert list(found) == ["getppid", "getpid", "getuid"]
+    assert [cells[1].total for cells in found.values()] == [-53, -49, -57]
+
+
+def test_long_counts_have_room() -> None:
+    shorter = changed(getppid=[("entry", 12345)])
+    series = tabulate(
+        [
+            outcome(0, "baseline", built(SYSCALL)),
+            outcome(1, "one", built(shorter)),
+            outcome(2, "two", built(SYSCALL)),
+        ],
+        {},
+    )
+    check_table(series_text(series, functions=False).partition("\n\n")[2], series)
+
+
+def test_one_architecture_may_fail() -> None:
+    riscv = built({"getppid": [("do_trap_ecall_u", 70)]}, arch="riscv64")
+    problem = Problem(NO_APPLY, "hunk 1")
+    series = tabulate(
+        [
+            outcome(0, "baseline", built(SYSCALL), riscv),
+            outcome(1, "one", built(SHORTER), ("riscv64", problem)),
+            outcome(2, "two", built(SHORTER), riscv),
+        ],
+        {},
+    )
+    text = series_text(series, functions=False)
+    assert "\n    riscv64: does not apply: hunk 1\n" in text
+    check_table(text.partition("\n\n")[2], series)
+
+
+def test_a_caveat_is_noted_once() -> None:
+    base, one, two = built(SYSCALL), built(SHORTER), built(SHORTER)
+    for recording in (base, one, two):
+        recording.caveats.append({"kind": "y", "text": "of every kernel"})
+    for recording in (one, two):
+        recording.caveats.append({"kind": "x", "text": "something new"})
+    outcomes = [outcome(0, "b", base), outcome(1, "one", one), outcome(2, "two", two)]
+    series = tabulate(outcomes, {}, caveats=[{"kind": "series", "text": "about the series"}])
+    lines = series_text(series, functions=False).splitlines()
+    assert [line for line in lines if line.startswith("note: ")][1:] == [
+        "note: about the series",
+        "note: of every kernel",
+        "note: patches 1, 2: something new",
+    ]
+
+
+def test_the_patch_that_changed_events_names_the_cases() -> None:
+    cases = {f"{case}+vec=once": [("f", 5)] for case in ("x", "y", "z")}
+    kernels = [
+        with_events(
+            built(cases, arch="riscv64"), {f"{case}+vec=once": [DISCARD] for case in having}
+        )
+        for having in ("xyz", "xyz", "z", "")
+    ]
+    series = tabulate([outcome(n, "s", kernel) for n, kernel in enumerate(kernels)], {})
+    event = "discard (syscall) 1 -> 0 per call, in do_trap_ecall_u"
+    assert unwrapped("\n".join(series_event_lines(series))).splitlines() == [
+        f"Patch 2: {event}: x+vec=once, y+vec=once",
+        f"Patch 3: {event}: z+vec=once",
+    ]

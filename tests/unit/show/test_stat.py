@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What kentry stat prints: no digit beyond an interval; names from outside made plain."""
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.compare.timed import measured
+from kentry.results.comparison import row_to_json
+from kentry.results.recording import NoisyMetric
+from kentry.show.stat import pairs_text, stat_text, sweep_text, tails_text
+from kentry.stats.sequential import plan_looks
+from kentry.stats.verdict import Estimate
+from kentry.time.analysis import Tail
+from kentry.time.comparing import Ending
+from kentry.time.preflight import NOTE, WARNING, Finding
+from tests.builders import noisy, processes, timed
+
+WORSE = Estimate(
+    effect=0.0102,
+    interval=(0.0096, 0.0108),
+    confidence=0.9999,
+    floor=0.0012,
+    threshold=0.0025,
+    detectable=0.0031,
+    verdict="worse",
+    groups=120,
+    more=None,
+    p=1e-9,
+)
+UNDECIDED = replace(
+    WORSE,
+    interval=(math.nan, math.nan),
+    floor=math.nan,
+    detectable=math.nan,
+    verdict="undecided",
+    reason="too few groups: 2 of 6",
+    more=3.0,
+)
+
+
+def metric(value: float, half: float | None) -> NoisyMetric:
+    interval = None if half is None else (value - half, value + half)
+    return NoisyMetric(
+        value=value, unit="ns", interval=interval, samples=processes(value, groups=2)
+    )
+
+
+def pair_lines(estimate: Estimate, old: float = 80.0, new: float = 80.8) -> list[str]:
+    """The lines of one pair."""
+    row = measured("a -> b", "ns", "ns", (old, new), estimate)
+    ending = Ending([estimate], plan_looks(0.01)[1], 5, 60, 300, "groups")
+    text = pairs_text(timed({"a": 80.0}, groups=2), [row], ending, [], every=False)
+    lines = text.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("a -> b"))
+    return lines[at : lines.index("", at)]
+
+
+# --- numbers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "cells"),
+    [
+        (78.4123, 0.0345, ["78.41", "0.03"]),
+        (78.4123, 0.345, ["78.4", "0.3"]),
+        (78.4123, 3.45, ["78", "3"]),
+        (7841.23, 345.0, ["7841", "345"]),
+        (78.0, 0.0, ["78", "0"]),
+        (78.4123, None, ["78.41", "?"]),
+    ],
+)
+def test_a_value_has_no_digit_beyond_its_interval(
+    value: float, half: float | None, cells: list[str]
+) -> None:
+    recording = timed({"a": 80.0}, groups=2)
+    recording.cases[0].noisy["ns"] = metric(value, half)
+    row = re.search(r"^a +.*$", stat_text(recording, {}, [], every=False), re.M)
+    assert row and row[0].split()[1:3] == cells
+
+
+@pytest.mark.parametrize(
+    ("estimate", "change"),
+    [
+        (WORSE, "+1.02 % [+0.96, +1.08]"),
+        (replace(WORSE, interval=(-0.02, 0.04)), "+1 % [-2, +4]"),
+        (UNDECIDED, "+1.0 %, no interval"),
+    ],
+)
+def test_a_change_and_its_interval_have_the_same_digits(estimate: Estimate, change: str) -> None:
+    assert f"ns, {change} of the first, 99 %" in pair_lines(estimate)[1]
+
+
+@given(st.floats(1, 1e6), st.floats(-0.5, 2.0), st.floats(1e-6, 0.2))
+def test_two_values_are_in_the_ratio_of_the_change(old: float, effect: float, half: float) -> None:
+    """Each within what its digits can tell."""
+    estimate = replace(WORSE, effect=effect, interval=(effect - half, effect + half))
+    line = pair_lines(estimate, old, old * (1 + effect) * 1.01)[1]
+    texts = line.partition(" ns")[0].split(" -> ")
+    a, b = map(float, texts)
+    step = 10.0 ** -max(len(text.strip().partition(".")[2]) for text in texts)
+    assert abs(b - a * (1 + effect)) <= step * (1 + abs(1 + effect))
+
+
+def test_values_without_an_interval_are_printed_as_measured() -> None:
+    assert "80.12 -> 80.98 ns" in pair_lines(UNDECIDED, 80.1234, 80.98)[1]
+
+
+# --- verdicts ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimate", "verdict"),
+    [
+        (WORSE, "worse"),
+        (replace(WORSE, verdict="same"), "same, to 0.25 %"),
+        (UNDECIDED, "undecided, too few groups: 2 of 6; 3.0 times as long should decide"),
+        (replace(UNDECIDED, more=None), "undecided, too few groups: 2 of 6"),
+    ],
+)
+def test_a_verdict_has_its_reason_and_how_much_longer(estimate: Estimate, verdict: str) -> None:
+    assert pair_lines(estimate)[0] == f"a -> b: {verdict}"
+
+
+def test_a_pair_shows_floor_threshold_and_detectable_change() -> None:
+    assert pair_lines(WORSE)[2].split() == (
+        [
+            "floor",
+            "0.12",
+            "%,",
+            "threshold",
+            "0.25",
+            "%,",
+            "would",
+            "see",
+            "0.31",
+            "%;",
+            "120",
+            "groups",
+        ]
+    )
+    assert "floor -," in pair_lines(UNDECIDED)[2]
+
+
+def test_a_row_as_json_has_shares_in_per_cent_and_null_for_unknown() -> None:
+    row = row_to_json(measured("a -> b", "ns", "ns", (80.0, 80.8), WORSE))
+    assert (row["old"], row["new"], row["delta"]) == (80.0, 80.8, pytest.approx(0.8))
+    assert row["percent_of_old"] == pytest.approx(1.02)
+    assert row["interval"] == [pytest.approx(0.96), pytest.approx(1.08)]
+    shares = [row[key] for key in ("floor", "threshold", "detectable")]
+    assert shares == [pytest.approx(0.12), pytest.approx(0.25), pytest.approx(0.31)]
+    unknown = row_to_json(measured("a", "ns", "ns", (80.0, 80.8), UNDECIDED))
+    assert unknown["interval"] is unknown["floor"] is unknown["detectable"] is None
+    assert unknown["reason"] == UNDECIDED.reason
+
+
+# --- what stands around a table -----------------------------------------------------------
+
+LOUD = Finding("preflight-governor", "The governor is ondemand", "Set performance", WARNING)
+QUIET = Finding("preflight-virtual", "A virtual machine", "Measure on the host", NOTE)
+
+
+def test_warnings_are_printed_whole_and_notes_by_name() -> None:
+    recording = timed({"a": 80.0}, groups=2)
+    recording.caveats = [{"kind": "clock-jumped", "text": "2 groups were dropped"}]
+    text = stat_text(recording, {}, [LOUD, QUIET], every=False)
+    assert "warning: The governor is ondemand\n      Set performance\n" in text
+    assert "A virtual machine" not in text
+    assert ": virtual\n" in text
+    assert "note: 2 groups were dropped" in text
+    every = stat_text(recording, {}, [LOUD, QUIET], every=True)
+    assert "note: A virtual machine\n" in every and ": virtual" not in every
+
+
+def test_a_finding_of_preflight_is_printed_once() -> None:
+    recording = timed({"a": 80.0}, groups=2)
+    recording.caveats = [{"kind": LOUD.kind, "text": "The governor is ondemand. Set performance"}]
+    assert stat_text(recording, {}, [LOUD], every=False).count("ondemand") == 1
+
+
+def test_the_machine_is_named_in_plain_text() -> None:
+    target = {"place": "ssh:bench", "machine": "Board\x1b[2J", "on_cpu": 3, "hypervisor": "kvm"}
+    text = stat_text(timed({"a": 80.0}, groups=2, target=target), {}, [], every=False)
+    lines = text.splitlines()
+    assert lines[0] == "Linux 6.12.95+deb12-arm64 (arm64) on ssh:bench"
+    assert lines[1].startswith("Neoverse-N1 r3p1, Board")
+    assert lines[1].endswith("kvm, cpu 3") and "\x1b" not in lines[1]
+
+
+# --- tables ----------------------------------------------------------------------------
+
+
+def with_counters(**values: float) -> Any:
+    recording = timed({"getppid": 80.0, "read": 120.0}, groups=4)
+    for name, value in values.items():
+        recording.cases[1].noisy[name.replace("_", "-")] = noisy(
+            processes(value, groups=4), name.partition("_")[2]
+        )
+    return recording
+
+
+def test_a_table_has_a_column_for_each_counter_that_some_case_has() -> None:
+    text = stat_text(with_counters(kernel_cycles=300.0, user_branches=20.0), {}, [], every=False)
+    assert re.search(r"^case .* k-cycle +u-branc$", text, re.M)
+    assert re.search(r"^getppid .* - +-$", text, re.M)
+    assert re.search(r"^read .* 3\d\d\S* +2\d\S*$", text, re.M)
+    assert "k-instr" not in text
+
+
+def test_a_table_tells_confidence_processes_and_what_is_absent() -> None:
+    text = stat_text(timed({"getppid": 80.0}, groups=4), {"x+vec=each": "no-unit"}, [], every=False)
+    assert "99 %" in text and "8 processes" in text
+    assert "absent: x+vec=each: no-unit" in text
+    assert text.isascii() and all(len(line) <= 75 for line in text.splitlines())
+
+
+def test_the_time_of_the_loop_is_below_the_table() -> None:
+    recording = timed({"getppid": 80.0}, groups=4)
+    recording.cases[0].noisy["loop_ns"] = noisy(processes(1.5, groups=4))
+    assert "1.5 ns" in stat_text(recording, {}, [], every=False)
+
+
+def test_a_sweeps_title_is_the_case_with_its_state() -> None:
+    names = ("getppid+vec=each+cache=warm", "getppid+vec=each+cache=64K")
+    text = sweep_text(
+        timed(dict(zip(names, (80.0, 160.0), strict=True)), groups=4), [], every=False
+    )
+    assert re.search(r"^getppid\+vec=each ", text, re.M)
+    assert re.search(r"^ *none .*[^#]#{12,13}$", text, re.M)
+    assert re.search(r"^ *64K .*[^#]#{24}$", text, re.M)
+
+
+def test_tails_tell_the_time_of_the_clock() -> None:
+    recording = timed({"getppid": 80.0, "read": 120.0}, groups=4)
+    metrics = {"p50_ns": metric(80.0, 1.0), "p99_ns": metric(93.0, 10.0)}
+    metrics["p99.9_ns"] = metric(400.0, None)
+    tails = [Tail("getppid", 1000, 17, metrics, 9000), Tail("read", 1000, 20, metrics, 9500)]
+    text = tails_text(recording, tails, [], every=False)
+    assert re.search(r"^getppid +1000 +80 +93 +400 +9000$", text, re.M)
+    assert "17 to 20 ns" in text

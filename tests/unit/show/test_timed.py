@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Times as text: under their counts, no digit beyond the interval, fit for a commit message."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from kentry.compare.counted import compare
+from kentry.count.joining import with_times
+from kentry.results.comparison import Comparison, TimedComparison
+from kentry.results.recording import Recording
+from kentry.show.changelog import comparison_changelog
+from kentry.show.comparison import (
+    comparison_text,
+    timed_change,
+    timed_unit,
+    timed_values,
+    timed_verdict,
+)
+from tests.builders import imported, recording, timed
+from tests.unit.show.samples import BREAKS
+
+OLD, NEW = (0, 3), (1, 2)
+
+
+def both(instructions: int, ns: float, slots: tuple[int, ...], name: str = "getppid") -> Recording:
+    counts = recording({name: [("el0_svc", instructions)]})
+    return with_times(counts, timed({name: ns}, slots))
+
+
+def row_of(old: float, percent: float, half: float | None, **more: Any) -> TimedComparison:
+    interval = None if half is None else (percent - half, percent + half)
+    row = TimedComparison(
+        name="getppid",
+        metric="ns",
+        unit="ns",
+        old=old,
+        new=old * (1 + percent / 100),
+        percent=percent,
+        verdict="better",
+        interval=interval,
+        confidence=0.99,
+    )
+    return structs.replace(row, **more)
+
+
+def check_mailable(text: str) -> None:
+    assert text.isascii()
+    for line in text.splitlines():
+        assert line == line.rstrip()
+        assert len(line) <= 75
+        assert not BREAKS.search(line), line
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_change_is_as_the_page_says() -> None:
+    row = row_of(78.4, -1.66, 0.35)
+    assert timed_values(row) == ("78.4", "77.1")
+    assert timed_change(row) == "-1.7 % [-2.0, -1.3], 99 %"
+
+
+@pytest.mark.parametrize(
+    ("row", "values", "change"),
+    [
+        (row_of(78.4, 3.0, 4.0), ("78", "81"), "+3 % [-1, +7], 99 %"),
+        (row_of(78.4, -0.31, 0.05), ("78.40", "78.16"), "-0.31 % [-0.36, -0.26], 99 %"),
+        (row_of(123456, 1.0, 0.4), ("123500", "124700"), "+1.0 % [+0.6, +1.4], 99 %"),
+        (row_of(80.125, -1.0, None), ("80.125", "79.3238"), "-1.0 %, no interval"),
+        (
+            TimedComparison(name="x", metric="ns", unit="ns", old=0, new=3, verdict="undecided"),
+            ("0", "3"),
+            "+3",
+        ),
+    ],
+)
+def test_digits_end_where_the_interval_says(
+    row: TimedComparison, values: tuple[str, str], change: str
+) -> None:
+    assert timed_values(row) == values
+    assert timed_change(row) == change
+
+
+@given(st.floats(1, 1e6), st.floats(-50, 50), st.floats(0.001, 40))
+def test_what_is_printed_is_within_the_interval_of_what_is_meant(
+    old: float, percent: float, half: float
+) -> None:
+    row = row_of(old, percent, half)
+    before, after = map(float, timed_values(row))
+    # Four decimals are the most.
+    bound = max(half / 100 * old, 0.5e-4) + 1e-9
+    assert abs(before - row.old) <= bound
+    assert abs(after - row.new) <= bound
+    told, low, high = map(float, re.findall(r"[+-][\d.]+", timed_change(row)))
+    assert abs(told - percent) <= max(half, 0.5) + 1e-9
+    assert low <= told <= high
+
+
+def test_a_verdict_says_what_belongs_to_it() -> None:
+    assert timed_verdict(row_of(78, -2, 0.3)) == "better"
+    same = row_of(78, 0.02, 0.1, verdict="same", detectable=0.31)
+    assert timed_verdict(same) == "same, would see 0.31 %"
+    apart = row_of(78, 0.02, 0.1, verdict="undecided", reason="measured apart")
+    assert timed_verdict(apart) == "undecided: measured apart"
+    layout = row_of(78, -2, 0.3, caveats=({"kind": "layout", "text": ""},))
+    assert timed_verdict(layout) == "better, layout"
+
+
+def test_a_call_is_named_where_a_window_is_several() -> None:
+    assert timed_unit(row_of(78, 1, 1)) == "ns"
+    assert timed_unit(row_of(78, 1, 1, name="getppid+vec=1/10")) == "ns a call"
+
+
+# --- diff ----------------------------------------------------------------
+
+
+def test_time_is_below_the_instructions_of_its_case() -> None:
+    text = comparison_text(compare(both(250, 78.4, OLD), both(239, 77.1, NEW)))
+    lines = text.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("getppid:"))
+    assert lines[at].endswith("kernel instructions (-11, -4.4 %) better")
+    assert re.fullmatch(
+        r" {9}[\d.]+ -> [\d.]+ ns \(-1\.\d+ % \[-[\d.]+, -[\d.]+\], 99 %; floor [\d.]+ %\) better",
+        lines[at + 1],
+    )
+    assert lines[at].index("->") == lines[at + 1].index("->")
+    assert "timed on local, bench, Neoverse-N1 r3p1, clock vdso" in lines
+    assert "old and new interleaved: 40 groups of processes in one boot" in lines
+
+
+def test_a_note_on_many_rows_is_printed_once() -> None:
+    cases = {"getppid": 78.4, "getpid": 60.0}
+    a, b = (timed(cases, target={"session": one}) for one in ("0a", "0b"))
+    text = comparison_text(compare(a, b))
+    assert text.count("undecided: measured apart") == 2
+    assert text.count("note: the times were measured apart") == 1
+
+
+def test_nothing_of_time_is_said_where_nothing_was_timed() -> None:
+    one = recording({"getppid": [("el0_svc", 5)]})
+    comparison = compare(one, one)
+    assert "timed" not in comparison_text(comparison)
+    assert "not measured: time, cache misses," in comparison_changelog(comparison)
+
+
+# --- changelog -----------------------------------------------------------
+
+
+def comparisons() -> list[Comparison]:
+    long = "clock_gettime@int80+vec=1/1000+vl=2048"
+    apart = timed({"getppid": 78.4}, target={"session": "0b"})
+    return [
+        compare(both(250, 78.4, OLD), both(239, 77.1, NEW)),
+        compare(both(250, 78.4, OLD), both(250, 80.0, NEW)),
+        compare(both(250, 78.4, OLD), both(241, 79.3, NEW)),
+        compare(both(250, 123456.0, OLD, long), both(241, 125000.0, NEW, long)),
+        compare(timed({"getppid": 78.4}), apart),
+        compare(imported({"getppid": 80.1}), apart),
+        compare(imported({"x": 1.5}, "ops/s", "ia64"), imported({"x": 1.6}, "ops/s", "ia64")),
+    ]
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_a_commit_message_can_have_it(number: int) -> None:
+    comparison = comparisons()[number]
+    text = comparison_changelog(comparison)
+    check_mailable(text)
+    flat = unwrapped(text)
+    for row in comparison.timed:
+        old, new = timed_values(row)
+        assert f"{row.name}: {old} -> {new} (" in flat
+        assert timed_verdict(row) in flat
+    for caveat in (*comparison.caveats, *(one for row in comparison.timed for one in row.caveats)):
+        assert unwrapped(caveat["text"]) in flat
+
+
+def test_the_base_and_the_level_of_the_interval_are_in_the_heading() -> None:
+    text = unwrapped(comparison_changelog(comparisons()[0]))
+    assert "Time of a call in ns, in the old and the new kernel; change in % of old" in text
+    assert "[its 99 % interval]:" in text
+    assert "not measured: cache misses, other architectures" in text
+    assert "exact instruction counts under emulation; not time" in text
+    assert "bench" not in text, "a machine's own name is nobody's business"
+
+
+def test_a_message_on_times_alone_speaks_of_no_counts() -> None:
+    text = unwrapped(comparison_changelog(comparisons()[4]))
+    assert "instruction counts" not in text
+    assert "windows a case" not in text
+    assert "emulator" not in text
+    assert "not measured: instructions, cache misses" in text

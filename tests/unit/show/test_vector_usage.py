@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A trace's text: fit for a mail, with every number."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kentry.show.table import WIDTH
+from kentry.show.vector_usage import statistics_text, statistics_to_json, trace_text
+from kentry.vector.statistics import statistics
+from kentry.vector.trace import Event, Task, VectorTrace
+from tests.unit.vector.traces import SVE_TRAP, Row, random_rows, trace_of
+
+Golden = Callable[[str, str], None]
+
+
+def boot(shares: list[tuple[int, int]], **meta: Any) -> VectorTrace:
+    """Tasks of a drop-on-load kernel with so many loads, so many of them followed by a trap."""
+    rows: list[Row] = []
+    ns = 0
+    for task, (loads, followed) in enumerate(shares, start=1):
+        for turn in range(loads + 1):
+            used = turn <= followed
+            steps = [(Event.SEEN_SMALL_RESTORE, 0)] if turn else []
+            steps += [(Event.EXIT, 0)]
+            if used:
+                steps += [(Event.USE, 1), (Event.FAULT, SVE_TRAP), (Event.SEEN_TRAP, 0)]
+                steps += [(Event.EXIT, 0), (Event.USE, 3)]
+            for event, arg in [*steps, (Event.SYSCALL, 63)]:
+                ns += 1000
+                rows.append((event, task, ns, arg))
+    return trace_of(rows, len(shares) + 1, **meta)
+
+
+BOOT = boot([(20, 20), (20, 19), (20, 12), (20, 10), (20, 4), (20, 0), (2, 1)])
+
+
+def text_of(trace: VectorTrace) -> str:
+    return statistics_text(trace, statistics(trace))
+
+
+def fits(text: str) -> bool:
+    lines = text.splitlines()
+    return text.isascii() and all(len(x) <= WIDTH and x == x.rstrip() for x in lines)
+
+
+def row(text: str, label: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.strip().startswith(label)]
+    return line.split(label)[1].split()
+
+
+def test_the_classes_have_their_tasks_and_both_bases() -> None:
+    text = text_of(BOOT)
+    assert row(text, "below 5 %") == ["1", "14.3", "%", "1", "16.7", "%"]
+    assert row(text, "5 to 45 %") == ["1", "14.3", "%", "1", "16.7", "%"]
+    assert row(text, "45 to 50 %") == ["2", "28.6", "%", "1", "16.7", "%"]
+    assert row(text, "above 50 %, below 95 %") == ["1", "14.3", "%", "1", "16.7", "%"]
+    assert row(text, "95 % and more") == ["2", "28.6", "%", "2", "33.3", "%"]
+    assert row(text, "all") == ["7", "100.0", "%", "6", "100.0", "%"]
+    assert "122 FPSIMD-only loads 66 (54.1 %)" in " ".join(text.split())
+
+
+def test_the_whole_texts(golden: Golden) -> None:
+    golden("vector-stats.txt", text_of(BOOT))
+    golden("vector-trace.txt", trace_text(BOOT, size=len(BOOT) * 5))
+
+
+def test_a_kernel_without_small_loads_has_restores() -> None:
+    rows = [(Event.EXIT, 1, 0, 0), (Event.USE, 1, 1, 1), (Event.SYSCALL, 1, 2, 0)]
+    trace = trace_of([*rows, (Event.SEEN_RESTORE, 1, 3, 0)], arch="riscv64", policy="discard")
+    text = text_of(trace)
+    assert "FPSIMD" not in text
+    assert "of V" in text
+    assert "restores" in text
+
+
+def test_gaps_name_their_bins() -> None:
+    rows: list[Row] = []
+    for turn, gap in enumerate((500, 2_000, 2_000, 3 * 10**9)):
+        ns = (rows[-1][2] if rows else 0) + gap
+        rows += [(Event.USE, 1, ns, 1), (Event.SYSCALL, 1, ns + 1, turn)]
+    text = text_of(trace_of(rows))
+    assert row(text, "1 us to 10 us") == ["2", "66.7", "%", "66.7", "%", "#" * 20]
+    assert row(text, "1 s to 10 s") == ["1", "33.3", "%", "100.0", "%", "#" * 10]
+    assert "1 (33.3 %)" in " ".join(text.split())
+    assert row(text, "1024 and more") == ["0", "0.0", "%", "100.0", "%"]
+
+
+def test_what_is_not_quite_none_or_all_is_not_called_so() -> None:
+    rows: list[Row] = []
+    for turn in range(5000):
+        used = [(Event.USE, 1, turn, 1)] if turn else []
+        rows += [*used, (Event.SYSCALL, 1, turn, 0)]
+    assert row(text_of(trace_of(rows)), "system calls,")[-3:] == ["4999", ">99.9", "%"]
+
+
+def test_the_summary_counts_what_the_kernel_did() -> None:
+    text = trace_text(BOOT, size=len(BOOT) * 5)
+    assert row(text, "trap") == ["73", "565.9", "7"]
+    assert row(text, "fpsimd-restore") == ["122", "945.7", "7"]
+    assert "5.0 bytes each" in text
+    assert "129 system calls" in text
+    assert "exit status" not in text
+
+
+def test_the_summary_says_how_it_failed() -> None:
+    workload = {"name": "shell", "status": 3}
+    assert "exit status 3" in trace_text(replace(BOOT, meta={**BOOT.meta, "workload": workload}))
+    unfinished = trace_text(replace(BOOT, meta={**BOOT.meta, "complete": False}))
+    assert unfinished != trace_text(BOOT)
+
+
+@pytest.mark.slow
+@given(st.integers(0, 300), st.integers(0, 99), st.text(max_size=20))
+def test_it_always_fits_into_a_mail(size: int, seed: int, name: str) -> None:
+    trace = trace_of(random_rows(size, seed=seed))
+    tasks = (*trace.tasks[:-1], Task(4_194_304, name))
+    trace = replace(trace, tasks=tasks, meta={**trace.meta, "workload": {"name": name * 9}})
+    for unit in ("vec", "sme"):
+        assert fits(statistics_text(trace, statistics(trace, unit)))
+    assert fits(trace_text(trace, 10**9))
+
+
+def test_large_counts_fit_too() -> None:
+    found = statistics(BOOT)
+    for field in vars(found.counts).values():
+        np.multiply(field, 40_000, out=field)
+    assert fits(statistics_text(BOOT, found))
+
+
+def test_the_json_has_every_user_task_and_adds_up() -> None:
+    found = json.loads(json.dumps(statistics_to_json(BOOT, statistics(BOOT))))
+    assert found["schema"] == "kentry/vector-statistics/1"
+    assert [task["name"] for task in found["tasks"]] == [f"task-{i}" for i in range(1, 8)]
+    for name, total in found["sums"].items():
+        assert total == sum(task[name] for task in found["tasks"])
+    assert found["followed_by"] == "SEEN_TRAP"
+    assert sum(found["shares"]["1"].values()) == 7
+    for histogram in (found["gaps_ns"], found["gaps_calls"]):
+        assert sum(count for _, _, count in histogram) == found["gaps"]
+        assert histogram[0][0] == 0
+        assert histogram[-1][1] is None

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What each option adds: the order of the rows, what they add up to, and the JSON."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+
+from kentry.results.ablation import to_json
+from kentry.results.recording import Recording
+from kentry.study.ablation import Trial, tabulate
+from tests import ROOT
+from tests.builders import recording
+
+SCHEMA = json.loads((ROOT / "schema" / "ablation-1.schema.json").read_text())
+BASE = recording({"read": [("a", 20)], "getppid": [("a", 10)]})
+
+
+def measured(getppid: int, read: int = 20, name: str = "b") -> Recording:
+    return recording({"read": [("a", read)], "getppid": [("a", 10), (name, getppid - 10)]})
+
+
+def trial(name: str, off: int, on: int) -> Trial:
+    return Trial(f"CONFIG_{name}", False, (), measured(off), measured(on))
+
+
+def test_rows_are_sorted_by_cost_and_those_without_numbers_come_last() -> None:
+    trials = [
+        Trial("CONFIG_REFUSED", False, problem="Kconfig dropped it."),
+        trial("CHEAPER", 14, 10),
+        trial("NOTHING", 10, 10),
+        trial("B_DEAR", 10, 15),
+        trial("A_DEAR", 11, 16),
+        trial("DEAREST", 10, 30),
+        Trial("CONFIG_ABSENT", False, problem="It does not boot."),
+    ]
+    found = tabulate(BASE, trials, ["CONFIG_ELSEWHERE"])
+    assert [row.option.removeprefix("CONFIG_") for row in found.rows] == [
+        *("DEAREST", "A_DEAR", "B_DEAR", "NOTHING", "CHEAPER", "ABSENT", "REFUSED")
+    ]
+    assert found.cases == ("getppid", "read")
+    assert found.passed_over == ("CONFIG_ELSEWHERE",)
+    assert found.rows[-1].problem == "Kconfig dropped it."
+    assert not found.rows[-1].cases
+
+
+def test_without_getppid_the_first_case_decides() -> None:
+    base = recording({"read": [("a", 20)], "pipe": [("a", 5)]})
+    trials = [
+        Trial(
+            f"CONFIG_{name}",
+            True,
+            (),
+            base,
+            recording({"read": [("a", read)], "pipe": [("a", pipe)]}),
+        )
+        for name, read, pipe in (("A", 21, 50), ("B", 22, 5))
+    ]
+    found = tabulate(base, trials)
+    assert found.cases == ("read", "pipe")
+    assert [row.option for row in found.rows] == ["CONFIG_B", "CONFIG_A"]
+
+
+def test_a_row_is_the_count_with_the_option_minus_the_count_without() -> None:
+    one = Trial("CONFIG_A", True, ("CONFIG_NET=y",), measured(12, 20), measured(15, 19, "c"))
+    [row] = tabulate(BASE, [one]).rows
+    assert (row.on_in_base, row.needs) == (True, ("CONFIG_NET=y",))
+    getppid, read = row.cases["getppid"], row.cases["read"]
+    assert (getppid.off, getppid.on, getppid.delta) == (12, 15, 3)
+    assert {f.name: f.delta for f in getppid.functions} == {"b": -2, "c": 5}
+    assert (read.delta, read.identical_path) == (-1, False)
+    assert [f.name for f in read.functions] == ["a"]
+
+
+def test_an_option_without_effect_has_an_identical_path() -> None:
+    [row] = tabulate(BASE, [Trial("CONFIG_A", False, (), BASE, BASE)]).rows
+    assert row.cases["getppid"].identical_path
+    assert row.cases["getppid"].functions == ()
+
+
+def test_a_trial_without_one_recording_has_no_numbers() -> None:
+    trials = [Trial("CONFIG_A", False, on=BASE), Trial("CONFIG_B", False, off=BASE)]
+    assert not any(row.cases for row in tabulate(BASE, trials).rows)
+
+
+def test_the_document_is_valid() -> None:
+    base = recording({"getppid": [("a", 10)]})
+    base.caveats.append({"kind": "kaslr", "text": "a caveat"})
+    trials = [
+        trial("A", 10, 15),
+        Trial("CONFIG_B", True, ("CONFIG_NET=y", "CONFIG_HZ=250"), problem="It does not boot."),
+    ]
+    document = to_json(tabulate(base, trials, ["CONFIG_ELSEWHERE"]))
+    jsonschema.validate(document, SCHEMA)
+    assert json.loads(json.dumps(document)) == document
+    row, other = document["rows"]
+    for case in row["cases"].values():
+        assert case["delta"] == case["on"] - case["off"]
+        assert case["delta"] == sum(function["delta"] for function in case["functions"])
+    assert other["problem"] == "It does not boot."
+    assert document["passed_over"] == ["CONFIG_ELSEWHERE"]
+    assert "config" not in document["base"]["kernel"]
+    assert document["caveats"] == base.caveats
+
+
+def test_an_ablation_without_trials_is_valid() -> None:
+    jsonschema.validate(to_json(tabulate(BASE, [])), SCHEMA)

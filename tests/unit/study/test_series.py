@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The table of a series: steps against the last count there is, sums, what else differs."""
+
+import json
+from dataclasses import replace
+
+import jsonschema
+import pytest
+
+from kentry.errors import UserError
+from kentry.results.recording import Metric, Recording, VectorEvent
+from kentry.results.series import (
+    MEASURED,
+    NO_APPLY,
+    NO_BOOT,
+    NO_BUILD,
+    Problem,
+    SeriesColumn,
+    to_json,
+)
+from kentry.study.series import tabulate
+from tests import ROOT
+from tests.builders import built, outcome
+from tests.unit.vector.builders import with_events
+
+SCHEMA = json.loads((ROOT / "schema" / "series-1.schema.json").read_text())
+ORIGIN = {"base": "source:6.12", "base-commit": "a" * 40}
+GETPPID = SeriesColumn("getppid", "arm64")
+
+BASE = built({"getppid": [("el0_svc", 40), ("invoke_syscall", 20)], "vdso": []})
+SHORTER = built({"getppid": [("el0_svc", 40), ("invoke_syscall", 15)], "vdso": []})
+INLINED = built({"getppid": [("el0_svc", 52)], "vdso": []})
+
+
+def test_steps_add_up_to_the_total() -> None:
+    series = tabulate(
+        [outcome(0, "baseline", BASE), outcome(1, "one", SHORTER), outcome(2, "two", INLINED)],
+        ORIGIN,
+    )
+    cells = [row.cells[GETPPID] for row in series.rows]
+    assert [(cell.instructions, cell.step, cell.total) for cell in cells] == [
+        (60, 0, 0),
+        (55, -5, -5),
+        (52, -3, -8),
+    ]
+    assert [(row.name, row.old, row.new) for row in cells[2].functions] == [
+        ("invoke_syscall", 15, 0),
+        ("el0_svc", 40, 52),
+    ]
+    assert to_json(series)["totals"] == {"getppid": -8, "vdso": 0}
+
+
+@pytest.mark.parametrize("status", [NO_APPLY, NO_BUILD, NO_BOOT])
+def test_a_step_over_a_row_without_counts_is_against_the_last_that_has_them(status: str) -> None:
+    problem = Problem(status, "it does not", "last words")
+    series = tabulate(
+        [
+            outcome(0, "baseline", BASE),
+            outcome(1, "one", SHORTER),
+            outcome(2, "two", ("arm64", problem)),
+            outcome(3, "three", INLINED),
+        ],
+        ORIGIN,
+    )
+    assert [row.status for row in series.rows] == [MEASURED, MEASURED, status, MEASURED]
+    assert not series.rows[2].cells
+    assert not series.rows[2].identical_path
+    assert series.rows[3].cells[GETPPID].step == -3
+    jsonschema.validate(to_json(series), SCHEMA)
+
+
+def test_a_cosmetic_patch_runs_the_same_instructions_in_every_case() -> None:
+    other = built({"getppid": [("el0_svc", 40), ("invoke_syscall", 20)], "vdso": [], "extra": []})
+    swapped = built({"getppid": [("el0_svc", 20), ("invoke_syscall", 40)], "vdso": []})
+    series = tabulate(
+        [outcome(0, "baseline", BASE), outcome(1, "one", other), outcome(2, "two", swapped)], ORIGIN
+    )
+    assert [row.identical_path for row in series.rows] == [False, True, False]
+    assert series.rows[2].cells[GETPPID].step == 0
+    assert series.rows[2].cells[GETPPID].path_known
+
+
+def test_a_count_without_a_path_does_not_say_which_instructions() -> None:
+    lost = built({"getppid": [], "vdso": []}, samples={"getppid": {60: 1000}})
+    series = tabulate([outcome(0, "baseline", BASE), outcome(1, "one", lost)], ORIGIN)
+    cell = series.rows[1].cells[GETPPID]
+    assert (cell.step, cell.identical_path, cell.path_known) == (0, False, False)
+
+
+def test_a_cell_says_how_many_windows_agree() -> None:
+    spread = built(
+        {"getppid": [("el0_svc", 40), ("invoke_syscall", 20)], "vdso": []},
+        samples={"getppid": {60: 990, 70: 8}},
+    )
+    series = tabulate([outcome(0, "baseline", BASE), outcome(1, "one", spread)], ORIGIN)
+    cells = [row.cells[GETPPID] for row in series.rows]
+    assert [(cell.agreeing, cell.windows) for cell in cells] == [(1000, 1000), (990, 998)]
+
+
+def test_what_a_patch_changes_besides_the_source_is_its_caveat() -> None:
+    other = built({"getppid": [("el0_svc", 52)], "vdso": []}, config={"PREEMPT": "n", "HZ": "250"})
+    other.caveats.append({"kind": "windows-lost", "text": "getppid has 3 windows of 1000"})
+    series = tabulate(
+        [outcome(0, "baseline", BASE), outcome(1, "one", other), outcome(2, "two", other)], ORIGIN
+    )
+    texts = [[one["text"] for one in row.caveats] for row in series.rows]
+    assert texts[0] == []
+    assert texts[1][0] == "getppid has 3 windows of 1000"
+    assert texts[1][1].startswith("config differs in 1 built-in options")
+    # What stays as the patch before made it, stays said; the difference is that patch's own.
+    assert texts[2] == ["getppid has 3 windows of 1000"]
+
+
+def test_several_architectures_are_columns_of_their_own() -> None:
+    riscv = built({"getppid": [("do_trap_ecall_u", 70)], "vdso": []}, arch="riscv64")
+    series = tabulate(
+        [
+            outcome(0, "baseline", BASE, riscv),
+            outcome(1, "one", SHORTER, ("riscv64", Problem(NO_BUILD, "error: no", "cc1: no"))),
+            outcome(2, "two", SHORTER, riscv),
+        ],
+        ORIGIN,
+        names=["getppid"],
+    )
+    assert [series.name(one) for one in series.columns] == ["arm64:getppid", "riscv64:getppid"]
+    assert [one.arch for one in series.rows[1].cells] == ["arm64"]
+    assert series.rows[1].status == NO_BUILD
+    assert series.rows[2].identical_path
+    document = to_json(series)
+    jsonschema.validate(document, SCHEMA)
+    assert document["rows"][1]["problems"]["riscv64"]["detail"] == "cc1: no"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("status", "fine"), ("patch", -1), ("cases", {"getppid": {"instructions": 60}})],
+)
+def test_the_schema_refuses_invalid_rows(key: str, value: object) -> None:
+    document = to_json(tabulate([outcome(0, "baseline", BASE)], ORIGIN))
+    jsonschema.validate(document, SCHEMA)
+    document["rows"][0][key] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, SCHEMA)
+
+
+# --- vector events -------------------------------------------------------
+
+STATE = SeriesColumn("getppid+vec=once", "riscv64")
+DISCARD = VectorEvent("discard", "syscall", "do_trap_ecall_u", 1)
+SAVE = VectorEvent("save", "syscall", "do_trap_ecall_u", 2)
+
+
+def with_state(*events: VectorEvent, markers: dict[str, str] | None = None) -> Recording:
+    found = built({STATE.case: [("do_trap_ecall_u", 9)]}, arch="riscv64")
+    return with_events(found, {STATE.case: events}, markers)
+
+
+def test_a_step_has_the_events_that_changed_in_it() -> None:
+    series = tabulate(
+        [
+            outcome(0, "baseline", with_state(DISCARD)),
+            outcome(1, "one", with_state(DISCARD, SAVE)),
+            outcome(2, "two", ("riscv64", Problem(NO_BUILD, "no"))),
+            outcome(3, "three", with_state(SAVE)),
+            outcome(4, "four", with_state(SAVE)),
+        ],
+        ORIGIN,
+    )
+    events = [
+        [(one.name, one.old, one.new) for one in row.cells[STATE].events]
+        for row in series.rows
+        if STATE in row.cells
+    ]
+    assert events == [[], [("save", 0, 2)], [("discard", 1, 0)], []]
+    document = to_json(series)
+    jsonschema.validate(document, SCHEMA)
+    cells = [row["cases"].get(STATE.case, {}) for row in document["rows"]]
+    assert ["events" in cell for cell in cells] == [False, True, False, True, False]
+    assert cells[1]["events"] == [
+        {"name": "save", "cause": "syscall", "old": 0, "new": 2, "functions": ["do_trap_ecall_u"]}
+    ]
+
+
+def test_an_event_without_a_marker_on_a_side_is_no_change_in_a_step() -> None:
+    unknown = with_state(markers={"save": "vse8.v v24,(rs)"})
+    series = tabulate(
+        [outcome(0, "baseline", with_state(DISCARD)), outcome(1, "one", unknown)], ORIGIN
+    )
+    assert series.rows[1].cells[STATE].events == ()
+
+
+def with_loads(recording: Recording, samples: dict[int, int]) -> Recording:
+    cases = [
+        replace(case, metrics=case.metrics | {"loads": Metric.of(samples)})
+        for case in recording.cases
+    ]
+    return replace(recording, cases=cases)
+
+
+def test_a_metric_has_steps_that_add_up_and_none_where_windows_do_not_agree() -> None:
+    samples = ({20: 128}, {17: 128}, {17: 64, 18: 64}, {19: 128})
+    kernels = (BASE, SHORTER, SHORTER, INLINED)
+    outcomes = [
+        outcome(place, f"patch {place}", with_loads(kernel, own))
+        for place, (kernel, own) in enumerate(zip(kernels, samples, strict=True))
+    ]
+    series = tabulate(outcomes, ORIGIN, metrics=["instructions", "loads"])
+    found = [row.cells[GETPPID].metrics for row in series.rows]
+    steps = [one["loads"] and (one["loads"].value, one["loads"].step) for one in found]
+    assert steps[:3] == [(20, 0), (17, -3), None]
+    assert all(set(one) == {"loads"} for one in found)
+    last = found[3]["loads"]
+    assert last and (last.value, last.total) == (19, -1)
+    jsonschema.validate(to_json(series), SCHEMA)
+
+
+def test_a_metric_that_the_baseline_lacks_is_a_mistake() -> None:
+    with pytest.raises(UserError, match="loads"):
+        tabulate([outcome(0, "baseline", BASE)], ORIGIN, metrics=["loads"])

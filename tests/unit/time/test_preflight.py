@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The checks of a machine, and what a recording keeps about it."""
+
+import dataclasses
+import re
+
+import pytest
+
+from kentry.time.machine_facts import (
+    CLOCKSOURCE,
+    CPU_FOLDER,
+    FIRMWARE_THROTTLED,
+    SYSCTL,
+    TRACING,
+    Facts,
+)
+from kentry.time.preflight import CHECKS, MOST_TEXT, NOTE, WARNING, Finding, check, describe
+from tests import ROOT
+from tests.unit.time import machines
+from tests.unit.time.machines import MACHINES
+
+PAGE = ROOT / "docs" / "howto" / "quiet-machine.md"
+
+# The warnings and the notes of each machine, in order.
+FOUND = {
+    "guest": ("steal", "virtual mitigations isolation"),
+    "laptop": (
+        "audit load smt governor turbo throttle interrupts clocksource",
+        "mitigations isolation",
+    ),
+    "server": ("", "mitigations"),
+    "board": ("governor throttle", "isolation"),
+    "container": ("quota seccomp", "isolation"),
+    "first-process": ("", "virtual"),
+    "unknown": ("", ""),
+}
+
+
+def findings(facts: Facts) -> dict[str, Finding]:
+    return {found.kind.removeprefix("preflight-"): found for found in check(facts)}
+
+
+def with_files(facts: Facts, **files: str) -> Facts:
+    return dataclasses.replace(facts, files=facts.files | files)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_what_is_found(name: str) -> None:
+    found = check(MACHINES[name]().facts())
+    by_level = tuple(
+        " ".join(one.kind.removeprefix("preflight-") for one in found if one.level == level)
+        for level in (WARNING, NOTE)
+    )
+    assert by_level == FOUND[name]
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_each_is_a_short_sentence_with_a_remedy(name: str) -> None:
+    for found in check(MACHINES[name]().facts()):
+        assert found.text.isascii() and len(found.text) <= MOST_TEXT, found.text
+        assert not found.text.endswith(".") and "  " not in found.text
+        assert found.remedy.isascii() and len(found.remedy) > 10
+
+
+def test_text_stays_short_whatever_the_machine_says() -> None:
+    long = "x" * 300
+    facts = machines.laptop().facts(1)
+    folder = f"{CPU_FOLDER}/cpu1"
+    facts = dataclasses.replace(
+        with_files(
+            facts,
+            **{
+                f"{folder}/cpufreq/scaling_governor": long,
+                f"{folder}/thermal_throttle/core_throttle_count": "9" * 9,
+                f"{SYSCTL}/osrelease": f"6.12{long}-debug",
+                f"{CLOCKSOURCE}/current_clocksource": long,
+                f"{TRACING}/current_tracer": long,
+                "/proc/interrupts": facts.files["/proc/interrupts"].replace("nvme0q1", long),
+                "/proc/self/status": machines.status(TracerPid=4194304, Seccomp=2, CapEff=long),
+            },
+            **{f"{CPU_FOLDER}/vulnerabilities/{n}": f"Mitigation: {long}" for n in ("mds", "tsa")},
+        ),
+        missing={},
+    )
+    found = check(facts)
+    assert len(found) > 12
+    for one in found:
+        assert len(one.text) <= MOST_TEXT, one
+
+
+def test_the_page_has_a_section_for_every_check() -> None:
+    sections = re.findall(r"^### `preflight-([a-z-]+)`", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert sorted(sections) == sorted(kind for kind, _, _ in CHECKS)
+
+
+def test_numbers_are_the_machines() -> None:
+    found = findings(machines.laptop().facts(1))
+    assert "between 400 and 4700 MHz (governor powersave)" in found["governor"].text
+    assert "from 2600 to 4700 MHz" in found["turbo"].text
+    assert "cpu 1 was 20% busy" in found["load"].text
+    assert "cpu 5, the other thread of cpu 1's core, was 90% busy" in found["smt"].text
+    assert "840 interrupts a second" in found["interrupts"].text
+    assert "800 of 130 (nvme0q1)" in found["interrupts"].text
+    assert found["interrupts"].remedy == "echo 0 | sudo tee /proc/irq/130/smp_affinity_list"
+    assert found["clocksource"].remedy.startswith("echo tsc | sudo tee ")
+    assert "meltdown PTI, mds Clear-CPU-buffers" in found["mitigations"].text
+    assert "71 times" in found["throttle"].text
+    quota = findings(machines.container().facts())["quota"]
+    assert "0.50 cpus: after 50 ms of work in 100 ms" in quota.text
+    steal = findings(machines.guest().facts())["steal"]
+    assert "10% of cpu 1's time" in steal.text
+
+
+def test_a_frequency_that_cannot_change_needs_no_governor() -> None:
+    facts = with_files(machines.laptop().facts(1), **machines.frequency(1, "powersave", 800, 800))
+    assert "governor" not in findings(facts)
+    facts = with_files(facts, **machines.frequency(1, "performance", 800, 2600))
+    assert "governor" not in findings(facts)
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({f"{CPU_FOLDER}/intel_pstate/no_turbo": "1"}, False),
+        ({f"{CPU_FOLDER}/intel_pstate/no_turbo": "0"}, True),
+        ({f"{CPU_FOLDER}/cpufreq/boost": "1"}, True),
+        ({f"{CPU_FOLDER}/cpufreq/boost": "0"}, False),
+        ({f"{CPU_FOLDER}/cpu0/cpufreq/boost": "1"}, True),
+        ({}, False),
+    ],
+)
+def test_turbo(files: dict[str, str], found: bool) -> None:
+    finding = findings(Facts(files=files)).get("turbo")
+    assert (finding is not None) == found
+    if finding:
+        assert finding.remedy.split()[-1] in files
+
+
+@pytest.mark.parametrize(
+    ("mask", "level"), [("0", None), ("4", WARNING), ("50000", WARNING), ("", None), ("no", None)]
+)
+def test_a_raspberry_pis_firmware(mask: str, level: str | None) -> None:
+    found = findings(Facts(files={FIRMWARE_THROTTLED: mask})).get("throttle")
+    assert (found.level if found else None) == level
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "files", "level"),
+    [
+        ("audit=0", {"/proc/self/loginuid": "1"}, None),
+        ("audit=off", {"/run/auditd.pid": "1", "/proc/self/loginuid": "1"}, None),
+        ("audit=1", {"/proc/self/loginuid": "1"}, "warning"),
+        ("", {"/proc/self/loginuid": "1", "/run/auditd.pid": "7"}, "warning"),
+        ("", {"/proc/self/loginuid": "4294967295"}, None),
+        ("", {}, None),
+    ],
+)
+def test_audit(cmdline: str, files: dict[str, str], level: str | None) -> None:
+    found = findings(Facts(files={"/proc/cmdline": cmdline} | files)).get("audit")
+    assert (found.level if found else None) == level
+
+
+@pytest.mark.parametrize(
+    ("files", "level"),
+    [
+        ({"current_tracer": "nop", "events/enable": "0", "tracing_on": "1"}, None),
+        ({"current_tracer": "function", "events/enable": "0", "tracing_on": "1"}, "warning"),
+        ({"current_tracer": "function", "events/enable": "1", "tracing_on": "0"}, None),
+        ({"current_tracer": "nop", "events/enable": "X", "tracing_on": "1"}, "warning"),
+        ({}, None),
+    ],
+)
+def test_tracing(files: dict[str, str], level: str | None) -> None:
+    found = findings(Facts(files={f"{TRACING}/{name}": text for name, text in files.items()}))
+    assert (found["tracing"].level if "tracing" in found else None) == level
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Seccomp:\t0\n", None),
+        ("Seccomp:\t2\nSeccomp_filters:\t3\n", "3 seccomp filters checked"),
+        ("Seccomp:\t2\nSeccomp_filters:\t1\n", "1 seccomp filter checked"),
+        ("Seccomp:\t1\n", "A seccomp filter checked"),
+        ("", None),
+    ],
+)
+def test_seccomp(text: str, expected: str | None) -> None:
+    found = findings(Facts(files={"/proc/self/status": text})).get("seccomp")
+    assert (found is None) == (expected is None)
+    assert found is None or found.text.startswith(expected or "")
+
+
+@pytest.mark.parametrize(
+    ("facts", "sign"),
+    [
+        (Facts(missing={"/proc/lockdep/": machines.ENOTDIR}), "lockdep"),
+        (Facts(missing={"/proc/lockdep/": machines.ENOENT}), None),
+        (Facts(missing={"/sys/module/kcsan/": 21}), "KCSAN"),
+        (Facts(files={"/proc/cmdline": "slub_debug=FZ quiet"}), "slub_debug=FZ"),
+        (Facts(files={"/proc/cmdline": "kmemleak=off slub_debugger"}), None),
+        (Facts(files={f"{SYSCTL}/osrelease": "6.12.0-1.fc42.x86_64+debug"}), "6.12.0"),
+        (Facts(files={f"{SYSCTL}/osrelease": "6.12.0-amd64"}), None),
+    ],
+)
+def test_debugging(facts: Facts, sign: str | None) -> None:
+    found = findings(facts).get("debugging")
+    assert (found is None) == (sign is None)
+    assert found is None or (sign or "") in found.text
+
+
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [
+        ("Not affected", None),
+        ("Vulnerable: Clear CPU buffers attempted, no microcode; SMT vulnerable", None),
+        ("Mitigation: PTI", "mds PTI"),
+        ("KVM: Mitigation: VMX disabled", "mds VMX-disabled"),
+        ("Mitigation: Enhanced / Automatic IBRS; IBPB: conditional", "mds Enhanced-Automatic-IBRS"),
+        ("Unknown: Dependent on hypervisor status", "mds Unknown"),
+    ],
+)
+def test_mitigations(state: str, word: str | None) -> None:
+    found = findings(Facts(files=machines.vulnerabilities(mds=state))).get("mitigations")
+    if state == "Not affected":
+        assert found is None
+    else:
+        assert found is not None
+        assert (word or "nothing; 1 left open") in found.text
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"/sys/fs/cgroup/cpu.max": "max 100000"}, False),
+        ({"/sys/fs/cgroup/cpu.max": "150000 100000"}, True),
+        ({"/sys/fs/cgroup/cpu.max": "400000 100000"}, False),
+        ({"/sys/fs/cgroup/cpu.max": "x 0"}, False),
+    ],
+)
+def test_quotas(files: dict[str, str], found: bool) -> None:
+    assert ("quota" in findings(Facts(files=files))) == found
+
+
+def test_interrupts_of_other_cpus_are_watched() -> None:
+    before = machines.interrupts(2, RES=(0, 0))
+    files = {
+        f"{CPU_FOLDER}/online": "0-1",
+        "/proc/interrupts": machines.interrupts(2, RES=(900, 0)),
+    }
+    facts = Facts(files=files, before={"/proc/interrupts": before}, seconds=0.5)
+    found = findings(facts)["interrupts"]
+    assert "1800 interrupts a second" in found.text
+    assert "1800 of RES (RES interrupts)" in found.text
+    assert "grep RES:" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("answer", "flags", "name"),
+    [
+        ("kvm", "fpu hypervisor", "kvm"),
+        ("none", "fpu hypervisor", None),
+        ("", "fpu hypervisor", "unnamed"),
+        ("", "fpu", None),
+    ],
+)
+def test_a_virtual_machine_is_what_systemd_says_or_else_the_cpus_flag(
+    answer: str, flags: str, name: str | None
+) -> None:
+    machine = machines.container()
+    machine.virtualization = answer
+    machine.files["/proc/cpuinfo"] = machines.cpuinfo(8, flags)
+    facts = machine.facts()
+    assert describe(facts).get("hypervisor") == name
+    found = findings(facts).get("virtual")
+    assert (found is None) == (name is None)
+    assert not found or name == "unnamed" or f"({name})" in found.text
+
+
+def test_busy_other_cpus_are_load() -> None:
+    machine = machines.laptop()
+    machine.later["/proc/stat"] = machines.stat(*[(1045, 9005, 0)] * 7, (1000, 9050, 0))
+    assert "The other cpus were" in findings(machine.facts(7))["load"].text
+
+
+# --- what a recording keeps --------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_it_is_text_and_integers(name: str) -> None:
+    for key, value in describe(MACHINES[name]().facts()).items():
+        assert isinstance(value, (str, int)) and not isinstance(value, bool), key
+        assert value != ""
+
+
+def test_a_guest() -> None:
+    found = describe(machines.guest().facts())
+    assert found["cpu_model"] == "Example CPU @ 2.60GHz"
+    assert found["microcode"] == "0x2b"
+    assert found["host"] == "vm"
+    assert found["hypervisor"] == "unnamed"
+    assert found["clocksource"] == "kvm-clock"
+    assert found["cmdline"] == "mitigations=auto"
+    assert found["mitigations"] == (
+        "retbleed=vulnerable spectre_v2=Retpolines bhi=SW-loop spectre_v1=usercopy-swapgs-barriers"
+    )
+    assert found["preemption"] == "PREEMPT_DYNAMIC"
+    assert (found["audit"], found["seccomp_filters"]) == ("unknown", 0)
+
+
+def test_a_laptop() -> None:
+    found = describe(machines.laptop().facts())
+    assert (found["governor"], found["frequency"]) == ("powersave", "400-4700 MHz")
+    assert (found["turbo"], found["smt"], found["machine"]) == ("on", "on", "Example Inc. Book 14")
+    assert "hypervisor" not in found
+
+
+def test_a_server() -> None:
+    found = describe(machines.server().facts())
+    assert (found["turbo"], found["audit"], found["isolated"]) == ("off", "off", "2-3")
+    assert found["cmdline"] == (
+        "isolcpus=managed_irq,domain,2-3 nohz_full=3 audit=0"
+        " randomize_kstack_offset=off mitigations=off tsc=reliable"
+    )
+    assert found["mitigations"] == "meltdown=vulnerable spectre_v2=vulnerable bhi=vulnerable"
+    assert "hypervisor" not in found  # "metal"
+
+
+def test_a_board() -> None:
+    found = describe(machines.board().facts())
+    assert found["cpu_model"] == "implementer 0x41 part 0xd03 r0p4"
+    assert found["machine"] == "Example Pi 4 Model B Rev 1.4"
+    assert "mitigations" not in found and "microcode" not in found
+    assert found["audit"] == "off"
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "model"),
+    [
+        ("processor : 0\nhart : 1\nisa : rv64imafdc\nuarch : sifive,u74-mc\n", "sifive,u74-mc"),
+        (
+            "processor : 0\nisa : rv64imafdcv\nmvendorid : 0x710\nmarchid : 0x8000000058000001\n",
+            "mvendorid 0x710 marchid 0x8000000058000001",
+        ),
+        ("processor : 0\nisa : rv64imafdc\n", "rv64imafdc"),
+        ("processor : 0\nCPU part : what\n", "implementer ? part what r?p?"),
+    ],
+)
+def test_other_processors(cpuinfo: str, model: str) -> None:
+    machine = machines.board()
+    machine.files["/proc/cpuinfo"] = cpuinfo
+    assert describe(machine.facts())["cpu_model"] == model
+
+
+def test_nothing_is_known_of_nothing() -> None:
+    assert describe(machines.unknown().facts()) == {"cpus": 1, "audit": "unknown"}
