@@ -14,9 +14,8 @@ import stat
 import sys
 from pathlib import Path
 
-from kentry.boot.initramfs import Entry, archive
-
 from kentry.arch import Arch, find_arch
+from kentry.boot.initramfs import Entry, archive
 from kentry.errors import FetchError
 from kentry.host.apt import AptRoot, file_tree
 from kentry.host.mirror import RELEASES

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Whole reports, compared with the files beside this one."""
 
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
-from kentry.cli import main
+from kentry.boot.exact import FakeRunner
+from kentry.cli import build_parser, main
+from kentry.commands.options import Parser
 from kentry.compare.counted import compare
+from kentry.count.recorder import measure
+from kentry.results import ablation as ablation_result
 from kentry.results import caveats
+from kentry.results import comparison as comparison_result
+from kentry.results import recording as recording_result
+from kentry.results import series as series_result
 from kentry.results.ablation import Ablation
 from kentry.results.bisection import (
     MEASURED,
@@ -23,6 +32,7 @@ from kentry.results.bisection import (
     Suspects,
 )
 from kentry.results.comparison import Comparison, FunctionDelta
+from kentry.results.document import dump, plain
 from kentry.results.log import ChangePoint, LogFile, Point
 from kentry.results.recording import Recording, read_recording
 from kentry.results.series import NO_APPLY, NO_BUILD, Problem, Series
@@ -36,6 +46,7 @@ from kentry.show.series import series_text
 from kentry.study import ablation
 from kentry.study.series import tabulate
 from tests.builders import built, outcome
+from tests.unit.count.test_cache import CONSOLE, KERNEL, OPTIONS, TRACE
 from tests.unit.show.samples import DISCARD, SAVE, SHORTER, SYSCALL, changed, measured
 from tests.unit.vector.builders import with_events
 
@@ -60,6 +71,14 @@ COMMANDS = {
     "path-diff-context.txt": ["diff", OLD, NEW, "--path", "--context", "0", "--case", "invalid"],
     "path-diff-same.txt": ["annotate", OLD, OLD],
     "import.txt": ["import", "../../docs/cases/ia64-syscall-series.csv"],
+    "diff-metrics.json": [
+        *("diff", "riscv64-6.1.json", "riscv64-6.12.json", "--json", "--case", "getppid"),
+        *("--metric", "all"),
+    ],
+    "annotate.json": ["annotate", "riscv64-6.1.json", "--json"],
+    "path-diff.json": ["annotate", OLD, NEW, "--json", "--case", "invalid"],
+    "import.json": ["import", "../../docs/cases/ia64-syscall-series.csv", "--json"],
+    "cost-table.json": ["vector", "costs", "sve128", "--json"],
 }
 
 
@@ -274,6 +293,39 @@ def test_what_a_command_prints(
     got = capsys.readouterr().out
     assert got.isascii()
     golden(name, got)
+
+
+DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "series.json": lambda: series_result.to_json(a_series()),
+    "series-uneven.json": lambda: series_result.to_json(an_uneven_series()),
+    "ablate.json": lambda: ablation_result.to_json(an_ablation()),
+    "diff-verdicts.json": lambda: comparison_result.to_json(a_comparison()),
+    "bisect.json": lambda: plain(a_bisection()),
+    "log.json": lambda: plain(a_log()),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_results_document(name: str, golden: Golden) -> None:
+    golden(name, dump(DOCUMENTS[name]()))
+
+
+def test_the_help_of_every_command(golden: Golden) -> None:
+    def texts(parser: Parser) -> Iterator[str]:
+        yield parser.format_help()
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for below in action.choices.values():
+                    yield from texts(below)
+
+    golden("help.txt", f"\n{'-' * 80}\n".join(texts(build_parser())))
+
+
+def test_a_recording_of_a_saved_run(tmp_path: Path, golden: Golden) -> None:
+    (tmp_path / "console").write_text(CONSOLE)
+    (tmp_path / "trace").write_text(TRACE)
+    recording = measure(KERNEL, FakeRunner(tmp_path), OPTIONS, lambda fraction, now: None)
+    golden("record.json", dump(recording_result.to_json(recording)))
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -80,7 +80,8 @@ def test_each_report_is_its_golden_file(
     use(FakePlace(ns, absent=absent, counters=counters, spread=spread))
     words = [word.replace("noisy", "getpid") for word in words]
     more = [] if {"--groups", "--tails"} & set(words) else ["--groups", "60"]
-    golden(f"{name}.txt", said([*FAKE, *words, *more], capsys, code=3 if spread > 0.01 else 0))
+    code = 3 if spread > 0.01 else 0
+    golden(f"{name}.txt", said([*FAKE, *words, *more], capsys, code))
 
 
 def test_each_case_has_two_slots_to_compare_it_with_itself(use: Use, capsys: Capture) -> None:

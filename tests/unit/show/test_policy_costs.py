@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kentry.models.costs import load_costs
-from kentry.show.policy_costs import closed_text, replay_text, value_text
+from kentry.results.document import dump
+from kentry.show.policy_costs import closed_text, replay_text, replay_to_json, value_text
 from kentry.show.table import WIDTH
 from kentry.vector.ranking import TraceFile, bounds, close_loop, rank
 from kentry.vector.trace import Event, VectorTrace
@@ -47,19 +48,19 @@ def source(name: str, policy: str = "drop-on-load") -> TraceFile:
     return TraceFile.of(f"{name}.parquet", busy(name, policy), "vec")
 
 
-def text_of(*names: str) -> str:
+@pytest.mark.parametrize("names", [("boot",), ("boot", "shell")], ids=len)
+def test_the_whole_text_and_document(names: tuple[str, ...], golden: Golden) -> None:
     sources = [source(name) for name in names]
     rankings = [rank(one, POLICIES, TABLE) for one in sources]
     swept = [sweep(one.prepared, "count", TABLE.prices, (1, 3, 10, 100)) for one in sources]
     limits = bounds((row.policy for row in rankings[0].rows), TABLE.prices)
-    return replay_text(rankings, [recommend(swept, TABLE.prices)], limits, TABLE)
-
-
-@pytest.mark.parametrize("names", [("boot",), ("boot", "shell")], ids=len)
-def test_the_whole_text(names: tuple[str, ...], golden: Golden) -> None:
-    text = text_of(*names)
+    advice = [recommend(swept, TABLE.prices)]
+    text = replay_text(rankings, advice, limits, TABLE)
     assert max(map(len, text.splitlines())) <= WIDTH
     golden(f"vector-replay-{len(names)}.txt", text)
+    golden(
+        f"vector-replay-{len(names)}.json", dump(replay_to_json(rankings, advice, limits, TABLE))
+    )
 
 
 def test_a_check_that_differs_names_the_task() -> None:
