@@ -43,17 +43,17 @@ def line(name: str, seconds: float, bar: float, ratio: float, of: str) -> None:
 
 
 def record(spec: str, arch: str, folder: Path) -> None:
-    """Whole runs and runs of next to nothing, in turn."""
+    """Whole runs and runs of one case, in turn."""
     base = kentry("record", spec, "--arch", arch, "-q")
     wall(*base, "-o", str(folder / f"{arch}.json"))
     whole, empty = [], []
     for _ in range(ROUNDS):
         whole.append(wall(*base))
-        empty.append(wall(*base, "--windows", "1", "--paths", "1"))
+        empty.append(wall(*base, "--case", "getppid", "--paths", "1"))
     boot = median(empty)
-    line(f"record {spec} {arch}", median(whole), RECORD_BAR, median(whole) / boot, "boot alone")
+    line(f"record {spec} {arch}", median(whole), RECORD_BAR, median(whole) / boot, "one case")
     counting = median(a - b for a, b in zip(whole, empty, strict=True))
-    line("  its counting part", counting, COUNTING_BAR, counting / boot, "boot alone")
+    line("  its counting part", counting, COUNTING_BAR, counting / boot, "one case")
 
 
 def matrix(spec: str, arch: str, folder: Path) -> None:

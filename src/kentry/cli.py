@@ -92,6 +92,7 @@ def build_parser(only: str | None = None) -> Parser:
             module = "import_" if name == "import" else name.replace(" ", "_")
             command = importlib.import_module(f"kentry.commands.{module}")
             sub.examples = command.EXAMPLES
+            sub.retired = getattr(command, "RETIRED", {})
             add_options(sub, command.Options)
             sub.set_defaults(command=command, parser=sub)
     return parser

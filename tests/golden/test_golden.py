@@ -57,7 +57,7 @@ OLD, NEW = "arm64-6.1.json", "arm64-6.12.json"
 
 COMMANDS = {
     "diff.txt": ["diff", OLD, NEW],
-    "diff-all.txt": ["diff", OLD, NEW, "--functions", "all", "--case", "getppid"],
+    "diff-all.txt": ["diff", OLD, NEW, "-v", "--case", "getppid"],
     "diff-back.txt": ["diff", NEW, OLD, "--case", "invalid"],
     "diff-same.txt": ["diff", OLD, OLD],
     "diff.json": ["diff", OLD, NEW, "--json", "--case", "invalid"],
@@ -68,7 +68,7 @@ COMMANDS = {
     "annotate.txt": ["annotate", NEW],
     "annotate-invalid.txt": ["annotate", OLD, "--case", "invalid"],
     "path-diff.txt": ["annotate", "riscv64-6.1.json", "riscv64-6.12.json"],
-    "path-diff-context.txt": ["diff", OLD, NEW, "--path", "--context", "0", "--case", "invalid"],
+    "path-diff-context.txt": ["annotate", OLD, NEW, "--context", "0", "--case", "invalid"],
     "path-diff-same.txt": ["annotate", OLD, OLD],
     "import.txt": ["import", "../../docs/cases/ia64-syscall-series.csv"],
     "diff-metrics.json": [

@@ -101,7 +101,11 @@ def test_a_page_of_two_kernels_adds_up_to_the_json(
     browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "out.html"
-    document = printed(capsys, "diff", "--html", str(file))
+    document = printed(capsys, "diff")
+    sides = [tmp_path / f"{number}.json" for number in range(2)]
+    for spec, side in zip((OLD, NEW), sides, strict=True):
+        assert main(["record", spec, "--arch", ARCH.name, "-q", "-o", str(side)]) == 0
+    assert main(["report", *map(str, sides), "-o", str(file)]) == 0
     cases = {case["name"]: case for case in document["cases"]}
     assert len(cases) > 10
     page, complaints = opened(browser, file)

@@ -87,7 +87,7 @@ def test_every_patch_has_the_row_it_deserves(document: dict[str, Any]) -> None:
 
 
 def test_the_text_says_it_too(folder: Path, document: dict[str, Any]) -> None:
-    text = run(folder, "--functions")
+    text = run(folder, "-v")
     assert "identical" in text
     assert "undeclared_by_anyone" in text
     assert "the patch that panics" in text

@@ -91,9 +91,7 @@ def test_an_unknown_case_in_recordings(
     assert main(["annotate", files[0], "--case", "read"]) == 2
 
 
-@pytest.mark.parametrize(
-    "words", [[], ["record"], ["record", "x", "--windows", "0"], ["frobnicate"]]
-)
+@pytest.mark.parametrize("words", [[], ["record"], ["record", "x", "--paths", "0"], ["frobnicate"]])
 def test_wrong_arguments_are_code_2(words: list[str]) -> None:
     assert main(words) == 2
 

@@ -27,10 +27,11 @@ EXAMPLES = (
     "kentry ablate source:6.12 --options CONFIG_SECCOMP,CONFIG_AUDIT --case getppid",
     "kentry ablate tree:~/linux@HEAD --config distro --options options.txt",
 )
+RETIRED = measuring.FUNCTIONS_RETIRED
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CachedOptions, measuring.FunctionOptions):
+class Options(measuring.CachedOptions):
     """What `kentry ablate` takes."""
 
     spec: str = operand(metavar="SPEC", help="a source: source:6.12 or tree:DIR[@REV]")
@@ -64,7 +65,7 @@ def run(options: Options) -> int:
     if options.json:
         sys.stdout.write(dump(to_json(ablation)))
     else:
-        functions = bool(options.functions or options.verbose)
+        functions = options.verbose
         output.show(options, ablation_text, ablation, functions, options.rows_shown)
     return EXIT_DONE
 

@@ -5,8 +5,8 @@ import sys
 from dataclasses import dataclass, replace
 
 from kentry.arch import Arch, find_arch
-from kentry.commands import measuring, output
-from kentry.commands.options import operand
+from kentry.commands import measuring, output, values
+from kentry.commands.options import Need, operand, option
 from kentry.errors import EXIT_DONE, UserError
 from kentry.path.disassembly import readable_text
 from kentry.path.metrics import part_amounts
@@ -26,7 +26,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CoreOptions, measuring.PathOptions):
+class Options(measuring.CoreOptions):
     """What `kentry annotate` takes."""
 
     what: str = operand(
@@ -39,9 +39,14 @@ class Options(measuring.CoreOptions, measuring.PathOptions):
         help="another recording or kernel: print the difference of the two paths",
     )
 
-    def has_two_paths(self) -> bool:
-        """Whether there is a second operand."""
-        return self.new is not None
+    context: int = option(
+        "--context",
+        type=values.whole(0, values.MAX_COUNT),
+        default=3,
+        metavar="N",
+        needs=[Need(lambda options: options.new is not None, "without two paths to compare")],
+        help="show N instructions that are the same around each change of a path",
+    )
 
 
 def run(options: Options) -> int:

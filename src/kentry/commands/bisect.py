@@ -32,6 +32,7 @@ EXAMPLES = (
     "kentry bisect --good v6.3 --bad v6.4 --case read --all -- arch/riscv kernel/entry",
     "kentry bisect --continue",
 )
+RETIRED = measuring.FUNCTIONS_RETIRED
 
 _STATE = "bisection.json"
 _A_BISECTION = Need(lambda options: options.good and options.bad, "without --good and --bad")
@@ -46,7 +47,7 @@ _KEPT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.TreeOptions, measuring.FunctionOptions):
+class Options(measuring.TreeOptions):
     """What `kentry bisect` takes."""
 
     paths: tuple[str, ...] = operand(

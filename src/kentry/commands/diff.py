@@ -3,21 +3,17 @@
 
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from kentry.commands import measuring, output
-from kentry.commands.options import Need, flag, list_option, operand, path_option
+from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL, compare_metrics
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
-from kentry.host.cache import write_atomically
 from kentry.results.comparison import Comparison, to_json
 from kentry.results.document import dump
-from kentry.results.path_diff import to_json as paths_to_json
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show.changelog import comparison_changelog
 from kentry.show.comparison import comparison_text
-from kentry.show.path_diff import path_text
 from kentry.stats import exact
 
 EXAMPLES = (
@@ -25,49 +21,34 @@ EXAMPLES = (
     "kentry diff debian:6.1 debian:6.12 --arch arm64 --case getppid",
     "kentry diff tree:~/linux@v6.12 tree:~/linux@HEAD --fail-on-regression",
 )
-_NO_TABLES = Need(
-    lambda options: not (options.changelog or options.core or options.functions or options.metric),
-    "beside --changelog, --core, --functions or --metric",
-)
+RETIRED = {
+    **measuring.FUNCTIONS_RETIRED,
+    "--path": "kentry annotate OLD NEW",
+    "--context": "kentry annotate OLD NEW --context N",
+    "--html": "kentry report OLD NEW -o FILE, with recordings that kentry record -o FILE wrote",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(
     measuring.CachedOptions,
     measuring.CoreOptions,
-    measuring.FunctionOptions,
-    measuring.PathOptions,
 ):
     """What `kentry diff` takes."""
 
     old: str = operand(metavar="OLD", help=f"a recording, or a kernel: {measuring.SPEC_HELP}")
     new: str = operand(metavar="NEW", help="a recording or a kernel")
     metric: tuple[str, ...] = list_option("--metric", **measuring.METRIC)
-    path: bool = flag(
-        "--path",
-        needs=[_NO_TABLES],
-        help="print where the executed paths differ, instruction by instruction, as kentry annotate"
-        " OLD NEW does",
-    )
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
-    html: Path | None = path_option(
-        "--html", help="write the comparison and both paths as one HTML page to FILE"
-    )
     fail_on_regression: bool = flag(
         "--fail-on-regression",
         help="exit with 1 if a case is worse, with 3 if one is undecided or lost",
     )
 
-    def has_two_paths(self) -> bool:
-        """Whether --path is given."""
-        return self.path
-
 
 def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
     options.check_cores()
-    if options.html:
-        measuring.check_writable(options.html)
     names = None
     inputs = (options.old, options.new)
     files = [text for text in inputs if not measuring.is_spec(text)]
@@ -96,29 +77,13 @@ def run(options: Options) -> int:
         counted = [case.name for case in comparison.cases]
         found = compare_metrics(sides[options.old], sides[options.new], counted, options.metric)
         comparison = replace(comparison, metrics=found)
-    if options.html:
-        # It loads jinja2.
-        from kentry.show.html.comparison import comparison_document
-        from kentry.show.html.page import page
-
-        write_atomically(options.html, page([comparison_document(comparison)]))
-    if options.path:
-        # It loads numpy, which counts do not need.
-        from kentry.compare.path_diff import compare_paths
-
-        named = names or [case.name for case in comparison.cases]
-        paths = compare_paths(sides[options.old], sides[options.new], named)
-        if options.json:
-            sys.stdout.write(dump(paths_to_json(paths)))
-        else:
-            output.show(options, path_text, paths, options.context)
-    elif options.json:
+    if options.json:
         sys.stdout.write(dump(to_json(comparison)))
     elif options.changelog:
         output.write(comparison_changelog(comparison), options.color)
     else:
         # A table for each of twenty metrics has to be asked for.
-        of_metrics = bool(options.functions) or ALL not in options.metric
+        of_metrics = options.verbose or ALL not in options.metric
         shown = options.rows_shown
         output.show(options, comparison_text, comparison, shown, of_metrics=of_metrics)
     if failure:

@@ -37,6 +37,7 @@ EXAMPLES = (
     "kentry log debian:6.1.* --case read --arch arm64 --picture read.svg",
     "kentry log debian:6.1 source:6.12 tree:~/linux --json",
 )
+RETIRED = measuring.FUNCTIONS_RETIRED
 
 # Characters of a title.
 _MOST_NAMED = 60
@@ -46,7 +47,7 @@ _COMMITS = Need(lambda options: options.range(), "without a range of commits, A.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.TreeOptions, measuring.CachedOptions, measuring.FunctionOptions):
+class Options(measuring.TreeOptions, measuring.CachedOptions):
     """What `kentry log` takes."""
 
     kernels: tuple[str, ...] = operand(

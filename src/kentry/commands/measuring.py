@@ -32,7 +32,6 @@ from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS, parse
 from kentry.progress import progress
 from kentry.results.recording import FLOOR, INSTRUCTIONS, Recording, read_recording
-from kentry.show.functions import SHOWN
 
 if TYPE_CHECKING:
     from kentry.models.estimate import Models
@@ -235,27 +234,6 @@ class CoreOptions(MeasureOptions):
         return find_models(arch, self.core)
 
 
-_TWO_PATHS = Need(lambda options: options.has_two_paths(), "without two paths to compare")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PathOptions(ResultOptions):
-    """For a command that prints two paths beside each other."""
-
-    context: int = option(
-        "--context",
-        type=values.whole(0, values.MAX_COUNT),
-        default=3,
-        metavar="N",
-        needs=[_TWO_PATHS],
-        help="show N instructions that are the same around each change of a path",
-    )
-
-    def has_two_paths(self) -> bool:
-        """Whether the command line asks for two paths."""
-        raise NotImplementedError
-
-
 _COMMITS = Need(lambda options: options.has_commits(), "without commits to search")
 
 
@@ -327,23 +305,7 @@ class MatrixOptions(MeasureOptions):
         return replace(exact, windows=MATRIX_WINDOWS, path_windows=MATRIX_PATHS, rounds=1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FunctionOptions(ResultOptions):
-    """For a command that prints tables of functions."""
-
-    functions: str | None = option(
-        "--functions",
-        choices=("some", "all"),
-        nargs="?",
-        const="some",
-        help="print tables of functions: the first rows (some) or all; kentry diff prints some by"
-        " default, kentry series and ablate with -v",
-    )
-
-    @property
-    def rows_shown(self) -> int | None:
-        """How many rows a table of functions has at most; None for all."""
-        return None if self.functions == "all" else SHOWN
+FUNCTIONS_RETIRED = {"--functions": "-v, which prints the whole tables of functions"}
 
 
 def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Recording:

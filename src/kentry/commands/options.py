@@ -2,18 +2,21 @@
 """A command's options: the fields of one frozen dataclass, each declared once.
 
 A command is a module of this package with EXAMPLES (three), a class Options and run(options).
+It may have RETIRED: options that it no longer has -> what replaces each, after "Use".
 """
 
 import argparse
 import inspect
+import itertools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from kentry.commands import output, values
 from kentry.errors import UserError
+from kentry.show.functions import SHOWN
 
 # Groups that stand last in the help, in this order.
 COMMON, RARE = "every command", "rarely needed"
@@ -93,7 +96,10 @@ class Common:
 
     help: None = option("-h", "--help", group=COMMON, action=Show, help="print this help")
     verbose: bool = flag(
-        "-v", "--verbose", group=COMMON, help="print every command line that is run"
+        "-v",
+        "--verbose",
+        group=COMMON,
+        help="print whole tables of functions, and on stderr every command line that is run",
     )
     quiet: bool = flag("-q", "--quiet", group=COMMON, help="show no progress")
 
@@ -126,6 +132,11 @@ class ResultOptions(TextOptions):
 
     json: bool = flag("--json", help="print JSON instead of text")
 
+    @property
+    def rows_shown(self) -> int | None:
+        """How many rows a table of functions has at most; None for all, with -v."""
+        return None if self.verbose else SHOWN
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose help opens with examples, and whose errors are UserErrors."""
@@ -133,6 +144,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, summary: str = "", examples: Iterable[str] = (), **words: Any) -> None:
         super().__init__(**words, add_help=False, formatter_class=_Formatter)
         self.summary, self.examples = summary, examples
+        # Options that the command had: what to write instead.
+        self.retired: Mapping[str, str] = {}
 
     def format_help(self) -> str:
         """The summary, the examples, then argparse's own help."""
@@ -140,15 +153,12 @@ class Parser(argparse.ArgumentParser):
         return f"{self.summary}\n\nexamples:\n{examples}\n{super().format_help()}"
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """argparse's, but "--functions FILE" is a flag and an operand, and not a wrong value."""
-        words = list(args)
-        for action in self._actions:
-            if action.nargs == "?" and action.choices:
-                for place, word in enumerate(words):
-                    value = words[place + 1] if place + 1 < len(words) else None
-                    if word in action.option_strings and value not in action.choices:
-                        words[place] = f"{word}={action.const}"
-        return super().parse_known_args(words, namespace)
+        """argparse's; UserError names what replaces an option that the command no longer has."""
+        for word in itertools.takewhile(lambda word: word != "--", args):
+            name = word.partition("=")[0]
+            if name in self.retired:
+                raise UserError(f"{name} is no longer an option.", f"Use {self.retired[name]}.")
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """UserError with argparse's message as a sentence."""

@@ -9,7 +9,7 @@ from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions
 from kentry.commands import measuring, output, values
 from kentry.commands.options import RARE, Need, flag, operand, option, path_option
-from kentry.count.catalogue import PRESETS, cases_of_file, catalogue, choose, preset
+from kentry.count.catalogue import cases_of_file, catalogue, choose
 from kentry.errors import EXIT_DONE, KentryError, UserError
 from kentry.host.native import probe_with_case
 from kentry.path.phases import split_calls
@@ -23,9 +23,14 @@ EXAMPLES = (
     "kentry record debian:6.12 --arch riscv64 --case getppid,read",
     "kentry record tree:~/linux@HEAD --arch arm64 --matrix vector -o head.json",
 )
+RETIRED = {
+    "--preset": "--case 'getpid+vec=*' (fp-pidbench) or getppid+vec=none,getppid+vec=once"
+    " (v-getppid)",
+    "--windows": "kentry's own number of windows, on which no count depends",
+}
 
 _A_STATE = Need(
-    lambda options: options.matrix or options.preset or "=" in "".join(options.case),
+    lambda options: options.matrix or "=" in "".join(options.case),
     "without a vector state, such as --matrix vector or --case getppid+vec=once",
 )
 
@@ -52,9 +57,6 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
         "--case-file",
         help="compile the case in FILE, a C file like those in guest/cases/, and measure it",
     )
-    preset: str | None = option(
-        "--preset", choices=sorted(PRESETS), group="vector state", help="the cases of a benchmark"
-    )
     vl: tuple[int, ...] = option(
         "--vl",
         default=(),
@@ -63,14 +65,6 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
         group="vector state",
         needs=(_A_STATE,),
         help="vector lengths of the cpu model in bits; each takes a boot",
-    )
-    windows: int | None = option(
-        "--windows",
-        type=values.windows,
-        metavar="N",
-        group=RARE,
-        help=f"count N windows of each case (default: {measuring.WINDOWS}, with --matrix"
-        f" {measuring.MATRIX_WINDOWS})",
     )
     paths: int | None = option(
         "--paths",
@@ -96,11 +90,6 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
         help="compare with a second way of counting, and with the machine's own counter (slow)",
     )
 
-    def case_words(self, arch: Arch) -> list[str]:
-        """The words for catalogue.choose(), with those of --matrix and --preset."""
-        words = super().case_words(arch)
-        return [*words, *preset(arch, self.preset)] if self.preset else words
-
     def measurement(self, arch: Arch) -> ExactOptions:
         """What to measure, and how; UserError for cases that `arch` does not have."""
         exact = super().measurement(arch)
@@ -115,7 +104,6 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
             exact,
             probe=probe,
             cases=tuple(dict.fromkeys(names)) or exact.cases,
-            windows=self.windows or exact.windows,
             path_windows=self.paths or exact.path_windows,
             randomise=self.randomise,
             seed=self.seed,

@@ -35,6 +35,7 @@ EXAMPLES = (
     "kentry series tree:~/linux v6.12..topic --case getppid,read",
     "kentry series source:6.12 patches/ --changelog -o rows",
 )
+RETIRED = measuring.FUNCTIONS_RETIRED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,6 @@ class Options(
     measuring.CachedOptions,
     measuring.MatrixOptions,
     measuring.CoreOptions,
-    measuring.FunctionOptions,
 ):
     """What `kentry series` takes."""
 
@@ -108,7 +108,7 @@ def run(options: Options) -> int:
     elif options.changelog:
         output.write(series_changelog(series), options.color, paged=not options.output)
     else:
-        functions = bool(options.functions or options.verbose)
+        functions = options.verbose
         output.show(options, series_text, series, functions, options.rows_shown)
     return EXIT_MISTAKE if refused else EXIT_DONE
 

@@ -64,16 +64,6 @@ class Case:
         return bool(self.uses) and "none" not in self.uses
 
 
-# The cases that someone else's benchmark measures, and the unit that it needs, if any.
-PRESETS = {
-    # tools/testing/selftests/arm64/fp/fp-pidbench.S, its last loop since Linux 7.0.
-    "fp-pidbench": ([f"getpid+vec={use}" for use in USES], "SVE"),
-    # The loop posted to linux-riscv on 2026-05-21 in answer to "optimize Vector context
-    # restore on syscall".
-    "v-getppid": (["getppid+vec=none", "getppid+vec=once"], ""),
-}
-
-
 def catalogue(arch: Arch, probe: Path | None = None) -> tuple[Case, ...]:
     """Every case of an architecture's probe, each entry instruction its own."""
     return _catalogue(probe or probe_file(arch), arch.entries[1:])
@@ -188,18 +178,6 @@ def matrix(arch: Arch, name: str) -> list[str]:
     unit = arch.vector.units[0].name if name == VECTOR else _unit(arch, name, name).name
     cases = [case for case in catalogue(arch) if case.group == VECTOR or case.name in _MATRIX_CASES]
     return [f"{case.name}+{unit}={use}" for case in cases for use in case.uses or _MATRIX_USES]
-
-
-def preset(arch: Arch, name: str) -> list[str]:
-    """The words for choose() of a preset; UserError where it is another architecture's."""
-    unit = arch.vector.units[0]
-    cases, wanted = PRESETS[name]
-    if wanted not in ("", unit.what):
-        raise UserError(
-            f"{name} measures {wanted}; {arch.name} has {unit.what}.",
-            "Take --preset v-getppid, or name the cases: --case 'getpid+vec=*'.",
-        )
-    return list(cases)
 
 
 def _states(arch: Arch, word: str, length: int | None) -> list[str]:

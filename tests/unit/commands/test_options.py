@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import build_parser, main
+from kentry.commands.options import Parser
 from kentry.errors import UserError
 from kentry.results.recording import write_recording
 from tests.builders import recording
@@ -16,10 +17,10 @@ COMMON = {"--help", "--verbose", "--quiet", "--color"}
 # An output is a file, or a folder where there are several results; only kentry record takes
 # several vector lengths; kentry import takes architectures that kentry cannot boot.
 SEVERAL_MEANINGS = {"--output", "--vl", "--arch"}
-MOST = 180
+MOST = 170
 
 
-def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def leaves(parser: Parser) -> Iterator[Parser]:
     below = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
     for action in below:
         for sub in action.choices.values():
@@ -103,7 +104,7 @@ def test_options_that_measure_are_refused_on_recordings(
         assert f"kentry: {word.partition('=')[0]} has no effect" in captured.err
 
 
-@pytest.mark.parametrize("word", ["--windows=5", "--vl=256", "--matrix=vector", "--seed=3"])
+@pytest.mark.parametrize("word", ["--paths=5", "--vl=256", "--matrix=vector", "--seed=3"])
 def test_diff_has_no_options_that_only_record_needs(word: str, files: list[str]) -> None:
     assert main(["diff", *files, word]) == 2
 
@@ -136,7 +137,7 @@ def test_an_empty_value_is_refused(prog: str, name: str) -> None:
         build_parser().parse_args([*prog.split()[1:], f"{name}="])
 
 
-NUMBERS = ("--windows", "--paths", "--seed", "--memory", "--timeout", "--vl")
+NUMBERS = ("--paths", "--seed", "--memory", "--timeout", "--vl")
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -146,18 +147,14 @@ def test_numbers_are_plain_digits(name: str, text: str, capsys: pytest.CaptureFi
     assert name in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "rows"),
-    [
-        (["--functions", "source:6.12"], "some"),
-        (["source:6.12", "--functions"], "some"),
-        (["--functions", "all", "source:6.12"], "all"),
-    ],
-)
-@pytest.mark.parametrize("command", ["series", "ablate"])
-def test_functions_takes_no_operand_as_its_value(command: str, words: list[str], rows: str) -> None:
-    args = build_parser().parse_args([command, *words])
-    assert (args.functions, vars(args)["base" if command == "series" else "spec"]) == (
-        rows,
-        "source:6.12",
-    )
+RETIRED = [(prog.split()[1:], name) for prog, parser in PARSERS.items() for name in parser.retired]
+
+
+@pytest.mark.parametrize(("command", "name"), RETIRED)
+@pytest.mark.parametrize("value", [[], ["x"]], ids=len)
+def test_an_option_that_is_gone_says_what_to_use(
+    command: list[str], name: str, value: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "a", name, *value]) == 2
+    sentence, remedy = capsys.readouterr().err.splitlines()
+    assert name in sentence and remedy.startswith("kentry: Use ")

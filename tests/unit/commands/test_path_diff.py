@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kentry annotate OLD NEW and kentry diff --path: one result, and what is refused."""
+"""kentry annotate OLD NEW: what it prints, and what is refused."""
 
 import json
 from pathlib import Path
@@ -21,13 +21,6 @@ OLD, NEW, ARM = (
 def printed(words: list[str], capsys: pytest.CaptureFixture[str], code: int = 0) -> str:
     assert main(words) == code
     return capsys.readouterr().out
-
-
-@pytest.mark.parametrize("words", [[], ["--json"], ["--context", "0"]])
-def test_both_commands_print_the_same(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    one = printed(["annotate", OLD, NEW, *words], capsys)
-    other = printed(["diff", OLD, NEW, "--path", *words], capsys)
-    assert one == other
 
 
 def test_the_json_has_its_schema_and_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,16 +70,11 @@ def test_more_context_shows_more_and_changes_no_row(capsys: pytest.CaptureFixtur
     ("words", "sentence"),
     [
         (["annotate", OLD, ARM], "two architectures, riscv64 and arm64"),
-        (["diff", OLD, ARM, "--path"], "two architectures, riscv64 and arm64"),
         (["annotate", OLD, __file__], "is not a"),
         (["annotate", OLD, "/nonexistent.json"], "cannot be read"),
         (["annotate", OLD, NEW, "--case", "read"], "Unknown case 'read'"),
         (["annotate", OLD, NEW, "--core", "cortex-a55"], "--core has no effect"),
         (["annotate", OLD, "--context", "5"], "--context has no effect"),
-        (["diff", OLD, NEW, "--context", "5"], "--context has no effect"),
-        (["diff", OLD, NEW, "--path", "--metric", "loads"], "--path has no effect"),
-        (["diff", OLD, NEW, "--path", "--changelog"], "--path has no effect"),
-        (["diff", OLD, NEW, "--path", "--functions"], "--path has no effect"),
         (["annotate", OLD, NEW, "--context", "-1"], "not a whole number"),
     ],
 )
@@ -108,7 +96,3 @@ def test_a_case_that_only_one_side_has_is_refused(
     write_recording(recording({"getppid": [("f", 9)]}), files[1])
     assert main(["annotate", *map(str, files), "--case", "read"]) == 2
     assert "has no case read" in capsys.readouterr().err
-
-
-def test_a_regression_still_fails_with_paths(capsys: pytest.CaptureFixture[str]) -> None:
-    printed(["diff", OLD, NEW, "--path", "--fail-on-regression"], capsys, code=1)

@@ -26,11 +26,6 @@ def measurement(*words: str) -> ExactOptions:
     ("words", "chosen"),
     [
         (["--case", "read,getppid+vec=once"], ["read", "getppid+vec=once"]),
-        (["--preset", "v-getppid"], ["getppid+vec=none", "getppid+vec=once"]),
-        (
-            ["--preset", "v-getppid", "--case", "getppid+vec=once,getpid"],
-            ["getpid", "getppid+vec=once", "getppid+vec=none"],
-        ),
         (["--case", "getppid+vec=once", "--vl", "512"], ["getppid+vec=once+vl=512"]),
         (
             ["--case", "getppid", "--case", "getpid+vec=once", "--vl", "256,128,256"],
@@ -39,7 +34,7 @@ def measurement(*words: str) -> ExactOptions:
         (["--case", "getpid+vec=once+vl=512", "--vl", "128,256"], ["getpid+vec=once+vl=512"]),
     ],
 )
-def test_cases_preset_and_lengths_make_one_list(words: list[str], chosen: list[str]) -> None:
+def test_cases_and_lengths_make_one_list(words: list[str], chosen: list[str]) -> None:
     assert list(measurement(*words).cases) == chosen
 
 
@@ -64,18 +59,13 @@ def test_a_bad_list_of_lengths_is_refused(text: str) -> None:
         measurement("--matrix", "vector", f"--vl={text}")
 
 
-def test_an_unknown_preset_names_the_known_ones() -> None:
-    with pytest.raises(UserError, match="fp-pidbench"):
-        measurement("--preset", "lmbench")
-
-
 @pytest.mark.parametrize(
     ("words", "windows", "paths"),
     [
         ([], 1000, 128),
         (["--case", "getppid+vec=*"], 1000, 128),
         (["--matrix", "vector"], 200, 32),
-        (["--matrix", "vector", "--windows", "7", "--paths", "3"], 7, 3),
+        (["--matrix", "vector", "--paths", "3"], 200, 3),
     ],
 )
 def test_a_matrix_has_fewer_windows_a_case(words: list[str], windows: int, paths: int) -> None:

@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from kentry.arch import ARCHES, Arch
 from kentry.commands.measuring import CASE
 from kentry.count.catalogue import (
-    PRESETS,
     VECTOR,
     catalogue,
     choose,
     choose_timed,
     matrix,
-    preset,
 )
 from kentry.errors import UserError
 from kentry.results.case_name import USES, CaseName, State
@@ -328,7 +326,7 @@ def test_a_length_that_no_name_has_is_an_error_too() -> None:
         choose(RISCV, ["getppid+vec=once"], 2048)
 
 
-# --- matrix and presets --------------------------------------------------
+# --- a matrix -----------------------------------------------------------
 
 
 @EVERY_ARCH
@@ -366,28 +364,6 @@ def test_a_matrix_of_what_is_no_units_name_speaks_of_units(unit: str) -> None:
     with pytest.raises(UserError, match="unit") as caught:
         choose(ARM, matrix(ARM, unit))
     assert "Unknown case" not in caught.value.sentence
-
-
-def test_presets() -> None:
-    assert choose(ARM, preset(ARM, "fp-pidbench")) == [f"getpid+vec={use}" for use in USES]
-    for arch in ARCHES.values():
-        wanted = ["getppid+vec=none", "getppid+vec=once"]
-        assert choose(arch, preset(arch, "v-getppid")) == wanted
-    assert sorted(PRESETS) == ["fp-pidbench", "v-getppid"]
-
-
-@pytest.mark.parametrize(
-    ("arch", "sentence"),
-    [
-        (RISCV, "fp-pidbench measures SVE; riscv64 has V."),
-        (X86, "fp-pidbench measures SVE; x86_64 has AVX2."),
-    ],
-)
-def test_a_preset_of_another_architecture(arch: Arch, sentence: str) -> None:
-    with pytest.raises(UserError) as caught:
-        preset(arch, "fp-pidbench")
-    assert caught.value.sentence == sentence
-    assert "--preset v-getppid" in caught.value.remedy
 
 
 # --- cases in time ------------------------------------------------------

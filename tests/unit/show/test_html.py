@@ -366,18 +366,6 @@ def test_a_page_that_cannot_be_written_is_a_mistake_before_files_are_read(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_and_diff_write_the_same_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, two = tmp_path / "one.html", tmp_path / "two.html"
-    assert main(["report", str(OLD), str(NEW), "-o", str(one)]) == 0
-    assert capsys.readouterr().out == ""
-    assert main(["diff", str(OLD), str(NEW), "--html", str(two)]) == 0
-    assert "getppid" in capsys.readouterr().out
-    assert one.read_text() == two.read_text()
-    assert main(["diff", str(OLD), str(NEW), "--html", str(tmp_path / "no" / "x")]) == 2
-
-
 def test_a_page_of_a_recording_keeps_every_number_of_it() -> None:
     new = read_recording(NEW)
     page = page_of([NEW])
