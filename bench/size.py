@@ -20,7 +20,7 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 377,
+    "(loose)": 385,
     "arch": 1456,
     "boot": 2102,
     "commands": 3535,
