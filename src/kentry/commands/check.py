@@ -68,7 +68,7 @@ class Options(measuring.CachedOptions):
             Need(lambda options: not options.json, "with --json"),
             Need(lambda options: not options.update, "with --update"),
         ],
-        help=measuring.FORMAT_HELP,
+        help="ktap, junit or github",
     )
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.commands import measuring, values
-from kentry.commands.options import Common, Need, flag, operand, option, path_option
-from kentry.errors import EXIT_DONE, UserError
+from kentry.commands.options import Common, operand, option, path_option
+from kentry.errors import EXIT_DONE
 from kentry.host.cache import write_atomically
 
 EXAMPLES = (
@@ -27,31 +27,27 @@ class Options(Common):
         metavar="FILE",
         help="recordings; for ktap also the JSON of kentry diff or kentry stat",
     )
-    format: str = option("--format", metavar="FORMAT", required=True, help=measuring.FORMAT_HELP)
-    summary: bool = flag(
-        "--summary",
-        needs=(Need(lambda options: options.format == "csv", "without --format csv"),),
-        help="write one row for each case and metric instead of one for each sample",
+    format: str = option(
+        "--format",
+        metavar="FORMAT",
+        required=True,
+        help="benchfmt, ktap or csv; of paths: folded, speedscope or perf-script",
     )
     output: Path | None = path_option("-o", "--output", help="write to FILE")
 
 
 def run(options: Options) -> int:
-    """Reads all files, then writes; prints on stderr what the format has no place for."""
+    """Read all files, then write; print on stderr what the format has no place for."""
     # These load numpy, and the parser of the whole command line must not.
-    from kentry.show.export.formats import BINARY, export_files
+    from kentry.show.export.formats import export_files
 
-    if options.format in BINARY and not options.output:
-        raise UserError(
-            f"{options.format} is no text, and is only written to a file.", "Name one: -o FILE."
-        )
     if options.output:
         measuring.check_writable(options.output)
-    export = export_files(options.files, options.format, summary=options.summary)
+    export = export_files(options.files, options.format)
     for note in export.notes:
         print(f"kentry: {note}", file=sys.stderr)
     if options.output:
-        write_atomically(options.output, export.binary or export.text)
+        write_atomically(options.output, export.text)
     else:
         sys.stdout.write(export.text)
     return EXIT_DONE

@@ -80,10 +80,6 @@ METRIC: dict[str, Any] = {
     "help": "metrics to show beside instructions, with commas: loads, branches.taken, lines.data,"
     " ..., or all; kentry bisect: the one to search by",
 }
-FORMAT_HELP = (
-    "format: benchfmt, ktap or csv; of paths: folded, speedscope, perf-script, callgrind, pprof or"
-    " perfetto; kentry check: ktap, junit or github"
-)
 PICTURE: dict[str, Any] = {"help": "write a picture to FILE (.svg or .png)"}
 CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many

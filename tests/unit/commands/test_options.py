@@ -15,8 +15,9 @@ from tests.builders import recording
 
 COMMON = {"--help", "--verbose", "--quiet", "--color"}
 # An output is a file, or a folder where there are several results; only kentry record takes
-# several vector lengths; kentry import takes architectures that kentry cannot boot.
-SEVERAL_MEANINGS = {"--output", "--vl", "--arch"}
+# several vector lengths; kentry import takes architectures that kentry cannot boot; kentry check
+# and kentry export write different formats.
+SEVERAL_MEANINGS = {"--output", "--vl", "--arch", "--format"}
 MOST = 170
 
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Exports opened by the programs that they are for.
-
-Perfetto's own importer is not among them: it is in no package registry, and its Python package
-downloads it from a server of its own.  Speedscope reads the same JSON trace events.
-"""
+"""flamegraph.pl and speedscope read the exports that are for them."""
 
 import json
 import os
@@ -33,7 +29,6 @@ from tests.unit.show.test_stacks import (
     functions,
     hostile,
     in_order,
-    with_accesses,
 )
 
 pytestmark = pytest.mark.slow
@@ -68,8 +63,8 @@ def files(folder: Path, recordings: Sequence[Recording]) -> dict[str, Path]:
     """The exports in files, by format."""
     found = {}
     for name, export in every(recordings).items():
-        found[name] = folder / f"profile.{'pb.gz' if export.binary else name}"
-        write_atomically(found[name], export.binary or export.text)
+        found[name] = folder / f"profile.{name}"
+        write_atomically(found[name], export.text)
     return found
 
 
@@ -105,70 +100,6 @@ def test_flamegraph_draws_a_difference(tmp_path: Path) -> None:
         re.fullmatch(rf"__task_pid_nr_ns \(35 .*; {100 * change / 576:+.2f}%\)", title)
         for title in titles
     )
-
-
-# --- callgrind_annotate ------------------------------------------------------------
-
-
-def test_callgrind_annotate_has_the_counts(tmp_path: Path) -> None:
-    annotate = program("callgrind_annotate", "valgrind")
-    file = files(tmp_path, [with_accesses(NEW)])["callgrind"]
-    words = ("--threshold=100", "--show-percs=no")
-    own = run(annotate, *words, "--show=Ir,Dr,Dw", file)
-    assert re.search(r"^ *576 +4 +2 +PROGRAM TOTALS$", own, re.MULTILINE)
-    found = re.findall(r"^ *([\d,]+) .*\?\?\?:(\S+) \[", own, re.MULTILINE)
-    expected = Counter(functions(NEW, "getppid")) + Counter(functions(NEW, "invalid"))
-    assert {name: int(count.replace(",", "")) for count, name in found} == expected
-    around = run(annotate, *words, "--show=Ir", "--inclusive=yes", file)
-    found = re.findall(r"^ *([\d,]+) +\?\?\?:(\S+) \[", around, re.MULTILINE)
-    assert {name: int(count) for count, name in found if name in COUNTS} == COUNTS
-    tree = run(annotate, *words, "--show=Ir", "--tree=caller", file)
-    called = tree[: tree.index("*  ???:__arm64_sys_getppid")].splitlines()[-2]
-    assert re.fullmatch(r" *49 +< \?\?\?:invoke_syscall \(1x\) \[.*", called)
-
-
-# --- pprof -----------------------------------------------------------------------------
-
-
-def pprof(*words: str | Path) -> str:
-    """What `go tool pprof` prints, without dropping small functions."""
-    go = program("go", "golang-go")
-    return run(go, "tool", "pprof", "-nodefraction=0", "-nodecount=9999", *words)
-
-
-def top(text: str) -> dict[str, tuple[int, int]]:
-    """Each function's own value and that with what it calls."""
-    lines = text[text.index("      flat ") :].splitlines()[1:]
-    rows = [re.split(r" +", line.strip(), maxsplit=5) for line in lines]
-    return {name: (int(own), int(around)) for own, _, _, around, _, name in rows}
-
-
-def test_pprof_has_the_counts(tmp_path: Path) -> None:
-    file = files(tmp_path, [with_accesses(NEW)])["pprof"]
-    text = pprof("-top", "-focus=^getppid$", file)
-    assert f"Build ID: {NEW.kernel['build_id']}\n" in text and "of 576 total\n" in text
-    found = top(text)
-    assert found.pop("getppid") == (0, 312)
-    assert {name: own for name, (own, _) in found.items()} == functions(NEW, "getppid")
-    assert found["__arm64_sys_getppid"] == (14, 49)
-    loads = top(pprof("-top", "-sample_index=loads", file))
-    assert sum(own for own, _ in loads.values()) == 4
-
-
-def test_pprof_has_the_stacks(tmp_path: Path) -> None:
-    text = pprof("-traces", "-focus=__task_pid_nr_ns", files(tmp_path, [NEW])["pprof"])
-    trace = text.split("-----------+")[1].splitlines()[1:]
-    names = [re.sub(r"^ *\d* +", "", line) for line in trace if line.strip()]
-    [stack] = {stack for stack, _ in in_order(NEW)["getppid"] if stack[-1] == "__task_pid_nr_ns"}
-    assert names[::-1][-len(stack) - 1 :] == ["getppid", *stack]
-
-
-def test_pprof_shows_a_difference(tmp_path: Path) -> None:
-    found = top(pprof("-top", files(tmp_path, [OLD, NEW])["pprof"]))
-    assert found["getppid"][1] == 2 and found["invalid"][1] == 3
-    old, new = (functions(one, "getppid") for one in (OLD, NEW))
-    name = "__task_pid_nr_ns"
-    assert found[name][0] == new[name] - old[name]
 
 
 # --- speedscope -------------------------------------------------------------------------
@@ -224,32 +155,18 @@ def test_speedscope_reads_its_own_format(tmp_path: Path) -> None:
     assert [one["total"] for one in both] == [310, 312, 261, 264]
 
 
-def test_speedscope_reads_the_other_formats(tmp_path: Path) -> None:
+def test_speedscope_reads_folded_stacks(tmp_path: Path) -> None:
     written = files(tmp_path, [NEW])
     assert set(written) == {name.replace("-", "_") for name in FORMATS} - {*OF_RESULTS}
     expected = Counter[tuple[str, ...]]()
     for name, lasting in in_order(NEW).items():
         for stack, times in lasting:
             expected[name, *stack] += times
-    for name in ("folded", "pprof"):
-        [profile] = speedscope(written[name])
-        sums = Counter[tuple[str, ...]]()
-        for stack, times in paths(profile):
-            sums[stack] += times
-        assert sums == expected
-    # A profile an event.
-    own, *_ = speedscope(written["callgrind"])
-    assert (own["name"], own["total"]) == ("profile.callgrind -- Ir", sum(COUNTS.values()))
-    assert {name for _, name, _, _ in own["calls"]} == {name for one in expected for name in one}
-
-
-def test_speedscope_reads_trace_events(tmp_path: Path) -> None:
-    found = speedscope(files(tmp_path, [NEW])["perfetto"])
-    assert [one["total"] for one in found] == list(COUNTS.values())
-    for one, expected in zip(found, in_order(NEW).values(), strict=True):
-        # It writes the arguments of an event behind its name.
-        read = [(tuple(n.partition(" ")[0] for n in stack), times) for stack, times in paths(one)]
-        assert read == expected
+    [profile] = speedscope(written["folded"])
+    sums = Counter[tuple[str, ...]]()
+    for stack, times in paths(profile):
+        sums[stack] += times
+    assert sums == expected
 
 
 def test_speedscope_reads_perf_script(tmp_path: Path) -> None:
@@ -268,11 +185,7 @@ def test_hostile_names_are_read_by_all(tmp_path: Path) -> None:
     written = files(tmp_path, [hostile()])
     count = 3 * len(HOSTILE)
     assert f"all ({count} instructions, 100%)" in flames(tmp_path, [hostile()])
-    annotate = program("callgrind_annotate", "valgrind")
-    words = ("--show-percs=no", "--show=Ir", written["callgrind"])
-    assert re.search(rf"^ *{count} +PROGRAM TOTALS$", run(annotate, *words), re.MULTILINE)
-    assert f"of {count} total\n" in pprof("-top", written["pprof"])
-    for name in ("speedscope", "folded", "pprof", "perfetto", "callgrind"):
+    for name in ("speedscope", "folded"):
         profile, *_ = speedscope(written[name])
         assert profile["total"] == count
     [profile] = speedscope(written["perf_script"])

@@ -235,28 +235,16 @@ def test_what_the_clock_took_is_a_metric_of_its_own() -> None:
     ]
 
 
-def test_the_summary_is_a_row_a_metric() -> None:
-    odd = recording({"getppid": [("f", 5)]}, {"getppid": {5: 4, 7: 3, 9: 3}})
-    found = rows(export_csv.export_summary([odd, TIMED, imported({"getpid": 80.5})]).text)
-    assert found[0]["value"] == "", "undecided"
-    metric = TIMED.cases[0].noisy["ns"]
-    spent = next(row for row in found if row["metric"] == "ns")
-    assert float(spent["value"]) == metric.value
-    assert (float(spent["low"]), float(spent["high"])) == metric.interval
-    assert (spent["floor"], spent["processes"]) == ("0.002", "16")
-    assert found[-1]["absent"] == "interval;repetitions;kernel"
-
-
 def test_text_with_commas_and_quotes_is_quoted() -> None:
     name = 'run of "a, b"'
-    assert rows(export_csv.export_summary([timed({name: 5.0})]).text)[0]["case"] == name
+    assert rows(export_csv.export([timed({name: 5.0})]).text)[0]["case"] == name
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nok 2 b", "a\u202eb"])
 def test_a_name_with_control_characters_is_escaped_in_every_format(name: str) -> None:
     odd = [timed({name: 5.0}, groups=1)]
     escaped = name.encode("unicode_escape").decode()
-    for text in (export_csv.export_summary(odd).text, ktap.export(odd).text):
+    for text in (export_csv.export(odd).text, ktap.export(odd).text):
         assert escaped in text and name not in text
     assert len(check_benchfmt(benchfmt.export(odd).text)) == 1
 
@@ -404,16 +392,16 @@ def test_a_number_at_the_end_of_what_a_float_holds_is_printed(value: float) -> N
 
 def test_an_unknown_format_lists_the_formats(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Unknown format 'xml'") as caught:
-        export_files([], "xml", summary=False)
+        export_files([], "xml")
     assert caught.value.remedy == f"Formats: {', '.join(FORMATS)}."
 
 
 def test_a_comparison_is_for_ktap_alone(tmp_path: Path) -> None:
     comparison(COUNTED, COUNTED, tmp_path)
     file = tmp_path / "comparison.json"
-    assert check_ktap(export_files([file], "ktap", summary=False).text.splitlines())
+    assert check_ktap(export_files([file], "ktap").text.splitlines())
     with pytest.raises(UserError, match="is a comparison, and csv has no place for verdicts"):
-        export_files([file], "csv", summary=False)
+        export_files([file], "csv")
 
 
 def test_a_damaged_comparison_is_one_sentence(tmp_path: Path) -> None:
@@ -449,7 +437,7 @@ def test_what_is_no_comparison_is_read_as_a_recording(tmp_path: Path) -> None:
         (tmp_path / "none.json").write_text(text)
         assert read_comparison(tmp_path / "none.json") is None
         with pytest.raises(RecordingError):
-            export_files([tmp_path / "none.json"], "ktap", summary=False)
+            export_files([tmp_path / "none.json"], "ktap")
 
 
 # --- names ---------------------------------------------------------------

@@ -9,14 +9,10 @@ from kentry.results.recording import PROBE_METRICS, CaseResult, NoisyMetric, Rec
 
 
 class Export(NamedTuple):
-    """A text in some format, and a sentence for each thing that the format has no place for.
-
-    A format that is no text has `binary` instead.
-    """
+    """A text in some format, and a sentence for each thing that the format has no place for."""
 
     text: str
     notes: tuple[str, ...] = ()
-    binary: bytes = b""
 
 
 def timed_metrics(case: CaseResult) -> dict[str, NoisyMetric]:

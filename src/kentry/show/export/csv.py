@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""CSV as in RFC 4180: a row a sample, or with a summary a row a case and metric."""
+"""CSV as in RFC 4180: a row a sample."""
 
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kentry.results.recording import EXACT, NOISY, CaseResult, Recording
+from kentry.results.recording import CaseResult, Recording
 from kentry.show.export.common import Export, printable
 
 # The unit of what is counted, but for the metrics that are none of instructions.
 COUNT = "instructions"
 
 _SAMPLES = "kernel,arch,case,metric,unit,build,boot,group,slot,calls,block,value,times"
-_SUMMARY = (
-    "kernel,arch,case,metric,unit,assume,value,low,high,confidence,floor,detectable,processes,"
-    "release,build_id,absent"
-)
 # Behind the metric of samples of the clock alone, of calls that were timed one by one.
 EMPTY = "-empty"
 
@@ -43,25 +39,6 @@ def export(recordings: Sequence[Recording]) -> Export:
                     for block, taken in enumerate(values):
                         rows.append((*side, name, one.unit, *place, block, taken, 1))
     return _export(_SAMPLES, rows)
-
-
-def export_summary(recordings: Sequence[Recording]) -> Export:
-    """A row a case and metric."""
-    rows: list[Row] = []
-    for kernel, case in _cases(recordings):
-        side = (kernel["spec"], kernel["arch"], case.name)
-        behind = (kernel["release"], kernel["build_id"])
-        for metric, count in case.metrics.items():
-            # An undecided count has no value.
-            value = count.value if count.is_decided else None
-            row = (metric, _unit(metric), EXACT, value, None, None, None, None, None, None)
-            rows.append((*side, *row, *behind, None))
-        for metric, one in case.noisy.items():
-            ends = one.interval or (None, None)
-            row = (metric, one.unit, NOISY, one.value, *ends, one.confidence, one.floor)
-            more = (one.detectable, len(one.samples))
-            rows.append((*side, *row, *more, *behind, ";".join(one.absent)))
-    return _export(_SUMMARY, rows)
 
 
 def _unit(metric: str) -> str:

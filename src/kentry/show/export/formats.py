@@ -7,17 +7,7 @@ from pathlib import Path
 from kentry.errors import UserError
 from kentry.results.comparison import read_comparison
 from kentry.results.recording import Recording, read_recording
-from kentry.show.export import (
-    benchfmt,
-    callgrind,
-    csv,
-    folded,
-    ktap,
-    perf_script,
-    perfetto,
-    pprof,
-    speedscope,
-)
+from kentry.show.export import benchfmt, csv, folded, ktap, perf_script, speedscope
 from kentry.show.export.common import Export
 
 # The formats of profilers, which hold paths: what makes them of recordings, and of how many.
@@ -25,20 +15,23 @@ _OF_PATHS: dict[str, tuple[Callable[[Sequence[Recording]], Export], int | None]]
     "folded": (folded.export, 2),
     "speedscope": (speedscope.export, None),
     "perf-script": (perf_script.export, 1),
-    "callgrind": (callgrind.export, 1),
-    "pprof": (pprof.export, 2),
-    "perfetto": (perfetto.export, None),
 }
 FORMATS = ("benchfmt", "ktap", "csv", *_OF_PATHS)
-# Those that no terminal can show.
-BINARY = ("pprof",)
+# Formats of older versions, and what to use in their place.
+_REMOVED = {
+    "callgrind": "Use --format folded for flamegraph.pl or --format speedscope.",
+    "pprof": "Use --format folded for flamegraph.pl or --format speedscope.",
+    "perfetto": "Use --format speedscope; the Firefox Profiler reads --format perf-script.",
+}
 
 
-def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
-    """The files in that format; `summary` is of CSV.
+def export_files(files: Sequence[Path], name: str) -> Export:
+    """Read the files and write them in that format.
 
     RecordingError and UserError as the files are read; UserError if there is no such format.
     """
+    if name in _REMOVED:
+        raise UserError(f"kentry no longer writes the format {name}.", _REMOVED[name])
     if name not in FORMATS:
         raise UserError(f"Unknown format '{name}'.", f"Formats: {', '.join(FORMATS)}.")
     # KTAP has a place for verdicts, so it takes comparisons too.
@@ -59,9 +52,7 @@ def export_files(files: Sequence[Path], name: str, *, summary: bool) -> Export:
             raise UserError(
                 f"{name} holds {'one recording' if most == 1 else 'two recordings at most'},"
                 f" and {len(recordings)} were named.",
-                "Export them one by one, or with --format speedscope or perfetto.",
+                "Export them one by one, or with --format speedscope.",
             )
         return export(recordings)
-    if name == "benchfmt":
-        return benchfmt.export(recordings)
-    return csv.export_summary(recordings) if summary else csv.export(recordings)
+    return benchfmt.export(recordings) if name == "benchfmt" else csv.export(recordings)

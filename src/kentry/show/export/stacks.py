@@ -1,43 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the formats of profilers are made of: each case's modal path, with calls and amounts."""
+"""What the formats of profilers are made of: each case's modal path, with its calls."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from kentry.arch import find_arch
 from kentry.errors import UserError
-from kentry.path.metrics import Amounts, amounts
 from kentry.path.spans import Span, Spans, spans
-from kentry.results.recording import ABOUT_PATHS, INSTRUCTIONS, Instruction, Recording
+from kentry.results.recording import INSTRUCTIONS, Instruction, Recording
 from kentry.show.export.common import labels, printable
 
 # Cases that are named in a note; further ones are counted.
 _NAMED = 8
-# Without lines of other sizes, and without serialising instructions by name, which are many.
-_METRICS = (INSTRUCTIONS, *(name for name in ABOUT_PATHS if not name[-1].isdigit()))
 
 
 class CaseStacks(NamedTuple):
-    """A case's modal path and the recording's number and label; every name is printable.
-
-    `amounts` also has its instructions: one at each position.
-    """
+    """A case's modal path and the recording's number and label; every name is printable."""
 
     number: int
     label: str
     name: str
     path: Sequence[Instruction]
     calls: Spans
-    amounts: Amounts
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """What is known of the case, instructions first."""
-        return tuple(name for name in _METRICS if name in self.amounts)
 
     def frames(self, position: int) -> list[tuple[int, Span]]:
         """The stack, innermost first: each function, and the position that it has reached."""
@@ -50,11 +36,6 @@ class CaseStacks(NamedTuple):
             at, index = span.site, span.caller
         return found
 
-    def sums(self, metric: str) -> list[int]:
-        """What the instructions before each position have together; at the end, what all have."""
-        own = self.amounts[metric]
-        return [0, *accumulate(own[position] for position in range(len(self.path)))]
-
     def stack(self, position: int) -> tuple[str, ...]:
         """The case, then the names of the functions, the outermost first."""
         return (self.name, *(span.function for _, span in reversed(self.frames(position))))
@@ -65,12 +46,6 @@ class Stacks(NamedTuple):
 
     cases: tuple[CaseStacks, ...]
     notes: tuple[str, ...]
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """What is known of every case, instructions first."""
-        known = [set(case.metrics) for case in self.cases]
-        return tuple(name for name in _METRICS if all(name in one for one in known))
 
     def in_common(self) -> Stacks:
         """Only the cases that each recording has; UserError if there is none."""
@@ -120,7 +95,6 @@ def _cases(recording: Recording, number: int, label: str) -> Iterator[CaseStacks
                 _named(case.name),
                 path,
                 spans(path, arch),
-                {INSTRUCTIONS: Counter(range(len(path)))} | amounts(path, modal.accesses, arch),
             )
 
 
