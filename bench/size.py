@@ -21,9 +21,9 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 385,
-    "arch": 1456,
+    "arch": 1452,
     "boot": 2102,
-    "commands": 3535,
+    "commands": 3477,
     "compare": 1969,
     "count": 1315,
     "host": 1259,
@@ -33,14 +33,14 @@ BUDGET = {
     "models": 1088,
     "path": 1010,
     "results": 2792,
-    "show": 6942,
+    "show": 6844,
     "stats": 698,
     "study": 1895,
     "time": 2106,
-    "vector": 3349,
+    "vector": 3193,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 40366
+TESTS_BUDGET = 40140
 
 OPTIONS = """
 import argparse

@@ -31,7 +31,7 @@ from kentry.vector.hooks import find_hooks
 from kentry.vector.replay import check
 from kentry.vector.tasks import read_records, read_task_table
 from kentry.vector.trace import Event, VectorTrace, read_trace
-from kentry.vector.workload import trace_workload
+from kentry.vector.tracing import trace_workload
 
 from .conftest import GetEmulator, skip, timed
 from .test_record import fetched, silent

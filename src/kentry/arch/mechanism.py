@@ -56,12 +56,10 @@ COLUMNS = tuple(act.word for act in Act if act < Act.NOTHING)
 class Mechanism(NamedTuple):
     """Whole numbers and flags only: vector/engine.py's compiled code takes it as it is."""
 
-    # Access cannot be turned off: only a lazy policy has something to decide.
+    # Access cannot be turned off: a policy has nothing to decide.
     always_open: bool = False
     # A policy can turn access off, and a use then traps.
     drops: bool = True
-    # Access can be turned off at every switch, and a trap loads the state (lazy switching).
-    lazy: bool = False
     # The kernel can see a use that did not trap.
     sees_uses: bool = False
     # A system call discards all but the small state.

@@ -28,7 +28,6 @@ from kentry.arch.record import (
 # done if V is on (:189).  A first use asks for one, too (kernel/vector.c:213).  V is off after an
 # exec and in a fork's child (process.c:225, :178).
 _MECHANISM = Mechanism(
-    lazy=True,
     sees_uses=True,  # sstatus.VS
     flush_dirties=True,
     reloads=True,

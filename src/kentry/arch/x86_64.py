@@ -41,7 +41,6 @@ def _xsave_like(regs_ae: str, regs_c7: str) -> re.Pattern[bytes]:
 _MECHANISM = Mechanism(
     always_open=True,
     drops=False,
-    lazy=True,
     discards=False,
     exit_dirties=True,
     trap_loads=True,

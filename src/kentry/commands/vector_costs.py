@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry vector costs: what an act on vector state costs: shown, counted, or timed."""
 
-import platform
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from kentry.arch import Arch, find_arch, host_arch
+from kentry.arch import find_arch, host_arch
 from kentry.commands import measuring, output, values
 from kentry.commands.options import Need, ResultOptions, flag, operand, option, path_option
 from kentry.errors import EXIT_DONE, UserError
@@ -19,8 +17,7 @@ from kentry.models.costs import load_costs, shipped, to_toml
 from kentry.progress import progress
 from kentry.results.document import dump
 from kentry.show.cost_table import costs_text, list_text
-from kentry.vector.act_costs import ActCosts, costs_program, count_costs, run_here
-from kentry.vector.cost_times import parse, tabulate
+from kentry.vector.cost_tables import MadeTable, count_costs, time_here
 
 EXAMPLES = (
     "kentry vector costs sve128",
@@ -29,13 +26,10 @@ EXAMPLES = (
 )
 
 _TABLE = Need(
-    lambda options: options.what or options.here or options.printed,
-    "without a table: name one, a kernel, --here or --from",
+    lambda options: options.what or options.here,
+    "without a table: name one, a kernel, or --here",
 )
-_ARCH = Need(
-    lambda options: options.program or measuring.is_spec(options.what or ""),
-    "here: it is for a kernel, or for --program",
-)
+_KERNEL = Need(lambda options: measuring.is_spec(options.what or ""), "here: it is for a kernel")
 _LENGTH = Need(
     lambda options: options.here or measuring.is_spec(options.what or ""),
     "here: it is for a kernel, or for --here",
@@ -58,14 +52,7 @@ class Options(ResultOptions):
         "-o", "--output", needs=(_TABLE,), help="write the table (TOML) to FILE"
     )
     here: bool = flag("--here", help="time this machine: takes some seconds, and no root")
-    program: bool = flag(
-        "--program",
-        help="print the path of the static program that times another machine (see --arch)",
-    )
-    printed: Path | None = path_option(
-        "--from", help="make the table from what that program printed on another machine"
-    )
-    arch: str | None = option("--arch", needs=[_ARCH], **measuring.ARCH)
+    arch: str | None = option("--arch", needs=[_KERNEL], **measuring.ARCH)
     vl: int | None = option(
         "--vl",
         type=values.bits,
@@ -77,56 +64,30 @@ class Options(ResultOptions):
 
 def run(options: Options) -> int:
     """Shows a table, or makes one and shows it."""
-    ways = [options.what is not None, options.here, options.program, options.printed is not None]
-    if sum(ways) > 1:
-        raise UserError(
-            "A table, --here, --program and --from are different things to do.", "Take one of them."
-        )
-    arch = find_arch(options.arch) if options.arch else host_arch()
-    if options.program:
-        print(costs_program(arch))
+    if options.what and options.here:
+        raise UserError("A table and --here are different things to do.", "Take one of them.")
+    if not options.what and not options.here:
+        output.show(options, list_text, map(load_costs, shipped()))
         return EXIT_DONE
     if options.output:
         measuring.check_writable(options.output)
-    if options.here or options.printed:
-        costs = _timed(options, arch)
-    elif not options.what:
-        output.show(options, list_text, map(load_costs, shipped()))
-        return EXIT_DONE
-    elif measuring.is_spec(options.what):
-        length = options.vl if options.vl != arch.vector.units[0].lengths[0] else None
-        with progress(f"{options.what} ({arch.name})") as update:
-            kernel = resolve(options.what, arch, update)
-            costs = count_costs(kernel, arch, length, update)
-    else:
-        costs = ActCosts(load_costs(options.what))
+    made = _make(options)
     if options.json:
-        sys.stdout.write(dump(msgspec.to_builtins(costs.table)))
+        sys.stdout.write(dump(msgspec.to_builtins(made.table)))
     else:
-        output.show(options, costs_text, costs.table, costs.checks)
+        output.show(options, costs_text, made.table, made.checks)
     if options.output:
-        write_atomically(options.output, to_toml(costs.table))
+        write_atomically(options.output, to_toml(made.table))
     return EXIT_DONE
 
 
-def _timed(options: Options, arch: Arch) -> ActCosts:
-    """The table of what the program prints here, or printed elsewhere."""
-    if options.printed:
-        try:
-            text = options.printed.read_text(encoding="utf-8", errors="replace")
-        except OSError as err:
-            raise UserError(
-                f"{options.printed} cannot be read: {err.strerror}.",
-                "Name a file that the program wrote.",
-            ) from err
-        where, way = options.printed.name.partition(".")[0], "--from"
-    else:
-        with progress(f"timing vector state on this machine ({arch.name})"):
-            text = run_here(arch, options.vl)
-        where, way = platform.node(), "--here"
-    timing = parse(text)
-    name = re.sub(r"[^a-z0-9._-]+", "-", f"{timing.arch}-{where}".lower()).strip("-._")[:64]
-    linux = f"Linux {timing.release}"
-    about = f"timed by kentry vector costs on {linux}"
-    command = f"kentry vector costs {way}, {linux}"
-    return ActCosts(tabulate(timing, name, about, command).table)
+def _make(options: Options) -> MadeTable:
+    """The table that is named, or that of a kernel or of this machine."""
+    if not options.what:
+        with progress("timing vector state on this machine"):
+            return MadeTable(time_here(options.vl))
+    if not measuring.is_spec(options.what):
+        return MadeTable(load_costs(options.what))
+    arch = find_arch(options.arch) if options.arch else host_arch()
+    with progress(f"{options.what} ({arch.name})") as update:
+        return count_costs(resolve(options.what, arch, update), arch, options.vl, update)

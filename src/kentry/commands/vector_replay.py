@@ -73,20 +73,12 @@ class Options(UnitOptions):
         help="a trace of the same workload on a kernel with another policy: print what replay says"
         " of that policy beside what was seen",
     )
-    speed: float = option(
-        "--speed",
-        default=1.0,
-        type=values.decimal(0, 100, "instructions per ns"),
-        metavar="N",
-        group=RARE,
-        help="instructions that the cpu dispatches per ns; traces have 1",
-    )
 
 
 def run(options: Options) -> int:
     """Reads, replays, prints."""
     from kentry.show.policy_costs import draw, replay_text, replay_to_json
-    from kentry.vector.ranking import bounds, rank
+    from kentry.vector.ranking import rank
     from kentry.vector.tuning import recommend, sweep
 
     if options.closed_loop:
@@ -116,13 +108,12 @@ def run(options: Options) -> int:
             [sweep(source.prepared, family, prices) for source in traces] for family in families
         ]
         advice = [recommend(one, prices) for one in sweeps]
-    limits = bounds((row.policy for row in rankings[0].rows), prices)
     if options.picture:
         draw(options.picture, rankings, sweeps[0], advice[0], table)
     if options.json:
-        sys.stdout.write(dump(replay_to_json(rankings, advice, limits, table)))
+        sys.stdout.write(dump(replay_to_json(rankings, advice, table)))
     else:
-        output.show(options, replay_text, rankings, advice, limits, table)
+        output.show(options, replay_text, rankings, advice, table)
     return EXIT_DONE
 
 
@@ -148,7 +139,7 @@ def _read(file: Path, options: Options) -> TraceFile:
     trace = read_trace(file)
     if not len(trace):
         raise UserError(f"{file} has no events.", "Trace a workload that does something.")
-    return TraceFile.of(str(file), trace, options.unit, options.speed)
+    return TraceFile.of(str(file), trace, options.unit)
 
 
 def _check_together(traces: Sequence[TraceFile], table: CostTable | None) -> CostTable:

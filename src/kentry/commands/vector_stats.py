@@ -5,15 +5,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.commands import measuring, output, values
-from kentry.commands.options import ResultOptions, operand, option, path_option
+from kentry.commands import output, values
+from kentry.commands.options import ResultOptions, operand, option
 from kentry.errors import EXIT_DONE
 from kentry.results.document import dump
 
 EXAMPLES = (
     "kentry vector stats shell-arm64.parquet",
-    "kentry vector stats shell-arm64.parquet --gaps gaps.svg",
-    "kentry vector stats shell-arm64.parquet --unit sme --json",
+    "kentry vector stats shell-arm64.parquet --json",
+    "kentry vector stats shell-arm64.parquet --unit sme",
 )
 
 
@@ -34,26 +34,16 @@ class Options(UnitOptions):
     """What `kentry vector stats` takes."""
 
     trace: Path = operand(type=values.path, metavar="TRACE", help="a file of kentry vector trace")
-    gaps: Path | None = path_option(
-        "--gaps", help="write a picture of the gaps between uses to FILE (.svg or .png)"
-    )
 
 
 def run(options: Options) -> int:
     """Reads, counts, prints."""
-    from kentry.show.vector_usage import statistics_text, statistics_to_json, title
+    from kentry.show.vector_usage import statistics_text, statistics_to_json
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
 
-    if options.gaps:
-        measuring.check_writable(options.gaps)
     trace = read_trace(options.trace)
     found = statistics(trace, options.unit)
-    if options.gaps:
-        from kentry.show.picture import gaps_picture
-
-        heading = f"{title(trace)}: gaps between uses"
-        gaps_picture(options.gaps, found.gaps.ns, found.gaps.calls, heading)
     if options.json:
         sys.stdout.write(dump(statistics_to_json(trace, found)))
     else:

@@ -83,7 +83,7 @@ def run(options: Options) -> int:
     from kentry.show.vector_usage import statistics_to_json
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
-    from kentry.vector.workload import trace_workload
+    from kentry.vector.tracing import trace_workload
 
     arch = options.find_arch()
     lengths = arch.vector.units[0].lengths

@@ -121,44 +121,6 @@ def _time_axis(axes: Axes, label: str, more: str = "") -> None:
         _note(axes, f"1 s{more}", _SECOND, _GREY, xytext=(3, -3), va="top", bbox=box)
 
 
-# Bins per decade, and the ends of the axis; a bin per power of two, 0, 1, 2-3, ... and 1024+.
-_PARTS = 4
-_LOWEST, _HIGHEST = 100, 100 * _SECOND
-_DOUBLINGS = 11
-
-
-def gaps_picture(file: Path, ns: npt.ArrayLike, calls: npt.ArrayLike, title: str) -> None:
-    """Gaps between uses: above in the guest's time, below in system calls.
-
-    `ns` and `calls` are one number a gap.  UserError: the ending, or no space.
-    """
-    times, between = np.asarray(ns, float), np.asarray(calls, np.int64)
-    share = 100 / max(1, len(times))
-    with mpl.rc_context(_STYLE):
-        figure, (above, below) = _axes(file, 2)
-        edges = np.geomspace(_LOWEST, _HIGHEST, _PARTS * round(np.log10(_HIGHEST / _LOWEST)) + 1)
-        # Gaps beyond the axis are in its first and last bin.
-        counts, _ = np.histogram(np.clip(times, _LOWEST, np.nextafter(_HIGHEST, 0)), edges)
-        above.set_xscale("log")
-        above.bar(edges[:-1], share * counts, np.diff(edges) * 0.9, align="edge", color=_BAR)
-        above.set_xlim(_LOWEST, _HIGHEST)
-        longer = 100 * float(np.mean(times >= _SECOND)) if len(times) else 0.0
-        label = "from the end of an interval with use to the next use (guest's clock)"
-        _time_axis(above, label, f": {longer:.2g} % are longer")
-        lows = [0, *(1 << power for power in range(_DOUBLINGS))]
-        place = np.clip(np.searchsorted(lows, between, side="right") - 1, 0, None)
-        places = np.arange(len(lows))
-        below.bar(places, share * np.bincount(place, minlength=len(lows)), 0.9, color=_BAR)
-        below.set_xticks(places, [*map(str, lows[:-1]), f"{lows[-1]}+"])
-        below.set_xlim(-0.6, len(lows) - 0.4)
-        below.set_xlabel("system calls between, from this number to below the next")
-        above.set_title(title)
-        for axes in (above, below):
-            axes.set_ylabel(f"% of {len(times)} gaps")
-            axes.margins(y=0.12)
-        _save(figure, file)
-
-
 def history_picture(file: Path, log: LogFile) -> None:
     """The values of a history's kernels as steps, its changes marked; UserError, OSError."""
     with mpl.rc_context(_STYLE):

@@ -23,19 +23,16 @@ from kentry.vector.documents import (
     TaskCost,
     TraceRanking,
 )
-from kentry.vector.ranking import ASSUMPTIONS
 
 if TYPE_CHECKING:
     from kentry.models.costs import CostTable
-    from kentry.vector.ranking import Bound, ClosedLoop, Flip, Ranking, TraceFile
+    from kentry.vector.ranking import ClosedLoop, Ranking, TraceFile
     from kentry.vector.tuning import Recommendation, Sweep
 
 # Rows of a sweep's text, of its 100 values.
 _SWEEP_ROWS = 15
 _BAR = 24
 _LEAST_SHOWN = 0.01
-_FLIPS_SHOWN = 6
-_FAR = 100.0
 # Differences between a replay and the traced kernel that are listed one by one.
 _DIFFERENCES_SHOWN = 8
 _POLICY_WIDTH = 22
@@ -47,12 +44,9 @@ _BELOW_OPTIMAL = (
 
 
 def replay_text(
-    rankings: Sequence[Ranking],
-    advice: Sequence[Recommendation],
-    bounds: Mapping[str, Bound],
-    table: CostTable,
+    rankings: Sequence[Ranking], advice: Sequence[Recommendation], table: CostTable
 ) -> str:
-    """All of it: the traces, the policies on them, sweeps, bounds, notes."""
+    """All of it: the traces, the policies on them, sweeps, notes."""
     lines: list[str] = []
     for ranking in rankings:
         lines += [*_trace_lines(ranking.source), ""]
@@ -60,12 +54,10 @@ def replay_text(
     lines += wrapped(f"costs: {table.name}, in {table.unit}, {' and '.join(assumptions)}")
     if len(rankings) == 1:
         lines += [*_rank_lines(rankings[0], table), ""]
-        lines += [*_flip_lines(rankings[0].flips, table), ""]
     else:
         lines += [*_mean_lines(rankings, table), ""]
     for one in advice:
         lines += [*_sweep_lines(one, len(rankings), table), ""]
-    lines += [*_bound_lines(bounds), ""]
     lines += wrapped(
         "replay keeps the trace's times; under a cheaper policy later events would come earlier",
         "note: ",
@@ -209,31 +201,6 @@ def _regret(part: float) -> str:
     return f"{value:.1f}%" if abs(value) < 99.95 else f"{value:.0f}%"
 
 
-def _flip_lines(flips: Sequence[Flip], table: CostTable) -> Iterator[str]:
-    """Where another policy becomes the cheapest as one cost changes, the others as they are."""
-    # A trap's cost is shown as one over a flush's; no cost is wrong by a factor of _FAR.
-    leading = [
-        flip
-        for flip in flips
-        if flip.leads and flip.act != "trap" and flip.factor and 1 / _FAR < flip.factor < _FAR
-    ]
-    if not leading:
-        yield "no change of a single cost makes another of these the cheapest"
-        return
-    yield "another policy becomes the cheapest as one cost changes:"
-    # Policies that did the same change places together: one of them is named.
-    once = {(flip.act, f"{flip.value:.3g}"): flip for flip in reversed(leading)}
-    for flip in sorted(once.values(), key=leading.index)[:_FLIPS_SHOWN]:
-        unit = "" if flip.act == "B/r" else f" {table.unit}"
-        what = "a trap's cost over a flush's" if flip.act == "B/r" else flip.act
-        yield from wrapped(
-            f"{what} {flip.value:.3g}{unit} (now {flip.now:.3g}): {flip.cheaper_below} below,"
-            f" {flip.cheaper_above} above",
-            "  ",
-            "    ",
-        )
-
-
 def _sweep_lines(advice: Recommendation, traces: int, table: CostTable) -> Iterator[str]:
     unit = _units(table)[0]
     rows = Table(
@@ -278,26 +245,8 @@ def value_text(family: str, value: int) -> str:
     return duration(value).replace(" ", "") if family.startswith("timeout") else str(value)
 
 
-def _bound_lines(bounds: Mapping[str, Bound]) -> Iterator[str]:
-    """The policies with a ratio, and one of those without, which differ by their times alone."""
-    with_ratio = [(bound.ratio, name) for name, bound in bounds.items() if bound.ratio is not None]
-    without = {
-        name.partition(":")[0]: name for name, bound in bounds.items() if bound.ratio is None
-    }
-    names = [*(name for _, name in sorted(with_ratio)), *without.values()]
-    if not names:
-        return
-    yield "whatever the workload, a task at a time:"
-    for name in names:
-        yield from wrapped(f"{name}: {bounds[name].text}", "  ", "    ")
-    yield from wrapped(ASSUMPTIONS, "  ", "  ")
-
-
 def replay_to_json(
-    rankings: Sequence[Ranking],
-    advice: Sequence[Recommendation],
-    bounds: Mapping[str, Bound],
-    table: CostTable,
+    rankings: Sequence[Ranking], advice: Sequence[Recommendation], table: CostTable
 ) -> dict[str, Any]:
     """The same as kentry/vector-replay/1, with every task."""
     document = ReplayDocument(
@@ -306,7 +255,6 @@ def replay_to_json(
         means=_means(rankings) if len(rankings) > 1 else [],
         traces=[_ranking_to_json(ranking) for ranking in rankings],
         sweeps=list(advice),
-        bounds=dict(bounds),
     )
     built: dict[str, Any] = msgspec.to_builtins(document)
     return built
@@ -346,7 +294,6 @@ def _ranking_to_json(ranking: Ranking) -> TraceRanking:
         cut=None,
         check=source.check,
         policies=policies,
-        flips=list(ranking.flips),
         caveats=list(meta["caveats"]),
     )
 

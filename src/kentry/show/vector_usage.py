@@ -53,12 +53,6 @@ def _unit_of(trace: VectorTrace, statistics: Statistics | None = None) -> str:
     return find_arch(trace.meta["arch"]).vector.units[0].what
 
 
-def title(trace: VectorTrace) -> str:
-    """What a picture of the trace is of."""
-    meta = trace.meta
-    return f"{meta['workload']['name']} on {meta['kernel']['spec']}, {meta['arch']}"
-
-
 def trace_text(trace: VectorTrace, size: int | None = None) -> str:
     """What `kentry vector trace` prints: the workload, how much was seen, what the kernel did.
 

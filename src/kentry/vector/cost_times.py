@@ -32,7 +32,7 @@ SPLIT = "only the sum of save and restore is known: split evenly"
 # The most of a trap that a write of CPACR_EL1 and its isb can be.
 _MOST_DROP = 0.1
 
-_AGAIN = "Run the program again (kentry vector costs --program), and copy all that it prints."
+_AGAIN = "Run kentry vector costs again; -v shows the program's command line."
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def tabulate(timing: Timing, name: str, about: str, command: str) -> TimedTable:
     if timing.value("syscall-never") is None:
         raise UserError(
             f"There are fewer than {LEAST_BLOCKS} blocks of a measure.",
-            "Run the program with more rounds: rounds=30.",
+            _AGAIN,
         )
     sheet = _Sheet(timing, command)
     sheet.fill()

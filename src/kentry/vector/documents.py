@@ -15,7 +15,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from kentry.arch.mechanism import ACTS
 from kentry.models.costs import Act, Cost, CostTable, Document, Figure, Unit
-from kentry.vector.ranking import Bound, Flip
 from kentry.vector.replay import OwnPolicyCheck
 from kentry.vector.statistics import TaskCounts
 from kentry.vector.trace import Count, TraceMeta
@@ -68,11 +67,11 @@ class PolicyDocument(Document, frozen=True):
     tasks: list[TaskCost]  # type: ignore[valid-type]
 
 
-class TraceRanking(Document, frozen=True):
+class TraceRanking(Document, frozen=True, kw_only=True):
     """The policies on one trace: optimal, then the others, the cheapest first.
 
     `kernel` is as in the trace, `seconds` of the guest's clock, `calls` the system calls.  `cut` is
-    always null: earlier versions read traces that were cut short.
+    always null and `flips` empty; earlier versions had other values there.
     """
 
     trace: str
@@ -84,19 +83,22 @@ class TraceRanking(Document, frozen=True):
     cut: None
     check: OwnPolicyCheck
     policies: list[PolicyDocument]
-    flips: list[Flip]
+    flips: list[dict[str, Any]] = msgspec.field(default_factory=list)
     caveats: list[dict[str, str]]
 
 
 class ReplayDocument(Document, frozen=True, tag_field="schema", tag="kentry/vector-replay/1"):
-    """Policies replayed on vector traces, and what each would have cost."""
+    """Policies replayed on vector traces, and what each would have cost.
+
+    `bounds` is always empty; earlier versions had what a policy can cost at most there.
+    """
 
     tool: dict[str, str]
     costs: Costs
     means: list[PolicyMean]
     traces: list[TraceRanking]
     sweeps: list[Recommendation]
-    bounds: dict[str, Bound]
+    bounds: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
 # Counts of all user tasks, and of one: see statistics.TaskCounts.

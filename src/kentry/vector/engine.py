@@ -264,13 +264,12 @@ def _use(bits: int, trapped: bool, m: Any, counts: Any, i: int) -> int:
 
 
 @compiled
-def _switch_out(bits: int, m: Any, lazy: bool, counts: Any, i: int) -> int:
-    """The previous task at a switch; with a lazy policy the next use of the unit traps."""
+def _switch_out(bits: int, m: Any, counts: Any, i: int) -> int:
+    """The previous task at a switch."""
     if bits & KERNEL:
         counts[i, m.kernel_save] += 1
         return bits
-    bits = _save(bits, m, counts, i)
-    return (bits & ~(OPEN | LIVE)) | FULL if lazy else bits
+    return int(_save(bits, m, counts, i))
 
 
 @compiled
@@ -405,9 +404,8 @@ def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are 
     `time` and `rule.time` have one unit.  `bits` and `owner` are beginning()'s; `bits` is changed.
     """
     counts = np.zeros((len(bits), NOTHING_ACT + 1), np.int64)
-    # Of each task: the time of its last trap or use, the clears since then, and the number of
-    # timeslices in a row with a use.
-    since, spent, slices = np.zeros_like(bits), np.zeros_like(bits), np.zeros_like(bits)
+    # Of each task: the time of its last trap or use, and the clears since then.
+    since, spent = np.zeros_like(bits), np.zeros_like(bits)
     for k in range(len(code)):
         c, t = code[k], task[k]
         b = bits[t]
@@ -429,14 +427,7 @@ def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are 
                         spent[t] += 1
                 elif want and not b & OPEN:
                     since[t], spent[t] = time[k], 0
-                if rule.lazy < 0:
-                    b = _load(b, want, m, counts, t)
-                else:
-                    # A lazy policy loads only after that many timeslices with a use.
-                    if slices[t] > rule.lazy or b & OPEN:
-                        counts[t, m.restore] += 1
-                        b |= OPEN
-                    b = (b | LIVE) & ~DISCARDED
+                b = _load(b, want, m, counts, t)
                 if _owns(b, m):
                     owner = _take(owner, t, bits)
             if c != LOAD:
@@ -448,8 +439,7 @@ def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are 
             if b & LIVE and m.trap_loads:
                 owner = _take(owner, t, bits)
         elif c == SWITCH:
-            slices[t] = (slices[t] + 1) & 255 if b & OPEN else 0
-            bits[t] = _switch_out(b, m, rule.lazy >= 0, counts, t)
+            bits[t] = _switch_out(b, m, counts, t)
             to = arg[k]
             bits[to] = _switch_in(bits[to], m, counts, to)
             if bits[to] & KERNEL:
@@ -576,7 +566,7 @@ def best(  # noqa: C901 - one loop over the stream
                 states[t, j] = _use(states[t, j], c == TRAPPED_USE, m, counts, first + j)
         elif c == SWITCH:
             for j in range(sizes[t]):
-                states[t, j] = _switch_out(states[t, j], m, False, counts, first + j)
+                states[t, j] = _switch_out(states[t, j], m, counts, first + j)
             for j in range(sizes[to]):
                 states[to, j] = _switch_in(states[to, j], m, counts, to * capacity + j)
         elif c in (CALL, ROUND_TRIP, EXIT, LOAD):

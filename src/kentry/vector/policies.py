@@ -42,22 +42,20 @@ class Rule(NamedTuple):
     since_use: bool = False
     # Any load turns access on.
     opens: bool = False
-    # A load without a trap needs more than this many timeslices in a row with a use; -1: not lazy.
-    lazy: int = -1
 
 
 _NEVER_DROPS = Rule()
 
 # What a policy's parameter is.
-TIME, BREAK_EVEN, SLICES = "T", "[N]", "N"
+TIME, BREAK_EVEN = "T", "[N]"
 
 
 @dataclass(frozen=True)
 class Family:
     """A policy without its parameter's value.
 
-    `parameter` is TIME, BREAK_EVEN (a count that a cost table can give), SLICES, or "".  An
-    architecture can have the policy if its mechanism has the flag `needs`; `misfit` says why it
+    `parameter` is TIME, BREAK_EVEN (a count that a cost table can give), or "".  An architecture
+    can have the policy if its mechanism has the flag `needs`; `misfit` says why it
     cannot.  `changes` are what the policy changes in the mechanism.
     """
 
@@ -71,7 +69,7 @@ class Family:
     @property
     def form(self) -> str:
         """How the policy is written: timeout:T, count[:N], keep."""
-        return self.name + {"": "", TIME: ":T", BREAK_EVEN: "[:N]", SLICES: ":N"}[self.parameter]
+        return self.name + {"": "", TIME: ":T", BREAK_EVEN: "[:N]"}[self.parameter]
 
     def fits(self, base: Mechanism) -> bool:
         """Whether an architecture's mechanism can have the policy."""
@@ -104,8 +102,7 @@ POLICIES: Mapping[str, Family] = {
         Family("timeout-entry", _BOTH, TIME),
         # A kernel sees uses on riscv64 (sstatus.VS) and of SME (SVCR), and no use of SVE.
         Family("timeout-from-use", _BOTH._replace(since_use=True), TIME, **_SEES_USES),
-        # After N clears since the last trap; a load that keeps access counts as a clear.  With N
-        # the break-even it costs at most twice `optimal`: bounds.competitive_bound().
+        # After N clears since the last trap; a load that keeps access counts as a clear.
         Family("count", _BOTH, BREAK_EVEN),
         Family("count-from-use", _BOTH._replace(since_use=True), BREAK_EVEN, **_SEES_USES),
         # riscv64, "riscv: optimize Vector context restore on syscall" v4 (2026): the kernel knows
@@ -131,15 +128,6 @@ POLICIES: Mapping[str, Family] = {
             needs="reloads",
             misfit="that is done there in any case",
             changes={"reloads": False},
-        ),
-        # x86 from 2.6.18 to 4.1: access is off after a switch until N timeslices in a row had a
-        # use.  The counter has 8 bits.  A trace has no uses of SSE, so this is about AVX only.
-        Family(
-            "fpu-counter",
-            parameter=SLICES,
-            needs="lazy",
-            misfit="a trap does not load state there",
-            changes={"always_open": False, "drops": True},
         ),
         # The least that given costs allow to a kernel that knows the future: replay.optimal().
         # It decides at the same points, and a trap gives access.  `eager` needs no trap, and so
@@ -174,7 +162,7 @@ class Policy:
                 f"The policy '{name}' has no count.",
                 f"Write {name}:N, or name a cost table: N is then a trap's cost in flushes.",
             )
-        name = {TIME: "time", BREAK_EVEN: "limit", SLICES: "lazy"}[parameter]
+        name = {TIME: "time", BREAK_EVEN: "limit"}[parameter]
         changes: dict[str, Any] = {name: self.value}
         return rule._replace(**changes)
 

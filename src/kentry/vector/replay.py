@@ -204,7 +204,7 @@ def optimal(prepared: Prepared, costs: Mapping[str, float] | None) -> ActCounts:
 
     It decides where a kernel may, at a system call's entry and at a load of the small state, but
     knows what follows; a trap gives access back.  All else is the traced architecture's
-    mechanism, so policies that change it (`preserve`, `fpu-counter`) can cost less.  Raises
+    mechanism, so policies that change it (`preserve`) can cost less.  Raises
     UserError without costs.
     """
     if costs is None:

@@ -7,7 +7,7 @@ The format is kentry/vector-trace/1 (schema/vector-trace-1.schema.json, docs/ref
 import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -198,17 +198,6 @@ class VectorTrace:
     def seconds(self) -> float:
         """The guest's virtual time from the first to the last event."""
         return (int(self.ns[-1]) - int(self.ns[0])) / 1e9 if len(self) else 0.0
-
-
-def at_speed(trace: VectorTrace, speed: float) -> VectorTrace:
-    """The trace of a cpu that dispatches `speed` instructions per ns; sleeps keep their length.
-
-    The emulated cpu dispatches one per ns (-icount shift=0), so `ns` less `instructions` is the
-    time slept since power on.  Events keep their order.
-    """
-    slept = trace.ns.astype(np.float64) - trace.instructions
-    ns = slept + trace.instructions / speed
-    return replace(trace, ns=np.maximum(ns, 0).round().astype(np.uint64))
 
 
 # --- the file ------------------------------------------------------------

@@ -15,9 +15,9 @@ from kentry.cli import build_parser, main
 from kentry.commands import vector_trace
 from kentry.commands.options import read
 from kentry.errors import KernelError
-from kentry.vector import workload as trace_workload_module
+from kentry.vector import tracing as trace_workload_module
 from kentry.vector.trace import Event
-from kentry.vector.workload import TraceOutcome
+from kentry.vector.tracing import TraceOutcome
 from tests.unit.vector.traces import SVE_TRAP, save, trace_of
 
 ROWS = [
@@ -191,15 +191,6 @@ def test_stats_as_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["vector", "stats", "x.parquet", "--unit", "sme"]) == 0
 
 
-@pytest.mark.slow
-def test_stats_draw_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
-    save(Path("x.parquet"), trace_of(ROWS))
-    assert main(["vector", "stats", "x.parquet", "--gaps", "x.svg"]) == 0
-    assert Path("x.svg").read_text().startswith("<?xml")
-    assert main(["vector", "stats", "x.parquet", "--gaps", "/nonexistent/x.svg"]) == 2
-    assert "does not exist" in capsys.readouterr().err
-
-
 def test_stats_of_what_is_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
     Path("x").write_text("x" * 200)
     for name in ("x", "none"):
@@ -220,7 +211,6 @@ def test_stats_of_what_is_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
         (("--policy", "nonsense"), "nonsense"),
         (("--policy", "timeout-from-use:1s"), "timeout-from-use"),
         (("--sweep", "keep"), "keep"),
-        (("--speed", "0"), "--speed"),
         (("--picture", "/nonexistent/x.svg"), "/nonexistent"),
         (("x.parquet",), "x.parquet"),
         (("--closed-loop", "x.parquet", "--policy", "keep"), "--policy"),

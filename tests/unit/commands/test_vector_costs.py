@@ -2,7 +2,6 @@
 """kentry vector costs: what it shows, what it makes, what it refuses."""
 
 import json
-import re
 import subprocess
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from elftools.elf.elffile import ELFFile
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.cli import main
 from kentry.models.costs import load_costs, shipped
-from kentry.vector.act_costs import costs_program
-from tests.unit.vector.builders import ARM, printed
+from kentry.vector.cost_tables import timing_program
 
 MOST_BYTES = 64 << 10
 
@@ -45,22 +43,9 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["figures"]["flush"]["assume"] == "derived"
 
 
-def test_what_another_machine_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, file = tmp_path / "Board 7.txt", tmp_path / "board.toml"
-    source.write_text(printed("arm64", ARM))
-    assert run("--from", str(source), "-o", str(file)) == 0
-    assert re.search(r"^trap +800 ", capsys.readouterr().out, re.MULTILINE)
-    table = load_costs(file)
-    assert (table.name, table.arch, table.vl) == ("arm64-board-7", "arm64", 128)
-    assert table.figures["flush"].source.startswith("kentry vector costs --from, Linux 6.12.1: ")
-
-
 @pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
-def test_the_program_is_one_small_static_file(
-    arch: Arch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("--program", "--arch", arch.name) == 0
-    file = Path(capsys.readouterr().out.strip())
+def test_the_program_is_one_small_static_file(arch: Arch) -> None:
+    file = timing_program(arch)
     assert file.stat().st_size <= MOST_BYTES
     with file.open("rb") as stream:
         elf = ELFFile(stream)
@@ -71,7 +56,7 @@ def test_the_program_is_one_small_static_file(
 
 @pytest.mark.slow
 def test_this_machine_is_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = costs_program(host_arch())
+    program = timing_program(host_arch())
     lines = subprocess.run(
         [program, "rounds=1", "calls=50"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -94,18 +79,14 @@ def test_this_machine_is_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ("words", "datum"),
     [
         (["sve128", "--here"], "--here"),
-        (["--here", "--program"], "--program"),
         (["none-such"], "none-such"),
-        (["--from", "/none"], "/none"),
-        (["--from", ""], "--from"),
         (["sve128", "-o", "/none/x.toml"], "/none/x.toml"),
-        (["--program", "--arch", "m68k"], "m68k"),
+        (["debian:6.12", "--arch", "m68k"], "m68k"),
         (["debian:6.12", "--arch", "arm64", "--vl", "100"], "100"),
         # Without effect.
         (["-o", "x.toml"], "--output"),
         (["sve128", "--arch", "arm64"], "--arch"),
         (["sve128", "--vl", "128"], "--vl"),
-        (["--from", "x", "--vl", "128"], "--vl"),
     ],
 )
 def test_a_mistake_is_an_error_that_names_it(

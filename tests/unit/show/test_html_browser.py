@@ -13,7 +13,7 @@ from kentry.cli import main
 from kentry.results.document import dump
 from kentry.show.html.read import report
 from kentry.show.policy_costs import replay_to_json
-from kentry.vector.ranking import bounds, rank
+from kentry.vector.ranking import rank
 from kentry.vector.tuning import recommend, sweep
 from tests.browser import browser as browser
 from tests.browser import opened
@@ -51,9 +51,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         recommend([sweep(one.prepared, name, table.prices, own) for one in sources], table.prices)
         for name, own in values.items()
     ]
-    limits = bounds((row.policy for row in ranked[0].rows), table.prices)
     found["replay"] = [folder / "replay.json"]
-    found["replay"][0].write_text(dump(replay_to_json(ranked, advice, limits, table)))
+    found["replay"][0].write_text(dump(replay_to_json(ranked, advice, table)))
     written = {}
     for kind, inputs in found.items():
         written[kind] = folder / f"{kind}.html"

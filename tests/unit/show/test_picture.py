@@ -2,24 +2,19 @@
 """Pictures: the same bytes for the same numbers, and the numbers' names in them."""
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kentry.errors import UserError
-from kentry.show.picture import Curve, gaps_picture, sweep_picture
+from kentry.show.picture import Curve, sweep_picture
 
 # matplotlib takes seconds.
 pytestmark = pytest.mark.slow
 
 X = np.geomspace(1e6, 1e10, 9)
 CURVES = [Curve("boot, A", X, X / 1e9), Curve("shell, A", X, 3 - np.log10(X) / 10)]
-
-
-def gaps(file: Path) -> None:
-    gaps_picture(file, [5, 2_000, 3 * 10**9, 10**15], [0, 1, 5, 5000], "gaps of Debian 12")
 
 
 def sweep(file: Path) -> None:
@@ -45,39 +40,23 @@ def words(file: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("draw", [gaps, sweep])
 @pytest.mark.parametrize("ending", ["svg", "png"])
-def test_the_same_numbers_are_the_same_bytes(
-    tmp_path: Path, draw: Callable[[Path], None], ending: str
-) -> None:
+def test_the_same_numbers_are_the_same_bytes(tmp_path: Path, ending: str) -> None:
     one, two = tmp_path / f"one.{ending}", tmp_path / f"two.{ending}"
-    draw(one)
-    draw(two)
+    sweep(one)
+    sweep(two)
     assert one.read_bytes() == two.read_bytes()
     assert one.read_bytes().startswith(b"\x89PNG" if ending == "png" else b"<?xml")
     assert b"dc:date" not in one.read_bytes()
     assert sorted(file.name for file in tmp_path.iterdir()) == [one.name, two.name]
 
 
-@pytest.mark.parametrize("draw", [gaps, sweep])
 @pytest.mark.parametrize("name", ["picture.pdf", "picture"])
-def test_another_kind_of_file_is_an_error(
-    tmp_path: Path, draw: Callable[[Path], None], name: str
-) -> None:
+def test_another_kind_of_file_is_an_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="picture") as caught:
-        draw(tmp_path / name)
+        sweep(tmp_path / name)
     assert ".svg or .png" in caught.value.remedy
     assert not list(tmp_path.iterdir())
-
-
-def test_gaps_beyond_the_axis_are_counted_at_its_ends(tmp_path: Path) -> None:
-    file = tmp_path / "gaps.svg"
-    gaps(file)
-    found = words(file)
-    assert "1 s: 50 % are longer" in found
-    assert "% of 4 gaps" in found
-    assert {"100 ns", "10 ms", "100 s", "0", "1", "512", "1024+"} <= set(found)
-    assert any("guest's clock" in word for word in found)
 
 
 def test_a_sweep_names_its_lines_and_what_is_recommended(tmp_path: Path) -> None:
@@ -98,8 +77,3 @@ def test_a_sweep_of_counts_has_no_second(tmp_path: Path) -> None:
     assert "1 s" not in found
     assert "recommended: 10 (5 to 20)" in found
     assert "1000" in found
-
-
-@pytest.mark.parametrize("ending", ["svg", "png"])
-def test_nothing_to_draw_is_drawn(tmp_path: Path, ending: str) -> None:
-    gaps_picture(tmp_path / f"gaps.{ending}", [], [], "none")

@@ -10,7 +10,7 @@ from kentry.models.costs import load_costs
 from kentry.results.document import dump
 from kentry.show.policy_costs import closed_text, replay_text, replay_to_json, value_text
 from kentry.show.table import WIDTH
-from kentry.vector.ranking import TraceFile, bounds, close_loop, rank
+from kentry.vector.ranking import TraceFile, close_loop, rank
 from kentry.vector.trace import Event, VectorTrace
 from kentry.vector.tuning import recommend, sweep
 from tests.unit.vector.traces import META, SVE_TRAP, Row, trace_of
@@ -53,14 +53,11 @@ def test_the_whole_text_and_document(names: tuple[str, ...], golden: Golden) -> 
     sources = [source(name) for name in names]
     rankings = [rank(one, POLICIES, TABLE) for one in sources]
     swept = [sweep(one.prepared, "count", TABLE.prices, (1, 3, 10, 100)) for one in sources]
-    limits = bounds((row.policy for row in rankings[0].rows), TABLE.prices)
     advice = [recommend(swept, TABLE.prices)]
-    text = replay_text(rankings, advice, limits, TABLE)
+    text = replay_text(rankings, advice, TABLE)
     assert max(map(len, text.splitlines())) <= WIDTH
     golden(f"vector-replay-{len(names)}.txt", text)
-    golden(
-        f"vector-replay-{len(names)}.json", dump(replay_to_json(rankings, advice, limits, TABLE))
-    )
+    golden(f"vector-replay-{len(names)}.json", dump(replay_to_json(rankings, advice, TABLE)))
 
 
 def test_a_check_that_differs_names_the_task() -> None:

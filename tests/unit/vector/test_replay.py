@@ -443,13 +443,6 @@ def test_preserved_state_is_saved_only_if_used() -> None:
     }
 
 
-def test_lazy_switching_traps_in_each_slice_until_its_count() -> None:
-    slices = [(E.USE, 1, 1), *TICK]
-    assert done([(E.EXIT, 1), *slices * 3], "fpu-counter:5", "x86_64")["trap"] == 3
-    assert done([(E.EXIT, 1), *slices * 10], "fpu-counter:5", "x86_64")["trap"] == 6
-    assert "trap" not in done([(E.EXIT, 1), *slices * 3], "eager", "x86_64")
-
-
 @pytest.mark.parametrize(
     ("policy", "arch"),
     [
@@ -457,7 +450,6 @@ def test_lazy_switching_traps_in_each_slice_until_its_count() -> None:
         ("initial-tracking", "x86_64"),
         ("owner-elision", "arm64"),
         ("discard", "arm64"),
-        ("fpu-counter:5", "arm64"),
         ("timeout-from-use:1s", "arm64"),
         ("count-from-use:3", "arm64"),
         ("timeout:1s", "x86_64"),

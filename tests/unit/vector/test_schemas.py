@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 
 from kentry.cli import main
 from kentry.models.costs import shipped
-from kentry.vector.documents import schemas
+from kentry.vector.documents import ReplayDocument, schemas
 from kentry.vector.trace import Event, VectorTrace
 from tests import ROOT
 from tests.unit.vector.traces import META, SVE_TRAP, Row, save, trace_of
@@ -81,6 +82,21 @@ def test_a_replay_of_one_trace_and_of_two(
     document["traces"][0]["check"]["exact"] = "yes"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, schema("vector-replay-1"))
+
+
+def test_a_replay_of_an_older_version_is_read() -> None:
+    text = (ROOT / "tests/golden/vector-replay-1.json").read_text()
+    document = json.loads(text)
+    trace = document["traces"][0]
+    trace["flips"] = [{"act": "B/r", "value": 9.0, "now": 12.4, "leads": False, "factor": None}]
+    document["bounds"] = {"keep": {"ratio": None, "text": "no ratio"}}
+    older = msgspec.convert(document, ReplayDocument)
+    assert (
+        older.traces[0].policies
+        == msgspec.json.decode(text, type=ReplayDocument).traces[0].policies
+    )
+    del trace["flips"], document["bounds"]
+    assert msgspec.convert(document, ReplayDocument).bounds == {}
 
 
 @pytest.mark.parametrize("name", shipped())

@@ -49,7 +49,6 @@ def replay_document(found: ReplayDocument, document: Mapping[str, Any]) -> Docum
             "traces": [_trace(one) for one in found.traces],
             "figures": found.costs.figures,
             "table": found.costs.name,
-            "bounds": msgspec.to_builtins(found.bounds),
         },
         caveats=caveats,
         facts=[

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A workload on a kernel -> a trace of what its tasks did with vector state."""
+"""Boots a kernel, runs a workload on it, and writes what its tasks did with vector state."""
 
 import re
 from collections.abc import Iterator

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What acts on vector state cost: counted of a kernel, or timed on this machine."""
+"""Makes a cost table: counts the acts of a kernel in a guest, or times them on this machine."""
 
+import platform
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from kentry.arch import Arch
+from kentry.arch import Arch, host_arch
 from kentry.boot.console import boot, tail
 from kentry.boot.emulator import find_emulator
 from kentry.boot.exact import ExactOptions
@@ -31,22 +33,23 @@ _ROUNDS, _CALLS = 16, 500
 
 
 @dataclass(frozen=True)
-class ActCosts:
+class MadeTable:
     """A table, and what was counted twice: (what, counted, timed)."""
 
     table: CostTable
     checks: list[tuple[str, float, float]] = field(default_factory=list)
 
 
-def costs_program(arch: Arch) -> Path:
+def timing_program(arch: Arch) -> Path:
     """The static program that times, built beside the probe; MissingToolError where it is not."""
     what = f"the program that times costs on {arch.name}"
     return built_file(f"costs-{arch.name}", what, arch.compiler_package)
 
 
-def run_here(arch: Arch, length: int | None) -> str:
-    """What the program prints on this machine; KentryError where it fails."""
-    argv = [str(costs_program(arch)), *([f"vl={length}"] if length else [])]
+def time_here(length: int | None) -> CostTable:
+    """Times this machine at a vector length in bits; KentryError where the program fails."""
+    arch = host_arch()
+    argv = [str(timing_program(arch)), *([f"vl={length}"] if length else [])]
     lines: list[str] = []
     end = supervise(argv, _SECONDS_HERE, lines.append)
     if end.stopped:
@@ -54,32 +57,37 @@ def run_here(arch: Arch, length: int | None) -> str:
             f"The program that times costs was stopped {end.stopped}.",
             f"Run it by hand: {command_line(argv)}",
         )
-    return "".join(f"{line}\n" for line in lines)
+    timing = cost_times.parse("\n".join(lines))
+    host = re.sub(r"[^a-z0-9._-]+", "-", f"{timing.arch}-{platform.node()}".lower())
+    linux = f"Linux {timing.release}"
+    about = f"timed by kentry vector costs on {linux}"
+    command = f"kentry vector costs --here, {linux}"
+    return cost_times.tabulate(timing, host.strip("-._")[:64], about, command).table
 
 
-def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) -> ActCosts:
-    """The table of a kernel in instructions; `length` of its vectors in bits, None for the cpu's.
+def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) -> MadeTable:
+    """Counts the table of a kernel, in instructions, at a vector length in bits.
 
     Acts are counted along recorded paths.  The same kernel then boots with the program that times,
     whose clock counts instructions there: that gives what no path has, and a check.
     """
-    rules = arch.vector.counting
+    rules, own = arch.vector.counting, arch.vector.units[0].lengths[0]
+    bits, length = length or own, length if length != own else None
     sme = (config_lines(kernel) or {}).get("ARM64_SME") == "y"
     names = cost_counts.cases_needed(rules, length, sme=sme)
     options = ExactOptions(cases=tuple(choose(arch, names)), vector_length=length)
     recording = cache.record(kernel, arch, options, update, reuse=True)
     where = f"{kernel.spec} --arch {arch.name}"
     counted = cost_counts.count(recording, rules, length, f"kentry record {where}")
-    bits = length or arch.vector.units[0].lengths[0]
     table = msgspec.structs.replace(counted, vl=bits)
     # Where nothing is flushed, nothing traps, and there is nothing more to time.
     if "flush" not in rules.events:
-        return ActCosts(table)
+        return MadeTable(table)
     console = _time_in_guest(kernel, arch, options, update)
     command = f"kentry vector costs {where}" + (f" --vl {length}" if length else "")
     timing = cost_times.parse(console, virtual=True)
     timed = cost_times.tabulate(timing, "timed", "", command)
-    return ActCosts(cost_times.completed(table, timed), cost_times.checks(table, timed))
+    return MadeTable(cost_times.completed(table, timed), cost_times.checks(table, timed))
 
 
 def _time_in_guest(kernel: Kernel, arch: Arch, options: ExactOptions, update: Update) -> str:
@@ -90,7 +98,7 @@ def _time_in_guest(kernel: Kernel, arch: Arch, options: ExactOptions, update: Up
     """
     emulator = find_emulator(arch, options.emulator)
     cpu = arch.cpu_with(options.vector_length)
-    initramfs = kept_file("initramfs", build_initramfs(costs_program(arch), ()))
+    initramfs = kept_file("initramfs", build_initramfs(timing_program(arch), ()))
     words = [*kernel_words(arch), "--", f"rounds={_ROUNDS}", f"calls={_CALLS}"]
     argv = [
         *machine_argv(emulator, arch, cpu, options.memory, options.seed),

@@ -16,10 +16,10 @@ from kentry.boot.console import GuestExit
 from kentry.boot.guest_tasks import Traced, TracedWorkload, TraceOptions
 from kentry.errors import GuestError, KernelError, TraceError
 from kentry.kernels.kernel import Kernel
-from kentry.vector import workload as module
+from kentry.vector import tracing as module
 from kentry.vector.hooks import Hooks
 from kentry.vector.trace import Event, VectorTrace, read_trace
-from kentry.vector.workload import TraceOutcome, trace_workload
+from kentry.vector.tracing import TraceOutcome, trace_workload
 from tests.builders import image_kernel as kernel
 
 OFF = "the machine rebooted or was switched off"
