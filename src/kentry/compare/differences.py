@@ -30,6 +30,9 @@ _TIMED_TARGET_KEYS = (
     ("microcode", "microcode"),
     ("clock", "clock"),
     ("cmdline", "kernel command line"),
+    ("mitigations", "mitigations"),
+    ("audit", "audit"),
+    ("seccomp_filters", "seccomp filters"),
 )
 _KERNEL_KEYS = (("arch", "architecture"), ("compiler", "compiler"))
 _OPTION_KEYS = (("windows", "windows a case"),)

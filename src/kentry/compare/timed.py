@@ -16,21 +16,14 @@ from kentry.compare.differences import shared_metrics
 from kentry.results import caveats
 from kentry.results.comparison import CaseComparison, TimedComparison
 from kentry.results.recording import CaseResult, NoisyMetric, Recording, TimedProcess
+from kentry.results.samples import estimate_rows, values_by_boot
 from kentry.stats import CONFIDENCE, THRESHOLD
-from kentry.stats.estimators import process_value, trimmed_mean
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from kentry.stats.sequential import LOOKS, Look, plan_looks
-from kentry.stats.verdict import Estimate, Group, compare_groups, compare_unpaired, holm
+from kentry.stats.verdict import Estimate, compare_unpaired
 
 # In units that end so, more is better; in all others, less.
 _RATE = "/s"
-# Boots of each kernel in a round: A B B A.
-BOOTS_A_SIDE = 2
-# The share of calls timed one by one that is kept: the longest are left out, because an
-# interruption only adds time.
-_KEPT = 0.95
-
-Processes = Sequence[TimedProcess]
 
 
 def compare_timed(
@@ -40,40 +33,62 @@ def compare_timed(
     new: Recording,
     threshold: float | None,
 ) -> list[TimedComparison]:
-    """Every noisy metric that both sides of a case have in one unit.
+    """Compares every noisy metric that both sides of a case have in one unit.
 
     Changes up to `threshold`, a fraction, count as none.  `counted` are the rows of the exact
     counts, by case.
     """
     threshold = THRESHOLD if threshold is None else threshold
     session = old.timed_target.get("session")
-    paired = bool(session) and session == new.timed_target.get("session")
-    # Where the measurement had planned looks: how many, and at which of them it ended.
-    look = None
-    looks, ended = old.options.get("looks", 0), old.options.get("look", 0)
-    if paired and looks >= 2 and 1 <= ended <= looks and new.options.get("look") == ended:
-        look = plan_looks(1 - CONFIDENCE, LOOKS if looks == len(LOOKS) else looks)[int(ended) - 1]
-    rows = []
+    interleaved = bool(session) and session == new.timed_target.get("session")
+    look = _planned_look(old, new) if interleaved else None
+    # The rows of one metric are one table: what is not sure enough for its length is undecided.
+    tables: dict[tuple[str, str], list[tuple[CaseResult, CaseResult]]] = {}
     for a, b in pairs:
-        known = a.modal_path and b.modal_path
         for metric in shared_metrics(a, b):
-            sides = a.noisy[metric], b.noisy[metric]
-            row = _compare(a.name, metric, *sides, paired, look, threshold)
+            tables.setdefault((metric, a.noisy[metric].unit), []).append((a, b))
+    rows = {}
+    for (metric, unit), cases in tables.items():
+        estimates = estimate_rows(
+            [
+                (_samples(a.noisy[metric]), _samples(b.noisy[metric])) if interleaved else ((), ())
+                for a, b in cases
+            ],
+            threshold=threshold,
+            look=look,
+            higher_is_better=unit.endswith(_RATE),
+        )
+        for (a, b), estimate in zip(cases, estimates, strict=True):
+            row = _row(a.name, metric, a.noisy[metric], b.noisy[metric], estimate, threshold)
             case = counted.get(a.name)
-            identical = case.identical_path if case and known else None
-            rows.append(_beside_counts(replace(row, identical_path=identical), case))
-    return _with_many_rows(rows)
+            known = case and a.modal_path and b.modal_path
+            row = replace(row, identical_path=case.identical_path if case and known else None)
+            rows[a.name, metric] = _beside_counts(row, case)
+    return [rows[a.name, metric] for a, b in pairs for metric in shared_metrics(a, b)]
 
 
-def _compare(
+def _planned_look(old: Recording, new: Recording) -> Look | None:
+    """The look at which the measurement ended; None if it had planned none."""
+    looks, ended = old.options.get("looks", 0), old.options.get("look", 0)
+    if looks < 2 or not 1 <= ended <= looks or new.options.get("look") != ended:
+        return None
+    return plan_looks(1 - CONFIDENCE, LOOKS if looks == len(LOOKS) else looks)[int(ended) - 1]
+
+
+def _samples(metric: NoisyMetric) -> Sequence[TimedProcess]:
+    """The processes of a metric that was measured; none of one that was imported."""
+    return () if "interval" in metric.absent else metric.samples
+
+
+def _row(
     name: str,
     metric: str,
     old: NoisyMetric,
     new: NoisyMetric,
-    paired: bool,
-    look: Look | None,
+    estimate: Estimate | None,
     threshold: float,
 ) -> TimedComparison:
+    """The row with the estimate of interleaved groups, or without a verdict if there are none."""
     plain = TimedComparison(
         name=name,
         metric=metric,
@@ -84,29 +99,28 @@ def _compare(
         verdict=UNDECIDED,
         halves=(_half(old.interval), _half(new.interval)),
     )
-    if any("interval" in one.absent or not one.samples for one in (old, new)):
-        absent = [
-            caveats.unsupported(side, metric, ", ".join(one.absent))
-            for side, one in (("old", old), ("new", new))
-            if one.absent
-        ]
-        if absent:
-            return replace(plain, reason="imported", caveats=tuple(absent))
-    rate = old.unit.endswith(_RATE)
+    if estimate:
+        row = _with_estimate(plain, estimate)
+        # Identical samples are the same without a test.
+        return replace(row, verdict=SAME, reason="") if old.samples == new.samples else row
+    absent = [
+        caveats.unsupported(side, metric, ", ".join(one.absent))
+        for side, one in (("old", old), ("new", new))
+        if one.absent
+    ]
+    if absent and not (_samples(old) and _samples(new)):
+        return replace(plain, reason="imported", caveats=tuple(absent))
     try:
-        if groups := pair_groups(old.samples, new.samples) if paired else []:
-            found = compare_groups(groups, look=look, threshold=threshold, higher_is_better=rate)
-            row = _with_estimate(plain, found)
-            # Identical samples are the same without a test.
-            return replace(row, verdict=SAME, reason="") if old.samples == new.samples else row
         before, after = (list(values_by_boot(one.samples).values()) for one in (old, new))
-        found = compare_unpaired(before, after, threshold=threshold, higher_is_better=rate)
+        rate = old.unit.endswith(_RATE)
+        unpaired = compare_unpaired(before, after, threshold=threshold, higher_is_better=rate)
     except ValueError:
         # Values of 0 or less have no logarithm.
-        told = (caveats.no_statistics(name, metric),)
-        return replace(plain, reason="values not above 0", caveats=told)
+        return replace(
+            plain, reason="values not above 0", caveats=(caveats.no_statistics(name, metric),)
+        )
     return replace(
-        _with_estimate(plain, found),
+        _with_estimate(plain, unpaired),
         paired=False,
         verdict=UNDECIDED,
         reason="measured apart",
@@ -118,47 +132,13 @@ def _half(interval: tuple[float, float] | None) -> float | None:
     return None if interval is None else (interval[1] - interval[0]) / 2
 
 
-def _with_estimate(plain: TimedComparison, found: Estimate) -> TimedComparison:
+def _with_estimate(plain: TimedComparison, estimate: Estimate) -> TimedComparison:
     """The row with the estimate; old and new in the estimated ratio, about their middle."""
     middle = math.sqrt(plain.old * plain.new)
-    if not math.isfinite(found.effect) or found.effect <= -1 or not middle:
-        return replace(plain, paired=True, reason=found.reason)
-    root = math.sqrt(1 + found.effect)
-    return replace(row_of_estimate(plain, found), old=middle / root, new=middle * root)
-
-
-def row_of_estimate(plain: TimedComparison, found: Estimate) -> TimedComparison:
-    """The row with everything that was estimated of an interleaved measurement."""
-    low, high = (_percent(end) for end in found.interval)
-    return replace(
-        plain,
-        percent=_percent(found.effect),
-        verdict=found.verdict,
-        interval=None if low is None or high is None else (low, high),
-        confidence=found.confidence,
-        floor=_percent(found.floor),
-        threshold=_percent(found.threshold),
-        detectable=_percent(found.detectable),
-        paired=True,
-        p=found.p,
-        reason=found.reason,
-    )
-
-
-def measured(
-    name: str, metric: str, unit: str, values: tuple[float, float], found: Estimate
-) -> TimedComparison:
-    """The row of two things that were measured interleaved: old, new."""
-    old, new = values
-    plain = TimedComparison(
-        name=name, metric=metric, unit=unit, old=old, new=new, verdict=UNDECIDED
-    )
-    return row_of_estimate(plain, found)
-
-
-def _percent(fraction: float) -> float | None:
-    """Per cent; None for NaN, which JSON does not have, and for infinity."""
-    return 100 * fraction if math.isfinite(fraction) else None
+    if not math.isfinite(estimate.effect) or estimate.effect <= -1 or not middle:
+        return replace(plain, paired=True, reason=estimate.reason)
+    root = math.sqrt(1 + estimate.effect)
+    return replace(plain.with_estimate(estimate), old=middle / root, new=middle * root)
 
 
 def _beside_counts(row: TimedComparison, case: CaseComparison | None) -> TimedComparison:
@@ -181,99 +161,3 @@ def _beside_counts(row: TimedComparison, case: CaseComparison | None) -> TimedCo
     else:
         told = []
     return replace(row, caveats=(*row.caveats, *told))
-
-
-def _with_many_rows(rows: Sequence[TimedComparison]) -> list[TimedComparison]:
-    """The rows with Holm's correction: a verdict that fails it is undecided.
-
-    The rows of one metric are one table; rows that cannot decide anything do not count.
-    """
-    tables: dict[str, list[TimedComparison]] = {}
-    for row in rows:
-        if row.verdict in (BETTER, WORSE) or (row.paired and row.interval):
-            tables.setdefault(row.metric, []).append(row)
-    corrected = {}
-    for table in tables.values():
-        if len(table) == 1:
-            continue
-        reason = f"one of {len(table)} cases: not sure enough"
-        for row, p in zip(table, holm([row.p for row in table]), strict=True):
-            fails = row.verdict in (BETTER, WORSE) and p > 1 - CONFIDENCE
-            corrected[id(row)] = (
-                replace(row, verdict=UNDECIDED, reason=reason, p=p) if fails else replace(row, p=p)
-            )
-    return [corrected.get(id(row), row) for row in rows]
-
-
-def process_values(processes: Processes) -> list[float]:
-    """A value a process, per call, in the samples' unit.
-
-    Calls timed one by one (no blocks, but empties) have the time of reading the clock subtracted.
-    Their value is a mean, not a median: the clock's step may be as long as a call, and then a
-    median is a multiple of it.
-    """
-    return [
-        process_value(one.values, one.blocks) / one.calls
-        if one.blocks or not one.empties
-        else (_mean_of_kept(one.values) - _mean_of_kept(one.empties)) / one.calls
-        for one in processes
-    ]
-
-
-def _mean_of_kept(values: Sequence[float]) -> float:
-    kept = sorted(values)[: max(1, int(_KEPT * len(values)))]
-    return sum(kept) / len(kept)
-
-
-def values_by_boot(processes: Processes) -> dict[int, list[float]]:
-    """The values of each boot's processes, boots in ascending order."""
-    boots: dict[int, list[TimedProcess]] = {}
-    for one in processes:
-        boots.setdefault(one.boot, []).append(one)
-    return {boot: process_values(boots[boot]) for boot in sorted(boots)}
-
-
-def values_by_group(processes: Processes) -> dict[tuple[int, int], list[float]]:
-    """The values of the processes of each (boot, group), in the order of their slots."""
-    groups: dict[tuple[int, int], list[TimedProcess]] = {}
-    for one in processes:
-        groups.setdefault((one.boot, one.group), []).append(one)
-    by_slot = {key: sorted(group, key=lambda one: one.slot) for key, group in groups.items()}
-    return {key: process_values(group) for key, group in by_slot.items()}
-
-
-def pair_groups(old: Processes, new: Processes) -> list[Group]:
-    """What ran interleaved: processes of one group, or boots of one round.
-
-    Two kernels have no boot in common; a round has two boots of each, and a boot is one value.
-    """
-    if not {one.boot for one in old} & {one.boot for one in new}:
-        rounds, others = _rounds(old), _rounds(new)
-        return [
-            Group(number, tuple(rounds[number]), tuple(others[number]))
-            for number in sorted(rounds)
-            if len(rounds[number]) == len(others.get(number, ())) == BOOTS_A_SIDE
-        ]
-    before, after = values_by_group(old), values_by_group(new)
-    return [
-        Group(key[0], tuple(values), tuple(after[key]))
-        for key, values in before.items()
-        if key in after
-    ]
-
-
-def whole_groups(groups: Sequence[Group]) -> list[Group]:
-    """The groups with as many old as new values, all above 0: others have no ratio."""
-    return [
-        group
-        for group in groups
-        if len(group.old) == len(group.new) and min(*group.old, *group.new) > 0
-    ]
-
-
-def _rounds(processes: Processes) -> dict[int, list[float]]:
-    """The boots' values of each round, swapped in every other round: drift is no null contrast."""
-    rounds: dict[int, list[float]] = {}
-    for boot, values in values_by_boot(processes).items():
-        rounds.setdefault(boot // (2 * BOOTS_A_SIDE), []).append(float(trimmed_mean(values)))
-    return {number: values[:: -1 if number % 2 else 1] for number, values in rounds.items()}

@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from kentry.results.caveats import Caveat
 from kentry.results.document import (
@@ -26,6 +26,9 @@ from kentry.results.document import (
     schema_of,
 )
 from kentry.results.recording import INSTRUCTIONS, Pair, Recording
+
+if TYPE_CHECKING:
+    from kentry.stats.verdict import Estimate
 
 SCHEMA = "kentry/comparison/1"
 
@@ -239,6 +242,23 @@ class TimedComparison(TimedRow, frozen=True, kw_only=True):
     halves: tuple[float | None, float | None] = (None, None)
     p: float = 1.0
 
+    def with_estimate(self, estimate: "Estimate") -> Self:
+        """This row with all that was estimated of an interleaved measurement."""
+        low, high = map(_percent, estimate.interval)
+        return replace(
+            self,
+            percent=_percent(estimate.effect),
+            verdict=estimate.verdict,
+            interval=None if low is None or high is None else (low, high),
+            confidence=estimate.confidence,
+            floor=_percent(estimate.floor),
+            threshold=_percent(estimate.threshold),
+            detectable=_percent(estimate.detectable),
+            paired=True,
+            p=estimate.p,
+            reason=estimate.reason,
+        )
+
     @property
     def is_layout(self) -> bool:
         """Whether the time changed and the executed instructions did not."""
@@ -262,6 +282,11 @@ class TimedComparison(TimedRow, frozen=True, kw_only=True):
             return digits, digits
         old, new = (None if half is None else _digits(half) for half in self.halves)
         return old, new
+
+
+def _percent(fraction: float) -> float | None:
+    """Per cent; None for NaN, which JSON does not have, and for infinity."""
+    return 100 * fraction if math.isfinite(fraction) else None
 
 
 def _digits(half: float) -> int:

@@ -330,16 +330,18 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(value) for value in adjusted)
 
 
-def apply_holm(rows: Sequence[Estimate], alpha: float = 1 - CONFIDENCE) -> tuple[Estimate, ...]:
+def apply_holm(rows: Sequence[Estimate], alpha: float = 1 - CONFIDENCE) -> list[Estimate]:
     """The rows of one table with adjusted p; a difference that fails the test becomes undecided.
 
-    The intervals stay those of each row alone.
+    The intervals stay those of each row alone.  A row without one decides nothing and does not
+    count.
     """
-    result = []
-    for row, p in zip(rows, holm([row.p for row in rows]), strict=True):
-        if row.verdict not in (BETTER, WORSE) or p <= alpha:
-            result.append(replace(row, p=p))
-        else:
+    adjusted = iter(holm([row.p for row in rows if math.isfinite(row.interval[0])]))
+    corrected = []
+    for row in rows:
+        p = next(adjusted) if math.isfinite(row.interval[0]) else row.p
+        if row.verdict in (BETTER, WORSE) and p > alpha:
             reason = f"not sure enough for one of {len(rows)} rows"
-            result.append(replace(row, p=p, verdict=UNDECIDED, more=2.0, reason=reason))
-    return tuple(result)
+            row = replace(row, verdict=UNDECIDED, more=2.0, reason=reason)
+        corrected.append(replace(row, p=p))
+    return corrected

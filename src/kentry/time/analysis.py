@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kentry.compare.timed import values_by_boot, values_by_group
 from kentry.results.case_name import CaseName
 from kentry.results.recording import NoisyMetric, TimedProcess
+from kentry.results.samples import values_by_boot, values_by_group
 from kentry.stats import CONFIDENCE
 from kentry.stats.estimators import level_interval
 from kentry.stats.verdict import Group, compare_groups

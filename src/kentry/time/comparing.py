@@ -15,16 +15,16 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kentry.compare.timed import pair_groups, whole_groups
 from kentry.errors import MachineError
 from kentry.kernels.kernel import Kernel
 from kentry.machines.machine import Machine
 from kentry.progress import Update
-from kentry.results.recording import NoisyMetric
+from kentry.results.recording import NoisyMetric, TimedProcess
+from kentry.results.samples import estimate_rows
 from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.sequential import LOOKS, Look, plan_looks
-from kentry.stats.verdict import Estimate, apply_holm, compare_groups
+from kentry.stats.verdict import Estimate
 from kentry.time.analysis import NS, metrics_of, metrics_of_pairs
 from kentry.time.output import Output
 from kentry.time.sampling import PILOT_GROUPS, Sampler, Settings
@@ -105,21 +105,20 @@ def run_schedule(
     return Ending(rows, look, len(looks), done, planned, unit)
 
 
-def estimate_rows(sides: Sequence[tuple[Metrics, Metrics]], schedule: Schedule, look: Look) -> Rows:
-    """The time of new against old in each row that has groups of both, with Holm's correction."""
-    groups = [
-        whole_groups(pair_groups(old[NS].samples, new[NS].samples))
-        if NS in old and NS in new
-        else []
-        for old, new in sides
-    ]
-    estimates = [
-        compare_groups(row, threshold=schedule.threshold, confidence=schedule.confidence, look=look)
-        for row in groups
-        if row
-    ]
-    corrected = iter(apply_holm(estimates, 1 - schedule.confidence))
-    return [next(corrected) if row else None for row in groups]
+def estimate_times(
+    sides: Sequence[tuple[Metrics, Metrics]], schedule: Schedule, look: Look
+) -> Rows:
+    """The time of new against old in each row; None where the two have no groups in common."""
+    return estimate_rows(
+        [(_times(old), _times(new)) for old, new in sides],
+        confidence=schedule.confidence,
+        threshold=schedule.threshold,
+        look=look,
+    )
+
+
+def _times(metrics: Metrics) -> Sequence[TimedProcess]:
+    return metrics[NS].samples if NS in metrics else ()
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ def estimate_pairs(
     `boots` is the boot of each run of the probe, if they are not all in one.
     """
     sides = [metrics_of_pair(output, number, pair, boots) for number, pair in enumerate(pairs)]
-    rows = estimate_rows(sides, schedule, look)
+    rows = estimate_times(sides, schedule, look)
     for pair, row in zip(pairs, rows, strict=True):
         if row is None:
             raise MachineError(
@@ -278,7 +277,7 @@ def compare_kernels(
         LEAST_ROUNDS,
         "rounds",
         measure,
-        lambda look: estimate_rows(
+        lambda look: estimate_times(
             [(sides[0].metrics(case), sides[1].metrics(case)) for case in plan.cases],
             schedule,
             look,

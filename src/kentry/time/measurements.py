@@ -8,7 +8,6 @@ recordings.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kentry.compare.timed import measured
 from kentry.errors import UserError
 from kentry.progress import progress
 from kentry.results.case_name import WARM, CaseName, parse_size, size_name
@@ -132,7 +131,15 @@ def compare_pairs(
     for number, (pair, estimate) in enumerate(zip(pairs, ending.rows, strict=True)):
         assert estimate
         old, new = metrics_of_pair(output, number, pair, sampler.boots)
-        rows.append(measured(pair.name, NS, "ns", (old[NS].value, new[NS].value), estimate))
+        row = TimedComparison(
+            name=pair.name,
+            metric=NS,
+            unit="ns",
+            old=old[NS].value,
+            new=new[NS].value,
+            verdict=estimate.verdict,
+        )
+        rows.append(row.with_estimate(estimate))
     return so_far(ending.options), ending, rows
 
 

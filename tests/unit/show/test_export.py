@@ -15,11 +15,11 @@ import pytest
 from msgspec import structs
 
 from kentry.compare.counted import compare
-from kentry.compare.timed import process_values
 from kentry.errors import RecordingError, UserError
 from kentry.results.comparison import SavedComparison, read_comparison
 from kentry.results.comparison import to_json as comparison_json
 from kentry.results.recording import NoisyMetric, Recording, TimedProcess, write_recording
+from kentry.results.samples import value_of
 from kentry.show.export import benchfmt, ktap
 from kentry.show.export import csv as export_csv
 from kentry.show.export.common import labels, numbered
@@ -96,7 +96,7 @@ def test_each_process_is_a_sample() -> None:
     lines = found["BenchmarkGetppid"]
     assert [times for times, _ in lines] == [640 * 24] * 16
     values = [pairs["ns/op"] for _, pairs in lines]
-    assert values == pytest.approx(process_values(samples), rel=1e-5)
+    assert values == pytest.approx([value_of(one) for one in samples], rel=1e-5)
     assert len(found["BenchmarkGetppid/vec=once/cache=4M"]) == 16
     assert "Unit ns/op better=lower\n" in text
     assert "cpu: Neoverse-N1 r3p1\n" in text

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.compare.timed import measured
-from kentry.results.comparison import row_to_json
+from kentry.results.comparison import TimedComparison, row_to_json
 from kentry.results.recording import NoisyMetric
 from kentry.show.stat import pairs_text, stat_text, sweep_text, tails_text
 from kentry.stats.sequential import plan_looks
@@ -51,9 +50,16 @@ def metric(value: float, half: float | None) -> NoisyMetric:
     )
 
 
+def row_of(estimate: Estimate, old: float = 80.0, new: float = 80.8) -> TimedComparison:
+    row = TimedComparison(
+        name="a -> b", metric="ns", unit="ns", old=old, new=new, verdict="undecided"
+    )
+    return row.with_estimate(estimate)
+
+
 def pair_lines(estimate: Estimate, old: float = 80.0, new: float = 80.8) -> list[str]:
     """The lines of one pair."""
-    row = measured("a -> b", "ns", "ns", (old, new), estimate)
+    row = row_of(estimate, old, new)
     ending = Ending([estimate], plan_looks(0.01)[1], 5, 60, 300, "groups")
     text = pairs_text(timed({"a": 80.0}, groups=2), [row], ending, [], every=False)
     lines = text.splitlines()
@@ -148,13 +154,13 @@ def test_a_pair_shows_floor_threshold_and_detectable_change() -> None:
 
 
 def test_a_row_as_json_has_shares_in_per_cent_and_null_for_unknown() -> None:
-    row = row_to_json(measured("a -> b", "ns", "ns", (80.0, 80.8), WORSE))
+    row = row_to_json(row_of(WORSE))
     assert (row["old"], row["new"], row["delta"]) == (80.0, 80.8, pytest.approx(0.8))
     assert row["percent_of_old"] == pytest.approx(1.02)
     assert row["interval"] == [pytest.approx(0.96), pytest.approx(1.08)]
     shares = [row[key] for key in ("floor", "threshold", "detectable")]
     assert shares == [pytest.approx(0.12), pytest.approx(0.25), pytest.approx(0.31)]
-    unknown = row_to_json(measured("a", "ns", "ns", (80.0, 80.8), UNDECIDED))
+    unknown = row_to_json(row_of(UNDECIDED))
     assert unknown["interval"] is unknown["floor"] is unknown["detectable"] is None
     assert unknown["reason"] == UNDECIDED.reason
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kentry.compare.timed import process_values
 from kentry.results.recording import (
     Recording,
     TimedProcess,
@@ -15,6 +14,7 @@ from kentry.results.recording import (
     to_json,
     write_recording,
 )
+from kentry.results.samples import value_of
 from kentry.time.analysis import metric, metrics_of
 from kentry.time.machine_facts import Facts
 from kentry.time.output import Output
@@ -43,13 +43,13 @@ def process(
 
 
 def test_a_value_is_per_call() -> None:
-    assert process_values([process((900.0, 900.0)), process((1200.0,))]) == [90.0, 120.0]
+    assert [value_of(process(values)) for values in ((900.0, 900.0), (1200.0,))] == [90.0, 120.0]
 
 
 def test_of_calls_one_by_one_the_clocks_reading_is_off() -> None:
     one = TimedProcess(0, 0, 0, 0, 1, 0, (110.0, 112.0, 5000.0), (19.0, 20.0, 400.0))
     # The longest of each is left out, which are 5 % at most, and the others have a mean.
-    assert process_values([one]) == [111.0 - 19.5]
+    assert value_of(one) == 111.0 - 19.5
 
 
 def test_a_clock_of_long_steps_says_more_than_its_steps() -> None:
@@ -62,12 +62,12 @@ def test_a_clock_of_long_steps_says_more_than_its_steps() -> None:
         return TimedProcess(0, 0, 0, 0, 1, 0, tuple(read), (0.0,))
 
     for ns in (100.0, 106.0, 115.0):
-        assert process_values([calls(ns)])[0] == pytest.approx(ns, rel=0.05)
+        assert value_of(calls(ns)) == pytest.approx(ns, rel=0.05)
 
 
 def test_of_calls_in_blocks_nothing_is_off() -> None:
     one = TimedProcess(0, 0, 0, 0, 10, 2, (900.0, 900.0), (150.0,))
-    assert process_values([one]) == [90.0]
+    assert value_of(one) == 90.0
 
 
 # --- metrics ---------------------------------------------------------------------

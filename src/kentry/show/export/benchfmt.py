@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.arch import GOARCH
-from kentry.compare.timed import process_values
 from kentry.results.recording import CaseResult, Metric, Recording
+from kentry.results.samples import value_of
 from kentry.show.export.common import Export, labels, numbered, printable, timed_metrics
 from kentry.show.frame import kernel_name
 from kentry.show.numbers import significant
@@ -153,7 +153,7 @@ def _results(recording: Recording) -> tuple[list[str], list[str]]:
             unit = timed_unit(metric, one.unit)
             if not one.samples:
                 noisy.append(f"{name} 1 {significant(one.value)} {unit}")
-            for process, value in zip(one.samples, process_values(one.samples), strict=True):
+            for process in one.samples:
                 calls = process.calls * len(process.values)
-                noisy.append(f"{name} {calls} {significant(value)} {unit}")
+                noisy.append(f"{name} {calls} {significant(value_of(process))} {unit}")
     return exact, noisy

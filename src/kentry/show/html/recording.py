@@ -128,6 +128,6 @@ def times(
 
 def _values(metric: NoisyMetric) -> Sequence[float]:
     # It loads numpy, which counts do not need.
-    from kentry.compare.timed import process_values
+    from kentry.results.samples import value_of
 
-    return process_values(metric.samples) if metric.samples else ()
+    return [value_of(process) for process in metric.samples]

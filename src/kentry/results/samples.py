@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Processes' samples as values, and what ran interleaved as groups of old and new values.
+
+Importing this module loads numpy and scipy.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from kentry.results.recording import TimedProcess
+from kentry.stats import CONFIDENCE, THRESHOLD
+from kentry.stats.estimators import process_value, trimmed_mean
+from kentry.stats.sequential import Look
+from kentry.stats.verdict import Estimate, Group, apply_holm, compare_groups
+
+# Boots of each kernel in a round: A B B A.
+BOOTS_A_SIDE = 2
+# The share of calls timed one by one that is kept: the longest are left out, because an
+# interruption only adds time.
+_KEPT = 0.95
+
+
+Processes = Sequence[TimedProcess]
+
+
+def value_of(process: TimedProcess) -> float:
+    """A process's value per call, in the samples' unit.
+
+    Calls timed one by one (no blocks, but empties) have the time of reading the clock subtracted.
+    Their value is a mean, not a median: the clock's step may be as long as a call, and then a
+    median is a multiple of it.
+    """
+    if process.blocks or not process.empties:
+        return process_value(process.values, process.blocks) / process.calls
+    return (_mean_of_kept(process.values) - _mean_of_kept(process.empties)) / process.calls
+
+
+def _mean_of_kept(values: Sequence[float]) -> float:
+    kept = sorted(values)[: max(1, int(_KEPT * len(values)))]
+    return sum(kept) / len(kept)
+
+
+def values_by_boot(processes: Processes) -> dict[int, list[float]]:
+    """The values of each boot's processes, boots in ascending order."""
+    boots = defaultdict(list)
+    for process in processes:
+        boots[process.boot].append(value_of(process))
+    return dict(sorted(boots.items()))
+
+
+def values_by_group(processes: Processes) -> dict[tuple[int, int], list[float]]:
+    """The values of the processes of each (boot, group), in the order of their slots."""
+    groups = defaultdict(list)
+    for process in sorted(processes, key=lambda process: process.slot):
+        groups[process.boot, process.group].append(value_of(process))
+    return dict(groups)
+
+
+def pair_groups(old: Processes, new: Processes) -> list[Group]:
+    """What ran interleaved: processes of one group, or boots of one round.
+
+    Two kernels have no boot in common; a round has two boots of each, and a boot is one value.
+    Groups that have not as many old as new values, or one of 0 or less, are left out: they have no
+    ratio.
+    """
+    if not {one.boot for one in old} & {one.boot for one in new}:
+        before, after = _rounds(old), _rounds(new)
+    else:
+        before, after = values_by_group(old), values_by_group(new)
+    return [
+        Group(key[0], tuple(values), tuple(after[key]))
+        for key, values in before.items()
+        if len(values) == len(after.get(key, ())) and min(*values, *after[key]) > 0
+    ]
+
+
+def _rounds(processes: Processes) -> dict[tuple[int, int], list[float]]:
+    """The boots' values of each whole round by (round, 0).
+
+    Every other round has them in reverse, so that a drift is no null contrast.
+    """
+    rounds = defaultdict(list)
+    for boot, values in values_by_boot(processes).items():
+        rounds[boot // (2 * BOOTS_A_SIDE)].append(float(trimmed_mean(values)))
+    return {
+        (number, 0): values[:: -1 if number % 2 else 1]
+        for number, values in rounds.items()
+        if len(values) == BOOTS_A_SIDE
+    }
+
+
+def estimate_rows(
+    sides: Sequence[tuple[Processes, Processes]],
+    *,
+    confidence: float = CONFIDENCE,
+    threshold: float = THRESHOLD,
+    look: Look | None = None,
+    higher_is_better: bool = False,
+) -> list[Estimate | None]:
+    """The change of new against old in each row of a table, with Holm's correction.
+
+    A row is None if nothing of it ran interleaved.
+    """
+    rows = [pair_groups(old, new) for old, new in sides]
+    estimates = [
+        compare_groups(
+            groups,
+            confidence=confidence,
+            threshold=threshold,
+            look=look,
+            higher_is_better=higher_is_better,
+        )
+        for groups in rows
+        if groups
+    ]
+    corrected = iter(apply_holm(estimates, 1 - confidence))
+    return [next(corrected) if groups else None for groups in rows]
