@@ -28,16 +28,10 @@ TRACING = "/sys/kernel/tracing"
 SYSCTL = "/proc/sys/kernel"
 NO_TURBO = f"{CPU_FOLDER}/intel_pstate/no_turbo"
 BOOST = f"{CPU_FOLDER}/cpufreq/boost"
-# A Raspberry Pi's firmware: a hexadecimal mask.
-FIRMWARE_THROTTLED = "/sys/devices/platform/soc/soc:firmware/get_throttled"
 CPU_MAX = "/sys/fs/cgroup/cpu.max"
 _CPUSET = "/sys/fs/cgroup/cpuset.cpus.effective"
 # The cpus of isolated cpuset partitions, in Linux 6.7 and later.
 _PARTITIONS = "/sys/fs/cgroup/cpuset.cpus.isolated"
-# A path that ends in "/" cannot be opened if it is a file, but its errno (ENOTDIR) says that it
-# exists.  That avoids reading 64 KiB of lockdep statistics.
-LOCKDEP = "/proc/lockdep/"
-KCSAN = "/sys/module/kcsan/"
 
 # Ordered by how much they can do to a kernel entry.
 VULNERABILITIES = (
@@ -72,8 +66,6 @@ _OF_MACHINE = (
     "/run/auditd.pid",
     *(f"{SYSCTL}/{name}" for name in ("hostname", "osrelease", "randomize_va_space")),
     f"{SYSCTL}/perf_event_paranoid",
-    LOCKDEP,
-    KCSAN,
     *(f"{CPU_FOLDER}/{name}" for name in ("online", "isolated", "nohz_full", "smt/active")),
     NO_TURBO,
     BOOST,
@@ -84,7 +76,6 @@ _OF_MACHINE = (
     "/sys/class/dmi/id/sys_vendor",
     "/sys/class/dmi/id/product_name",
     "/proc/device-tree/model",
-    FIRMWARE_THROTTLED,
     CPU_MAX,
     _CPUSET,
     _PARTITIONS,
@@ -97,7 +88,6 @@ _OF_CPU = (
     "cpufreq/cpuinfo_max_freq",
     "cpufreq/boost",
     "topology/thread_siblings_list",
-    "thermal_throttle/core_throttle_count",
 )
 
 # include/uapi/asm-generic/errno-base.h: errnos of a file that does not exist, or does.

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Is the machine quiet enough to measure time on?  The checks, and what a recording keeps.
 
-A check reads facts and returns None, or a sentence of at most MOST_TEXT characters and its remedy.
-docs/howto/quiet-machine.md has a section for each.
+docs/howto/quiet-machine.md has a section for each check.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kentry.time.machine_facts import (
@@ -15,9 +14,6 @@ from kentry.time.machine_facts import (
     CPU_FOLDER,
     CPU_MAX,
     ENOENT,
-    FIRMWARE_THROTTLED,
-    KCSAN,
-    LOCKDEP,
     NO_TURBO,
     SYSCTL,
     TRACING,
@@ -28,7 +24,6 @@ from kentry.time.machine_facts import (
 # A warning: results spread or are off on this machine.  A note: it belongs to the number, which
 # compares only with others that have the same.
 WARNING, NOTE = "warning", "note"
-MOST_TEXT = 150
 
 # Shares of the time between the two readings.  One tick is 2 % of it, and reading is work too.
 _BUSY, _OTHERS_BUSY, _STOLEN = 0.05, 0.20, 0.01
@@ -36,20 +31,15 @@ _BUSY, _OTHERS_BUSY, _STOLEN = 0.05, 0.20, 0.01
 _INTERRUPTS = 100.0
 # The probe uses one cpu, and kentry now and then another.
 _CPUS_USED = 2
-# Bits of a Raspberry Pi's mask that hold now: too little voltage, capped, throttled, too hot.
-_THROTTLED_NOW = 0xF
 # The clocksources with a VDSO_CLOCKMODE of their own (arch/*/include/asm/vdso/clocksource.h):
 # x86's tsc and its two paravirtual ones, arm64's, riscv64's.
 _VDSO_CLOCKS = frozenset(
     {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"}
 )
-_DEBUG_WORDS = re.compile(
-    r"(slub_debug|slab_debug|debug_pagealloc|page_owner|kmemleak)(=(?!off).*)?"
-)
-_TOP = "ps -eo psr,pcpu,pid,comm --sort=-pcpu"
 _OPEN = "vulnerable"
 
-Advice = tuple[str, str] | None
+# What the sentence of a check names; None where there is nothing to say.
+Values = Mapping[str, object] | None
 
 
 class Finding(NamedTuple):
@@ -61,145 +51,76 @@ class Finding(NamedTuple):
     level: str
 
 
-def quota(facts: Facts) -> Advice:
-    """Does the control group stop the probe when its part of each period is used up?"""
+class Check(NamedTuple):
+    """A check: `read` answers with the values that `text` and `remedy` name."""
+
+    kind: str
+    read: Callable[[Facts], Values]
+    text: str
+    remedy: str
+    level: str = WARNING
+
+
+def _quota(facts: Facts) -> Values:
+    """The limit of a control group below what the probe uses."""
     words = (facts.text(CPU_MAX) or "").split()
     if len(words) != 2 or not all(word.isdecimal() for word in words):
         return None
     most, period = map(int, words)  # microseconds of work, and in which time
     if not most or not period or most >= _CPUS_USED * period:
         return None
-    return (
-        f"A control group allows {most / period:.2f} cpus: after {most / 1000:.0f} ms of work in"
-        f" {period / 1000:.0f} ms all its tasks stop",
-        "sudo systemctl set-property UNIT CPUQuota= (or docker run without --cpus)",
-    )
+    return {"cpus": most / period, "work": most / 1000, "period": period / 1000}
 
 
-def seccomp(facts: Facts) -> Advice:
-    """Does a filter check every system call?"""
-    if facts.status.get("Seccomp", "0") == "0":
-        return None
-    count = facts.status.get("Seccomp_filters", "")
-    what = f"{count} seccomp filter{'s' if count != '1' else ''}" if count else "A seccomp filter"
-    return (
-        f"{what} checked each of the probe's calls, which is part of every time",
-        "Measure outside the container or service, or docker run --security-opt seccomp=unconfined",
-    )
-
-
-def tracing(facts: Facts) -> Advice:
-    """Is the kernel being traced?"""
+def _tracing(facts: Facts) -> Values:
+    """The kernel's tracer, or events."""
     if facts.text(f"{TRACING}/tracing_on") == "0":
         return None
     function = facts.text(f"{TRACING}/current_tracer") or "nop"
     if function != "nop":
-        return (
-            f"The kernel's functions are being traced (current_tracer {_cut(function, 32)})",
-            f"echo nop | sudo tee {TRACING}/current_tracer",
-        )
+        return {"what": f"current_tracer {function}", "file": "current_tracer", "off": "nop"}
     if facts.text(f"{TRACING}/events/enable") in ("1", "X"):
-        return (
-            "Trace events are on, and some of them lie on the path of a system call",
-            f"sudo cat {TRACING}/set_event; echo 0 | sudo tee {TRACING}/events/enable",
-        )
+        return {"what": "trace events are on", "file": "events/enable", "off": "0"}
     return None
 
 
-def audit_state(facts: Facts) -> str:
-    """ "off", "on" or "unknown": only root can read the rules (kernel/auditsc.c, audit_alloc())."""
-    if facts.argument("audit") in ("0", "off"):
-        return "off"
-    if facts.status and facts.missing.get("/proc/self/loginuid") == ENOENT:
-        return "off"  # built without CONFIG_AUDIT
-    if facts.argument("audit") in ("1", "on") or facts.exists("/run/auditd.pid"):
-        return "on"
-    return "unknown"
-
-
-def audit(facts: Facts) -> Advice:
-    """Do audit rules apply to each call?"""
-    if audit_state(facts) != "on":
-        return None
-    return (
-        "Audit is on: each call of a task is checked against its rules, unless one exempts tasks",
-        "sudo auditctl -a never,task, then measure from a new shell",
-    )
-
-
-def debugging(facts: Facts) -> Advice:
-    """Is this a kernel for finding bugs?"""
-    signs = [name for path, name in ((LOCKDEP, "lockdep"), (KCSAN, "KCSAN")) if facts.exists(path)]
-    signs += [word for word in facts.cmdline if _DEBUG_WORDS.fullmatch(word)]
-    release = facts.text(f"{SYSCTL}/osrelease") or ""
-    if re.search(r"[+_.-](debug|dbg|kasan)\b", release):
-        signs.append(release)
-    if not signs:
-        return None
-    return (
-        f"This kernel checks itself while it runs, unlike users' kernels: {_cut(', '.join(signs))}",
-        "Measure a kernel built with the options that users have",
-    )
-
-
-def load(facts: Facts) -> Advice:
-    """Do other programs work on this cpu, or on the others, which share caches and memory?"""
+def _load(facts: Facts) -> Values:
+    """Other work on this cpu, or on the others, which share caches and memory."""
     busy = facts.busy(facts.cpu) or 0.0
     if busy > _BUSY:
-        return (
-            f"cpu {facts.cpu} was {busy:.0%} busy with other work in the {facts.seconds:.1f} s"
-            " before",
-            f"{_TOP} | awk '$1 == {facts.cpu}' | head",
-        )
+        return {
+            "who": f"cpu {facts.cpu} was {busy:.0%} busy with other work",
+            "only": f" | awk '$1 == {facts.cpu}'",
+        }
     shares = [facts.busy(cpu) or 0.0 for cpu in facts.ticks_between() if cpu != facts.cpu]
     if shares and sum(shares) / len(shares) > _OTHERS_BUSY:
-        return (
-            f"The other cpus were {sum(shares) / len(shares):.0%} busy:"
-            " they share caches, memory and the power for turbo",
-            f"{_TOP} | head",
-        )
+        mean = sum(shares) / len(shares)
+        return {"who": f"The other cpus, which share caches and power, were {mean:.0%} busy"}
     return None
 
 
-def smt(facts: Facts) -> Advice:
-    """Does the core's other thread work?"""
-    if not facts.siblings:
-        return None
-    other = max(facts.siblings, key=lambda cpu: facts.busy(cpu) or 0.0)
-    busy = facts.busy(other) or 0.0
-    if busy <= _BUSY:
-        return None
-    return (
-        f"cpu {other}, the other thread of cpu {facts.cpu}'s core, was {busy:.0%} busy:"
-        " the two share all its units",
-        f"echo 0 | sudo tee {CPU_FOLDER}/cpu{other}/online",
-    )
+def _smt(facts: Facts) -> Values:
+    """The other thread of the core, if it works."""
+    busy = {other: facts.busy(other) or 0.0 for other in facts.siblings}
+    other = max(busy, key=busy.__getitem__, default=-1)
+    return {"other": other, "busy": busy[other]} if busy.get(other, 0.0) > _BUSY else None
 
 
-def steal(facts: Facts) -> Advice:
-    """Does the host give the cpu's time to other guests?"""
+def _steal(facts: Facts) -> Values:
+    """The share of the cpu's time that the host gives to other guests."""
     passed = facts.ticks_between().get(facts.cpu)
-    if not passed or passed.steal / sum(passed) <= _STOLEN:
-        return None
-    return (
-        f"The host took {passed.steal / sum(passed):.0%} of cpu {facts.cpu}'s time for other"
-        " guests (steal)",
-        "Get a cpu of its own: on the host, virsh vcpupin, or a dedicated instance",
-    )
+    share = passed.steal / sum(passed) if passed else 0.0
+    return {"share": share} if share > _STOLEN else None
 
 
-def governor(facts: Facts) -> Advice:
-    """Does the frequency follow the load?"""
+def _governor(facts: Facts) -> Values:
+    """The governor of a frequency that follows the load."""
     path = facts.of_cpu("cpufreq/scaling_governor")
     name, limits = facts.text(path), frequency_limits(facts)
     if name in (None, "", "performance", "userspace") or (limits and limits[0] == limits[1]):
         return None
     between = f" between {limits[0]} and {limits[1]} MHz" if limits else ""
-    return (
-        f"cpu {facts.cpu}'s frequency follows the load{between} (governor {_cut(name or '', 16)}),"
-        " and so does the time of each call",
-        f"echo performance | sudo tee {path}",
-    )
+    return {"name": name, "between": between, "path": path}
 
 
 def frequency_limits(facts: Facts) -> tuple[int, int] | None:
@@ -219,44 +140,18 @@ def turbo_switch(facts: Facts) -> tuple[str, bool] | None:
     return None
 
 
-def turbo(facts: Facts) -> Advice:
-    """May the frequency rise above the nominal one?"""
+def _turbo(facts: Facts) -> Values:
+    """How far above the nominal one the frequency may rise."""
     path, is_on = turbo_switch(facts) or ("", False)
-    if not is_on:
-        return None
     base = facts.number(facts.of_cpu("cpufreq/base_frequency"))
     most = facts.number(facts.of_cpu("cpufreq/cpuinfo_max_freq"))
     between = f"from {base // 1000} to {most // 1000} MHz" if base and most else ""
-    return (
-        f"Turbo is on: cpu {facts.cpu} goes {between or 'above its nominal frequency'}"
-        " while few cores work and they are cool",
-        f"echo {int(path == NO_TURBO)} | sudo tee {path}",
-    )
+    between = between or "above its nominal frequency"
+    return {"between": between, "off": int(path == NO_TURBO), "path": path} if is_on else None
 
 
-def throttle(facts: Facts) -> Advice:
-    """Was the cpu slowed down because of heat or voltage?"""
-    mask = 0
-    if re.fullmatch(r"(0x)?[0-9a-fA-F]+", text := facts.text(FIRMWARE_THROTTLED) or ""):
-        mask = int(text, 16)
-    times = facts.number(facts.of_cpu("thermal_throttle/core_throttle_count"))
-    if mask & _THROTTLED_NOW:
-        return (
-            "The firmware slows the cpus down now: too hot, or too little voltage"
-            f" (get_throttled {mask:#x})",
-            "vcgencmd get_throttled, then a better supply or cooling",
-        )
-    if not times and not mask:
-        return None
-    how = f"{times} times" if times else f"by its firmware (get_throttled {mask:#x})"
-    return (
-        f"cpu {facts.cpu} was slowed down {how} since boot because of heat or voltage",
-        "Let it cool, and lower scaling_max_freq (docs/howto/quiet-machine.md)",
-    )
-
-
-def interrupts(facts: Facts) -> Advice:
-    """Do devices and other cpus interrupt this cpu?"""
+def _interrupts(facts: Facts) -> Values:
+    """The most frequent interrupt, if devices or other cpus often interrupt this cpu."""
     rates = [(rate, row) for rate, row in facts.interrupt_rates() if not row.is_timer]
     total = sum(rate for rate, _ in rates)
     if total < _INTERRUPTS:
@@ -268,99 +163,120 @@ def interrupts(facts: Facts) -> Advice:
         device = row.device.split()[-1] if row.device else row.name
         if elsewhere is not None:
             remedy = f"echo {elsewhere} | sudo tee /proc/irq/{row.name}/smp_affinity_list"
-    return (
-        f"cpu {facts.cpu} took {total:.0f} interrupts a second besides its timer's,"
-        f" {rate:.0f} of {row.name} ({_cut(device, 32)})",
-        remedy,
-    )
+    return {"total": total, "rate": rate, "name": row.name, "device": device, "remedy": remedy}
 
 
-def clocksource(facts: Facts) -> Advice:
-    """Can a program read the time without a system call?"""
+def _clocksource(facts: Facts) -> Values:
+    """A clocksource that a program reads by a system call."""
     name = facts.text(f"{CLOCKSOURCE}/current_clocksource")
     if not name or name in _VDSO_CLOCKS:
         return None
     others = (facts.text(f"{CLOCKSOURCE}/available_clocksource") or "").split()
     better = next((other for other in others if other in _VDSO_CLOCKS), None)
-    why = "sudo dmesg | grep -i -e clocksource -e tsc"
     switch = f"echo {better} | sudo tee {CLOCKSOURCE}/current_clocksource; " if better else ""
-    return (
-        f"The clocksource is {_cut(name, 40)}, which no vDSO can read, so each reading of the time"
-        " is a system call",
-        switch + why,
-    )
+    return {"name": name, "switch": switch}
 
 
-def virtual(facts: Facts) -> Advice:
-    """Is this a virtual machine?"""
+def _virtual(facts: Facts) -> Values:
+    """What this virtual machine is a guest of."""
     name = hypervisor(facts)
-    if name is None:
-        return None
-    kind = "" if name == "unnamed" else f" ({_cut(name, 30)})"
-    return (
-        f"This is a virtual machine{kind}: exits to the host and its other guests are in the times",
-        "Measure on the host, or pin the guest's cpus there: virsh vcpupin GUEST 1 3",
-    )
+    return {"kind": "" if name == "unnamed" else f" ({name:.30})"} if name else None
 
 
-def mitigated(facts: Facts) -> Advice:
-    """Which of its cpu's flaws does the kernel work around?"""
-    states = mitigations(facts) or {}
-    done = [f"{name} {word}" for name, word in states.items() if word != _OPEN]
-    still_open = len(states) - len(done)
-    if not states:
-        return None
-    tail = f"; {still_open} left open" if still_open else ""
-    return (
-        f"Mitigated: {_cut(', '.join(done) or 'nothing')}{tail}",
-        f"grep . {CPU_FOLDER}/vulnerabilities/*; compare numbers that have the same",
-    )
-
-
-def isolation(facts: Facts) -> Advice:
-    """May the scheduler put other tasks on this cpu?"""
+def _isolation(facts: Facts) -> Values:
+    """A cpu on which the scheduler may put other tasks."""
     if facts.is_first_process or len(facts.online) == 1 or facts.cpu in facts.isolated:
         return None
-    cpu = facts.cpu or next((other for other in facts.online if other), 0)
-    return (
-        f"cpu {facts.cpu} is not isolated: other tasks and the kernel's own work run there too",
-        f"Boot with isolcpus=managed_irq,domain,{cpu} rcu_nocbs={cpu} irqaffinity=0",
-    )
+    return {"other": facts.cpu or next((other for other in facts.online if other), 0)}
 
 
-# Each check with its kind and level, the most important first.
-CHECKS: tuple[tuple[str, str, Callable[[Facts], Advice]], ...] = (
-    ("quota", WARNING, quota),
-    ("seccomp", WARNING, seccomp),
-    ("tracing", WARNING, tracing),
-    ("audit", WARNING, audit),
-    ("debugging", WARNING, debugging),
-    ("load", WARNING, load),
-    ("smt", WARNING, smt),
-    ("steal", WARNING, steal),
-    ("governor", WARNING, governor),
-    ("turbo", WARNING, turbo),
-    ("throttle", WARNING, throttle),
-    ("interrupts", WARNING, interrupts),
-    ("clocksource", WARNING, clocksource),
-    ("virtual", NOTE, virtual),
-    ("mitigations", NOTE, mitigated),
-    ("isolation", NOTE, isolation),
+# The most important first.
+CHECKS = (
+    Check(
+        "quota",
+        _quota,
+        "A control group allows {cpus:.2f} cpus: after {work:.0f} ms of work in {period:.0f} ms"
+        " all its tasks stop",
+        "sudo systemctl set-property UNIT CPUQuota= (or docker run without --cpus)",
+    ),
+    Check(
+        "tracing",
+        _tracing,
+        "The kernel is being traced: {what:.60}",
+        f"echo {{off}} | sudo tee {TRACING}/{{file}}",
+    ),
+    Check(
+        "load",
+        _load,
+        "{who} in the {seconds:.1f} s before",
+        "ps -eo psr,pcpu,pid,comm --sort=-pcpu{only} | head",
+    ),
+    Check(
+        "smt",
+        _smt,
+        "cpu {other}, the other thread of cpu {cpu}'s core, was {busy:.0%} busy:"
+        " the two share all its units",
+        f"echo 0 | sudo tee {CPU_FOLDER}/cpu{{other}}/online",
+    ),
+    Check(
+        "steal",
+        _steal,
+        "The host took {share:.0%} of cpu {cpu}'s time for other guests (steal)",
+        "Get a cpu of its own: on the host, virsh vcpupin, or a dedicated instance",
+    ),
+    Check(
+        "governor",
+        _governor,
+        "cpu {cpu}'s frequency follows the load{between} (governor {name:.16}),"
+        " and so does the time of each call",
+        "echo performance | sudo tee {path}",
+    ),
+    Check(
+        "turbo",
+        _turbo,
+        "Turbo is on: cpu {cpu} goes {between} while few cores work and they are cool",
+        "echo {off} | sudo tee {path}",
+    ),
+    Check(
+        "interrupts",
+        _interrupts,
+        "cpu {cpu} took {total:.0f} interrupts a second besides its timer's,"
+        " {rate:.0f} of {name} ({device:.32})",
+        "{remedy}",
+    ),
+    Check(
+        "clocksource",
+        _clocksource,
+        "The clocksource is {name:.40}, which no vDSO can read, so each reading of the time"
+        " is a system call",
+        "{switch}sudo dmesg | grep -i -e clocksource -e tsc",
+    ),
+    Check(
+        "virtual",
+        _virtual,
+        "This is a virtual machine{kind}: exits to the host and its other guests are in the times",
+        "Measure on the host, or pin the guest's cpus there: virsh vcpupin GUEST 1 3",
+        NOTE,
+    ),
+    Check(
+        "isolation",
+        _isolation,
+        "cpu {cpu} is not isolated: other tasks and the kernel's own work run there too",
+        "Boot with isolcpus=managed_irq,domain,{other} rcu_nocbs={other} irqaffinity=0",
+        NOTE,
+    ),
 )
 
 
 def check(facts: Facts) -> list[Finding]:
     """What the checks find, in their order: warnings, then notes."""
-    return [
-        Finding(f"preflight-{kind}", *advice, level)
-        for kind, level, run in CHECKS
-        if (advice := run(facts)) is not None
-    ]
-
-
-def _cut(text: str, most: int = 80) -> str:
-    """A name from outside, cut to at most `most` characters."""
-    return text if len(text) <= most else text[: most - 3] + "..."
+    findings = []
+    for kind, read, text, remedy, level in CHECKS:
+        if (values := read(facts)) is not None:
+            named = {"cpu": facts.cpu, "seconds": facts.seconds, "only": "", **values}
+            text, remedy = text.format(**named), remedy.format(**named)
+            findings.append(Finding(f"preflight-{kind}", text, remedy, level))
+    return findings
 
 
 def hypervisor(facts: Facts) -> str | None:
@@ -408,6 +324,17 @@ _RELEVANT = re.compile(
     r"|init_on_(alloc|free)|page_\w+|hardened_usercopy|lsm|security|apparmor|selinux"
     r"|no(sve|sme|fpu|xsave\w*|apic\w*)|arm64\.no\w+|kfence[\w.]*|cfi|fineibt|noibt|ibt"
 )
+
+
+def audit_state(facts: Facts) -> str:
+    """ "off", "on" or "unknown": only root can read the rules (kernel/auditsc.c, audit_alloc())."""
+    if facts.argument("audit") in ("0", "off"):
+        return "off"
+    if facts.status and facts.missing.get("/proc/self/loginuid") == ENOENT:
+        return "off"  # built without CONFIG_AUDIT
+    if facts.argument("audit") in ("1", "on") or facts.exists("/run/auditd.pid"):
+        return "on"
+    return "unknown"
 
 
 def describe(facts: Facts) -> dict[str, str | int]:

@@ -12,7 +12,7 @@ import pytest
 from kentry.arch import host_arch
 from kentry.host.native import probe_file
 from kentry.machines.machine import CommandResult, Machine
-from kentry.time.machine_facts import LOCKDEP, gather, parse_lines, paths_to_read
+from kentry.time.machine_facts import gather, parse_lines, paths_to_read
 from kentry.time.preflight import NOTE, WARNING, check, describe
 
 LINE = 255  # bytes, without the new line
@@ -148,7 +148,6 @@ def test_every_file_that_preflight_reads_is_answered_here() -> None:
     assert set(facts.files) | set(facts.missing) == set(paths)
     for path in ("/proc/stat", "/proc/interrupts", "/proc/self/status", "/proc/cmdline"):
         assert facts.files[path]
-    assert facts.exists(LOCKDEP) == Path("/proc/lockdep").exists()
 
 
 def test_a_preflight_of_this_machine() -> None:

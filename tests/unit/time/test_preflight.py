@@ -6,15 +6,8 @@ import re
 
 import pytest
 
-from kentry.time.machine_facts import (
-    CLOCKSOURCE,
-    CPU_FOLDER,
-    FIRMWARE_THROTTLED,
-    SYSCTL,
-    TRACING,
-    Facts,
-)
-from kentry.time.preflight import CHECKS, MOST_TEXT, NOTE, WARNING, Finding, check, describe
+from kentry.time.machine_facts import CLOCKSOURCE, CPU_FOLDER, TRACING, Facts
+from kentry.time.preflight import CHECKS, NOTE, WARNING, Finding, check, describe
 from tests import ROOT
 from tests.unit.time import machines
 from tests.unit.time.machines import MACHINES
@@ -23,14 +16,11 @@ PAGE = ROOT / "docs" / "howto" / "quiet-machine.md"
 
 # The warnings and the notes of each machine, in order.
 FOUND = {
-    "guest": ("steal", "virtual mitigations isolation"),
-    "laptop": (
-        "audit load smt governor turbo throttle interrupts clocksource",
-        "mitigations isolation",
-    ),
-    "server": ("", "mitigations"),
-    "board": ("governor throttle", "isolation"),
-    "container": ("quota seccomp", "isolation"),
+    "guest": ("steal", "virtual isolation"),
+    "laptop": ("load smt governor turbo interrupts clocksource", "isolation"),
+    "server": ("", ""),
+    "board": ("governor", "isolation"),
+    "container": ("quota", "isolation"),
     "first-process": ("", "virtual"),
     "unknown": ("", ""),
 }
@@ -54,43 +44,24 @@ def test_what_is_found(name: str) -> None:
     assert by_level == FOUND[name]
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_each_is_a_short_sentence_with_a_remedy(name: str) -> None:
-    for found in check(MACHINES[name]().facts()):
-        assert found.text.isascii() and len(found.text) <= MOST_TEXT, found.text
-        assert not found.text.endswith(".") and "  " not in found.text
-        assert found.remedy.isascii() and len(found.remedy) > 10
-
-
-def test_text_stays_short_whatever_the_machine_says() -> None:
+def test_names_from_outside_are_cut() -> None:
     long = "x" * 300
     facts = machines.laptop().facts(1)
-    folder = f"{CPU_FOLDER}/cpu1"
-    facts = dataclasses.replace(
-        with_files(
-            facts,
-            **{
-                f"{folder}/cpufreq/scaling_governor": long,
-                f"{folder}/thermal_throttle/core_throttle_count": "9" * 9,
-                f"{SYSCTL}/osrelease": f"6.12{long}-debug",
-                f"{CLOCKSOURCE}/current_clocksource": long,
-                f"{TRACING}/current_tracer": long,
-                "/proc/interrupts": facts.files["/proc/interrupts"].replace("nvme0q1", long),
-                "/proc/self/status": machines.status(TracerPid=4194304, Seccomp=2, CapEff=long),
-            },
-            **{f"{CPU_FOLDER}/vulnerabilities/{n}": f"Mitigation: {long}" for n in ("mds", "tsa")},
-        ),
-        missing={},
-    )
-    found = check(facts)
-    assert len(found) > 12
-    for one in found:
-        assert len(one.text) <= MOST_TEXT, one
+    interrupts = facts.files["/proc/interrupts"].replace("nvme0q1", long)
+    files = {
+        f"{CPU_FOLDER}/cpu1/cpufreq/scaling_governor": long,
+        f"{CLOCKSOURCE}/current_clocksource": long,
+        f"{TRACING}/current_tracer": long,
+        "/proc/interrupts": interrupts,
+    }
+    found = check(with_files(dataclasses.replace(facts, virtualization=long), **files))
+    assert len(found) == 9
+    assert all(len(one.text) <= 150 for one in found)
 
 
 def test_the_page_has_a_section_for_every_check() -> None:
     sections = re.findall(r"^### `preflight-([a-z-]+)`", PAGE.read_text("utf-8"), re.MULTILINE)
-    assert sorted(sections) == sorted(kind for kind, _, _ in CHECKS)
+    assert sorted(sections) == sorted(one.kind for one in CHECKS)
 
 
 def test_numbers_are_the_machines() -> None:
@@ -103,8 +74,6 @@ def test_numbers_are_the_machines() -> None:
     assert "800 of 130 (nvme0q1)" in found["interrupts"].text
     assert found["interrupts"].remedy == "echo 0 | sudo tee /proc/irq/130/smp_affinity_list"
     assert found["clocksource"].remedy.startswith("echo tsc | sudo tee ")
-    assert "meltdown PTI, mds Clear-CPU-buffers" in found["mitigations"].text
-    assert "71 times" in found["throttle"].text
     quota = findings(machines.container().facts())["quota"]
     assert "0.50 cpus: after 50 ms of work in 100 ms" in quota.text
     steal = findings(machines.guest().facts())["steal"]
@@ -137,27 +106,17 @@ def test_turbo(files: dict[str, str], found: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mask", "level"), [("0", None), ("4", WARNING), ("50000", WARNING), ("", None), ("no", None)]
-)
-def test_a_raspberry_pis_firmware(mask: str, level: str | None) -> None:
-    found = findings(Facts(files={FIRMWARE_THROTTLED: mask})).get("throttle")
-    assert (found.level if found else None) == level
-
-
-@pytest.mark.parametrize(
-    ("cmdline", "files", "level"),
+    ("cmdline", "files", "state"),
     [
-        ("audit=0", {"/proc/self/loginuid": "1"}, None),
-        ("audit=off", {"/run/auditd.pid": "1", "/proc/self/loginuid": "1"}, None),
-        ("audit=1", {"/proc/self/loginuid": "1"}, "warning"),
-        ("", {"/proc/self/loginuid": "1", "/run/auditd.pid": "7"}, "warning"),
-        ("", {"/proc/self/loginuid": "4294967295"}, None),
-        ("", {}, None),
+        ("audit=0", {"/proc/self/loginuid": "1"}, "off"),
+        ("audit=off", {"/run/auditd.pid": "1", "/proc/self/loginuid": "1"}, "off"),
+        ("audit=1", {"/proc/self/loginuid": "1"}, "on"),
+        ("", {"/proc/self/loginuid": "1", "/run/auditd.pid": "7"}, "on"),
+        ("", {"/proc/self/loginuid": "4294967295"}, "unknown"),
     ],
 )
-def test_audit(cmdline: str, files: dict[str, str], level: str | None) -> None:
-    found = findings(Facts(files={"/proc/cmdline": cmdline} | files)).get("audit")
-    assert (found.level if found else None) == level
+def test_audit(cmdline: str, files: dict[str, str], state: str) -> None:
+    assert describe(Facts(files={"/proc/cmdline": cmdline} | files))["audit"] == state
 
 
 @pytest.mark.parametrize(
@@ -176,57 +135,32 @@ def test_tracing(files: dict[str, str], level: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "filters"),
     [
-        ("Seccomp:\t0\n", None),
-        ("Seccomp:\t2\nSeccomp_filters:\t3\n", "3 seccomp filters checked"),
-        ("Seccomp:\t2\nSeccomp_filters:\t1\n", "1 seccomp filter checked"),
-        ("Seccomp:\t1\n", "A seccomp filter checked"),
+        ("Seccomp:\t0\n", 0),
+        ("Seccomp:\t2\nSeccomp_filters:\t3\n", 3),
+        ("Seccomp:\t1\n", 1),
         ("", None),
     ],
 )
-def test_seccomp(text: str, expected: str | None) -> None:
-    found = findings(Facts(files={"/proc/self/status": text})).get("seccomp")
-    assert (found is None) == (expected is None)
-    assert found is None or found.text.startswith(expected or "")
+def test_seccomp(text: str, filters: int | None) -> None:
+    assert describe(Facts(files={"/proc/self/status": text})).get("seccomp_filters") == filters
 
 
 @pytest.mark.parametrize(
-    ("facts", "sign"),
+    ("state", "words"),
     [
-        (Facts(missing={"/proc/lockdep/": machines.ENOTDIR}), "lockdep"),
-        (Facts(missing={"/proc/lockdep/": machines.ENOENT}), None),
-        (Facts(missing={"/sys/module/kcsan/": 21}), "KCSAN"),
-        (Facts(files={"/proc/cmdline": "slub_debug=FZ quiet"}), "slub_debug=FZ"),
-        (Facts(files={"/proc/cmdline": "kmemleak=off slub_debugger"}), None),
-        (Facts(files={f"{SYSCTL}/osrelease": "6.12.0-1.fc42.x86_64+debug"}), "6.12.0"),
-        (Facts(files={f"{SYSCTL}/osrelease": "6.12.0-amd64"}), None),
+        ("Not affected", "none"),
+        ("Vulnerable: Clear CPU buffers attempted, no microcode; SMT vulnerable", "mds=vulnerable"),
+        ("Mitigation: PTI", "mds=PTI"),
+        ("KVM: Mitigation: VMX disabled", "mds=VMX-disabled"),
+        ("Mitigation: Enhanced / Automatic IBRS; IBPB: conditional", "mds=Enhanced-Automatic-IBRS"),
+        ("Unknown: Dependent on hypervisor status", "mds=Unknown"),
     ],
 )
-def test_debugging(facts: Facts, sign: str | None) -> None:
-    found = findings(facts).get("debugging")
-    assert (found is None) == (sign is None)
-    assert found is None or (sign or "") in found.text
-
-
-@pytest.mark.parametrize(
-    ("state", "word"),
-    [
-        ("Not affected", None),
-        ("Vulnerable: Clear CPU buffers attempted, no microcode; SMT vulnerable", None),
-        ("Mitigation: PTI", "mds PTI"),
-        ("KVM: Mitigation: VMX disabled", "mds VMX-disabled"),
-        ("Mitigation: Enhanced / Automatic IBRS; IBPB: conditional", "mds Enhanced-Automatic-IBRS"),
-        ("Unknown: Dependent on hypervisor status", "mds Unknown"),
-    ],
-)
-def test_mitigations(state: str, word: str | None) -> None:
-    found = findings(Facts(files=machines.vulnerabilities(mds=state))).get("mitigations")
-    if state == "Not affected":
-        assert found is None
-    else:
-        assert found is not None
-        assert (word or "nothing; 1 left open") in found.text
+def test_mitigations(state: str, words: str) -> None:
+    facts = Facts(files=machines.vulnerabilities(mds=state))
+    assert describe(facts)["mitigations"] == words
 
 
 @pytest.mark.parametrize(
@@ -280,7 +214,7 @@ def test_a_virtual_machine_is_what_systemd_says_or_else_the_cpus_flag(
 def test_busy_other_cpus_are_load() -> None:
     machine = machines.laptop()
     machine.later["/proc/stat"] = machines.stat(*[(1045, 9005, 0)] * 7, (1000, 9050, 0))
-    assert "The other cpus were" in findings(machine.facts(7))["load"].text
+    assert "90% busy" in findings(machine.facts(7))["load"].text
 
 
 # --- what a recording keeps --------------------------------------------------------
