@@ -25,15 +25,15 @@ from kentry.results.bisection import (
     MEASURED,
     NOT_COMPILED,
     SAME_CODE,
-    BisectionFile,
-    CommitFile,
+    Bisection,
+    CommitValue,
     Culprit,
     Step,
     Suspects,
 )
 from kentry.results.comparison import Comparison, FunctionDelta
 from kentry.results.document import dump, plain
-from kentry.results.log import ChangePoint, LogFile, Point
+from kentry.results.log import ChangePoint, Log, Point
 from kentry.results.recording import Recording, read_recording
 from kentry.results.series import NO_APPLY, NO_BUILD, Problem, Series
 from kentry.show.ablation import ablation_text
@@ -82,13 +82,13 @@ COMMANDS = {
 }
 
 
-def a_bisection() -> BisectionFile:
+def a_bisection() -> Bisection:
     """One commit for most of the change, and one of two that could not be told apart."""
     names = [f"{number}{number + 1}" * 20 for number in range(6)]
 
-    def commit(number: int, subject: str, value: int | None) -> CommitFile:
+    def commit(number: int, subject: str, value: int | None) -> CommitValue:
         date = f"2026-03-0{number + 1}T10:00:00+01:00"
-        return CommitFile(
+        return CommitValue(
             commit=names[number], subject=subject, author="A Developer", date=date, value=value
         )
 
@@ -113,8 +113,7 @@ def a_bisection() -> BisectionFile:
         Step(commit=names[4], subject="x", status=SAME_CODE, value=233, like=names[5]),
         Step(commit=names[1], subject="x", status=NOT_COMPILED, value=223, like=names[0]),
     ]
-    return BisectionFile(
-        schema="kentry/bisection/1",
+    return Bisection(
         tool={"name": "kentry", "version": "0.1.0"},
         origin={"tree": "linux", "config": "tiny", "compiler": "gcc"},
         arch="riscv64",
@@ -135,7 +134,7 @@ def a_bisection() -> BisectionFile:
     )
 
 
-def a_log() -> LogFile:
+def a_log() -> Log:
     """Seven commits of which five were tried and one has no value; two changes, one of a pair."""
     bisection = a_bisection()
     values = {0: 223, 2: 231, 3: None, 4: 233, 6: 233}
@@ -153,8 +152,7 @@ def a_log() -> LogFile:
             functions=bisection.functions if place == 2 else (),
         )
 
-    return LogFile(
-        schema="kentry/log/1",
+    return Log(
         tool=bisection.tool,
         origin={"what": "v6.12..v6.13", "config": "tiny"},
         arch="riscv64",

@@ -20,7 +20,7 @@ from kentry.host.cache import cache_dir, held, read_json, write_atomically
 from kentry.kernels import history
 from kentry.kernels.history import touching
 from kentry.progress import Update, progress, say
-from kentry.results.bisection import BisectionFile
+from kentry.results.bisection import Bisection
 from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show.bisection import bisection_text, steps_text
@@ -120,7 +120,7 @@ def run(options: Options) -> int:
     return EXIT_UNDECIDED if undecided else EXIT_DONE
 
 
-def _bisect(options: Options, folder: Path, state: Path, update: Update) -> BisectionFile:
+def _bisect(options: Options, folder: Path, state: Path, update: Update) -> Bisection:
     assert options.good and options.bad
     span = history.find_range(folder, options.good, options.bad)
     arch = options.find_arch()

@@ -25,7 +25,7 @@ from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import Real
 from kentry.results.document import dump
-from kentry.results.log import ChangePoint, LogFile, Point
+from kentry.results.log import ChangePoint, Log, Point
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.show.log import log_text
 from kentry.study.bisection import MisledError, Question, Search
@@ -100,7 +100,7 @@ def run(options: Options) -> int:
     return EXIT_DONE
 
 
-def _of_commits(options: Options, ends: tuple[str, str], arch: Arch, case: str) -> LogFile:
+def _of_commits(options: Options, ends: tuple[str, str], arch: Arch, case: str) -> Log:
     from filelock import FileLock
 
     folder = options.tree.expanduser().resolve()
@@ -121,7 +121,7 @@ def _of_commits(options: Options, ends: tuple[str, str], arch: Arch, case: str) 
 
 def _of_range(
     options: Options, span: Range, kernels: Kernels, state: Path, case: str, update: Update
-) -> LogFile:
+) -> Log:
     commits = Commits(state, kernels, case, INSTRUCTIONS, options.jobs)
     question = Question(
         case=case,
@@ -138,7 +138,7 @@ def _of_range(
 
 def _searched(
     options: Options, span: Range, question: Question, commits: Commits, update: Update
-) -> LogFile:
+) -> Log:
     """The log of a range; MisledError where a commit is not the kernel that it seemed to be."""
     search = Search(span, (), question, commits, update)
     line = search.line
@@ -189,7 +189,7 @@ def _searched(
     return _log(options, first, len(line), points, changes, notes, question.case)
 
 
-def _of_specs(options: Options, arch: Arch, case: str) -> LogFile:
+def _of_specs(options: Options, arch: Arch, case: str) -> Log:
     with progress("looking for the kernels") as update:
         specs = [one for text in options.kernels for one in _expanded(text, arch, update)]
     points: list[Point] = []
@@ -248,10 +248,9 @@ def _log(
     changes: Sequence[ChangePoint],
     notes: Sequence[Caveat],
     case: str,
-) -> LogFile:
+) -> Log:
     what = " ".join(options.kernels)
-    return LogFile(
-        schema="kentry/log/1",
+    return Log(
         tool=recording.tool,
         origin={
             # Many names would hide the numbers.

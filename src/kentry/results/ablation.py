@@ -2,7 +2,7 @@
 """An ablation: what each config option adds to each case; and its file kentry/ablation/1."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
@@ -55,10 +55,9 @@ class Ablation:
     passed_over: tuple[str, ...] = ()
 
 
-class AblationFile(Struct):
+class AblationFile(Struct, tag_field="schema", tag="kentry/ablation/1"):
     """What kentry ablate printed: what each config option adds to each case."""
 
-    schema: Literal["kentry/ablation/1"]
     tool: dict[str, str]
     base: Annotated[SideFile, about("The kernel in which the options were turned on and off")]
     rows: Annotated[

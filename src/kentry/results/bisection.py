@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A bisection: the commits that changed a value, and its file kentry/bisection/1."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -36,7 +36,7 @@ class Step(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-class CommitFile(Struct, frozen=True, kw_only=True):
+class CommitValue(Struct, frozen=True, kw_only=True):
     """A commit, as git log shows it, and its value."""
 
     commit: Name
@@ -57,7 +57,7 @@ class Culprit(Struct, frozen=True, kw_only=True):
     author: str
     date: str
     value: Real
-    parent: CommitFile
+    parent: CommitValue
     delta: Real
     share: Annotated[
         float | None, about("Of the whole change between good and bad; null: no such change")
@@ -78,22 +78,21 @@ class Suspects(Struct, frozen=True, kw_only=True):
     One alone had another value when it was measured again.
     """
 
-    commits: Annotated[tuple[CommitFile, ...], Meta(min_length=1)]
+    commits: Annotated[tuple[CommitValue, ...], Meta(min_length=1)]
     delta: Real
 
 
-class BisectionFile(Struct, kw_only=True):
+class Bisection(Struct, kw_only=True, tag_field="schema", tag="kentry/bisection/1"):
     """A kentry bisection: which commits changed a value between two."""
 
-    schema: Literal["kentry/bisection/1"]
     tool: dict[str, str]
     origin: Annotated[dict[str, str], about("The tree, its config and the paths searched")]
     arch: str
     case: str
     metric: str
     unit: str
-    good: CommitFile
-    bad: CommitFile
+    good: CommitValue
+    bad: CommitValue
     delta: Annotated[Real, about("bad less good")]
     commits: Annotated[int, about("On the main line, good left out")]
     culprit: Annotated[Culprit | None, about("The one with the largest change")]

@@ -111,10 +111,9 @@ def verdict_of(verdicts: Iterable[Verdict]) -> Verdict:
     return OVER if OVER in found else UNDECIDED if UNDECIDED in found else WITHIN
 
 
-class CheckFile(Struct):
+class CheckFile(Struct, tag_field="schema", tag="kentry/check/1"):
     """What kentry check printed: each budget, and whether a kernel is within it."""
 
-    schema: Literal["kentry/check/1"]
     tool: dict[str, str]
     budgets: Annotated[str, about("The file of budgets")]
     measured: Annotated[SideFile, about("The kernel that was held against them")]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -332,10 +332,9 @@ class SideFile(Struct):
     target: dict[str, Any]
 
 
-class ComparisonFile(Struct):
+class ComparisonFile(Struct, tag_field="schema", tag="kentry/comparison/1"):
     """A kentry comparison: two recordings, case by case, function by function."""
 
-    schema: Literal["kentry/comparison/1"]
     tool: dict[str, str]
     old: SideFile
     new: SideFile

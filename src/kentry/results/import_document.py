@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The document kentry/import/1: numbers that other tools printed."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from kentry.results.caveats import Caveat
 from kentry.results.document import Positive
-
-SCHEMA: Literal["kentry/import/1"] = "kentry/import/1"
 
 
 class ImportBase(Struct, frozen=True):
@@ -47,9 +45,8 @@ class ImportedFile(Struct, frozen=True):
     numbers: list[ImportedNumber]
 
 
-class ImportDocument(Struct, frozen=True):
+class ImportDocument(Struct, frozen=True, tag_field="schema", tag="kentry/import/1"):
     """What kentry import printed."""
 
-    schema: Literal["kentry/import/1"]
     files: Annotated[list[ImportedFile], Meta(min_length=1)]
     caveats: list[Caveat]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The history of a count: kernels in order, where it changed; and its file kentry/log/1."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -39,10 +39,9 @@ class ChangePoint(Struct, frozen=True, kw_only=True):
     ]
 
 
-class LogFile(Struct, kw_only=True):
+class Log(Struct, kw_only=True, tag_field="schema", tag="kentry/log/1"):
     """A kentry log: the values of a history's kernels, and where they change."""
 
-    schema: Literal["kentry/log/1"]
     tool: dict[str, str]
     origin: dict[str, str]
     arch: str

@@ -105,10 +105,9 @@ class PathDiff(Struct, frozen=True, kw_only=True):
         )
 
 
-class PathDiffFile(Struct):
+class PathDiffFile(Struct, tag_field="schema", tag="kentry/path-diff/1"):
     """Where two kernels' paths differ, instruction by instruction."""
 
-    schema: Literal["kentry/path-diff/1"]
     tool: dict[str, str]
     old: SideFile
     new: SideFile

@@ -519,10 +519,9 @@ _TARGET_TEXTS = ["emulator", "machine", "cpu", "accelerator", "cmdline", "cpu_mo
 _TARGET_TEXTS += ["microcode", "host", "clock", "timed_kind"]
 
 
-class RecordingFile(Struct):
+class RecordingFile(Struct, tag_field="schema", tag="kentry/recording/1"):
     """A kentry recording: everything measured on one kernel."""
 
-    schema: Literal["kentry/recording/1"]
     tool: Annotated[dict[str, str], Meta(extra_json_schema={"required": ["name", "version"]})]
     kernel: KernelFile
     target: Annotated[

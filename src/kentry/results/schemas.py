@@ -4,46 +4,55 @@
 `python -m kentry.results.schemas schema` writes them.
 """
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from kentry.results.ablation import AblationFile
-from kentry.results.bisection import BisectionFile
-from kentry.results.check import CheckFile
-from kentry.results.comparison import CaseComparison, ComparisonFile, TimedRow
+from kentry.results import (
+    ablation,
+    bisection,
+    check,
+    comparison,
+    import_document,
+    log,
+    path_diff,
+    recording,
+    series,
+)
 from kentry.results.document import dump
-from kentry.results.import_document import ImportDocument
-from kentry.results.log import LogFile
-from kentry.results.path_diff import PathDiffFile
-from kentry.results.recording import RecordingFile
-from kentry.results.series import SeriesFile
 
-# Each schema's struct, and those that msgspec cannot find by itself.
-_DOCUMENTS: dict[str, tuple[type, ...]] = {
-    "kentry/recording/1": (RecordingFile,),
-    "kentry/comparison/1": (ComparisonFile, CaseComparison, TimedRow),
-    "kentry/series/1": (SeriesFile,),
-    "kentry/ablation/1": (AblationFile,),
-    "kentry/bisection/1": (BisectionFile,),
-    "kentry/log/1": (LogFile,),
-    "kentry/path-diff/1": (PathDiffFile,),
-    "kentry/check/1": (CheckFile,),
-    "kentry/import/1": (ImportDocument,),
-}
+# The structs that are a file, each with those that msgspec cannot find by itself.
+_DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
+    (recording.RecordingFile,),
+    (comparison.ComparisonFile, comparison.CaseComparison, comparison.TimedRow),
+    (series.SeriesFile,),
+    (ablation.AblationFile,),
+    (bisection.Bisection,),
+    (log.Log,),
+    (path_diff.PathDiffFile,),
+    (check.CheckFile,),
+    (import_document.ImportDocument,),
+)
+# The names that structs have in published schemas, where these have another.
+_PUBLISHED = {"Bisection": "BisectionFile", "CommitValue": "CommitFile", "Log": "LogFile"}
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {
     *("accesses", "checked", "checked_counts", "contexts", "empties", "estimates", "events"),
     *("markers", "misses", "parts", "places", "reasons", "renamed", "source_lines", "vector"),
 }
+# The name of a struct in a schema: a title, a key or the end of a reference.
+_NAME = re.compile(r'(?<=["/])[A-Z][A-Za-z]+(?=")')
 
 
 def schemas() -> dict[str, str]:
     """The text of each schema, by its file's name."""
     texts = {}
-    for schema, structs in _DOCUMENTS.items():
+    for structs in _DOCUMENTS:
+        schema = str(structs[0].__struct_config__.tag)
         _, definitions = msgspec.json.schema_components(structs, ref_template="#/$defs/{name}")
         for definition in definitions.values():
             # A named tuple is an array.
@@ -65,7 +74,9 @@ def schemas() -> dict[str, str]:
             "$defs": definitions,
         }
         name = "-".join(schema.split("/")[1:])
-        texts[f"{name}.schema.json"] = dump(document)
+        texts[f"{name}.schema.json"] = _NAME.sub(
+            lambda match: _PUBLISHED.get(match[0], match[0]), dump(document)
+        )
     return texts
 
 

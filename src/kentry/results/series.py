@@ -169,10 +169,9 @@ class PatchRowFile(Struct):
     caveats: tuple[Caveat, ...]
 
 
-class SeriesFile(Struct):
+class SeriesFile(Struct, tag_field="schema", tag="kentry/series/1"):
     """A kentry series: a row per patch, the baseline first."""
 
-    schema: Literal["kentry/series/1"]
     tool: dict[str, str]
     origin: Annotated[
         dict[str, str], about("The base, and base-commit and change-id where the patches name them")

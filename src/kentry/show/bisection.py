@@ -8,7 +8,7 @@ from kentry.results.bisection import (
     MEASURED,
     NOT_COMPILED,
     SAME_CODE,
-    BisectionFile,
+    Bisection,
     Culprit,
     Step,
     Suspects,
@@ -39,7 +39,7 @@ _COUNTED = {
 }
 
 
-def bisection_text(found: BisectionFile, shown: int | None = SHOWN) -> str:
+def bisection_text(found: Bisection, shown: int | None = SHOWN) -> str:
     """The whole report, with `shown` rows in a table of functions, None for all."""
     unit = found.unit
     lines = wrapped(
@@ -118,7 +118,7 @@ def _suspect_lines(suspects: Suspects, unit: str) -> Iterator[str]:
         yield from wrapped(f"{one.commit[:_NAME]} {one.subject}", first="  ", then="    ")
 
 
-def _tried(found: BisectionFile) -> str:
+def _tried(found: Bisection) -> str:
     counts = Counter(step.status for step in found.steps)
     return ", ".join(
         f"{counts[status]} {text}" for status, text in _COUNTED.items() if counts[status]

@@ -12,7 +12,6 @@ from kentry.importing.import_file import Imported
 from kentry.importing.published import METRICS, OF_BASE, TICKS, Number, Samples, samples
 from kentry.results import caveats
 from kentry.results.import_document import (
-    SCHEMA,
     ImportBase,
     ImportDocument,
     ImportedFile,
@@ -138,5 +137,5 @@ def imported_to_json(files: Sequence[Imported]) -> dict[str, Any]:
                 )
             )
         documents.append(ImportedFile(one.name, list(one.formats), one.arch or None, numbers))
-    document: dict[str, Any] = to_builtins(ImportDocument(SCHEMA, documents, _caveats(files)))
+    document: dict[str, Any] = to_builtins(ImportDocument(documents, _caveats(files)))
     return document

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from kentry.results.comparison import Real
-from kentry.results.log import ChangePoint, LogFile
+from kentry.results.log import ChangePoint, Log
 from kentry.show.frame import caveat_lines
 from kentry.show.functions import SHOWN, function_lines_with_total
 from kentry.show.numbers import change, number
@@ -19,7 +19,7 @@ _UNKNOWN = "?"
 _COMMIT = re.compile("[0-9a-f]{40,64}")
 
 
-def log_text(log: LogFile, shown: int | None = SHOWN, *, blocks: bool = True) -> str:
+def log_text(log: Log, shown: int | None = SHOWN, *, blocks: bool = True) -> str:
     """The whole report; `blocks` draws the sparkline in block elements instead of ASCII."""
     values = [one.value for one in log.points if one.value is not None]
     first, last = values[0], values[-1]
@@ -52,7 +52,7 @@ def log_text(log: LogFile, shown: int | None = SHOWN, *, blocks: bool = True) ->
     return head + line + ascii_lines([*body, *caveat_lines(log.caveats)])
 
 
-def sparkline(log: LogFile, levels: str) -> Iterator[str]:
+def sparkline(log: Log, levels: str) -> Iterator[str]:
     """A character a kernel, or a stretch of kernels where there are more than columns.
 
     A kernel that was not tried has the value of those on both sides where these are the same; the

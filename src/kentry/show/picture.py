@@ -23,7 +23,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
-from kentry.results.log import LogFile
+from kentry.results.log import Log
 from kentry.show.numbers import duration
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _time_axis(axes: Axes, label: str, more: str = "") -> None:
         _note(axes, f"1 s{more}", _SECOND, _GREY, xytext=(3, -3), va="top", bbox=box)
 
 
-def history_picture(file: Path, log: LogFile) -> None:
+def history_picture(file: Path, log: Log) -> None:
     """The values of a history's kernels as steps, its changes marked; UserError, OSError."""
     with mpl.rc_context(_STYLE):
         figure, [axes] = _axes(file)

@@ -22,7 +22,7 @@ from kentry.kernels import history
 from kentry.kernels.history import Commit, Range, touching
 from kentry.progress import Update, say
 from kentry.results import caveats
-from kentry.results.bisection import BisectionFile, CommitFile, Culprit, Suspects
+from kentry.results.bisection import Bisection, CommitValue, Culprit, Suspects
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import Real
 from kentry.results.recording import Recording
@@ -283,7 +283,7 @@ class Blamed:
 
 
 @dataclass(frozen=True)
-class Bisection:
+class Findings:
     """What a search came to.
 
     `old` and `new` are the recordings of good and bad, `whole` is how far these are apart; where
@@ -300,16 +300,16 @@ class Bisection:
 
 
 def to_file(
-    found: Bisection, span: Range, question: Question, commits: Commits, origin: Mapping[str, str]
-) -> BisectionFile:
+    found: Findings, span: Range, question: Question, commits: Commits, origin: Mapping[str, str]
+) -> Bisection:
     """The bisection as kentry/bisection/1; `origin` has the tree and what shapes its kernels."""
     unit = question.metric
     if noisy := found.old.case(question.case):
         unit = noisy.noisy[unit].unit if unit in noisy.noisy else unit
 
-    def shown(commit: Commit) -> CommitFile:
+    def shown(commit: Commit) -> CommitValue:
         step = commits.steps.get(commit.name)
-        return CommitFile(
+        return CommitValue(
             commit=commit.name,
             subject=commit.subject,
             author=commit.author,
@@ -357,8 +357,7 @@ def to_file(
         say_so = caveats.others_remain if question.everything else caveats.more_remains
         notes.append(say_so(f"{explained:+g}", f"{found.whole.delta:+g}"))
     largest = max(culprits, key=lambda one: abs(one.delta), default=None)
-    return BisectionFile(
-        schema="kentry/bisection/1",
+    return Bisection(
         tool=found.old.tool,
         origin=dict(origin),
         arch=found.old.kernel["arch"],
@@ -386,7 +385,7 @@ def bisect(
     measurer: Measurer,
     commits: Commits,
     update: Update,
-) -> Bisection:
+) -> Findings:
     """The commits between good and bad that changed the value, each measured again.
 
     UserError where the two do not differ; KernelError where one has no value.
@@ -402,7 +401,7 @@ def bisect(
             "Name a good commit from before the change.",
         )
     if not whole.is_sure:
-        return Bisection(old, new, whole)
+        return Findings(old, new, whole)
     if not search.differ(span.start, span.bad):
         raise UserError(
             f"Where {span.good.short} and {span.bad.short} part, at {span.start.short}, the count"
@@ -413,7 +412,7 @@ def bisect(
     steps, each = math.ceil(math.log2(len(search.line))), commits.steps[span.bad.name].seconds
     say(f"a step takes about {each:.0f} s, and {steps} steps {steps * each / 60:.0f} minutes")
     found = search.find()
-    result = Bisection(old, new, whole, suspects=[one for one in found if not one.is_one])
+    result = Findings(old, new, whole, suspects=[one for one in found if not one.is_one])
     try:
         with scratch_folder() as own:
             for one in found:
@@ -426,7 +425,7 @@ def bisect(
 
 def _confirm(
     found: Found,
-    result: Bisection,
+    result: Findings,
     search: Search,
     measurer: Measurer,
     own: Path,

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kentry.results.bisection import BisectionFile
-from kentry.results.log import ChangePoint, LogFile
+from kentry.results.bisection import Bisection
+from kentry.results.log import ChangePoint, Log
 from kentry.show.bisection import step_words
 from kentry.show.html import charts
 from kentry.show.html.page import Document
@@ -16,7 +16,7 @@ _NAME = 12
 _COMMIT = re.compile("[0-9a-f]{40,64}")
 
 
-def bisection_document(found: BisectionFile, document: Mapping[str, Any]) -> Document:
+def bisection_document(found: Bisection, document: Mapping[str, Any]) -> Document:
     """The commits found with their functions, what was tried, and how the search went."""
     culprits = [_change(one, one.parent.value, one.value) for one in found.culprits]
     names = {one.commit for one in found.culprits}
@@ -64,7 +64,7 @@ def bisection_document(found: BisectionFile, document: Mapping[str, Any]) -> Doc
     )
 
 
-def log_document(log: LogFile, document: Mapping[str, Any]) -> Document:
+def log_document(log: Log, document: Mapping[str, Any]) -> Document:
     """The values of a history with the places where they change."""
     places = {one.place: number for number, one in enumerate(log.changes, start=1)}
     points = [

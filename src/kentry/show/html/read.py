@@ -12,11 +12,11 @@ from msgspec import Struct
 from kentry.compare.counted import compare
 from kentry.errors import RecordingError, UserError
 from kentry.results.ablation import AblationFile
-from kentry.results.bisection import BisectionFile
+from kentry.results.bisection import Bisection
 from kentry.results.check import CheckFile
 from kentry.results.comparison import read_comparison
 from kentry.results.document import read_document, schema_of
-from kentry.results.log import LogFile
+from kentry.results.log import Log
 from kentry.results.path_diff import PathDiffFile
 from kentry.results.recording import Recording, read_recording
 from kentry.results.series import SeriesFile
@@ -32,8 +32,8 @@ _Make = Callable[[Any, Mapping[str, Any]], Document]
 _RECORDING, _COMPARISON, _REPLAY = "recording", "comparison", "vector-replay"
 # By kind: the struct, what makes its document, and the command that writes the file.
 _FORMS: dict[str, tuple[type[Struct], _Make, str]] = {
-    "bisection": (BisectionFile, bisection_document, "bisect"),
-    "log": (LogFile, log_document, "log"),
+    "bisection": (Bisection, bisection_document, "bisect"),
+    "log": (Log, log_document, "log"),
     "path-diff": (PathDiffFile, path_diff_document, "annotate"),
     "ablation": (AblationFile, ablation_document, "ablate"),
     "check": (CheckFile, check_document, "check"),
