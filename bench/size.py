@@ -4,8 +4,8 @@
 Usage: python bench/size.py [CHECKOUT]
 
 A private function (its name begins with one underscore) has a single caller if its module names
-it once besides its definition.  Options are counted as each command registers them, without
--h, -v and -q, which every command has.
+it once besides its definition.  Options are counted as each command registers them, and
+those that may stand anywhere once, without -h, -v and -q.
 """
 
 from __future__ import annotations
@@ -49,10 +49,8 @@ from kentry.cli import build_parser
 COMMON = {"-h", "-v", "-q"}
 
 def leaves(parser):
-    below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    if not below:
-        yield parser
-    for action in below:
+    yield parser
+    for action in [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]:
         for one in action.choices.values():
             yield from leaves(one)
 

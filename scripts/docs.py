@@ -264,7 +264,9 @@ def _commands_page() -> str:
         "`make docs` generates this page from what `kentry help` prints.",
         "",
     ]
-    for parser in commands_of_kentry():
+    from kentry.cli import build_parser
+
+    for parser in (build_parser(), *commands_of_kentry()):
         lines += [f"## {parser.prog}", "", "```text", *parser.format_help().splitlines(), "```", ""]
     return "\n".join(lines)
 

@@ -15,7 +15,16 @@ from typing import NoReturn
 
 from kentry import __version__
 from kentry.commands import output
-from kentry.commands.options import Common, Parser, Show, add_options, option, read
+from kentry.commands.options import (
+    AnywhereOptions,
+    Common,
+    Parser,
+    Show,
+    add_options,
+    option,
+    read,
+    take_anywhere,
+)
 from kentry.errors import EXIT_MISTAKE, EXIT_STOP, KentryError, UserError
 from kentry.host import interrupt
 from kentry.progress import printable, set_quiet
@@ -62,11 +71,12 @@ class _Top:
     )
 
 
-def build_parser(only: str | None = None) -> Parser:
+def build_parser(only: str | None = None, *, anywhere: bool = False) -> Parser:
     """The whole command line; each command's options are the fields of its class Options.
 
     With `only`, the module of that command or group alone is imported, and the other commands
-    have their names but no options.
+    have their names but no options.  With `anywhere`, each command also has those of its options
+    that may stand anywhere: for completion.
     """
     parser = Parser(
         prog="kentry",
@@ -76,10 +86,12 @@ def build_parser(only: str | None = None) -> Parser:
             "kentry diff debian:6.1 debian:6.12",
             "kentry help diff",
         ),
-        epilog="kentry help COMMAND shows a command's options. Exit codes: 0 done, 1 a regression,"
-        " 2 a mistake or a missing tool, 3 undecided; of kentry check --bisect also 125 and 128.",
+        epilog="kentry help COMMAND shows a command's own options. Exit codes: 0 done, 1 a"
+        " regression, 2 a mistake or a missing tool, 3 undecided; of kentry check --bisect also 125"
+        " and 128.",
     )
     add_options(parser, _Top)
+    add_options(parser, AnywhereOptions, anywhere=True)
     below = {"": _add_subcommands(parser)}
     for name, summary in COMMANDS.items():
         group, _, word = name.rpartition(" ")
@@ -94,6 +106,8 @@ def build_parser(only: str | None = None) -> Parser:
             sub.examples = command.EXAMPLES
             sub.retired = getattr(command, "RETIRED", {})
             add_options(sub, command.Options)
+            if anywhere:
+                add_options(sub, command.Options, anywhere=True)
             sub.set_defaults(command=command, parser=sub)
     return parser
 
@@ -137,7 +151,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _is_bisecting(words: Sequence[str]) -> bool:
     """Whether git bisect run reads the exit code; also of words that cannot be parsed."""
     # argparse takes --bi for --bisect.
-    return words[:1] == ["check"] and any(
+    command = next((word for word in words if not word.startswith("-")), "")
+    return command == "check" and any(
         len(word) > len("--b") and "--bisect".startswith(word) for word in words
     )
 
@@ -147,16 +162,18 @@ def _run(words: list[str]) -> int:
     log.setLevel(logging.WARNING)
     if sys.stdout is None:
         raise UserError("There is no standard output.", "Open it, or send it to a file.")
+    anywhere, words = take_anywhere(words)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
-    args, rest = build_parser(words[0] if words else "").parse_known_args(words)
+    parser = build_parser(words[0] if words else "")
+    args, rest = parser.parse_known_args(words, anywhere)
     if rest:
         args.parser.error(f"unknown: {' '.join(rest)}")
     command = args.command
     options = read(command.Options, args)
     if options.verbose:
         log.setLevel(logging.INFO)
-    set_quiet(options.quiet, colourless=getattr(options, "color", None) == output.NEVER)
+    set_quiet(options.quiet, colourless=getattr(args, "color", None) == output.NEVER)
     code: int = command.run(options)
     sys.stdout.flush()
     interrupt.check()
@@ -183,7 +200,8 @@ def _complete(line: str) -> NoReturn:
 
     command = line.split()[1:2]
     # A command whose name is not whole yet has no options to complete.
-    argcomplete.autocomplete(build_parser(*command or [""]), always_complete_options=False)
+    parser = build_parser(*command or [""], anywhere=True)
+    argcomplete.autocomplete(parser, always_complete_options=False)
     sys.exit(EXIT_MISTAKE)
 
 

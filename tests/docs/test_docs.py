@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from kentry.cli import build_parser
+from kentry.commands.options import take_anywhere
 from kentry.kernels.spec import KINDS
 from tests import ROOT
 
@@ -141,7 +142,8 @@ def test_a_command_of_the_gallery_is_valid(command: Any) -> None:
     words = shlex.split(command.text.partition(" > ")[0])
     assert words[0] == "kentry"
     # It exits where the command line is wrong.
-    build_parser().parse_args(words[1:])
+    anywhere, others = take_anywhere(words[1:])
+    build_parser().parse_args(others, anywhere)
 
 
 @pytest.mark.parametrize("page", CASE_PAGES, ids=lambda page: page.stem)

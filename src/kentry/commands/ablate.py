@@ -27,7 +27,7 @@ EXAMPLES = (
     "kentry ablate source:6.12 --options CONFIG_SECCOMP,CONFIG_AUDIT --case getppid",
     "kentry ablate tree:~/linux@HEAD --config distro --options options.txt",
 )
-RETIRED = measuring.FUNCTIONS_RETIRED
+RETIRED = measuring.RETIRED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ EXAMPLES = (
     "kentry bisect --good v6.3 --bad v6.4 --case read --all -- arch/riscv kernel/entry",
     "kentry bisect --continue",
 )
-RETIRED = measuring.FUNCTIONS_RETIRED
+RETIRED = {name: measuring.RETIRED[name] for name in ("--set", "--functions")}
 
 _STATE = "bisection.json"
 _A_BISECTION = Need(lambda options: options.good and options.bad, "without --good and --bad")
@@ -41,7 +41,7 @@ _ALL = Need(lambda options: options.everything, "without --all")
 
 # The options that shape what is searched, which --continue takes from the run before.
 _KEPT = (
-    *("good", "bad", "paths", "arch", "case", "metric", "config", "sets", "compiler"),
+    *("good", "bad", "paths", "arch", "case", "metric", "configs", "compiler"),
     *("emulator", "timeout", "everything", "least", "first_parent", "run"),
 )
 
@@ -153,9 +153,10 @@ def _bisect(options: Options, folder: Path, state: Path, update: Update) -> Bise
         f" known already: {len(commits.steps)}"
     )
     found = bisect(span, options.paths, question, measurer, commits, update)
-    origin = {"tree": str(options.tree), "config": options.config, "compiler": options.compiler}
-    if options.sets:
-        origin["config_set"] = " ".join(sorted(options.sets))
+    request = options.request()
+    origin = {"tree": str(options.tree), "config": request.config, "compiler": request.compiler}
+    if request.sets:
+        origin["config_set"] = " ".join(sorted(request.sets))
     if options.paths:
         origin["paths"] = " ".join(options.paths)
     return to_file(found, span, question, commits, origin)

@@ -33,6 +33,7 @@ EXAMPLES = (
     "kentry check new.json --budget budgets.toml --format junit > junit.xml",
     "kentry check tree:. --budget ../budgets.toml --bisect",
 )
+RETIRED = measuring.RETIRED
 
 _FORMATS: dict[str, Callable[[Check], str]] = {
     "ktap": check_ktap,

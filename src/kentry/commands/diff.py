@@ -22,7 +22,7 @@ EXAMPLES = (
     "kentry diff tree:~/linux@v6.12 tree:~/linux@HEAD --fail-on-regression",
 )
 RETIRED = {
-    **measuring.FUNCTIONS_RETIRED,
+    **measuring.RETIRED,
     "--path": "kentry annotate OLD NEW",
     "--context": "kentry annotate OLD NEW --context N",
     "--html": "kentry report OLD NEW -o FILE, with recordings that kentry record -o FILE wrote",

@@ -37,7 +37,7 @@ EXAMPLES = (
     "kentry log debian:6.1.* --case read --arch arm64 --picture read.svg",
     "kentry log debian:6.1 source:6.12 tree:~/linux --json",
 )
-RETIRED = measuring.FUNCTIONS_RETIRED
+RETIRED = {name: measuring.RETIRED[name] for name in ("--set", "--functions")}
 
 # Characters of a title.
 _MOST_NAMED = 60
@@ -255,7 +255,7 @@ def _log(
         origin={
             # Many names would hide the numbers.
             "what": what if len(what) <= _MOST_NAMED else f"{kernels} kernels",
-            "config": options.config,
+            "config": options.request().config,
         },
         arch=recording.kernel["arch"],
         case=case,

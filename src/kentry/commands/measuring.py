@@ -14,7 +14,10 @@ from kentry.arch import ARCHES, Arch, find_arch, host_arch
 from kentry.boot.exact import ExactOptions
 from kentry.commands import values
 from kentry.commands.options import (
+    EMULATOR,
+    FRESH,
     RARE,
+    TIMEOUT,
     Need,
     ResultOptions,
     flag,
@@ -27,7 +30,7 @@ from kentry.count.catalogue import catalogue, choose, match, matrix
 from kentry.count.floor import on_floor
 from kentry.errors import UserError
 from kentry.kernels import floor
-from kentry.kernels.config import Request, parse_set
+from kentry.kernels.config import TINY, Request, parse_set
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS, parse
 from kentry.progress import progress
@@ -62,12 +65,6 @@ CASE: dict[str, Any] = {
     " or by group: entry, events, io, memory, process, vector; all that are in no group by"
     " default; can be repeated",
     "completes": _case_words,
-}
-EMULATOR: dict[str, Any] = {
-    "metavar": "QEMU",
-    "group": RARE,
-    "help": "installed, backports, newest, or the path of a qemu-system program; installed by"
-    " default",
 }
 MEMORY: dict[str, Any] = {
     "type": values.memory,
@@ -112,22 +109,17 @@ class KernelOptions(ResultOptions):
     """Which kernel to boot, and for how long."""
 
     arch: str | None = option("--arch", needs=[A_KERNEL], **ARCH)
-    config: str = option(
+    configs: tuple[str, ...] = option(
         "--config",
-        default="tiny",
+        default=(),
+        action="append",
         metavar="CONFIG",
         needs=(A_KERNEL, A_SOURCE),
-        help="config of a kernel that is built: tiny (kentry's smallest), userland, distro"
-        " (Debian's own, trimmed) or a .config file",
+        help="config of a kernel that is built: tiny (kentry's smallest, the default), userland,"
+        " distro (Debian's own, trimmed) or a .config file; and options on top of it, such as"
+        " CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
     )
-    timeout: float | None = option(
-        "--timeout",
-        type=values.seconds,
-        metavar="SECONDS",
-        group=RARE,
-        needs=(A_KERNEL,),
-        help="how many seconds a boot can take (default: 120, kentry vector trace: 1800)",
-    )
+    timeout: float | None = option("--timeout", needs=(A_KERNEL,), **TIMEOUT)
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""
@@ -138,34 +130,25 @@ class KernelOptions(ResultOptions):
         """--arch, or this machine's own architecture."""
         return find_arch(self.arch) if self.arch else host_arch()
 
+    def request(self) -> Request:
+        """How to build; UserError for a --config that is badly written."""
+        sets = tuple(text for text in self.configs if text.startswith("CONFIG_"))
+        for text in sets:
+            parse_set(text)
+        bases = [text for text in self.configs if text not in sets]
+        if len(bases) > 1:
+            raise UserError(
+                f"A kernel has one config, not {' and '.join(bases)}.", "Name one of them."
+            )
+        return Request("".join(bases) or TINY, sets)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureOptions(KernelOptions):
     """How to build and measure a kernel."""
 
-    sets: tuple[str, ...] = option(
-        "--set",
-        default=(),
-        action="append",
-        metavar="CONFIG_X=y",
-        needs=(A_KERNEL, A_SOURCE),
-        help="config option to set on top of --config: y, n, m or a value; can be repeated",
-    )
-    compiler: str = option(
-        "--compiler",
-        default="gcc",
-        metavar="NAME",
-        needs=(A_KERNEL, A_SOURCE),
-        help="compiler of a kernel that is built: gcc, gcc-12, clang, clang-19",
-    )
     case: tuple[str, ...] = list_option("--case", **CASE)
     emulator: str | None = option("--emulator", needs=[A_KERNEL], **EMULATOR)
-
-    def request(self) -> Request:
-        """How to build; UserError for a --set that is badly written."""
-        for text in self.sets:
-            parse_set(text)
-        return Request(self.config, self.sets, self.compiler)
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose()."""
@@ -186,12 +169,7 @@ class MeasureOptions(KernelOptions):
 class CachedOptions(MeasureOptions):
     """How to measure a kernel, for a command that takes recordings from the cache."""
 
-    fresh: bool = flag(
-        "--fresh",
-        group=RARE,
-        needs=(A_KERNEL,),
-        help="measure again even if the cache has the recording",
-    )
+    fresh: bool = flag("--fresh", needs=(A_KERNEL,), **FRESH)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,6 +226,14 @@ class TreeOptions(MeasureOptions):
         needs=(_COMMITS,),
         help="blame a merge as one commit instead of searching the branch that it merged",
     )
+    compiler: str = option(
+        "--compiler",
+        default="gcc",
+        metavar="NAME",
+        group=RARE,
+        needs=(_COMMITS,),
+        help="compiler of the kernels: gcc, gcc-12, clang, clang-19",
+    )
     jobs: int = option(
         "--jobs",
         type=values.whole(1, 64),
@@ -260,6 +246,10 @@ class TreeOptions(MeasureOptions):
     def has_commits(self) -> bool:
         """Whether the command line names commits."""
         raise NotImplementedError
+
+    def request(self) -> Request:
+        """How to build."""
+        return replace(super().request(), compiler=self.compiler)
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose(), one case without --case."""
@@ -301,7 +291,11 @@ class MatrixOptions(MeasureOptions):
         return replace(exact, windows=MATRIX_WINDOWS, path_windows=MATRIX_PATHS, rounds=1)
 
 
-FUNCTIONS_RETIRED = {"--functions": "-v, which prints the whole tables of functions"}
+RETIRED = {
+    "--set": "--config CONFIG_X=y",
+    "--compiler": "SPEC,compiler=NAME",
+    "--functions": "-v, which prints whole tables of functions",
+}
 
 
 def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Recording:

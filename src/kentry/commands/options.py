@@ -18,8 +18,8 @@ from kentry.commands import output, values
 from kentry.errors import UserError
 from kentry.show.functions import SHOWN
 
-# Groups that stand last in the help, in this order.
-COMMON, RARE = "every command", "rarely needed"
+# The last group of a command's help, and that of options which may stand anywhere on the line.
+RARE, ANYWHERE = "rarely needed", "anywhere on the line"
 # How an operand stands in the usage line, by its nargs.
 _USAGE = {None: "{}", "?": "[{}]", "*": "[{}...]", "+": "{}..."}
 _T = TypeVar("_T")
@@ -94,14 +94,14 @@ class Show(argparse.Action):
 class Common:
     """What every command takes."""
 
-    help: None = option("-h", "--help", group=COMMON, action=Show, help="print this help")
+    help: None = option("-h", "--help", action=Show, help="print this help")
     verbose: bool = flag(
         "-v",
         "--verbose",
-        group=COMMON,
+        group=ANYWHERE,
         help="print whole tables of functions, and on stderr every command line that is run",
     )
-    quiet: bool = flag("-q", "--quiet", group=COMMON, help="show no progress")
+    quiet: bool = flag("-q", "--quiet", group=ANYWHERE, help="show no progress")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ class TextOptions(Common):
     color: str = option(
         "--color",
         default=output.AUTO,
-        group=COMMON,
+        group=ANYWHERE,
         metavar="WHEN",
         choices=output.COLORS,
         needs=[
@@ -136,6 +136,34 @@ class ResultOptions(TextOptions):
     def rows_shown(self) -> int | None:
         """How many rows a table of functions has at most; None for all, with -v."""
         return None if self.verbose else SHOWN
+
+
+# Of commands that boot a kernel.
+TIMEOUT: dict[str, Any] = {
+    "type": values.seconds,
+    "metavar": "SECONDS",
+    "group": ANYWHERE,
+    "help": "how many seconds a boot can take (default: 120, kentry vector trace: 1800)",
+}
+EMULATOR: dict[str, Any] = {
+    "metavar": "QEMU",
+    "group": ANYWHERE,
+    "help": "boot by the installed QEMU (default), backports, newest, or the path of a qemu-system"
+    " program",
+}
+FRESH: dict[str, Any] = {
+    "group": ANYWHERE,
+    "help": "measure again even if the cache has the recording",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnywhereOptions(TextOptions):
+    """What may stand anywhere on the line; each command has those that can affect it."""
+
+    timeout: float | None = option("--timeout", **TIMEOUT)
+    emulator: str | None = option("--emulator", **EMULATOR)
+    fresh: bool = flag("--fresh", **FRESH)
 
 
 class Parser(argparse.ArgumentParser):
@@ -188,14 +216,17 @@ class _Formatter(argparse.HelpFormatter):
         return f"{', '.join(action.option_strings)} {value}"
 
 
-def add_options(parser: Parser, cls: type) -> None:
-    """Registers the fields of `cls`: its own first, then inherited ones; RARE ones are last."""
+def add_options(parser: Parser, cls: type, *, anywhere: bool = False) -> None:
+    """Registers the fields of `cls`: its own first, then inherited ones; RARE ones are last.
+
+    The group ANYWHERE is left out, or is all that is registered.
+    """
     own = inspect.get_annotations(cls)
-    last = {COMMON: 1, RARE: 2}
     groups: dict[str, Any] = {}
     usage = [parser.prog]
+    chosen = [item for item in fields(cls) if (item.metadata["group"] == ANYWHERE) == anywhere]
     for item in sorted(
-        fields(cls), key=lambda item: (last.get(item.metadata["group"], 0), item.name not in own)
+        chosen, key=lambda item: (item.metadata["group"] == RARE, item.name not in own)
     ):
         flags, group = item.metadata["flags"], item.metadata["group"]
         words = {"default": argparse.SUPPRESS, **item.metadata["words"]}
@@ -213,7 +244,11 @@ def add_options(parser: Parser, cls: type) -> None:
         else:
             groups[group].add_argument(item.name, **words)
             usage.append(_USAGE[words.get("nargs")].format(words["metavar"]))
-    parser.usage = " ".join([*usage, "[options]"])
+    if not anywhere:
+        others = [item.metadata["flags"][0] for item in fields(cls) if item not in chosen]
+        parser.usage = " ".join([*usage, "[options]"])
+        if others:
+            parser.epilog = f"It also takes {', '.join(others)}: see kentry help."
 
 
 def _complete(
@@ -227,12 +262,25 @@ def _complete(
     return [f"{before}{comma}{word}" for word in completes(parsed_args)]
 
 
+def take_anywhere(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options of AnywhereOptions that stand before a "--", and the other words in order."""
+    parser = Parser(prog="kentry", allow_abbrev=False)
+    add_options(parser, AnywhereOptions, anywhere=True)
+    end = words.index("--") if "--" in words else len(words)
+    args, others = parser.parse_known_args(words[:end])
+    return args, [*others, *words[end:]]
+
+
 def read(cls: type[_T], args: argparse.Namespace) -> _T:
     """The parsed command line as an instance of `cls`.
 
-    UserError names an option that can have no effect beside the others.
+    UserError names an option that can have no effect on the command, or beside the others.
     """
     given = [item for item in fields(cls) if hasattr(args, item.name)]  # type: ignore[arg-type]
+    for item in fields(AnywhereOptions):
+        if hasattr(args, item.name) and not hasattr(cls, item.name):
+            name = item.metadata["flags"][-1]
+            raise UserError(f"{name} has no effect on this command.", f"Leave {name} out.")
     options = cls(**{item.name: _frozen(getattr(args, item.name)) for item in given})
     for item in given:
         for need in item.metadata["needs"]:

@@ -24,6 +24,7 @@ EXAMPLES = (
     "kentry record tree:~/linux@HEAD --arch arm64 --matrix vector -o head.json",
 )
 RETIRED = {
+    **measuring.RETIRED,
     "--preset": "--case 'getpid+vec=*' (fp-pidbench) or getppid+vec=none,getppid+vec=once"
     " (v-getppid)",
     "--windows": "kentry's own number of windows, on which no count depends",

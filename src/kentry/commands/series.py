@@ -35,7 +35,7 @@ EXAMPLES = (
     "kentry series tree:~/linux v6.12..topic --case getppid,read",
     "kentry series source:6.12 patches/ --changelog -o rows",
 )
-RETIRED = measuring.FUNCTIONS_RETIRED
+RETIRED = measuring.RETIRED
 
 
 @dataclass(frozen=True, kw_only=True)

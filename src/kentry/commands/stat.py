@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kentry.arch import host_arch
 from kentry.commands import measuring, output, values
 from kentry.commands.options import (
+    EMULATOR,
     RARE,
     Need,
     ResultOptions,
@@ -172,7 +173,7 @@ class Options(ResultOptions):
     )
     output: Path | None = path_option("-o", "--output", help="write the recording to FILE")
     arch: str | None = option("--arch", group=RARE, needs=[_GUEST], **measuring.ARCH)
-    emulator: str | None = option("--emulator", needs=[_GUEST], **measuring.EMULATOR)
+    emulator: str | None = option("--emulator", needs=[_GUEST], **EMULATOR)
     accelerator: str | None = option(
         "--accel",
         choices=("kvm", "tcg", "icount"),

@@ -15,7 +15,6 @@ from kentry.boot.userland.workloads import find_workload, parse_copy
 from kentry.commands import measuring, output, values
 from kentry.commands.options import RARE, list_option, operand, option, path_option
 from kentry.errors import EXIT_DONE, GuestError, UserError
-from kentry.kernels.config import Request
 from kentry.kernels.resolve import resolve
 from kentry.progress import progress
 from kentry.results.document import dump
@@ -101,7 +100,7 @@ def run(options: Options) -> int:
     path = options.output or Path(f"{chosen.name}-{arch.name}.parquet")
     measuring.check_writable(path)
     with progress(f"tracing {chosen.name} on {options.spec} for {arch.name}") as update:
-        kernel = resolve(options.spec, arch, update, Request(options.config, (), "gcc"))
+        kernel = resolve(options.spec, arch, update, options.request())
         userland = build_userland(arch, chosen, release, memory, update)
         words = (*userland.kernel_words, *options.append.split())
         outcome = trace_workload(

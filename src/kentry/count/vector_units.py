@@ -51,7 +51,7 @@ def check_built_in(kernel: Kernel, unit: Unit) -> None:
         raise KernelError(
             f"{kernel.spec} (Linux {kernel.release}) is built without {unit.what}:"
             f" CONFIG_{unit.option} is off or unknown to it.",
-            f"Take another kernel, or build one with --set CONFIG_{unit.option}=y.{hint}",
+            f"Take another kernel, or build one with --config CONFIG_{unit.option}=y.{hint}",
         )
 
 

@@ -100,7 +100,7 @@ def parse_set(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
     if not found or not _OPTION.fullmatch(name) or not _VALUE.fullmatch(value):
         raise UserError(
-            f"'{text}' sets no config option.", "Write it like --set CONFIG_SECCOMP=y, n or m."
+            f"'{text}' sets no config option.", "Write it like --config CONFIG_SECCOMP=y, n or m."
         )
     return name, value
 
@@ -165,7 +165,7 @@ def of_file(file: Path) -> Config:
 
 
 def with_sets(config: Config, sets: Sequence[str]) -> Config:
-    """`config` with --set options on top, which nothing may drop."""
+    """`config` with what --config CONFIG_X=y asks for on top, which nothing may drop."""
     chosen = dict(parse_set(text) for text in sets)
     # A choice has one option on: naming another turns the first one off.
     return Config(
@@ -195,7 +195,8 @@ def dropped_error(names: Sequence[str], config: Config, why: Mapping[str, str]) 
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return BuildError(
         f"Kconfig dropped {', '.join(clauses)}{more}.",
-        "Set what is missing as well, with --set or in the config, or leave the option out.",
+        "Set what is missing as well, with --config CONFIG_X=y or in the config's file, or"
+        " leave the option out.",
     )
 
 
@@ -214,7 +215,7 @@ def check_machine(got: Mapping[str, str], arch: Arch, knows: Callable[[str], boo
         if name in ("all", arch.name) and got.get(option) != "y" and knows(option):
             lacks.append(f"{option} ({what})")
             names = [word for word in turn_on.split(",") if got.get(word) != "y" and knows(word)]
-            sets |= {word: f"--set {word}=y" for word in names}
+            sets |= {word: f"--config {word}=y" for word in names}
     if lacks:
         raise BuildError(
             f"The config does not boot in QEMU's machine for {arch.name}: it lacks"
@@ -232,11 +233,11 @@ class Option:
     needs: tuple[str, ...] = ()
 
     def on(self) -> tuple[str, ...]:
-        """--set words of the kernel that has it."""
+        """Options of the kernel that has it, for --config."""
         return (*self.needs, f"{self.name}={self.value}")
 
     def off(self) -> tuple[str, ...]:
-        """--set words of the kernel that has it not."""
+        """Options of the kernel that does not have it, for --config."""
         return (*self.needs, f"{self.name}=n")
 
 

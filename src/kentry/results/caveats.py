@@ -156,7 +156,7 @@ sign_conflict = Template(
 layout = Template(
     "layout",
     "{}: the path is identical, instruction by instruction, and {} differs by {}: layout or noise,"
-    " not the code executed; to test it, build both with --set"
+    " not the code executed; to test it, build both with --config"
     " CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y",
 )
 

@@ -11,9 +11,8 @@ import pytest
 
 from kentry.boot.guest_tasks import Ending
 from kentry.boot.userland.root_image import Userland
-from kentry.cli import build_parser, main
+from kentry.cli import main
 from kentry.commands import vector_trace
-from kentry.commands.options import read
 from kentry.errors import KernelError
 from kentry.vector import tracing as trace_workload_module
 from kentry.vector.trace import Event
@@ -226,24 +225,3 @@ def test_a_replay_that_cannot_be_is_an_error(
     captured = capsys.readouterr()
     assert datum in captured.err
     assert captured.out == ""
-
-
-# --- vector --------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("words", "verbose", "quiet"),
-    [
-        (["vector", "stats", "x"], False, False),
-        (["vector", "-v", "stats", "x"], True, False),
-        (["vector", "stats", "-v", "x"], True, False),
-        (["vector", "-q", "stats", "x"], False, True),
-        (["vector", "-v", "stats", "x", "-q"], True, True),
-    ],
-)
-def test_common_words_may_stand_on_either_side(
-    words: list[str], verbose: bool, quiet: bool
-) -> None:
-    args = build_parser().parse_args(words)
-    options = read(args.command.Options, args)
-    assert (options.verbose, options.quiet) == (verbose, quiet)

@@ -237,7 +237,7 @@ def test_a_change_on_an_identical_path_is_layout() -> None:
     row = only(comparison)
     assert (row.identical_path, row.verdict, kinds(row)) == (True, "worse", ["layout"])
     assert row.is_layout
-    assert "--set CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y" in row.caveats[0]["text"]
+    assert "--config CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y" in row.caveats[0]["text"]
     jsonschema.validate(to_json(comparison), SCHEMA)
 
 

@@ -87,7 +87,7 @@ def test_a_unit_that_is_built_out_is_said_before_the_boot(
             f"debian:6.12 (Linux 6.12.95) is built without {what}: CONFIG_{option} is off or"
             " unknown to it."
         )
-        assert f"--set CONFIG_{option}=y." in caught.value.remedy
+        assert f"--config CONFIG_{option}=y." in caught.value.remedy
         assert hint in caught.value.remedy
     check_options(configured(tmp_path, arch, f"CONFIG_{option}=y\n"), ["getppid", case])
 

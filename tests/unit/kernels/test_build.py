@@ -187,7 +187,7 @@ def test_an_option_that_kconfig_drops_is_named_with_what_it_wants(tmp_path: Path
         "Kconfig dropped CONFIG_AUDIT=y (needs NET), CONFIG_HASH=n (selected by DRIVER),"
         " CONFIG_NOTHING=y (this tree has no such option)."
     )
-    assert "--set" in error.remedy
+    assert "--config" in error.remedy
     folder, _ = made(found, "CONFIG_AUDIT=y", "CONFIG_NET=y", "CONFIG_HASH=n")
     config = (folder / "config").read_text().splitlines()
     assert {"CONFIG_AUDIT=y", "CONFIG_PRINTK=y", "# CONFIG_HASH is not set"} <= set(config)
@@ -293,7 +293,7 @@ def test_a_config_that_cannot_boot_in_qemu_is_refused_before_it_is_built(tmp_pat
         assert name in raised.value.sentence
     assert "RISCV_SBI" not in raised.value.sentence
     sets = ("CONFIG_SOC_VIRT=y", "CONFIG_SERIAL_8250_CONSOLE=y")
-    assert raised.value.remedy == f"Add --set {sets[0]} --set {sets[1]}."
+    assert raised.value.remedy == f"Add --config {sets[0]} --config {sets[1]}."
 
 
 def test_which_options_a_tree_has(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_set_options(text: str) -> None:
 def test_what_sets_no_option(text: str) -> None:
     with pytest.raises(UserError) as raised:
         config.parse_set(text)
-    assert "--set CONFIG_SECCOMP=y" in raised.value.remedy
+    assert "--config CONFIG_SECCOMP=y" in raised.value.remedy
 
 
 def test_how_a_config_is_written_makes_no_other_kernel() -> None:
@@ -183,7 +183,7 @@ def test_a_few_dropped_options_are_named_and_the_rest_counted() -> None:
     error = config.dropped_error(names, wanted, dict.fromkeys(names, "needs X"))
     assert "CONFIG_A=y (needs X), CONFIG_B=y" in error.sentence
     assert error.sentence.endswith("CONFIG_E=y (needs X) and 2 more.")
-    assert "--set" in error.remedy
+    assert "--config" in error.remedy
 
 
 def test_what_needs_an_option_that_was_turned_off_is_given_up() -> None:
