@@ -20,27 +20,27 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 385,
+    "(loose)": 406,
     "arch": 1452,
     "boot": 2102,
-    "commands": 3477,
+    "commands": 3525,
     "compare": 1856,
     "count": 1315,
     "host": 1259,
     "importing": 654,
-    "kernels": 4478,
+    "kernels": 4489,
     "machines": 1761,
     "models": 1088,
     "path": 1010,
     "results": 2934,
-    "show": 6844,
+    "show": 6472,
     "stats": 700,
     "study": 1895,
     "time": 2029,
     "vector": 3193,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39757
+TESTS_BUDGET = 39771
 
 OPTIONS = """
 import argparse

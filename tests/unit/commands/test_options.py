@@ -152,7 +152,7 @@ def test_numbers_are_plain_digits(name: str, text: str, capsys: pytest.CaptureFi
     [
         (["diff", "a", "b"], {"verbose": False, "quiet": False, "fresh": False}),
         (["-v", "diff", "a", "b", "-q"], {"verbose": True, "quiet": True}),
-        (["--emulator=newest", "diff", "--timeout", "5", "a", "b"], {"timeout": 5.0}),
+        (["--emulator=newest", "diff", "--timeout", "5", "debian:6.1", "floor:"], {"timeout": 5.0}),
         (["vector", "-v", "stats", "--color", "never", "x"], {"verbose": True, "color": "never"}),
         (["vector", "trace", "debian:6.12", "--", "ls", "-v"], {"workload": ("ls", "-v")}),
     ],
