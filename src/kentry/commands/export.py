@@ -15,6 +15,7 @@ EXAMPLES = (
     "kentry export old.json new.json --format folded | flamegraph.pl > difference.svg",
     "kentry diff old.json new.json --json > diff.json; kentry export diff.json --format ktap",
 )
+RETIRED = {"--summary": "the recording's JSON, which has each case and metric with its interval"}
 
 
 @dataclass(frozen=True, kw_only=True)

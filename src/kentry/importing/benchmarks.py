@@ -1,16 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""lmbench's lat_syscall, the selftest fp-pidbench, will-it-scale, and UnixBench."""
+"""Readers of lmbench's lat_syscall, of lines NUMBER UNIT/call, of fp-pidbench and UnixBench."""
 
 import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from kentry.importing.published import NS, OPS, REPETITIONS, TICKS, TIMER, Number, Text
+from kentry.importing.published import (
+    NS,
+    OPS,
+    REPETITIONS,
+    SYSCALL,
+    TICKS,
+    TIMER,
+    UNITS,
+    Number,
+    Text,
+)
 
 _SIMPLE = re.compile(
     r"Simple (syscall|read|write|stat|fstat|open/close): (\d+(?:\.\d+)?) microseconds"
 )
 _SIMPLE_CASES = {"syscall": "getppid", "open/close": "openat+close"}
+
+# Olof Johansson's loop prints "V=1 242.9 ns/call (12144527848 ns / 50000000 iters)".
+_PER_CALL = re.compile(r"\s*(?:([\w=.+@/-]+):?\s+)?(\d+(?:\.\d+)?) (ns|us|cycles)/(?:sys)?call\b")
 
 _ITERATIONS = re.compile(r"Iterations per test:\s*(\d+)")
 _LENGTH = re.compile(r"SVE VL:\s*(\d+)")
@@ -23,12 +36,6 @@ _USES = {
 }
 # A case's name without a length means this one.
 _DEFAULT_LENGTH = "128"
-
-_TEST = re.compile(r"runtest\.py\s+([a-z_]+?)\d*\b|([a-z_]+?)\d*_(?:processes|threads)\b")
-_HEADER = "tasks,processes,processes_idle,threads,threads_idle,linear"
-_ROW = re.compile(r"\s*(\d+),(\d+),[\d.]+,(\d+),[\d.]+,\d+")
-_TESTCASE = re.compile(r"\s*testcase:.*?(?:(\w+)\(\)|$)")
-_SECOND = re.compile(r"\s*min:\d+ max:\d+ total:(\d+)")
 
 _COMMAND = re.compile(r"\./(syscall|pipe|execl|spawn|context1)\s+(\d+)(?:\s+(\w+))?")
 _COUNT = re.compile(r"COUNT\|(\d+)\|\d+\|lp[sm]\b")
@@ -46,9 +53,7 @@ _TESTS = {
 _PROGRAMS = dict(
     zip(("syscall", "pipe", "context1", "spawn", "execl"), _TESTS.values(), strict=True)
 )
-_NAMES = "|".join(_TESTS)
-_RESULT = re.compile(rf"({_NAMES})\s+(\d[\d.]*) lps\s+\(\d[\d.]* s, \d+ samples?\)")
-_INDEX = re.compile(rf"({_NAMES})\s+\d[\d.]*\s+(\d[\d.]*)\s+\d[\d.]*\s*$")
+_RESULT = re.compile(rf"({'|'.join(_TESTS)})\s+(\d[\d.]*) lps\s+\(\d[\d.]* s, \d+ samples?\)")
 
 
 def read_lat_syscall(text: Text) -> Iterator[Number]:
@@ -56,7 +61,15 @@ def read_lat_syscall(text: Text) -> Iterator[Number]:
     for number, line in text:
         if match := _SIMPLE.search(line):
             case = _SIMPLE_CASES.get(match[1], match[1])
-            yield Number(number, text.side(number), case, NS, match[2], "us", Decimal(1000))
+            yield Number(number, text.side(number), case, NS, match[2], "us")
+
+
+def read_per_call(text: Text) -> Iterator[Number]:
+    """Read lines that are a number a call; a word before the number is the case."""
+    for number, line in text:
+        if match := _PER_CALL.match(line):
+            case, unit = match[1] or SYSCALL, match[3]
+            yield Number(number, text.side(number), case, UNITS[unit], match[2], unit)
 
 
 def read_fp_pidbench(text: Text) -> Iterator[Number]:
@@ -75,38 +88,10 @@ def read_fp_pidbench(text: Text) -> Iterator[Number]:
             yield Number(number, side, case, TICKS, match[2], "ticks", scale, lacks=lacks)
 
 
-def read_will_it_scale(text: Text) -> Iterator[Number]:
-    """runtest.py's rates by the number of tasks, and each second of a program's measurement."""
-    case, side = "will-it-scale", ""
-    in_table = is_warm_up = False
-    for number, line in text:
-        if match := _TEST.search(line):
-            case = match[1] or match[2]
-        if line.strip().startswith(_HEADER):
-            in_table, side = True, text.side(number)
-        elif in_table and (match := _ROW.match(line)):
-            tasks = int(match[1])
-            for rate, kind in ((match[2], "processes"), (match[3], "threads")):
-                # The tool prints 0 where the test has no such mode.
-                if tasks and int(rate):
-                    is_single = tasks == 1 and kind == "processes"
-                    name = case if is_single else f"{case}/{tasks}-{kind}"
-                    yield Number(number, side, name, OPS, rate, "ops/s")
-        elif line.strip():
-            in_table = False
-        if match := _TESTCASE.match(line):
-            case, side = match[1] or case, text.side(number)
-        elif line.strip() in ("warmup", "measurement"):
-            is_warm_up = line.strip() == "warmup"
-        elif (match := _SECOND.match(line)) and not is_warm_up:
-            yield Number(number, side, case, OPS, match[1], "ops/s", lacks=())
-
-
 def read_unixbench(text: Text) -> Iterator[Number]:
-    """Raw counts and the report's results; the table of indexes repeats the results."""
+    """Read raw counts and the report's results, which its table of indexes repeats."""
     copies = ""
     command: re.Match[str] | None = None
-    results: set[tuple[str, str]] = set()
     for number, line in text:
         command = _COMMAND.search(line) or command
         if match := _COPIES.search(line):
@@ -122,8 +107,6 @@ def read_unixbench(text: Text) -> Iterator[Number]:
             if seconds:
                 unit, side = f"in {seconds:f} s", text.side(number)
                 yield Number(number, side, case, OPS, match[1], unit, 1 / seconds)
-        elif match := _RESULT.search(line) or _INDEX.search(line):
-            case, result = _TESTS[match[1]] + copies, match[2]
-            if (case, result) not in results:
-                results.add((case, result))
-                yield Number(number, text.side(number), case, OPS, result, "lps", lacks=())
+        elif match := _RESULT.search(line):
+            case = _TESTS[match[1]] + copies
+            yield Number(number, text.side(number), case, OPS, match[2], "lps", lacks=())

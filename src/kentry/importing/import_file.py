@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kentry.arch import ARCHES, find_arch
 from kentry.errors import UserError
-from kentry.importing import benchmarks, lkp, perf, plain_table
+from kentry.importing import benchmarks, perf, plain_table
 from kentry.importing.published import Number, Text, samples
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import imported as imported_caveat
@@ -16,18 +16,17 @@ from kentry.results.recording import CaseResult, NoisyMetric, Recording
 
 # Architectures that kentry does not run, by the kernel's names.
 FOREIGN_ARCHES = ("ia64", "powerpc", "loongarch64", "s390x")
-# A report of LKP with every metric has 60 KB.
 _MOST_BYTES = 8 << 20
 
 FORMATS = {
     "lat_syscall": benchmarks.read_lat_syscall,
+    "per-call": benchmarks.read_per_call,
     "fp-pidbench": benchmarks.read_fp_pidbench,
     "unixbench": benchmarks.read_unixbench,
-    "will-it-scale": benchmarks.read_will_it_scale,
-    "lkp": lkp.read,
     "perf-stat": perf.read_stat,
     "perf-bench": perf.read_bench,
     "table": plain_table.read,
+    "columns": plain_table.read_columns,
 }
 
 
@@ -67,7 +66,7 @@ def import_text(content: str, name: str, arch: str = "") -> Imported:
     if not formats:
         raise UserError(
             f"{name} has no numbers in a format that kentry reads.",
-            f"It reads {', '.join(FORMATS)}.",
+            f"It reads {', '.join(FORMATS)}. docs/howto/import.md shows how to write a table.",
         )
     merged = sorted(chain.from_iterable(numbers.values()), key=lambda number: number.line)
     if wrong := next((number for number in merged if not number.is_plausible), None):

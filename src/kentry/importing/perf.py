@@ -3,7 +3,6 @@
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 
 from kentry.importing.published import CALLS, NS, OPS, REPETITIONS, SYSCALL, Number, Text
 
@@ -33,8 +32,8 @@ def read_bench(text: Text) -> Iterator[Number]:
         elif match := _EXECUTED.search(line):
             case = "fork+exit" if match[2] == "fork" else match[2]
         elif match := _USECS.match(line):
-            usecs, scale = match[1].replace(",", "."), Decimal(1000)
-            yield Number(number, text.side(number), case, NS, usecs, "us", scale)
+            usecs = match[1].replace(",", ".")
+            yield Number(number, text.side(number), case, NS, usecs, "us")
         elif match := _RATE.match(line):
             yield Number(number, text.side(number), case, OPS, _digits(match[1]), "ops/s")
 

@@ -1,52 +1,47 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Plain tables, in Markdown or CSV.
+"""Plain tables, in Markdown, CSV or aligned columns.
 
     | side   | getpid@epc (cycles) | getpid@break (cycles) |
     |--------|---------------------|-----------------------|
     | before | 40                  | 254                   |
 
 Each number has a side, a case and a unit.  Each of the three comes from the column of that name, or
-from the header of the number's own column: "CASE (UNIT)", "SIDE (UNIT)" or "UNIT".  A side may
-stand in a heading above the table instead.  A table without a column `side` or `case` is not read.
-A percentage is of what the column `of` says.
+from the header of the number's own column: "CASE (UNIT)", "SIDE (UNIT)" or "UNIT", to which " per
+call" may be added.  A side may stand in a heading above the table instead.  A table without a
+column `side` or `case` is not read, unless its first column is `commit`, `kernel` or `version`
+and all others have a unit.  A percentage is of what the column `of` says.
 """
 
 import csv
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 
 from kentry.errors import UserError
 from kentry.importing.published import (
-    ALL_INSTRUCTIONS,
-    CYCLES,
-    NS,
     OF_BASE,
-    OPS,
     REPETITIONS,
     SYSCALL,
-    TICKS,
+    UNITS,
     VALUE,
     Number,
     Text,
 )
 
-_UNITS = {
-    "ns": NS,
-    "us": NS,
-    "cycles": CYCLES,
-    "ops/s": OPS,
-    "ticks": TICKS,
-    "instructions": ALL_INSTRUCTIONS,
-}
 _LABELS = ("side", "case", "unit", "of")
+_SIDES = ("commit", "kernel", "version")
 _RULE = re.compile(r"\s*\|[\s|:-]+$")
-_HEADER = re.compile(r"(?:(.*?)\s*\()?([^()]+)\)?")
+_HEADER = re.compile(r"(?:(.*?)\s*\()?([^()]+?)(?: per (?:system |sys)?call)?\)?")
 _CELL = re.compile(r"(~?[+-]?\d[\d,]*(?:\.\d+)?)\s*(%?)")
+
+# Aligned columns: a line of names that begins with blanks, and rows "SIDE: NUMBER NUMBER".
+_NAMES = re.compile(r"\s+[a-z_]\w*(?:\s+[a-z_]\w*)*\s*")
+_ROW = re.compile(r"\s*(\S.*):((?:\s*\d[\d,]*(?:\.\d+)?(?=\s|$))+)\s*")
+_QUOTED = re.compile(r'"([A-Z]\w*)"')
+_UNIT = re.compile(r"\b(ns|us|cycle|cycles|ticks|instructions)\b")
 
 
 def read(text: Text) -> Iterator[Number]:
-    """Every table with a column `side` or `case`; UserError for a unit or cell of another form."""
+    """Read every table in Markdown or CSV; UserError for a unit or cell of another form."""
     header: list[str] = []
     for number, line in text:
         if _RULE.match(line):
@@ -59,8 +54,7 @@ def read(text: Text) -> Iterator[Number]:
             header = []
             continue
         if not header:
-            names = [cell.lower() for cell in cells]
-            header = cells if "side" in names or "case" in names else []
+            header = _header(cells)
             continue
         if len(cells) != len(header):
             raise _error(text, number, f"{len(cells)} cells under {len(header)} headers")
@@ -71,24 +65,62 @@ def read(text: Text) -> Iterator[Number]:
                 yield _number(text, number, row, name, cell)
 
 
+def read_columns(text: Text) -> Iterator[Number]:
+    """Read tables of aligned columns, such as that of the ia64 series of 2005.
+
+    The unit is the last one that the text above names.  Where a row has several numbers a case,
+    the last names in quotes above tell them apart: with "EPC" and "BREAK" they are `getpid@epc`
+    and `getpid@break`.  A table without a unit or such names is not read.
+    """
+    cases: list[str] = []
+    for number, line in text:
+        row = _ROW.fullmatch(line)
+        if not row:
+            cases = line.split() if _NAMES.fullmatch(line) else []
+            continue
+        above = "\n".join(text.lines[: number - 1])
+        units, published = _UNIT.findall(above), row[2].split()
+        if not cases or not units or len(published) % len(cases):
+            continue
+        variants = len(published) // len(cases)
+        entries = list(dict.fromkeys(_QUOTED.findall(above)))[-variants:]
+        names = [f"{case}@{entry.lower()}" for case in cases for entry in entries]
+        names = cases if variants == 1 else names
+        if len(names) == len(published):
+            unit = "cycles" if units[-1] == "cycle" else units[-1]
+            for case, value in zip(names, published, strict=True):
+                yield Number(number, row[1], case, UNITS[unit], value, unit)
+
+
+def _header(cells: list[str]) -> list[str]:
+    """Return the headers of a table that kentry reads, or none."""
+    names = [cell.lower() for cell in cells]
+    if "side" in names or "case" in names:
+        return cells
+    matches = [_HEADER.fullmatch(cell) for cell in cells[1:]]
+    if names[0] in _SIDES and matches and all(match and match[2] in UNITS for match in matches):
+        return ["side", *cells[1:]]
+    return []
+
+
 def _number(text: Text, line: int, row: dict[str, str], header: str, cell: str) -> Number:
     match = _HEADER.fullmatch(header)
     name, unit = (match[1] or "", match[2]) if match and "unit" not in row else (header, "")
     unit = row.get("unit", unit)
-    if unit not in _UNITS:
-        raise _error(text, line, f"unit '{unit}', which is none of {', '.join(_UNITS)}")
+    if unit not in UNITS:
+        raise _error(text, line, f"unit '{unit}', which is none of {', '.join(UNITS)}")
     value = _CELL.fullmatch(cell)
     if not value:
         raise _error(text, line, f"'{cell}' in place of a number")
     case = row.get("case") or name or SYSCALL
     side = row.get("side", name if "case" in row else "") or text.side(line)
-    metric, published = _UNITS[unit], value[1]
+    metric, published = UNITS[unit], value[1]
     if value[2]:
         of, lacks = row.get("of") or "a base that the table does not name", (VALUE, REPETITIONS)
         return Number(
             line, side, case, metric + OF_BASE, published, "%", percent_of=of, lacks=lacks
         )
-    return Number(line, side, case, metric, published, unit, Decimal(1000 if unit == "us" else 1))
+    return Number(line, side, case, metric, published, unit)
 
 
 def _error(text: Text, line: int, what: str) -> UserError:

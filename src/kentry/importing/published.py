@@ -22,8 +22,17 @@ SYSCALL = "syscall"
 # kernel's and everything else that ran.
 NS, CYCLES, OPS, TICKS, ALL_INSTRUCTIONS = "ns", "cycles", "ops_per_s", "ticks", "all-instructions"
 METRICS = (NS, CYCLES, OPS, TICKS, ALL_INSTRUCTIONS)
-# The units of metrics that are published in others, such as us and lps.
-_UNITS = {NS: "ns", CYCLES: "cycles", OPS: "ops/s", ALL_INSTRUCTIONS: "instructions"}
+# Units in which a text may give a number, and the metric that each is of.
+UNITS = {
+    "ns": NS,
+    "us": NS,
+    "cycles": CYCLES,
+    "ops/s": OPS,
+    "ticks": TICKS,
+    "instructions": ALL_INSTRUCTIONS,
+}
+# The unit of a metric in a recording, where it may be published in another, such as us or lps.
+_PUBLISHED = {NS: "ns", CYCLES: "cycles", OPS: "ops/s", ALL_INSTRUCTIONS: "instructions"}
 # Appended to the metric where only a percentage of an unpublished value was published.
 OF_BASE = "-of-base"
 _MOST_DIGITS = 18
@@ -33,9 +42,10 @@ _MOST_DIGITS = 18
 class Number:
     """One published measurement.
 
-    `published` and `unit` are as in the file; `scale` makes it a value per call in the unit of
-    `metric`.  `side` is what the file calls the kernel or the set-up, "" where it says nothing.
-    Where `unit` is "%", `percent_of` says of what.  `lacks` is what it lacks besides an interval.
+    `published` and `unit` are as in the file.  `scale` makes it a value per call; microseconds
+    become nanoseconds.  `side` is what the file calls the kernel or the set-up, "" where it says
+    nothing.  `percent_of` says of what a number in "%" is.  `lacks` is what it lacks besides an
+    interval.
     """
 
     line: int
@@ -71,7 +81,11 @@ class Number:
     @property
     def amount(self) -> Decimal:
         """The value per call, in the metric's unit."""
-        return self.value * self.scale
+        return self.value * self._factor
+
+    @property
+    def _factor(self) -> Decimal:
+        return self.scale * 1000 if self.unit == "us" else self.scale
 
     @property
     def half_digit(self) -> Decimal:
@@ -81,7 +95,7 @@ class Number:
         """
         exponent = self.value.as_tuple().exponent
         assert isinstance(exponent, int)
-        return Decimal(1).scaleb(exponent) * self.scale / (1 if self.about else 2)
+        return Decimal(1).scaleb(exponent) * self._factor / (1 if self.about else 2)
 
 
 @dataclass(frozen=True)
@@ -124,8 +138,7 @@ class Samples:
     def noisy_metric(self) -> NoisyMetric:
         """The metric of a recording; -6 per cent of a base is 94, in the unit "percent"."""
         first, count = self.first, len(self.numbers)
-        metric = OPS if first.metric.startswith(f"{OPS}-") else first.metric
-        unit, base = _UNITS.get(metric) or first.unit or metric, Decimal(0)
+        unit, base = _PUBLISHED.get(first.metric) or first.unit or first.metric, Decimal(0)
         if first.percent_of:
             unit, base = "percent", Decimal(100)
         # Repeats in one file are repetitions.
@@ -152,6 +165,15 @@ def samples(numbers: Iterable[Number]) -> list[Samples]:
 
 # A line "Before:", "-- baseline --" or "## After the patch" names the side of what follows.
 _HEADING = re.compile(r"(?:[-=*]{2,}|#{2,})\s*(\w[^:|]*?)\s*[-=*:]*|(\w[^:|]{0,71}):")
+# It is none if it has the punctuation, the length or a verb of a sentence.
+_SENTENCE = re.compile(
+    r"[.,;?!](?:\s|$)|(?:\S+\s+){7}"
+    r"|\b(?:I|we|you|it|here|is|are|was|were|be|has|have|had|do|does|did|see|wrote|shows?)\b",
+    re.IGNORECASE,
+)
+# It is none below a line of prose, which has no digit, or above a list.
+_PROSE = re.compile(r"\s*[^\W\d]\S*\s\D*(?<![\s:-])\s*")
+_LIST = re.compile(r"\s*[-*+] ")
 _NO_HEADING = re.compile(r"Performance counter stats|commit$")
 
 
@@ -181,9 +203,16 @@ class Text:
         return iter(enumerate(self.lines, start=1))
 
     def side(self, number: int) -> str:
-        """The last heading above line `number`; "" without one."""
-        for line in reversed(self.lines[: number - 1]):
-            match = _HEADING.fullmatch(line.strip())
-            if match and not _NO_HEADING.match(match[1] or match[2]):
-                return match[1] or match[2]
+        """Return the last heading above line `number`; "" without one."""
+        for position in range(number - 2, -1, -1):
+            match = _HEADING.fullmatch(self.lines[position].strip())
+            heading = (match[1] or match[2]) if match else ""
+            if (
+                heading
+                and not _NO_HEADING.match(heading)
+                and not _SENTENCE.search(heading)
+                and not _LIST.match(self.lines[position + 1])
+                and not (position and _PROSE.fullmatch(self.lines[position - 1]))
+            ):
+                return heading
         return ""

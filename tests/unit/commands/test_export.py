@@ -62,7 +62,7 @@ def test_mistakes_are_one_sentence_and_a_remedy(
 ) -> None:
     for words, sentence in (
         (["--format", "xml"], "kentry: Unknown format 'xml'.\nkentry: Formats: benchfmt, ktap, "),
-        (["--format", "lmbench"], "kentry: Unknown format 'lmbench'.\n"),
+        (["--format", "csv", "--summary"], "kentry: --summary is no longer an option.\n"),
         (
             ["--format", "callgrind"],
             "no longer writes the format callgrind.\nkentry: Use --format ",

@@ -89,25 +89,6 @@ No SVE: 40960000
 System does not support SVE
 """
 
-WILL_IT_SCALE = """\
--- baseline --
-./runtest.py getppid1
-tasks,processes,processes_idle,threads,threads_idle,linear
-0,0,100,0,100,0
-1,500000,93.73,510000,93.74,510000
-2,900000,87.48,0,87.50,1020000
-
--- one program --
-testcase:Repeated getppid() calls
-warmup
-min:10 max:10 total:20
-min:100 max:100 total:200
-measurement
-min:100 max:100 total:300
-min:100 max:100 total:303
-average:301
-"""
-
 MARKDOWN = """\
 Source: a mail. Columns of the commit are left out.
 
@@ -137,21 +118,21 @@ PERCENTAGES = """\
 | patched | getpid+vec=each | without it      | -0.4% |
 """
 
-LKP = """\
-  lkp-some1/will-it-scale/debian/x86_64-rhel/gcc-13/16/process/getppid1/performance
+# In the forms of documents that people posted: the side above, the unit in the text.
+PER_CALL = """\
+Without the patch:
+V=1 250.5 ns/call (2505000000 ns / 10000000 iters)
 
-commit:
-  111111111111 ("one")
-  222222222222 ("two")
+With the patch:
+V=1 260.0 ns/call (2600000000 ns / 10000000 iters)
+"""
 
-    111111111111                222222222222
----------------- ---------------------------
-         %stddev     %change         %stddev
-             \\          |                \\
-   1000000            +1.4%    1014000 \u00b1  2%  will-it-scale.per_process_ops
-      0.04 \u00b1  7%      -7.4%       0.04        perf-stat.i.MPKI
- 1.504e+10            +5.1%   1.58e+10        perf-stat.i.instructions
-     12.23            -0.6       11.60        perf-profile.calltrace.cycles-pp.do_syscall_64
+COLUMNS = """\
+In the table below, "FAST" is for one way and "SLOW" for another.  All numbers are cycle counts.
+
+\t\t\t\t  getpid\t  getuid
+ Baseline (of a tree):\t40\t254\t232\t249
+ Use ar:br:40\t245\t217\t242
 """
 
 PERF_STAT = """\
@@ -171,8 +152,8 @@ ALL = {
     "unixbench": UNIXBENCH,
     "perf-bench": PERF_BENCH,
     "fp-pidbench": FP_PIDBENCH,
-    "will-it-scale": WILL_IT_SCALE,
+    "per-call": PER_CALL,
+    "columns": COLUMNS,
     "table": "\n".join((MARKDOWN, CSV, PERCENTAGES)),
-    "lkp": LKP,
     "perf-stat": PERF_STAT,
 }
