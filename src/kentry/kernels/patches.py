@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A series of patches: the newest version of each, checked, in order, and applied to a source.
+"""A series of patches: checked, in order, and applied to a source.
 
 git apply drops what a hunk's header does not promise, so a damaged patch could apply as another
 one: a diff is checked before it is applied.
@@ -13,7 +13,6 @@ import json
 import posixpath
 import re
 import subprocess
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,23 +20,16 @@ from tempfile import TemporaryDirectory
 
 from kentry.errors import PatchError, UserError
 from kentry.host.cache import no_space_is_an_error, read_json, write_atomically
-from kentry.host.process import need, run
-from kentry.kernels.mail import FETCH_RAW, Mail, git_env, one_line, read_mails
+from kentry.kernels.mail import FETCH_RAW, Patch, one_line, plain_git, read_mails
 from kentry.kernels.repository import Git, Revision
 from kentry.progress import Update
 
 _WHOLE_SERIES = "Give one version of one series, whole, or take the n/m out of the subjects."
 
-# A reply as mail programs mark it; \uff1a is the colon of Chinese ones.
-_REPLY = re.compile(
-    "\\s*(re|aw|fwd?|sv|vs|wg|antw|回复|答复|转发)(\\[\\d+\\])?\\s*[:\uff1a]", re.IGNORECASE
-)
-_TAGS = re.compile(r"(?:\s*\[[^]]*\])+")
+_REPLY = re.compile(r"\s*(re|fwd?|aw)\s*:", re.IGNORECASE)
 _NUMBER = re.compile(r"\b(\d{1,6})/(\d{1,6})\b")
-_VERSION = re.compile(r"(?<![a-z])(?:patch|rfc)?\s*v(\d{1,4})(?![\w.])", re.IGNORECASE)
 _BASE = re.compile(rb"^base-commit: ([0-9a-f]{40})\s*$", re.MULTILINE)
 _CHANGE_ID = re.compile(rb"^change-id: ([\w.+-]{1,200})\s*$", re.MULTILINE)
-
 
 LOOK_AT_IT = "kentry applies only patches that stay in the tree: look at where this one is from."
 
@@ -49,23 +41,6 @@ _NAMED = re.compile(rb"(?:---|\+\+\+|(?:rename|copy) (?:from|to)) ([^\t]+)")
 
 class _HunkError(Exception):
     """The hunk at a line of the diff, from 0, is damaged; `target` is the file it is for."""
-
-
-@dataclass(frozen=True)
-class Patch:
-    """One patch of a series and the commit to make of it.
-
-    `number` is its place from 1; `subject` has no [PATCH ...]; `source` says which file and
-    which message of it; `message` is the commit's, subject and all.
-    """
-
-    number: int
-    subject: str
-    author: str
-    date: str
-    message: bytes
-    diff: bytes
-    source: str
 
 
 @dataclass(frozen=True)
@@ -82,137 +57,83 @@ class PatchSeries:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Numbered:
-    """A mail with what its subject's brackets say: [PATCH v2 1/3]; `number` None without n/m."""
-
-    mail: Mail
-    version: int
-    number: int | None
-    total: int
-
-    @classmethod
-    def of(cls, mail: Mail) -> _Numbered:
-        found = _TAGS.match(mail.subject)
-        text = found[0] if found else ""
-        version, number = _VERSION.search(text), _NUMBER.search(text)
-        if mail.placed:
-            number = None
-        return cls(
-            mail,
-            int(version[1]) if version else 1,
-            int(number[1]) if number else None,
-            int(number[2]) if number else 0,
-        )
-
-
 def read_patches(files: Sequence[Path]) -> PatchSeries:
-    """The series in `files`; UserError says what is wrong with them, or with a patch."""
+    """Read the series in `files`; UserError says what is wrong with them, or with a patch."""
     mails = [mail for file in files for mail in read_mails(file)]
-    written = [_Numbered.of(mail) for mail in mails if not _REPLY.match(mail.subject)]
+    written = [mail for mail in mails if not _REPLY.match(mail.subject)]
     replies = len(mails) - len(written)
     notes = [f"skipped {replies} repl{'y' if replies == 1 else 'ies'}"] if replies else []
-    newest = _newest(written, notes)
-    chosen: list[_Numbered] = []
-    for one in newest:
-        cover = one.number == 0
-        if one.mail.has_diff and not cover:
-            chosen.append(one)
+    chosen = []
+    for mail in written:
+        if _place(mail)[0] == 0:
+            notes.append(f"skipped cover letter '{mail.tags}{mail.subject}'")
+        elif not mail.has_diff:
+            notes.append(f"skipped '{mail.tags}{mail.subject}': it has no diff")
         else:
-            why = "" if cover else ": it has no diff"
-            notes.append(f"skipped {'cover letter ' if cover else ''}'{one.mail.subject}'{why}")
+            chosen.append(mail)
     if not chosen:
         which = ", ".join(str(file) for file in files) or "The list of files"
         skipped = f" ({'; '.join(notes)})" if notes else ""
         raise UserError(f"{which} has no patch in it{skipped}.", FETCH_RAW)
-    patches = []
-    for number, mail in enumerate(_in_order(chosen, notes), 1):
-        subject = _TAGS.sub("", mail.subject, count=1).strip(" :")
-        check_diff(f"Patch {number} ({subject})", mail)
-        message = subject.encode() + b"\n\n" + mail.log
-        patches.append(
-            Patch(number, subject, mail.author, mail.date, message, mail.diff, mail.source)
-        )
-    text = b"\n".join(one.mail.log + one.mail.diff for one in newest)
-    trailers = []
-    for pattern in (_BASE, _CHANGE_ID):
-        values = list(dict.fromkeys(match[1].decode() for match in pattern.finditer(text)))
-        if len(values) > 1:
-            notes.append(f"the messages name {', '.join(values)}: took the first")
-        trailers.append(values[0] if values else None)
+    patches = _in_order(chosen, notes)
+    for number, patch in enumerate(patches, 1):
+        check_diff(f"Patch {number} ({patch.subject})", patch)
+    text = b"\n".join(one.log + one.diff for one in written)
+    trailers = [
+        match[1].decode() if (match := pattern.search(text)) else None
+        for pattern in (_BASE, _CHANGE_ID)
+    ]
     return PatchSeries(tuple(patches), trailers[0], trailers[1], tuple(notes))
 
 
-def _newest(mails: list[_Numbered], notes: list[str]) -> list[_Numbered]:
-    """`mails` without those of which there is a later version: [PATCH v2] for [PATCH]."""
-    groups: dict[str | None, list[_Numbered]] = {}
-    for one in mails:
-        # A series has one version as a whole; a patch on its own has its own.
-        bare = None if one.number is not None else _TAGS.sub("", one.mail.subject, 1)
-        groups.setdefault(bare, []).append(one)
-    left_out: list[_Numbered] = []
-    for bare, group in groups.items():
-        version = max(one.version for one in group)
-        older = [one for one in group if one.version < version and not one.mail.placed]
-        numbers = Counter(one.number for one in group if one.mail.has_diff)
-        if older and (bare is not None or max(numbers.values(), default=0) > 1):
-            versions = sorted({one.version for one in older})
-            notes.append(f"took v{version}, left out {', '.join(f'v{old}' for old in versions)}")
-            left_out += older
-    return [one for one in mails if one not in left_out]
+def _place(patch: Patch) -> tuple[int, int] | tuple[None, None]:
+    """Return n and m of [PATCH n/m]."""
+    match = None if patch.placed else _NUMBER.search(patch.tags)
+    return (int(match[1]), int(match[2])) if match else (None, None)
 
 
-def _in_order(mails: list[_Numbered], notes: list[str]) -> list[Mail]:
-    """The mails sorted by n of their n/m, those without staying in their places."""
-    by_number: dict[int, _Numbered] = {}
-    for one in mails:
-        if one.number is None:
-            continue
-        other = by_number.setdefault(one.number, one)
-        if other is not one:
-            twice = f"{other.mail.source} and {one.mail.source}"
-            raise UserError(f"Patch {one.number} is there twice: {twice}.", _WHOLE_SERIES)
-    last = max(by_number, default=0)
-    total = max([one.total for one in by_number.values()] + [last])
-    for number in range(1, last):
-        if number not in by_number:
-            raise UserError(f"Patch {number} of {total} is missing.", _WHOLE_SERIES)
-    if last < total:
-        notes.append(f"of {total} patches only 1 to {last} are given")
-    in_order = iter(sorted(by_number))
-    ordered = [one if one.number is None else by_number[next(in_order)] for one in mails]
-    if ordered != mails:
-        notes.append("patches were out of order: sorted by their [PATCH n/m]")
-    return [one.mail for one in ordered]
+def _in_order(patches: list[Patch], notes: list[str]) -> list[Patch]:
+    """Sort the patches by their n/m if all have one; UserError where one is missing or twice."""
+    places = [_place(patch) for patch in patches]
+    numbered = [
+        (number, total, patch)
+        for (number, total), patch in zip(places, patches, strict=True)
+        if number is not None and total is not None
+    ]
+    ordered = sorted(numbered, key=lambda row: row[0])
+    for expected, (number, total, patch) in enumerate(ordered, 1):
+        if number != expected:
+            what = "is missing" if number > expected else f"is there twice, in {patch.source}"
+            which = expected if number > expected else number
+            raise UserError(f"Patch {which} of {total} {what}.", _WHOLE_SERIES)
+    if ordered and len(ordered) < ordered[-1][1]:
+        notes.append(f"of {ordered[-1][1]} patches only 1 to {len(ordered)} are given")
+    if len(ordered) < len(patches) or ordered == numbered:
+        return patches
+    notes.append("patches were out of order: sorted by their [PATCH n/m]")
+    return [patch for *_, patch in ordered]
 
 
-def check_diff(name: str, mail: Mail) -> None:
+def check_diff(name: str, patch: Patch) -> None:
     """UserError, with the patch's `name`, if its diff is damaged or leaves the tree."""
-    lines = mail.diff.removesuffix(b"\n").split(b"\n")
+    lines = patch.diff.removesuffix(b"\n").split(b"\n")
     try:
         headers = _headers(lines)
     except _HunkError as err:
         place, target = err.args
-        where = f"line {place + max(mail.line, 1)} of"
-        where += f" {mail.file}" if mail.line else f" the diff in {mail.source}"
+        where = f"line {place + max(patch.line, 1)} of"
+        where += f" {patch.file}" if patch.line else f" the diff in {patch.source}"
         where += f" for {target}" if target else ""
         raise UserError(
             f"{name} is damaged: the hunk at {where} does not have the lines its header promises.",
             FETCH_RAW,
         ) from err
-    if mail.pasted:
-        raise UserError(
-            f"{mail.source} is damaged: several messages or commits are pasted together in it.",
-            f"{FETCH_RAW} From a repository: git format-patch.",
-        )
     names = [_NAMED.match(line) for line in headers]
     _check_inside(name, [found[1].decode(errors="replace") for found in names if found])
     with TemporaryDirectory(prefix="kentry-diff-") as folder:
-        file = Path(folder) / "diff"
-        file.write_bytes(mail.diff)
-        argv = [need("git", "git"), "apply", "--numstat", "-z", str(file)]
         try:
-            rows = run(argv, env=git_env(file.parent), cwd=file.parent).stdout.split("\0")
+            words = ("apply", "--numstat", "-z")
+            rows = plain_git(*words, folder=Path(folder), feed=patch.diff).split("\0")
         except subprocess.CalledProcessError as err:
             sentence = f"{name} is damaged: git apply cannot read it."
             raise UserError(sentence, FETCH_RAW, err.stderr) from err
@@ -302,7 +223,7 @@ def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> l
         # To apply a patch again would touch its files, and so have them compiled again.
         memory = repository.folder / "applied.json"
         applied = read_json(memory)
-        for patch in patches:
+        for number, patch in enumerate(patches, 1):
             parts = (patch.author.encode(), patch.date.encode(), patch.message, patch.diff)
             key = f"{commit} {hashlib.sha256(bytes(1).join(parts)).hexdigest()}"
             after = applied.get(key, "")
@@ -314,14 +235,14 @@ def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> l
                 try:
                     after = _apply(repository.git, patch)
                 except PatchError as err:
-                    steps.append(Step(patch.number, patch.subject, None, err.sentence))
+                    steps.append(Step(number, patch.subject, None, err.sentence))
                     continue
                 checked_out = applied[key] = after
             commit = after
             origin = {**base.origin, "patch": patch.subject, "patched_commit": commit}
             tree = repository.git.line("rev-parse", f"{commit}^{{tree}}")
             revision = Revision(repository, commit, tree, origin)
-            steps.append(Step(patch.number, patch.subject, revision))
+            steps.append(Step(number, patch.subject, revision))
         write_atomically(memory, json.dumps(applied, indent=0) + "\n")
     return steps
 
@@ -343,7 +264,7 @@ def _apply(git: Git, patch: Patch) -> str:
         rows = git("diff-index", "--cached", "--no-renames", "-z", "HEAD").stdout.split("\0")
         for row, path in zip(rows[::2], rows[1::2], strict=False):
             _, mode, _, blob, _ = row.split()
-            what = f"Patch {patch.number} ({patch.subject}) makes {one_line(path)}"
+            what = f"The patch '{patch.subject}' makes {one_line(path)}"
             if mode == "160000":
                 raise UserError(f"{what} a submodule.", LOOK_AT_IT)
             if mode != "120000":

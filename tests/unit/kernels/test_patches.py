@@ -134,7 +134,6 @@ def export(made: Tree, tmp_path: Path) -> Export:
 
 
 def subjects(series: PatchSeries) -> list[str]:
-    assert [patch.number for patch in series.patches] == [*range(1, len(series.patches) + 1)]
     return [patch.subject for patch in series.patches]
 
 
@@ -211,7 +210,7 @@ def test_a_thread_of_lore(export: Export, tree: Tree, made: Tree, tmp_path: Path
     reply = head + b"From: Will <will@kernel.org>\nSubject: Re: [PATCH v8 1/3] entry: do less\n\n"
     quoted = b"".join(b"> " + line for line in one.splitlines(keepends=True))
     mails += [reply + b"No.\n" + quoted, reply + one.partition(b"\n\n")[2]]
-    mails += [reply.replace(b"Re:", b"AW:") + f"base-commit: {'0' * 40}\n".encode()]
+    mails += [reply + f"base-commit: {'0' * 40}\n".encode()]
     series = read_patches([write(tmp_path / "t.mbox", b"\n".join(mails))])
     assert subjects(series) == ALL
     assert series.base_commit == made.show("%H", "HEAD~3")
@@ -226,25 +225,11 @@ def test_a_thread_of_lore(export: Export, tree: Tree, made: Tree, tmp_path: Path
     assert ">From here on" in tree.show("%B")
 
 
-def test_the_latest_version_of_a_thread_is_taken(
-    export: Export, made: Tree, tree: Tree, tmp_path: Path
-) -> None:
-    old = export("-v7", "--cover-letter", count=2, to="old")
-    old[0].write_text(f"{old[0].read_text()}base-commit: {'0' * 40}\n")
-    new = export("-v8", "--cover-letter", f"--base={made.show('%H')}~3", to="new")
-    series = read_patches([concatenated([*old, *new], tmp_path / "t.mbox")])
-    assert subjects(series) == ALL
-    assert series.notes[0] == "took v8, left out v7"
-    assert series.base_commit == made.show("%H", "HEAD~3")
-    tree.apply(series)
-
-
-def test_the_latest_version_of_one_patch_is_taken(export: Export, tmp_path: Path) -> None:
-    old, new = export(count=1, to="old"), export("-v2", count=1, to="new")
-    series = read_patches([concatenated([*old, *new], tmp_path / "t.mbox")])
-    assert len(series.patches) == 1
-    assert series.notes == ("took v2, left out v1",)
-    assert series.patches[0].source.endswith("message 2")
+def test_two_versions_in_one_mbox_are_no_series(export: Export, tmp_path: Path) -> None:
+    old, new = export("-v7", count=2, to="old"), export("-v8", to="new")
+    raised = error(concatenated([*old, *new], tmp_path / "t.mbox"))
+    assert "is there twice" in raised.sentence
+    assert "one version" in raised.remedy
 
 
 @pytest.mark.parametrize("name", ["patches", "patches/series", "patches/my.series"])
@@ -253,7 +238,7 @@ def test_a_quilt_series(name: str, export: Export, tree: Tree, made: Tree, tmp_p
     folder = tmp_path / "patches"
     write(folder / "one.patch", diff_of(one))
     (folder / "more").mkdir()
-    write(folder / "more/two.diff", "Description: do nothing\nOrigin: me\n\n" + diff_of(two))
+    write(folder / "more/two.diff", "Origin: me\n\n" + diff_of(two))
     write(folder / "three", three.read_text())
     write(
         folder / Path(name if "/" in name else "series").name,
@@ -261,7 +246,7 @@ def test_a_quilt_series(name: str, export: Export, tree: Tree, made: Tree, tmp_p
     )
     # That the last is [PATCH 3/3] says nothing about its place here.
     series = read_patches([tmp_path / name])
-    assert subjects(series) == ["one", "do nothing", "entry: undo"]
+    assert subjects(series) == ["one", "two", "entry: undo"]
     tree.apply(series)
     assert tree.show() == made.show()
 
@@ -292,44 +277,22 @@ def test_what_gnu_diff_writes(tree: Tree, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "subject", "author"),
+    ("head", "subject"),
     [
-        ("Subject: [PATCH] do less\n\n", "do less", "unknown"),
-        ("Description: do less\n of it\nForwarded: no\n\n", "do less", "unknown"),
-        ("Description: do less\nAuthor: A B <a@b.org>\n---\n", "do less", "A B"),
-        ("From: A B <a@b.org>\nDescription: do less\n\n", "do less", "A B"),
-        ("commit " + "a" * 40 + "\nAuthor: A B <a@b.org>\n\n    text\n\n", "x", "A B"),
-        ("Some words.\n\nFrom: nowhere\n\n", "x", "unknown"),
-        ("\n\n\n", "x", "unknown"),
+        ("Description: do less\n of it\nForwarded: no\n\n", "x"),
+        ("commit " + "a" * 40 + "\nAuthor: A B <a@b.org>\n\n    text\n\n", "x"),
+        ("[PATCH] do less\n\nA at b.org\n\nBecause.\n---\n x | 2 +-\n\n", "do less"),
+        ("Some words.\n\nFrom: nowhere\n\n", "x"),
+        ("\n\n\n", "x"),
     ],
 )
 def test_a_diff_with_words_above_it(
-    head: str, subject: str, author: str, export: Export, tree: Tree, tmp_path: Path
+    head: str, subject: str, export: Export, tree: Tree, tmp_path: Path
 ) -> None:
     series = read_patches([write(tmp_path / "x.patch", head + diff_of(export()[0]))])
     assert subjects(series) == [subject]
     tree.apply(series)
-    assert tree.show("%an") == author
-
-
-def test_a_page_of_a_list_archive(export: Export, tree: Tree, tmp_path: Path) -> None:
-    page = (
-        "[PATCH] entry: do less\n\nZhen Lei thunder.leizhen at huawei.com\n"
-        "Fri Sep  3 05:19:50 PDT 2021\n\n\nBecause.\n\n"
-        "Signed-off-by: Zhen Lei <thunder.leizhen at huawei.com>\n---\n x | 2 +-\n\n"
-        f"{diff_of(export()[0])}\n\n\nMore information about the linux-arm-kernel mailing list"
-    )
-    series = read_patches([write(tmp_path / "page.txt", page)])
-    assert subjects(series) == ["entry: do less"]
-    tree.apply(series)
-    assert tree.show("%an <%ae> %aD%n%B").splitlines() == [
-        "Zhen Lei <thunder.leizhen@huawei.com> Fri, 3 Sep 2021 05:19:50 -0700",
-        "entry: do less",
-        "",
-        "Because.",
-        "",
-        "Signed-off-by: Zhen Lei <thunder.leizhen@huawei.com>",
-    ]
+    assert "less = &current" in (tree.folder / ENTRY).read_text()
 
 
 @pytest.mark.parametrize("encoding", ["quoted-printable", "base64", "8bit"])
@@ -355,7 +318,7 @@ def test_an_encoded_mail(encoding: str, export: Export, tree: Tree, tmp_path: Pa
 
 
 def test_a_mail_without_a_date_or_an_address(export: Export, tree: Tree, tmp_path: Path) -> None:
-    head = "From: lei at kernel.org (Zhen Lei)\nSubject: [PATCH] x\n\n"
+    head = "From: lei@kernel.org (Zhen Lei)\nSubject: [PATCH] x\n\n"
     tree.apply(read_patches([write(tmp_path / "x.eml", head + diff_of(export()[0]))]))
     assert tree.show("%an %ae %at") == "Zhen Lei lei@kernel.org 0"
 
@@ -378,17 +341,6 @@ def test_a_mail_that_is_not_in_utf_8(export: Export, tree: Tree, tmp_path: Path)
     assert tree.show("%an %b") == "J\u00f6rg B\u0105h."
 
 
-def test_a_mail_in_an_encoding_nobody_knows(export: Export, tree: Tree, tmp_path: Path) -> None:
-    head = (
-        b"From: A <a@b.org>\nSubject: =?none?q?h=E4?=\nDate: Fri, 3 Sep 2021 05:19:50 +0000\n"
-        b"Content-Type: text/plain; charset=none\n\nB\xe4h.\n---\n"
-    )
-    series = read_patches([write(tmp_path / "x.eml", head + diff_of(export()[0]).encode())])
-    assert subjects(series) == ["h\ufffd"]
-    tree.apply(series)
-    assert tree.show("%b") == "B\ufffdh."
-
-
 def test_a_mail_with_a_second_from_in_its_text(export: Export, tree: Tree, tmp_path: Path) -> None:
     text = export("-N")[0].read_text()
     body = text.partition("\n")[2].replace("Because.", "From me Mon Sep 17 00:00:00 2001\nx")
@@ -397,13 +349,13 @@ def test_a_mail_with_a_second_from_in_its_text(export: Export, tree: Tree, tmp_p
     assert "From me Mon" in tree.show("%b")
 
 
-def test_patches_without_a_number_stay_where_they_are(export: Export, tmp_path: Path) -> None:
+def test_patches_stay_where_they_are_if_one_has_no_number(export: Export, tmp_path: Path) -> None:
     one, two, _ = export()
     fix = write(tmp_path / "fix.patch", diff_of(two))
     two.write_text(two.read_text().replace("2/3", "2/2"))
     one.write_text(one.read_text().replace("1/3", "1/2"))
     series = read_patches([two, fix, one])
-    assert subjects(series) == ["entry: do less", "fix", "entry: do nothing"]
+    assert subjects(series) == ["entry: do nothing", "fix", "entry: do less"]
 
 
 def test_a_new_link_inside_the_tree_and_binary_files_are_fine(tree: Tree, tmp_path: Path) -> None:
@@ -415,29 +367,6 @@ def test_a_new_link_inside_the_tree_and_binary_files_are_fine(tree: Tree, tmp_pa
     made.git("format-patch", "-1", "-o", str(tmp_path / "out"))
     tree.apply(read_patches([tmp_path / "out"]))
     assert tree.show() == made.show()
-
-
-@pytest.mark.parametrize(
-    ("subject", "version"),
-    [
-        ("[PATCHv3 1/1] x", 3),
-        ("[RFC PATCH v3 1/1] x", 3),
-        ("[PATCH net-next V3 01/01] x", 3),
-        ("[PATCH RESEND v3 1/1] x", 3),
-        ("[PATCH 1/1 v3] x", 3),
-        ("[PATCH v6.6.y 1/1] x", 1),
-        ("[PATCH rv64 1/1] x v3 [v3]", 1),
-    ],
-)
-def test_where_a_version_is_written(
-    subject: str, version: int, export: Export, tmp_path: Path
-) -> None:
-    head, diff = "From: A <a@b.org>\nSubject: ", diff_of(export()[0])
-    one = write(tmp_path / "1.eml", f"{head}{subject}\n\n{diff}")
-    two = write(tmp_path / "2.eml", f"{head}[PATCH v2 1/1] x\n\n{diff}")
-    assert read_patches([one, two]).notes == (
-        f"took v{max(version, 2)}, left out v{min(version, 2)}",
-    )
 
 
 # What is wrong with them.
@@ -508,9 +437,9 @@ def test_messages_pasted_together(export: Export, tmp_path: Path) -> None:
     one, two, _ = (diff_of(file) for file in export())
     marks = (f"commit {'a' * 40}\n", f"commit {'b' * 40}\n")
     log = write(tmp_path / "log.patch", f"{marks[0]}\n{one}\n{marks[1]}\n{two}")
-    assert "pasted together" in error(log).sentence
+    assert "nothing keeps apart" in error(log).sentence
     page = write(tmp_path / "page.txt", f"* [PATCH] x\n{one}\n^ permalink raw reply\t[flat]\n")
-    assert "pasted together" in error(page).sentence
+    assert "nothing keeps apart" in error(page).sentence
 
 
 @pytest.mark.parametrize(
@@ -522,7 +451,6 @@ def test_messages_pasted_together(export: Export, tmp_path: Path) -> None:
         ("diff --git a/x b/x\n".encode("utf-16"), "archive or binary"),
         (gzip.compress(b"diff", mtime=0), "archive or binary"),
         (b"hello\nworld\n", "has no patch in it"),
-        (b"<!DOCTYPE html>\n<pre>diff --git a/x b/x\n", "is a web page"),
         (b"From: A <a@b>\nSubject: Re: x\n\ndiff --git a/x b/x\n", "(skipped 1 reply)"),
         (b"From: A <a@b>\nSubject: [PATCH 0/2] x\n\ntext\n", "skipped cover letter '[PATCH 0/2]"),
         (b"From: A <a@b>\nSubject: x\n\ntext\n", "skipped 'x': it has no diff"),
@@ -544,8 +472,8 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_an_mbox_of_very_many_messages_is_refused(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.mbox", "From x Mon Sep 17 00:00:00 2001\n\n" * 100_000)
-    assert "100000 messages" in error(file).sentence
+    file = write(tmp_path / "x.mbox", "From x Mon Sep 17 00:00:00 2001\n\n" * 1001)
+    assert "1001 messages" in error(file).sentence
 
 
 def test_a_tar_file(export: Export, tmp_path: Path) -> None:
@@ -565,23 +493,13 @@ def test_a_patch_that_is_missing(export: Export) -> None:
 def test_the_beginning_of_a_series_is_one(export: Export) -> None:
     one, two, _three = export()
     series = read_patches([one, two])
-    assert [patch.number for patch in series.patches] == [1, 2]
+    assert len(series.patches) == 2
     assert series.notes == ("of 3 patches only 1 to 2 are given",)
 
 
 def test_a_patch_that_is_there_twice(export: Export) -> None:
     one, two, three = export()
-    assert error(one, two, three, one).sentence == f"Patch 1 is there twice: {one} and {one}."
-
-
-def test_two_bases(export: Export) -> None:
-    one, two = export()[:2]
-    for number, file in enumerate((one, two), 1):
-        text = file.read_text().replace(f"{number}/3", f"{number}/2")
-        file.write_text(f"{text}\nbase-commit: {str(number) * 40}\n")
-    series = read_patches([one, two])
-    assert series.base_commit == "1" * 40
-    assert series.notes == (f"the messages name {'1' * 40}, {'2' * 40}: took the first",)
+    assert f"there twice, in {one}" in error(one, two, three, one).sentence
 
 
 @pytest.mark.parametrize(
@@ -741,33 +659,11 @@ needs_seeds = pytest.mark.skipif(
 
 
 @needs_seeds
-def test_the_archive_page_among_the_seeds(tmp_path: Path) -> None:
+def test_the_pages_of_archives_among_the_seeds() -> None:
     series = read_patches([SEEDS / "arm64-el0-svc-likely.patch.txt"])
     assert subjects(series) == ["arm64: entry: Improve the performance of system calls"]
-    tree = Tree(tmp_path / "tree")
-    # What its two hunks are about, at their lines; nothing else of that file is needed.
-    lines = ["\n"] * 800
-    for hunk in series.patches[0].diff.decode().split("\n@@ -")[1:]:
-        at = int(hunk.split(",")[0]) - 1
-        for line in hunk.partition("\n-- \n")[0].split("\n")[1:]:
-            if line[:1] != "+":
-                lines[at] = f"{line[1:]}\n"
-                at += 1
-    tree.write("arch/arm64/kernel/entry-common.c", "".join(lines))
-    tree.commit("entry-common.c")
-    tree.apply(series)
-    assert tree.show("%an <%ae> %aD") == (
-        "Zhen Lei <thunder.leizhen@huawei.com> Fri, 3 Sep 2021 05:19:50 -0700"
-    )
-    text = (tree.folder / "arch/arm64/kernel/entry-common.c").read_text()
-    assert text.count("if (likely(ec == ESR_ELx_EC_SVC") == 2
-
-
-@needs_seeds
-def test_the_stripped_page_among_the_seeds() -> None:
     raised = error(SEEDS / "arm64-sve-trap-timeout-series.txt")
-    assert "is damaged: the hunk at line 160 of " in raised.sentence
-    assert "arch/arm64/include/asm/fpsimd.h" in raised.sentence
+    assert "b4 am" in raised.remedy
 
 
 @needs_seeds
