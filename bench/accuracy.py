@@ -48,7 +48,6 @@ from kentry.results.recording import (
     Recording,
 )
 from kentry.time.measurements import time_cases
-from kentry.time.sampling import Amount
 from kentry.time.session import open_session
 
 HERE = Path(__file__).parent
@@ -196,7 +195,7 @@ def measured(arch: Arch, file: Path, names: list[str], seconds: float) -> dict[s
     shutil.copyfile(probe_with_case(arch, file), machine.probe)
     machine.probe.chmod(0o700)
     session = open_session(machine, -1, None)
-    recording, absent = time_cases(session, [f"accuracy-{name}" for name in names], Amount(seconds))
+    recording, absent = time_cases(session, [f"accuracy-{name}" for name in names], seconds)
     assert not absent, absent
     found = {}
     for name in names:

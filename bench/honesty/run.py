@@ -200,7 +200,7 @@ def command_options(args: argparse.Namespace) -> tuple[str, ...]:
     return (
         words
         if args.seconds_a_run == COMPARE_SECONDS
-        else (*words, "--seconds", f"{args.seconds_a_run:g}")
+        else (*words, "--for", f"{args.seconds_a_run:g}s")
     )
 
 

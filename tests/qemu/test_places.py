@@ -151,12 +151,12 @@ def test_a_guests_own_counters_count_what_kentry_record_counts(
 
     And time: under -icount an instruction takes a nanosecond, so two cases differ by as many.
     """
-    words = [KERNEL, "--arch", "arm64", "--case", "getppid,read", "--json", "-q"]
+    words = ["--arch", "arm64", "--case", "getppid,read", "--json", "-q"]
     with timed(f"{KERNEL} (arm64) counted by its own counters and by the plugin"):
-        assert main(["record", *words]) == 0
+        assert main(["record", KERNEL, *words]) == 0
         counted = json.loads(capsys.readouterr().out)
-        guest = ["--accel", "icount", "--groups", "3", "--kernel"]
-        assert main(["stat", "kvm", *guest, *words]) == 0
+        guest = [f"kvm:{KERNEL}", "--accel", "icount", "--for", "3"]
+        assert main(["stat", *guest, *words]) == 0
         timed_there = json.loads(capsys.readouterr().out)
     exact = {one["name"]: one["metrics"]["instructions"]["value"] for one in counted["cases"]}
     found = {one["name"]: one["metrics"] for one in timed_there["cases"]}
@@ -251,12 +251,12 @@ def test_a_board_that_does_not_boot_is_one_sentence(
 @pytest.mark.parametrize("accelerator", ["tcg", "icount"])
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_guest_boots_for_each_run_of_the_probe(arch: str, accelerator: str) -> None:
-    options = MachineOptions(accelerator=accelerator, arch=arch, kernel=KERNEL)
+    options = MachineOptions(accelerator=accelerator, arch=arch)
     few: list[str] = []
     times: list[str] = []
     with (
         timed(f"{KERNEL} ({arch}, {accelerator}), two boots"),
-        open_machine("kvm", options) as place,
+        open_machine(f"kvm:{KERNEL}", options) as place,
     ):
         try:
             place.boot(KERNEL, silent)
@@ -269,9 +269,12 @@ def test_a_guest_boots_for_each_run_of_the_probe(arch: str, accelerator: str) ->
 
 
 def test_time_of_instructions_is_the_same_in_every_boot() -> None:
-    options = MachineOptions(accelerator="icount", arch="arm64", kernel=KERNEL)
+    options = MachineOptions(accelerator="icount", arch="arm64")
     seen = []
-    with timed(f"{KERNEL} (arm64, icount), the same twice"), open_machine("kvm", options) as place:
+    with (
+        timed(f"{KERNEL} (arm64, icount), the same twice"),
+        open_machine(f"kvm:{KERNEL}", options) as place,
+    ):
         for _ in range(2):
             lines: list[str] = []
             place.run_probe(TIMED, 120, lines.append)
@@ -282,11 +285,11 @@ def test_time_of_instructions_is_the_same_in_every_boot() -> None:
 def test_a_guest_on_the_processor_runs_or_is_refused_at_once() -> None:
     """Few machines that are guests themselves have a KVM that runs a kernel."""
     arch = host_arch()
-    options = MachineOptions(kernel=KERNEL)
+    options = MachineOptions()
     lines: list[str] = []
     begun, refused = monotonic(), None
     try:
-        with timed(f"{KERNEL} ({arch.name}, kvm)"), open_machine("kvm", options) as place:
+        with timed(f"{KERNEL} ({arch.name}, kvm)"), open_machine(f"kvm:{KERNEL}", options) as place:
             place.run_probe(FEW, 120, lines.append)
     except MachineError as err:
         refused = err

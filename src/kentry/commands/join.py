@@ -16,7 +16,7 @@ from kentry.show.frame import caveat_lines
 EXAMPLES = (
     "kentry join counts.json times.json -o both.json",
     "kentry record debian:6.12 -o counts.json",
-    "kentry stat kvm --kernel debian:6.12 -o times.json",
+    "kentry stat kvm:debian:6.12 -o times.json",
 )
 
 

@@ -61,6 +61,11 @@ def decimal(low: float, high: float, what: str) -> Callable[[str], float]:
     return parse
 
 
+def extent(word: str) -> int | float:
+    """Seconds, a float, where an "s" follows the number; else how many of something."""
+    return decimal(0, 86_400, "seconds")(word[:-1]) if word.endswith("s") else count(word)
+
+
 count = whole(1, MAX_COUNT)
 windows = whole(1, MAX_WINDOWS)
 # QEMU's -seed has 64 bits.

@@ -176,13 +176,10 @@ class KvmMachine(Machine):
         """QEMU's command line for a boot with these words, and what its environment needs."""
         options = self._options
         if self.kernel is None:
-            if not options.kernel:
-                raise MachineError(
-                    f"{self.name} has no kernel to boot.",
-                    "Name one: --kernel debian:6.12, or source:6.12.",
-                )
-            self.boot(options.kernel, lambda fraction, now: None)
-        assert self.kernel is not None
+            raise MachineError(
+                f"{self.name} has no kernel to boot.",
+                "Name one: kvm:debian:6.12, or kvm:source:6.12.",
+            )
         short, listed = _lists_apart(words)
         argv = [
             *machine_argv(

@@ -35,7 +35,7 @@ class MachineOptions:
     may take to answer after it was told to boot, or a guest until the probe starts.
     kvm: `memory` is in MiB, `emulator` as for find_emulator(), `accelerator` one of
     qemu_argv.ACCELERATORS, `arch` "" for this machine's.  The guest runs only on cpu `pin` of this
-    machine.  `kernel` is the spec of its first kernel.  `console_file` keeps its last console.
+    machine.  `console_file` keeps its last console.
     """
 
     ssh_options: tuple[str, ...] = ()
@@ -46,7 +46,6 @@ class MachineOptions:
     accelerator: str = "kvm"
     arch: str = ""
     pin: int | None = None
-    kernel: str = ""
     console_file: Path | None = None
 
 

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kentry.errors import MachineError
+from kentry.errors import MachineError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.machines.machine import Machine
 from kentry.progress import Update
@@ -27,14 +27,14 @@ from kentry.stats.sequential import LOOKS, Look, plan_looks
 from kentry.stats.verdict import Estimate
 from kentry.time.analysis import NS, metrics_of, metrics_of_pairs
 from kentry.time.output import Output
-from kentry.time.sampling import PILOT_GROUPS, Sampler, Settings
+from kentry.time.sampling import PILOT_GROUPS, Extent, Sampler, Settings
 
 SLOTS = 4
 # The slots of A in even runs of the probe and of B in odd ones; and the other way round.
 _OUTER, _INNER = (0, 3), (1, 2)
 LEAST_GROUPS, LEAST_BOOTS = 20, 6
-# The rounds of the first look: fewer have no interval.
-LEAST_ROUNDS = 6
+# The rounds of the first look: fewer have no interval; and the most, unless told otherwise.
+LEAST_ROUNDS, ROUNDS = 6, 12
 _REMEDY = "Look at its boot loader; --boot says how kernels are switched."
 
 Metrics = Mapping[str, NoisyMetric]
@@ -43,17 +43,23 @@ Rows = list[Estimate | None]
 
 @dataclass(frozen=True)
 class Schedule:
-    """A comparison lasts `seconds`, or ends at an earlier look once every row is decided.
+    """A comparison lasts `extent`, or ends at an earlier look once every row is decided.
 
-    With `groups` it has that many groups instead; if not `sequential`, only one look at its end.
-    `threshold` is a fraction: changes up to it count as none.
+    Two kernels have at most ROUNDS rounds unless `extent` is their number.  If not `sequential`,
+    there is only one look, at the end.  `threshold` is a fraction: changes up to it count as none.
     """
 
-    seconds: float
+    extent: Extent
     threshold: float = THRESHOLD
     confidence: float = CONFIDENCE
     sequential: bool = True
-    groups: int | None = None
+
+    def check(self, least: int) -> None:
+        """UserError if fewer than `least` groups or rounds are asked for."""
+        if isinstance(self.extent, int) and self.extent < least:
+            raise UserError(
+                f"--for {self.extent} is too few for an interval.", f"Write --for {least} or more."
+            )
 
     def looks(self) -> tuple[Look, ...]:
         """The planned looks."""
@@ -159,7 +165,8 @@ def compare_cases(
         a_boot = max(PILOT_GROUPS, int(1 / sampler.group_seconds))
         unit, least, piloted = "boots", LEAST_BOOTS, 1
         seconds = sampler.run_overhead + a_boot * sampler.group_seconds
-    planned = max(least, schedule.groups or int(schedule.seconds / seconds))
+    extent = schedule.extent
+    planned = max(least, extent if isinstance(extent, int) else int(extent / seconds))
 
     def show(ended: int) -> None:
         update(min(1.0, ended / planned), f"{ended} of at most {planned} {unit}")
@@ -241,12 +248,11 @@ class KernelRuns:
 
 @dataclass(frozen=True)
 class BootPlan:
-    """What is measured: cases, groups in each boot, and the most rounds of four boots."""
+    """What is measured in each boot of a kernel."""
 
     cases: Sequence[str]
-    groups: int
-    rounds: int
     settings: Settings
+    groups: int = 20
 
 
 def compare_kernels(
@@ -260,7 +266,7 @@ def compare_kernels(
 
     What was measured is in `sides`, however it ends.  Rows are those of `plan.cases`.
     """
-    planned = max(LEAST_ROUNDS, plan.rounds)
+    planned = schedule.extent if isinstance(schedule.extent, int) else ROUNDS
     order = random.Random(plan.settings.seed)  # noqa: S311
 
     def measure(before: int, count: int) -> None:

@@ -8,6 +8,8 @@ recordings.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from kentry.arch import Arch
+from kentry.count.catalogue import choose_timed
 from kentry.errors import UserError
 from kentry.progress import progress
 from kentry.results.case_name import WARM, CaseName, parse_size, size_name
@@ -16,6 +18,7 @@ from kentry.results.recording import NoisyMetric, Recording
 from kentry.time.analysis import NS, Tail, metrics_of, tails_of
 from kentry.time.comparing import (
     LEAST_GROUPS,
+    LEAST_ROUNDS,
     BootPlan,
     Ending,
     KernelRuns,
@@ -26,7 +29,7 @@ from kentry.time.comparing import (
     metrics_of_pair,
 )
 from kentry.time.output import Output
-from kentry.time.sampling import CALLS, TURNS, Amount, Sampler, Settings, time_calls
+from kentry.time.sampling import CALLS, TURNS, Extent, Sampler, Settings, time_calls
 from kentry.time.session import Session
 
 # The working sets of a sweep, bytes: each is twice the one before.
@@ -38,14 +41,15 @@ SWEEP_GROUPS = 4
 
 
 def time_cases(
-    session: Session, names: Sequence[str], amount: Amount
+    session: Session, words: Sequence[str], extent: Extent
 ) -> tuple[Recording, dict[str, str]]:
     """Times each case in two slots; returns absent cases with their reasons, too."""
+    names = choose_timed(session.machine.arch, words)
     settings = Settings(cpu=session.cpu)
     sampler = Sampler(session.machine, [*names, *names], settings, Output())
     options = {"turns": settings.turns, "blocks": settings.blocks}
     title = f"timing {len(names)} cases"
-    recording = _sampled(session, sampler, options, amount, LEAST_GROUPS, title)
+    recording = _sampled(session, sampler, options, extent, LEAST_GROUPS, title)
     return recording, sampler.output.absent
 
 
@@ -66,12 +70,35 @@ def sweep_names(case: str, sizes: Sequence[int]) -> list[str]:
     return [str(replace(base, cache=walk)) for walk in (WARM, *map(size_name, sizes))]
 
 
-def time_sweep(session: Session, case: str, sizes: Sequence[int], amount: Amount) -> Recording:
+def time_sweep(session: Session, words: Sequence[str], sizes: str, extent: Extent) -> Recording:
     """Times one case behind walks through working sets of these sizes."""
+    walks = sweep_sizes(sizes)
+    case = one_case(session.machine.arch, words or ["getppid"], "--working-set")
+    _check_plain([case], "--working-set")
     settings = Settings(turns=SWEEP_TURNS, cpu=session.cpu)
-    sampler = Sampler(session.machine, sweep_names(case, sizes), settings, Output())
+    sampler = Sampler(session.machine, sweep_names(case, walks), settings, Output())
     title = f"timing {case} among working sets"
-    return _sampled(session, sampler, {"sizes": len(sizes)}, amount, SWEEP_GROUPS, title)
+    return _sampled(session, sampler, {"sizes": len(walks)}, extent, SWEEP_GROUPS, title)
+
+
+def one_case(arch: Arch, words: Sequence[str], flag: str) -> str:
+    """The case that the words stand for; UserError if they stand for several."""
+    names = choose_timed(arch, words)
+    if len(names) != 1:
+        raise UserError(
+            f"{flag} takes one case, and {', '.join(words)} stands for {len(names)}.",
+            f"Name one, like {names[0]}.",
+        )
+    return names[0]
+
+
+def _check_plain(names: Sequence[str], flag: str) -> None:
+    for name in map(CaseName.parse, names):
+        if name != name.counted or name.calls > 1:
+            raise UserError(
+                f"{flag} times calls one by one itself, so it cannot take {name}.",
+                f"Write {name.call}.",
+            )
 
 
 def _cases(sampler: Sampler) -> dict[str, dict[str, NoisyMetric]]:
@@ -83,7 +110,7 @@ def _sampled(
     session: Session,
     sampler: Sampler,
     options: Mapping[str, int],
-    amount: Amount,
+    extent: Extent,
     least: int,
     title: str,
 ) -> Recording:
@@ -91,12 +118,14 @@ def _sampled(
         return session.recording(sampler.output, _cases(sampler), options)
 
     with session.keeping(lambda: {"": so_far()}), progress(title) as update:
-        sampler.sample(amount, least, update)
+        sampler.sample(extent, least, update)
     return so_far()
 
 
-def time_tails(session: Session, names: Sequence[str], groups: int) -> tuple[Recording, list[Tail]]:
+def time_tails(session: Session, words: Sequence[str], groups: int) -> tuple[Recording, list[Tail]]:
     """Times calls of each case one by one, in this many groups."""
+    names = choose_timed(session.machine.arch, words or ["getppid", "getpid", "invalid"])
+    _check_plain(names, "--tails")
     output = Output()
     calls = groups * TURNS * CALLS
 
@@ -111,9 +140,11 @@ def time_tails(session: Session, names: Sequence[str], groups: int) -> tuple[Rec
 
 
 def compare_pairs(
-    session: Session, pairs: Sequence[Pair], schedule: Schedule
+    session: Session, words: Sequence[tuple[str, str]], schedule: Schedule
 ) -> tuple[Recording, Ending, list[TimedComparison]]:
     """Compares pairs of cases interleaved; a row of the comparison for each pair."""
+    schedule.check(LEAST_GROUPS)
+    pairs = [_pair(session.machine.arch, *pair) for pair in words]
     slots = [name for pair in pairs for name in pair.slots]
     odd_slots = [name for pair in pairs for name in pair.odd_slots]
     output = Output()
@@ -143,10 +174,23 @@ def compare_pairs(
     return so_far(ending.options), ending, rows
 
 
+def _pair(arch: Arch, *words: str) -> Pair:
+    pair = Pair(*(one_case(arch, [word], "--compare") for word in words))
+    if len({CaseName.parse(name).cache is None for name in (pair.old, pair.new)}) > 1:
+        raise UserError(
+            f"{pair.name} compares calls in blocks with calls one by one.",
+            "Write +cache=warm where there is no +cache=.",
+        )
+    return pair
+
+
 def compare_two_kernels(
-    session: Session, kernels: Sequence[str], plan: BootPlan, schedule: Schedule
+    session: Session, kernels: tuple[str, str], words: Sequence[str], schedule: Schedule
 ) -> tuple[Recording, Recording]:
     """Boots two kernels interleaved; a recording of each."""
+    schedule.check(LEAST_ROUNDS)
+    names = choose_timed(session.machine.arch, words or ["getppid", "getpid", "read"])
+    plan = BootPlan(names, Settings(cpu=session.cpu))
     old, new = map(KernelRuns, kernels)
 
     def recording(side: KernelRuns, options: Mapping[str, int]) -> Recording:

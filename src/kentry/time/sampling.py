@@ -57,15 +57,8 @@ class Settings:
         ]
 
 
-@dataclass(frozen=True)
-class Amount:
-    """How much to measure: for `seconds`, or this many `groups` if they are given.
-
-    A guest's table has GUEST_BOOTS boots instead of seconds.
-    """
-
-    seconds: float
-    groups: int | None = None
+# How much to measure: a float is seconds, an int the number of groups, boots or rounds.
+Extent = int | float
 
 
 @dataclass
@@ -113,18 +106,18 @@ class Sampler:
         # A run that is a boot must not be mostly booting.
         return max(_RUN_SECONDS, 2 * self.run_overhead)
 
-    def sample(self, amount: Amount, least: int, update: Update) -> None:
-        """Measures that much, at least `least` groups in a given time."""
-        if amount.groups is None and self.run_is_boot:
+    def sample(self, extent: Extent, least: int, update: Update) -> None:
+        """Measures groups, in seconds at least `least`; in boots GUEST_BOOTS whatever the time."""
+        if isinstance(extent, float) and self.run_is_boot:
             for boot in range(GUEST_BOOTS):
                 update(boot / GUEST_BOOTS, f"boot {boot + 1} of {GUEST_BOOTS}")
                 groups = max(2, int(1 / self.group_seconds)) if boot else PILOT_GROUPS
                 self.run_in_one(groups)
             return
-        done, groups = 0, amount.groups or least
-        if amount.groups is None:
+        done, groups = 0, int(extent)
+        if isinstance(extent, float):
             self.run(PILOT_GROUPS)
-            groups = max(least, int(amount.seconds / self.seconds_a_group))
+            groups = max(least, int(extent / self.seconds_a_group))
             done = PILOT_GROUPS
         self.run(
             max(0, groups - done),

@@ -63,11 +63,11 @@ def document(words: Sequence[str], capsys: Capture, kind: str, code: int = 0) ->
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("stat", ["--groups", "6", "--case", "getppid,read,first-use+vec=each"]),
-        ("stat-sweep", ["--case", "read", "--working-set", "64K,32K", "--groups", "4"]),
+        ("stat", ["--for", "6", "--case", "getppid,read,first-use+vec=each"]),
+        ("stat-sweep", ["--case", "read", "--working-set", "64K,32K", "--for", "4"]),
         ("stat-tails", ["--tails", "--case", "getppid,read"]),
         ("stat-pairs", ["--compare", "getppid", "getpid", "--compare", "read", "read"]),
-        ("stat-undecided", ["--compare", "getppid", "noisy", "--groups", "30"]),
+        ("stat-undecided", ["--compare", "getppid", "noisy", "--for", "30"]),
     ],
 )
 def test_each_report_is_its_golden_file(
@@ -79,21 +79,21 @@ def test_each_report_is_its_golden_file(
     spread = 0.05 if name == "stat-undecided" else 0.001
     use(FakePlace(ns, absent=absent, counters=counters, spread=spread))
     words = [word.replace("noisy", "getpid") for word in words]
-    more = [] if {"--groups", "--tails"} & set(words) else ["--groups", "60"]
+    more = [] if {"--for", "--tails"} & set(words) else ["--for", "60"]
     code = 3 if spread > 0.01 else 0
     golden(f"{name}.txt", said([*FAKE, *words, *more], capsys, code))
 
 
 def test_each_case_has_two_slots_to_compare_it_with_itself(use: Use, capsys: Capture) -> None:
     place = use(FakePlace(NS))
-    said([*FAKE, "--groups", "6", "--case", "getppid,read"], capsys)
+    said([*FAKE, "--for", "6", "--case", "getppid,read"], capsys)
     assert place.groups == 6 and place.closed
     assert "cases=getppid,read,getppid,read" in place.runs[0]
 
 
 def test_a_table_as_json_is_a_recording(use: Use, capsys: Capture, tmp_path: Path) -> None:
     use(FakePlace(NS))
-    words = [*FAKE, "--groups", "6", "--case", "getppid,read", "-o", str(tmp_path / "it.json")]
+    words = [*FAKE, "--for", "6", "--case", "getppid,read", "-o", str(tmp_path / "it.json")]
     found = document(words, capsys, "recording-1")
     assert [case["name"] for case in found["cases"]] == ["getppid", "read"]
     assert found["target"]["kind"] == "ssh"
@@ -107,7 +107,7 @@ def test_a_table_as_json_is_a_recording(use: Use, capsys: Capture, tmp_path: Pat
 def test_the_cpu_of_a_recording_is_the_one_it_was_measured_on(use: Use, capsys: Capture) -> None:
     """Also where nobody looked at the machine: the probe says it."""
     use(FakePlace(NS))
-    words = [*FAKE, "--groups", "6", "--cpu", "3", "--case", "read"]
+    words = [*FAKE, "--for", "6", "--cpu", "3", "--case", "read"]
     found = json.loads(said([*words, "--json"], capsys))
     assert found["target"]["on_cpu"] == 3
 
@@ -126,7 +126,7 @@ def test_what_the_probe_cannot_do_is_a_caveat(
     counters: str, jumps: Collection[int], kinds: dict[str, str], use: Use, capsys: Capture
 ) -> None:
     use(FakePlace(NS, counters=counters, jumps=frozenset(jumps)))
-    found = document([*FAKE, "--groups", "6", "--case", "read"], capsys, "recording-1")
+    found = document([*FAKE, "--for", "6", "--case", "read"], capsys, "recording-1")
     caveats = {one["kind"]: one["text"] for one in found["caveats"]}
     assert caveats.keys() == kinds.keys()
     assert all(text in caveats[kind] for kind, text in kinds.items())
@@ -138,7 +138,7 @@ def test_what_the_probe_cannot_do_is_a_caveat(
 def test_a_sweep_as_json_has_a_case_for_each_size(use: Use, capsys: Capture) -> None:
     ns = {"read+cache=warm": 120.0, "read+cache=32K": 150.0, "read+cache=64K": 240.0}
     use(FakePlace(ns, spread=0.0, noise=0.0))
-    words = [*FAKE, "--case", "read", "--working-set", "64K,32K", "--groups", "4"]
+    words = [*FAKE, "--case", "read", "--working-set", "64K,32K", "--for", "4"]
     found = document(words, capsys, "recording-1")
     assert [case["name"] for case in found["cases"]] == list(ns)
     assert [case["metrics"]["ns"]["value"] for case in found["cases"]] == list(ns.values())
@@ -147,7 +147,7 @@ def test_a_sweep_as_json_has_a_case_for_each_size(use: Use, capsys: Capture) -> 
 
 def test_tails_as_json_have_percentiles(use: Use, capsys: Capture) -> None:
     use(FakePlace(NS))
-    words = [*FAKE, "--tails", "--case", "getppid", "--groups", "2"]
+    words = [*FAKE, "--tails", "--case", "getppid", "--for", "2"]
     found = document(words, capsys, "recording-1")
     assert found["options"] == {"calls": 200_000}
     metrics = found["cases"][0]["metrics"]
@@ -165,7 +165,7 @@ def test_tails_as_json_have_percentiles(use: Use, capsys: Capture) -> None:
 def test_two_cases_as_json_are_a_comparison(use: Use, capsys: Capture, tmp_path: Path) -> None:
     use(FakePlace(NS))
     words = [*FAKE, "--compare", "getppid", "getpid", "--compare", "read", "invalid"]
-    words += ["--groups", "60", "-o", str(tmp_path / "it.json")]
+    words += ["--for", "60", "-o", str(tmp_path / "it.json")]
     found = document(words, capsys, "comparison-1")
     rows = found["cases"]
     assert [row["name"] for row in rows] == ["getppid -> getpid", "read -> invalid"]
@@ -180,7 +180,7 @@ def test_two_cases_as_json_are_a_comparison(use: Use, capsys: Capture, tmp_path:
 
 def test_what_is_undecided_is_code_3(use: Use, capsys: Capture) -> None:
     place = use(FakePlace(NS, spread=0.05))
-    words = [*FAKE, "--compare", "getppid", "getpid", "--groups", "30"]
+    words = [*FAKE, "--compare", "getppid", "getpid", "--for", "30"]
     found = document(words, capsys, "comparison-1", code=3)
     assert found["cases"][0]["verdict"] == "undecided" and found["cases"][0]["reason"]
     assert place.groups == 30
@@ -188,7 +188,7 @@ def test_what_is_undecided_is_code_3(use: Use, capsys: Capture) -> None:
 
 def test_the_threshold_is_in_per_cent(use: Use, capsys: Capture) -> None:
     use(FakePlace(NS))
-    words = [*FAKE, "--compare", "getppid", "getpid", "--groups", "60", "--threshold", "5"]
+    words = [*FAKE, "--compare", "getppid", "getpid", "--for", "60", "--threshold", "5"]
     (row,) = document(words, capsys, "comparison-1")["cases"]
     assert (row["verdict"], row["threshold"]) == ("same", 5)
 
@@ -196,17 +196,11 @@ def test_the_threshold_is_in_per_cent(use: Use, capsys: Capture) -> None:
 # --- kernels ----------------------------------------------------------------------------
 
 
-def test_two_kernels_are_booted_interleaved(use: Use, capsys: Capture) -> None:
+def test_two_kernels_are_booted_interleaved(use: Use, capsys: Capture, tmp_path: Path) -> None:
     place = use(FakePlace(NS, kernels={"6.12": 1.05}, boot_spread=0.002))
-    words = [*FAKE, "--compare", "6.1", "6.12", "--groups", "2", "--case", "read", "--rounds", "6"]
-    assert "read" in said(words, capsys)
-    assert set(place.booted) == {"6.1", "6.12"} and len(place.booted) == 24
-
-
-def test_two_kernels_as_json(use: Use, capsys: Capture, tmp_path: Path) -> None:
-    use(FakePlace(NS, kernels={"6.12": 1.05}, boot_spread=0.002))
-    words = [*FAKE, "--compare", "6.1", "6.12", "--groups", "2", "--case", "read", "--rounds", "6"]
+    words = [*FAKE, "--compare", "6.1", "6.12", "--case", "read", "--for", "6"]
     found = document([*words, "-o", str(tmp_path / "k.json")], capsys, "comparison-1")
+    assert set(place.booted) == {"6.1", "6.12"} and len(place.booted) == 24
     times = next(row for row in found["cases"] if row["metric"] == "ns")
     assert times["verdict"] == "worse" and times["paired"]
     assert times["interval"][0] < 5 < times["interval"][1]
@@ -220,7 +214,7 @@ def test_two_kernels_as_json(use: Use, capsys: Capture, tmp_path: Path) -> None:
 
 def test_two_kernels_that_cannot_be_told_apart_are_code_3(use: Use, capsys: Capture) -> None:
     use(FakePlace(NS, kernels={"6.12": 1.01}, boot_spread=0.05))
-    words = [*FAKE, "--compare", "6.1", "6.12", "--groups", "2", "--case", "read", "--rounds", "6"]
+    words = [*FAKE, "--compare", "6.1", "6.12", "--case", "read", "--for", "6"]
     said(words, capsys, code=3)
 
 
@@ -230,11 +224,11 @@ def test_two_kernels_that_cannot_be_told_apart_are_code_3(use: Use, capsys: Capt
 @pytest.mark.parametrize(
     ("ends", "words"),
     [
-        ({"dies_in": 1}, ["--groups", "9", "--case", "read"]),
-        ({"dies_in": 1}, ["--groups", "9", "--case", "read", "--working-set", "64K"]),
-        ({"dies_in": 1}, ["--compare", "read", "getpid", "--groups", "40"]),
-        ({"refuses": 9}, ["--compare", "6.1", "6.12", "--case", "read", "--groups", "2"]),
-        ({"dies_in": 9}, ["--compare", "6.1", "6.12", "--case", "read", "--groups", "2"]),
+        ({"dies_in": 1}, ["--for", "9", "--case", "read"]),
+        ({"dies_in": 1}, ["--for", "9", "--case", "read", "--working-set", "64K"]),
+        ({"dies_in": 1}, ["--compare", "read", "getpid", "--for", "40"]),
+        ({"refuses": 9}, ["--compare", "6.1", "6.12", "--case", "read"]),
+        ({"dies_in": 9}, ["--compare", "6.1", "6.12", "--case", "read"]),
     ],
     ids=["table", "sweep", "cases", "boot", "probe in a boot"],
 )
@@ -263,7 +257,7 @@ def test_what_was_measured_before_an_error_is_kept_and_named(
 
 def test_of_two_kernels_both_are_kept(use: Use, capsys: Capture, tmp_path: Path) -> None:
     use(FakePlace(NS, refuses=9))
-    words = ["--compare", "6.1", "6.12", "--case", "read", "--groups", "2"]
+    words = ["--compare", "6.1", "6.12", "--case", "read"]
     assert main(["stat", *FAKE, *words, "-o", str(tmp_path / "it.json")]) == 2
     boots = {
         one.boot
@@ -285,18 +279,24 @@ def test_nothing_measured_is_nothing_kept(use: Use, capsys: Capture, tmp_path: P
 # --- mistakes ------------------------------------------------------------------------------
 
 
+def check_mistake(words: list[str], telling: str, capsys: Capture) -> None:
+    assert main(["stat", *words, "-q"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    first = captured.err.splitlines()[0]
+    assert first.startswith("kentry: ") and telling in first
+    assert "kentry failed" not in captured.err
+
+
 @pytest.mark.parametrize(
     ("words", "telling"),
     [
-        (["bench"], "bench"),
-        (["ssh:"], "ssh:"),
         (["--case", "getpppid"], "getpppid"),
         (["--case", "read+cache=big"], "big"),
         (["--case", "read+extra=1/0"], "1/0"),
         (["--case", "read+cache=4K+extra=1/9"], "+extra="),
         (["--working-set", "big"], "big"),
         (["--working-set", ","], "--working-set"),
-        (["--working-set", ""], "--working-set"),
         (["--working-set", "1M", "--case", "read,write"], "read, write"),
         (["--working-set", "1M", "--case", "read+extra=1/9"], "read+extra=1/9"),
         (["--tails", "--case", "nothing"], "nothing"),
@@ -304,24 +304,48 @@ def test_nothing_measured_is_nothing_kept(use: Use, capsys: Capture, tmp_path: P
         (["--compare", "read", "nothing"], "nothing"),
         (["--compare", "read*", "read"], "read*"),
         (["--compare", "read", "read+cache=warm"], "+cache=warm"),
-        (["--compare", "read", "read", "--groups", "9"], "--groups 9"),
+        (["--compare", "read", "read", "--for", "9"], "--for 9"),
         (["--compare", "debian:6.1", "debian:6.12"], "debian:6.1"),
         (["--compare", *["read", "write"]] * 17, "68"),
-        (["--compare", *[f"/boot/{k}" for k in "ab"], "--rounds", "5"], "--rounds 5"),
-        (["--compare", *[f"/boot/{k}" for k in "ab"]], "/boot/"),
+        (["--compare", *[f"/boot/{k}" for k in "ab"], "--for", "5"], "--for 5"),
         (["--compare", *[f"/boot/{k}" for k in "ab"]] * 2, "--compare"),
-        (["-o", "/nonexistent/x.json"], "/nonexistent"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_code_2(
-    words: list[str], telling: str, capsys: Capture
+    words: list[str], telling: str, use: Use, capsys: Capture
 ) -> None:
-    assert main(["stat", *words, "-q"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    first = captured.err.splitlines()[0]
-    assert first.startswith("kentry: ") and telling in first
-    assert "kentry failed" not in captured.err
+    place = use(FakePlace(NS))
+    check_mistake(words, telling, capsys)
+    assert not place.runs
+
+
+@pytest.mark.parametrize(
+    ("words", "telling"),
+    [
+        (["bench"], "bench"),
+        (["ssh:"], "ssh:"),
+        (["--compare", *[f"/boot/{k}" for k in "ab"]], "/boot/"),
+        (["-o", "/nonexistent/x.json"], "/nonexistent"),
+        (["--working-set", ""], "--working-set"),
+    ],
+)
+def test_so_is_a_target_that_cannot_do_it(words: list[str], telling: str, capsys: Capture) -> None:
+    check_mistake(words, telling, capsys)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("--seconds", "--for 60s"),
+        ("--groups", "--for 30"),
+        ("--rounds", "--for 12"),
+        ("--kernel", "kvm:SPEC"),
+        ("--ssh-option", "~/.ssh/config"),
+    ],
+)
+def test_an_old_spelling_answers_with_the_new_one(old: str, new: str, capsys: Capture) -> None:
+    assert main(["stat", old, "9"]) == 2
+    assert new in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -332,18 +356,13 @@ def test_a_mistake_is_one_sentence_and_code_2(
         ("--working-set", ["--working-set", "1M", "--compare", "read", "write"]),
         ("--case", ["--compare", "read", "write", "--case", "stat"]),
         ("--threshold", ["--threshold", "1"]),
-        ("--seconds", ["--tails", "--seconds", "9"]),
-        ("--seconds", ["--groups", "9", "--seconds", "9"]),
-        ("--seconds", ["kvm", "--seconds", "9"]),
-        ("--seconds", ["ssh:x", "--compare", "6.1", "6.12", "--seconds", "9"]),
-        ("--rounds", ["--rounds", "9", "--compare", "read", "write"]),
-        ("--kernel", ["--kernel", "debian:6.12"]),
-        ("--kernel", ["kvm", "--kernel", "running", "--compare", "debian:6.1", "debian:6.12"]),
+        ("--for", ["--tails", "--for", "9s"]),
+        ("--for", ["kvm", "--for", "9s"]),
+        ("--for", ["ssh:x", "--compare", "6.1", "6.12", "--for", "9s"]),
         ("--accel", ["--accel", "tcg"]),
         ("--arch", ["ssh:x", "--arch", "arm64"]),
         ("--boot", ["ssh:x", "--boot", "kexec"]),
         ("--boot", ["--boot", "kexec", "--compare", "6.1", "6.12"]),
-        ("--ssh-option", ["--ssh-option", "Port=22"]),
         ("--emulator", ["ssh:x", "--emulator", "newest"]),
     ],
 )
@@ -357,21 +376,9 @@ def test_an_option_without_effect_is_refused(
 @pytest.mark.parametrize(
     "words",
     [
-        ["--seconds", "0"],
-        ["--seconds", "-1"],
-        ["--seconds", "nan"],
-        ["--seconds", "1e9"],
-        ["--seconds", "1_000"],
-        ["--seconds", "x"],
-        ["--groups", "0"],
-        ["--groups", "1.5"],
-        ["--threshold", "0"],
-        ["--threshold", "100"],
-        ["--threshold", "x"],
-        ["--cpu", "-1"],
-        ["--cpu", "8192"],
-        ["--cpu", "x"],
-        ["--rounds", "0"],
+        *(["--for", word] for word in ("0", "0s", "-1", "1.5", "nans", "1e9s", "1_000s", "x", "s")),
+        *(["--threshold", word] for word in ("0", "100", "x")),
+        *(["--cpu", word] for word in ("-1", "8192", "x")),
         ["--compare", "a"],
         ["--accel", "hvf"],
         ["--case", ""],
@@ -382,8 +389,22 @@ def test_wrong_arguments_are_code_2(words: list[str]) -> None:
     assert main(["stat", *words]) == 2
 
 
+@pytest.mark.parametrize(("word", "groups"), [("7", 7), ("0.5s", 20)])
+def test_for_takes_groups_or_seconds(word: str, groups: int, use: Use, capsys: Capture) -> None:
+    """A second passes by the machine's clock in each group, so seconds end with the least."""
+    place = use(FakePlace(NS))
+    said([*FAKE, "--case", "read", "--for", word], capsys)
+    assert place.groups == groups
+
+
+def test_a_guest_with_a_kernel_compares_no_two_others(use: Use, capsys: Capture) -> None:
+    use(FakePlace(NS, kind="kvm", name="kvm:debian:6.1"))
+    words = ["kvm:debian:6.1", "--compare", "debian:6.1", "debian:6.12"]
+    check_mistake(words, "kvm:debian:6.1", capsys)
+
+
 def test_a_cpu_that_is_not_there_is_an_error(capsys: Capture) -> None:
-    assert main(["stat", "-q", "--cpu", "8191", "--case", "getppid", "--groups", "1"]) == 2
+    assert main(["stat", "-q", "--cpu", "8191", "--case", "getppid", "--for", "1"]) == 2
     assert "8191" in capsys.readouterr().err
 
 
@@ -416,7 +437,7 @@ REAL = ("-q",)
 
 @pytest.mark.slow
 def test_a_table_for_real(capsys: Capture) -> None:
-    found = document([*REAL, "--groups", "6", "--case", "getppid,read"], capsys, "recording-1")
+    found = document([*REAL, "--for", "6", "--case", "getppid,read"], capsys, "recording-1")
     assert found["kernel"]["arch"] == host_arch().name
     assert found["target"]["kind"] == "local"
     for case in found["cases"]:
@@ -428,28 +449,15 @@ def test_a_table_for_real(capsys: Capture) -> None:
 
 @pytest.mark.slow
 def test_tails_for_real(capsys: Capture) -> None:
-    found = document(
-        [*REAL, "--tails", "--case", "getppid", "--groups", "2"], capsys, "recording-1"
-    )
+    found = document([*REAL, "--tails", "--case", "getppid", "--for", "2"], capsys, "recording-1")
     values = [metric["value"] for metric in found["cases"][0]["metrics"].values()]
     assert values == sorted(values) and len(values) == 4
 
 
 @pytest.mark.slow
-def test_a_sweep_for_real(capsys: Capture) -> None:
-    words = [*REAL, "--working-set", "32K,64K", "--groups", "4", "--case", "getppid"]
-    found = document(words, capsys, "recording-1")
-    assert [case["name"] for case in found["cases"]] == [
-        "getppid+cache=warm",
-        "getppid+cache=32K",
-        "getppid+cache=64K",
-    ]
-
-
-@pytest.mark.slow
 def test_a_comparison_for_real_finds_a_known_slowdown(capsys: Capture) -> None:
     """One more call for each: nothing is so noisy that it hides this."""
-    words = [*REAL, "--compare", "getppid", "getppid+extra=1/1", "--groups", "40"]
+    words = [*REAL, "--compare", "getppid", "getppid+extra=1/1", "--for", "40"]
     found = document(words, capsys, "comparison-1")
     assert found["cases"][0]["verdict"] == "worse"
     assert 50 < found["cases"][0]["percent_of_old"] < 200

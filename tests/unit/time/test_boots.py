@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two kernels interleaved, a boot each, on a machine whose times are known."""
 
-from dataclasses import replace
-
 import pytest
 
 from kentry.errors import MachineError
@@ -21,7 +19,7 @@ from kentry.time.sampling import Settings
 from tests.places import FakePlace, silent
 
 NS = {"getppid": 80.0, "read": 120.0}
-PLAN = BootPlan(("getppid", "read"), 3, 12, Settings(turns=2, blocks=4, seed=7))
+PLAN = BootPlan(("getppid", "read"), Settings(turns=2, blocks=4, seed=7), groups=3)
 SCHEDULE = Schedule(1.0)
 
 
@@ -30,10 +28,10 @@ def sides() -> tuple[KernelRuns, KernelRuns]:
 
 
 def compared(
-    place: FakePlace, plan: BootPlan = PLAN
+    place: FakePlace, schedule: Schedule = SCHEDULE
 ) -> tuple[Ending, tuple[KernelRuns, KernelRuns]]:
     both = sides()
-    return compare_kernels(place, both, plan, SCHEDULE, silent), both
+    return compare_kernels(place, both, PLAN, schedule, silent), both
 
 
 def estimates(ending: Ending) -> dict[str, Estimate]:
@@ -90,16 +88,11 @@ def test_a_round_is_a_sample() -> None:
 
 def test_it_ends_at_a_planned_look() -> None:
     place = FakePlace(NS, kernels={"6.12": 1.5})
-    ending, _ = compared(place, replace(PLAN, rounds=40))
+    ending, _ = compared(place, Schedule(40))
     assert ending.look.number < len(LOOKS)
     assert ending.done in [max(LEAST_ROUNDS, round(40 * part)) for part in LOOKS]
     assert len(place.booted) == 4 * ending.done
     assert ending.options == {"rounds": ending.done, "looks": 5, "look": ending.look.number}
-
-
-def test_fewer_rounds_than_an_interval_needs_are_not_planned() -> None:
-    ending, _ = compared(FakePlace(NS, boot_spread=0.05), replace(PLAN, rounds=1))
-    assert ending.done == LEAST_ROUNDS
 
 
 def test_a_boot_that_fails_keeps_what_was_measured() -> None:

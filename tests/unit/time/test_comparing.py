@@ -2,7 +2,6 @@
 """Pairs of cases on a machine whose times are known: verdicts, looks, rows."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from tests.places import FakePlace, silent
 
 NS = {"a": 80.0, "b": 80.8, "same": 80.0, "fast": 40.0}
 SETTINGS = Settings(turns=2, blocks=4)
-SCHEDULE = Schedule(1.0, groups=100)
+SCHEDULE = Schedule(100)
 
 
 def compared(
@@ -110,24 +109,24 @@ def test_it_measures_as_many_groups_as_the_look_that_decides_has(
     names: tuple[str, str], look: int, groups: int
 ) -> None:
     place = FakePlace(NS, spread=0.001 if look == 2 else 0.05)
-    ending = compared(place, Pair(*names), schedule=replace(SCHEDULE, groups=300))
+    ending = compared(place, Pair(*names), schedule=Schedule(300))
     assert ending.options == {"groups": groups, "looks": 5, "look": look}
     assert (place.groups, ending.planned) == (groups, 300)
 
 
 def test_an_early_look_has_a_higher_confidence_than_the_schedule() -> None:
-    (row,) = compared(FakePlace(NS), Pair("fast", "a"), schedule=replace(SCHEDULE, groups=300)).rows
+    (row,) = compared(FakePlace(NS), Pair("fast", "a"), schedule=Schedule(300)).rows
     assert row and row.confidence > 0.999
 
 
 def test_a_schedule_has_at_least_the_groups_of_an_interval() -> None:
-    ending = compared(FakePlace(NS), Pair("fast", "a"), schedule=replace(SCHEDULE, groups=6))
+    ending = compared(FakePlace(NS), Pair("fast", "a"), schedule=Schedule(6))
     assert ending.done == ending.planned == LEAST_GROUPS
 
 
 def test_the_boots_of_a_guest_are_the_sample() -> None:
     place = FakePlace(NS, kind="kvm")
-    ending = compared(place, Pair("fast", "a"), schedule=replace(SCHEDULE, groups=12))
+    ending = compared(place, Pair("fast", "a"), schedule=Schedule(12))
     assert (ending.unit, ending.done) == ("boots", len(place.runs))
 
 
@@ -148,7 +147,7 @@ def test_each_pair_has_slots_of_its_own() -> None:
 @pytest.mark.slow
 def test_it_goes_on_until_every_row_is_decided() -> None:
     ns = {**NS, "tiny": 80.24}
-    schedule = replace(SCHEDULE, groups=300)
+    schedule = Schedule(300)
     pair, other = Pair("fast", "a"), Pair("a", "tiny")
     alone = compared(FakePlace(ns), pair, schedule=schedule)
     both = compared(FakePlace(ns, spread=0.003), pair, other, schedule=schedule)
@@ -162,7 +161,7 @@ def test_a_row_among_many_must_be_surer() -> None:
     pairs = [Pair("a", "b"), *[Pair("same", "same")] * 15]
     slots = [name for pair in pairs for name in pair.slots]
     Sampler(FakePlace(NS, spread=0.016, seed=5), slots, SETTINGS, output).run_in_one(30)
-    schedule = Schedule(1.0, sequential=False, groups=30)
+    schedule = Schedule(30, sequential=False)
     (look,) = schedule.looks()
     one = estimate_pairs(output, pairs[:1], schedule, look)[0]
     many = estimate_pairs(output, pairs, schedule, look)[0]

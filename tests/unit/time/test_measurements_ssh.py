@@ -10,9 +10,8 @@ import pytest
 from kentry.machines.machine import MachineOptions
 from kentry.machines.open import open_machine
 from kentry.results.recording import to_json
-from kentry.time.comparing import Pair, Schedule
+from kentry.time.comparing import Schedule
 from kentry.time.measurements import compare_pairs, time_cases
-from kentry.time.sampling import Amount
 from kentry.time.session import Session, open_session
 from tests.builders import schema
 from tests.unit.machines.sshd import Server, serving
@@ -35,7 +34,7 @@ def session(server: Server) -> Iterator[Session]:
 
 
 def test_a_table_over_ssh_is_a_recording(session: Session) -> None:
-    recording, _ = time_cases(session, ["getppid", "read"], Amount(0.0, groups=6))
+    recording, _ = time_cases(session, ["getppid", "read"], 6)
     document = to_json(recording)
     jsonschema.validate(document, schema("recording-1"))
     assert document["target"]["kind"] == "ssh"
@@ -43,6 +42,6 @@ def test_a_table_over_ssh_is_a_recording(session: Session) -> None:
 
 
 def test_a_comparison_over_ssh_is_decided(session: Session) -> None:
-    pairs = [Pair("getppid", "openat+close")]
-    _, _, (row,) = compare_pairs(session, pairs, Schedule(1.0, groups=60))
+    pairs = [("getppid", "openat+close")]
+    _, _, (row,) = compare_pairs(session, pairs, Schedule(60))
     assert (row.metric, row.verdict, row.paired) == ("ns", "worse", True)
