@@ -168,7 +168,7 @@ def _run(words: list[str]) -> int:
     parser = build_parser(words[0] if words else "")
     args, rest = parser.parse_known_args(words, anywhere)
     if rest:
-        args.parser.error(f"unknown: {' '.join(rest)}")
+        args.parser.refuse(rest)
     command = args.command
     options = read(command.Options, args)
     if options.verbose:

@@ -4,6 +4,8 @@
 Nothing but `cli.main` turns these into output and an exit status.
 """
 
+from collections.abc import Iterable
+
 EXIT_DONE = 0
 EXIT_REGRESSION = 1
 EXIT_MISTAKE = 2
@@ -11,6 +13,15 @@ EXIT_UNDECIDED = 3
 # For git bisect run: this commit cannot be told good or bad, and the bisection must stop.
 EXIT_SKIP = 125
 EXIT_STOP = 128
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The sentence " Did you mean X?" where a known word is close to `word`, or nothing."""
+    # Only an error needs it, and every command imports this module.
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 class KentryError(Exception):

@@ -96,6 +96,34 @@ def test_wrong_arguments_are_code_2(words: list[str]) -> None:
     assert main(words) == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["recrod", "x"], "record"),
+        (["help", "vector", "replya"], "replay"),
+        (["diff", "a", "--jsno", "b"], "--json"),
+        (["record", "debian:6.12", "--arch", "amr64"], "arm64"),
+        (["record", "debain:6.12"], "debian"),
+        (["record", "debian:6.12", "--case", "getpp"], "getppid"),
+        (["export", "x", "--format", "foldd"], "folded"),
+    ],
+)
+def test_what_is_nearly_right_is_suggested(
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert f"Did you mean {meant}?" in capsys.readouterr().err
+
+
+def test_a_kernels_file_is_told_from_a_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = tmp_path / "Image"
+    image.write_bytes(b"MZ\x00")
+    assert main(["annotate", str(image)]) == 2
+    assert f"image:{image}" in capsys.readouterr().err
+
+
 def test_the_list_of_commands_is_ascii_and_whole() -> None:
     text = build_parser().format_help()
     assert text.isascii()

@@ -10,7 +10,7 @@ from kentry.arch.arm64 import ARM64
 from kentry.arch.record import Arch
 from kentry.arch.riscv64 import RISCV64
 from kentry.arch.x86_64 import X86_64
-from kentry.errors import UserError
+from kentry.errors import UserError, did_you_mean
 
 __all__ = ["ARCHES", "Arch", "find_arch", "host_arch"]
 
@@ -25,7 +25,8 @@ def find_arch(name: str) -> Arch:
     for arch in ARCHES.values():
         if name == arch.name or name in arch.aliases:
             return arch
-    raise UserError(f"Unknown architecture '{name}'.", f"Use one of: {', '.join(ARCHES)}.")
+    meant = did_you_mean(name, ARCHES)
+    raise UserError(f"Unknown architecture '{name}'.{meant}", f"Use one of: {', '.join(ARCHES)}.")
 
 
 def host_arch() -> Arch:

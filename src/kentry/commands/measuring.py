@@ -333,6 +333,13 @@ def obtain(text: str, options: MeasureOptions, *, fresh: bool = False) -> Record
         return record(text, options, reuse=not fresh)
     if not os.path.exists(text) and ":" in text:
         parse(text)
+    if os.path.isfile(text):
+        with open(text, "rb") as file:
+            if file.read(1) not in (b"{", b""):
+                raise UserError(
+                    f"{text} is not a recording: it is not JSON.",
+                    f"For the kernel in a file write image:{text}.",
+                )
     return read_recording(Path(text))
 
 

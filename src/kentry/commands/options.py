@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from kentry.commands import output, values
-from kentry.errors import UserError
+from kentry.errors import UserError, did_you_mean
 from kentry.show.functions import SHOWN
 
 # The last group of a command's help, and that of options which may stand anywhere on the line.
@@ -192,7 +192,19 @@ class Parser(argparse.ArgumentParser):
         """UserError with argparse's message as a sentence."""
         sentence = message.removeprefix("argument ").rstrip(".")
         command = self.prog.replace("kentry", "kentry help", 1)
-        raise UserError(f"{sentence[0].upper()}{sentence[1:]}.", f"Run: {command}")
+        meant = ""
+        if sentence.startswith("COMMAND: invalid choice: "):
+            word = sentence.split("'")[1]
+            [below] = (one for one in self._actions if isinstance(one, argparse._SubParsersAction))
+            sentence, meant = f"Unknown command '{word}'", did_you_mean(word, below.choices)
+        raise UserError(f"{sentence[0].upper()}{sentence[1:]}.{meant}", f"Run: {command}")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """UserError for words that are left over, with an option that is close to the first."""
+        known = [flag for action in self._actions for flag in action.option_strings]
+        meant = did_you_mean(words[0], known)
+        command = self.prog.replace("kentry", "kentry help", 1)
+        raise UserError(f"Unknown: {' '.join(words)}.{meant}", f"Run: {command}")
 
 
 class _Formatter(argparse.HelpFormatter):

@@ -93,14 +93,14 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
 
     def measurement(self, arch: Arch) -> ExactOptions:
         """What to measure, and how; UserError for cases that `arch` does not have."""
-        exact = super().measurement(arch)
-        words = self.case_words(arch)
+        probe = probe_with_case(arch, self.case_file) if self.case_file else None
+        own = cases_of_file(arch, self.case_file, probe) if self.case_file and probe else []
+        of_kentry = replace(self, case=tuple(name for name in self.case if name not in own))
+        exact = super(Options, of_kentry).measurement(arch)
+        words = of_kentry.case_words(arch)
         names = [name for length in self.vl for name in choose(arch, words, length)]
-        probe = None
-        if self.case_file:
-            probe = probe_with_case(arch, self.case_file)
-            named = [*exact.cases] if words else []
-            names = [*(names or named), *cases_of_file(arch, self.case_file, probe)]
+        if own:
+            names = [*(names or (exact.cases if words else ())), *own]
         return replace(
             exact,
             probe=probe,

@@ -7,7 +7,6 @@ the probe's .kentry.catalogue section, so the catalogue and the program cannot d
 A case may be run in a vector state, which its name then has: results/case_name.py.
 """
 
-import difflib
 import fnmatch
 import re
 from collections.abc import Iterable, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.arch.record import Unit
-from kentry.errors import UserError
+from kentry.errors import UserError, did_you_mean
 from kentry.host.native import probe_file
 from kentry.results.case_name import (
     COLD,
@@ -255,10 +254,8 @@ def match(known: Sequence[str], arch: Arch, wanted: Iterable[str]) -> list[str]:
         matches = [one for one in known if name in (groups.get(one), one)]
         matches = matches or fnmatch.filter(known, name)
         if not matches:
-            close = difflib.get_close_matches(word, known, n=1)
-            meant = f" Did you mean {close[0]}?" if close else ""
             raise UserError(
-                f"Unknown case '{word}' on {arch.name}.{meant}",
+                f"Unknown case '{word}' on {arch.name}.{did_you_mean(word, known)}",
                 f"Cases: {', '.join(known)}. Groups: {', '.join(sorted(set(groups.values())))}.",
             )
         chosen.update(matches)

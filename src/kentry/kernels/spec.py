@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kentry.errors import UserError
+from kentry.errors import UserError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ def parse(text: str) -> Spec:
         examples = ", ".join(kind.example for kind in KINDS.values())
         hint = f"For the file itself write image:{text}. " if Path(text).is_file() else ""
         hint = f"For the source tree write tree:{text}. " if Path(text).is_dir() else hint
-        raise UserError(f"Unknown kernel spec '{text}'.", f"{hint}Use one like: {examples}.")
+        meant = did_you_mean(name, KINDS)
+        raise UserError(f"Unknown kernel spec '{text}'.{meant}", f"{hint}Use one like: {examples}.")
     kind = KINDS[name]
     if kind.values and value and value not in kind.values:
         choices = " or ".join(f"{name}:{one}" for one in ("", *kind.values))

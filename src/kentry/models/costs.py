@@ -26,7 +26,6 @@ Those in models/costs/ are named by their names, a user's by its path.
     source = "as above"
 """
 
-import difflib
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -35,7 +34,7 @@ import msgspec
 import tomli_w
 from msgspec import Meta
 
-from kentry.errors import UserError
+from kentry.errors import UserError, did_you_mean
 
 _FOLDER = Path(__file__).parent / "costs"
 
@@ -145,12 +144,10 @@ def load_costs(text: str | Path) -> CostTable:
             data = stream.read(_MOST_BYTES + 1)
     except OSError as err:
         is_path = "/" in name or name.endswith(".toml")
-        close = difflib.get_close_matches(name, shipped(), n=1)
-        meant = f" Did you mean {close[0]}?" if close else ""
         raise UserError(
             f"{file} cannot be read: {err.strerror}."
             if is_path
-            else f"There is no cost table '{name}'.{meant}",
+            else f"There is no cost table '{name}'.{did_you_mean(name, shipped())}",
             f"Name a file, or one of these: {', '.join(shipped())}.",
         ) from err
     try:
@@ -173,9 +170,7 @@ def _table(document: dict[str, Any]) -> CostTable:
     instructions = _figures(document, "instructions")
     for act in figures:
         if act not in ACTS:
-            close = difflib.get_close_matches(act, ACTS, n=1)
-            meant = f" (did you mean {close[0]}?)" if close else ""
-            raise ValueError(f"'{act}' is no act{meant}; acts are {', '.join(ACTS)}")
+            raise ValueError(f"unknown act '{act}'; known: {', '.join(ACTS)}")
     if not figures and not instructions:
         raise ValueError("it has no figures")
     if instructions and not document.get("cores"):

@@ -9,7 +9,6 @@ points, which engine.py interprets; a policy may also change the architecture's 
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from kentry.arch.mechanism import Act, Mechanism
-from kentry.errors import UserError
+from kentry.errors import UserError, did_you_mean
 
 NEVER = 1 << 62
 
@@ -190,8 +189,7 @@ def parse_policy(text: str) -> Policy:
     name, colon, parameter = text.strip().partition(":")
     family = POLICIES.get(name)
     if family is None:
-        close = difflib.get_close_matches(name, POLICIES, n=1)
-        meant = f" Did you mean {close[0]}?" if close else ""
+        meant = did_you_mean(name, POLICIES)
         forms = ", ".join(family.form for family in POLICIES.values())
         raise UserError(f"There is no policy '{name}'.{meant}", f"Policies are {forms}.")
     if not colon:

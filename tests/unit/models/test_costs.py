@@ -135,7 +135,7 @@ def test_what_ships_can_be_copied(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "datum"),
     [
-        ("figures.trap", "figures.trp", "did you mean trap"),
+        ("figures.trap", "figures.trp", "unknown act"),
         ('source = "my desk"', "", "figures.trap"),
         ('source = "my desk"', 'source = " "', "figures.trap.source"),
         ('source = "my desk"', 'source = "a\\u001b[2J"', "figures.trap.source"),

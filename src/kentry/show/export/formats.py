@@ -4,7 +4,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kentry.errors import UserError
+from kentry.errors import UserError, did_you_mean
 from kentry.results.comparison import read_comparison
 from kentry.results.recording import Recording, read_recording
 from kentry.show.export import benchfmt, csv, folded, ktap, perf_script, speedscope
@@ -33,7 +33,8 @@ def export_files(files: Sequence[Path], name: str) -> Export:
     if name in _REMOVED:
         raise UserError(f"kentry no longer writes the format {name}.", _REMOVED[name])
     if name not in FORMATS:
-        raise UserError(f"Unknown format '{name}'.", f"Formats: {', '.join(FORMATS)}.")
+        meant = did_you_mean(name, FORMATS)
+        raise UserError(f"Unknown format '{name}'.{meant}", f"Formats: {', '.join(FORMATS)}.")
     # KTAP has a place for verdicts, so it takes comparisons too.
     if name == "ktap":
         return ktap.export([read_comparison(file) or read_recording(file) for file in files])
