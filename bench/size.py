@@ -20,27 +20,27 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 406,
-    "arch": 1452,
+    "(loose)": 507,
+    "arch": 1553,
     "boot": 2102,
-    "commands": 3434,
+    "commands": 3553,
     "compare": 1856,
-    "count": 1315,
+    "count": 1412,
     "host": 1259,
     "importing": 649,
-    "kernels": 4366,
+    "kernels": 4467,
     "machines": 1757,
-    "models": 1088,
+    "models": 1183,
     "path": 1010,
     "results": 2934,
-    "show": 6461,
+    "show": 6562,
     "stats": 700,
-    "study": 1895,
+    "study": 1994,
     "time": 2072,
-    "vector": 3193,
+    "vector": 3291,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39664
+TESTS_BUDGET = 39809
 
 OPTIONS = """
 import argparse
