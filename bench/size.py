@@ -21,26 +21,26 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 507,
-    "arch": 1553,
+    "arch": 1453,
     "boot": 2102,
-    "commands": 3553,
+    "commands": 3391,
     "compare": 1856,
     "count": 1412,
     "host": 1259,
     "importing": 649,
     "kernels": 4467,
     "machines": 1757,
-    "models": 1183,
+    "models": 1083,
     "path": 1010,
-    "results": 2934,
-    "show": 6562,
+    "results": 2942,
+    "show": 6401,
     "stats": 700,
     "study": 1994,
     "time": 2072,
-    "vector": 3291,
+    "vector": 3337,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39809
+TESTS_BUDGET = 39750
 
 OPTIONS = """
 import argparse

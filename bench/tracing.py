@@ -68,7 +68,7 @@ def measure(arch: Arch, name: str) -> None:
     kernel = resolve(SPEC, arch, silent)
     userland = build_userland(arch, find_workload([name]), find_release(None, arch), MEMORY, silent)
     guest = TracedWorkload("bench", userland.initramfs, userland.kernel_words, {})
-    hooks = find_hooks(kernel, arch).lines
+    hooks = find_hooks(kernel, arch)
     plain, traced = [], []
     for _ in range(ROUNDS):
         plain.append(seconds(kernel, arch, guest, (), plugin=False))

@@ -103,7 +103,7 @@ def run(options: Options) -> int:
         kernel = resolve(options.spec, arch, update, options.request())
         userland = build_userland(arch, chosen, release, memory, update)
         words = (*userland.kernel_words, *options.append.split())
-        outcome = trace_workload(
+        ending = trace_workload(
             kernel,
             arch,
             TracedWorkload(chosen.name, userland.initramfs, words, userland.describe()),
@@ -117,11 +117,11 @@ def run(options: Options) -> int:
         sys.stdout.write(dump(statistics_to_json(trace, statistics(trace))))
     else:
         output.show(options, _text, trace, path)
-    if outcome.ending.status != 0:
+    if ending.status != 0:
         raise GuestError(
-            f"The workload {outcome.ending.clause}; what was recorded of it is in {path}.",
+            f"The workload {ending.clause}; what was recorded of it is in {path}.",
             "The last of what it printed is below.",
-            outcome.ending.output,
+            ending.output,
         )
     return EXIT_DONE
 

@@ -67,6 +67,14 @@ one_of_several_paths = Template(
 one_instruction_a_nanosecond = Template(
     "emulated-clock", "times are of the guest's clock: 1 ns per instruction, without sleep"
 )
+# Every replay carries it.
+open_loop = Template(
+    "open-loop",
+    "replay keeps the trace's times; under a cheaper policy later events would come earlier",
+)
+other_length = Template(
+    "other-length", "the costs of {} are of vectors of {} bits, the trace's are of {} bits"
+)
 private_emulator = Template(
     "private-emulator",
     "measured with kentry's own copy of the emulator, {}: plugins cannot read registers"

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from kentry.arch.mechanism import ACTS
+from kentry.arch.mechanism import ACTS, VEC
 from kentry.models.costs import Act, Cost, CostTable, Document, Figure, Unit
 from kentry.vector.replay import OwnPolicyCheck
 from kentry.vector.statistics import TaskCounts
@@ -67,11 +67,11 @@ class PolicyDocument(Document, frozen=True):
     tasks: list[TaskCost]  # type: ignore[valid-type]
 
 
-class TraceRanking(Document, frozen=True, kw_only=True):
-    """The policies on one trace: optimal, then the others, the cheapest first.
+class ReplayedTrace(Document, frozen=True, kw_only=True):
+    """A trace that was replayed, and whether its kernel's own policy does what the kernel did.
 
-    `kernel` is as in the trace, `seconds` of the guest's clock, `calls` the system calls.  `cut` is
-    always null and `flips` empty; earlier versions had other values there.
+    `kernel` is as in the trace, `seconds` of the guest's clock, `calls` the system calls, `vl` the
+    vector length in bits.  `cut` is always null; earlier versions read traces that were cut short.
     """
 
     trace: str
@@ -82,6 +82,16 @@ class TraceRanking(Document, frozen=True, kw_only=True):
     calls: Count
     cut: None
     check: OwnPolicyCheck
+    vl: int | None = None
+    unit: str = VEC
+
+
+class TraceRanking(ReplayedTrace, frozen=True, kw_only=True):
+    """The policies on one trace: optimal, then the others, the cheapest first.
+
+    `flips` is always empty; earlier versions had costs at which policies change places there.
+    """
+
     policies: list[PolicyDocument]
     flips: list[dict[str, Any]] = msgspec.field(default_factory=list)
     caveats: list[dict[str, str]]

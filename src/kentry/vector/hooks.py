@@ -8,7 +8,6 @@ architecture has had the functions, which are global, since Linux 6.1.
 import bisect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kentry.arch import Arch
 from kentry.arch.record import Marker
@@ -53,16 +52,8 @@ _ACTS = {
 }
 
 
-@dataclass(frozen=True)
-class Hooks:
-    """The plugin's lines, and the events that can be seen with them."""
-
-    lines: tuple[str, ...]
-    events: frozenset[Event]
-
-
-def find_hooks(kernel: Kernel, arch: Arch) -> Hooks:
-    """The hooks of a kernel.
+def find_hooks(kernel: Kernel, arch: Arch) -> tuple[str, ...]:
+    """The plugin's lines for a kernel.
 
     Raises KernelError where it has no type information, UserError where its image is none.
     """
@@ -70,15 +61,12 @@ def find_hooks(kernel: Kernel, arch: Arch) -> Hooks:
     offsets = member_offsets(text.image, "task_struct", _TASK_MEMBERS, kernel.spec)
     lines = [f"offset {name} {offset}" for name, offset in offsets.items()]
     lines += _functions(kernel, arch)
-    acts = set()
     for marker in arch.vector.markers:
-        act = _ACTS.get(marker.event)
-        places = list(_places(marker, kernel, text, arch)) if act else []
-        if act and places:
-            lines += [f"{act.value} {address:x}" for address in places]
-            acts.add(act)
+        if act := _ACTS.get(marker.event):
+            addresses = _places(marker, kernel, text, arch)
+            lines += [f"{act.value} {address:x}" for address in addresses]
     # A function that has several names is one hook.
-    return Hooks(tuple(dict.fromkeys(lines)), frozenset(acts))
+    return tuple(dict.fromkeys(lines))
 
 
 def _functions(kernel: Kernel, arch: Arch) -> Iterator[str]:

@@ -76,7 +76,6 @@ class Prepared:
     tasks: int
     mechanism: Mechanism
     unit: str
-    events: int
     first: int
     first_open: bool
 
@@ -156,7 +155,6 @@ def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
         tasks=tasks,
         mechanism=mechanism,
         unit=unit,
-        events=len(trace.event),
         first=first,
         first_open=first_open,
     )
@@ -235,12 +233,14 @@ def seen(trace: VectorTrace, unit: str = VEC) -> ActCounts:
 
 
 class Difference(Document, frozen=True):
-    """An act that replay and the traced kernel have differently often; `task` is an index."""
+    """An act that replay and the traced kernel have differently often in a task, an index."""
 
     act: str
     task: int
     replayed: int
     seen: int
+    name: str = ""
+    pid: int = 0
 
 
 class ActPair(Document, frozen=True):
@@ -277,6 +277,7 @@ def check(trace: VectorTrace, unit: str = VEC) -> OwnPolicyCheck:
         mine, its = ours[:, act], theirs[:, act]
         if mine.any() or its.any():
             acts[act.word] = ActPair(int(mine.sum()), int(its.sum()))
-        for task in np.flatnonzero(mine != its):
-            differences.append(Difference(act.word, int(task), int(mine[task]), int(its[task])))
+        for i in np.flatnonzero(mine != its):
+            task, pair = trace.tasks[i], (int(mine[i]), int(its[i]))
+            differences.append(Difference(act.word, int(i), *pair, task.name, task.pid))
     return OwnPolicyCheck(own, not differences, acts, differences)

@@ -113,14 +113,10 @@ class Statistics:
         """Those with use and a load: the base of the histogram of shares."""
         return self.using & (self.counts.loads > 0)
 
-    def shares(self, least: int = 1) -> npt.NDArray[np.float64]:
-        """For each task of `loading` with that many loads: the share followed by a trap or use."""
-        chosen = self.loading & (self.counts.loads >= least)
-        return np.asarray(self.counts.followed[chosen] / self.counts.loads[chosen])
-
     def classes(self, least: int = 1) -> dict[Share, int]:
-        """How many of those tasks are in each class."""
-        shares = self.shares(least)
+        """How many tasks of `loading` with that many loads are in each class."""
+        chosen = self.loading & (self.counts.loads >= least)
+        shares = self.counts.followed[chosen] / self.counts.loads[chosen]
         number = np.searchsorted(_SHARES, shares, side="left")
         # A class begins with its lowest share, but for HALF and MOST, which begin above it.
         number[np.isin(shares, (_SHARES[0], _SHARES[3]))] += 1

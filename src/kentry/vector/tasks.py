@@ -32,7 +32,7 @@ _NOBODY = Task(0, "")
 
 @dataclass
 class TaskTable:
-    """The tasks by number, and whether the plugin got to its end.
+    """The tasks by number, and how far the plugin got.
 
     `begin` is when recording began, in instructions and ns; None where it never did.
     `records`: how many the plugin wrote, -1 where it did not get to its end.
@@ -40,7 +40,6 @@ class TaskTable:
 
     tasks: list[Task] = field(default_factory=list)
     begin: tuple[int, int] | None = None
-    ended: bool = False
     records: int = -1
 
     def cover(self, columns: tuple[npt.NDArray[Any], ...]) -> None:
@@ -75,7 +74,7 @@ def read_task_table(file: Path) -> TaskTable:
             elif kind == "begin":
                 table.begin = (int(words[0]), int(words[1]))
             elif kind == "end":
-                table.ended, table.records = True, int(words[2])
+                table.records = int(words[2])
             else:
                 raise ValueError(kind)
         except (ValueError, KeyError, IndexError) as err:

@@ -190,11 +190,6 @@ class VectorTrace:
         return len(self.event)
 
     @property
-    def columns(self) -> tuple[npt.NDArray[Any], ...]:
-        """The arrays in the file's order."""
-        return self.event, self.task, self.instructions, self.ns, self.arg
-
-    @property
     def seconds(self) -> float:
         """The guest's virtual time from the first to the last event."""
         return (int(self.ns[-1]) - int(self.ns[0])) / 1e9 if len(self) else 0.0

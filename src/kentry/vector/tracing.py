@@ -3,7 +3,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +29,6 @@ from kentry.vector.trace import release_of, write_trace
 _NO_ROOM = re.compile(r"Initramfs unpacking failed|Out of memory|No space left on device")
 
 
-@dataclass(frozen=True)
-class TraceOutcome:
-    """How the workload ended, and how many events and tasks the trace has."""
-
-    ending: Ending
-    events: int
-    tasks: int
-    emulator: str
-
-
 def trace_workload(
     kernel: Kernel,
     arch: Arch,
@@ -48,8 +37,8 @@ def trace_workload(
     policy: str | None,
     path: Path,
     update: Update,
-) -> TraceOutcome:
-    """Boots, runs the workload, and writes what was seen to `path`, however the workload ended.
+) -> Ending:
+    """Boots, runs the workload, and writes what was seen to `path`; returns how it ended.
 
     `policy` is the kernel's own, None for what Linux of that release has.  KernelError where the
     kernel lacks the unit or type information, GuestError where nothing was recorded.
@@ -66,7 +55,7 @@ def trace_workload(
     update(None, "looking for what to watch in the kernel")
     hooks = find_hooks(kernel, arch)
     with scratch_folder() as folder:
-        traced = trace_guest(kernel, arch, workload, hooks.lines, options, folder, update)
+        traced = trace_guest(kernel, arch, workload, hooks, options, folder, update)
         console, records = traced.ending.console, traced.records
         ending = read_ending(console)
         try:
@@ -87,7 +76,7 @@ def trace_workload(
             )
         update(None, "writing the trace")
         # After a while without disk space some of what the plugin wrote is missing.
-        whole = table.ended and table.records == count_records(records)
+        whole = table.records == count_records(records)
         complete = whole and ending.status is not None
         notes = [caveats.not_time(), caveats.one_instruction_a_nanosecond()]
         if traced.stand_in:
@@ -117,5 +106,5 @@ def trace_workload(
                 table.cover(columns)
                 yield columns
 
-        events = write_trace(path, meta, table.tasks, parts())
-        return TraceOutcome(ending, events, len(table.tasks), traced.target["emulator"])
+        write_trace(path, meta, table.tasks, parts())
+        return ending

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from kentry.errors import UserError
 from kentry.models.costs import Cost, Document
-from kentry.vector.policies import BREAK_EVEN, POLICIES, TIME, Policy
+from kentry.vector.policies import BREAK_EVEN, NEVER, POLICIES, TIME, Policy
 from kentry.vector.replay import ActCounts, optimal, replay
 from kentry.vector.trace import Count
 
@@ -41,12 +43,14 @@ _THREADS = 2
 class Sweep:
     """A policy replayed with each of `values` (ns, or a count) on one trace.
 
-    `best` are the counts of `optimal` there, `seconds` is the trace's virtual time.
+    `never` are the counts without any drop, `best` those of `optimal`; `seconds` is the trace's
+    virtual time.
     """
 
     family: str
     values: tuple[int, ...]
     counts: tuple[ActCounts, ...]
+    never: ActCounts
     best: ActCounts
     seconds: float
 
@@ -70,10 +74,24 @@ def sweep(
         )
     if values is None:
         values = sorted({round(float(one)) for one in np.geomspace(*_RANGES[parameter], _VALUES)})
-    policies = [Policy(POLICIES[family], value) for value in values]
+    policies = [Policy(POLICIES[family], value) for value in (*values, NEVER)]
     with ThreadPoolExecutor(_THREADS) as pool:
-        counts = tuple(pool.map(lambda policy: replay(prepared, policy), policies))
-    return Sweep(family, tuple(values), counts, optimal(prepared, costs), prepared.seconds)
+        *counts, never = pool.map(lambda policy: replay(prepared, policy), policies)
+    best = optimal(prepared, costs)
+    return Sweep(family, tuple(values), tuple(counts), never, best, prepared.seconds)
+
+
+class Never(Document, frozen=True):
+    """What the policy costs per call, the mean of the traces, where it never drops.
+
+    `unreached` is the least value that does the same as never in every trace; null: none does.
+    `alike` has for each trace the least value from which on all cost within 1 % of never: the trace
+    cannot tell such values from never.
+    """
+
+    cost_per_call: Cost
+    unreached: Count | None
+    alike: list[Count | None]
 
 
 class Recommendation(Document, frozen=True):
@@ -82,7 +100,8 @@ class Recommendation(Document, frozen=True):
     `regret_per_call` and `regret_per_second` are above `optimal` (virtual time).  `recommended` is
     the value with the least cost per call.  `interval` has the best value of 95 % of the
     bootstrap's draws, of workloads and of tasks in each; `within_1_percent` the values around the
-    recommended one that cost at most 1 % more.
+    recommended one that cost at most 1 % more: others may, too.  `per_call_by_trace` has the costs
+    per call on each trace.
     """
 
     family: str
@@ -93,6 +112,22 @@ class Recommendation(Document, frozen=True):
     recommended: Count
     interval: tuple[Count, Count]
     within_1_percent: tuple[Count, Count]
+    never: Never | None = None
+    per_call_by_trace: list[list[Cost]] = msgspec.field(default_factory=list)
+
+    @property
+    def good(self) -> list[tuple[Count, Count]]:
+        """The first and last of each run of neighbouring values within 1 % of the least cost."""
+        most = min(self.cost_per_call) * (1 + FLAT)
+        pairs = zip(self.values, self.cost_per_call, strict=True)
+        runs = groupby(pairs, key=lambda pair: pair[1] <= most)
+        good = [[value for value, _ in run] for is_good, run in runs if is_good]
+        return [(run[0], run[-1]) for run in good]
+
+    @property
+    def flat(self) -> bool:
+        """Whether all values cost the same within 1 %, so that none is the least."""
+        return self.good == [(self.values[0], self.values[-1])]
 
 
 def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommendation:
@@ -107,7 +142,8 @@ def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommenda
     cost = [one.cost(costs) for one in sweeps]
     least = [one.best.cost(costs).sum() for one in sweeps]
     pairs = list(zip(cost, calls, strict=True))
-    per_call = np.mean([one.sum(axis=1) / own.sum() for one, own in pairs], axis=0)
+    by_trace = np.array([one.sum(axis=1) / own.sum() for one, own in pairs])
+    per_call = by_trace.mean(axis=0)
     values = sweeps[0].values
     best = int(np.argmin(per_call))
     places = _best_places(pairs, np.random.default_rng(1))
@@ -129,7 +165,33 @@ def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommenda
         recommended=values[best],
         interval=(int(low), int(high)),
         within_1_percent=(values[first], values[last]),
+        never=_never(sweeps, by_trace, costs),
+        per_call_by_trace=by_trace.tolist(),
     )
+
+
+def _never(sweeps: Sequence[Sweep], by_trace: Floats, costs: Mapping[str, float]) -> Never | None:
+    """What never dropping costs, and which values cannot be told from it; None without a cost."""
+    values = sweeps[0].values
+    try:
+        never = np.array(
+            [one.never.cost(costs).sum() / one.best.of("calls").sum() for one in sweeps]
+        )
+    except UserError:
+        return None
+    same = [[(one.values == swept.never.values).all() for one in swept.counts] for swept in sweeps]
+    near = np.abs(by_trace - never[:, None]) <= FLAT * never[:, None]
+    return Never(
+        float(never.mean()),
+        _from_which_on(values, np.all(same, axis=0)),
+        [_from_which_on(values, row) for row in near],
+    )
+
+
+def _from_which_on(values: Sequence[int], holds: npt.NDArray[np.bool_]) -> int | None:
+    """The least value such that it holds for this one and all above; None if for none."""
+    first = int(max(np.flatnonzero(~holds), default=-1)) + 1
+    return values[first] if first < len(values) else None
 
 
 def _best_places(

@@ -16,7 +16,6 @@ from kentry.commands import vector_trace
 from kentry.errors import KernelError
 from kentry.vector import tracing as trace_workload_module
 from kentry.vector.trace import Event
-from kentry.vector.tracing import TraceOutcome
 from tests.unit.vector.traces import SVE_TRAP, save, trace_of
 
 ROWS = [
@@ -48,12 +47,13 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Called:
 
     def trace(
         kernel: Any, arch: Any, workload: Any, options: Any, policy: Any, path: Path, update: Any
-    ) -> TraceOutcome:
+    ) -> Ending:
         found.update(workload=workload, options=options, policy=policy, path=path)
         status = found["ending"].status
         meta = {"name": workload.name, "command": [], "release": "bookworm", "status": status}
         save(path, trace_of(ROWS, workload=meta, complete=status is not None))
-        return TraceOutcome(found["ending"], len(ROWS), 4, "QEMU 10.0.2")
+        ending: Ending = found["ending"]
+        return ending
 
     monkeypatch.setattr(vector_trace, "resolve", resolve)
     monkeypatch.setattr(vector_trace, "build_userland", build)
@@ -168,7 +168,7 @@ def test_an_architecture_that_is_none(capsys: pytest.CaptureFixture[str]) -> Non
 def test_what_goes_wrong_behind_it_is_said(
     called: Called, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def trace(*words: object) -> TraceOutcome:
+    def trace(*words: object) -> Ending:
         raise KernelError("debian:6.12 has no type information.", "Use another.")
 
     monkeypatch.setattr(trace_workload_module, "trace_workload", trace)

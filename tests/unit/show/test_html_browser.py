@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from playwright.sync_api import Browser, Page
 
 from kentry.cli import main
 from kentry.results.document import dump
 from kentry.show.html.read import report
-from kentry.show.policy_costs import replay_to_json
-from kentry.vector.ranking import rank
+from kentry.vector.ranking import rank, replay_document
 from kentry.vector.tuning import recommend, sweep
 from tests.browser import browser as browser
 from tests.browser import opened
@@ -52,7 +52,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         for name, own in values.items()
     ]
     found["replay"] = [folder / "replay.json"]
-    found["replay"][0].write_text(dump(replay_to_json(ranked, advice, table)))
+    found["replay"][0].write_text(dump(to_builtins(replay_document(ranked, advice, table))))
     written = {}
     for kind, inputs in found.items():
         written[kind] = folder / f"{kind}.html"

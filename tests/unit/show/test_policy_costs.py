@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from msgspec import to_builtins
 
 from kentry.models.costs import load_costs
 from kentry.results.document import dump
-from kentry.show.policy_costs import closed_text, replay_text, replay_to_json, value_text
+from kentry.show.policy_costs import closed_text, replay_text, value_text
 from kentry.show.table import WIDTH
-from kentry.vector.ranking import TraceFile, close_loop, rank
+from kentry.vector.ranking import TraceFile, close_loop, rank, replay_document
 from kentry.vector.trace import Event, VectorTrace
 from kentry.vector.tuning import recommend, sweep
 from tests.unit.vector.traces import META, SVE_TRAP, Row, trace_of
@@ -53,11 +54,11 @@ def test_the_whole_text_and_document(names: tuple[str, ...], golden: Golden) -> 
     sources = [source(name) for name in names]
     rankings = [rank(one, POLICIES, TABLE) for one in sources]
     swept = [sweep(one.prepared, "count", TABLE.prices, (1, 3, 10, 100)) for one in sources]
-    advice = [recommend(swept, TABLE.prices)]
-    text = replay_text(rankings, advice, TABLE)
+    document = replay_document(rankings, [recommend(swept, TABLE.prices)], TABLE)
+    text = replay_text(document)
     assert max(map(len, text.splitlines())) <= WIDTH
     golden(f"vector-replay-{len(names)}.txt", text)
-    golden(f"vector-replay-{len(names)}.json", dump(replay_to_json(rankings, advice, TABLE)))
+    golden(f"vector-replay-{len(names)}.json", dump(to_builtins(document)))
 
 
 def test_a_check_that_differs_names_the_task() -> None:
@@ -65,14 +66,16 @@ def test_a_check_that_differs_names_the_task() -> None:
     seen = trace.event.copy()
     seen[seen == E.SEEN_TRAP] = E.SEEN_SAVE
     one = TraceFile.of("x", replace(trace, event=seen), "vec")
-    text = closed_text(close_loop(one, one), one, one)
+    text = closed_text(close_loop(one, one), one.head, one.head)
     assert "DIFFERS" in text
     assert "task-1 (101)" in text
 
 
 def test_a_closed_loop(golden: Golden) -> None:
     before, after = source("boot"), source("boot", "keep")
-    golden("vector-closed-loop.txt", closed_text(close_loop(before, after), before, after))
+    golden(
+        "vector-closed-loop.txt", closed_text(close_loop(before, after), before.head, after.head)
+    )
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from kentry.vector.trace import (
     write_trace,
 )
 from tests import ROOT
-from tests.unit.vector.traces import META, random_rows, same, save, trace_of
+from tests.unit.vector.traces import META, columns_of, random_rows, same, save, trace_of
 
 SCHEMA = json.loads((ROOT / "schema" / "vector-trace-1.schema.json").read_text())
 # More than a row group.
@@ -53,7 +53,7 @@ def test_it_is_parquet_for_anyone(tmp_path: Path) -> None:
     save(file, SAMPLE)
     table = pq.read_table(file)
     assert table.column_names == list(COLUMNS)
-    for name, column in zip(COLUMNS, SAMPLE.columns, strict=True):
+    for name, column in zip(COLUMNS, columns_of(SAMPLE), strict=True):
         assert np.array_equal(table[name].to_numpy(), column)
     assert pq.read_metadata(file).num_row_groups == 2
 
@@ -76,7 +76,7 @@ def test_parts_of_any_size_are_one_trace(tmp_path: Path) -> None:
 
     def parts() -> Any:
         for one in slices:
-            yield [column[one] for column in SAMPLE.columns]
+            yield [column[one] for column in columns_of(SAMPLE)]
         tasks.extend(SAMPLE.tasks[2:])
 
     assert write_trace(file, SAMPLE.meta, tasks, parts()) == len(SAMPLE)
@@ -145,7 +145,7 @@ def test_a_file_that_was_cut_is_an_error(tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_a_recording_that_was_interrupted(tmp_path: Path) -> None:
     def parts() -> Any:
-        yield SAMPLE.columns
+        yield columns_of(SAMPLE)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

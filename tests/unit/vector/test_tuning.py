@@ -4,12 +4,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kentry.errors import UserError
 from kentry.vector.policies import duration
 from kentry.vector.replay import prepare, replay
 from kentry.vector.trace import Event, VectorTrace
-from kentry.vector.tuning import Recommendation, recommend, sweep
+from kentry.vector.tuning import Never, Recommendation, recommend, sweep
 from tests.unit.vector.kernel_models import Row, trace_of, traces
 
 # Compiles the search for the best decisions, and draws 1000 times.
@@ -115,6 +116,35 @@ def test_values_as_good_as_the_best_are_flat() -> None:
     advice = advice_for([paced(50, 10, 1000)], "count", [0, 5, 10, 500, 600, 700])
     assert advice.recommended == 500
     assert advice.within_1_percent == (500, 700)
+    assert not advice.flat
+
+
+def test_all_values_as_good_as_the_least_are_named() -> None:
+    # Not the neighbours of a spike alone: 1.0, 1.009 and, behind 1.02, 1.01 again.
+    advice = replace(
+        advice_for([paced(5, 10, 1000)], "count", [1, 2, 3, 4, 5]),
+        cost_per_call=[1.02, 1.0, 1.009, 1.02, 1.01],
+    )
+    assert advice.good == [(2, 3), (5, 5)]
+    assert replace(advice, cost_per_call=[1.01, 1.0, 1.0, 1.002, 1.01]).flat
+
+
+def test_a_count_that_no_trace_reaches_is_never() -> None:
+    short, long = paced(3, 100, 1000), paced(3, 1000, 1000)
+    values = [10, 99, 299, 300, 2999, 3000]
+    assert advice_for([short], "count", values).never == Never(320 / 300, 300, [299])
+    both = advice_for([short, long], "count", values).never
+    assert both
+    assert (both.unreached, both.alike) == (3000, [299, 2999])
+    # A value that drops once, at the last call, differs by less than 1 %.
+    assert advice_for([long], "count", [10, 20]).never == Never(3020 / 3000, None, [None])
+
+
+def test_a_timeout_longer_than_a_trace_is_never() -> None:
+    trace = paced(2, 500, MS)
+    never = advice_for([trace], "timeout-entry", [10 * MS, 100 * MS, 10**9, 10**10]).never
+    assert never
+    assert never.unreached == 10**9
 
 
 def test_a_trace_without_a_system_call_has_no_recommendation() -> None:

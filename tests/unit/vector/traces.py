@@ -56,10 +56,15 @@ def random_rows(size: int, tasks: int = 4, seed: int = 1) -> list[Row]:
 
 def same(one: VectorTrace, other: VectorTrace) -> bool:
     """Whether the events are the same, and of the same types."""
-    pairs = zip(one.columns, other.columns, strict=True)
+    pairs = zip(columns_of(one), columns_of(other), strict=True)
     return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
+
+
+def columns_of(trace: VectorTrace) -> list[Any]:
+    """The arrays in the file's order."""
+    return [getattr(trace, name) for name in COLUMNS]
 
 
 def save(file: Path, trace: VectorTrace) -> None:
     """Writes the trace in one part."""
-    write_trace(file, trace.meta, trace.tasks, [trace.columns])
+    write_trace(file, trace.meta, trace.tasks, [columns_of(trace)])

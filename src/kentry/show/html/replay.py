@@ -10,6 +10,7 @@ from kentry.results.caveats import Caveat
 from kentry.show.html import charts
 from kentry.show.html.page import Document
 from kentry.show.numbers import duration
+from kentry.show.policy_costs import policy_text, sweep_sentences
 from kentry.vector.documents import ReplayDocument, TraceRanking
 from kentry.vector.policies import POLICIES, TIME
 from kentry.vector.tuning import Recommendation
@@ -20,16 +21,15 @@ _OPTIMAL = "optimal"
 
 
 def replay_document(found: ReplayDocument, document: Mapping[str, Any]) -> Document:
-    """Sweeps with the recommended value first, then policies and tasks of each trace."""
+    """Sweeps first, then policies and tasks of each trace."""
     cheapest = [
         min((one for one in trace.policies if one.policy != _OPTIMAL), key=lambda one: one.cost)
         for trace in found.traces
         if len(trace.policies) > 1
     ]
-    sweeps = [_sweep(one, found.costs.unit) for one in found.sweeps]
-    best = [f"{one['family']} {one['recommended']}" for one in sweeps]
-    best = [f"recommended: {', '.join(best)}"] if best else []
-    best += [
+    workloads = [trace.workload for trace in found.traces]
+    sweeps = [_sweep(one, workloads, found.costs.unit) for one in found.sweeps]
+    best = [
         f"cheapest on {trace.workload}: {one.policy}"
         for trace, one in zip(found.traces, cheapest, strict=False)
     ]
@@ -45,7 +45,9 @@ def replay_document(found: ReplayDocument, document: Mapping[str, Any]) -> Docum
         values={
             "unit": found.costs.unit,
             "sweeps": sweeps,
-            "means": found.means,
+            "means": [
+                msgspec.structs.replace(one, policy=policy_text(one.policy)) for one in found.means
+            ],
             "traces": [_trace(one) for one in found.traces],
             "figures": found.costs.figures,
             "table": found.costs.name,
@@ -64,7 +66,7 @@ def replay_document(found: ReplayDocument, document: Mapping[str, Any]) -> Docum
     )
 
 
-def _sweep(one: Recommendation, unit: str) -> dict[str, Any]:
+def _sweep(one: Recommendation, workloads: list[str], unit: str) -> dict[str, Any]:
     timed = POLICIES[one.family].parameter == TIME if one.family in POLICIES else False
 
     def text(value: float) -> str:
@@ -75,27 +77,22 @@ def _sweep(one: Recommendation, unit: str) -> dict[str, Any]:
             value,
             cost,
             f"{text(value)}: {cost:.5g} {unit} a call",
-            "recommended" if value == one.recommended else "point",
+            "recommended" if value == one.recommended and not one.flat else "point",
         )
         for value, cost in zip(one.values, one.cost_per_call, strict=True)
     ]
     ticks = [10**power for power in range(19) if one.values[0] <= 10**power <= one.values[-1]]
-    label = f"{one.family}: {unit} a call by its value, least at {text(one.recommended)}"
-    place = one.values.index(one.recommended)
+    label = f"{one.family}: {unit} a call by its value"
     return {
         "family": one.family,
-        "recommended": text(one.recommended),
-        "interval": [text(value) for value in one.interval],
-        "within": [text(value) for value in one.within_1_percent],
-        "cost": one.cost_per_call[place],
-        "regret": one.regret_per_call[place],
+        "sentences": [*sweep_sentences(one, workloads, unit)],
         "chart": charts.line(
             points,
             label,
             one.family,
             f"{unit} a call",
             logarithmic=True,
-            band=one.within_1_percent,
+            band=None if one.flat else one.within_1_percent,
             named=[(tick, text(tick)) for tick in ticks],
         ),
     }
@@ -113,7 +110,9 @@ def _trace(trace: TraceRanking) -> dict[str, Any]:
     rows = sorted(of_task.items(), key=lambda item: -max(item[1].values()))
     return {
         "trace": trace,
-        "policies": trace.policies,
+        "policies": [
+            msgspec.structs.replace(one, policy=policy_text(one.policy)) for one in trace.policies
+        ],
         "largest": max((one.cost for one in trace.policies), default=0) or 1,
         "names": [one.policy for one in policies],
         "left": max(0, len(rows) - _TASKS),
