@@ -26,9 +26,9 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from kentry.results.comparison import FunctionDelta, side_to_json
-from kentry.results.document import dump, plain
-from kentry.results.recording import CaseResult, Recording, read_recording
+from kentry.results.comparison import FunctionDelta
+from kentry.results.document import dump, to_json
+from kentry.results.recording import CaseResult, Measured, Recording, read_recording
 
 # Seconds, seconds, bytes.
 WRITTEN, PAINTED, SIZE = 2.0, 1.0, 2 << 20
@@ -81,7 +81,7 @@ def series_of(recordings: list[Recording]) -> dict[str, Any]:
         "schema": "kentry/series/1",
         "tool": {"name": "kentry", "version": "0"},
         "origin": {"base": SPEC},
-        "base": {one.kernel["arch"]: side_to_json(one) for one in recordings},
+        "base": {one.kernel["arch"]: to_json(Measured.of(one)) for one in recordings},
         "columns": [
             {"name": name, "case": case.name, "arch": one.kernel["arch"]}
             for name, (one, case) in chosen.items()
@@ -105,7 +105,7 @@ def changed(functions: dict[str, int], drawn: random.Random) -> list[FunctionDel
 
 
 def cell(case: CaseResult, count: int, deltas: Sequence[FunctionDelta]) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = plain(deltas)
+    rows: list[dict[str, Any]] = to_json(deltas)
     return {
         "instructions": count,
         "delta": sum(row["delta"] for row in rows),

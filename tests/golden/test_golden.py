@@ -15,7 +15,6 @@ from kentry.cli import build_parser, main
 from kentry.commands.options import Parser
 from kentry.compare.counted import compare
 from kentry.count.recorder import measure
-from kentry.results import ablation as ablation_result
 from kentry.results import caveats
 from kentry.results import comparison as comparison_result
 from kentry.results import recording as recording_result
@@ -32,7 +31,7 @@ from kentry.results.bisection import (
     Suspects,
 )
 from kentry.results.comparison import Comparison, FunctionDelta
-from kentry.results.document import dump, plain
+from kentry.results.document import dump, to_json
 from kentry.results.log import ChangePoint, Log, Point
 from kentry.results.recording import Recording, read_recording
 from kentry.results.series import NO_APPLY, NO_BUILD, Problem, Series
@@ -296,10 +295,10 @@ def test_what_a_command_prints(
 DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "series.json": lambda: series_result.to_json(a_series()),
     "series-uneven.json": lambda: series_result.to_json(an_uneven_series()),
-    "ablate.json": lambda: ablation_result.to_json(an_ablation()),
+    "ablate.json": lambda: to_json(an_ablation()),
     "diff-verdicts.json": lambda: comparison_result.to_json(a_comparison()),
-    "bisect.json": lambda: plain(a_bisection()),
-    "log.json": lambda: plain(a_log()),
+    "bisect.json": lambda: to_json(a_bisection()),
+    "log.json": lambda: to_json(a_log()),
 }
 
 

@@ -16,7 +16,6 @@ from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
 from kentry.progress import Update, progress
-from kentry.results.ablation import to_json
 from kentry.results.document import dump
 from kentry.results.recording import Recording
 from kentry.show.ablation import ablation_text
@@ -63,7 +62,7 @@ def run(options: Options) -> int:
             trials.append(bench.try_option(one, config, update))
     ablation = tabulate(base, trials, missing)
     if options.json:
-        sys.stdout.write(dump(to_json(ablation)))
+        sys.stdout.write(dump(ablation))
     else:
         functions = options.verbose
         output.show(options, ablation_text, ablation, functions, options.rows_shown)

@@ -11,8 +11,7 @@ from kentry.errors import EXIT_DONE, UserError
 from kentry.path.disassembly import readable_text
 from kentry.path.metrics import part_amounts
 from kentry.path.phases import parts, split_calls
-from kentry.results.document import dump, plain
-from kentry.results.path_diff import to_json
+from kentry.results.document import dump, to_json
 from kentry.results.recording import CaseResult, Recording
 from kentry.show.annotation import annotation_text
 from kentry.show.contexts import other_paths, path_difference
@@ -113,8 +112,8 @@ def run(options: Options) -> int:
         code = recording.instructions(case.modal_path)
         found["metrics"] = part_amounts(code, case.modal_path.accesses, arch)
         found |= {"other_paths": others} if others else {}
-        found |= {"estimates": plain(case.estimates)} if case.estimates else {}
-        found |= {"misses": plain(case.misses)} if case.misses else {}
+        found |= {"estimates": to_json(case.estimates)} if case.estimates else {}
+        found |= {"misses": to_json(case.misses)} if case.misses else {}
         documents.append(found)
     kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
     head = {"schema": "kentry/annotation/1", "kernel": kernel, "target": recording.target}
@@ -145,7 +144,7 @@ def _run_two(options: Options, new: str) -> int:
     )
     comparison = compare_paths(sides[0], sides[1], names)
     if options.json:
-        sys.stdout.write(dump(to_json(comparison)))
+        sys.stdout.write(dump(comparison))
     else:
         output.show(options, path_text, comparison, options.context)
     return EXIT_DONE

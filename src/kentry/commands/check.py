@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from kentry.arch import Arch
 from kentry.commands import measuring, output
 from kentry.commands.options import Need, flag, operand, option, path_option
 from kentry.count.catalogue import choose, match
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_SKIP, EXIT_UNDECIDED, UserError
 from kentry.host.cache import write_atomically
-from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Renewed, to_json
+from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Renewed
 from kentry.results.document import dump
 from kentry.results.recording import (
     ABOUT_PATHS,
@@ -99,9 +101,9 @@ def run(options: Options) -> int:
         expected=expected,
     )
     if options.update:
-        found = _update(budgets, found)
+        found = _update(budgets, found, recording, baseline)
     if options.json:
-        sys.stdout.write(dump(to_json(found)))
+        sys.stdout.write(dump(found))
     elif options.format:
         sys.stdout.write(_FORMATS[options.format](found))
     else:
@@ -198,7 +200,9 @@ def _names(own: Iterable[Budget], baseline: Recording | None, arch: Arch) -> lis
     return list(dict.fromkeys(names))
 
 
-def _update(budgets: Budgets, found: Check) -> Check:
+def _update(
+    budgets: Budgets, found: Check, recording: Recording, baseline: Recording | None
+) -> Check:
     """Writes the baseline, if there is one, then the limits; says what changed.
 
     UserError, and nothing is written, where a number of the baseline would be lost.
@@ -217,15 +221,15 @@ def _update(budgets: Budgets, found: Check) -> Check:
         if budget.number != limit
     ]
     written = []
-    if any(one.relative for one in budgets.of_arch(found.recording.kernel["arch"])):
-        file = budgets.baselines[found.recording.kernel["arch"]]
+    if any(one.relative for one in budgets.of_arch(recording.kernel["arch"])):
+        file = budgets.baselines[recording.kernel["arch"]]
         for row in found.rows:
-            if row.is_relative and row.value is None and _has(found.baseline, row):
+            if row.is_relative and row.value is None and _has(baseline, row):
                 raise UserError(
                     f"{file} has {row.metric} of {row.name}, which would be lost: {row.reason}.",
                     "Record it too, or take its budget out of the file.",
                 )
-        write_recording(found.recording, file)
+        write_recording(recording, file)
         written.append(str(file))
         changes += [
             Renewed(
@@ -237,7 +241,7 @@ def _update(budgets: Budgets, found: Check) -> Check:
     if text != budgets.text:
         write_atomically(budgets.file, text)
         written.append(str(budgets.file))
-    return replace(found, changes=tuple(changes), written=tuple(written))
+    return structs.replace(found, changes=tuple(changes), written=tuple(written))
 
 
 def _has(baseline: Recording | None, row: CheckRow) -> bool:

@@ -43,7 +43,7 @@ from kentry.results.path_diff import (
     PlacedInstruction,
     Row,
 )
-from kentry.results.recording import INSTRUCTIONS, CaseResult, Instruction, Recording
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Instruction, Measured, Recording
 
 # A function is another one's body where this share of it is alike there, the mean of with and
 # without constants, in rows of at least _IN_A_ROW instructions, _DISTINCT of them different ones.
@@ -134,7 +134,7 @@ def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathC
     notes = differences(old, new, pairs, list(names), counted=True, timed=False)
     if any(one.renamed for one in found):
         notes.append(caveats.by_body())
-    return PathComparison(old, new, tuple(found), tuple(notes))
+    return PathComparison(new.tool, Measured.of(old), Measured.of(new), tuple(found), tuple(notes))
 
 
 def _case(recording: Recording, name: str, side: str) -> CaseResult:

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """An ablation: what each config option adds to each case; and its file kentry/ablation/1."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import FunctionDelta, SideFile, side_to_json
-from kentry.results.document import Count, about, plain
-from kentry.results.recording import Recording
-
-SCHEMA = "kentry/ablation/1"
+from kentry.results.comparison import FunctionDelta
+from kentry.results.document import UNWRITTEN, Count, about
+from kentry.results.recording import Measured
 
 Option = Annotated[str, Meta(pattern="^CONFIG_[A-Za-z0-9_]+$")]
 
@@ -45,39 +42,18 @@ class OptionRow(Struct, frozen=True):
     cases: Annotated[dict[str, Added], about("By the case's name; empty without numbers")]
 
 
-@dataclass(frozen=True)
-class Ablation:
-    """Rows sorted by what they add to the first case, those without numbers last."""
-
-    base: Recording
-    cases: tuple[str, ...]
-    rows: tuple[OptionRow, ...]
-    passed_over: tuple[str, ...] = ()
-
-
-class AblationFile(Struct, tag_field="schema", tag="kentry/ablation/1"):
+class Ablation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/ablation/1"):
     """What kentry ablate printed: what each config option adds to each case."""
 
     tool: dict[str, str]
-    base: Annotated[SideFile, about("The kernel in which the options were turned on and off")]
+    base: Annotated[Measured, about("The kernel in which the options were turned on and off")]
     rows: Annotated[
-        list[OptionRow],
+        tuple[OptionRow, ...],
         about(
             "One per option, the largest addition to the first case first, those"
             " without numbers last"
         ),
     ]
-    passed_over: Annotated[list[Option], about("Options that the source does not have")]
-    caveats: list[Caveat]
-
-
-def to_json(ablation: Ablation) -> dict[str, Any]:
-    """The table as kentry/ablation/1."""
-    return {
-        "schema": SCHEMA,
-        "tool": ablation.base.tool,
-        "base": side_to_json(ablation.base),
-        "rows": plain(ablation.rows),
-        "passed_over": list(ablation.passed_over),
-        "caveats": ablation.base.caveats,
-    }
+    passed_over: Annotated[tuple[Option, ...], about("Options that the source does not have")]
+    caveats: tuple[Caveat, ...]
+    cases: Annotated[tuple[str, ...], UNWRITTEN] = ()

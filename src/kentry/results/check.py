@@ -7,17 +7,13 @@ What `kentry check --json` prints.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import SideFile, side_to_json
-from kentry.results.document import Positive, about, plain
-from kentry.results.recording import Pair, Recording
-
-SCHEMA = "kentry/check/1"
+from kentry.results.document import Positive, about
+from kentry.results.recording import Measured, Pair
 
 Verdict = Literal["within", "over", "undecided"]
 WITHIN: Verdict = "within"
@@ -75,25 +71,24 @@ class Renewed(Struct, frozen=True, kw_only=True):
     new: Real
 
 
-@dataclass(frozen=True)
-class Check:
-    """The rows in the order of the file of budgets.
+class Check(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/check/1"):
+    """What kentry check printed: each budget, and whether a kernel is within it."""
 
-    `changes` and `written` are what --update did; `written` is None without it.
-    """
-
-    file: str
-    recording: Recording
-    baseline: Recording | None
-    rows: tuple[CheckRow, ...]
+    tool: dict[str, str]
+    budgets: Annotated[str, about("The file of budgets")]
+    measured: Annotated[Measured, about("The kernel that was held against them")]
+    baseline: Annotated[
+        Measured | None, about("The recording that budgets add to; null: no budget does")
+    ]
+    verdict: Annotated[Verdict, about("over if one row is, else undecided if one is")]
+    rows: Annotated[
+        tuple[CheckRow, ...], Meta(min_length=1, description="In the order of the file")
+    ]
+    changes: Annotated[tuple[Renewed, ...], about("What --update changed")] = ()
+    written: Annotated[
+        tuple[str, ...] | None, about("The files that --update wrote; null without --update")
+    ] = None
     caveats: tuple[Caveat, ...]
-    changes: tuple[Renewed, ...] = ()
-    written: tuple[str, ...] | None = None
-
-    @property
-    def verdict(self) -> Verdict:
-        """Of all rows: over if one is, else undecided if one is."""
-        return verdict_of(row.verdict for row in self.rows)
 
     @property
     def not_renewed(self) -> list[CheckRow]:
@@ -109,37 +104,3 @@ def verdict_of(verdicts: Iterable[Verdict]) -> Verdict:
     """Over before undecided before within."""
     found = set(verdicts)
     return OVER if OVER in found else UNDECIDED if UNDECIDED in found else WITHIN
-
-
-class CheckFile(Struct, tag_field="schema", tag="kentry/check/1"):
-    """What kentry check printed: each budget, and whether a kernel is within it."""
-
-    tool: dict[str, str]
-    budgets: Annotated[str, about("The file of budgets")]
-    measured: Annotated[SideFile, about("The kernel that was held against them")]
-    baseline: Annotated[
-        SideFile | None, about("The recording that budgets add to; null: no budget does")
-    ]
-    verdict: Annotated[Verdict, about("over if one row is, else undecided if one is")]
-    rows: Annotated[list[CheckRow], Meta(min_length=1, description="In the order of the file")]
-    changes: Annotated[list[Renewed], about("What --update changed")]
-    written: Annotated[
-        list[str] | None, about("The files that --update wrote; null without --update")
-    ]
-    caveats: list[Caveat]
-
-
-def to_json(check: Check) -> dict[str, Any]:
-    """The check as kentry/check/1."""
-    return {
-        "schema": SCHEMA,
-        "tool": check.recording.tool,
-        "budgets": check.file,
-        "measured": side_to_json(check.recording),
-        "baseline": side_to_json(check.baseline) if check.baseline else None,
-        "verdict": check.verdict,
-        "rows": plain(check.rows),
-        "changes": plain(check.changes),
-        "written": plain(check.written),
-        "caveats": list(check.caveats),
-    }

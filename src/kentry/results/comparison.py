@@ -25,7 +25,8 @@ from kentry.results.document import (
     read_document,
     schema_of,
 )
-from kentry.results.recording import INSTRUCTIONS, Pair, Recording
+from kentry.results.document import to_json as structs_to_json
+from kentry.results.recording import INSTRUCTIONS, Measured, Pair, Recording
 
 if TYPE_CHECKING:
     from kentry.stats.verdict import Estimate
@@ -325,19 +326,12 @@ class Comparison:
             yield from (one for one in rows if one.name == name)
 
 
-class SideFile(Struct):
-    """What was measured on what; without the kernel's whole config."""
-
-    kernel: dict[str, Any]
-    target: dict[str, Any]
-
-
 class ComparisonFile(Struct, tag_field="schema", tag="kentry/comparison/1"):
     """A kentry comparison: two recordings, case by case, function by function."""
 
     tool: dict[str, str]
-    old: SideFile
-    new: SideFile
+    old: Measured
+    new: Measured
     cases: Annotated[
         list[
             Annotated[
@@ -359,12 +353,6 @@ class ComparisonFile(Struct, tag_field="schema", tag="kentry/comparison/1"):
     caveats: list[Caveat]
 
 
-def side_to_json(recording: Recording) -> dict[str, Any]:
-    """What was measured on what, without the kernel's whole config."""
-    kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
-    return {"kernel": kernel, "target": recording.target}
-
-
 def row_to_json(row: CaseComparison | TimedRow) -> dict[str, Any]:
     """A row as the file has it."""
     return fields_of(row, TimedRow if isinstance(row, TimedRow) else CaseComparison)
@@ -380,8 +368,8 @@ def document_of(
     return {
         "schema": SCHEMA,
         "tool": new.tool,
-        "old": side_to_json(old),
-        "new": side_to_json(new),
+        "old": structs_to_json(Measured.of(old)),
+        "new": structs_to_json(Measured.of(new)),
         "cases": [row_to_json(row) for row in rows],
         "caveats": list(caveats),
     }

@@ -7,11 +7,13 @@ A file may come from anyone: no text in what was read can move a terminal's curs
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
+from msgspec.structs import fields
 
 from kentry.errors import RecordingError
 
@@ -133,13 +135,35 @@ def _check_printable(value: Any, path: str) -> None:
             _check_printable(item, f"{path}.{name}")
 
 
-def plain(value: Any) -> Any:
+# Marks a field that a result has in memory only: it is in no file and in no schema.
+UNWRITTEN = Meta(extra_json_schema={"unwritten": True})
+
+
+def to_json(value: Any) -> Any:
     """A struct, or structs in lists and dicts, as the lists, dicts and scalars of JSON."""
     if isinstance(value, Struct):
-        value = msgspec.to_builtins(value)
+        config = value.__struct_config__
+        document = {config.tag_field: config.tag} if config.tag_field else {}
+        for name, key, left_out in _fields(type(value)):
+            item = getattr(value, name)
+            if item is not UNSET and item != left_out:
+                document[key] = to_json(item)
+        return document
     if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: to_json(item) for name, item in value.items()}
+    return [to_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+@cache
+def _fields(form: type[Struct]) -> list[tuple[str, str, Any]]:
+    """Name, key and omitted value of each field that is written."""
+    hints = get_type_hints(form, include_extras=True)
+    omits = form.__struct_config__.omit_defaults
+    return [
+        (one.name, one.encode_name, one.default if omits else UNSET)
+        for one in fields(form)
+        if UNWRITTEN not in getattr(hints[one.name], "__metadata__", ())
+    ]
 
 
 def about(text: str, **limits: Any) -> Meta:
@@ -149,7 +173,7 @@ def about(text: str, **limits: Any) -> Meta:
 
 def fields_of(value: Struct, form: type[Struct]) -> dict[str, Any]:
     """The struct as JSON, with only those fields that its base class `form` has in a file."""
-    document = plain(value)
+    document = to_json(value)
     return {
         name: document[name]
         for name in form.__struct_encode_fields__
@@ -157,8 +181,8 @@ def fields_of(value: Struct, form: type[Struct]) -> dict[str, Any]:
     }
 
 
-def dump(document: dict[str, Any]) -> str:
-    """JSON as kentry writes it: a line per item down to a depth, so that text diffs help."""
+def dump(document: Any) -> str:
+    """A struct or its JSON as text: a line per item down to a depth, so that text diffs help."""
 
     def lines(value: Any, depth: int) -> str:
         if depth == _DUMP_DEPTH or not isinstance(value, dict | list) or not value:
@@ -172,4 +196,4 @@ def dump(document: dict[str, Any]) -> str:
             opening, closing = "[]"
         return f"{opening}{separator[1:]}{separator.join(rows)}\n{' ' * depth}{closing}"
 
-    return lines(document, 0) + "\n"
+    return lines(to_json(document) if isinstance(document, Struct) else document, 0) + "\n"

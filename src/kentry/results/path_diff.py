@@ -5,17 +5,14 @@ What `kentry annotate OLD NEW --json` and `kentry diff --path --json` print.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import Renamed, SideFile, side_to_json
-from kentry.results.document import Count, Positive, about, plain
-from kentry.results.recording import Recording, SourceLine
-
-SCHEMA = "kentry/path-diff/1"
+from kentry.results.comparison import Renamed
+from kentry.results.document import Count, Positive, about
+from kentry.results.recording import Measured, SourceLine
 
 SAME: Final = "same"
 ADDED: Final = "added"
@@ -105,33 +102,11 @@ class PathDiff(Struct, frozen=True, kw_only=True):
         )
 
 
-class PathDiffFile(Struct, tag_field="schema", tag="kentry/path-diff/1"):
+class PathComparison(Struct, frozen=True, tag_field="schema", tag="kentry/path-diff/1"):
     """Where two kernels' paths differ, instruction by instruction."""
 
     tool: dict[str, str]
-    old: SideFile
-    new: SideFile
-    cases: Annotated[list[PathDiff], Meta(min_length=1)]
-    caveats: list[Caveat]
-
-
-@dataclass(frozen=True)
-class PathComparison:
-    """Two recordings and the paths of their cases beside each other."""
-
-    old: Recording
-    new: Recording
-    cases: tuple[PathDiff, ...]
+    old: Measured
+    new: Measured
+    cases: Annotated[tuple[PathDiff, ...], Meta(min_length=1)]
     caveats: tuple[Caveat, ...]
-
-
-def to_json(comparison: PathComparison) -> dict[str, Any]:
-    """The comparison as kentry/path-diff/1."""
-    return {
-        "schema": SCHEMA,
-        "tool": comparison.new.tool,
-        "old": side_to_json(comparison.old),
-        "new": side_to_json(comparison.new),
-        "cases": plain(comparison.cases),
-        "caveats": list(comparison.caveats),
-    }

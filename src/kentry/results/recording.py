@@ -10,15 +10,16 @@ up, and no text in it can move a terminal's cursor.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from kentry import __version__
 from kentry.arch import find_arch
@@ -26,6 +27,7 @@ from kentry.host.cache import write_atomically
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
 from kentry.results.document import (
+    UNWRITTEN,
     Confidence,
     Count,
     Hash,
@@ -33,8 +35,10 @@ from kentry.results.document import (
     Positive,
     about,
     dump,
-    plain,
     read_document,
+)
+from kentry.results.document import (
+    to_json as structs_to_json,
 )
 from kentry.results.estimate import Estimate, Misses
 from kentry.stats import exact
@@ -291,7 +295,7 @@ class CaseResult:
     functions: tuple[tuple[str, int], ...]
     paths: tuple[KernelPath, ...]
     caveats: tuple[Caveat, ...] = ()
-    noisy: dict[str, NoisyMetric] = field(default_factory=dict)
+    noisy: dict[str, NoisyMetric] = dataclasses.field(default_factory=dict)
     contexts: tuple[CaseContext, ...] = ()
     checked: Checked | None = None
     estimates: tuple[Estimate, ...] = ()
@@ -327,28 +331,13 @@ class CaseResult:
         return None
 
 
-@dataclass
-class Recording:
-    """A recording; `kernel`, `target` and `options` are as in the file.
+class OnTarget:
+    """What a recording says of its kernel and target, and what a result repeats of it."""
 
-    `markers` say, by event, how the kernel's vector events were recognised; None where nobody
-    looked for events, because no case has a vector state.  `contexts` say what each round of cases
-    found (guest/context.h); a recording from before contexts has none.
-    """
-
+    __slots__ = ()
     kernel: dict[str, Any]
     target: dict[str, Any]
-    options: dict[str, Any]
-    code: list[Instruction]
-    cases: list[CaseResult]
-    caveats: list[Caveat] = field(default_factory=list)
-    markers: dict[str, str] | None = None
-    contexts: list[dict[str, int]] = field(default_factory=list)
-    tool: dict[str, str] = field(default_factory=lambda: {"name": "kentry", "version": __version__})
-
-    def case(self, name: str) -> CaseResult | None:
-        """The case of that name, if it was measured."""
-        return next((case for case in self.cases if case.name == name), None)
+    tool: dict[str, str]
 
     @property
     def is_floor(self) -> bool:
@@ -364,6 +353,46 @@ class Recording:
             if name.startswith(TIMED)
         }
         return own or self.target
+
+
+class Measured(Struct, OnTarget, frozen=True):
+    """What was measured on what; without the kernel's whole config."""
+
+    kernel: dict[str, Any]
+    target: dict[str, Any]
+    tool: Annotated[dict[str, str], UNWRITTEN] = field(default_factory=dict)
+
+    @staticmethod
+    def of(recording: Recording) -> Measured:
+        """The part of a recording that a result repeats."""
+        kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
+        return Measured(kernel, recording.target, recording.tool)
+
+
+@dataclass
+class Recording(OnTarget):
+    """A recording; `kernel`, `target` and `options` are as in the file.
+
+    `markers` say, by event, how the kernel's vector events were recognised; None where nobody
+    looked for events, because no case has a vector state.  `contexts` say what each round of cases
+    found (guest/context.h); a recording from before contexts has none.
+    """
+
+    kernel: dict[str, Any]
+    target: dict[str, Any]
+    options: dict[str, Any]
+    code: list[Instruction]
+    cases: list[CaseResult]
+    caveats: list[Caveat] = dataclasses.field(default_factory=list)
+    markers: dict[str, str] | None = None
+    contexts: list[dict[str, int]] = dataclasses.field(default_factory=list)
+    tool: dict[str, str] = dataclasses.field(
+        default_factory=lambda: {"name": "kentry", "version": __version__}
+    )
+
+    def case(self, name: str) -> CaseResult | None:
+        """The case of that name, if it was measured."""
+        return next((case for case in self.cases if case.name == name), None)
 
     def instructions(self, path: KernelPath) -> list[Instruction]:
         """The path, instruction by instruction."""
@@ -756,7 +785,7 @@ def to_json(recording: Recording) -> dict[str, Any]:
 def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
     for problem in _metric_problems(case):
         raise ValueError(f"{case.name}: {problem}")
-    metrics = plain(case.metrics | case.noisy)
+    metrics = structs_to_json(case.metrics | case.noisy)
     document = {
         "name": case.name,
         # The value and its unit before the tag that msgspec puts first.
@@ -764,7 +793,7 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
             name: {key: one[key] for key in ("value", "unit") if key in one} | one
             for name, one in metrics.items()
         },
-        "interrupted": plain(case.interrupted),
+        "interrupted": structs_to_json(case.interrupted),
         "functions": [{"name": name, "instructions": count} for name, count in case.functions],
     }
     if case.checked:
@@ -775,7 +804,7 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
         document["vector"] = {"unit": state.unit, "use": state.use, "vl": bits}
         document["vector"]["calls"] = state.calls
         if case.events is not None:
-            document["events"] = plain(case.events)
+            document["events"] = structs_to_json(case.events)
     paths = [
         PathFile(
             path.role,
@@ -794,9 +823,9 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
         for path in case.paths
     ]
     if case.contexts:
-        document["contexts"] = plain(case.contexts)
+        document["contexts"] = structs_to_json(case.contexts)
     if case.estimates:
-        document["estimates"] = plain(case.estimates)
+        document["estimates"] = structs_to_json(case.estimates)
     if case.misses:
-        document["misses"] = plain(case.misses)
-    return document | {"paths": plain(paths), "caveats": list(case.caveats)}
+        document["misses"] = structs_to_json(case.misses)
+    return document | {"paths": structs_to_json(paths), "caveats": list(case.caveats)}

@@ -30,15 +30,23 @@ _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     (recording.RecordingFile,),
     (comparison.ComparisonFile, comparison.CaseComparison, comparison.TimedRow),
     (series.SeriesFile,),
-    (ablation.AblationFile,),
+    (ablation.Ablation,),
     (bisection.Bisection,),
     (log.Log,),
-    (path_diff.PathDiffFile,),
-    (check.CheckFile,),
+    (path_diff.PathComparison,),
+    (check.Check,),
     (import_document.ImportDocument,),
 )
 # The names that structs have in published schemas, where these have another.
-_PUBLISHED = {"Bisection": "BisectionFile", "CommitValue": "CommitFile", "Log": "LogFile"}
+_PUBLISHED = {
+    "Ablation": "AblationFile",
+    "Bisection": "BisectionFile",
+    "Check": "CheckFile",
+    "CommitValue": "CommitFile",
+    "Log": "LogFile",
+    "Measured": "SideFile",
+    "PathComparison": "PathDiffFile",
+}
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {
     *("accesses", "checked", "checked_counts", "contexts", "empties", "estimates", "events"),
@@ -58,7 +66,12 @@ def schemas() -> dict[str, str]:
             # A named tuple is an array.
             if "properties" not in definition:
                 continue
-            properties = definition["properties"]
+            properties = {
+                name: one
+                for name, one in definition["properties"].items()
+                if not one.pop("unwritten", False)
+            }
+            definition["properties"] = properties
             definition["required"] = [name for name in properties if name not in _OPTIONAL]
             definition["additionalProperties"] = False
             for one in properties.values():

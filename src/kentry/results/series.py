@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import Cycles, EventDelta, FunctionDelta, SideFile, side_to_json
-from kentry.results.document import Count, about, fields_of, plain
-from kentry.results.recording import Recording
+from kentry.results.comparison import Cycles, EventDelta, FunctionDelta
+from kentry.results.document import Count, about, fields_of
+from kentry.results.document import to_json as structs_to_json
+from kentry.results.recording import Measured, Recording
 
 SCHEMA = "kentry/series/1"
 
@@ -177,7 +178,7 @@ class SeriesFile(Struct, tag_field="schema", tag="kentry/series/1"):
         dict[str, str], about("The base, and base-commit and change-id where the patches name them")
     ]
     base: Annotated[
-        dict[str, SideFile],
+        dict[str, Measured],
         about("The baseline's kernel and target, by architecture", min_length=1),
     ]
     columns: list[ColumnFile]
@@ -192,7 +193,10 @@ def to_json(series: Series) -> dict[str, Any]:
         "schema": SCHEMA,
         "tool": next(iter(series.first.values())).tool,
         "origin": dict(series.origin),
-        "base": {arch: side_to_json(recording) for arch, recording in series.first.items()},
+        "base": {
+            arch: structs_to_json(Measured.of(recording))
+            for arch, recording in series.first.items()
+        },
         "columns": [
             {"name": series.name(column), "case": column.case, "arch": column.arch}
             for column in series.columns
@@ -208,7 +212,7 @@ def to_json(series: Series) -> dict[str, Any]:
                     series.name(column): fields_of(cell, CellFile)
                     for column, cell in row.cells.items()
                 },
-                "problems": plain(dict(row.problems)),
+                "problems": structs_to_json(dict(row.problems)),
                 "caveats": list(row.caveats),
             }
             for row in series.rows

@@ -53,7 +53,7 @@ def ablation_text(ablation: Ablation, functions: bool, most: int | None = SHOWN)
         if added and added.functions:
             title = f"{row.option}, {ablation.cases[0]} ({added.delta:+d})"
             lines += ["", title, *function_lines(added.functions, most)]
-    return ascii_lines([*lines, *caveat_lines(base.caveats)])
+    return ascii_lines([*lines, *caveat_lines(ablation.caveats)])
 
 
 def _table(ablation: Ablation, shown: list[str]) -> Table:

@@ -14,10 +14,10 @@ _ROW = 100
 
 def check_text(check: Check) -> str:
     """The whole report; of --update what it changed instead of verdicts."""
-    lines = kernel_lines(check.recording)
+    lines = kernel_lines(check.measured)
     if check.baseline:
         lines += kernel_lines(check.baseline, "baseline: ")[:1]
-    lines += [f"budgets: {check.file}", ""]
+    lines += [f"budgets: {check.budgets}", ""]
     if check.written is not None:
         lines += _changes(check)
     else:

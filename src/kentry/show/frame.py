@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kentry.results.caveats import Caveat
-from kentry.results.recording import Recording
+from kentry.results.recording import OnTarget
 from kentry.show.table import wrapped
 
 
@@ -16,17 +16,17 @@ def kernel_name(kernel: dict[str, Any]) -> str:
     return f"{kernel['spec']} ({kernel['arch']}): {release}"
 
 
-def kernel_lines(recording: Recording, label: str = "") -> list[str]:
+def kernel_lines(measured: OnTarget, label: str = "") -> list[str]:
     """The kernel and, below, its compiler."""
-    lines = [f"{label}{kernel_name(recording.kernel)}"]
-    if recording.kernel["compiler"]:
-        lines.append(f"{' ' * len(label)}{recording.kernel['compiler']}")
+    lines = [f"{label}{kernel_name(measured.kernel)}"]
+    if measured.kernel["compiler"]:
+        lines.append(f"{' ' * len(label)}{measured.kernel['compiler']}")
     return lines
 
 
-def emulator_lines(recording: Recording) -> list[str]:
+def emulator_lines(measured: OnTarget) -> list[str]:
     """The emulator and its cpu model, on which the counts depend."""
-    target = recording.target
+    target = measured.target
     return [target["emulator"], f"-cpu {target.get('cpu', '?')}"]
 
 

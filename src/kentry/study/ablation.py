@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kentry.compare.counted import compare
 from kentry.results.ablation import Ablation, Added, OptionRow
-from kentry.results.recording import Recording
+from kentry.results.recording import Measured, Recording
 
 
 @dataclass(frozen=True)
@@ -40,5 +40,11 @@ def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str
         known = row.cases.get(first)
         return (known is None, -known.delta if known else 0, row.option)
 
-    ordered = (first, *(name for name in names if name != first))
-    return Ablation(base, ordered, tuple(sorted(rows, key=place)), tuple(passed_over))
+    return Ablation(
+        tool=base.tool,
+        base=Measured.of(base),
+        rows=tuple(sorted(rows, key=place)),
+        passed_over=tuple(passed_over),
+        caveats=tuple(base.caveats),
+        cases=(first, *(name for name in names if name != first)),
+    )

@@ -15,9 +15,9 @@ from kentry.compare.contexts import Change
 from kentry.compare.counted import compare, count_change
 from kentry.errors import UserError
 from kentry.results.caveats import Caveat
-from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Real, Verdict
+from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Real, Verdict, verdict_of
 from kentry.results.comparison import Comparison, TimedComparison
-from kentry.results.recording import INSTRUCTIONS, CaseResult, NoisyMetric, Recording
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Measured, NoisyMetric, Recording
 from kentry.stats import THRESHOLD, exact
 from kentry.study.budgets import ALL, Budget, Budgets
 
@@ -66,7 +66,15 @@ def check(
         notes += _notes(one, recording, comparison)
     distinct = tuple(note for i, note in enumerate(notes) if note not in notes[:i])
     used = baseline if any(one.budget.relative for one in asked) else None
-    return Check(str(budgets.file), recording, used, tuple(rows), distinct)
+    return Check(
+        tool=recording.tool,
+        budgets=str(budgets.file),
+        measured=Measured.of(recording),
+        baseline=Measured.of(used) if used else None,
+        verdict=verdict_of(row.verdict for row in rows),
+        rows=tuple(rows),
+        caveats=distinct,
+    )
 
 
 def _asked(
@@ -405,7 +413,7 @@ def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:
     grow: what was measured is of one.
     """
     found: dict[Budget, Real] = {}
-    for budget in budgets.of_arch(check.recording.kernel["arch"]):
+    for budget in budgets.of_arch(check.measured.kernel["arch"]):
         rows = [
             row
             for row in check.rows

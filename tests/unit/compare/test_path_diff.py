@@ -3,11 +3,11 @@
 
 import re
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kentry.arch import find_arch
 from kentry.compare.counted import compare
@@ -15,7 +15,7 @@ from kentry.compare.path_diff import compare_paths, diff_paths
 from kentry.errors import UserError
 from kentry.results.comparison import Renamed
 from kentry.results.path_diff import PathComparison, PathDiff
-from kentry.results.recording import Instruction, Recording, SourceLine, read_recording
+from kentry.results.recording import Instruction, Measured, Recording, SourceLine, read_recording
 from kentry.show.comparison import comparison_caveats
 from kentry.show.path_diff import path_text
 from tests import ROOT
@@ -302,8 +302,8 @@ def test_an_inlined_function_is_recognised_by_debug_info_alone() -> None:
         assert one.renamed == (renamed,)
     row = next(row for row in diffed(old, told).rows if row.new and row.new.text.startswith("xor"))
     assert row.new and row.new.source_lines == inlined
-    side = recorded(("f", WORK))
-    paths = PathComparison(side, side, (diffed(old, told),), ())
+    side = Measured.of(recorded(("f", WORK)))
+    paths = PathComparison({}, side, side, (diffed(old, told),), ())
     text = path_text(paths, context=3)
     assert re.search(r"^\+ +0x10  xor t1,t2,t3 +f\.c:1 < f\.c:3$", text, re.MULTILINE)
     assert text.count("f.c:1") == 1

@@ -9,8 +9,8 @@ from typing import Any
 
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
-from kentry.results import ablation, comparison, path_diff, recording, series
-from kentry.results.document import dump, plain
+from kentry.results import comparison, recording, series
+from kentry.results.document import dump, to_json
 from kentry.show.html.read import report
 from tests import ROOT
 from tests.builders import timed
@@ -31,12 +31,12 @@ def files(folder: Path) -> dict[str, list[Path]]:
     old, new = recording.read_recording(OLD), recording.read_recording(NEW)
     documents: dict[str, Mapping[str, Any]] = {
         "comparison": comparison.to_json(compare(old, new)),
-        "path-diff": path_diff.to_json(compare_paths(old, new, ["getppid"])),
+        "path-diff": to_json(compare_paths(old, new, ["getppid"])),
         "series": series.to_json(test_golden.a_series()),
         "uneven-series": series.to_json(test_golden.an_uneven_series()),
-        "bisection": plain(test_golden.a_bisection()),
-        "log": plain(test_golden.a_log()),
-        "ablation": ablation.to_json(test_golden.an_ablation()),
+        "bisection": to_json(test_golden.a_bisection()),
+        "log": to_json(test_golden.a_log()),
+        "ablation": to_json(test_golden.an_ablation()),
         "check": json.loads((GOLDEN / "check.json").read_text()),
         "timed": recording.to_json(timed({"getppid": 80.0, "read": 200.0})),
         "timed-new": recording.to_json(timed({"getppid": 82.0, "read": 199.0}, (1, 2))),

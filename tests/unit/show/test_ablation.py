@@ -19,18 +19,6 @@ def text(*, functions: bool = False) -> str:
     return ablation_text(tabulate(base, trials, ["CONFIG_RISCV_ISA_V"]), functions=functions)
 
 
-def test_the_dearest_comes_first_and_what_it_needs_is_said() -> None:
-    lines = text().splitlines()
-    first = next(line for line in lines if line.startswith("CONFIG_AUDIT"))
-    second = next(line for line in lines if line.startswith("CONFIG_SAME"))
-    assert lines.index(first) < lines.index(second)
-    assert first.split()[1:] == ["*", "110", "122", "+12"]
-    assert second.split()[-1] == "same"
-    assert lines[lines.index(first) + 1].strip() == "with CONFIG_NET=y"
-    assert "CONFIG_LOST: Kconfig dropped CONFIG_LOST=y (needs NET)." in text()
-    assert "Not options of this source: CONFIG_RISCV_ISA_V." in text()
-
-
 def test_cases_that_take_the_same_steps_share_a_column() -> None:
     assert text().split("\n\n")[1].split()[:5] == ["getppid", "option", "off", "on", "adds"]
     assert text().count("read") == 1
@@ -41,10 +29,3 @@ def test_functions_are_shown_where_they_are_asked_for() -> None:
     shown = text(functions=True)
     assert "CONFIG_AUDIT, getppid (+12)" in shown
     assert "el0_svc" in shown
-
-
-def test_it_can_be_mailed() -> None:
-    for line in text(functions=True).splitlines():
-        assert line.isascii()
-        assert len(line) <= 75
-        assert line == line.rstrip()

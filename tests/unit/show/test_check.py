@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
-from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Real, Verdict
+from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Real, Verdict, verdict_of
+from kentry.results.recording import Measured
 from kentry.show.check import check_text, row_sentence, summary
 from kentry.show.export.github import check_github
 from kentry.show.export.junit import check_junit
@@ -39,7 +40,15 @@ def row(verdict: Verdict, name: str = "getppid", reason: str = "", high: Real = 
 
 def made(*rows: CheckRow, file: str = "ci/budgets.toml") -> Check:
     found = recording({"getppid": [("el0_svc", 312)]})
-    return Check(file, found, None, rows, ({"kind": "x", "text": "a note"},))
+    return Check(
+        tool=found.tool,
+        budgets=file,
+        measured=Measured.of(found),
+        baseline=None,
+        verdict=verdict_of(row.verdict for row in rows),
+        rows=rows,
+        caveats=({"kind": "x", "text": "a note"},),
+    )
 
 
 ALL = made(

@@ -7,7 +7,7 @@ import json
 
 import jsonschema
 
-from kentry.results.ablation import to_json
+from kentry.results.document import to_json
 from kentry.results.recording import Recording
 from kentry.study.ablation import Trial, tabulate
 from tests import ROOT

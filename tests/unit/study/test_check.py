@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from kentry.commands.measuring import match_cases
-from kentry.results.check import Check, CheckRow, to_json
+from kentry.results.check import Check, CheckRow
 from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS, CaseContext, Metric, Recording
 from kentry.study.budgets import read_budgets
@@ -32,7 +32,7 @@ def checked(file: Path, lines: str, found: Recording, baseline: Recording | None
     file.write_text(f"[arm64]\n{lines}\n" if not lines.startswith("[") else lines)
     sides = [found, baseline] if baseline else [found]
     result = check(read_budgets(file), found, baseline, lambda key: match_cases(sides, [key]))
-    jsonschema.validate(json.loads(dump(to_json(result))), schema("check-1"))
+    jsonschema.validate(json.loads(dump(result)), schema("check-1"))
     return result
 
 

@@ -21,10 +21,10 @@ def check_github(check: Check) -> str:
     lines = []
     for row, name in zip(check.rows, check_names(check), strict=True):
         if row.verdict != WITHIN:
-            place = {"file": check.file, **({"line": str(row.line)} if row.line else {})}
+            place = {"file": check.budgets, **({"line": str(row.line)} if row.line else {})}
             words = f"{name}: {row_sentence(row)}"
             lines.append(_command(_COMMANDS[row.verdict], words, **place, title="kentry check"))
-    told = f"{kernel_name(check.recording.kernel)}: {summary(check)}"
+    told = f"{kernel_name(check.measured.kernel)}: {summary(check)}"
     return "\n".join([*lines, _command("notice", told, title="kentry check")]) + "\n"
 
 

@@ -25,12 +25,12 @@ def check_junit(check: Check) -> str:
         "errors": "0",
         "skipped": str(len(check.of_verdict(UNDECIDED))),
     }
-    name = _text(kernel_name(check.recording.kernel))
+    name, budgets = _text(kernel_name(check.measured.kernel)), _text(check.budgets)
     suites = Element("testsuites", counts)
     suite = SubElement(suites, "testsuite", {"name": name, **counts})
     for row, test in zip(check.rows, check_names(check), strict=True):
         sentence = _text(row_sentence(row))
-        words = {"name": _text(test), "classname": f"kentry.{row.table}", "file": _text(check.file)}
+        words = {"name": _text(test), "classname": f"kentry.{row.table}", "file": budgets}
         case = SubElement(suite, "testcase", words)
         if row.verdict == OVER:
             failure = SubElement(case, "failure", {"message": sentence, "type": OVER})

@@ -71,7 +71,7 @@ def export(inputs: Sequence[Recording | SavedComparison]) -> Export:
 
 def check_ktap(check: Check) -> str:
     """A test a budget; it is skipped where it is undecided."""
-    about = [kernel_name(check.recording.kernel), f"budgets: {check.file}"]
+    about = [kernel_name(check.measured.kernel), f"budgets: {check.budgets}"]
     about += [f"baseline: {kernel_name(check.baseline.kernel)}"] if check.baseline else []
     about += [f"note: {caveat['text']}" for caveat in check.caveats]
     tests = [

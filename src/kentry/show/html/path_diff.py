@@ -12,8 +12,8 @@ from kentry.results.path_diff import (
     MOVED_TO,
     REMOVED,
     SAME,
+    PathComparison,
     PathDiff,
-    PathDiffFile,
     Row,
 )
 from kentry.results.recording import Recording
@@ -29,7 +29,7 @@ _MOST = 1000
 _NAMED = 3
 
 
-def path_diff_document(found: PathDiffFile, document: Mapping[str, Any]) -> Document:
+def path_diff_document(found: PathComparison, document: Mapping[str, Any]) -> Document:
     """What kentry annotate OLD NEW --json wrote."""
     old, new = found.old, found.new
     counts = [f"{one.name}: {one.old} \u2192 {one.new} ({one.delta:+d})" for one in found.cases]

@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from kentry.compare.counted import compare
 from kentry.errors import RecordingError, UserError
-from kentry.results.ablation import AblationFile
+from kentry.results.ablation import Ablation
 from kentry.results.bisection import Bisection
-from kentry.results.check import CheckFile
+from kentry.results.check import Check
 from kentry.results.comparison import read_comparison
 from kentry.results.document import read_document, schema_of
 from kentry.results.log import Log
-from kentry.results.path_diff import PathDiffFile
+from kentry.results.path_diff import PathComparison
 from kentry.results.recording import Recording, read_recording
 from kentry.results.series import SeriesFile
 from kentry.show.html.comparison import comparison_document, saved_document
@@ -34,9 +34,9 @@ _RECORDING, _COMPARISON, _REPLAY = "recording", "comparison", "vector-replay"
 _FORMS: dict[str, tuple[type[Struct], _Make, str]] = {
     "bisection": (Bisection, bisection_document, "bisect"),
     "log": (Log, log_document, "log"),
-    "path-diff": (PathDiffFile, path_diff_document, "annotate"),
-    "ablation": (AblationFile, ablation_document, "ablate"),
-    "check": (CheckFile, check_document, "check"),
+    "path-diff": (PathComparison, path_diff_document, "annotate"),
+    "ablation": (Ablation, ablation_document, "ablate"),
+    "check": (Check, check_document, "check"),
 }
 KINDS = (_RECORDING, _COMPARISON, "series", *_FORMS, _REPLAY)
 

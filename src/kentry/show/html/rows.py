@@ -4,13 +4,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kentry.results.ablation import AblationFile
-from kentry.results.check import OVER, UNDECIDED, CheckFile
+from kentry.results.ablation import Ablation
+from kentry.results.check import OVER, UNDECIDED, Check
 from kentry.show.check import row_sentence
 from kentry.show.html.page import Document, kernel_facts, name_of
 
 
-def ablation_document(found: AblationFile, document: Mapping[str, Any]) -> Document:
+def ablation_document(found: Ablation, document: Mapping[str, Any]) -> Document:
     """What each option adds to each case."""
     names = list(dict.fromkeys(name for row in found.rows for name in row.cases))
     known = [row for row in found.rows if row.cases]
@@ -31,7 +31,7 @@ def ablation_document(found: AblationFile, document: Mapping[str, Any]) -> Docum
     )
 
 
-def check_document(found: CheckFile, document: Mapping[str, Any]) -> Document:
+def check_document(found: Check, document: Mapping[str, Any]) -> Document:
     """Each budget with what was measured and the verdict."""
     over, undecided = (sum(row.verdict == one for row in found.rows) for one in (OVER, UNDECIDED))
     facts = kernel_facts(found.measured.kernel, found.measured.target)
