@@ -18,7 +18,6 @@ from kentry.count.recorder import measure
 from kentry.results import caveats
 from kentry.results import comparison as comparison_result
 from kentry.results import recording as recording_result
-from kentry.results import series as series_result
 from kentry.results.ablation import Ablation
 from kentry.results.bisection import (
     MEASURED,
@@ -293,8 +292,8 @@ def test_what_a_command_prints(
 
 
 DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "series.json": lambda: series_result.to_json(a_series()),
-    "series-uneven.json": lambda: series_result.to_json(an_uneven_series()),
+    "series.json": lambda: to_json(a_series()),
+    "series-uneven.json": lambda: to_json(an_uneven_series()),
     "ablate.json": lambda: to_json(an_ablation()),
     "diff-verdicts.json": lambda: comparison_result.to_json(a_comparison()),
     "bisect.json": lambda: to_json(a_bisection()),

@@ -25,7 +25,7 @@ from kentry.progress import Update, progress
 from kentry.results import caveats
 from kentry.results.document import dump
 from kentry.results.recording import Recording, write_recording
-from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, to_json
+from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem
 from kentry.show.changelog import series_changelog
 from kentry.show.series import series_text
 from kentry.study.series import Outcome, tabulate
@@ -104,7 +104,7 @@ def run(options: Options) -> int:
         notes.append(caveats.left_out(refused))
     series = tabulate(_rows(lineup, arches, options), origin, caveats=notes, metrics=options.metric)
     if options.json:
-        sys.stdout.write(dump(to_json(series)))
+        sys.stdout.write(dump(series))
     elif options.changelog:
         output.write(series_changelog(series), options.color, paged=not options.output)
     else:

@@ -4,6 +4,7 @@
 `python -m kentry.results.schemas schema` writes them.
 """
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ from kentry.results.document import dump
 _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     (recording.RecordingFile,),
     (comparison.ComparisonFile, comparison.CaseComparison, comparison.TimedRow),
-    (series.SeriesFile,),
+    (series.Series,),
     (ablation.Ablation,),
     (bisection.Bisection,),
     (log.Log,),
@@ -42,10 +43,14 @@ _PUBLISHED = {
     "Ablation": "AblationFile",
     "Bisection": "BisectionFile",
     "Check": "CheckFile",
+    "Cell": "CellFile",
     "CommitValue": "CommitFile",
     "Log": "LogFile",
     "Measured": "SideFile",
+    "PatchRow": "PatchRowFile",
     "PathComparison": "PathDiffFile",
+    "Series": "SeriesFile",
+    "SeriesColumn": "ColumnFile",
 }
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {
@@ -76,6 +81,13 @@ def schemas() -> dict[str, str]:
             definition["additionalProperties"] = False
             for one in properties.values():
                 one.pop("default", None)
+        main = definitions.pop(structs[0].__name__)
+        # Only fields that are in memory alone refer to the others.
+        parts = {name: json.dumps(part) for name, part in definitions.items()}
+        used = json.dumps(main)
+        while more := [name for name in parts if f'#/$defs/{name}"' in used]:
+            used += "".join(parts.pop(name) for name in more)
+        definitions = {name: part for name, part in definitions.items() if name not in parts}
         if "NoisyMetric" in definitions:
             definitions["NoisyMetric"]["anyOf"] = [
                 {"properties": {name: {"minItems": 1}}} for name in ("samples", "absent")
@@ -83,7 +95,7 @@ def schemas() -> dict[str, str]:
         document: dict[str, Any] = {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "$id": schema,
-            **definitions.pop(structs[0].__name__),
+            **main,
             "$defs": definitions,
         }
         name = "-".join(schema.split("/")[1:])

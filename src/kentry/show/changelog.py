@@ -6,15 +6,11 @@ derived number follows from others in the text.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from msgspec import structs
 
 from kentry.arch import find_arch
-from kentry.compare.counted import compare
-from kentry.results import caveats
 from kentry.results.case_name import CaseName
-from kentry.results.caveats import Caveat
 from kentry.results.comparison import CaseComparison, Comparison
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.series import Problem, Series
@@ -44,7 +40,6 @@ from kentry.show.recording import case_caveats, cases_without_state, cells_of, m
 from kentry.show.series import PREFERRED, grouped, series_caveats, summary_lines, table_lines
 from kentry.show.table import ascii_lines, plain, shortened, wrapped
 from kentry.stats.exact import UNDECIDED
-from kentry.study.series import DIFFERENCES
 
 # A function's name is shortened to this width.
 _FUNCTION = 50
@@ -80,7 +75,7 @@ def recording_changelog(recording: Recording) -> str:
 def series_changelog(series: Series) -> str:
     """The table of a series, the functions from its first kernel to its last, provenance."""
     rows = [
-        replace(
+        structs.replace(
             row,
             subject=harmless(row.subject),
             problems={
@@ -90,7 +85,7 @@ def series_changelog(series: Series) -> str:
         )
         for row in series.rows
     ]
-    series = replace(series, rows=tuple(rows))
+    series = structs.replace(series, rows=tuple(rows))
     lines = [
         "Kernel instructions of each case, a row a patch; step: against the last",
         "count above, total: against the baseline.",
@@ -102,40 +97,27 @@ def series_changelog(series: Series) -> str:
         *series_estimate_lines(series, grouped(series)[0]),
     ]
     for column in grouped(series)[0]:
-        measured = [row.patch for row in series.rows if column in row.cells]
-        first, last = series.first[column.arch], series.last[column.arch]
-        title = f"{series.name(column)}, from the baseline to patch {measured[-1]}:"
-        if not last.case(column.case):
+        measured = [row.patch for row in series.rows if column.name in row.cases]
+        title = f"{column.name}, from the baseline to patch {measured[-1]}:"
+        case = series.changes.get(column.name)
+        if case is None:
             lines += ["", title, f"  {UNKNOWN}"]
-            continue
-        [case] = compare(first, last, [column.case]).cases
-        lines += ["", title, *_function_lines(case)] if _is_changed(case) else []
+        elif _is_changed(case):
+            lines += ["", title, *_function_lines(case)]
     names = {
         arch: ", ".join(column.case for column in series.columns if column.arch == arch)
-        for arch in series.first
+        for arch in series.base
     }
-    counted = [(cell.agreeing, cell.windows) for row in series.rows for cell in row.cells.values()]
+    counted = [(cell.agreeing, cell.windows) for row in series.rows for cell in row.cases.values()]
     facts = [
-        *facts_of_sides(series.first, "base"),
+        *facts_of_sides(series.base, "base"),
         *trailer_facts(series.origin),
         *by_side("measured", names),
         *([window_fact(counted)] if counted else []),
-        not_measured_fact(series.first),
-        *caveat_facts([*series_caveats(series), *_whole_difference(series)]),
+        not_measured_fact(series.base),
+        *caveat_facts([*series_caveats(series), *series.differences]),
     ]
-    return ascii_lines([*lines, "", *provenance_lines(series.first, facts)])
-
-
-def _whole_difference(series: Series) -> Iterator[Caveat]:
-    """What differs between the first kernel and the last, unless a single patch made it."""
-    told = {one["text"] for row in series.rows for one in row.caveats}
-    for arch, first in series.first.items():
-        last = series.last[arch]
-        names = [one.case for one in series.columns if one.arch == arch and last.case(one.case)]
-        for one in compare(first, last, names).caveats if names else ():
-            if one["kind"] in DIFFERENCES and one["text"] not in told:
-                side = f"first to last{f', {arch}' if len(series.first) > 1 else ''}"
-                yield caveats.of_side(side, one)
+    return ascii_lines([*lines, "", *provenance_lines(series.base, facts)])
 
 
 def comparison_changelog(comparison: Comparison) -> str:

@@ -123,10 +123,11 @@ def series_event_lines(series: Series) -> list[str]:
     lines = []
     for row in series.rows:
         groups: dict[str, list[str]] = {}
-        for column, cell in row.cells.items():
-            if cell.events:
+        for column in series.columns:
+            cell = row.cases.get(column.name)
+            if cell and cell.events:
                 text = "; ".join(_event_change(event, column.case) for event in cell.events)
-                groups.setdefault(text, []).append(series.name(column))
+                groups.setdefault(text, []).append(column.name)
         for text, names in groups.items():
             lines += wrapped(f"Patch {row.patch}: {text}: {', '.join(names)}")
     return lines

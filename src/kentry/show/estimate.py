@@ -187,28 +187,28 @@ def series_estimate_lines(series: Series, columns: Iterable[SeriesColumn]) -> li
 
     A step is against the last row that has the number, as that of the count is.
     """
-    first = series.rows[0].cells
+    first = series.rows[0].cases
     found = [
         (column, one)
         for column in columns
-        if column in first
-        for one in first[column].estimates or ()
+        if column.name in first
+        for one in first[column.name].estimates or ()
     ]
     if not found:
         return []
     layout = [Column(), text_column("cycles (not measured)", most=21)]
     for column, one in found:
-        title = f"{series.name(column)} on {one.core}"
+        title = f"{column.name} on {one.core}"
         layout += [Column(name, group=title) for name in ("cycles", "step")]
     table = Table(layout, keys=2)
     last: dict[int, float] = {}
     for row in series.rows:
         cells: list[object] = []
         for number, (column, first_one) in enumerate(found):
-            cell = row.cells.get(column)
+            cell = row.cases.get(column.name)
             own = [one for one in (cell and cell.estimates) or () if one.core == first_one.core]
             if not own:
-                cells += [None if row.cells else "", ""]
+                cells += [None if row.cases else "", ""]
                 continue
             step = _change(own[0].low - last[number]) if number in last else ""
             last[number] = own[0].low

@@ -51,14 +51,14 @@ def _change(row: CaseComparison) -> str:
 def series_metric_lines(series: Series, columns: Iterable[SeriesColumn]) -> Iterator[str]:
     """A table for each of the columns: a row a patch, each metric with its step."""
     for column in columns:
-        cells = [row.cells[column] for row in series.rows if column in row.cells]
+        cells = [row.cases[column.name] for row in series.rows if column.name in row.cases]
         names = list(cells[0].metrics) if cells else []
         if not names:
             continue
-        title = text_column(series.name(column), most=21)
+        title = text_column(column.name, most=21)
         table = Table([Column(), title, *(Column(name) for name in names)], keys=2)
         for row in series.rows:
-            cell = row.cells.get(column)
+            cell = row.cases.get(column.name)
             values = [_cell(cell.metrics[name]) if cell else None for name in names]
             table.row(row.patch, row.subject if row.patch else "Baseline", *values)
         yield from ("", *table.lines())

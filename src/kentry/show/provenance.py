@@ -12,7 +12,7 @@ from itertools import accumulate
 from kentry.arch import ARCHES
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
-from kentry.results.recording import INSTRUCTIONS, Recording
+from kentry.results.recording import INSTRUCTIONS, OnTarget
 from kentry.show.table import plain, shortened, wrapped
 
 # Digits of a commit or a digest.
@@ -32,7 +32,7 @@ def harmless(text: str) -> str:
 
 
 def provenance_lines(
-    sides: Mapping[str, Recording], facts: Iterable[str], *, counted: bool = True
+    sides: Mapping[str, OnTarget], facts: Iterable[str], *, counted: bool = True
 ) -> list[str]:
     """The list: kentry's version, then an item a fact; a second line of a fact is not wrapped."""
     tools = dict.fromkeys(f"{one.tool['name']} {one.tool['version']}" for one in sides.values())
@@ -45,24 +45,24 @@ def provenance_lines(
 
 
 def facts_of_sides(
-    sides: Mapping[str, Recording], what: str, *, emulated: bool = True
+    sides: Mapping[str, OnTarget], what: str, *, emulated: bool = True
 ) -> Iterator[str]:
     """Kernel, config, compiler and emulator: each once if it is the same on all sides."""
     facts: dict[str, dict[str, str]] = {what: {}, "config": {}, "compiler": {}, "emulator": {}}
-    for side, recording in sides.items():
-        kernel, target = recording.kernel, recording.target
+    for side, measured in sides.items():
+        kernel, target = measured.kernel, measured.target
         origin, digest = kernel["origin"], kernel["config_sha256"]
         config = origin.get("config") or ("the package's" if "package" in origin else "")
         if config or digest:
             chosen = f" with {origin['config_set']} on top" if origin.get("config_set") else ""
             abbreviated = f", sha256 {digest[:_ABBREVIATED]}..." if digest else ""
             config = f"{config or 'of the kernel file'}{chosen}{abbreviated}"
-        if recording.is_floor:
+        if measured.is_floor:
             config = "none, the floor is kentry's own"
         linker = f"; linker {origin['linker']}" if origin.get("linker") else ""
-        compiler = "none, in assembly" if recording.is_floor else kernel["compiler"]
+        compiler = "none, in assembly" if measured.is_floor else kernel["compiler"]
         words = (f"{key} {target[key]}" for key in ("machine", "cpu", "seed") if key in target)
-        facts[what][side] = _kernel(recording)
+        facts[what][side] = _kernel(measured)
         facts["config"][side] = harmless(config or "not known")
         facts["compiler"][side] = harmless(f"{compiler or 'not known'}{linker}")
         facts["emulator"][side] = harmless(", ".join([target.get("emulator", ""), *words]))
@@ -79,8 +79,8 @@ def by_side(label: str, texts: Mapping[str, str]) -> Iterator[str]:
         yield from (f"{label} ({side}): {text}" for side, text in texts.items())
 
 
-def _kernel(recording: Recording) -> str:
-    kernel, origin = recording.kernel, recording.kernel["origin"]
+def _kernel(measured: OnTarget) -> str:
+    kernel, origin = measured.kernel, measured.kernel["origin"]
     if "package" in origin and "version" in origin:
         name = harmless(f"{origin['package']} {origin['version']}")
     elif "commit" in origin:

@@ -34,7 +34,7 @@ _SPREAD_NAMED = 6
 
 def series_text(series: Series, functions: bool, shown: int | None = SHOWN) -> str:
     """The whole report; with `functions` also at most `shown` of every step, None for all."""
-    lines = [line for one in series.first.values() for line in kernel_lines(one, "base: ")]
+    lines = [line for one in series.base.values() for line in kernel_lines(one, "base: ")]
     lines += ["", *table_lines(series), *series_metric_lines(series, grouped(series)[0])]
     lines += ["", *summary_lines(series)]
     lines += series_estimate_lines(series, grouped(series)[0])
@@ -43,7 +43,7 @@ def series_text(series: Series, functions: bool, shown: int | None = SHOWN) -> s
             arches = [arch for arch, one in row.problems.items() if one.detail == detail]
             status = row.problems[arches[0]].status
             name = f"Patch {row.patch}" if row.patch else "The baseline"
-            where = f" ({', '.join(arches)})" if len(series.first) > 1 else ""
+            where = f" ({', '.join(arches)})" if len(series.base) > 1 else ""
             lines += ["", f"{name} {_WORDS.get(status, status)}{where}:"]
             for line in detail.expandtabs().splitlines():
                 visible = (char if char.isprintable() else "?" for char in line)
@@ -52,10 +52,10 @@ def series_text(series: Series, functions: bool, shown: int | None = SHOWN) -> s
         groups = grouped(series)[0]
         for row in series.rows:
             for column in groups:
-                cell = row.cells.get(column)
+                cell = row.cases.get(column.name)
                 if cell and (cell.step or cell.functions):
                     old = cell.instructions - cell.step
-                    lines += ["", f"Patch {row.patch}, {series.name(column)} ({signed(cell.step)})"]
+                    lines += ["", f"Patch {row.patch}, {column.name} ({signed(cell.step)})"]
                     new = cell.instructions
                     lines += function_lines_with_total(cell.functions, old, new, shown)
     lines += caveat_lines([caveats.not_time(), *series_caveats(series)])
@@ -71,12 +71,17 @@ def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], lis
     unchanged = []
     for column in series.columns:
         if all(
-            not row.cells[column].step if column in row.cells else column.arch in row.problems
+            not row.cases[column.name].step
+            if column.name in row.cases
+            else column.arch in row.problems
             for row in series.rows
         ):
             unchanged.append(column)
         else:
-            steps = [row.cells[column].step if column in row.cells else None for row in series.rows]
+            steps = [
+                row.cases[column.name].step if column.name in row.cases else None
+                for row in series.rows
+            ]
             found.setdefault((column.arch, *steps), []).append(column)
     if not found and unchanged:
         shown = min(unchanged, key=lambda one: one.case != PREFERRED)
@@ -93,16 +98,16 @@ def table_lines(series: Series) -> list[str]:
     groups = grouped(series)[0]
     columns = [Column(), text_column("kernel instructions", most=_SUBJECT)]
     for column in groups:
-        title = f"{series.name(column)}{CaseName.parse(column.case).calls_note}"
+        title = f"{column.name}{CaseName.parse(column.case).calls_note}"
         title = shortened(plain(title), _TITLE)
         columns += [Column(name, group=title) for name in ("count", "step", "total")]
     layout = Table(columns, keys=2)
     for row in series.rows:
         cells: list[object] = []
         for column in groups:
-            cell = row.cells.get(column)
+            cell = row.cases.get(column.name)
             if cell is None:
-                cells += [None if row.cells else "", "", ""]
+                cells += [None if row.cases else "", "", ""]
             elif not row.patch:
                 cells += [cell.instructions, "", ""]
             else:
@@ -124,7 +129,7 @@ def _by_arch(series: Series, texts: Iterable[tuple[str, str]]) -> list[str]:
     arches: dict[str, list[str]] = {}
     for arch, text in texts:
         arches.setdefault(text, []).append(arch)
-    everything = {column.arch for column in series.columns}
+    everything: set[str] = {column.arch for column in series.columns}
     everything |= {arch for row in series.rows for arch in row.problems}
     return [
         text if everything <= set(here) else f"{', '.join(here)}: {text}"
@@ -135,11 +140,11 @@ def _by_arch(series: Series, texts: Iterable[tuple[str, str]]) -> list[str]:
 def summary_lines(series: Series) -> list[str]:
     """What the table leaves out and what it says: sentences, then the totals."""
     groups, unchanged = grouped(series)
-    measured = any(row.patch and row.cells for row in series.rows)
+    measured = any(row.patch and row.cases for row in series.rows)
     sentences = []
     for shown, others in groups.items():
         if others:
-            which = f" as {series.name(shown)}" if len(groups) > 1 else ""
+            which = f" as {shown.name}" if len(groups) > 1 else ""
             counts = _baselines(series, others)
             sentences.append(f"The same steps{which}, from another baseline: {counts}")
     if unchanged:
@@ -149,19 +154,19 @@ def summary_lines(series: Series) -> list[str]:
     sentences += _by_arch(series, _gaps(series))
     sentences += _spread(series)
     for column in groups if measured else ():
-        rows = [row for row in series.rows if column in row.cells]
-        old, new = (row.cells[column].instructions for row in (rows[0], rows[-1]))
+        rows = [row for row in series.rows if column.name in row.cases]
+        old, new = (row.cases[column.name].instructions for row in (rows[0], rows[-1]))
         up_to = f" up to patch {rows[-1].patch}" if rows[-1] is not series.rows[-1] else ""
         share = f", {change(new - old, old)} of the baseline" if old and new != old else ""
-        name = f"{series.name(column)}{CaseName.parse(column.case).calls_note}"
+        name = f"{column.name}{CaseName.parse(column.case).calls_note}"
         sentences.append(f"Total{up_to}: {name} {old} -> {new} ({signed(new - old)}{share})")
     lines = [line for sentence in sentences for line in wrapped(sentence)]
     return [*series_event_lines(series), *lines]
 
 
 def _baselines(series: Series, columns: Iterable[SeriesColumn]) -> str:
-    first = series.rows[0].cells
-    return ", ".join(f"{series.name(one)} {first[one].instructions}" for one in columns)
+    first = series.rows[0].cases
+    return ", ".join(f"{one.name} {first[one.name].instructions}" for one in columns)
 
 
 def _same_counts(series: Series) -> Iterator[str]:
@@ -171,7 +176,7 @@ def _same_counts(series: Series) -> Iterator[str]:
     if cosmetic:
         numbers = ", ".join(str(row.patch) for row in cosmetic)
         which = f"{len(cosmetic)} of the {len(patches)} patches ({numbers})"
-        whole = all(len(row.cells) == len(series.columns) for row in cosmetic)
+        whole = all(len(row.cases) == len(series.columns) for row in cosmetic)
         yield (
             f"{'The patch' if len(patches) == 1 else which}"
             f" {'is' if len(cosmetic) == 1 else 'are'} cosmetic: the executed instructions are"
@@ -180,12 +185,12 @@ def _same_counts(series: Series) -> Iterator[str]:
     same = [
         row
         for row in patches
-        if row.cells and row not in cosmetic and not any(one.step for one in row.cells.values())
+        if row.cases and row not in cosmetic and not any(one.step for one in row.cases.values())
     ]
     different = [
         row.patch
         for row in same
-        if any(one.path_known and not one.identical_path for one in row.cells.values())
+        if any(one.path_known and not one.identical_path for one in row.cases.values())
     ]
     run = (" runs", " run")
     if different:
@@ -205,10 +210,10 @@ def _patches(patches: Sequence[int], of_one: str = "", of_several: str = "") -> 
 
 def _gaps(series: Series) -> Iterator[tuple[str, str]]:
     """The steps that are not against the row above because that one was not measured."""
-    for arch in series.first:
+    for arch in series.base:
         last, missing = 0, False
         for row in series.rows:
-            if not any(column.arch == arch for column in row.cells):
+            if not any(one.arch == arch and one.name in row.cases for one in series.columns):
                 missing = True
                 continue
             if missing:
@@ -225,11 +230,11 @@ def _spread(series: Series) -> Iterator[str]:
     """The cells in which not all windows have the count."""
     texts: dict[str, list[str]] = {"Not in all windows": [], "Undecided": []}
     for row in series.rows:
-        for column, cell in row.cells.items():
+        for name, cell in row.cases.items():
             if cell.agreeing < cell.windows:
                 decided = 2 * cell.agreeing > cell.windows
                 texts["Not in all windows" if decided else "Undecided"].append(
-                    f"{f'patch {row.patch}' if row.patch else 'baseline'} {series.name(column)}"
+                    f"{f'patch {row.patch}' if row.patch else 'baseline'} {name}"
                     f" {cell.instructions} ({cell.agreeing} of {cell.windows} windows)"
                 )
     for words, here in texts.items():
@@ -242,14 +247,12 @@ def series_caveats(series: Series) -> list[Caveat]:
     """Every caveat once except "not time": of the series, of the baseline, of each patch."""
     found = list(series.caveats)
     of_base: dict[tuple[str, str], list[str]] = {}
-    for arch, recording in series.first.items():
-        names = {column.case for column in series.columns if column.arch == arch}
-        cases = [case for case in recording.cases if case.name in names]
-        for one in recording.caveats + [caveat for case in cases for caveat in case.caveats]:
+    for arch, own in series.base_caveats.items():
+        for one in own:
             of_base.setdefault((one["kind"], one["text"]), []).append(arch)
     for (kind, text), arches in of_base.items():
         caveat: Caveat = {"kind": kind, "text": text}
-        everywhere = len(arches) == len(series.first)
+        everywhere = len(arches) == len(series.base)
         found.append(caveat if everywhere else caveats.of_side(", ".join(arches), caveat))
     of_patches: dict[tuple[str, str], list[int]] = {}
     for row in series.rows:
@@ -258,7 +261,7 @@ def series_caveats(series: Series) -> list[Caveat]:
     for (kind, text), patches in of_patches.items():
         side = _patches(list(dict.fromkeys(patches))).lower()
         found.append(caveats.of_side(side, {"kind": kind, "text": text}))
-    cells = (cell for row in series.rows for cell in row.cells.values())
+    cells = (cell for row in series.rows for cell in row.cases.values())
     if any(row.renamed for cell in cells for row in cell.functions):
         found.append(caveats.by_body())
     not_time = caveats.not_time()["kind"]

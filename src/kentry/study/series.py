@@ -9,9 +9,11 @@ from msgspec import UNSET, structs
 from kentry.compare.counted import compare
 from kentry.compare.metrics import known_metrics
 from kentry.results.caveats import Caveat, of_side
+from kentry.results.comparison import CaseComparison
 from kentry.results.estimate import Estimate
-from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Measured, Recording
 from kentry.results.series import (
+    MEASURED,
     Cell,
     CellEstimate,
     MetricStep,
@@ -54,11 +56,15 @@ def tabulate(
     that has, so the steps of a column always sum to its total.
     """
     base = outcomes[0].recordings
-    columns = tuple(
-        SeriesColumn(case.name, arch)
-        for arch, recording in base.items()
+    found = [
+        (case.name, recording.kernel["arch"])
+        for recording in base.values()
         for case in recording.cases
         if names is None or case.name in names
+    ]
+    several = len({arch for _, arch in found}) > 1
+    columns = tuple(
+        SeriesColumn(f"{arch}:{case}" if several else case, case, arch) for case, arch in found
     )
     cases = [case for column in columns if (case := base[column.arch].case(column.case))]
     wanted = known_metrics([[case] for case in cases], metrics) if metrics else ()
@@ -66,20 +72,57 @@ def tabulate(
     rows = []
     last_cells: dict[SeriesColumn, Cell] = {}
     last_metrics: dict[SeriesColumn, dict[str, MetricStep]] = {column: {} for column in columns}
+    totals = {column.name: 0 for column in columns}
     for outcome in outcomes:
         cells = _cells(outcome, columns, before, last_cells, last_metrics, wanted)
         last_cells |= cells
         for column, cell in cells.items():
             last_metrics[column] |= {name: one for name, one in cell.metrics.items() if one}
-        new = tuple(_new_caveats(outcome, cells, before, base)) if outcome.patch else ()
+            totals[column.name] += cell.step
+        problems = [problem.status for problem in outcome.problems.values()]
+        identical = bool(outcome.patch and cells)
         rows.append(
             PatchRow(
-                outcome.patch, outcome.subject, outcome.commit, cells, dict(outcome.problems), new
+                patch=outcome.patch,
+                subject=outcome.subject,
+                commit=outcome.commit,
+                status=problems[0] if problems else MEASURED,
+                identical_path=identical and all(cell.identical_path for cell in cells.values()),
+                cases={column.name: cell for column, cell in cells.items()},
+                problems=dict(outcome.problems),
+                caveats=tuple(_new_caveats(outcome, cells, before, base)) if outcome.patch else (),
             )
         )
         before |= {column: outcome.recordings[column.arch] for column in cells}
     last = {arch: recording for one in outcomes for arch, recording in one.recordings.items()}
-    return Series(tuple(rows), columns, base, last, dict(origin), tuple(caveats))
+    told = {one["text"] for row in rows for one in row.caveats}
+    changes: dict[str, CaseComparison] = {}
+    differing: list[Caveat] = []
+    for arch, first in base.items():
+        own = {one.case: one.name for one in columns if one.arch == arch}
+        if present := [case for case in own if last[arch].case(case)]:
+            whole = compare(first, last[arch], present)
+            changes |= {own[case.name]: case for case in whole.cases}
+            differing += [
+                of_side(f"first to last{f', {arch}' if len(base) > 1 else ''}", one)
+                for one in whole.caveats
+                if one["kind"] in DIFFERENCES and one["text"] not in told
+            ]
+    return Series(
+        tool=next(iter(base.values())).tool,
+        origin=dict(origin),
+        base={arch: Measured.of(recording) for arch, recording in base.items()},
+        columns=columns,
+        rows=tuple(rows),
+        totals=totals,
+        caveats=tuple(caveats),
+        base_caveats={
+            arch: tuple(_caveats_of(recording, [case for case, own in found if own == arch]))
+            for arch, recording in base.items()
+        },
+        changes=changes,
+        differences=tuple(differing),
+    )
 
 
 def _cells(
@@ -118,7 +161,7 @@ def _cells(
                 identical_path=step.identical_path,
                 functions=tuple(row for row in step.functions if row.delta),
                 path_known=step.identical_path or bool(step.functions),
-                events=tuple(event for event in step.events if event.is_change),
+                events=tuple(event for event in step.events if event.is_change) or UNSET,
             )
         cells[column] = cell
     return cells

@@ -9,7 +9,7 @@ from typing import Any
 
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
-from kentry.results import comparison, recording, series
+from kentry.results import comparison, recording
 from kentry.results.document import dump, to_json
 from kentry.show.html.read import report
 from tests import ROOT
@@ -32,8 +32,8 @@ def files(folder: Path) -> dict[str, list[Path]]:
     documents: dict[str, Mapping[str, Any]] = {
         "comparison": comparison.to_json(compare(old, new)),
         "path-diff": to_json(compare_paths(old, new, ["getppid"])),
-        "series": series.to_json(test_golden.a_series()),
-        "uneven-series": series.to_json(test_golden.an_uneven_series()),
+        "series": to_json(test_golden.a_series()),
+        "uneven-series": to_json(test_golden.an_uneven_series()),
         "bisection": to_json(test_golden.a_bisection()),
         "log": to_json(test_golden.a_log()),
         "ablation": to_json(test_golden.an_ablation()),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kentry.results.recording import Recording, VectorEvent
 from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series
-from kentry.study.series import tabulate
+from kentry.study.series import Outcome, tabulate
 from tests.builders import Functions, built, outcome, recording
 from tests.unit.vector.builders import with_events
 
@@ -90,8 +90,8 @@ def measured(
 
 
 @st.composite
-def many(draw: st.DrawFn) -> Series:
-    """Series of 1 to 12 patches on 1 or 2 architectures, some rows failing."""
+def kernels(draw: st.DrawFn) -> list[Outcome]:
+    """A baseline and 1 to 12 patches on 1 or 2 architectures, some rows failing."""
     arches = draw(st.sampled_from([["arm64"], ["riscv64"], ["arm64", "x86_64"]]))
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
     size = st.integers(1, draw(st.sampled_from([9, 150])))
@@ -108,7 +108,7 @@ def many(draw: st.DrawFn) -> Series:
     def recordings() -> list[Recording]:
         return [built(cases, arch=arch) for arch, cases in state.items()]
 
-    outcomes = [outcome(0, "baseline", *recordings())]
+    found = [outcome(0, "baseline", *recordings())]
     for patch in range(1, draw(st.integers(1, 12)) + 1):
         subject = draw(st.sampled_from(SUBJECTS)) * draw(st.integers(1, 3))
         failing = draw(st.sampled_from([*[()] * 5, arches[:1], arches]))
@@ -122,8 +122,13 @@ def many(draw: st.DrawFn) -> Series:
         problem = Problem(status, f"{WORDS[status]}: {sentence * (by % 9)}", "cc1:\tno")
         failed = [(arch, problem) for arch in failing]
         fine = [one for one in recordings() if one.kernel["arch"] not in failing]
-        outcomes.append(outcome(patch, subject, *fine, *failed))
-    return tabulate(outcomes, {"base": "source:6.12"})
+        found.append(outcome(patch, subject, *fine, *failed))
+    return found
+
+
+def many() -> st.SearchStrategy[Series]:
+    """The series of such kernels."""
+    return kernels().map(lambda found: tabulate(found, {"base": "source:6.12"}))
 
 
 def _change(cases: dict[str, list[tuple[str, int]]], change: str, where: str, by: int) -> None:
@@ -197,15 +202,14 @@ def check_percent(printed: str, delta: int, old: int) -> None:
 def check_table(text: str, series: Series) -> None:
     """What is printed is what was measured, and everything else follows from it."""
     table = read_table(text)
-    counts = {series.name(one): one for one in series.columns}
     for title, cells in table.items():
-        rows = [row for row in series.rows if counts[title] in row.cells]
+        rows = [row for row in series.rows if title in row.cases]
         assert list(cells) == [row.patch for row in rows]
         previous = first = cells[0].count
         assert cells[0] == Printed(first, None, None)
         for row in rows[1:]:
             cell = cells[row.patch]
-            assert cell.count == row.cells[counts[title]].instructions
+            assert cell.count == row.cases[title].instructions
             assert cell.step == cell.count - previous
             assert cell.total == cell.count - first
             previous = cell.count
@@ -213,7 +217,6 @@ def check_table(text: str, series: Series) -> None:
 
 
 def _check_sentences(text: str, series: Series, table: Mapping[str, Mapping[int, Printed]]) -> None:
-    columns = {series.name(one): one for one in series.columns}
     named = list(table)
     for which, listed in re.findall(
         r"^The same steps(?: as (\S+))?, from another baseline: (.*)$", text, re.MULTILINE
@@ -223,7 +226,7 @@ def _check_sentences(text: str, series: Series, table: Mapping[str, Mapping[int,
             name, baseline = item.rsplit(" ", 1)
             named.append(name)
             for row in series.rows:
-                cell = row.cells.get(columns[name])
+                cell = row.cases.get(name)
                 if cell:
                     drift = (shown[row.patch].count - shown[0].count) if row.patch else 0
                     assert cell.instructions == int(baseline) + drift
@@ -233,16 +236,16 @@ def _check_sentences(text: str, series: Series, table: Mapping[str, Mapping[int,
         for item in listed.split(", "):
             name, count = item.rsplit(" ", 1)
             named.append(name)
-            cells = [row.cells[columns[name]] for row in series.rows if columns[name] in row.cells]
+            cells = [row.cases[name] for row in series.rows if name in row.cases]
             assert {cell.instructions for cell in cells} == {int(count)}
-    assert sorted(named) == sorted(columns)
+    assert sorted(named) == sorted(column.name for column in series.columns)
     totals = re.findall(
         r"^Total(?: up to patch (\d+))?: (\S+) (\d+) -> (\d+)"
         r" \(([+-]?\d+)(?:, (\S+) % of the baseline)?\)$",
         text,
         re.MULTILINE,
     )
-    measured = any(row.patch and row.cells for row in series.rows)
+    measured = any(row.patch and row.cases for row in series.rows)
     assert [total[1] for total in totals] == (list(table) if measured else [])
     for up_to, name, old, new, delta, share in totals:
         printed = table[name]

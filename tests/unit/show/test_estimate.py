@@ -9,10 +9,10 @@ import msgspec
 
 from kentry.compare.counted import compare
 from kentry.results.comparison import to_json
+from kentry.results.document import to_json as document_of
 from kentry.results.estimate import Estimate, LeftOut, Limit, Share
 from kentry.results.recording import Recording
 from kentry.results.series import Problem
-from kentry.results.series import to_json as series_to_json
 from kentry.show.changelog import (
     comparison_changelog,
     recording_changelog,
@@ -122,7 +122,7 @@ def test_a_series_has_a_row_a_patch_and_its_steps() -> None:
         ["3", "slower", ">=", "215", "+75"],
         ["4", "the", "same", ">=", "215", "0"],
     ]
-    document = series_to_json(series)
+    document = document_of(series)
     jsonschema.validate(document, builders.schema("series-1"))
     cell = document["rows"][3]["cases"]["getppid"]["estimates"][0]
     assert (cell["core"], cell["low"], cell["high"]) == ("neoverse-n1", 215, 221)

@@ -27,7 +27,6 @@ from kentry.results.recording import (
     write_recording,
 )
 from kentry.results.series import NO_BUILD, Problem
-from kentry.results.series import to_json as series_to_json
 from kentry.show.html.charts import icicle
 from kentry.show.html.frames import frames
 from kentry.show.html.page import embedded
@@ -211,7 +210,7 @@ def test_a_series_with_its_recordings_has_both_paths_of_each_patch(tmp_path: Pat
     base, first, last = made
     rows = [outcome(0, "baseline", base), outcome(1, "worse", first), outcome(3, "broken", none)]
     rows.append(outcome(2, "better", last))
-    (tmp_path / "series.json").write_text(dump(series_to_json(tabulate(rows, {}))))
+    (tmp_path / "series.json").write_text(dump(tabulate(rows, {})))
     files = sorted(tmp_path.glob("*.json"))
     page = Page(report(files))
     assert page.text.count("Both paths of getppid, side by side") == 2
@@ -251,7 +250,7 @@ def test_a_build_log_of_many_lines_is_shown_without_control_characters(tmp_path:
     detail = "one\ntwo \x1b[31mred\u202e\ud800"
     found = table(Problem(NO_BUILD, "make failed.", detail))
     file = tmp_path / "series.json"
-    file.write_text(dump(series_to_json(found)))
+    file.write_text(dump(found))
     text = report([file])
     assert "one\ntwo \ufffd[31mred\ufffd\ufffd" in text
     text.encode()

@@ -19,7 +19,7 @@ from kentry.results.document import read_document, schema_of
 from kentry.results.log import Log
 from kentry.results.path_diff import PathComparison
 from kentry.results.recording import Recording, read_recording
-from kentry.results.series import SeriesFile
+from kentry.results.series import Series
 from kentry.show.html.comparison import comparison_document, saved_document
 from kentry.show.html.history import bisection_document, log_document
 from kentry.show.html.page import Document, page
@@ -92,7 +92,7 @@ def _read(file: Path, schema: str, recordings: Sequence[Recording]) -> Document:
         return _document(file, "vector-replay", ReplayDocument, replay_document, "vector replay")
     if kind == "series":
         make = partial(series_document, recordings=recordings)
-        return _document(file, kind, SeriesFile, make, kind)
+        return _document(file, kind, Series, make, kind)
     if kind in _FORMS:
         return _document(file, kind, *_FORMS[kind])
     raise UserError(

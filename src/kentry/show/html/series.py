@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from kentry.results import caveats
 from kentry.results.recording import INSTRUCTIONS, Recording
-from kentry.results.series import CellFile, PatchRowFile, SeriesFile
+from kentry.results.series import Cell, PatchRow, Series
 from kentry.show.html import charts
 from kentry.show.html.page import Document, kernel_facts
 from kentry.show.html.path_diff import recorded_side_by_side
@@ -22,7 +22,7 @@ _BARS = 150
 
 
 def series_document(
-    series: SeriesFile, document: Mapping[str, Any], recordings: Sequence[Recording] = ()
+    series: Series, document: Mapping[str, Any], recordings: Sequence[Recording] = ()
 ) -> Document:
     """A row a patch; columns that take the same steps in every row are shown once.
 
@@ -78,7 +78,7 @@ def series_document(
 _Measured = Mapping[tuple[str, str], Recording]
 
 
-def _measured(series: SeriesFile, recordings: Sequence[Recording]) -> _Measured:
+def _measured(series: Series, recordings: Sequence[Recording]) -> _Measured:
     """Those of the recordings that are the series' rows."""
     found: dict[tuple[str, str], Recording] = {}
     base, *patches = series.rows
@@ -97,7 +97,7 @@ def _measured(series: SeriesFile, recordings: Sequence[Recording]) -> _Measured:
     return found
 
 
-def _is_of(row: PatchRowFile, arch: str, series: SeriesFile, recording: Recording) -> bool:
+def _is_of(row: PatchRow, arch: str, series: Series, recording: Recording) -> bool:
     """Whether a recording has the row's counts, and no case that the series does not have.
 
     Of a case that depends on the context a row's count may be one that no context has.
@@ -112,7 +112,7 @@ def _is_of(row: PatchRowFile, arch: str, series: SeriesFile, recording: Recordin
     return True
 
 
-def _groups(series: SeriesFile) -> dict[str, list[str]]:
+def _groups(series: Series) -> dict[str, list[str]]:
     """Each shown column with the others of the same architecture, base and steps."""
     found: dict[tuple[object, ...], list[str]] = {}
     for column in series.columns:
@@ -128,7 +128,7 @@ def _groups(series: SeriesFile) -> dict[str, list[str]]:
     return {shown: others for shown, *others in groups}
 
 
-def _named(series: SeriesFile, groups: Iterable[str]) -> list[str]:
+def _named(series: Series, groups: Iterable[str]) -> list[str]:
     """The first column of each architecture that changes: those of the summary."""
     arches = {column.name: column.arch for column in series.columns}
     first: dict[str, str] = {}
@@ -139,7 +139,7 @@ def _named(series: SeriesFile, groups: Iterable[str]) -> list[str]:
 
 
 def _row(
-    row: PatchRowFile, series: SeriesFile, groups: Mapping[str, list[str]], measured: _Measured
+    row: PatchRow, series: Series, groups: Mapping[str, list[str]], measured: _Measured
 ) -> dict[str, Any]:
     return {
         "patch": row.patch,
@@ -155,9 +155,9 @@ def _row(
     }
 
 
-def _changes(row: PatchRowFile, series: SeriesFile, measured: _Measured) -> list[dict[str, Any]]:
+def _changes(row: PatchRow, series: Series, measured: _Measured) -> list[dict[str, Any]]:
     """What the patch changes, once for the columns in which it is the same."""
-    found: dict[tuple[object, ...], list[tuple[str, CellFile]]] = {}
+    found: dict[tuple[object, ...], list[tuple[str, Cell]]] = {}
     for name, cell in row.cases.items():
         metrics = {key: one.step for key, one in cell.metrics.items() if one and one.step}
         if row.patch and (cell.step or cell.functions or cell.events or metrics):
@@ -185,7 +185,7 @@ def _changes(row: PatchRowFile, series: SeriesFile, measured: _Measured) -> list
 
 
 def _path_diff(
-    row: PatchRowFile, name: str, series: SeriesFile, measured: _Measured
+    row: PatchRow, name: str, series: Series, measured: _Measured
 ) -> dict[str, Any] | None:
     """The path of a column before the patch and after it; None without both recordings."""
     before = [one for one in series.rows[: series.rows.index(row)] if name in one.cases]
@@ -196,13 +196,13 @@ def _path_diff(
     return None
 
 
-def _first(series: SeriesFile, name: str) -> int | None:
+def _first(series: Series, name: str) -> int | None:
     """The count before the first step."""
     first = next((row.cases[name] for row in series.rows if name in row.cases), None)
     return first.instructions - first.step if first else None
 
 
-def _waterfall(series: SeriesFile, name: str) -> Any:
+def _waterfall(series: Series, name: str) -> Any:
     """None where no patch changes the count."""
     base = _first(series, name)
     if base is None or not any(row.cases[name].step for row in series.rows if name in row.cases):
