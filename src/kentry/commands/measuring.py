@@ -31,7 +31,7 @@ from kentry.count.floor import on_floor
 from kentry.errors import UserError
 from kentry.kernels import floor
 from kentry.kernels.config import TINY, Request, parse_set
-from kentry.kernels.resolve import resolve
+from kentry.kernels.resolve import arch_of, resolve
 from kentry.kernels.spec import KINDS, parse
 from kentry.progress import progress
 from kentry.results.recording import FLOOR, INSTRUCTIONS, Recording, read_recording
@@ -55,8 +55,8 @@ def _case_words(args: argparse.Namespace) -> Iterable[str]:
 # What commands that declare an option of the same name say of it: a name has one meaning.
 ARCH: dict[str, Any] = {
     "metavar": "ARCH",
-    "help": "x86_64, arm64 or riscv64 (kentry series: several with commas); this machine's own by"
-    " default",
+    "help": "x86_64, arm64 or riscv64 (kentry series: several with commas); that of an image: or"
+    " deb: file, or this machine's own, by default",
     "completes": lambda args: ARCHES,
 }
 CASE: dict[str, Any] = {
@@ -127,8 +127,10 @@ class KernelOptions(ResultOptions):
         return [word for word in words if isinstance(word, str)]
 
     def find_arch(self) -> Arch:
-        """--arch, or this machine's own architecture."""
-        return find_arch(self.arch) if self.arch else host_arch()
+        """Return --arch, or the one that an image or package is for, or this machine's own."""
+        if self.arch:
+            return find_arch(self.arch)
+        return next(filter(None, map(arch_of, self.inputs())), None) or host_arch()
 
     def request(self) -> Request:
         """How to build; UserError for a --config that is badly written."""

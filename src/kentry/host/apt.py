@@ -6,9 +6,12 @@ cache, one for each architecture and release: the user's apt set-up is read, nev
 changed.  Release -> Packages -> .deb is verified by apt itself.
 """
 
+import hashlib
 import json
+import logging
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 import threading
@@ -25,6 +28,8 @@ from kentry.host.mirror import KEYRING_VARIABLE, MIRROR_VARIABLE, Release, find_
 from kentry.host.process import child, command_line, kill_group, need, run
 from kentry.progress import Update
 
+log = logging.getLogger("kentry")
+
 _HOST_STATUS = Path("/var/lib/dpkg/status")
 _LISTS_LAST_SECONDS = 24 * 3600
 # Package lists of a release with their index have up to 65 MB.
@@ -34,11 +39,6 @@ _LISTS_NEW_SECONDS = 600
 _POLL_SECONDS = 0.5
 # When the lists were fetched, for which mirror, and what failed.
 _STAMP = "refreshed.json"
-
-# apt's words for a list that is not what the signed Release file says of it.
-_NOT_AS_SIGNED = re.compile(r"Hash Sum mismatch|unexpected size")
-# The name of a suite as a folder below dists/, such as stable-backports.
-_SUITE = re.compile(r"[a-z][a-z0-9-]*")
 
 # How the user's apt reaches the network and judges dates also holds for ours.
 _INHERITED = (
@@ -81,6 +81,7 @@ class AptRoot:
         kind = "host-" if status else ""
         self.folder = cache_dir("apt", f"{kind}{release.name}-{arch}")
         self._lock = FileLock(self.folder / "lock")
+        self._is_writable = os.access(self.folder, os.W_OK)
 
     @property
     def problems(self) -> list[str]:
@@ -95,6 +96,11 @@ class AptRoot:
         """
         with self._ready(update):
             listed = self._apt("apt-cache", "pkgnames", check=False)
+            if listed.returncode and self._is_writable:
+                # Lists that are damaged are fetched whole.
+                shutil.rmtree(self.folder / "lists", ignore_errors=True)
+                self._update_lists(update)
+                listed = self._apt("apt-cache", "pkgnames", check=False)
             if listed.returncode:
                 raise _fetch_error("The package lists", listed, self.problems)
             names = sorted(name for name in listed.stdout.split() if re.fullmatch(pattern, name))
@@ -159,12 +165,11 @@ class AptRoot:
     def _show(self, names: list[str]) -> list[Candidate]:
         from debian.deb822 import Packages
 
-        suites, aliases = {}, self._aliases()
+        suites = {}
         # " NAME | VERSION | URI SUITE/COMPONENT ARCH Packages"
         for line in self._apt("apt-cache", "madison", *names).stdout.splitlines():
             name, version, where = (part.strip() for part in line.split("|"))
-            suite = where.split()[1].rpartition("/")[0]
-            suites[name, version] = aliases.get(suite, suite)
+            suites[name, version] = where.split()[1].rpartition("/")[0]
         text = self._apt("apt-cache", "show", *names).stdout
         stanzas = Packages.iter_paragraphs(text.splitlines(keepends=True), use_apt_pkg=False)
         found = [
@@ -189,50 +194,57 @@ class AptRoot:
 
     @contextmanager
     def _ready(self, update: Update) -> Iterator[None]:
-        """Locked, configured, with lists not older than a day."""
+        """Locked, configured, with lists not older than a day if the cache may be written."""
         with self.locked(update):
-            same = self._stamp().get("named") == _named_by_user()
-            if not same or self._age() > _LISTS_LAST_SECONDS:
-                self._update_lists(update)
+            stamp = self._stamp()
+            if self._is_writable:
+                if stamp.get("named") != _named_by_user() or self._age() > _LISTS_LAST_SECONDS:
+                    self._update_lists(update)
+                elif stamp.get("settings") != self._settings_digest():
+                    # apt.conf has this folder's path in it.
+                    if "settings" in stamp:
+                        log.warning("apt's settings in %s were moved or damaged.", self.folder)
+                    self._configure()
+                    stamp["settings"] = self._settings_digest()
+                    write_atomically(self.folder / _STAMP, json.dumps(stamp) + "\n")
             yield
 
-    def _configure(self, aliases: Sequence[str] = ()) -> None:
-        """Writes the folders, the sources (deb822 form: sources.list(5)) and the settings.
+    def _settings_digest(self) -> str:
+        """A digest of this folder's path and of what `_configure` wrote."""
+        digest = hashlib.sha256(str(self.folder).encode())
+        for file in (self.folder / "apt.conf", self.folder / "sources/kentry.sources"):
+            with suppress(OSError):
+                digest.update(file.read_bytes())
+        return digest.hexdigest()
 
-        `aliases` are further suites of the ordinary mirror.
-        """
+    def _configure(self) -> None:
+        """Write the folders, the sources (deb822 form: sources.list(5)) and the settings."""
         etc = [f"root/etc/apt/{name}.d" for name in ("apt.conf", "preferences", "trusted.gpg")]
         var = ["root/var/cache/apt", "root/var/lib/apt"]
         for name in ("sources", "lists/partial", "archives/partial", *etc, *var):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
         mirror = find_mirror()
-        places = [(mirror.base, suite) for suite in (*self.release.suites, *aliases)]
+        places = [(mirror.base, suite) for suite in self.release.suites]
         if mirror.security:
             places.append((mirror.security, self.release.security))
-        keyrings = " ".join(str(path) for path in mirror.keyrings)
         sources = "\n".join(
-            f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {keyrings}\n"
+            f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\n"
+            f"Signed-By: {mirror.keyring}\n"
             for uri, suite in places
         )
         write_atomically(self.folder / "sources/kentry.sources", sources)
         inherited = run([need("apt-config", "apt"), "dump", *_INHERITED], check=False).stdout
-        lines = [f'{name} "{value}";\n' for name, value in self._settings().items()]
-        lines.append(f'APT::Architectures {{ "{self.arch}"; }};\n')
-        write_atomically(self.folder / "apt.conf", "".join([*lines, inherited]))
-
-    def _settings(self) -> dict[str, str]:
-        """What points apt at this folder and away from the user's own set-up."""
-        folder = self.folder
-        return {
+        # What points apt at this folder and away from the user's own set-up.
+        settings = {
             "APT::Architecture": self.arch,
             # The same user as ourselves: _apt may not look into a cache below a home folder.
             "APT::Sandbox::User": "root",
-            "Dir": f"{folder}/root",
-            "Dir::State::lists": f"{folder}/lists",
-            "Dir::State::status": str(self._status or folder / "status"),
-            "Dir::Cache::archives": f"{folder}/archives",
-            "Dir::Etc::sourceparts": f"{folder}/sources",
+            "Dir": f"{self.folder}/root",
+            "Dir::State::lists": f"{self.folder}/lists",
+            "Dir::State::status": str(self._status or self.folder / "status"),
+            "Dir::Cache::archives": f"{self.folder}/archives",
+            "Dir::Etc::sourceparts": f"{self.folder}/sources",
             # Half of the space for a tenth of a second.
             "Dir::Cache::srcpkgcache": "",
             "Acquire::GzipIndexes": "true",
@@ -243,6 +255,9 @@ class AptRoot:
             "Acquire::AllowDowngradeToInsecureRepositories": "false",
             "APT::Get::AllowUnauthenticated": "false",
         }
+        lines = [f'{name} "{value}";\n' for name, value in settings.items()]
+        lines.append(f'APT::Architectures {{ "{self.arch}"; }};\n')
+        write_atomically(self.folder / "apt.conf", "".join([*lines, inherited]))
 
     def _update_lists(self, update: Update) -> None:
         """Runs apt-get update; what failed is kept in `problems`: the package may be elsewhere."""
@@ -251,33 +266,16 @@ class AptRoot:
         self._configure()
         result = self._apt("apt-get", "update", check=False)
         problems = _problem_lines(result)
-        # A mirror in the middle of an update has lists that are not what its signed Release file
-        # says.  Under the suite's other name it may still have all of the day before.
-        if any(_NOT_AS_SIGNED.search(line) for line in problems) and (aliases := self._aliases()):
-            self._configure(list(aliases))
-            self._apt("apt-get", "update", check=False)
-        stamp = {"named": _named_by_user(), "problems": problems, "time": time.time()}
+        stamp = {
+            "named": _named_by_user(),
+            "problems": problems,
+            "settings": self._settings_digest(),
+            "time": time.time(),
+        }
         if result.returncode and not any(self.folder.glob("lists/*_InRelease")):
             # Nothing at all came: the next run tries again.
             stamp["time"] = 0.0
         write_atomically(self.folder / _STAMP, json.dumps(stamp) + "\n")
-
-    def _aliases(self) -> dict[str, str]:
-        """The archive's other names for the release's suites on the ordinary mirror.
-
-        A Release file has both: "Suite: stable" and "Codename: trixie".
-        """
-        from debian.deb822 import Release as ReleaseFile
-
-        aliases = {}
-        # apt leaves the Release file of a suite whose lists it refused in a folder below.
-        for path in self.folder.glob("lists/**/*_InRelease"):
-            with path.open("rb") as file:
-                names = ReleaseFile(file)
-            alias, suite = names.get("Suite", ""), names.get("Codename")
-            if suite in self.release.suites and alias != suite and _SUITE.fullmatch(alias):
-                aliases[alias] = suite
-        return aliases
 
     def _stamp(self) -> dict[str, Any]:
         return read_json(self.folder / _STAMP)

@@ -92,9 +92,29 @@ def read_json(path: Path) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
+def read_checked(path: Path) -> dict[str, Any]:
+    """Read what write_checked() wrote; empty where there is none or it is damaged.
+
+    Files of older versions have no checksum and are read as they are.
+    """
+    content = read_json(path)
+    checksum = content.pop("checksum", None)
+    return content if checksum in (None, _checksum(content)) else {}
+
+
+def write_checked(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON object with a checksum of it."""
+    whole = {**content, "checksum": _checksum(content)}
+    write_atomically(path, json.dumps(whole, indent=1) + "\n")
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What the manifest.json of a folder of the cache says; empty if a file is not whole."""
-    manifest = read_json(folder / "manifest.json")
+    """Read the manifest.json of a folder of the cache; empty if it or a file is not whole."""
+    manifest = read_checked(folder / "manifest.json")
     try:
         whole = all(sha256_of(folder / name) == sha for name, sha in manifest["sha256"].items())
     except (OSError, KeyError, AttributeError):
@@ -145,7 +165,8 @@ def kept_file(name: str, content: str | bytes) -> Path:
     """A file for QEMU that stays in the cache, so that a command line can be repeated."""
     data = content.encode("utf-8") if isinstance(content, str) else content
     file = cache_dir("boot", hashlib.sha256(data).hexdigest()) / name
-    write_atomically(file, data)
+    if not file.is_file() or file.read_bytes() != data:
+        write_atomically(file, data)
     return file
 
 
@@ -167,7 +188,10 @@ def fresh_folder(final: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def held(lock: BaseFileLock, update: Update, other: str) -> Iterator[None]:
-    """Holds the lock while the block runs; shows in the progress that it waits for `other`."""
+    """Hold the lock while the block runs; show in the progress that it waits for `other`.
+
+    A cache that may not be written is read without the lock.
+    """
     from filelock import Timeout
 
     try:
@@ -175,6 +199,9 @@ def held(lock: BaseFileLock, update: Update, other: str) -> Iterator[None]:
     except Timeout:
         update(None, f"waiting for {other}")
         lock.acquire()
+    except OSError as err:
+        if err.errno not in (errno.EACCES, errno.EROFS, errno.EPERM):
+            raise
     try:
         yield
     finally:

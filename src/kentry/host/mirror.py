@@ -7,7 +7,7 @@ of those that this machine's apt uses; KENTRY_KEYRING the keyring that signs the
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,6 @@ KEYRING_VARIABLE = "KENTRY_KEYRING"
 
 # A URI of sources.list(5); apt cannot read its sources with anything else in them.
 _URI = re.compile(r"[a-z][a-z0-9+-]*:[!-~]+")
-_MOST_MIRRORS = 2
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
@@ -56,7 +55,7 @@ class Mirror:
 
     base: str
     security: str | None
-    keyrings: tuple[Path, ...]
+    keyring: Path
 
 
 def find_mirror() -> Mirror:
@@ -65,27 +64,26 @@ def find_mirror() -> Mirror:
     UserError where there is neither, MissingToolError where there is no keyring.
     """
     named = os.environ.get(MIRROR_VARIABLE, "").split()
-    if len(named) > _MOST_MIRRORS or not all(map(_URI.fullmatch, named)):
+    if len(named) > 2 or not all(map(_URI.fullmatch, named)):
         raise UserError(
             f"{MIRROR_VARIABLE} does not name a mirror.",
             f"Write it like {MIRROR_VARIABLE}=http://HOST/debian, and after a space the"
             " security mirror.",
         )
     if named:
-        return Mirror(named[0], named[1] if len(named) > 1 else None, _keyrings(()))
+        return Mirror(named[0], named[1] if len(named) > 1 else None, _keyring())
     sources = list(_debian_sources())
-    security = [uri for uri, is_security, _ in sources if is_security]
-    base = [uri for uri, is_security, _ in sources if not is_security]
+    security = [uri for uri, is_security in sources if is_security]
+    base = [uri for uri, is_security in sources if not is_security]
     if not base:
         raise UserError(
             "This machine's apt uses no Debian mirror.",
             f"Name one in {MIRROR_VARIABLE}, as after 'deb' in a sources.list of Debian.",
         )
-    keyrings = [path for _, _, signed_by in sources for path in signed_by]
-    return Mirror(base[0], security[0] if security else None, _keyrings(keyrings))
+    return Mirror(base[0], security[0] if security else None, _keyring())
 
 
-def _keyrings(signed_by: Iterable[Path]) -> tuple[Path, ...]:
+def _keyring() -> Path:
     named = os.environ.get(KEYRING_VARIABLE)
     if named:
         path = Path(os.path.expanduser(named))
@@ -95,47 +93,24 @@ def _keyrings(signed_by: Iterable[Path]) -> tuple[Path, ...]:
                 f"{KEYRING_VARIABLE} does not name a keyring: {path!s:.200}.",
                 "Name a file whose path has no blank in it.",
             )
-        return (path.absolute(),)
-    found = tuple(path for path in dict.fromkeys([_KEYRING, *signed_by]) if path.is_file())
-    if not found:
+        return path.absolute()
+    if not _KEYRING.is_file():
         raise MissingToolError(
             f"{_KEYRING}, which verifies Debian's packages, is not there.",
             f"Run: apt-get install debian-archive-keyring, or name one in {KEYRING_VARIABLE}.",
         )
-    return found
+    return _KEYRING
 
 
-def _debian_sources() -> Iterator[tuple[str, bool, tuple[Path, ...]]]:
-    """URI, whether it is for security, keyrings: what the user's apt has, in its order."""
-    fields = ("REPO_URI", "ORIGIN", "LABEL", "RELEASE", "SOURCESENTRY")
+def _debian_sources() -> Iterator[tuple[str, bool]]:
+    """Read from the user's apt, in its order: URI, and whether it is for security."""
+    fields = ("REPO_URI", "ORIGIN", "LABEL", "RELEASE")
     layout = "|".join(f"$({field})" for field in fields)
     argv = [need("apt-get", "apt"), "indextargets", "--format", layout, "Created-By: Packages"]
     ours = {suite for release in USERLAND_RELEASES for suite in (*release.suites, release.security)}
     for line in run(argv, check=False).stdout.splitlines():
-        uri, origin, label, suite, entry = line.split("|")
+        uri, origin, label, suite = line.split("|")
         # apt leaves $(ORIGIN) as it is until it has fetched the Release file once.
         if origin == "Debian" or (origin.startswith("$(") and suite in ours):
             is_security = label == "Debian-Security" or "-security" in suite
-            yield (uri, is_security, _signed_by(Path(entry.rpartition(":")[0]), uri))
-
-
-def _signed_by(entry: Path, uri: str) -> tuple[Path, ...]:
-    """The keyring files that a file of sources names for `uri`: sources.list(5)."""
-    from debian.deb822 import Deb822
-
-    try:
-        lines = entry.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    except OSError:
-        return ()
-    values: list[str] = []
-    if entry.suffix == ".sources":
-        for stanza in Deb822.iter_paragraphs(lines):
-            if uri.rstrip("/") in (word.rstrip("/") for word in stanza.get("URIs", "").split()):
-                values.append(stanza.get("Signed-By", ""))
-    else:
-        options = (
-            re.search(r"signed-by=(\S+?)[\]\s]", line) for line in lines if uri.rstrip("/") in line
-        )
-        values = [found[1] for found in options if found]
-    words = [word for value in values for word in re.split(r"[\s,]+", value)]
-    return tuple(Path(word) for word in words if word.startswith("/"))
+            yield uri, is_security

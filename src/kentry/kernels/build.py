@@ -32,7 +32,7 @@ from kentry.host.cache import (
     no_space_is_an_error,
     read_manifest,
     sha256_of,
-    write_atomically,
+    write_checked,
 )
 from kentry.host.process import child, need, run
 from kentry.kernels import config, image, made_of, sandbox, toolchain
@@ -264,7 +264,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
                 "compiler": build.toolchain.identity,
                 "sha256": {name: sha256_of(folder / name) for name in (*made, parts.name)},
             }
-            write_atomically(folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
+            write_checked(folder / "manifest.json", manifest)
         mark.unlink()
 
 

@@ -2,7 +2,6 @@
 """Kernel packages: takes the kernel out of a .deb, keeps it under the .deb's SHA-256."""
 
 import hashlib
-import json
 import logging
 import re
 import shutil
@@ -18,10 +17,11 @@ from kentry.host.apt import file_tree
 from kentry.host.cache import (
     cache_dir,
     fresh_folder,
+    held,
     read_bytes,
     read_manifest,
     sha256_of,
-    write_atomically,
+    write_checked,
 )
 from kentry.host.process import need, run
 from kentry.kernels import image
@@ -35,12 +35,10 @@ log = logging.getLogger("kentry")
 # names are plain; nothing else is taken out of a package.
 _KERNEL_FILE = re.compile(
     r"(?:\./)?(?:boot/|(?:usr/)?lib/modules/[^/]+/)"
-    r"((vmlinu[xz]|config|System\.map)(?:-[\w.+~-]+)?)",
+    r"((vmlinu[xz]|config)(?:-[\w.+~-]+)?)",
     re.ASCII,
 )
-_ROLES = {"vmlinuz": "image", "vmlinux": "image", "config": "config", "System.map": "system_map"}
-# Debian's kernels have this instead of a System.map.
-_MAP_PLACEHOLDER = b"The real System.map"
+_ROLES = {"vmlinuz": "image", "vmlinux": "image", "config": "config"}
 
 
 @dataclass(frozen=True)
@@ -52,14 +50,12 @@ class Stored:
 
     def source(self, spec: str, origin: dict[str, str]) -> image.Source:
         """The kernel as image.load() takes it."""
-        names = [self.manifest.get(role) for role in ("config", "system_map")]
-        config, system_map = (self.folder / name if name else None for name in names)
+        config = self.manifest.get("config")
         return image.Source(
             spec,
             image=self.folder / self.manifest["image"],
             image_sha256=self.manifest["sha256"][self.manifest["image"]],
-            config=config,
-            system_map=system_map,
+            config=self.folder / config if config else None,
             origin=origin,
         )
 
@@ -70,9 +66,14 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
 
     path = spec.path()
     digest = hashlib.sha256(read_bytes(path)).hexdigest()
-    facts = identify(path, arch)
+    facts = identify(path)
+    if facts["arch"] != arch.debian:
+        raise UserError(
+            f"{path} is a package for {facts['arch']}, not for {arch.debian}.",
+            "Choose that architecture with --arch, or name another package.",
+        )
     # Two kentry runs that unpack the same package at once would take it from each other.
-    with FileLock(cache_dir("locks") / "kernels"):
+    with held(FileLock(cache_dir("locks") / "kernels"), update, "another kentry that unpacks"):
         stored = find_stored(digest, update) or store([path], digest, facts, update)
     origin = {
         "kind": "deb",
@@ -84,8 +85,8 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     return image.load(stored.source(spec.text, origin), arch, update)
 
 
-def identify(path: Path, arch: Arch) -> dict[str, str]:
-    """The package, version and arch of a .deb; UserError where it is none, or not for `arch`."""
+def identify(path: Path) -> dict[str, str]:
+    """Read the package, version and arch of a .deb; UserError where it is none."""
     argv = [need("dpkg-deb", "dpkg"), "--show", "--showformat"]
     argv += ["${Package}\\n${Version}\\n${Architecture}\\n", str(path)]
     try:
@@ -96,11 +97,6 @@ def identify(path: Path, arch: Arch) -> dict[str, str]:
             "Give a linux-image-VERSION-FLAVOUR package as deb:FILE.",
             str(getattr(err, "stderr", "")).strip(),
         ) from err
-    if debian_arch != arch.debian:
-        raise UserError(
-            f"{path} is a package for {debian_arch}, not for {arch.debian}.",
-            "Choose that architecture with --arch, or name another package.",
-        )
     return {"package": name, "version": version, "arch": debian_arch}
 
 
@@ -137,12 +133,9 @@ def store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Upd
                     source = tar.extractfile(member) if name and member.isreg() else None
                     if not name or source is None:
                         continue
-                    start = source.read(200)
-                    if _MAP_PLACEHOLDER not in start:
-                        with (folder / name[1]).open("wb") as out:
-                            out.write(start)
-                            shutil.copyfileobj(source, out)
-                        roles[_ROLES[name[2]]] = name[1]
+                    with (folder / name[1]).open("wb") as out:
+                        shutil.copyfileobj(source, out)
+                    roles[_ROLES[name[2]]] = name[1]
         if "image" not in roles:
             raise UserError(
                 f"{paths[0]} is not a kernel package: there is no vmlinuz in it.",
@@ -151,5 +144,5 @@ def store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Upd
             )
         hashes = {name: sha256_of(folder / name) for name in sorted(roles.values())}
         manifest = {**facts, "deb_sha256": digest, **roles, "sha256": hashes}
-        write_atomically(folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
+        write_checked(folder / "manifest.json", manifest)
     return Stored(final, manifest)

@@ -56,7 +56,8 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     if not stored:
         stored, note = _from_archive(spec, arch, pattern, update)
         name = f"{stored.manifest['package']}_{stored.manifest['version']}_{arch.debian}"
-        write_atomically(index / name, stored.folder.name + "\n")
+        if not (index / name).is_file() or (index / name).read_text() != f"{stored.folder.name}\n":
+            write_atomically(index / name, f"{stored.folder.name}\n")
     origin = {
         key: str(stored.manifest[key]) for key in ("package", "version", "suite", "deb_sha256")
     }
@@ -179,7 +180,7 @@ def _download(packages: _Packages, arch: Arch, update: Update) -> deb.Stored:
     try:
         for part in parts:
             paths.append(root.download(part, update))
-        facts = deb.identify(paths[0], arch)
+        facts = deb.identify(paths[0])
         facts |= {"suite": parts[0].suite, "release": root.release.name}
         return deb.store(paths, parts[0].sha256, facts, update)
     finally:

@@ -8,7 +8,6 @@ SHA-256: reading the symbols of one takes seconds.
 import contextlib
 import gzip
 import hashlib
-import json
 import os
 import platform
 from dataclasses import dataclass, field
@@ -16,8 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch, host_arch
-from kentry.errors import KernelError, UserError
-from kentry.host.cache import cache_dir, read_bytes, read_json, sha256_of, write_atomically
+from kentry.errors import UserError
+from kentry.host.cache import (
+    cache_dir,
+    read_bytes,
+    read_checked,
+    sha256_of,
+    write_atomically,
+    write_checked,
+)
 from kentry.kernels import payload, symtab
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.kernels.source_lines import debug_info_of
@@ -53,7 +59,6 @@ class Source:
     config: Path | None = None
     vmlinux: Path | None = None
     vmlinux_name: str = ""
-    system_map: Path | None = None
     origin: dict[str, str] = field(default_factory=dict)
 
 
@@ -76,9 +81,7 @@ def load(source: Source, arch: Arch, update: Update) -> Kernel:
     Raises UserError (no such file, not an image, another architecture, symbols of another
     build) and KernelError (no banner or no symbols in it).
     """
-    digest = source.image_sha256 or hashlib.sha256(read_bytes(source.image)).hexdigest()
-    folder = cache_dir("images", digest)
-    facts = _examine(source.image, digest, folder, update)
+    folder, facts = _examine(source.image, source.image_sha256, update)
     if facts["arch"] != arch.name:
         raise UserError(
             f"{source.image} is a kernel for {facts['arch']}, not for {arch.name}.",
@@ -100,18 +103,28 @@ def load(source: Source, arch: Arch, update: Update) -> Kernel:
         config=config,
         config_sha256=hashlib.sha256(read_bytes(config)).hexdigest() if config else None,
         build_id=facts["build_id"],
-        origin={**source.origin, "format": facts["format"], "file_sha256": digest},
+        origin={**source.origin, "format": facts["format"], "file_sha256": facts["image_sha256"]},
         debug_info=debug_info_of(source.vmlinux or source.image),
     )
 
 
-def _examine(image: Path, digest: str, folder: Path, update: Update) -> dict[str, Any]:
-    """What the image says about itself; `boot` and `config` are files in `folder`, or None."""
-    facts = read_json(folder / "facts.json")
-    if facts.get("version") == _CACHE_VERSION:
+def arch_of(image: Path) -> str:
+    """Read from an image the name of its architecture; UserError where it is no image."""
+    return str(_examine(image, None, lambda fraction, now: None)[1]["arch"])
+
+
+def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dict[str, Any]]:
+    """Read what the image says about itself, and keep it in a folder under its SHA-256.
+
+    `boot` and `config` are files in that folder, or None.
+    """
+    digest = digest or hashlib.sha256(read_bytes(image)).hexdigest()
+    folder = cache_dir("images", digest)
+    facts = read_checked(folder / "facts.json")
+    if facts.get("version") == _CACHE_VERSION and facts.get("image_sha256", digest) == digest:
         with contextlib.suppress(OSError):
             if not facts["boot"] or sha256_of(folder / facts["boot"]) == facts["boot_sha256"]:
-                return facts
+                return folder, {**facts, "image_sha256": digest}
     update(None, f"unpacking {image.name}")
     data = read_bytes(image)
     unpacked = unpack(data, str(image))
@@ -123,6 +136,7 @@ def _examine(image: Path, digest: str, folder: Path, update: Update) -> dict[str
         write_atomically(folder / "config", config)
     facts = {
         "version": _CACHE_VERSION,
+        "image_sha256": digest,
         "format": unpacked.format,
         "arch": unpacked.arch.name,
         "banner": payload.banner(unpacked.payload, str(image)),
@@ -131,8 +145,8 @@ def _examine(image: Path, digest: str, folder: Path, update: Update) -> dict[str
         "boot_sha256": sha256_of(folder / "Image") if wrapped else digest,
         "config": "config" if config else None,
     }
-    write_atomically(folder / "facts.json", json.dumps(facts, indent=1) + "\n")
-    return facts
+    write_checked(folder / "facts.json", facts)
+    return folder, facts
 
 
 def _symbols(
@@ -151,12 +165,7 @@ def _symbols(
             return symtab.read_table(table), "kallsyms"
     except (OSError, ValueError, IndexError):
         pass
-    try:
-        symtab.of_image(source.image, table, update)
-    except KernelError:
-        if not source.system_map:
-            raise
-        return symtab.read_kallsyms(source.system_map), "System.map"
+    symtab.of_image(source.image, table, update)
     write_atomically(checksum, sha256_of(table))
     return symtab.read_table(table), "kallsyms"
 
@@ -215,7 +224,6 @@ def _image(root: Path, release: str) -> Path:
             "Copy it as root to where you may read it, and use image:FILE.",
         )
     raise UserError(
-        f"The image of the running kernel, {paths[0]}, is not there (in a container it is"
-        " the host that has it).",
-        f"Name the image with image:FILE, or run: apt-get install linux-image-{release}.",
+        f"The image of the running kernel, {paths[0]}, does not exist.",
+        "Name a copy of it with image:FILE.  Inside a container, the host has it.",
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.arch import Arch
+from kentry.arch import ARCHES, Arch
 from kentry.errors import PatchError, UserError
 from kentry.kernels import build, deb, debian, image, tree
 from kentry.kernels.config import Request
@@ -30,6 +30,20 @@ _SOURCES: dict[str, Callable[[Spec, Update], Revision]] = {
     "tree": tree.revision,
 }
 _DEFAULTS = Request()
+
+
+def arch_of(text: str) -> Arch | None:
+    """Read the architecture from the file of an image: or deb: spec; None for any other text.
+
+    UserError where that file is no kernel.
+    """
+    if not text.startswith(("image:", "deb:")):
+        return None
+    spec = parse(text)
+    if spec.kind == "image":
+        return ARCHES[image.arch_of(spec.path())]
+    named = deb.identify(spec.path())["arch"]
+    return next((arch for arch in ARCHES.values() if arch.debian == named), None)
 
 
 def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS) -> Kernel:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Symbols of a kernel: from the image's own kallsyms, a vmlinux or a System.map."""
+"""Symbols of a kernel: from the image's own kallsyms or a vmlinux."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def of_image(image: Path, table: Path, update: Update) -> None:
 
 
 def read_kallsyms(path: Path) -> SymbolTable:
-    """The text symbols of a table in the form of /proc/kallsyms or System.map; KernelError."""
+    """The text symbols of a table in the form of /proc/kallsyms; KernelError."""
     rows = []
     try:
         for line in path.read_text(encoding="utf-8").splitlines():

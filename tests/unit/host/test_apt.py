@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -165,14 +166,6 @@ def test_a_whole_version_in_the_cache_needs_no_apt(
         load("6.1.99-1", said)
 
 
-def test_a_damaged_kernel_is_fetched_again(archive: Archive, said: Said) -> None:
-    first = load("6.1.170-3", said)
-    first.image.write_bytes(b"damaged")
-    assert load("6.1.170-3", said) == first
-    assert first.image.read_bytes() == fakes.image()
-    assert any("is damaged" in line for line in said)
-
-
 def test_a_version_that_is_not_there_lists_those_that_are(archive: Archive, said: Said) -> None:
     with pytest.raises(UserError) as raised:
         load("6.12", said)
@@ -211,28 +204,60 @@ def test_a_list_that_was_tampered_with_is_refused(archive: Archive, said: Said) 
         load("6.1", said)
 
 
-def test_a_mirror_in_the_middle_of_an_update_has_whole_lists_under_the_other_name(
-    archive: Archive, said: Said
+def test_a_copied_cache_is_used_where_it_is(
+    archive: Archive, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suites = archive.folder / "dists"
-    shutil.copytree(suites / SUITE, suites / "oldstable")
-    path = suites / SUITE / "main/binary-arm64/Packages"
-    path.write_text(path.read_text().replace("6.1.170-3", "6.1.170-4"))
-    kernel = load("6.1", said)
-    assert kernel.origin["version"] == "6.1.170-3"
-    assert kernel.origin["suite"] == SUITE
-    assert "Hash Sum mismatch" in kernel.origin["note"]
+    first = load("6.1", said)
+    (tmp_path / "cache").rename(tmp_path / "moved")
+    shutil.rmtree(archive.folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "moved"))
+    assert load("6.1", said).image_sha256 == first.image_sha256
+    assert root().candidates("linux-image-.*", said)
+    assert not (tmp_path / "cache").exists()
 
 
-def test_a_list_that_was_tampered_with_under_both_names_is_refused(
-    archive: Archive, said: Said
+def test_damaged_settings_and_lists_are_made_again(
+    archive: Archive, said: Said, caplog: pytest.LogCaptureFixture
 ) -> None:
-    suites = archive.folder / "dists"
-    path = suites / SUITE / "main/binary-arm64/Packages"
-    path.write_text(path.read_text().replace("6.1.170-3", "6.1.170-4"))
-    shutil.copytree(suites / SUITE, suites / "oldstable")
-    with pytest.raises(FetchError, match="Hash Sum mismatch"):
-        load("6.1", said)
+    wanted = root().candidates("linux-image-.*", said)
+    (root().folder / "apt.conf").write_text('Dir "/nonexistent"; {')
+    assert root().candidates("linux-image-.*", said) == wanted
+    assert "damaged" in caplog.text
+    for path in root().folder.glob("lists/*Packages*"):
+        path.write_bytes(b"\xff\0garbage\n" * 100)
+    for path in root().folder.glob("root/var/cache/apt/*.bin"):
+        path.unlink()
+    assert root().candidates("linux-image-.*", said) == wanted
+
+
+def test_a_cache_that_may_not_be_written_is_read(
+    archive: Archive, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = load("6.1", said)
+
+    def acquire(*words: object, **options: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    access = os.access
+    monkeypatch.setattr("filelock.FileLock.acquire", acquire)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+    monkeypatch.setattr("kentry.host.apt.write_atomically", acquire)
+    monkeypatch.setattr("kentry.kernels.debian.write_atomically", acquire)
+    monkeypatch.setattr(apt, "_LISTS_LAST_SECONDS", 0)
+    assert load("6.1", said) == first
+
+
+def test_what_is_damaged_is_fetched_again(archive: Archive, said: Said) -> None:
+    first = load("6.1.170-3", said)
+    first.image.write_bytes(b"damaged")
+    assert load("6.1.170-3", said) == first
+    assert first.image.read_bytes() == fakes.image()
+    [manifest] = first.image.parent.glob("manifest.json")
+    for text in (manifest.read_text().replace('"image": "vmlinuz', '"image": "vmlinuy'), "{", "[]"):
+        manifest.write_text(text)
+        said.clear()
+        assert load("6.1.170-3", said) == first
+        assert any("is damaged" in line for line in said)
 
 
 def test_another_key_is_refused(

@@ -34,9 +34,9 @@ class TestMirror:
 
     def test_debians_own_and_the_security_one(self, targets: Path) -> None:
         targets.write_text(
-            "https://other.example/apt|Other|Other|stable|/etc/apt/sources.list:1\n"
-            "https://d.example/debian/|Debian|Debian|bookworm|/nonexistent.list:1\n"
-            "https://s.example/sec/|Debian|Debian-Security|bookworm-security|/nonexistent.list:2\n"
+            "https://other.example/apt|Other|Other|stable\n"
+            "https://d.example/debian/|Debian|Debian|bookworm\n"
+            "https://s.example/sec/|Debian|Debian-Security|bookworm-security\n"
         )
         found = mirror.find_mirror()
         assert (found.base, found.security) == (
@@ -45,11 +45,11 @@ class TestMirror:
         )
 
     def test_before_apts_first_update_the_suite_tells(self, targets: Path) -> None:
-        targets.write_text("https://d.example/debian/|$(ORIGIN)|$(LABEL)|trixie|/nonexistent:1\n")
+        targets.write_text("https://d.example/debian/|$(ORIGIN)|$(LABEL)|trixie\n")
         assert mirror.find_mirror().base == "https://d.example/debian/"
 
     def test_none_of_debian_is_an_error_that_names_the_variable(self, targets: Path) -> None:
-        targets.write_text("https://u.example/ubuntu/|Ubuntu|Ubuntu|noble|/nonexistent:1\n")
+        targets.write_text("https://u.example/ubuntu/|Ubuntu|Ubuntu|noble\n")
         with pytest.raises(UserError) as raised:
             mirror.find_mirror()
         assert raised.value.sentence == "This machine's apt uses no Debian mirror."
@@ -72,23 +72,14 @@ class TestMirror:
             mirror.find_mirror()
         assert mirror.MIRROR_VARIABLE in raised.value.remedy
 
-    @pytest.mark.parametrize(
-        ("name", "text"),
-        [
-            ("a.sources", "Types: deb\nURIs: https://d.example/debian\nSigned-By: {}\n"),
-            ("a.list", "deb [arch=arm64 signed-by={}] https://d.example/debian bookworm main\n"),
-        ],
-    )
-    def test_the_keyring_that_apt_uses(
-        self, targets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+    def test_without_a_keyring_its_package_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv(mirror.KEYRING_VARIABLE)
-        monkeypatch.setattr(mirror, "_KEYRING", tmp_path / "absent")
-        keyring = tmp_path / "keyring.gpg"
-        (tmp_path / name).write_text(text.format(keyring))
-        targets.write_text(f"https://d.example/debian/|Debian|Debian|trixie|{tmp_path}/{name}:1\n")
-        assert mirror.find_mirror().keyrings == (keyring,)
-        keyring.unlink()
+        monkeypatch.setenv(mirror.MIRROR_VARIABLE, "https://d.example/debian")
+        monkeypatch.setattr(mirror, "_KEYRING", tmp_path / "keyring.gpg")
+        assert mirror.find_mirror().keyring == tmp_path / "keyring.gpg"
+        (tmp_path / "keyring.gpg").unlink()
         with pytest.raises(MissingToolError, match="debian-archive-keyring"):
             mirror.find_mirror()
 

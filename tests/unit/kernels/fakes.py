@@ -230,9 +230,8 @@ def deb(path: Path, files: dict[str, bytes], arch: str = "arm64", **fields: str)
 
 def boot_files(kernel: bytes | None = None) -> dict[str, bytes]:
     """What a kernel package of Debian's has in ./boot."""
-    placeholder = b"ffffffffffffffff B The real System.map is in the -dbg package\n"
     return {
-        f"./boot/System.map-{RELEASE}": placeholder,
+        f"./boot/System.map-{RELEASE}": b"The real System.map is in the -dbg package\n",
         f"./boot/config-{RELEASE}": CONFIG,
         f"./boot/vmlinuz-{RELEASE}": image() if kernel is None else kernel,
         "./lib/modules/a.ko": b"a module",

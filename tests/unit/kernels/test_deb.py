@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import Arch
-from kentry.errors import MissingToolError, UserError
+from kentry.errors import UserError
 from kentry.host.apt import file_tree
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
@@ -32,7 +32,7 @@ def test_a_kernel_package(tmp_path: Path, cache: Path, said: Said) -> None:
     assert kernel.origin["version"] == "6.1.99-1"
     (folder,) = (cache / "kernels").iterdir()
     assert folder.name == kernel.origin["deb_sha256"]
-    # Neither the placeholder for System.map nor the modules.
+    # Not the modules.
     assert sorted(kept.name for kept in folder.iterdir()) == [
         f"config-{fakes.RELEASE}",
         "manifest.json",
@@ -62,14 +62,6 @@ def test_a_package_made_by_dpkg(tmp_path: Path, said: Said) -> None:
     kernel = load(tmp_path / "a.deb", said)
     assert kernel.image.name == "vmlinuz-1"
     assert kernel.config is None
-
-
-def test_a_real_system_map_serves_where_the_image_has_no_table(tmp_path: Path, said: Said) -> None:
-    files = fakes.boot_files(fakes.image(content=fakes.body(symbols=False)))
-    files[f"./boot/System.map-{fakes.RELEASE}"] = b"ffff800080000000 T _text\n"
-    kernel = load(fakes.deb(tmp_path / "a.deb", files), said)
-    assert kernel.symbols_from == "System.map"
-    assert kernel.symbols.names == ["_text"]
 
 
 def test_an_image_beside_its_modules(tmp_path: Path, said: Said) -> None:
@@ -136,15 +128,6 @@ def test_a_truncated_package_is_refused(tmp_path: Path, cache: Path, said: Said)
     with pytest.raises(UserError):
         load(path, said)
     assert list((cache / "kernels").iterdir()) == []
-
-
-def test_without_dpkg_the_package_to_install_is_named(
-    tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = fakes.deb(tmp_path / "a.deb", fakes.boot_files())
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingToolError, match="dpkg"):
-        load(path, said)
 
 
 def test_nothing_runs_on_after_a_damaged_package(

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from kentry.errors import MissingToolError, UserError
-from kentry.kernels.repository import Git, in_folder
+from kentry.errors import UserError
+from kentry.kernels.repository import Git
 from tests.unit.kernels import sources
 
 
@@ -38,12 +37,6 @@ def test_a_commit_is_the_same_one_each_time(
     assert git.commit_tree(tree_of(git, tmp_path / "work"), "a message") == commit
 
 
-def test_making_it_again_does_nothing(git: Git, tmp_path: Path) -> None:
-    before = sources.listing(tmp_path)
-    git.init()
-    assert sources.listing(tmp_path) == before
-
-
 def test_two_may_make_it_at_once(tmp_path: Path) -> None:
     made = Git(tmp_path / "git", tmp_path)
     with ThreadPoolExecutor(4) as pool:
@@ -64,12 +57,6 @@ def test_no_hook_or_setting_of_the_users_takes_part(
     git("commit", "--message", "it")
     assert git("cat-file", "blob", "HEAD:a").stdout == "a line\r\n"
     assert git.line("cat-file", "-s", "HEAD:a") == "8"
-
-
-def test_a_failure_is_the_callers(git: Git) -> None:
-    with pytest.raises(subprocess.CalledProcessError):
-        git("rev-parse", "--verify", "nothing")
-    assert git("rev-parse", "--verify", "nothing", check=False).returncode
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -93,9 +80,3 @@ def test_another_work_tree_has_an_index_of_its_own(git: Git, tmp_path: Path) -> 
     other("add", "--all")
     assert other.line("ls-files") == "b"
     assert git.line("ls-files") == "a"
-
-
-def test_git_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingToolError, match="git"):
-        in_folder(tmp_path, "status")

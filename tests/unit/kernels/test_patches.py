@@ -8,7 +8,6 @@ import gzip
 import os
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Callable, Sequence
 from email.message import EmailMessage
 from pathlib import Path
@@ -21,7 +20,6 @@ from kentry.kernels.patches import (
     PatchSeries,
     Step,
     apply_patches,
-    explain_rejection,
     read_patches,
 )
 from tests.unit.kernels.conftest import Said
@@ -476,15 +474,6 @@ def test_an_mbox_of_very_many_messages_is_refused(tmp_path: Path) -> None:
     assert "1001 messages" in error(file).sentence
 
 
-def test_a_tar_file(export: Export, tmp_path: Path) -> None:
-    export()
-    with tarfile.open(tmp_path / "x.tar", "w") as tar:
-        tar.add(tmp_path / "out", "out")
-    raised = error(tmp_path / "x.tar")
-    assert "archive" in raised.sentence
-    assert raised.remedy.startswith("Unpack it.")
-
-
 def test_a_patch_that_is_missing(export: Export) -> None:
     one, _, three = export()
     assert error(three, one).sentence == "Patch 2 of 3 is missing."
@@ -626,28 +615,6 @@ def test_a_file_that_is_not_there(export: Export, tree: Tree) -> None:
     tree.git("rm", "-q", ENTRY)
     tree.commit("gone")
     assert f"{ENTRY}: does not exist" in refusal(tree, read_patches(export()))
-
-
-def test_a_file_that_is_there_already(tree: Tree, tmp_path: Path) -> None:
-    diff = f"diff --git a/init/main.c b/init/main.c\n{NEW}+++ b/init/main.c\n{HUNK}"
-    series = read_patches([write(tmp_path / "x", diff)])
-    assert "init/main.c: already exists" in refusal(tree, series)
-
-
-@pytest.mark.parametrize(
-    ("stderr", "clause"),
-    [
-        ("error: corrupt patch at line 12\n", "corrupt patch at line 12"),
-        ("error: a b.c: patch does not apply\n", "a b.c: patch does not apply"),
-        ("error: patch failed: x.c:3\n", "the hunk for x.c at line 3 does not match the file"),
-        ("Applying: x\nerror: something new.\nerror: more\n", "something new"),
-        ("Applying: x\nfatal: disk is full\n", "disk is full"),
-        ("Patch is empty.\n", "Patch is empty"),
-        ("", "git gave no reason"),
-    ],
-)
-def test_other_words_of_git(stderr: str, clause: str) -> None:
-    assert explain_rejection(stderr) == clause
 
 
 # Documents that are no patch, one that is, and one that was.

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kentry.arch import Arch
+from kentry.arch import ARCHES, Arch, host_arch
+from kentry.commands.record import Options
 from kentry.errors import PatchError, UserError
+from kentry.host.cache import cache_dir, sha256_of
 from kentry.kernels import build, resolve
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
@@ -79,3 +81,30 @@ def test_a_patch_that_does_not_fit(patched: tuple[Path, Path]) -> None:
     for value in (str(out / "none"), str(linux), "~nobody-of-this-name"):
         with pytest.raises(UserError, match=value):
             resolve.resolve_source(f"tree:{linux}@v6.12,patches={value}", Said())
+
+
+@pytest.mark.parametrize("arch", ["arm64", "riscv64"])
+def test_the_architecture_is_read_from_the_file(arch: str, tmp_path: Path) -> None:
+    image, deb = tmp_path / "Image", tmp_path / "kernel.deb"
+    image.write_bytes(fakes.image(ARCHES[arch]))
+    fakes.deb(deb, fakes.boot_files(), ARCHES[arch].debian)
+    for spec in (f"image:{image}", f"deb:{deb}"):
+        assert Options(spec=spec).find_arch().name == arch
+        assert Options(spec=spec, arch="x86_64").find_arch().name == "x86_64"
+    assert Options(spec="debian:6.12").find_arch() == host_arch()
+    with pytest.raises(UserError, match="is not a kernel image"):
+        resolve.arch_of(f"image:{deb}")
+
+
+def test_facts_of_another_image_or_damaged_ones_are_read_anew(tmp_path: Path, said: Said) -> None:
+    files = [tmp_path / name for name in ("arm64", "riscv64")]
+    for file in files:
+        file.write_bytes(fakes.image(ARCHES[file.name]))
+        resolve.resolve(f"image:{file}", ARCHES[file.name], said)
+    facts = [cache_dir("images", sha256_of(file)) / "facts.json" for file in files]
+    facts[0].write_bytes(facts[1].read_bytes())
+    assert resolve.arch_of(f"image:{files[0]}") == ARCHES["arm64"]
+    text = facts[0].read_text()
+    facts[0].write_text(text.replace('"arch": "arm64"', '"arch": "arm65"'))
+    assert resolve.arch_of(f"image:{files[0]}") == ARCHES["arm64"]
+    assert facts[0].read_text() == text
