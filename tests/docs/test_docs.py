@@ -67,6 +67,21 @@ def test_the_commands_print_what_the_page_shows(command: Any) -> None:
         print(f"{command.page.name} was made on {page_kernels}; make docs renews it")
 
 
+_REPLY = re.compile(r"with its numbers from the tables of this page:\n\n```\n(.*?)\n```", re.DOTALL)
+# A number of one or two digits may be a word of its sentence, or rounded.
+_NUMBER = re.compile(r"\d+\.\d+|\d{3,}")
+
+
+def test_a_reply_to_post_has_the_numbers_of_the_runs_on_its_page() -> None:
+    replies = 0
+    for page in docs.pages():
+        known = set(_NUMBER.findall("".join(one.output for one in docs.commands(page))))
+        for reply in _REPLY.findall(page.read_text(encoding="utf-8")):
+            replies += 1
+            assert set(_NUMBER.findall(reply)) <= known
+    assert replies == 1
+
+
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 4
 

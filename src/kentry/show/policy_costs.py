@@ -222,7 +222,7 @@ def sweep_sentences(
         low, high = map(text, advice.interval)
         yield (
             f"least: {min(advice.cost_per_call):.2f} {per_call}/call at {advice.family}:"
-            f"{text(advice.recommended)}{', which is never in these traces' if same else ''};"
+            f"{text(advice.recommended)}{', which means never in these traces' if same else ''};"
             f" at most 1 % more: {', '.join(runs)}; in 95 % of 1000 bootstrap draws of tasks and"
             f" workloads the least is from {low} to {high}"
         )
