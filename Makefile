@@ -42,7 +42,7 @@ bench: setup
 
 # An hour: what kentry bisect finds in ten histories of 45 commits, each of real kernels.
 bench-bisect: setup
-	$(PYTHON) -m bench.bisect
+	$(PYTHON) -m bench.bisecting
 
 # Half an hour on a quiet machine: how often kentry is wrong, and what it finds.
 honesty: setup

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -26,6 +27,7 @@ from kentry.vector.replay import Prepared, prepare, replay
 from kentry.vector.trace import Event, Task, VectorTrace
 from kentry.vector.tuning import sweep
 
+ROOT = Path(__file__).parents[1]
 LEAST_PER_SECOND = 20e6
 MOST_SWEEP_SECONDS = 15.0
 INTERPRETED_EVENTS = 100_000
@@ -81,9 +83,11 @@ def bincount(prepared: Prepared) -> None:
 
 def interpreted_seconds() -> float:
     """Seconds an event of the same engine, not compiled: in a process of its own."""
-    words = [sys.executable, __file__, "--interpreted"]
+    words = [sys.executable, "-m", "bench.replay", "--interpreted"]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    result = subprocess.run(words, env=environment, check=True, capture_output=True, text=True)
+    result = subprocess.run(
+        words, cwd=ROOT, env=environment, check=True, capture_output=True, text=True
+    )
     return float(result.stdout)
 
 

@@ -26,7 +26,7 @@ def main() -> int:
 
 
 def run(name: str, *words: str) -> int:
-    """A benchmark's exit code; as a module, since this folder has a bisect.py, as Python has."""
+    """A benchmark's exit code."""
     argv = [sys.executable, "-m", f"bench.{name}", *words]
     return subprocess.run(argv, cwd=ROOT, check=False).returncode
 
