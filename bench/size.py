@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 507,
     "arch": 1553,
     "boot": 2102,
-    "commands": 3495,
+    "commands": 3212,
     "compare": 1856,
     "count": 1412,
     "host": 1259,
@@ -34,14 +34,14 @@ BUDGET = {
     "models": 1183,
     "path": 1010,
     "results": 2921,
-    "show": 6487,
+    "show": 6422,
     "stats": 700,
-    "study": 2051,
+    "study": 2606,
     "time": 2072,
     "vector": 3437,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39307
+TESTS_BUDGET = 39610
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -1,31 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry bisect: which commit changed the count, and by which functions."""
 
-import hashlib
-import json
-import math
 import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from kentry.commands import measuring, output, values
 from kentry.commands.options import Need, flag, list_option, operand, option
-from kentry.count import cache
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
-from kentry.host.cache import cache_dir, held, read_json, write_atomically
 from kentry.kernels import history
-from kentry.kernels.history import touching
-from kentry.progress import Update, progress, say
-from kentry.results.bisection import Bisection
+from kentry.progress import progress
 from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show.bisection import bisection_text, steps_text
-from kentry.study.bisection import Question, bisect, to_file
-from kentry.study.commits import Commits, Kernels, Measurer, Program, steps_in
+from kentry.study.bisection import Question, bisect
+from kentry.study.commits import Commits, Kernels, Measurer, Program, provisional_in, steps_in
+from kentry.study.state import State
 
 EXAMPLES = (
     "kentry bisect --good v6.3 --bad v6.4 --arch riscv64",
@@ -34,8 +27,8 @@ EXAMPLES = (
 )
 RETIRED = {name: measuring.RETIRED[name] for name in ("--set", "--functions")}
 
-_STATE = "bisection.json"
 _A_BISECTION = Need(lambda options: options.good and options.bad, "without --good and --bad")
+_A_SEARCH = Need(lambda options: options.has_commits(), "without a bisection to make")
 _ALL = Need(lambda options: options.everything, "without --all")
 
 
@@ -76,6 +69,11 @@ class Options(measuring.TreeOptions):
         help="measure with a program of your own, on a board for instance: it gets a commit and the"
         " file to write the recording to, and exits with 125 where it cannot",
     )
+    no_verify: bool = flag(
+        "--no-verify",
+        needs=(_A_SEARCH,),
+        help="name the commits without building them from nothing and measuring them again",
+    )
     resume: bool = flag("--continue", help="go on with the tree's last bisection")
     log: bool = flag("--log", help="print the steps of the tree's last bisection")
 
@@ -87,128 +85,96 @@ class Options(measuring.TreeOptions):
         """The tree, where kentry builds its commits itself."""
         return [] if self.run or not self.good else [f"tree:{self.tree}"]
 
+    def question(self) -> Question:
+        """What to search for; UserError for more than one metric."""
+        if len(self.metric) > 1:
+            raise UserError(
+                f"Commits are searched by one metric, not {len(self.metric)}.", "Name one."
+            )
+        return Question(
+            cases=self.measurement(self.find_arch()).cases,
+            metric="".join(self.metric) or INSTRUCTIONS,
+            paths=self.paths,
+            everything=self.everything,
+            least=self.least or 0,
+            first_parent=self.first_parent,
+            verify=not self.no_verify,
+        )
+
+    def measurer(self, folder: Path) -> Measurer:
+        """What measures a commit; `folder` has a program's files.  UserError for an open quote."""
+        if not self.run:
+            arch = self.find_arch()
+            return Kernels(self.top(), arch, self.request(), self.measurement(arch))
+        try:
+            return Program(shlex.split(self.run), folder)
+        except ValueError as err:
+            raise UserError(
+                f"--run {self.run!r} cannot be read: {err}.", "Mend the quotes."
+            ) from err
+
+    def origin(self) -> dict[str, str]:
+        """Where the kernels are from, and what shapes them."""
+        request = self.request()
+        texts = {
+            "config_set": " ".join(sorted(request.sets)),
+            "paths": " ".join(self.paths),
+            "run": self.run or "",
+        }
+        origin = {"tree": str(self.tree), "config": request.config, "compiler": request.compiler}
+        return origin | {name: text for name, text in texts.items() if text}
+
 
 def run(options: Options) -> int:
     """Searches, or goes on, or prints what was done; 3 where no commit can be named."""
-    folder = options.tree.expanduser().resolve()
-    state = cache_dir("bisections", hashlib.sha256(str(folder).encode()).hexdigest()[:16])
+    state = State(options.tree)
     if options.log:
-        steps = tuple(steps_in(state))
-        if not steps:
-            raise _no_bisection(options)
-        if options.json:
-            sys.stdout.write(dump({"steps": msgspec.to_builtins(steps)}))
-        else:
-            output.show(options, steps_text, steps)
-        return EXIT_DONE
+        return _print_log(options, state)
     if options.resume:
         options = _resumed(options, state)
-    elif not (options.good and options.bad):
+    if not (options.good and options.bad):
         raise UserError("A bisection needs two commits.", "Name them: --good COMMIT --bad COMMIT.")
-    from filelock import FileLock
-
-    with (
-        progress(f"bisecting {options.tree}") as update,
-        held(FileLock(state / "lock"), update, "another bisection of the tree"),
-    ):
-        found = _bisect(options, folder, state, update)
+    span = history.find_range(options.top(), options.good, options.bad)
+    question, measurer = options.question(), options.measurer(state.folder)
+    asked = replace(options, good=span.good.name, bad=span.bad.name, arch=options.find_arch().name)
+    with progress(f"bisecting {options.tree}") as update, state.locked(update):
+        state.begin(
+            {name: getattr(asked, name) for name in _KEPT},
+            measurer.made_with(span.bad, update),
+            resume=options.resume,
+            keep=not options.run,
+        )
+        commits = Commits(
+            state.folder, measurer, question.cases, question.metric, update, options.jobs
+        )
+        result = bisect(span, question, commits, options.origin())
     if options.json:
-        sys.stdout.write(dump(msgspec.to_builtins(found)))
+        sys.stdout.write(dump(msgspec.to_builtins(result)))
     else:
-        output.show(options, bisection_text, found, options.rows_shown)
-    undecided = found.suspects or any(one["kind"] == "undecided" for one in found.caveats)
-    return EXIT_UNDECIDED if undecided else EXIT_DONE
+        output.show(options, bisection_text, result, options.rows_shown)
+    return EXIT_DONE if result.is_decided else EXIT_UNDECIDED
 
 
-def _bisect(options: Options, folder: Path, state: Path, update: Update) -> Bisection:
-    assert options.good and options.bad
-    span = history.find_range(folder, options.good, options.bad)
-    arch = options.find_arch()
-    measurement = options.measurement(arch)
-    if len(options.metric) > 1:
-        raise UserError(
-            f"Commits are searched by one metric, not {len(options.metric)}.", "Name one."
-        )
-    question = Question(
-        case=measurement.cases[0],
-        metric="".join(options.metric) or INSTRUCTIONS,
-        everything=options.everything,
-        least=options.least or 0,
-        first_parent=options.first_parent,
-        at_once=options.jobs,
-    )
-    measurer: Measurer
-    if options.run:
-        measurer = Program(_words(options.run), state)
-        made_with = [options.run]
+def _print_log(options: Options, state: State) -> int:
+    steps, provisional = tuple(steps_in(state.folder)), provisional_in(state.folder)
+    if not steps:
+        raise state.absent()
+    if options.json:
+        document = {"steps": steps, **({"provisional": provisional} if provisional else {})}
+        sys.stdout.write(dump(msgspec.to_builtins(document)))
     else:
-        measurer = Kernels(folder, arch, options.request(), measurement)
-        made_with = measurer.made_with(span.bad, update)
-    asked = replace(options, good=span.good.name, bad=span.bad.name, arch=arch.name)
-    _begin(asked, made_with, state)
-    commits = Commits(state, measurer, question.case, question.metric, options.jobs)
-    steps = len(touching(folder, span.line(), options.paths)) - 1
-    say(
-        f"commits to search: {steps}; steps: about {math.ceil(math.log2(steps + 1))};"
-        f" known already: {len(commits.steps)}"
-    )
-    found = bisect(span, options.paths, question, measurer, commits, update)
-    request = options.request()
-    origin = {"tree": str(options.tree), "config": request.config, "compiler": request.compiler}
-    if request.sets:
-        origin["config_set"] = " ".join(sorted(request.sets))
-    if options.paths:
-        origin["paths"] = " ".join(options.paths)
-    return to_file(found, span, question, commits, origin)
+        output.show(options, steps_text, steps, provisional, by_program=state.by_program)
+    return EXIT_DONE
 
 
-def _words(command: str) -> list[str]:
-    """The words of --run; UserError where a quotation has no end."""
-    try:
-        return shlex.split(command)
-    except ValueError as err:
-        raise UserError(f"--run {command!r} cannot be read: {err}.", "Mend the quotes.") from err
-
-
-def _begin(options: Options, made_with: list[str], state: Path) -> None:
-    """Writes down what is asked; what is known of the same question is kept, but for noise.
-
-    UserError where a bisection that goes on is not made with what it was begun with.
-    """
-    asked = {name: getattr(options, name) for name in _KEPT}
-    # As JSON has it: tuples are lists.
-    new = json.loads(json.dumps({"asked": asked, "made_with": [cache.own_digest(), *made_with]}))
-    old = read_json(state / _STATE)
-    if options.resume and old != new:
-        raise UserError(
-            "The config, the compiler, the emulator or kentry has changed since it began.",
-            "Begin anew, without --continue.",
-        )
-    if not options.resume and (options.run or old != new):
-        for file in state.glob("*.json*"):
-            file.unlink()
-        write_atomically(state / _STATE, json.dumps(new) + "\n")
-
-
-def _resumed(options: Options, state: Path) -> Options:
+def _resumed(options: Options, state: State) -> Options:
     """The options of the tree's last bisection; UserError where others are given beside."""
-    kept = read_json(state / _STATE).get("asked", {})
-    if set(kept) != set(_KEPT):
-        raise _no_bisection(options)
     plain = Options()
     given = [name for name in _KEPT if getattr(options, name) != getattr(plain, name)]
+    kept = state.asked(_KEPT)
     if given:
         raise UserError(
             "--continue goes on with the options of the bisection that was begun.",
             f"Leave out what shapes it ({', '.join(given)}), or begin anew without --continue.",
         )
-    words: dict[str, Any] = {
-        name: tuple(one) if isinstance(one, list) else one for name, one in kept.items()
-    }
-    return replace(options, **words)
-
-
-def _no_bisection(options: Options) -> UserError:
-    return UserError(
-        f"There is no bisection of {options.tree}.", "Begin one: --good COMMIT --bad COMMIT."
-    )
+    return replace(options, **kept)

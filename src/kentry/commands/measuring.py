@@ -25,16 +25,15 @@ from kentry.commands.options import (
     option,
     path_option,
 )
-from kentry.count import cache
 from kentry.count.catalogue import catalogue, choose, match, matrix
-from kentry.count.floor import on_floor
 from kentry.errors import UserError
 from kentry.kernels import floor
 from kentry.kernels.config import TINY, Request, parse_set
-from kentry.kernels.resolve import arch_of, resolve
+from kentry.kernels.resolve import arch_of
 from kentry.kernels.spec import KINDS, parse
 from kentry.progress import progress
-from kentry.results.recording import FLOOR, INSTRUCTIONS, Recording, read_recording
+from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
+from kentry.study.plan import Unit, measure
 
 if TYPE_CHECKING:
     from kentry.models.estimate import Models
@@ -96,7 +95,7 @@ def is_spec(text: str) -> bool:
 
 A_KERNEL = Need(
     lambda options: any(map(is_spec, options.inputs())),
-    "on recordings: it shapes the measurement of a kernel",
+    "without a kernel to boot: it shapes how one is measured",
 )
 A_SOURCE = Need(
     lambda options: any(text.startswith(("source:", "tree:")) for text in options.inputs()),
@@ -164,6 +163,18 @@ class MeasureOptions(KernelOptions):
             path_windows=PATHS,
             timeout=self.timeout or BOOT_SECONDS,
             emulator=self.emulator or "installed",
+        )
+
+    def unit(self, text: str, *, fresh: bool = False) -> Unit:
+        """The spec, or the file of a recording, to measure as the options say."""
+        arch = self.find_arch()
+        return Unit(
+            spec=text,
+            arch=arch.name,
+            measurement=self.measurement(arch),
+            source=None if is_spec(text) else _file(text),
+            request=self.request(),
+            fresh=fresh,
         )
 
 
@@ -254,18 +265,12 @@ class TreeOptions(MeasureOptions):
         return replace(super().request(), compiler=self.compiler)
 
     def case_words(self, arch: Arch) -> list[str]:
-        """The words for catalogue.choose(), one case without --case."""
+        """The words for catalogue.choose(); without --case the one of _SEARCHED."""
         return super().case_words(arch) or list(_SEARCHED)
 
-    def measurement(self, arch: Arch) -> ExactOptions:
-        """What to measure, and how; UserError where it is not one case."""
-        exact = super().measurement(arch)
-        if len(exact.cases) > 1:
-            raise UserError(
-                f"Commits are searched for one case, not {len(exact.cases)}.",
-                "Name one with --case.",
-            )
-        return exact
+    def top(self) -> Path:
+        """The folder of --tree."""
+        return self.tree.expanduser().resolve()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,37 +307,24 @@ RETIRED = {
 
 def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Recording:
     """Resolves, boots and measures `spec`; with `reuse`, a cached recording will do."""
-    arch = options.find_arch()
-    measurement = options.measurement(arch)
-    parsed = parse(spec)
-    with progress(f"{spec} ({arch.name})") as update:
-        if parsed.kind == FLOOR:
-            kernel, measurement = floor.resolve(parsed, arch), on_floor(measurement, arch)
-        else:
-            kernel = resolve(spec, arch, update, options.request())
-        return cache.record(kernel, arch, measurement, update, reuse=reuse)
+    unit = options.unit(spec, fresh=not reuse)
+    with progress(f"{spec} ({unit.arch})") as update:
+        return measure(unit, update)
 
 
 def floor_counts(options: MeasureOptions) -> dict[str, int]:
     """What each case of the floor executes there: from the cache, or by a boot of half a second."""
-    arch = options.find_arch()
-    exact = ExactOptions(
-        cases=tuple(choose(arch, floor.CASES)),
-        windows=WINDOWS,
-        path_windows=PATHS,
-        timeout=options.timeout or BOOT_SECONDS,
-        emulator=options.emulator or "installed",
-    )
-    with progress(f"floor: ({arch.name})") as update:
-        kernel = floor.resolve(parse("floor:"), arch)
-        measured = cache.record(kernel, arch, on_floor(exact, arch), update, reuse=True)
+    measured = record("floor:", replace(options, case=floor.CASES), reuse=True)
     return {case.name: case.metrics[INSTRUCTIONS].value for case in measured.cases}
 
 
 def obtain(text: str, options: MeasureOptions, *, fresh: bool = False) -> Recording:
     """The recording in the file `text`, or of the spec `text`: from the cache, unless `fresh`."""
-    if is_spec(text):
-        return record(text, options, reuse=not fresh)
+    return record(text, options, reuse=not fresh) if is_spec(text) else read_recording(_file(text))
+
+
+def _file(text: str) -> Path:
+    """The file of a recording; UserError where it looks like a spec, or like a kernel."""
     if not os.path.exists(text) and ":" in text:
         parse(text)
     if os.path.isfile(text):
@@ -342,7 +334,7 @@ def obtain(text: str, options: MeasureOptions, *, fresh: bool = False) -> Record
                     f"{text} is not a recording: it is not JSON.",
                     f"For the kernel in a file write image:{text}.",
                 )
-    return read_recording(Path(text))
+    return Path(text)
 
 
 def match_cases(recordings: Sequence[Recording], patterns: Sequence[str]) -> list[str]:

@@ -60,6 +60,10 @@ def local_changes(folder: Path) -> str:
     """The first files of a checkout that differ from its commit; "" where none does."""
     if in_folder(folder, "rev-parse", "--is-inside-work-tree").stdout.strip() != "true":
         return ""
+    # A clone without a checkout has no index, and so no files that could differ.
+    index = in_folder(folder, "rev-parse", "--path-format=absolute", "--git-path", "index")
+    if not Path(index.stdout[:-1]).exists():
+        return ""
     status = in_folder(folder, "status", "--porcelain", "--untracked-files=no")
     changed = [line[3:] for line in status.stdout.splitlines()]
     if status.returncode:

@@ -3,7 +3,7 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import FunctionDelta, Real
@@ -34,6 +34,16 @@ class Step(Struct, frozen=True, kw_only=True):
     problem: Annotated[str, about("Why there is no value, a clause")] = ""
     detail: str = ""
     seconds: float = 0.0
+
+
+class Provisional(Struct, frozen=True, kw_only=True):
+    """A commit that the search has named, and that is not measured again yet."""
+
+    case: str
+    commit: Name
+    subject: str
+    delta: Real
+    functions: tuple[FunctionDelta, ...] = ()
 
 
 class CommitValue(Struct, frozen=True, kw_only=True):
@@ -82,6 +92,20 @@ class Suspects(Struct, frozen=True, kw_only=True):
     delta: Real
 
 
+class Answer(Struct, frozen=True, kw_only=True):
+    """What the search came to for another case of the same boots."""
+
+    case: str
+    unit: str
+    good: Annotated[Real | None, about("The value of the good commit")]
+    bad: Real | None
+    delta: Annotated[Real, about("bad less good")]
+    culprits: tuple[Culprit, ...] = ()
+    suspects: tuple[Suspects, ...] = ()
+    explained: Real = 0
+    caveats: tuple[Caveat, ...] = ()
+
+
 class Bisection(Struct, kw_only=True, tag_field="schema", tag="kentry/bisection/1"):
     """A kentry bisection: which commits changed a value between two."""
 
@@ -102,3 +126,15 @@ class Bisection(Struct, kw_only=True, tag_field="schema", tag="kentry/bisection/
     functions: Annotated[tuple[FunctionDelta, ...], about("The culprit's")]
     steps: Annotated[tuple[Step, ...], about("In the order they were made")]
     caveats: tuple[Caveat, ...]
+    others: Annotated[
+        tuple[Answer, ...] | UnsetType, about("The answers for the cases that --case names beside")
+    ] = UNSET
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether each change has its commit."""
+        answers: list[Bisection | Answer] = [self, *(self.others or ())]
+        return not any(
+            one.suspects or any(caveat["kind"] == "undecided" for caveat in one.caveats)
+            for one in answers
+        )

@@ -137,6 +137,10 @@ no_counter = Template(
 differs = Template("differs", "{} differs: {} / {}")
 only_in = Template("only-in", "{1} was measured only in the {0} recording")
 config_unknown = Template("config-unknown", "{} config is not known, so it may differ")
+# Of kernels in order: what differs, and the kernels that have it unlike the one before.
+differs_from_before = Template(
+    "differs", "{} differs from the kernel before at {}: kentry diff says how"
+)
 # How the patches of a series were read.
 series_note = Template("series", "{}")
 other_base = Template("other-base", "the patches name base-commit {:.12}; measured on {}")
@@ -196,6 +200,15 @@ doubt_comments = Template(
 doubt_merge = Template(
     "doubt", "{} is a merge, and no branch of it has the change: the two sides make it together"
 )
+doubt_first_parent = Template(
+    "doubt", "{} is a merge, and its branches were not searched (--first-parent)"
+)
+doubt_branch = Template("doubt", "{} is a merge, and a branch of it could not be measured")
+no_difference = Template("no-difference", "{}")
+not_verified = Template(
+    "not-verified",
+    "the commits named were not built from nothing and measured a second time (--no-verify)",
+)
 good_is_aside = Template(
     "aside", "{} is no ancestor of {}: the search began where they part, at {}"
 )
@@ -218,18 +231,19 @@ def config_differs(changed: int, gone: int, new: int, named: list[str]) -> Cavea
 
 def metric_only_in(side: str, metric: str, names: list[str]) -> Caveat:
     """Both sides have the cases, but only one has this metric of them."""
-    text = f"{metric} was measured only in the {side} recording: {_some(names)}"
+    text = f"{metric} was measured only in the {side} recording: {some(names)}"
     return {"kind": "only-in", "text": text}
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
+    """The first names, and how many more there are."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 
 
 def unchecked(reasons: dict[str, list[str]]) -> Caveat:
     """Which cases the machine's own counter did not check, by the reason."""
-    parts = [f"{_some(names)} ({reason})" for reason, names in reasons.items()]
+    parts = [f"{some(names)} ({reason})" for reason, names in reasons.items()]
     text = f"not checked by the machine's own counter: {', '.join(parts)}"
     return {"kind": "unchecked", "text": text}
 

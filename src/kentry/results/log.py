@@ -3,7 +3,7 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import FunctionDelta, Real
@@ -39,6 +39,15 @@ class ChangePoint(Struct, frozen=True, kw_only=True):
     ]
 
 
+class CaseLog(Struct, frozen=True, kw_only=True):
+    """The history of another case of the same boots."""
+
+    case: str
+    unit: str
+    values: Annotated[tuple[Real | None, ...], about("Of `points`, in their order")]
+    changes: tuple[ChangePoint, ...]
+
+
 class Log(Struct, kw_only=True, tag_field="schema", tag="kentry/log/1"):
     """A kentry log: the values of a history's kernels, and where they change."""
 
@@ -52,3 +61,6 @@ class Log(Struct, kw_only=True, tag_field="schema", tag="kentry/log/1"):
     points: Annotated[tuple[Point, ...], about("Those that were tried, oldest first")]
     changes: tuple[ChangePoint, ...]
     caveats: tuple[Caveat, ...]
+    others: Annotated[
+        tuple[CaseLog, ...] | UnsetType, about("The cases that --case names beside the first")
+    ] = UNSET

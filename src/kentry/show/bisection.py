@@ -2,14 +2,16 @@
 """What `kentry bisect` prints: the commit, its functions, and how much of the change it is."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kentry.results.bisection import (
     MEASURED,
     NOT_COMPILED,
     SAME_CODE,
+    Answer,
     Bisection,
     Culprit,
+    Provisional,
     Step,
     Suspects,
 )
@@ -19,6 +21,7 @@ from kentry.show.frame import caveat_lines
 from kentry.show.functions import SHOWN, function_lines_with_total
 from kentry.show.numbers import change, number
 from kentry.show.table import Column, Table, ascii_lines, text_column, wrapped
+from kentry.study.commits import provisional_words
 
 _NAME = 12
 _NAMED = 6
@@ -37,6 +40,8 @@ _COUNTED = {
     NO_BUILD: "did not build",
     NO_BOOT: "did not boot",
 }
+# Of commits that a program of the user's measured.
+_BY_PROGRAM = {MEASURED: "measured", NO_BOOT: "not measured"}
 
 
 def bisection_text(found: Bisection, shown: int | None = SHOWN) -> str:
@@ -59,11 +64,28 @@ def bisection_text(found: Bisection, shown: int | None = SHOWN) -> str:
         lines += ["", *_suspect_lines(suspects, unit)]
     if not found.culprits and not found.suspects:
         lines += ["", "No commit was found."]
+    for other in found.others or ():
+        lines += ["", *_other_lines(other, shown)]
     return ascii_lines([*lines, *caveat_lines(found.caveats)])
 
 
-def steps_text(steps: tuple[Step, ...]) -> str:
-    """A row for each commit that was tried, in that order."""
+def _other_lines(other: Answer, shown: int | None) -> Iterator[str]:
+    """Another case: its change, and the commits that made it."""
+    ends = f"{number(other.good)} to {number(other.bad)} {other.unit}"
+    yield from wrapped(f"{other.case}: from {ends}, {_change(other.delta, other.good)}")
+    for culprit in other.culprits:
+        yield ""
+        yield from _culprit_lines(culprit, other.unit, shown)
+    for suspects in other.suspects:
+        yield ""
+        yield from _suspect_lines(suspects, other.unit)
+    yield from caveat_lines(other.caveats)
+
+
+def steps_text(
+    steps: tuple[Step, ...], provisional: Sequence[Provisional] = (), *, by_program: bool = False
+) -> str:
+    """A row for each commit that was tried, in that order; and what was named and not verified."""
     table = Table(
         [
             text_column("commit"),
@@ -73,13 +95,21 @@ def steps_text(steps: tuple[Step, ...]) -> str:
         ]
     )
     for step in steps:
-        table.row(step.commit[:_NAME], number(step.value), step.subject, step_words(step))
-    return ascii_lines(table.lines())
+        table.row(
+            step.commit[:_NAME], number(step.value), step.subject, step_words(step, by_program)
+        )
+    lines = [*table.lines()]
+    for row in provisional:
+        lines += ["", *wrapped(f"Not verified yet: {provisional_words(row)}.")]
+    if provisional:
+        lines += wrapped("To verify: kentry bisect --continue.")
+    return ascii_lines(lines)
 
 
-def step_words(step: Step) -> str:
-    """What became of a commit that was tried."""
-    return _STATUS[step.status].format(step.like[:_NAME])
+def step_words(step: Step, by_program: bool) -> str:
+    """What became of a commit that was tried, by kentry or by a program of the user's."""
+    words = _STATUS | _BY_PROGRAM if by_program else _STATUS
+    return words[step.status].format(step.like[:_NAME])
 
 
 def _culprit_lines(culprit: Culprit, unit: str, shown: int | None) -> Iterator[str]:
@@ -120,9 +150,8 @@ def _suspect_lines(suspects: Suspects, unit: str) -> Iterator[str]:
 
 def _tried(found: Bisection) -> str:
     counts = Counter(step.status for step in found.steps)
-    return ", ".join(
-        f"{counts[status]} {text}" for status, text in _COUNTED.items() if counts[status]
-    )
+    words = _COUNTED | _BY_PROGRAM if "run" in found.origin else _COUNTED
+    return ", ".join(f"{counts[status]} {text}" for status, text in words.items() if counts[status])
 
 
 def _change(delta: Real, old: Real | None) -> str:

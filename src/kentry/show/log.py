@@ -47,6 +47,12 @@ def log_text(log: Log, shown: int | None = SHOWN, *, blocks: bool = True) -> str
     if failed:
         names = ", ".join(_short(one.name) for one in failed)
         body += ["", *wrapped(f"Without a value: {names}.")]
+    for other in log.others or ():
+        known = [one for one in other.values if one is not None]
+        ends = f"{number(known[0])} to {number(known[-1])} {other.unit}" if known else "no value"
+        body += ["", *wrapped(f"{other.case}: {ends}{'' if other.changes else ', no change'}")]
+        for one in other.changes:
+            body += ["", *_change_lines(one, shown)]
     head = ascii_lines([*lines, ""])
     line = "".join(sparkline(log, _LEVELS if blocks else _ASCII_LEVELS)) + "\n\n"
     return head + line + ascii_lines([*body, *caveat_lines(log.caveats)])

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How far one metric of one case is apart on two kernels, exact or with noise."""
+"""How far a metric of a case is apart on two kernels, exact or with noise."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kentry.compare.counted import compare
 from kentry.errors import UserError
-from kentry.results.comparison import FunctionDelta, Real
+from kentry.results.comparison import Comparison, FunctionDelta, Real
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.stats import exact
 from kentry.stats.exact import UNDECIDED
@@ -35,47 +37,64 @@ class Difference:
         """Whether there surely is none."""
         return self.low == self.high == 0
 
+    @property
+    def changed(self) -> tuple[FunctionDelta, ...]:
+        """The functions that differ."""
+        return tuple(row for row in self.functions if row.delta)
+
 
 def value(recording: Recording, case: str, metric: str) -> Real:
     """The metric's value; UserError where the recording has none."""
-    one = _case(recording, case)
-    found = one.metrics.get(metric) or one.noisy.get(metric)
-    if found is None:
-        names = ", ".join([*one.metrics, *one.noisy])
+    result = _case(recording, case)
+    measured = result.metrics.get(metric) or result.noisy.get(metric)
+    if measured is None:
+        names = ", ".join([*result.metrics, *result.noisy])
         raise UserError(f"{case} has no metric '{metric}'.", f"It has {names}.")
-    return found.value
+    return measured.value
 
 
-def difference(old: Recording, new: Recording, case: str, metric: str) -> Difference:
-    """The difference of one metric; UserError where a side does not have it."""
-    delta = value(new, case, metric) - value(old, case, metric)
-    before, after = _case(old, case), _case(new, case)
-    if metric not in before.metrics or metric not in after.metrics:
-        return _noisy(old, new, case, metric)
-    if metric == INSTRUCTIONS:
-        [row] = compare(old, new, [case]).cases
-        known = None if row.verdict == UNDECIDED else row.delta
-        return Difference(row.delta, known, known, row.functions)
-    verdict = exact.verdict(
-        dict(before.metrics[metric].samples), dict(after.metrics[metric].samples)
-    )
-    known_delta = None if verdict == UNDECIDED else delta
-    return Difference(delta, known_delta, known_delta)
+@dataclass(frozen=True)
+class Pair:
+    """Two recordings and the cases in question, which are compared once."""
+
+    old: Recording
+    new: Recording
+    cases: Sequence[str]
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The comparison of all cases."""
+        return compare(self.old, self.new, list(self.cases))
+
+    def difference(self, case: str, metric: str = INSTRUCTIONS) -> Difference:
+        """The difference of one metric; UserError where a side does not have it."""
+        delta = value(self.new, case, metric) - value(self.old, case, metric)
+        before, after = _case(self.old, case).metrics, _case(self.new, case).metrics
+        if metric not in before or metric not in after:
+            return self._noisy(case, metric)
+        if metric == INSTRUCTIONS:
+            row = next(one for one in self.comparison.cases if one.name == case)
+            known = None if row.verdict == UNDECIDED else row.delta
+            return Difference(row.delta, known, known, row.functions)
+        verdict = exact.verdict(dict(before[metric].samples), dict(after[metric].samples))
+        known_delta = None if verdict == UNDECIDED else delta
+        return Difference(delta, known_delta, known_delta)
+
+    def _noisy(self, case: str, metric: str) -> Difference:
+        """The interval of a noisy change, which recordings made apart have, too."""
+        for row in self.comparison.timed:
+            if (row.name, row.metric) == (case, metric):
+                low, high = row.interval or (None, None)
+                if low is None or high is None:
+                    return Difference(row.delta, None, None)
+                return Difference(row.delta, row.old * low / 100, row.old * high / 100)
+        raise UserError(
+            f"The two recordings have no {metric} of {case} in one unit.", "Use one unit."
+        )
 
 
 def _case(recording: Recording, name: str) -> CaseResult:
-    if found := recording.case(name):
-        return found
+    if result := recording.case(name):
+        return result
     names = ", ".join(one.name for one in recording.cases)
     raise UserError(f"The recording has no case {name}.", f"It has {names}.")
-
-
-def _noisy(old: Recording, new: Recording, case: str, metric: str) -> Difference:
-    """The interval of a noisy change; recordings made apart have one too, though no verdict."""
-    for row in compare(old, new, [case]).timed:
-        if row.metric == metric:
-            low, high = row.interval or (None, None)
-            if low is None or high is None:
-                return Difference(row.delta, None, None)
-            return Difference(row.delta, row.old * low / 100, row.old * high / 100)
-    raise UserError(f"The two recordings have no {metric} of {case} in one unit.", "Use one unit.")

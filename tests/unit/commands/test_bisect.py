@@ -8,6 +8,9 @@ tests/qemu/.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +18,16 @@ from typing import Any
 
 import jsonschema
 import pytest
+from filelock import FileLock
 
 from kentry.cli import main
+from kentry.compare.counted import compare
 from kentry.count import cache
-from kentry.results.recording import write_recording
+from kentry.results.comparison import Comparison
+from kentry.results.recording import Recording, write_recording
+from kentry.study import distance
 from kentry.study.bisection import _only_comments
+from kentry.study.state import State
 from tests.builders import recording, schema, timed
 from tests.unit.kernels import sources
 
@@ -38,13 +46,17 @@ class Tree:
     log: Path
     program: Path
 
-    def commit(self, count: int | str, files: dict[str, str] | None = None) -> str:
+    def commit(self, count: int | str, files: dict[str, str] | None = None, **cases: int) -> str:
+        """A commit with a count for getppid, and for more `cases`."""
         file = self.folder / "recording.json"
         if count == "skip":
             file.unlink(missing_ok=True)
         else:
-            functions = [("handle_exception", 100), ("syscall", int(count))]
-            write_recording(recording({"getppid": functions}), file)
+            counts = {"getppid": int(count), **cases}
+            functions = {
+                case: [("handle_exception", 100), ("syscall", own)] for case, own in counts.items()
+            }
+            write_recording(recording(functions), file)
         return sources.commit(self.folder, f"commit of {count}", files or {})
 
     def line(self, *counts: int | str) -> list[str]:
@@ -88,6 +100,14 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
         return document
 
     return read
+
+
+def counted(
+    pairs: Counter[tuple[int, int]], old: Recording, new: Recording, cases: list[str]
+) -> Comparison:
+    """compare(), which takes note of the two recordings."""
+    pairs[id(old), id(new)] += 1
+    return compare(old, new, cases)
 
 
 def names(found: dict[str, Any]) -> list[str]:
@@ -183,13 +203,30 @@ def test_a_merge_is_searched_where_its_branch_has_the_change(tree: Tree, printed
     assert tree.bisect(history.base, "master", "--json", "--first-parent") == 0
     found = printed()
     assert names(found) == [history.merge]
-    assert [one["kind"] for one in found["culprit"]["doubts"]] == ["doubt"]
+    [doubt] = found["culprit"]["doubts"]
+    assert "--first-parent" in doubt["text"]
 
 
 def test_a_merge_that_makes_the_change_itself_is_named(tree: Tree, printed: Printed) -> None:
     history = merged(tree, topic=[10, 10], main=[10, 10], after=13)
     assert tree.bisect(history.base, "master", "--json") == 0
-    assert names(printed()) == [history.merge]
+    found = printed()
+    assert names(found) == [history.merge]
+    assert "--first-parent" not in found["culprit"]["doubts"][0]["text"]
+
+
+def test_a_merge_whose_branch_has_no_value_is_named_as_that(tree: Tree, printed: Printed) -> None:
+    base = tree.commit(10)
+    tree.git("checkout", "--quiet", "-b", "topic", base)
+    tree.commit("skip", {"own": "x"})
+    tree.git("checkout", "--quiet", "master")
+    tree.commit(10, {"main": "x"})
+    tree.git("merge", "--quiet", "--no-commit", "--strategy=ours", "topic")
+    merge = tree.commit(13)
+    assert tree.bisect(base, "master", "--json") == 0
+    found = printed()
+    assert names(found) == [merge]
+    assert "could not be measured" in found["culprit"]["doubts"][0]["text"]
 
 
 def test_a_good_commit_aside_is_compared_from_where_the_two_part(
@@ -266,13 +303,20 @@ def test_what_is_not_committed_is_not_measured(
     assert "has local changes (recording.json)" in capsys.readouterr().err
 
 
-def test_a_repository_without_a_checkout_is_searched_too(tree: Tree, printed: Printed) -> None:
+def test_a_repository_without_a_checkout_is_searched_too(
+    tree: Tree, capsys: pytest.CaptureFixture[str]
+) -> None:
     commits = tree.line(10, 10, 12)
     bare = tree.folder / "bare.git"
     sources.git(tree.folder, "clone", "--quiet", "--bare", str(tree.folder), str(bare))
+    clone = tree.folder / "clone"
+    sources.git(tree.folder, "clone", "--quiet", "--no-checkout", str(tree.folder), str(clone))
     words = ("--good", commits[0], "--bad", commits[2], "--run", str(tree.program), "--json")
-    assert main(["bisect", "--tree", str(bare), *words]) == 0
-    assert names(printed()) == [commits[2]]
+    for folder in (bare, clone):
+        assert main(["bisect", "--tree", str(folder), *words]) == 0
+        out, said = capsys.readouterr()
+        assert names(json.loads(out)) == [commits[2]]
+        assert "local changes" not in said
 
 
 def test_a_program_that_fails_ends_the_run_and_continue_goes_on(
@@ -316,8 +360,109 @@ def test_options_of_kernels_have_no_effect_beside_a_program(
     commits = tree.line(10, 12)
     assert tree.bisect(commits[0], commits[1], "--config", "distro") == 2
     assert "--config has no effect" in capsys.readouterr().err
-    assert tree.bisect(commits[0], commits[1], "--case", "getppid,read") == 2
-    assert "one case" in capsys.readouterr().err
+    assert tree.bisect(commits[0], commits[1], "--arch", "arm64") == 2
+    assert "on recordings" not in capsys.readouterr().err
+
+
+def test_several_cases_are_searched_among_the_same_recordings(
+    tree: Tree, printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs: Counter[tuple[int, int]] = Counter()
+    monkeypatch.setattr(
+        distance, "compare", lambda old, new, cases: counted(pairs, old, new, cases)
+    )
+    commits = [
+        tree.commit(10 if place < 3 else 12, {"file": str(place)}, read=20 if place < 6 else 27)
+        for place in range(9)
+    ]
+    assert tree.bisect(commits[0], "master", "--json", "--case", "read,getppid") == 0
+    found = printed()
+    [other] = found["others"]
+    answers = {one["case"]: one for one in (found, other)}
+    assert set(answers) == {"getppid", "read"}
+    for case, place, delta in (("getppid", 3, 2), ("read", 6, 7)):
+        assert names(answers[case]) == [commits[place]]
+        assert answers[case]["delta"] == answers[case]["explained"] == delta
+    # The two ends, at most three steps a case, and two again of each.
+    assert len(tree.measured) <= 2 + 3 + 3 + 4
+    # Two recordings are compared once.
+    assert max(pairs.values()) == 1
+    assert main(["bisect", "--continue", "--tree", str(tree.folder)]) == 0
+
+
+def test_a_case_that_does_not_change_is_no_error_beside_one_that_does(
+    tree: Tree, printed: Printed
+) -> None:
+    commits = [tree.commit(10, {"f": str(place)}, read=20 + 4 * (place > 1)) for place in range(4)]
+    assert tree.bisect(commits[0], "master", "--json", "--case", "getppid,read") == 0
+    found = printed()
+    [other] = found["others"]
+    same, changed = (found, other) if found["case"] == "getppid" else (other, found)
+    assert (same["culprits"], same["delta"]) == ([], 0)
+    assert [one["kind"] for one in same["caveats"]] == ["no-difference"]
+    assert names(changed) == [commits[2]]
+    assert tree.bisect(commits[0], "master", "--case", "getppid") == 2
+
+
+def test_operands_are_checked_while_another_bisection_of_the_tree_runs(tree: Tree) -> None:
+    commits = tree.line(10, 12)
+    own = ("--tree", str(tree.folder), "--run", str(tree.program))
+    argv = [sys.executable, "-m", "kentry", "bisect", "--good", commits[0], *own]
+    with FileLock(State(tree.folder).folder / "lock"):
+        for words in (("--bad", "v9.9"), ("--bad", commits[1], "--case", "nosuch")):
+            done = subprocess.run([*argv, *words], check=False, timeout=60)
+            assert done.returncode == 2
+
+
+def test_the_commit_is_named_before_it_is_verified(
+    tree: Tree, printed: Printed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commits = tree.line(10, 10, 13, 13)
+    whole = tree.program.read_text()
+    # Ctrl-C at the first measurement of the verification.
+    stops = f"#!/bin/sh\n[ $(wc -l < {tree.log}) -lt 4 ] || kill -INT $PPID\n"
+    tree.log.touch()
+    tree.program.write_text(stops + whole)
+    assert tree.bisect(commits[0], "master") == 130
+    said = capsys.readouterr().err
+    assert f'not verified yet: {commits[2][:12]} ("commit of 13")' in said
+    assert "syscall +3" in said
+    assert "--no-verify" in said
+    assert f"kentry bisect --continue --tree {tree.folder}" in said
+    log = ["bisect", "--log", "--tree", str(tree.folder)]
+    assert main([*log, "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)["provisional"]
+    assert (row["commit"], row["delta"]) == (commits[2], 3)
+    assert main(log) == 0
+    assert "--continue" in capsys.readouterr().out
+    tree.program.write_text(whole)
+    assert main(["bisect", "--continue", "--tree", str(tree.folder), "--json"]) == 0
+    assert names(printed()) == [commits[2]]
+    assert main([*log, "--json"]) == 0
+    assert "provisional" not in json.loads(capsys.readouterr().out)
+
+
+def test_without_verification_nothing_is_measured_twice_and_the_result_says_so(
+    tree: Tree, printed: Printed
+) -> None:
+    commits = tree.line(10, 10, 10, 13, 13, 13)
+    assert tree.bisect(commits[0], "master", "--json", "--no-verify") == 0
+    found = printed()
+    assert names(found) == [commits[3]]
+    assert (found["culprit"]["value"], found["culprit"]["delta"]) == (113, 3)
+    assert [one["kind"] for one in found["caveats"]] == ["not-verified"]
+    assert len(tree.measured) == len(set(tree.measured))
+
+
+def test_what_a_program_measured_is_not_said_to_be_booted(
+    tree: Tree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commits = tree.line(10, "skip", 10, 12)
+    assert tree.bisect(commits[0], "master") == 0
+    assert main(["bisect", "--log", "--tree", str(tree.folder)]) == 0
+    printed, said = capsys.readouterr()
+    assert "boot" not in printed
+    assert "step 1 of about 4: " in said
 
 
 def test_the_folder_must_be_a_git_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

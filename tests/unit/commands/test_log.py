@@ -12,7 +12,7 @@ import pytest
 
 from kentry.cli import main
 from kentry.results.recording import write_recording
-from tests.builders import recording, schema
+from tests.builders import built, recording, schema
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def files(tmp_path: Path) -> list[str]:
     return names
 
 
-def read(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def parsed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     jsonschema.validate(document, schema("log-1"))
     return document
@@ -37,7 +37,7 @@ def test_each_change_has_its_place_and_its_functions(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", *files, "--json"]) == 0
-    log = read(capsys)
+    log = parsed(capsys)
     assert [one["value"] for one in log["points"]] == [110, 110, 118, 118, 112]
     found = [(one["place"], one["names"], one["delta"]) for one in log["changes"]]
     assert found == [(2, [files[2]], 8), (4, [files[4]], -6)]
@@ -52,9 +52,30 @@ def test_kernels_that_do_not_differ_have_no_change(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", *files[:2], "--json"]) == 0
-    assert read(capsys)["changes"] == []
+    assert parsed(capsys)["changes"] == []
     assert main(["log", *files[:2]]) == 0
     assert "No change was found." in capsys.readouterr().out
+
+
+def test_each_case_has_its_history_and_what_else_differs_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = []
+    for place, (getppid, read) in enumerate(((10, 20), (10, 25), (13, 25))):
+        functions = {"getppid": [("a", getppid)], "read": [("b", read)]}
+        file = tmp_path / f"{place}.json"
+        config = {"PREEMPT": "y" if place < 1 else "n"}
+        write_recording(built(functions, config=config), file)
+        names.append(str(file))
+    assert main(["log", *names, "--case", "getppid,read", "--json"]) == 0
+    log = parsed(capsys)
+    [other] = log["others"]
+    assert [one["value"] for one in log["points"]] == [10, 10, 13]
+    assert [(one["place"], one["delta"]) for one in log["changes"]] == [(2, 3)]
+    assert (other["case"], other["values"]) == ("read", [20, 25, 25])
+    assert [(one["place"], one["delta"]) for one in other["changes"]] == [(1, 5)]
+    [differs] = [one["text"] for one in log["caveats"] if one["kind"] == "differs"]
+    assert names[1] in differs and names[2] not in differs
 
 
 def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path: Path) -> None:
@@ -72,7 +93,7 @@ def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path
     [
         (["--every", "2"], "--every has no effect"),
         (["--jobs", "2"], "--jobs has no effect"),
-        (["--case", "getppid,read"], "one case"),
+        (["--case", "getppid,read"], "no case read"),
         (["--picture", "a.txt"], "no kind of picture"),
     ],
 )

@@ -55,7 +55,7 @@ def bisection_document(found: Bisection, document: Mapping[str, Any]) -> Documen
             "unit": found.unit,
             "changes": culprits,
             "suspects": found.suspects,
-            "steps": [(step, step_words(step)) for step in found.steps],
+            "steps": [(step, step_words(step, "run" in found.origin)) for step in found.steps],
             "points": (),
             "commits": found.commits,
         },

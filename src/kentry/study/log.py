@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The history of counts over commits, packages or any kernels in order, and its changes."""
+
+import hashlib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from msgspec import UNSET
+
+from kentry.count import cache
+from kentry.errors import KernelError
+from kentry.host.cache import cache_dir, held
+from kentry.kernels.history import Commit, Range
+from kentry.progress import Update, say
+from kentry.results import caveats
+from kentry.results.caveats import Caveat, some
+from kentry.results.comparison import Real
+from kentry.results.log import CaseLog, ChangePoint, Log, Point
+from kentry.results.recording import INSTRUCTIONS, Recording
+from kentry.study.bisection import MisledError, Question, Search, measure_ends
+from kentry.study.commits import Commits, Measurer
+from kentry.study.distance import Pair, value
+from kentry.study.plan import Local, Unit, outcomes, perform
+from kentry.study.series import DIFFERENCES
+
+
+def log_tree(
+    span: Range,
+    question: Question,
+    measurer: Measurer,
+    origin: Mapping[str, str],
+    update: Update,
+    *,
+    every: int | None,
+    at_once: int,
+    fresh: bool,
+) -> Log:
+    """The history of a range: its ends, each `every`th commit, and where those differ.
+
+    `fresh` forgets what was measured of it before.
+    """
+    from filelock import FileLock
+
+    # The kernels and recordings are in the cache; this folder says how they hang together.
+    made_with = measurer.made_with(span.bad, update)
+    key = " ".join([str(span.folder), *question.cases, cache.own_digest(), *made_with])
+    folder = cache_dir("logs", hashlib.sha256(key.encode()).hexdigest()[:16])
+    with held(FileLock(folder / "lock"), update, "another kentry log of the tree"):
+        if fresh:
+            for file in folder.glob("*.json*"):
+                file.unlink()
+        commits = Commits(folder, measurer, question.cases, question.metric, update, at_once)
+        try:
+            changes = _changes_of_commits(span, question, commits, every)
+        except MisledError:
+            question = replace(question, boot=True)
+            changes = _changes_of_commits(span, question, commits, every)
+    line = span.line()
+    tried = [(place, commit) for place, commit in enumerate(line) if commit.name in commits.steps]
+    points = [
+        Point(
+            place=place,
+            name=commit.name,
+            title=commit.subject,
+            date=commit.date,
+            value=commits.steps[commit.name].value,
+            problem=commits.steps[commit.name].problem,
+        )
+        for place, commit in tried
+    ]
+    values = {
+        case: tuple(commits.value(commit, case) for _, commit in tried) for case in question.cases
+    }
+    notes = [] if every == 1 else [caveats.between_equal_ends()]
+    if span.start != span.good:
+        notes.append(caveats.good_is_aside(span.good.short, span.bad.short, span.start.short))
+    first = commits.recording(line[0])
+    return _log(first, len(line), points, values, changes, notes, origin)
+
+
+def _changes_of_commits(
+    span: Range, question: Question, commits: Commits, every: int | None
+) -> dict[str, list[ChangePoint]]:
+    """The changes of each case; MisledError where a commit is not the kernel that it seemed."""
+    line = span.line()
+    measure_ends(commits, line[0], line[-1])
+    say(f"commits to search: {len(line) - 1}")
+    searches = [Search(span, question, commits, case) for case in question.cases]
+    places = list(range(0, len(line), every)) if every else []
+    for start in range(0, len(places), commits.at_once):
+        searches[0].measure(line, places[start : start + commits.at_once])
+    changes: dict[str, list[ChangePoint]] = {}
+    for search in searches:
+        stops = {0, len(line) - 1, *(at for at in places if commits.has(line[at], search.case))}
+        changes[search.case] = [
+            change
+            for low, high in itertools.pairwise(sorted(stops))
+            for change in _changes_between(search, line, low, high)
+        ]
+    return changes
+
+
+def _changes_between(
+    search: Search, line: Sequence[Commit], low: int, high: int
+) -> list[ChangePoint]:
+    places = {commit.name: place for place, commit in enumerate(line)}
+    changes = []
+    for jump in search.jumps(line[low : high + 1], set()):
+        change = search.booted(jump)
+        changes.append(
+            ChangePoint(
+                place=places.get(jump.culprit.name, places[line[high].name]),
+                before=jump.before.name,
+                names=tuple(commit.name for commit in jump.suspects),
+                title=jump.culprit.subject,
+                old=search.value(jump.before),
+                new=search.value(jump.culprit),
+                delta=change.delta,
+                functions=change.changed,
+            )
+        )
+    return changes
+
+
+def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
+    """The history of kernels in order, or of recordings; KernelError where none has a value."""
+    cases = units[0].measurement.cases
+    recordings: dict[int, Recording] = {}
+    problems: dict[int, str] = {}
+    with Local() as executor:
+        for place, outcome in outcomes(perform, units, executor):
+            if outcome.recording:
+                recordings[place] = outcome.recording
+            elif outcome.problem:
+                problems[place] = outcome.problem.sentence
+                say(f"{units[place].spec}: {problems[place]}")
+    if not recordings:
+        raise KernelError("No kernel of the list could be measured.", "Look at the reasons above.")
+    measured = sorted(recordings)
+    values: dict[str, dict[int, Real]] = {
+        case: {measured[0]: value(recordings[measured[0]], case, INSTRUCTIONS)} for case in cases
+    }
+    changes: dict[str, list[ChangePoint]] = {case: [] for case in cases}
+    notes: list[Caveat] = []
+    differing: dict[str, list[str]] = {}
+    for last, place in itertools.pairwise(measured):
+        pair = Pair(recordings[last], recordings[place], cases)
+        names = [unit.spec for unit in units[last : place + 1]]
+        for case in cases:
+            apart, old = pair.difference(case), values[case][last]
+            values[case][place] = new = old + apart.delta
+            if apart.low is None:
+                notes.append(caveats.undecided_between(names[0], names[-1]))
+            if apart.is_sure:
+                changes[case].append(
+                    ChangePoint(
+                        place=place,
+                        before=names[0],
+                        names=tuple(names[1:]),
+                        title=_title(recordings[place]),
+                        old=old,
+                        new=new,
+                        delta=apart.delta,
+                        functions=apart.changed,
+                    )
+                )
+        for caveat in pair.comparison.caveats:
+            if caveat["kind"] in DIFFERENCES:
+                what = caveat["text"].partition(" differs")[0]
+                differing.setdefault(what, []).append(names[-1])
+    notes += [caveats.differs_from_before(what, some(at)) for what, at in differing.items()]
+    points = [
+        Point(
+            place=place,
+            name=unit.spec,
+            title=_title(recordings[place]) if place in recordings else "",
+            value=values[cases[0]].get(place),
+            problem=problems.get(place, ""),
+        )
+        for place, unit in enumerate(units)
+    ]
+    rows = {case: tuple(map(values[case].get, range(len(units)))) for case in cases}
+    first = recordings[measured[-1]]
+    return _log(first, len(units), points, rows, changes, notes, origin)
+
+
+def _title(recording: Recording) -> str:
+    return f"Linux {recording.kernel['release']}"
+
+
+def _log(
+    recording: Recording,
+    kernels: int,
+    points: Sequence[Point],
+    values: Mapping[str, tuple[Real | None, ...]],
+    changes: Mapping[str, Sequence[ChangePoint]],
+    notes: Sequence[Caveat],
+    origin: Mapping[str, str],
+) -> Log:
+    first, *others = values
+    return Log(
+        tool=recording.tool,
+        origin=dict(origin),
+        arch=recording.kernel["arch"],
+        case=first,
+        metric=INSTRUCTIONS,
+        unit=INSTRUCTIONS,
+        kernels=kernels,
+        points=tuple(points),
+        changes=tuple(changes[first]),
+        caveats=(caveats.not_time(), *notes),
+        others=tuple(
+            CaseLog(case=case, unit=INSTRUCTIONS, values=values[case], changes=tuple(changes[case]))
+            for case in others
+        )
+        or UNSET,
+    )

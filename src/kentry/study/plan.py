@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Measures several kernels: a plan is a list of units, and an executor performs them.
+
+A unit is one kernel to build, boot and measure: plain data, so another process or machine can
+perform it.  An executor has the interface of concurrent.futures.  Built kernels and recordings lie
+in the cache under a hash of all that they depend on, so a plan that was killed finds them again.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kentry.arch import Arch, find_arch
+from kentry.boot.exact import ExactOptions
+from kentry.count import cache
+from kentry.count.floor import on_floor
+from kentry.errors import BuildError, GuestError, KernelError
+from kentry.host import interrupt
+from kentry.host.cache import cache_dir, sha256_of, write_atomically
+from kentry.host.native import probe_file
+from kentry.kernels import build, config, floor, made_of
+from kentry.kernels.config import Request
+from kentry.kernels.kernel import Kernel
+from kentry.kernels.repository import Revision
+from kentry.kernels.resolve import resolve
+from kentry.kernels.spec import parse
+from kentry.progress import Update, progress
+from kentry.results.bisection import MEASURED, NOT_COMPILED, SAME_CODE
+from kentry.results.recording import FLOOR, Recording, read_recording
+from kentry.results.series import NO_BOOT, NO_BUILD, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandIn:
+    """A measured kernel whose recording is a unit's own if both provably take the same path.
+
+    `built` is the key of its build, `changed` has the files that differ between the two sources
+    (a letter and a path), and `executed` the functions of its paths.
+    """
+
+    name: str
+    built: str
+    changed: tuple[tuple[str, str], ...]
+    executed: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """One kernel to measure.
+
+    `source` is what the kernel is built from, the kernel itself, or the file of a recording; None:
+    what `spec` resolves to.  With `fresh` the cache's recording is not taken; with `anew`, a
+    folder for ccache below the cache, the kernel is built from nothing, unless it once was and
+    came out the same.  `label` says in the progress what is measured.
+    """
+
+    spec: str
+    arch: str
+    measurement: ExactOptions
+    source: Revision | Kernel | Path | None = None
+    request: Request = field(default_factory=Request)
+    fresh: bool = False
+    stand_ins: tuple[StandIn, ...] = ()
+    anew: Path | None = None
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """The SHA-256 of the content: source or image, config, compiler, cpu, probe, options."""
+        content: str = self.spec
+        if isinstance(self.source, Path):
+            content = sha256_of(self.source)
+        elif isinstance(self.source, Kernel):
+            content = self.source.image_sha256
+        elif self.source:
+            content = self.source.tree
+        arch, asked = find_arch(self.arch), asdict(self.measurement)
+        asked["probe"] = sha256_of(self.measurement.probe or probe_file(arch))
+        request = asdict(self.request)
+        if self.request.config not in config.BUILT_IN:
+            request["config"] = sha256_of(Path(self.request.config).expanduser())
+        parts = [self.spec, content, arch.name, arch.machine, arch.cpu_with(), request, asked]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a unit: a recording, a stand-in's name, or a problem; and the seconds."""
+
+    status: str
+    recording: Recording | None = None
+    like: str = ""
+    problem: Problem | None = None
+    seconds: float = 0.0
+
+
+class Local(Executor):
+    """Performs units in this process: one in this thread, or several at once in their own.
+
+    `update` shows the progress of all; None: each unit shows its own.
+    """
+
+    def __init__(self, update: Update | None = None, at_once: int = 1) -> None:
+        self.at_once = at_once
+        self._pool = ThreadPoolExecutor(at_once) if at_once > 1 else None
+        self._update = _checked(update) if update and self._pool else update
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **words: Any) -> Future[Any]:
+        """See Executor; without a pool the future is done when it is returned."""
+        if self._update:
+            words["update"] = self._update
+        if self._pool:
+            return self._pool.submit(function, *args, **words)
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*args, **words))
+        except Exception as err:
+            future.set_exception(err)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
+        """See Executor."""
+        if self._pool:
+            self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def outcomes(
+    function: Callable[..., Outcome], units: Sequence[Any], executor: Executor
+) -> Iterator[tuple[int, Outcome]]:
+    """What `function`, one of a module, makes of each unit: its place and outcome, as they finish.
+
+    What the function raises ends the plan.
+    """
+    most = executor.at_once if isinstance(executor, Local) else len(units)
+    places = iter(range(len(units)))
+    running: dict[Future[Outcome], int] = {}
+    while True:
+        for place in itertools.islice(places, most - len(running)):
+            running[executor.submit(function, units[place])] = place
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            yield running.pop(future), future.result()
+
+
+def perform(unit: Unit, update: Update | None = None) -> Outcome:
+    """Builds, boots and measures; what does not build or boot is an outcome with its reason."""
+    began = time.monotonic()
+    label = unit.label or f"{unit.spec} ({unit.arch})"
+    status, recording, like, problem = MEASURED, None, "", None
+    with contextlib.nullcontext(update) if update else progress(label) as shown:
+        try:
+            status, like = _stand_in(unit, shown)
+            recording = None if like else measure(unit, shown)
+        except BuildError as err:
+            detail = f"{err.detail}\n{err.remedy}".strip()
+            status, problem = NO_BUILD, Problem(NO_BUILD, err.sentence, detail)
+        except (GuestError, KernelError) as err:
+            status, problem = NO_BOOT, Problem(NO_BOOT, err.sentence, err.detail)
+    seconds = round(time.monotonic() - began, 1)
+    return Outcome(status=status, recording=recording, like=like, problem=problem, seconds=seconds)
+
+
+def measure(unit: Unit, update: Update) -> Recording:
+    """The unit's recording, from the cache or measured now; KentryError where there is none."""
+    if isinstance(unit.source, Path):
+        return read_recording(unit.source)
+    arch, measurement = find_arch(unit.arch), unit.measurement
+    if isinstance(unit.source, Kernel):
+        kernel = unit.source
+    elif unit.source:
+        kernel = _built(unit, unit.source, arch, update)
+    elif (parsed := parse(unit.spec)).kind == FLOOR:
+        kernel, measurement = floor.resolve(parsed, arch), on_floor(measurement, arch)
+    else:
+        kernel = resolve(unit.spec, arch, update, unit.request)
+    return cache.record(kernel, arch, measurement, update, reuse=not (unit.fresh or unit.anew))
+
+
+def _built(unit: Unit, revision: Revision, arch: Arch, update: Update) -> Kernel:
+    if not unit.anew:
+        return build.kernel(unit.spec, revision, arch, unit.request, update)
+    planned = build.plan(revision, arch, unit.request, update)
+    image = sha256_of(build.built(planned, update) / "image")
+    proof = proof_of(planned)
+    if proof.exists() and proof.read_text(encoding="ascii").strip() == image:
+        return build.kernel(unit.spec, revision, arch, unit.request, update)
+    update(None, f"building {unit.spec} from nothing")
+    kernel = build.kernel(unit.spec, revision, arch, unit.request, update, anew=unit.anew)
+    if kernel.image_sha256 == image:
+        write_atomically(proof, image + "\n")
+    return kernel
+
+
+def proof_of(planned: build.Build) -> Path:
+    """The file that has the image's hash, once a build from nothing gave that image, too."""
+    return cache_dir("clean") / planned.key()
+
+
+def _stand_in(unit: Unit, update: Update) -> tuple[str, str]:
+    """The status and the name of a stand-in that the unit's kernel needs no boot beside."""
+    if not unit.stand_ins:
+        return MEASURED, ""
+    known = {one.name: made_of.read(cache_dir("built") / one.built) for one in unit.stand_ins}
+    for one in unit.stand_ins:
+        if (made := known[one.name]) and made_of.compiles_none_of(made, one.changed):
+            return NOT_COMPILED, one.name
+    assert isinstance(unit.source, Revision)
+    planned = build.plan(unit.source, find_arch(unit.arch), unit.request, update)
+    own = made_of.read(build.built(planned, update))
+    for one in unit.stand_ins:
+        made = known[one.name]
+        if own and made and made_of.same_code(own, made, one.executed):
+            return SAME_CODE, one.name
+    return MEASURED, ""
+
+
+def _checked(update: Update) -> Update:
+    """Raises KeyboardInterrupt at each update, because Python brings no Ctrl-C to threads."""
+
+    def checked(fraction: float | None, now: str) -> None:
+        interrupt.check()
+        update(fraction, now)
+
+    return checked

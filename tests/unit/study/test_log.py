@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The history of a tree's commits, which a program measures that reads each commit's recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kentry.kernels.history import find_range
+from kentry.results.log import Log
+from kentry.results.recording import INSTRUCTIONS, write_recording
+from kentry.study.bisection import Question
+from kentry.study.commits import Program
+from kentry.study.log import log_tree
+from tests.builders import recording
+from tests.unit.kernels import sources
+
+# Each commit's counts of two cases; the third does not build.
+COUNTS = ((10, 20), (10, 20), None, (14, 20), (14, 20), (14, 29), (14, 29), (14, 29))
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "linux"
+    folder.mkdir()
+    sources.git(folder, "init", "--quiet", "--initial-branch=master", "--template=")
+    file = folder / "recording.json"
+    for place, counts in enumerate(COUNTS):
+        file.unlink(missing_ok=True)
+        if counts:
+            functions = {"getppid": [("a", counts[0])], "read": [("b", counts[1])]}
+            write_recording(recording(functions), file)
+        sources.commit(folder, f"commit {place}", {"file": str(place)})
+    program = tmp_path / "measure"
+    program.write_text(f'#!/bin/sh\ngit -C {folder} show "$1:recording.json" > "$2" || exit 125\n')
+    program.chmod(0o755)
+    return folder
+
+
+def history(tree: Path, every: int | None, at_once: int = 1) -> Log:
+    span = find_range(tree, f"master~{len(COUNTS) - 1}", "master")
+    question = Question(cases=("getppid", "read"), metric=INSTRUCTIONS, everything=True)
+    program = Program([str(tree.parent / "measure")], tree.parent)
+    return log_tree(
+        *(span, question, program, {"what": "all"}, lambda fraction, now: None),
+        every=every,
+        at_once=at_once,
+        fresh=False,
+    )
+
+
+@pytest.mark.parametrize(("every", "at_once"), [(None, 1), (3, 1), (1, 3)])
+def test_every_change_of_every_case_has_its_place(
+    tree: Path, every: int | None, at_once: int
+) -> None:
+    log = history(tree, every, at_once)
+    [change] = log.changes
+    # The commit before it has no value.
+    assert (change.place, change.delta, len(change.names)) == (3, 4, 2)
+    assert log.others
+    [other] = log.others
+    assert [(change.place, change.delta) for change in other.changes] == [(5, 9)]
+    for point, value in zip(log.points, other.values, strict=True):
+        counts = COUNTS[point.place]
+        assert (point.value, value) == (counts or (None, None))
+    assert every != 1 or len(log.points) == len(COUNTS)
+
+
+def test_what_was_measured_is_found_again(tree: Path) -> None:
+    first = history(tree, every=1)
+    (tree.parent / "measure").write_text("#!/bin/sh\nexit 1\n")
+    sources.git(tree, "gc", "--quiet")
+    # What could not be measured is tried again.
+    (tree.parent / "measure").write_text("#!/bin/sh\nexit 125\n")
+    assert history(tree, every=1).changes == first.changes
