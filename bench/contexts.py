@@ -18,7 +18,7 @@ import random
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -26,16 +26,22 @@ from pathlib import Path
 
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, QemuRunner
-from kentry.compare.contexts import functions_by_context, listed, settles, varying
 from kentry.compare.counted import compare
 from kentry.count.catalogue import choose
 from kentry.count.recorder import measure
 from kentry.host.cache import scratch_folder
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
+from kentry.path.contexts import (
+    calls_by_context,
+    functions_by_context,
+    loop_bodies,
+    settles,
+    varying,
+)
 from kentry.path.symbols import why_in_context
 from kentry.results import caveats
-from kentry.results.recording import CaseResult, Recording
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.show.contexts import recording_context_lines
 from kentry.show.table import Column, Table, text_column, wrapped
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
@@ -55,6 +61,33 @@ GUEST = Path(__file__).parents[1] / "guest"
 # What is left out of the contexts of a build, guest/context.c.
 LEFT_OUT = {"the tasks": "MOST_NEW_TASKS=0", "the sleep": "MOST_SLEEP_NS=0"}
 SEEDS = (1, 2, 3)
+
+
+def listed(case: CaseResult, recording: Recording, most: int) -> Set[int]:
+    """The counts up to `most` that the case can have by what was seen in its contexts.
+
+    Those are the lengths of its recorded paths, and sums of what its functions executed: each call
+    of one that varies adds one of its counts, or some rounds of its loop, to those of the others.
+    """
+    lengths = {path.length for path in case.paths}
+    values = {*case.values, case.metrics[INSTRUCTIONS].value} | lengths
+    by_context = calls_by_context(case, recording)
+    if not by_context:
+        return values
+    several = varying(functions_by_context(case, recording))
+    bodies = loop_bodies(case, recording, several)
+    sums = {
+        sum(sum(n) for name, n in next(iter(by_context.values())).items() if name not in several)
+    }
+    for name in several:
+        calls = [own.get(name, ()) for own in by_context.values()]
+        if len({len(counts) for counts in calls}) > 1:
+            calls = [(sum(counts),) for counts in calls]
+        for counts in map(set, zip(*calls, strict=True)):
+            body = bodies.get(name)
+            can_be = range(min(counts), most + 1, body) if body else sorted(counts)
+            sums = {total + count for total in sums for count in can_be if total + count <= most}
+    return sums | values
 
 
 def silent(fraction: float | None, now: str) -> None:

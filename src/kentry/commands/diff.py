@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from kentry.commands import measuring, output
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import compare
-from kentry.compare.metrics import ALL, compare_metrics
+from kentry.compare.metrics import ALL
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
 from kentry.results.comparison import Comparison, to_json
 from kentry.results.document import dump
@@ -72,11 +72,7 @@ def run(options: Options) -> int:
     except KentryError as err:
         # The rest is compared.
         failure = err
-    comparison = compare(sides[options.old], sides[options.new], names)
-    if options.metric:
-        counted = [case.name for case in comparison.cases]
-        found = compare_metrics(sides[options.old], sides[options.new], counted, options.metric)
-        comparison = replace(comparison, metrics=found)
+    comparison = compare(sides[options.old], sides[options.new], names, options.metric)
     if options.json:
         sys.stdout.write(dump(to_json(comparison)))
     elif options.changelog:

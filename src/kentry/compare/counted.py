@@ -7,21 +7,20 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET
 
 from kentry.arch import find_arch
-from kentry.compare.contexts import (
-    Change,
+from kentry.compare.contexts import Change, changes, same_contexts
+from kentry.compare.differences import differences, of_both, shared_metrics
+from kentry.compare.metrics import compare_metrics
+from kentry.compare.purpose import Deltas, purposes_of_both
+from kentry.errors import UserError
+from kentry.path.contexts import (
     calls_by_context,
-    changes,
     distinct_paths,
     functions_by_context,
     functions_of,
     loop_bodies,
-    same_contexts,
     settles,
     varying,
 )
-from kentry.compare.differences import differences, of_both, shared_metrics
-from kentry.compare.purpose import Deltas, purposes_of_both
-from kentry.errors import UserError
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name, depends_on_context
 from kentry.results import caveats
@@ -43,11 +42,17 @@ from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
 
 def compare(
-    old: Recording, new: Recording, names: list[str] | None = None, threshold: float | None = None
+    old: Recording,
+    new: Recording,
+    names: list[str] | None = None,
+    metrics: Sequence[str] = (),
+    threshold: float | None = None,
 ) -> Comparison:
-    """Compares every case both have, or those named; UserError when there is none.
+    """Compares every case that both have, or those named; UserError when there is none.
 
-    Changes of time up to `threshold`, a fraction, are none; the usual one is stats.THRESHOLD.
+    `metrics` are the exact metrics to compare beside instructions, ALL for every one: see
+    choose_metrics().  Changes of time up to `threshold`, a fraction, are none; the usual one is
+    stats.THRESHOLD.
     """
     if old.kernel["arch"] != new.kernel["arch"]:
         raise UserError(
@@ -90,10 +95,12 @@ def compare(
         case = old.case(name)
         if case and name not in counted and (INSTRUCTIONS in case.metrics or name not in compared):
             lost.append(name)
-    found = differences(old, new, pairs, names, counted=bool(cases), timed=bool(timed))
-    if alone := _in_one_context([(a, b) for a, b in pairs if a.name in counted]):
-        found.append(caveats.one_context(", ".join(alone)))
-    return Comparison(old, new, cases, tuple(found), tuple(lost), tuple(timed))
+    notes = differences(old, new, pairs, names, counted=bool(cases), timed=bool(timed))
+    counted_pairs = [(a, b) for a, b in pairs if a.name in counted]
+    if alone := _in_one_context(counted_pairs):
+        notes.append(caveats.one_context(", ".join(alone)))
+    rows = compare_metrics(old, new, counted_pairs, metrics) if metrics else ()
+    return Comparison(old, new, cases, tuple(notes), tuple(lost), tuple(timed), rows)
 
 
 def compare_case(

@@ -18,14 +18,16 @@ ALL = "all"
 
 
 def compare_metrics(
-    old: Recording, new: Recording, names: Sequence[str], wanted: Sequence[str]
+    old: Recording,
+    new: Recording,
+    pairs: Sequence[tuple[CaseResult, CaseResult]],
+    wanted: Sequence[str],
 ) -> tuple[CaseComparison, ...]:
-    """A row for each case and metric that both sides have; instructions are left out.
+    """Compares each metric that both sides of a case have; instructions are left out.
 
     UserError for a metric that no case has on both sides.
     """
-    pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in names) if a and b]
-    chosen = known_metrics(pairs, wanted)
+    chosen = choose_metrics(pairs, wanted)
     shares = {
         id(case): _Shares(case, side) for a, b in pairs for case, side in ((a, old), (b, new))
     }
@@ -37,7 +39,7 @@ def compare_metrics(
     )
 
 
-def known_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]) -> list[str]:
+def choose_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]) -> list[str]:
     """The metrics asked for, ALL being every one that all cases of a group have.
 
     Instructions are left out.  UserError for a metric that no group has.

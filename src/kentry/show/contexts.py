@@ -4,7 +4,7 @@
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
-from kentry.compare.contexts import distinct_paths, functions_by_context, settles, varying
+from kentry.path.contexts import distinct_paths, functions_by_context, settles, varying
 from kentry.path.symbols import why_in_context
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import CaseResult, KernelPath, Recording

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from msgspec import UNSET, structs
 
 from kentry.compare.counted import compare
-from kentry.compare.metrics import known_metrics
+from kentry.compare.metrics import choose_metrics
 from kentry.results.caveats import Caveat, of_side
 from kentry.results.comparison import CaseComparison
 from kentry.results.estimate import Estimate
@@ -67,7 +67,7 @@ def tabulate(
         SeriesColumn(f"{arch}:{case}" if several else case, case, arch) for case, arch in found
     )
     cases = [case for column in columns if (case := base[column.arch].case(column.case))]
-    wanted = known_metrics([[case] for case in cases], metrics) if metrics else ()
+    wanted = choose_metrics([[case] for case in cases], metrics) if metrics else ()
     before = {column: base[column.arch] for column in columns}
     rows = []
     last_cells: dict[SeriesColumn, Cell] = {}

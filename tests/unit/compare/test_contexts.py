@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.compare.contexts import Change, changes, settles
+from kentry.compare.contexts import Change, changes
 from kentry.compare.counted import compare
+from kentry.path.contexts import settles
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import (
     INSTRUCTIONS,

@@ -131,6 +131,14 @@ def test_what_a_compiler_moved_in_a_function_is_moved() -> None:
     assert (there.change, back.change) == ("moved-from", "moved-to")
 
 
+@pytest.mark.parametrize(("others", "moved"), [(23, 1), (24, 0)])
+def test_a_compiler_moves_an_instruction_24_places_at_most(others: int, moved: int) -> None:
+    first, *rest = "mul t1,t2,t3", *(f"csrrs a0,mhpmcounter{n},zero" for n in range(3, 3 + others))
+    old, new = ([first, *rest, "sltu a0,a1,a2"], [*rest, first, "sltu a0,a1,a2"])
+    found = diffed(path(("f", "; ".join(old))), path(("f", "; ".join(new))))
+    assert (found.moved, found.removed) == (moved, 1 - moved)
+
+
 def test_a_block_that_moved_to_another_function_is_moved() -> None:
     block = f"{SAVE}; mul t1,t2,t3"
     long = "; ".join(f"addi a{n % 8},a{n // 8},{n}" for n in range(40))

@@ -170,9 +170,15 @@ def test_a_command_of_the_users_own_gets_the_kernels_name_quoted(kernel: str) ->
     assert not [line for line in machine.lines() if "kexec" in line]
 
 
-def test_a_command_that_fails_is_said() -> None:
-    machine = Machine(answers={"grub-reboot": CommandResult(127, "", "grub-reboot: not found")})
-    assert "grub-reboot: not found" in fails(machine, "ended with status 127", OWN).detail
+@pytest.mark.parametrize("status", [1, 127, 128])
+def test_a_command_that_fails_is_said(status: int) -> None:
+    machine = Machine(answers={"grub-reboot": CommandResult(status, "", "grub-reboot: not found")})
+    assert "grub-reboot: not found" in fails(machine, f"ended with status {status}", OWN).detail
+
+
+def test_a_command_that_the_shutdown_killed_has_not_failed() -> None:
+    machine = Machine(answers={"grub-reboot": CommandResult(129, "", "")})
+    fails(machine, "told to boot", OWN, timeout=0.1)
 
 
 def test_a_machine_that_goes_before_it_answers_is_waited_for() -> None:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from bench.contexts import listed
+
 from kentry.arch import find_arch
-from kentry.compare.contexts import listed
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
 from kentry.show.annotation import annotation_text

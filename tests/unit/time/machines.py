@@ -39,11 +39,8 @@ def status(**fields: object) -> str:
     values = {
         "Name": "probe",
         "Pid": 1234,
-        "TracerPid": 0,
-        "CapEff": "0000000000000000",
         "Seccomp": 0,
         "Seccomp_filters": 0,
-        "Speculation_Store_Bypass": "vulnerable",
         "Cpus_allowed_list": "0-7",
     } | fields
     return "".join(f"{name}:\t{value}\n" for name, value in values.items())
@@ -132,13 +129,11 @@ def guest() -> Machine:
     files = {
         "/proc/stat": stat((1000, 9000, 5), (1000, 9000, 5)),
         "/proc/interrupts": interrupts(2, n36=(0, 5000), n41=(8000, 0), LOC=(100, 100)),
-        "/proc/loadavg": "0.14 0.12 0.42 1/93 19925",
         "/proc/cpuinfo": cpuinfo(2, "fpu tsc hypervisor"),
         "/proc/cmdline": "console=ttyS0 quiet mitigations=auto -- --audit=0 isolcpus=1",
         "/proc/version": "Linux version 6.12.1 (x@y) (gcc) #1 SMP PREEMPT_DYNAMIC Thu Jan 1",
         "/proc/self/status": status(Cpus_allowed_list="0-1"),
         "/proc/self/loginuid": "4294967295",
-        "/proc/self/cgroup": "0::/\n",
         f"{SYSCTL}/hostname": "vm",
         f"{SYSCTL}/perf_event_paranoid": "3",
         f"{SYSCTL}/randomize_va_space": "2",
@@ -162,7 +157,6 @@ def laptop() -> Machine:
     files = {
         "/proc/stat": stat(*[(1000, 9000, 0)] * 8),
         "/proc/interrupts": interrupts(8, n130=(9, 1, *[9] * 6), LOC=(1,) * 8, RES=(5,) * 8),
-        "/proc/loadavg": "2.10 1.80 1.70 3/900 1234",
         "/proc/cpuinfo": cpuinfo(8),
         "/proc/cmdline": "root=/dev/sda1 ro quiet",
         "/proc/self/status": status(),
@@ -173,13 +167,10 @@ def laptop() -> Machine:
         f"{CPU}/smt/active": "1",
         f"{CPU}/intel_pstate/no_turbo": "0",
         f"{CPU}/cpu1/topology/thread_siblings_list": "1,5",
-        f"{CPU}/cpu1/thermal_throttle/core_throttle_count": "71",
         f"{CLOCK}/current_clocksource": "hpet",
         f"{CLOCK}/available_clocksource": "tsc hpet acpi_pm ",
         "/sys/class/dmi/id/sys_vendor": "Example Inc.",
         "/sys/class/dmi/id/product_name": "Book 14",
-        "/sys/class/power_supply/AC/online": "0",
-        "/sys/class/power_supply/BAT0/status": "Discharging",
     }
     files |= frequency(1, "powersave", 400, 4700, base_frequency=2600000)
     files |= vulnerabilities(
@@ -206,7 +197,7 @@ def server() -> Machine:
         "/proc/cpuinfo": cpuinfo(4),
         "/proc/cmdline": "isolcpus=managed_irq,domain,2-3 nohz_full=3 audit=0"
         " randomize_kstack_offset=off mitigations=off tsc=reliable root=UUID=12 ",
-        "/proc/self/status": status(Cpus_allowed_list="0-1", CapEff="000001ffffffffff"),
+        "/proc/self/status": status(Cpus_allowed_list="0-1"),
         "/proc/self/loginuid": "0",
         f"{SYSCTL}/perf_event_paranoid": "2",
         f"{SYSCTL}/randomize_va_space": "0",
@@ -246,11 +237,9 @@ def board() -> Machine:
         "/proc/self/status": status(Cpus_allowed_list="0-3", Pid=77).replace("Seccomp_", "X"),
         f"{CPU}/online": "0-3",
         f"{CPU}/cpufreq/boost": "0",
-        f"{CPU}/cpu3/cpu_capacity": "446",
         f"{CPU}/cpu3/topology/thread_siblings_list": "3",
         f"{CLOCK}/current_clocksource": "arch_sys_counter",
         "/proc/device-tree/model": "Example Pi 4 Model B Rev 1.4?",
-        "/sys/devices/platform/soc/soc:firmware/get_throttled": "50005",
     }
     files |= frequency(3, "ondemand", 600, 1800)
     later = {"/proc/stat": stat(*[(1000, 9050, 0)] * 4)}
@@ -267,13 +256,10 @@ def container() -> Machine:
             Seccomp=2,
             Seccomp_filters=1,
             Cpus_allowed_list="4-5",
-            Speculation_Store_Bypass="thread force mitigated",
         ),
-        "/proc/self/cgroup": "0::/\n",
         "/proc/self/loginuid": "4294967295",
         "/sys/fs/cgroup/cpu.max": "50000 100000",
         "/sys/fs/cgroup/cpuset.cpus.effective": "4-5",
-        "/.dockerenv": "",
         f"{SYSCTL}/perf_event_paranoid": "2",
         f"{CPU}/online": "0-7",
         f"{CLOCK}/current_clocksource": "tsc",
@@ -287,10 +273,9 @@ def first_process() -> Machine:
     files = {
         "/proc/stat": stat((30, 200, 0)),
         "/proc/interrupts": interrupts(1, n4=(300,), LOC=(200,)),
-        "/proc/loadavg": "0.00 0.00 0.00 1/30 1",
         "/proc/cpuinfo": cpuinfo(1, "fpu hypervisor"),
         "/proc/cmdline": "console=ttyS0 randomize_kstack_offset=off -- facts=/proc/stat",
-        "/proc/self/status": status(Pid=1, Cpus_allowed_list="0", CapEff="000001ffffffffff"),
+        "/proc/self/status": status(Pid=1, Cpus_allowed_list="0"),
         f"{CPU}/online": "0",
         f"{CLOCK}/current_clocksource": "tsc",
         "/sys/class/dmi/id/sys_vendor": "QEMU",

@@ -147,17 +147,6 @@ def test_no_text_at_all_is_an_error(lines: list[str]) -> None:
         output.take(f"kentry-probe {line}")
 
 
-WORDS = st.sampled_from([*"0123456789", "-", " ", "=", "/", "calls=", "kernel-cycles", "getppid"])
-KINDS = st.sampled_from(
-    ["timing", "process", "t", "o", "c", "h", "e", "clock", "notes", "absent", "failed", "end"]
-)
-
-
-@given(st.lists(st.tuples(KINDS, st.lists(WORDS, max_size=16)), max_size=8))
-def test_neither_are_lines_that_look_like_the_probes(lines: list[tuple[str, list[str]]]) -> None:
-    heard(clock(1), *group(0), *(f"{kind} {''.join(words)}" for kind, words in lines))
-
-
 # --- clocks that jump -------------------------------------------------------------
 
 
@@ -267,11 +256,6 @@ def test_a_quantile_is_the_first_bin_with_so_many_below_or_in_it(
     bins: dict[int, int], share: float, value: int
 ) -> None:
     assert quantile(bins, share) == value
-
-
-def test_nothing_has_no_quantile() -> None:
-    with pytest.raises(ValueError, match="empty"):
-        quantile({}, 0.5)
 
 
 def test_what_the_reading_of_a_counter_counts_is_taken_off_and_never_more() -> None:

@@ -50,14 +50,6 @@ def test_each_run_has_another_seed() -> None:
     assert ["seed=40" in place.runs[0], "seed=41" in place.runs[1]] == [True, True]
 
 
-def test_a_pilot_says_how_long_a_group_takes() -> None:
-    place = FakePlace(NS)
-    one = sampler(place)
-    one.run(PILOT_GROUPS)
-    assert groups_told(place) == [PILOT_GROUPS]
-    assert 0 < one.seconds_a_group < float("inf")
-
-
 @pytest.mark.parametrize(("seconds", "runs"), [(0.25, [4, 4, 2]), (3.0, [1] * 10), (0.01, [10])])
 def test_runs_are_short(seconds: float, runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     place = FakePlace(NS)

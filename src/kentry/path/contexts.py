@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What one kernel executed in each of a case's contexts: paths, functions, calls, loops."""
+
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from math import gcd
+
+from kentry.path.symbols import base_name
+from kentry.results.recording import CaseResult, KernelPath, Recording
+from kentry.stats import exact
+
+# A loop's body has at least this many instructions: load, compare, branch, advance.
+_LOOP = 4
+# With fewer contexts nothing can be said of a case whose every context has another count.
+_FEW = 3
+# With fewer paths, of all contexts, one side's may all be of one boot and the other's of another.
+_KNOWN = 3 / 4
+# A case with more counts beside one than this share of its contexts may have any count.
+_MANY = 1 / 2
+
+# What each call of each function executes.
+Calls = Mapping[str, Sequence[int]]
+
+
+def settles(case: CaseResult) -> bool:
+    """Whether most contexts have a commonest count with a path, and not too many others."""
+    contexts = len(case.contexts)
+    decided = sum(exact.is_decided(dict(one.samples)) for one in case.contexts)
+    known = len(paths_by_context(case)) if case.paths else contexts
+    few = contexts < _FEW
+    return (
+        2 * decided >= contexts
+        and known >= _KNOWN * contexts
+        and (few or len(case.values) - 1 <= _MANY * contexts)
+    )
+
+
+def paths_by_context(case: CaseResult) -> dict[int, KernelPath]:
+    """The commonest path of each context that has one.
+
+    A context whose own path was not recorded has the path of its length, if there is one.  A
+    recording from before contexts has its modal path in one context.
+    """
+    by_length = {path.length: path for path in reversed(case.paths)}
+    if not case.contexts:
+        return {0: case.modal_path} if case.modal_path else {}
+    paths = {
+        one.context: by_length.get(one.value) if one.path is None else case.paths[one.path]
+        for one in case.contexts
+    }
+    return {context: path for context, path in paths.items() if path}
+
+
+def distinct_paths(case: CaseResult) -> list[tuple[KernelPath, list[int]]]:
+    """Each of those paths once, with its contexts."""
+    found: dict[int, tuple[KernelPath, list[int]]] = {}
+    for context, path in paths_by_context(case).items():
+        found.setdefault(id(path), (path, []))[1].append(context)
+    return list(found.values())
+
+
+def functions_by_context(case: CaseResult, recording: Recording) -> dict[int, Counter[str]]:
+    """What each function executes in each context, a compiler's clones as one."""
+    found: dict[int, Counter[str]] = {}
+    for path, contexts in distinct_paths(case):
+        found |= dict.fromkeys(contexts, functions_of(path, recording))
+    return found
+
+
+def functions_of(path: KernelPath, recording: Recording) -> Counter[str]:
+    """What each function executes in a path, a compiler's clones as one."""
+    found: Counter[str] = Counter()
+    for index, times in path.executions().items():
+        found[base_name(recording.code[index].function)] += times
+    return found
+
+
+def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]:
+    """What each call of each function executes in each context, callees apart.
+
+    A call begins with the function's first instruction.
+    """
+    names = [base_name(insn.function) for insn in recording.code]
+    found: dict[int, Calls] = {}
+    for path, contexts in distinct_paths(case):
+        own: dict[str, list[int]] = {}
+        for index in path.indexes:
+            counts = own.setdefault(names[index], [])
+            if not counts or recording.code[index].offset == 0:
+                counts.append(0)
+            counts[-1] += 1
+        found |= dict.fromkeys(contexts, own)
+    return found
+
+
+def varying(by_context: Mapping[int, Mapping[str, int]]) -> dict[str, dict[int, int]]:
+    """Functions with several counts: in how many contexts each."""
+    names = dict.fromkeys(name for shares in by_context.values() for name in shares)
+    found = {}
+    for name in names:
+        counts = Counter(shares.get(name, 0) for shares in by_context.values())
+        if len(counts) > 1:
+            found[name] = dict(sorted(counts.items()))
+    return found
+
+
+def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -> dict[str, int]:
+    """The instructions of a round for each function that goes through a loop more or less often.
+
+    Only functions of `names` are looked at: those with several counts.
+    A context's path that executes each of n instructions k times more has k rounds of n more.
+    """
+    offsets: dict[str, list[Counter[int]]] = {}
+    for path, _ in distinct_paths(case):
+        own: dict[str, Counter[int]] = {}
+        for index, times in path.executions().items():
+            insn = recording.code[index]
+            if (name := base_name(insn.function)) in names:
+                own.setdefault(name, Counter())[insn.offset] += times
+        for name, counts in own.items():
+            offsets.setdefault(name, []).append(counts)
+    bodies = {}
+    for name, paths in offsets.items():
+        least = min(paths, key=Counter.total)
+        more = [path - least for path in paths]
+        body = gcd(*(one.total() // gcd(*one.values()) for one in more if one))
+        if body >= _LOOP:
+            bodies[name] = body
+    return bodies
