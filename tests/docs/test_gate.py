@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from kentry.kernels import sandbox
+from kentry.host import sandbox
 from kentry.study.budgets import read_budgets
 from tests import ROOT
 from tests.unit.kernels import fakes, sources

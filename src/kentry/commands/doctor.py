@@ -12,11 +12,12 @@ from kentry.boot.emulator import find_emulator
 from kentry.commands import output
 from kentry.commands.options import ResultOptions
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError, UserError
+from kentry.host import sandbox
 from kentry.host.cache import cache_dir
 from kentry.host.mirror import find_mirror
 from kentry.host.native import plugin_file, probe_file
 from kentry.host.process import need
-from kentry.kernels import sandbox, toolchain
+from kentry.kernels import toolchain
 from kentry.models.llvm import find_analyser
 
 EXAMPLES = ("kentry doctor", "kentry doctor --json", "kentry doctor -v")
@@ -90,9 +91,6 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
             )
         return f"{folder}, {free} MiB free"
 
-    def analyser() -> str:
-        return f"LLVM {find_analyser().version}"
-
     yield "QEMU plugin", lambda: plugin_file().name
     for arch in ARCHES.values():
         yield f"{arch.name}: probe", partial(probe, arch)
@@ -101,7 +99,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
     for program, package in _PROGRAMS.items():
         yield program, partial(need, program, package)
     missing = "no: bubblewrap is missing or not allowed here"
-    yield "llvm-mca", analyser
+    yield "llvm-mca", lambda: f"LLVM {find_analyser().version}"
     yield "builds confined", lambda: "by bubblewrap" if sandbox.works() else missing
     yield "Debian mirror", lambda: find_mirror().base
     yield "cache", cache

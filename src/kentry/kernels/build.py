@@ -24,6 +24,7 @@ from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.errors import BuildError, UserError
+from kentry.host import sandbox
 from kentry.host.cache import (
     cache_dir,
     fresh_folder,
@@ -35,7 +36,7 @@ from kentry.host.cache import (
     write_checked,
 )
 from kentry.host.process import child, need, run
-from kentry.kernels import config, image, made_of, sandbox, toolchain
+from kentry.kernels import config, image, made_of, toolchain
 from kentry.kernels.config import Config, Request
 from kentry.kernels.debian import distro_config
 from kentry.kernels.kernel import Kernel
@@ -254,8 +255,10 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
                 shutil.copyfile(path, folder / name)
             if not build.config.keeps_debug_info:
                 objcopy = build.toolchain.kconfig_environment(build.arch)["OBJCOPY"]
+                strip = [objcopy, "--strip-debug", str(folder / "vmlinux")]
                 path_only = {"PATH": build.toolchain.path()}
-                run([objcopy, "--strip-debug", str(folder / "vmlinux")], env=path_only)
+                readable = [cache_dir("toolchains"), *build.toolchain.folders(build.arch)]
+                run(sandbox.confined(strip, env=path_only, writable=[folder], readable=readable))
             update(None, "reading what it was made of")
             parts = made_of.write(folder, made_of.collect(objects, tree, folder / "vmlinux"))
             manifest = {
@@ -280,10 +283,7 @@ class _Tuxmake:
         self._output = self.objects.with_name(f"{self.objects.name}.log")
         self._output.mkdir(exist_ok=True)
         # As many compilers as there are cores for, and memory.
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            text = Path("/proc/meminfo").read_text(encoding="ascii")
-            free = int(text.partition("MemAvailable:")[2].split()[0]) << 10
+        free = sandbox.available_memory()
         jobs = max(1, min(len(os.sched_getaffinity(0)), free // _MEMORY_PER_JOB))
         repository = build.revision.repository
         builder = dict(_BUILDER)
@@ -309,11 +309,11 @@ class _Tuxmake:
         )
         cpp = kept_file("cpp", _CPP)
         cpp.chmod(0o755)
+        self._readable = [cache_dir(), *build.toolchain.folders(build.arch)]
         self._env = {
             "PATH": build.toolchain.path(),
-            "HOME": os.environ.get("HOME", "/"),
             # A user's own defaults for tuxmake are not for these builds.
-            "XDG_CONFIG_HOME": str(self._output),
+            "HOME": str(self._output),
             "TMPDIR": str(self._output),
             "LC_ALL": "C",
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -332,8 +332,7 @@ class _Tuxmake:
         """tuxmake WORDS; BuildError with the first error that it printed."""
         argv = [*self._argv, *words, *self._variables, "config"]
         writable = [self.objects, self._output, self._ccache]
-        environment = ["env", "-i", *(f"{name}={value}" for name, value in self._env.items())]
-        argv = [*environment, *sandbox.confined(argv, writable, [cache_dir()])]
+        argv = sandbox.confined(argv, env=self._env, writable=writable, readable=self._readable)
         lines: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
         first = ""
         made = 0
@@ -351,6 +350,8 @@ class _Tuxmake:
             status = process.wait()
         if not status:
             return
+        if lines and lines[-1].startswith(sandbox.STOPPED):
+            first = lines[-1].removeprefix(sandbox.STOPPED)
         if spent := next((line for line in (first, *lines) if _SPENT.search(line)), ""):
             # It is no fault of the source.
             raise UserError(
@@ -408,8 +409,9 @@ def _configure(build: Build, tuxmake: _Tuxmake) -> None:
         }
         asked = [f"{name}={build.config.options[name]}" for name in names]
         argv = [sys.executable, "-m", "kentry.kernels.kconfig", str(tree), str(dot_config), *asked]
+        readable = [cache_dir(), *build.toolchain.folders(build.arch)]
         # Kconfig files run commands, too.
-        done = run(sandbox.confined(argv, [], [cache_dir()]), env=env, check=False)
+        done = run(sandbox.confined(argv, env=env, readable=readable), check=False)
         with contextlib.suppress(ValueError):
             reasons |= json.loads(done.stdout)
     names = [name for name in names if not config.given_up(name, build.config, reasons[name])]

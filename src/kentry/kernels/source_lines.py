@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kentry.errors import KernelError, MissingToolError
-from kentry.host import llvm
+from kentry.host import llvm, sandbox
 from kentry.host.process import supervise
-from kentry.kernels import sandbox
 from kentry.kernels.kernel import Kernel
 from kentry.progress import printable
 from kentry.results.recording import SourceLine
@@ -56,7 +55,7 @@ def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceL
     argv = [str(_symbolizer()), f"--obj={vmlinux}", "--output-style=JSON", "--inlines"]
     found: list[tuple[SourceLine, ...]] = []
     ended = supervise(
-        sandbox.confined(argv, [], [vmlinux]),
+        sandbox.confined(argv, env={}, readable=[vmlinux]),
         _TIMEOUT_SECONDS,
         lambda line: found.append(_chain(line)),
         feed="".join(f"{address:#x}\n" for address in asked).encode(),
@@ -77,11 +76,7 @@ def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceL
 def _symbolizer() -> Path:
     """LLVM's program; MissingToolError where it is not installed or could not be confined."""
     found = llvm.newest("llvm-symbolizer")
-    if not sandbox.may_run():
-        raise MissingToolError(
-            "llvm-symbolizer reads a vmlinux under bubblewrap only, which does not work here.",
-            f"Run: apt-get install bubblewrap; or set {sandbox.ALLOW_VARIABLE}=1.",
-        )
+    sandbox.check()
     return found
 
 

@@ -52,6 +52,12 @@ class Toolchain:
             own.insert(0, str(folder))
         return os.pathsep.join(own)
 
+    def folders(self, arch: Arch) -> list[Path]:
+        """The folders of the compiler's programs and, beside them, of what these read."""
+        programs = {Path(target).resolve().parent for _, target in self.links}
+        beside = ("lib", "lib64", "libexec", arch.cross.removesuffix("-"))
+        return [path for one in programs for path in (one, *(one.parent / n for n in beside))]
+
     def kconfig_environment(self, arch: Arch) -> dict[str, str]:
         """What the makefiles tell Kconfig about the compiler."""
         names = {"CC": "gcc", "LD": "ld", "NM": "nm", "OBJCOPY": "objcopy", "AR": "ar"}

@@ -20,8 +20,9 @@ import pytest
 
 from kentry.arch import Arch
 from kentry.errors import EXIT_STOP, BuildError, MissingToolError, UserError
+from kentry.host import sandbox
 from kentry.host.cache import cache_dir, read_manifest
-from kentry.kernels import build, made_of, sandbox, tree
+from kentry.kernels import build, made_of, tree
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import parse

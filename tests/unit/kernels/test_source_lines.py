@@ -14,8 +14,7 @@ from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import KernelError, MissingToolError
-from kentry.host import llvm
-from kentry.kernels import sandbox
+from kentry.host import llvm, sandbox
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.kernels.source_lines import _chain, debug_info_of, source_lines
 from kentry.results.recording import SourceLine
@@ -166,7 +165,7 @@ def test_the_file_alone_is_seen_of_its_folder(kernel: Kernel) -> None:
     argv = ["ls", str(kernel.debug_info.parent.parent)]
     if not sandbox.works():
         pytest.skip("bubblewrap does not work here, and the user trusts the file")
-    confined = sandbox.confined(argv, [], [kernel.debug_info])
+    confined = sandbox.confined(argv, env={}, readable=[kernel.debug_info])
     listed = subprocess.run(confined, check=True, capture_output=True, text=True).stdout
     assert listed.split() == ["objects"]
 

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Confines programs that run or read what others wrote: builds, compilers, llvm-symbolizer.
+
+A patch may change a Makefile, and so run anything.  Under bubblewrap (bwrap(1)) a program is in
+user, PID, network, IPC and UTS namespaces of its own, without any capability, also where kentry is
+root.  It sees the system's programs, its own few folders and an environment made for it, and
+sandbox_init.py ends it beyond its limits.  It ends with kentry, however that ends.  Where
+bubblewrap does not work, as in many containers, nothing runs unless KENTRY_UNCONFINED_BUILDS=1 says
+that the user trusts the source.
+"""
+
+import functools
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import kentry
+from kentry.errors import MissingToolError
+from kentry.host.process import log, run
+
+ALLOW_VARIABLE = "KENTRY_UNCONFINED_BUILDS"
+# What begins the line that says which limit ended a program, on its standard error.
+STOPPED = "kentry sandbox: "
+
+_PROGRAM = "bwrap"
+_INIT = Path(__file__).with_name("sandbox_init.py")
+# Programs and their libraries, and the settings in /etc without which these do not run.  Not the
+# rest of /etc: root may read passwords there.
+_SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu"),
+    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/passwd", "/etc/group"),
+    *("/etc/localtime", "/etc/ssl/openssl.cnf"),
+)
+_TMPFS = ("--size", str(256 << 20), "--tmpfs")
+_NAMESPACES = (
+    *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-net", "--unshare-ipc"),
+    *("--unshare-uts", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1"),
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that a program and all it starts may take; memory and files in bytes.
+
+    `processes` counts threads.  `seconds` are of wall time, 0 for any number.
+    """
+
+    memory: int = field(default_factory=lambda: max(available_memory(), 1 << 30))
+    processes: int = 4096
+    file: int = 8 << 30
+    seconds: int = 0
+
+
+def confined(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    writable: Iterable[Path] = (),
+    readable: Iterable[Path] = (),
+    limits: Limits | None = None,
+) -> list[str]:
+    """`argv` run so that it writes below `writable` only, with `env` as its whole environment.
+
+    It reads those, the system's programs, kentry's own files and `readable`.  MissingToolError
+    where bubblewrap does not work, unless the user allowed that.
+    """
+    check()
+    if not works():
+        # make would outlive a killed tuxmake, and write where the next build begins anew: tuxmake
+        # goes on when kentry is killed, and the next build waits for it.
+        setpriv = shutil.which("setpriv")
+        apart = [setpriv, "--pdeathsig", "clear", "--"] if setpriv else []
+        return [*apart, "env", "-i", *(f"{name}={value}" for name, value in env.items()), *argv]
+    return [
+        *_base([*readable, *env.get("PATH", "").split(os.pathsep)], writable),
+        *(word for pair in env.items() for word in ("--setenv", *pair)),
+        *_first_process(limits or Limits()),
+        *argv,
+    ]
+
+
+def available_memory() -> int:
+    """The bytes that programs can take before the system runs short."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        return int(text.partition("MemAvailable:")[2].split()[0]) << 10
+    except (OSError, ValueError, IndexError):
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check() -> None:
+    """MissingToolError where a program can neither be confined nor may run unconfined."""
+    if not works() and os.environ.get(ALLOW_VARIABLE) != "1":
+        raise MissingToolError(
+            "bubblewrap, which confines builds and other programs that read what others wrote, is"
+            " not installed or not allowed here.",
+            f"Run: apt-get install bubblewrap; or set {ALLOW_VARIABLE}=1 if you trust the source.",
+        )
+
+
+@functools.cache
+def works() -> bool:
+    """Whether bubblewrap is installed and the system allows what it does."""
+    if not shutil.which(_PROGRAM):
+        return False
+    done = run([*_base((), ()), *_first_process(Limits()), "true"], check=False)
+    if done.returncode:
+        log.info("bubblewrap does not work: %s", done.stderr.strip())
+    return not done.returncode
+
+
+def _base(readable: Iterable[str | Path], writable: Iterable[Path]) -> list[str]:
+    """bwrap's command line but for the environment and what is run."""
+    own = [sys.prefix, sys.base_prefix, str(Path(kentry.__file__).parents[1])]
+    # /proc is read-only, or root could change the system's settings in /proc/sys.
+    words = [_PROGRAM, "--proc", "/proc", "--remount-ro", "/proc"]
+    words += ["--dev", "/dev", *_TMPFS, "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108
+    words += [*_TMPFS, "/tmp"]  # noqa: S108
+    for path in dict.fromkeys(str(path) for path in (*_SYSTEM, *own, *readable)):
+        # The home folder may be in PATH, as may be a folder named by its relation to this one.
+        if os.path.isabs(path) and not Path.home().is_relative_to(path):
+            words += ["--ro-bind-try", path, path]
+    for path in map(str, writable):
+        words += ["--bind", path, path]
+    return [*words, "--remount-ro", "/", *_NAMESPACES, "--clearenv"]
+
+
+def _first_process(limits: Limits) -> list[str]:
+    numbers = (limits.processes, limits.memory, limits.file, limits.seconds)
+    return ["--", sys.executable, "-I", "-S", str(_INIT), *map(str, numbers)]

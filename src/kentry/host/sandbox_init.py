@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The first process of a sandbox: runs a program, and ends all of it beyond its limits.
+
+Usage: python -I -S sandbox_init.py PROCESSES MEMORY FILE SECONDS PROGRAM...
+
+It is process 1 of a PID namespace, so nothing in there can kill it, and the kernel kills the rest
+when it ends.  setrlimit(2) alone would not do: it does not limit the memory of several processes
+together, and the kernel does not hold root to RLIMIT_NPROC.  It imports Python's own modules only.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+
+_POLL_SECONDS = 0.05
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_PR_SET_DUMPABLE = 4  # linux/prctl.h
+# Fields of /proc/PID/stat after the program's name, proc(5).
+_THREADS, _RSS = 17, 21
+
+
+def main(argv: list[str], processes: int, memory: int, file: int, seconds: int) -> int:
+    """The program's status, 128 + a signal's number if one ended it."""
+    # Not dumpable: what it starts cannot trace it.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    program = os.fork()
+    if not program:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file, file))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+        try:
+            os.execvp(argv[0], argv)  # noqa: S606
+        except OSError as err:
+            print(f"{argv[0]}: {err.strerror}", file=sys.stderr, flush=True)
+            os._exit(127)
+    deadline = time.monotonic() + seconds
+    while True:
+        signal.sigtimedwait({signal.SIGCHLD}, _POLL_SECONDS)
+        while True:
+            try:
+                ended, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if ended == program:
+                code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else 128 - code
+            if not ended:
+                break
+        threads, resident = usage()
+        if threads > processes:
+            return stopped(f"it started more than {processes} processes")
+        if resident > memory:
+            return stopped(f"Cannot allocate memory: more than {memory >> 20} MiB")
+        if seconds and time.monotonic() > deadline:
+            return stopped(f"it took more than {seconds} s")
+
+
+def usage() -> tuple[int, int]:
+    """How many threads there are, and the bytes of memory that their processes have."""
+    threads = pages = 0
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stat:
+                fields = stat.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it has ended
+        threads += int(fields[_THREADS])
+        pages += int(fields[_RSS])
+    return threads, pages * _PAGE_BYTES
+
+
+def stopped(why: str) -> int:
+    """Says which limit was passed; the status for it."""
+    print(f"kentry sandbox: {why}", file=sys.stderr, flush=True)
+    return 128 + signal.SIGKILL
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[5:], *map(int, sys.argv[1:5])))

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a confined program can reach and take, as root and as another user.
+
+Each attack is tried without the sandbox, too, where it must succeed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kentry.errors import MissingToolError
+from kentry.host import sandbox
+from kentry.host.process import run
+from kentry.host.sandbox import confined
+from tests import ROOT
+from tests.processes import gone
+from tests.unit.kernels.sources import program
+
+ATTACK = """
+import json, os, sys
+from pathlib import Path
+from kentry.host import sandbox
+script, folder, confine, limits = json.loads(sys.argv[1])
+argv = ["sh", "-c", script, "sh", folder]
+if confine:
+    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    own = [Path(folder, "own")]
+    argv = sandbox.confined(argv, env=env, writable=own, limits=sandbox.Limits(**limits))
+os.execvp(argv[0], argv)
+"""
+# A script prints "done" where it has had its way; the limits that keep it from that.  $1 is a
+# folder that all can write, whose folder "own" the sandbox may write, too.
+ATTACKS: dict[str, tuple[str, dict[str, int]]] = {
+    "reads a secret file": ("grep -q secret $1/home/id && echo done", {}),
+    "reads the environment": (
+        'cat /proc/*/environ 2>/dev/null | tr "\\0" "\\n" | grep -q ^SECRET && echo done',
+        {},
+    ),
+    "writes elsewhere": ("echo x >$1/other && echo done", {}),
+    "sees a process": ("kill -0 $(cat $1/pid) && echo done", {}),
+    "connects": ('bash -c "exec 3<>/dev/tcp/127.0.0.1/$(cat $1/port)" && echo done', {}),
+    "makes a namespace": ("unshare -U true && echo done", {}),
+    "starts processes": (
+        "for i in $(seq 200); do sleep 2 & done; sleep 1; echo done",
+        {"processes": 100},
+    ),
+    "takes memory": (
+        'for i in 1 2 3; do python3 -c "x = bytearray(200 << 20); input()" & done <&0;'
+        ' python3 -c "import time; x = bytearray(200 << 20); time.sleep(1)"; echo done',
+        {"memory": 512 << 20},
+    ),
+    "takes memory at once": (
+        "python3 -c 'bytearray(600 << 20)' && echo done",
+        {"memory": 512 << 20},
+    ),
+    "fills the disk": ("head -c 2M /dev/zero >$1/own/file && echo done", {"file": 1 << 20}),
+    "takes its time": ("sleep 2; echo done", {"seconds": 1}),
+}
+# What root alone can do outside.
+OF_ROOT: dict[str, tuple[str, dict[str, int]]] = {
+    "writes through a remount": (
+        "mount -o remount,bind,rw / && echo x >$1/other && rm $1/other && echo done",
+        {},
+    ),
+    "changes a setting": (
+        "read -r x </proc/sys/kernel/core_pattern"
+        ' && echo "$x" >/proc/sys/kernel/core_pattern && echo done',
+        {},
+    ),
+    "has a capability": ("grep -q 'CapEff:.*[1-9a-f]' /proc/self/status && echo done", {}),
+}
+IS_ROOT = os.geteuid() == 0
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3")
+CASES = [("own", attack) for attack in {**ATTACKS, **(OF_ROOT if IS_ROOT else {})}]
+CASES += [("nobody", attack) for attack in ATTACKS if IS_ROOT]
+
+
+@pytest.fixture(autouse=True)
+def _anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    sandbox.works.cache_clear()
+    if not sandbox.works():
+        monkeypatch.setenv(sandbox.ALLOW_VARIABLE, "1")
+    sandbox.works.cache_clear()
+    yield
+    sandbox.works.cache_clear()
+
+
+def needs_bubblewrap() -> None:
+    if not sandbox.works():
+        pytest.skip("the system does not allow bubblewrap")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One that any user can write, with what the attacks look for."""
+    with (
+        tempfile.TemporaryDirectory(dir="/var/tmp", prefix="kentry-test.") as name,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+        folder = Path(name)
+        for below in (folder, folder / "own", folder / "home"):
+            below.mkdir(exist_ok=True)
+            below.chmod(0o777)
+        (folder / "home/id").write_text("secret\n")
+        (folder / "port").write_text(str(server.getsockname()[1]))
+        yield folder
+
+
+def attack(user: str, script: str, folder: Path, confine: bool, **limits: int) -> str:
+    """What the script prints."""
+    words = [sys.executable] if user == "own" else [*NOBODY]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "SECRET": "1"}
+    if not confine and script.startswith("mount"):
+        words[:0] = ["unshare", "--mount"]
+    with subprocess.Popen([*words, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        (folder / "pid").write_text(str(other.pid))
+        arguments = json.dumps([script, str(folder), confine, limits])
+        done = subprocess.run(
+            [*words, "-c", ATTACK, arguments], env=env, capture_output=True, text=True, check=False
+        )
+        other.communicate(b"\n")
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("user", "name"), CASES)
+def test_what_a_program_does_outside_it_cannot_do_inside(
+    user: str, name: str, folder: Path
+) -> None:
+    needs_bubblewrap()
+    script, limits = {**ATTACKS, **OF_ROOT}[name]
+    assert attack(user, script, folder, confine=False).endswith("done\n")
+    assert "done" not in attack(user, script, folder, confine=True, **limits)
+
+
+def test_it_writes_its_own_folder(folder: Path) -> None:
+    needs_bubblewrap()
+    attack("own", "echo x >$1/own/file", folder, confine=True)
+    assert (folder / "own/file").read_text() == "x\n"
+
+
+def test_a_limit_that_ended_it_is_said(tmp_path: Path) -> None:
+    needs_bubblewrap()
+    limits = sandbox.Limits(seconds=1)
+    done = run(confined(["sleep", "20"], env={}, limits=limits), check=False)
+    assert done.returncode == 137
+    assert done.stderr == f"{sandbox.STOPPED}it took more than 1 s\n"
+
+
+@pytest.mark.parametrize("confine", [True, False])
+def test_its_status_words_and_environment_come_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confine: bool
+) -> None:
+    if not confine:
+        without_bubblewrap(tmp_path, monkeypatch, "1")
+    text = "echo said $A $B; echo aside >&2; exit 3"
+    monkeypatch.setenv("B", "outside")
+    argv = confined(["/bin/sh", "-c", text], env={"A": "a b"})
+    done = run(argv, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "said a b\n", "aside\n")
+
+
+def without_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: str) -> None:
+    """Puts a bubblewrap that does not work first in PATH."""
+    file = program(tmp_path / "bin", "bwrap", "")
+    file.write_text("#!/bin/sh\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv(sandbox.ALLOW_VARIABLE, allowed)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_without_bubblewrap_nothing_runs_unless_the_user_allows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    without_bubblewrap(tmp_path, monkeypatch, "")
+    if not installed:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError) as raised:
+        confined(["make"], env={})
+    assert sandbox.ALLOW_VARIABLE in raised.value.remedy
+    monkeypatch.setenv(sandbox.ALLOW_VARIABLE, "1")
+    assert confined(["make"], env={"A": "1"})[-4:] == ["env", "-i", "A=1", "make"]
+
+
+def test_it_ends_with_kentry_however_that_ends(tmp_path: Path) -> None:
+    needs_bubblewrap()
+    text = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from kentry.host import sandbox\n"
+        "from kentry.host.process import run\n"
+        f"script = 'setsid sleep 1000 & readlink /proc/self/ns/pid > {tmp_path}/ns; wait'\n"
+        f"run(sandbox.confined(['sh', '-c', script], env={{}}, writable=[Path('{tmp_path}')]))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", text]) as kentry:
+        while not (tmp_path / "ns").exists() or not (tmp_path / "ns").read_text():
+            assert kentry.poll() is None
+        inside = (tmp_path / "ns").read_text().strip()
+        everyone = map(int, filter(str.isdecimal, os.listdir("/proc")))
+        pids = [pid for pid in everyone if namespace(pid) == inside]
+        kentry.kill()
+    assert len(pids) >= 3  # the first process, sh, sleep
+    assert all(map(gone, pids))
+
+
+def namespace(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
