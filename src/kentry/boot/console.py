@@ -5,6 +5,7 @@ The guest is untrusted: it may hang, print without end or crash.
 """
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,12 @@ _CONSOLE_LIMIT_BYTES = 4 << 20
 _TAIL_LINES = 12
 _LINE_LIMIT = 200  # characters of a console line that are shown
 
-# kernel/panic.c prints it; a crash of init ends in it too.
+# kernel/panic.c prints the first; a crash of init ends in it too.  The second is what die() of each
+# architecture counts oopses with: "Internal error: Oops: 96000004 [#1] SMP".
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+_OOPS = re.compile(r"^(?:\[ *[0-9.]+\] )?(.*\[#[1-9][0-9]*\].*)", re.MULTILINE)
+# Seconds in which a kernel that died prints its registers and its stack.
+_LAST_WORDS_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,30 @@ def progress_of_probe(lines: Sequence[str]) -> str:
     return "cases are running" if started else "booting"
 
 
+class Console:
+    """The lines of a guest so far; check() ends a guest whose kernel died before it got to init."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._started = False
+        self._died = 0.0
+
+    def __str__(self) -> str:
+        return "".join(f"{line}\n" for line in self.lines)
+
+    def take(self, line: str) -> None:
+        """One line."""
+        self.lines.append(line)
+        self._started = self._started or "kentry-" in line
+        if not (self._started or self._died) and (_PANIC.search(line) or _OOPS.search(line)):
+            self._died = time.monotonic()
+
+    def check(self) -> None:
+        """GuestError where the kernel died some time ago."""
+        if self._died and time.monotonic() > self._died + _LAST_WORDS_SECONDS:
+            raise explain(str(self), False, "its kernel died")
+
+
 def boot(
     argv: Sequence[str],
     emulator: Emulator,
@@ -48,24 +77,35 @@ def boot(
     update: Update,
     console_file: Path | None = None,
     doing: Callable[[Sequence[str]], str] = progress_of_probe,
+    progress: Callable[[], int] | None = None,
 ) -> GuestExit:
     """Runs QEMU for at most `timeout` seconds; the console is kept in `console_file`.
 
-    `doing` says what the guest does from the console's lines so far.  GuestError where QEMU
-    complained and the guest printed nothing.
+    `doing` says what the guest does from the console's lines so far; `progress` is supervise()'s.
+    GuestError where the kernel dies at boot, or QEMU complained and the guest printed nothing.
     """
-    lines: list[str] = []
-    end = supervise(
-        argv,
-        timeout,
-        lines.append,
-        env=emulator.env,
-        check=lambda _: update(None, doing(lines)),
-        limit=_CONSOLE_LIMIT_BYTES,
-    )
-    guest = GuestExit("\n".join([*lines, end.rest]), exit_clause(end), end.stderr)
-    if console_file:
-        write_atomically(console_file, guest.console)
+    console = Console()
+
+    def check(stderr: str) -> None:
+        update(None, doing(console.lines))
+        console.check()
+
+    rest = ""
+    try:
+        end = supervise(
+            argv,
+            timeout,
+            console.take,
+            env=emulator.env,
+            check=check,
+            limit=_CONSOLE_LIMIT_BYTES,
+            progress=progress,
+        )
+        rest = end.rest
+    finally:
+        if console_file:
+            write_atomically(console_file, f"{console}{rest}")
+    guest = GuestExit(f"{console}{rest}", exit_clause(end), end.stderr)
     if guest.stderr and not guest.console.strip():
         raise explain(guest.console, False, guest.clause, guest.stderr)
     return guest
@@ -102,10 +142,12 @@ def explain(console: str, started: bool, clause: str, stderr: str = "") -> Guest
             stderr,
         )
     panic = _PANIC.search(console)
+    died = panic or _OOPS.search(console)
     where = "while the cases ran" if started else "before the probe started"
-    if panic:
-        sentence = f"The kernel panicked {where}: {CONTROL.sub('', panic[1]).strip()}."
-        shown = _printable(console[panic.start() :])[:_TAIL_LINES]
+    if died:
+        said = CONTROL.sub("", died[1]).strip()
+        sentence = f"The kernel {'panicked' if panic else 'oopsed'} {where}: {said}."
+        shown = _printable(console[died.start() :])[:_TAIL_LINES]
     else:
         sentence = f"The guest never reached the probe's end mark: {clause}, {where}."
         shown = _printable(console)[-_TAIL_LINES:]

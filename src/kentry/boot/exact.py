@@ -4,7 +4,7 @@
 See qemu_argv.py for how the guest is confined.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,8 @@ class ExactOptions:
     Each eighth round adds `links` names to the dentry cache, whose hash table has `dentry_hash`
     buckets: by default 2^20, in which two names hardly ever meet.  `randomise` leaves on what
     makes paths vary from boot to boot and window to window (KASLR, stack-offset randomisation).
-    `timeout` is in seconds of wall time, `memory` the guest's in MiB.  `vector_length` is that of
-    the cpu model's vectors in bits, None for the model's own.  `check` has the plugin count a
+    `timeout` is supervise()'s with progress, `memory` the guest's in MiB.  `vector_length` is that
+    of the cpu model's vectors in bits, None for the model's own.  `check` has the plugin count a
     second way, and the machine's own counter a third.  `probe` is another one than kentry's.
     """
 
@@ -123,7 +123,11 @@ class QemuRunner:
             plugin_words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
             plugin_words += ["check=on"] if options.check else []
             plugin = plugin_argv(plugin_file(), self.arch, plugin_words)
-            guest, report = self._boot(kernel, options, plugin, update)
+
+            def size() -> int:
+                return trace_file.stat().st_size if trace_file.exists() else 0
+
+            guest, report = self._boot(kernel, options, plugin, update, size)
             try:
                 trace = parse_trace(trace_file)
             except TraceError as err:
@@ -167,8 +171,12 @@ class QemuRunner:
         options: ExactOptions,
         plugin: Sequence[str],
         update: Update,
+        size: Callable[[], int] = lambda: 0,
     ) -> tuple[GuestExit, ProbeReport]:
-        """A boot to the probe's end mark; `plugin` are QEMU's words that load it."""
+        """A boot to the probe's end mark; `plugin` are QEMU's words that load it.
+
+        `size` is that of the trace, which grows with each case.
+        """
         emulator = find_emulator(self.arch, options.emulator)
         cpu = self.arch.cpu_with(options.vector_length)
         initramfs = build_initramfs(options.probe or probe_file(self.arch), options.cases)
@@ -183,7 +191,7 @@ class QemuRunner:
             *boot_argv(kernel, kept_file("initramfs", initramfs), words),
             *plugin,
         ]
-        guest = boot(argv, emulator, options.timeout, update, options.console_file)
+        guest = boot(argv, emulator, options.timeout, update, options.console_file, progress=size)
         report = read_report(guest.console.splitlines())
         if report.ended_cases is None:
             raise explain(guest.console, report.started, guest.clause)

@@ -143,7 +143,8 @@ TIMEOUT: dict[str, Any] = {
     "type": values.seconds,
     "metavar": "SECONDS",
     "group": ANYWHERE,
-    "help": "how many seconds a boot can take (default: 120, kentry vector trace: 1800)",
+    "help": "how many seconds a boot can take without progress (default: 120), or kentry vector"
+    " trace in all (1800)",
 }
 EMULATOR: dict[str, Any] = {
     "metavar": "QEMU",

@@ -161,20 +161,26 @@ def supervise(
     check: Callable[[str], None] | None = None,
     shown: Sequence[str] | None = None,
     limit: int = 0,
+    progress: Callable[[], int] | None = None,
 ) -> Exit:
     """Runs `argv` for at most `timeout` seconds and hands on its output as it comes.
 
+    Time in which it waits for a processor does not count, so a busy machine ends nothing.  With
+    `progress`, a number that grows while the program gets on, `timeout` is from the last growth or
+    output, and ten times as long in all.
     `on_line` gets each line of standard output without its newline.  `feed` goes to standard
     input; with `hold` that stays open while the program runs.  `check` is called a few times a
     second with the end of standard error.  What `on_line` or `check` raises ends the program.
     `shown` is the command line that -v prints in place of `argv`.  `limit` is how many bytes it
     may print, 0 for any number.
     """
-    deadline = time.monotonic() + timeout
     stdin = subprocess.PIPE if feed or hold else subprocess.DEVNULL
     line = command_line(shown or argv, env)
     with child(argv, env=env, shown=line, stdin=stdin, bufsize=0) as process:
         pipes = _Pipes(process, on_line, feed, hold)
+        clock = _Clock(process.pid)
+        now = last = 0.0
+        size = 0
         stopped = ""
         while not stopped and pipes.are_open:
             # Asked first: what it printed before its end is in the pipes then.
@@ -185,15 +191,18 @@ def supervise(
                 check(pipes.stderr.decode(errors="replace"))
             if idle and ended:
                 break  # a process that it left behind holds the pipes
-            if time.monotonic() > deadline:
-                stopped = f"after {timeout:g} s"
+            now = clock()
+            if progress and (grown := pipes.size + progress()) != size:
+                size, last = grown, now
+            if now > min(last, 9 * timeout) + timeout:
+                stopped = f"after {timeout:g} s{' without progress' if progress else ''}"
             elif limit and pipes.size > limit:
                 stopped = f"because it printed more than {limit >> 20} MiB"
             elif len(pipes.rest) > _LINE_LIMIT_BYTES:
                 stopped = f"because it printed {_LINE_LIMIT_BYTES >> 20} MiB without a newline"
         if not stopped:
             try:
-                process.wait(max(deadline - time.monotonic(), _POLL_SECONDS))
+                process.wait(max(last + timeout - now, _POLL_SECONDS))
             except subprocess.TimeoutExpired:
                 stopped = f"after {timeout:g} s"
     status = process.returncode
@@ -203,6 +212,27 @@ def supervise(
         pipes.rest.decode(errors="replace"),
         pipes.stderr.decode(errors="replace").strip(),
     )
+
+
+class _Clock:
+    """Counts the seconds in which a program ran or slept, not those it waited for a processor."""
+
+    def __init__(self, pid: int) -> None:
+        self._threads = Path(f"/proc/{pid}/task")
+        self._seconds = self._ran = 0.0
+        self._wall = time.monotonic()
+
+    def __call__(self) -> float:
+        wall, ran, runnable = time.monotonic(), 0, False
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            for thread in self._threads.iterdir():
+                # In ns: Documentation/scheduler/sched-stats.rst.  The state: proc(5).
+                ran += int((thread / "schedstat").read_text().split()[0])
+                runnable |= (thread / "stat").read_text().rpartition(")")[2].split()[0] == "R"
+        passed = wall - self._wall
+        self._seconds += min(passed, max(ran / 1e9 - self._ran, 0.0)) if runnable else passed
+        self._wall, self._ran = wall, ran / 1e9
+        return self._seconds
 
 
 class _Pipes:

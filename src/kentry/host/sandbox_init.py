@@ -37,7 +37,8 @@ def main(argv: list[str], processes: int, memory: int, file: int, seconds: int) 
         try:
             os.execvp(argv[0], argv)  # noqa: S606
         except OSError as err:
-            print(f"{argv[0]}: {err.strerror}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"{argv[0]}: {err.strerror}\n")
+            sys.stderr.flush()
             os._exit(127)
     deadline = time.monotonic() + seconds
     while True:
@@ -77,7 +78,7 @@ def usage() -> tuple[int, int]:
 
 def stopped(why: str) -> int:
     """Says which limit was passed; the status for it."""
-    print(f"kentry sandbox: {why}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"kentry sandbox: {why}\n")
     return 128 + signal.SIGKILL
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import MachineError
+from kentry.host.native import probe_file
 from kentry.host.process import log
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS
@@ -26,7 +27,6 @@ from kentry.machines.machine import (
     MachineOptions,
     arch_of,
     check_ended,
-    find_probe,
     stopped,
 )
 from kentry.machines.shell_files import LINE_CHARACTERS, MOMENT
@@ -61,7 +61,7 @@ class BoardMachine(Machine):
         lab.bring_up()
         lines, _ = lab.run("uname -m", MOMENT)
         self.arch = arch_of(name, lines[-1].strip() if lines else "")
-        self.probe = find_probe(name, self.arch)
+        self.probe = probe_file(self.arch)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; its lines come when it has ended.  See Machine."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch, find_arch, host_arch
-from kentry.boot.console import exit_clause, explain, tail
+from kentry.boot.console import Console, exit_clause, explain, tail
 from kentry.boot.emulator import Emulator, find_emulator
 from kentry.boot.initramfs import CASES_FILE, build_initramfs
 from kentry.boot.probe_protocol import PREFIX, OnLine, ProbeLines, parse_line
@@ -27,11 +27,12 @@ from kentry.boot.qemu_argv import (
     kernel_words,
     machine_argv,
 )
-from kentry.errors import MachineError, UserError
+from kentry.errors import GuestError, MachineError, UserError
 from kentry.host.cache import kept_file, write_atomically
+from kentry.host.native import probe_file
 from kentry.host.process import Exit, need, supervise
 from kentry.kernels.resolve import resolve
-from kentry.machines.machine import CommandResult, Machine, MachineOptions, find_probe
+from kentry.machines.machine import CommandResult, Machine, MachineOptions
 from kentry.progress import Update
 
 DEVICE = Path("/dev/kvm")
@@ -60,28 +61,25 @@ _WITHOUT_KVM = (
 )
 
 
-class _Run:
+class _Run(Console):
     """One boot: the guest's console, of which the probe's lines are handed on."""
 
     def __init__(self, on_line: OnLine, boot_timeout: float) -> None:
-        self.lines: list[str] = []
+        super().__init__()
         self.probe = ProbeLines(on_line)
         self._boot_timeout = boot_timeout
         self._begun = time.monotonic()
         self._gave_up = 0.0
 
-    @property
-    def console(self) -> str:
-        return "".join(f"{line}\n" for line in self.lines)
-
     def take(self, line: str) -> None:
         """One line of the console, perhaps with a message of the kernel before the probe's."""
-        self.lines.append(line)
+        super().take(line)
         if parsed := parse_line(line):
             self.probe(f"{PREFIX}{' '.join(parsed)}")
 
-    def check(self, stderr: str) -> None:
+    def check_started(self, stderr: str) -> None:
         """Ends a guest that will never start the probe; `stderr` is QEMU's."""
+        self.check()
         now = time.monotonic()
         if _GAVE_UP in stderr:
             self._gave_up = self._gave_up or now
@@ -90,7 +88,8 @@ class _Run:
             why = "emulation failure" if "emulation failure" in stderr else "internal error"
             raise self._refused(why, stderr[stderr.index(_GAVE_UP) :])
         if not self.probe.started and now > self._begun + self._boot_timeout:
-            raise self._explained(f"it was stopped after {self._boot_timeout:g} s")
+            clause = f"it was stopped after {self._boot_timeout:g} s"
+            raise explain(str(self), False, clause)
 
     def check_ended(self, end: Exit) -> None:
         """MachineError unless the probe came to its end and the guest switched itself off."""
@@ -103,9 +102,9 @@ class _Run:
             raise MachineError(
                 f"The guest did not switch itself off after its end mark: {clause}.",
                 "Is ACPI, or PSCI or SBI, in this kernel?",
-                tail(self.console),
+                tail(str(self)),
             )
-        raise self._explained(clause, end.stderr)
+        raise explain(str(self), self.probe.started, clause, end.stderr)
 
     def _refused(self, why: str, stderr: str) -> MachineError:
         """The error for a KVM that does not run the guest; `stderr` is what QEMU says of it."""
@@ -118,10 +117,6 @@ class _Run:
             "\n".join(f"  | {line[:100]}" for line in lines[:4]),
         )
 
-    def _explained(self, clause: str, stderr: str = "") -> MachineError:
-        error = explain(self.console, self.probe.started, clause, stderr)
-        return MachineError(error.sentence, error.remedy, error.detail)
-
 
 class KvmMachine(Machine):
     """Guests of one architecture, one after the other."""
@@ -131,7 +126,7 @@ class KvmMachine(Machine):
     def __init__(self, name: str, arch: Arch, options: MachineOptions) -> None:
         self.name = name
         self.arch = arch
-        self.probe = find_probe(name, arch)
+        self.probe = probe_file(arch)
         self._options = options
         self._cpu = "host" if options.accelerator == KVM else arch.cpu_with()
         steadiness = STEADY if options.accelerator == ICOUNT else ()
@@ -142,13 +137,21 @@ class KvmMachine(Machine):
         argv, env = self.command(words)
         run = _Run(on_line, self._options.boot_timeout)
         try:
-            end = supervise(
-                argv, timeout, run.take, env=env, check=run.check, limit=_CONSOLE_LIMIT_BYTES
+            run.check_ended(
+                supervise(
+                    argv,
+                    timeout,
+                    run.take,
+                    env=env,
+                    check=run.check_started,
+                    limit=_CONSOLE_LIMIT_BYTES,
+                )
             )
+        except GuestError as err:
+            raise MachineError(err.sentence, err.remedy, err.detail) from err
         finally:
             if self._options.console_file:
-                write_atomically(self._options.console_file, run.console)
-        run.check_ended(end)
+                write_atomically(self._options.console_file, str(run))
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Refuses: the probe is the guest's only program."""
@@ -197,12 +200,6 @@ class KvmMachine(Machine):
         ]
         if options.pin is not None:
             argv[:0] = [need("taskset", "util-linux"), "--cpu-list", str(options.pin)]
-        odd = next((word for word in short if not word or set(word) & set(' \t\n"')), None)
-        if odd is not None:
-            raise MachineError(
-                f"The probe's argument '{odd}' cannot go through a kernel's command line.",
-                "Leave out its spaces and quotes.",
-            )
         if len(argv[-1].encode()) > _MOST_CMDLINE_BYTES or len(short) > _MOST_WORDS:
             raise MachineError(
                 f"The probe's {len(short)} arguments do not fit on a kernel's command line, which"

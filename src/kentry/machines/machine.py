@@ -10,7 +10,6 @@ from kentry.arch import ARCHES, Arch, find_arch
 from kentry.boot.console import tail
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import MachineError, UserError
-from kentry.host.native import probe_file
 from kentry.host.process import status_clause
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
@@ -29,7 +28,6 @@ class CommandResult:
 class MachineOptions:
     """How a machine is reached; each kind reads what it needs.
 
-    ssh: `ssh_options` are words put first on ssh's command line ("-F", FILE, "-o", OPTION).
     ssh and board: `switch` says how another kernel is booted, "kexec" or a command for the
     machine's shell with {} for the kernel's name.  `boot_timeout` is how many seconds a machine
     may take to answer after it was told to boot, or a guest until the probe starts.
@@ -38,7 +36,6 @@ class MachineOptions:
     machine.  `console_file` keeps its last console.
     """
 
-    ssh_options: tuple[str, ...] = ()
     boot_timeout: float = 300.0
     switch: str = "kexec"
     memory: int = 512
@@ -92,35 +89,6 @@ def arch_of(name: str, machine: str) -> Arch:
             f"{name} is '{machine}', an architecture that kentry does not know.",
             f"It knows {', '.join(ARCHES)}.",
         ) from err
-
-
-def find_probe(name: str, arch: Arch, file: Path | None = None) -> Path:
-    """The probe for the machine `name`; MachineError if `file` is another architecture's.
-
-    Checked here because a shell, and execvp(3), run a program that the kernel does not know as a
-    script.
-    """
-    from elftools.elf.enums import ENUM_E_MACHINE
-
-    file = file or probe_file(arch)
-    try:
-        with file.open("rb") as stream:
-            head = stream.read(20)
-    except OSError as err:
-        raise MachineError(f"The probe {file} cannot be read: {err.strerror}.") from err
-    if head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") == int(
-        ENUM_E_MACHINE[arch.elf_machine]
-    ):
-        return file
-    raise wrong_architecture(name, file, arch.name)
-
-
-def wrong_architecture(name: str, file: Path, arch: str) -> MachineError:
-    """The error for a probe that the machine cannot execute."""
-    return MachineError(
-        f"{name} ({arch}) cannot run the probe {file.name}: it is another architecture's.",
-        "Use the probe of the machine's own architecture: install kentry again (make setup).",
-    )
 
 
 def check_ended(name: str, lines: ProbeLines, status: int, stderr: str) -> None:

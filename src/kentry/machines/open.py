@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager, closing
 from kentry.arch import host_arch
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import MachineError, UserError
+from kentry.host.native import probe_file
 from kentry.host.process import supervise
 from kentry.machines.machine import (
     CommandResult,
     Machine,
     MachineOptions,
     check_ended,
-    find_probe,
     stopped,
 )
 from kentry.progress import Update
@@ -55,7 +55,7 @@ class LocalMachine(Machine):
     def __init__(self, name: str) -> None:
         self.name = name
         self.arch = host_arch()
-        self.probe = find_probe(name, self.arch)
+        self.probe = probe_file(self.arch)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; see Machine."""

@@ -154,22 +154,6 @@ def _check_left(machine: Shell, words: Sequence[str], result: CommandResult | No
 
 # --- kexec -----------------------------------------------------------------------------------
 
-# What kexec(8) prints, a sentence, and its remedy.
-_NOT_LOADED = (
-    (
-        r"Operation not permitted|Permission denied|lockdown|locked down",
-        "{machine} does not permit kexec.",
-        "Its kernel is locked down (secure boot), or kernel.kexec_load_disabled is 1:"
-        " allow it there, or give a command that boots a kernel.",
-    ),
-    (
-        r"Function not implemented",
-        "The kernel that {machine} runs has no kexec.",
-        "It takes CONFIG_KEXEC; or give a command that boots a kernel.",
-    ),
-    (r"", "kexec on {machine} does not load {kernel}.", "See its output below."),
-)
-
 
 def _load(machine: Shell, kernel: str) -> list[str]:
     """Loads a kernel for kexec; the command that starts it."""
@@ -208,13 +192,12 @@ def _load(machine: Shell, kernel: str) -> list[str]:
     loaded = sh('kexec "$@"', "-l", *options)
     # -s has the running kernel read the image and check its signature: all that lockdown allows.
     if loaded.status and sh('kexec "$@"', "-s", "-l", *options).status:
-        output = loaded.stdout + loaded.stderr
-        sentence, remedy = next(
-            (sentence.format(machine=machine.name, kernel=kernel), remedy)
-            for pattern, sentence, remedy in _NOT_LOADED
-            if re.search(pattern, output, re.IGNORECASE)
+        raise MachineError(
+            f"kexec on {machine.name} does not load {kernel}.",
+            "A locked-down kernel (secure boot), kernel.kexec_load_disabled=1 and one without"
+            " CONFIG_KEXEC do not permit it; or give a command that boots a kernel.",
+            tail(loaded.stdout + loaded.stderr),
         )
-        raise MachineError(sentence, remedy, tail(output))
     systemd = machine.run_command(words("test -d /run/systemd/system"), _MOMENT).status == 0
     # kexec -e starts it at once, with nothing written out first.
     return [*root, *words("systemctl kexec" if systemd else "sync; kexec -e")]

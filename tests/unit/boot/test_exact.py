@@ -101,13 +101,18 @@ def test_a_whole_run(tmp_path: Path) -> None:
     [
         ("exit 1", "QEMU ended before the guest said anything: QEMU ended with status 1"),
         ("echo booting; exit 0", "the machine rebooted or was switched off, before the probe"),
-        ("echo booting; sleep 100", "it was stopped after 1 s, before the probe started"),
-        ("echo kentry-probe start arm64; sleep 100", "stopped after 1 s, while the cases ran"),
+        ("echo booting; sleep 100", "stopped after 1 s without progress, before the probe started"),
+        (
+            "echo kentry-probe start arm64; sleep 100",
+            "without progress, while the cases ran",
+        ),
         ("yes all work and no play", "it was stopped because it printed more than 4 MiB"),
         (
             "echo 'Kernel panic - not syncing: Oops'",
             "The kernel panicked before the probe started: Oops",
         ),
+        ("echo 'Internal error: Oops: 96 [#1]'; echo x0; sleep 100", "oopsed before .*: Internal"),
+        ("echo 'Kernel panic - not syncing: no init'; sleep 100", "panicked before .*: no init"),
         ("while :; do printf '\\033[2J'; done", "because it printed more than 4 MiB"),
     ],
 )
@@ -115,8 +120,16 @@ def test_a_guest_that_misbehaves_is_one_sentence(tmp_path: Path, script: str, wo
     if script == "exit 1":
         script = "echo 'qemu: could not load kernel' >&2; exit 1"
     with pytest.raises(GuestError, match=words) as caught:
-        play(tmp_path, script, timeout=1 if "sleep" in script else 20)
+        play(tmp_path, script, timeout=1 if "sleep" in script and "#1" not in script else 20)
+    assert "oops" not in words or "x0" in caught.value.detail
     assert "\x1b" not in str(caught.value) + caught.value.detail
+
+
+@pytest.mark.slow
+def test_a_guest_may_take_its_time_while_it_gets_on(tmp_path: Path) -> None:
+    (tmp_path / "good").write_text(TRACE)
+    steps = "for i in 1 2 3; do sleep 0.5; echo $i; sleep 0.5; echo $i >>$plugin_out; done"
+    play(tmp_path, f"{steps}; {GOOD}; cp {tmp_path}/good $plugin_out", timeout=0.9)
 
 
 def test_an_end_on_the_console_without_a_trace_is_an_error(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Programs that misbehave, played by the shell."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -79,6 +80,26 @@ def test_a_child_left_behind_does_not_hold_up_the_end(tmp_path: Path) -> None:
     lines, ran = play(f"sleep 1000 & echo $! > {tmp_path}/pid; echo done")
     assert (lines, ran.stopped, ran.status) == (["done"], "", 0)
     assert gone(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.slow
+def test_waiting_for_a_processor_is_not_taking_time() -> None:
+    """It gets a tenth of the cpu until the other one has ended."""
+    on_cpu = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
+    counting = "i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done; echo done"
+    with subprocess.Popen([*on_cpu, "timeout", "4", "sh", "-c", "while :; do :; done"]):
+        last_of_all = [*on_cpu, "nice", "-n", "10", "sh", "-c", counting]
+        lines: list[str] = []
+        end = supervise(last_of_all, 1, lines.append)
+    assert (lines, end.stopped) == (["done"], "")
+
+
+def test_progress_puts_the_end_off_ten_times_at_most() -> None:
+    numbers = iter(range(1000))
+    begun = time.monotonic()
+    end = play("sleep 1000", timeout=0.3, progress=lambda: next(numbers))[1]
+    assert end.stopped == "after 0.3 s without progress"
+    assert 2.5 < time.monotonic() - begun < 10
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -36,6 +37,8 @@ def make_key(file: Path) -> Path:
 class Server:
     """`folder` has everything, `tmp` is TMPDIR there, `home` HOME; `programs` is first on its PATH.
 
+    While it serves, ssh reads ssh_config of `folder`.
+
     Those who log in get bash, which reads home/.bashrc.
     """
 
@@ -44,8 +47,13 @@ class Server:
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tmp", "home", "programs"):
+        for name in ("tmp", "home", "programs", "client"):
             (self.folder / name).mkdir()
+        client = self.folder / "client/ssh"
+        client.write_text(
+            f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/ssh_config "$@"\n'
+        )
+        client.chmod(0o755)
         make_key(self.folder / "host")
         public = make_key(self.folder / "user").with_suffix(".pub").read_text()
         (self.folder / "authorized").write_text(public)
@@ -57,10 +65,6 @@ class Server:
     @property
     def home(self) -> Path:
         return self.folder / "home"
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        return ("-F", str(self.folder / "ssh_config"))
 
     def start(self, *settings: str, env: Mapping[str, str] | None = None) -> None:
         if not self.port:
@@ -207,7 +211,9 @@ def serving(folder: Path) -> Iterator[Server]:
         # Where sshd's unprivileged half goes; Debian's service makes it.
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     server = Server(folder)
+    path = f"{folder / 'client'}:{os.environ['PATH']}"
     try:
-        yield server
+        with mock.patch.dict(os.environ, PATH=path):
+            yield server
     finally:
         server.stop()

@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "probe"
     file.write_text(PROBE)
-    monkeypatch.setattr(board, "find_probe", lambda name, arch: file)
+    monkeypatch.setattr(board, "probe_file", lambda arch: file)
     return file
 
 

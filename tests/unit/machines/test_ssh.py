@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from kentry.host.native import probe_file
 from kentry.machines import ssh
 from kentry.machines.machine import Machine, MachineOptions
 from kentry.machines.open import open_machine
-from kentry.machines.ssh import SshMachine, destination_of, explain_ssh, host_and_port
+from kentry.machines.ssh import destination_of
 from tests.processes import gone
 from tests.unit.machines.sshd import Server, make_key, serving
 
@@ -46,17 +45,13 @@ def started(server: Server) -> Server:
     return server
 
 
-def options(server: Server) -> MachineOptions:
-    return MachineOptions(ssh_options=server.options)
-
-
 def nothing_left(server: Server) -> bool:
     return not [*server.tmp.iterdir(), *(server.home / ".cache").glob("*")]
 
 
 def refused(server: Server, pattern: str, text: str = "ssh:target") -> MachineError:
     """The error of a place that cannot be opened."""
-    with pytest.raises(MachineError, match=pattern) as caught, open_machine(text, options(server)):
+    with pytest.raises(MachineError, match=pattern) as caught, open_machine(text, MachineOptions()):
         pass
     assert nothing_left(server)
     return caught.value
@@ -69,7 +64,7 @@ def probe(place: Machine, words: tuple[str, ...] = WORDS, timeout: float = 30.0)
 
 
 def test_the_probe_runs_there_and_nothing_is_left(started: Server) -> None:
-    with open_machine("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         assert (place.kind, place.name, place.arch) == ("ssh", "ssh:target", host_arch())
         assert nothing_left(started)
         first, second = probe(place), probe(place)
@@ -83,7 +78,7 @@ def test_the_probe_runs_there_and_nothing_is_left(started: Server) -> None:
 
 
 def test_many_runs_are_one_connection_that_ends_with_the_place(started: Server) -> None:
-    with open_machine("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         for _ in range(3):
             probe(place)
     assert started.log().count("Accepted publickey") == 1
@@ -96,14 +91,14 @@ def test_without_room_for_a_socket_it_connects_anew(
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
-    with open_machine("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         assert probe(place)[-1] == "kentry-probe end cases=1"
     assert started.log().count("Accepted publickey") > 1
     assert nothing_left(started)
 
 
 def test_words_with_spaces_and_quotes_arrive_as_they_are(started: Server) -> None:
-    with open_machine("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         result = place.run_command(["printf", "<%s>", *AWKWARD], 20)
         assert (result.status, result.stderr) == (0, "")
         assert result.stdout == "".join(f"<{word}>" for word in AWKWARD)
@@ -111,7 +106,7 @@ def test_words_with_spaces_and_quotes_arrive_as_they_are(started: Server) -> Non
 
 
 def test_a_commands_status_and_words_come_back(started: Server) -> None:
-    with open_machine("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         result = place.run_command(["sh", "-c", "echo out; echo err >&2; exit 255"], 20)
         assert (result.status, result.stdout, result.stderr) == (255, "out\n", "err")
         assert place.run_command(["no-such-program"], 20).status == 127
@@ -121,19 +116,13 @@ def test_a_commands_status_and_words_come_back(started: Server) -> None:
             place.run_command(["sleep", "1000"], 0.5)
 
 
-def test_the_scripts_are_the_same_in_any_shells_quotes() -> None:
-    for script in (ssh._GUARDED, ssh._PROBE, ssh._COPY, ssh._REMOVE):
-        assert not set(script) & set("'\\\n")
-
-
 def test_noise_of_the_accounts_shell_does_not_matter(server: Server) -> None:
     noise = "echo 'kentry-probe start noise'; echo trouble >&2; printf 'no newline'"
     (server.home / ".bashrc").write_text(f"{noise}\nuname() {{ echo Minix; }}\n")
     (server.folder / "banner").write_text("Authorised use only: Connection refused\n")
     server.start(f"Banner {server.folder / 'banner'}")
-    with open_machine("ssh:target", options(server)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         said = place.run_command(["echo", "hello"], 20)
-        assert "no newline" in _raw(server)
         assert said.stdout == "hello\n"
         lines = probe(place)
     assert (lines[0], lines[-1]) == (
@@ -143,100 +132,68 @@ def test_noise_of_the_accounts_shell_does_not_matter(server: Server) -> None:
     assert nothing_left(server)
 
 
-def _raw(server: Server) -> str:
-    """What ssh prints there without kentry; start-up files are those of the account's bash."""
-    if os.environ.get("SHELL", "/bin/bash").rpartition("/")[2] != "bash":
-        return "no newline"
-    command = ["ssh", *server.options, "target", "true"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 def test_a_shell_that_ends_before_it_runs_anything_is_an_error(server: Server) -> None:
     server.start("ForceCommand echo This account is not available.; exit 1")
     error = refused(server, r"ended with status 1 before it ran anything\..*ssh target true")
     assert "not available" in error.detail
 
 
-def test_a_password_is_not_asked_for(server: Server) -> None:
-    server.start("PubkeyAuthentication no", "PasswordAuthentication yes")
-    error = refused(server, r"target would ask for a password.*ssh -o BatchMode=yes target true")
-    assert "Permission denied" in error.detail
-
-
-def test_a_key_that_is_not_there_is_an_error(server: Server) -> None:
-    server.start("PasswordAuthentication no", "KbdInteractiveAuthentication no")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("PubkeyAuthentication no", "PasswordAuthentication yes"),
+        ("PasswordAuthentication no", "KbdInteractiveAuthentication no"),
+    ],
+)
+def test_who_has_no_key_there_is_told_and_not_asked(
+    server: Server, settings: tuple[str, ...]
+) -> None:
+    server.start(*settings)
     make_key(server.folder / "user")
-    refused(server, "target wants a key: none of your keys opens it")
+    error = refused(server, "nobody in with the keys.*ssh -o BatchMode=yes target true")
+    assert "Permission denied" in error.detail
 
 
 def test_a_changed_host_key_is_never_accepted(started: Server) -> None:
     other = make_key(started.folder / "other").with_suffix(".pub").read_text()
     known = f"[127.0.0.1]:{started.port} {other}"
     started.write_client(known=known)
-    error = refused(started, "another host key than the one that ssh knows")
-    assert "ssh-keygen" in error.remedy
-    assert f"[127.0.0.1]:{started.port}" in error.remedy
+    error = refused(started, "host key")
+    assert f"[127.0.0.1]:{started.port}" in error.detail
     assert (started.folder / "known").read_text() == known
 
 
 @pytest.mark.parametrize("strict", ["ask", "yes"])
 def test_an_unknown_host_key_is_not_accepted(started: Server, strict: str) -> None:
     started.write_client(f"StrictHostKeyChecking {strict}", known="")
-    refused(started, "does not know the host key of target yet.*ssh target")
+    refused(started, "host key.*ssh target")
     assert (started.folder / "known").read_text() == ""
 
 
-def test_a_host_key_is_accepted_where_the_user_says_so(started: Server) -> None:
-    started.write_client("StrictHostKeyChecking accept-new", known="")
-    with open_machine("ssh:target", options(started)) as place:
-        assert probe(place)
-
-
 def test_a_name_that_cannot_be_resolved_is_an_error(started: Server) -> None:
-    refused(started, r"No address is known for no\.such\.invalid", "ssh:no.such.invalid")
-    refused(started, "named so: ssh://target:22", "ssh:target:22")
+    refused(started, r"No address.*no\.such\.invalid", "ssh:no.such.invalid")
+    refused(started, "ssh://HOST:PORT", "ssh:target:22")
 
 
 def test_nobody_listening_is_an_error(server: Server) -> None:
     server.start()
     server.stop()
-    refused(server, "target refuses connections: no ssh server answers")
+    refused(server, "target does not answer")
 
 
-def test_a_server_that_says_nothing_is_given_up(server: Server) -> None:
+def test_a_server_that_says_nothing_is_given_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "_CONNECT_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server.port = silent.getsockname()[1]
         server.write_client()
-        with (
-            pytest.raises(MachineError, match=r"does not answer \(connection timed out\)"),
-            open_machine(
-                "ssh:target",
-                replace(options(server), ssh_options=(*server.options, "-o", "ConnectTimeout=1")),
-            ),
-        ):
-            pass
+        refused(server, "target does not answer")
 
 
 def test_settings_that_ssh_does_not_like_are_an_error(started: Server) -> None:
     started.write_client("NoSuchOption yes")
-    refused(started, "ssh does not like its own settings")
-
-
-def test_a_probe_that_the_kernel_there_does_not_know_is_refused(server: Server) -> None:
-    # Of the shells that may be sh there, bash does not take a program for a script.
-    server.program("sh", 'exec bash "$@"')
-    server.start()
-    damaged = server.folder / "damaged"
-    # The size of its program headers is none that Linux takes: ENOEXEC.
-    image = bytearray(probe_file(host_arch()).read_bytes())
-    image[54:56] = b"\xff\xff"
-    damaged.write_bytes(image)
-    with open_machine("ssh:target", options(server)) as place:
-        assert isinstance(place, SshMachine)
-        place.probe = damaged
-        with pytest.raises(MachineError, match="cannot run the probe damaged"):
-            probe(place)
-    assert nothing_left(server)
+    assert "nosuchoption" in refused(started, "does not get to target").detail
 
 
 @pytest.mark.parametrize(
@@ -257,7 +214,7 @@ def test_a_machine_that_is_not_for_kentry_is_an_error(
 
 def test_a_cut_connection_keeps_lines_and_ends_the_probe(started: Server) -> None:
     lines: list[str] = []
-    with open_machine("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         with pytest.raises(MachineError, match=r"connection to ssh:target was lost: the probe did"):
             place.run_probe(ENDLESS, 60, Cutting(started, lines).take)
         assert lines[0].startswith("kentry-probe start")
@@ -283,17 +240,17 @@ class Cutting:
 def test_a_folder_that_cannot_be_removed_is_named(
     started: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with open_machine("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         probe(place)
         (folder,) = started.tmp.iterdir()
         started.stop()
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert f"{folder} stays on ssh:target: target refuses connections" in told[0]
+    assert f"{folder} stays on ssh:target: target does not answer" in told[0]
     assert told[1].endswith(f"ssh target rm -rf {folder}")
 
 
 def test_the_probe_ends_when_it_is_stopped(started: Server) -> None:
-    with open_machine("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         with pytest.raises(MachineError, match=r"The probe on ssh:target was stopped after 1 s"):
             probe(place, ENDLESS, timeout=1)
         assert started.no_probe()
@@ -303,7 +260,7 @@ def test_the_probe_ends_when_it_is_stopped(started: Server) -> None:
 def test_what_is_stopped_ends_with_its_children(started: Server) -> None:
     file = started.folder / "pid"
     text = f"sleep 1000 & echo $! >{file}; wait"
-    with open_machine("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         with pytest.raises(MachineError, match="was stopped after 5 s"):
             place.run_command(["sh", "-c", text], 5)
         assert gone(int(file.read_text()))
@@ -333,8 +290,7 @@ def _endless(server: Server) -> Iterator[subprocess.Popen[bytes]]:
         "from kentry.machines.machine import MachineOptions\n"
         "from kentry.machines.open import open_machine\n"
         "interrupt.install()\n"
-        f"options = MachineOptions(ssh_options={server.options!r})\n"
-        "with open_machine('ssh:target', options) as place:\n"
+        "with open_machine('ssh:target', MachineOptions()) as place:\n"
         f"    place.run_probe({ENDLESS!r}, 1000, lambda line: print(line, flush=True))\n"
     )
     child = subprocess.Popen(
@@ -350,7 +306,7 @@ def _endless(server: Server) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_probe_that_vanished_is_copied_again(started: Server) -> None:
-    with open_machine("ssh:target", options(started)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         probe(place)
         (folder,) = started.tmp.iterdir()
         (folder / "probe").unlink()
@@ -366,7 +322,7 @@ def test_a_folder_where_nothing_runs_is_passed_over(server: Server) -> None:
     text = f'case "$1" in {server.folder}/*) exec /bin/mkdir "$@" ;; *) exit 1 ;; esac'
     server.program("mkdir", text)
     server.start()
-    with open_machine("ssh:target", options(server)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         assert probe(place)[-1] == "kentry-probe end cases=1"
         assert list((server.home / ".cache").iterdir())
         assert not list(server.tmp.iterdir())
@@ -377,7 +333,7 @@ def test_no_folder_at_all_is_an_error(server: Server) -> None:
     server.program("mkdir", "echo Read-only file system >&2; exit 1")
     server.start()
     with (
-        open_machine("ssh:target", options(server)) as place,
+        open_machine("ssh:target", MachineOptions()) as place,
         pytest.raises(MachineError, match="No folder on ssh:target takes a program") as caught,
     ):
         probe(place)
@@ -387,31 +343,10 @@ def test_no_folder_at_all_is_an_error(server: Server) -> None:
 def test_no_space_is_an_error(server: Server) -> None:
     server.program("cat", "echo cat: write error: No space left on device >&2; exit 1")
     server.start()
-    with open_machine("ssh:target", options(server)) as place:
+    with open_machine("ssh:target", MachineOptions()) as place:
         with pytest.raises(MachineError, match="cannot be written.*: cat: write error: No space"):
             probe(place)
         assert nothing_left(server)
-
-
-@pytest.mark.parametrize(("name", "script"), [("sha256sum", "echo 00  -"), ("wc", "echo 12")])
-def test_a_probe_that_did_not_arrive_whole_is_an_error(
-    server: Server, name: str, script: str
-) -> None:
-    server.program(name, script)
-    server.start()
-    with (
-        open_machine("ssh:target", options(server)) as place,
-        pytest.raises(MachineError, match="did not get to ssh:target whole"),
-    ):
-        probe(place)
-    assert nothing_left(server)
-
-
-def test_a_machine_without_sha256sum_will_do(server: Server) -> None:
-    server.program("sha256sum", "exit 127")
-    server.start()
-    with open_machine("ssh:target", options(server)) as place:
-        assert probe(place)[-1] == "kentry-probe end cases=1"
 
 
 def test_command_lines_are_shown_and_work_again(
@@ -419,7 +354,7 @@ def test_command_lines_are_shown_and_work_again(
 ) -> None:
     with (
         caplog.at_level(logging.INFO, logger="kentry"),
-        open_machine("ssh:target", options(started)) as place,
+        open_machine("ssh:target", MachineOptions()) as place,
     ):
         place.run_command(["echo", "it's", "here"], 20)
     (line,) = [text for text in caplog.messages if text.endswith("here'")]
@@ -451,41 +386,3 @@ def test_a_place_names_what_ssh_is_given(text: str, destination: str) -> None:
 def test_what_is_no_machine_is_a_mistake(text: str) -> None:
     with pytest.raises(UserError, match="names no machine"):
         destination_of(text)
-
-
-@pytest.mark.parametrize(
-    ("destination", "host", "port"),
-    [
-        ("host", "host", ""),
-        ("user@host", "host", ""),
-        ("ssh://user@host:2222/", "host", "2222"),
-        ("ssh://[::1]:22", "::1", "22"),
-        ("::1", "::1", ""),
-    ],
-)
-def test_host_and_port_are_read(destination: str, host: str, port: str) -> None:
-    assert host_and_port(destination) == (host, port)
-
-
-@pytest.mark.parametrize(
-    ("stderr", "pattern"),
-    [
-        ("Host key for [h]:2 has changed and you have requested strict checking.", "ssh-keygen -R"),
-        ("Received disconnect: Too many authentication failures", "none of your keys opens it"),
-        ("ssh: connect to host h port 22: No route to host", r"\(no route to host\)"),
-        ("kex_exchange_identification: Connection closed by remote host", "before anyone could"),
-        ("something new", "ssh does not get to h.*BatchMode=yes h true"),
-    ],
-)
-def test_what_ssh_says_is_explained(stderr: str, pattern: str) -> None:
-    with pytest.raises(MachineError, match=pattern) as caught:
-        raise explain_ssh("h", stderr)
-    assert stderr[:20] in caught.value.detail
-
-
-def test_everything_is_gone_at_the_end(started: Server) -> None:
-    """The kept connection, too, which is a process of this machine's."""
-    with open_machine("ssh:target", options(started)):
-        pids = started.sessions()
-        assert pids
-    assert all(gone(pid) for pid in pids)

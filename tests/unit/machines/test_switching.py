@@ -140,9 +140,7 @@ def test_a_signed_kernel_is_loaded_where_only_that_is_allowed() -> None:
     ("part", "status", "says", "pattern"),
     [
         ("command -v kexec", 127, "", "kexec is not installed.*apt-get install kexec-tools"),
-        ("-l /boot", 255, "kexec_load failed: Operation not permitted", "does not permit kexec"),
-        ("-l /boot", 255, "Function not implemented", "has no kexec.*CONFIG_KEXEC"),
-        ("-l /boot", 255, "Cannot determine the file type", "does not load 6.12.3-arm64"),
+        ("-l /boot", 255, "Function not implemented", "does not load 6.12.3-arm64"),
         ("systemctl kexec", 1, "Call failed", "ended with status 1.*systemctl kexec"),
         ("boot_id", 1, "No such file", "does not say which boot it is in"),
         ("test -f", 0, "", "has no kernel 6.12.3-arm64.*vmlinuz-6.12.3-arm64"),
@@ -291,7 +289,7 @@ def test_a_machine_behind_ssh_is_booted_and_measured_again(server: Server) -> No
     server.start()
     lines: list[str] = []
     words = ["n=3", "paths=0", "cases=getppid"]
-    options = MachineOptions(ssh_options=server.options, switch="own-boot {}", boot_timeout=30)
+    options = MachineOptions(switch="own-boot {}", boot_timeout=30)
 
     with open_machine("ssh:target", options) as place:
         place.run_probe(words, 30, lines.append)
@@ -325,7 +323,7 @@ def test_kexec_behind_ssh(server: Server) -> None:
     image.touch()
     (server.folder / f"initrd.img-{NEW}").touch()
     server.start()
-    options = MachineOptions(ssh_options=server.options, boot_timeout=30)
+    options = MachineOptions(boot_timeout=30)
     with open_machine("ssh:target", options) as place:
         place.boot(str(image), lambda fraction, now: None)
     said = (server.folder / "kexec").read_text().splitlines()

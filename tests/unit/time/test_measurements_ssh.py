@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def session(server: Server) -> Iterator[Session]:
-    with open_machine("ssh:target", MachineOptions(ssh_options=server.options)) as machine:
+    with open_machine("ssh:target", MachineOptions()) as machine:
         yield open_session(machine, None, None)
     assert not list(server.tmp.iterdir())
 
