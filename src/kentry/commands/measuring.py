@@ -54,8 +54,8 @@ def _case_words(args: argparse.Namespace) -> Iterable[str]:
 # What commands that declare an option of the same name say of it: a name has one meaning.
 ARCH: dict[str, Any] = {
     "metavar": "ARCH",
-    "help": "x86_64, arm64 or riscv64 (kentry series: several with commas); that of an image: or"
-    " deb: file, or this machine's own, by default",
+    "help": "x86_64, arm64 or riscv64; that of an image: or deb: file, or this machine's own, by"
+    " default",
     "completes": lambda args: ARCHES,
 }
 CASE: dict[str, Any] = {
@@ -69,12 +69,12 @@ MEMORY: dict[str, Any] = {
     "type": values.memory,
     "metavar": "MIB",
     "group": RARE,
-    "help": "the guest's memory in MiB (default: 512, kentry vector trace: 2048)",
+    "help": "the guest's memory in MiB",
 }
 METRIC: dict[str, Any] = {
     "metavar": "METRIC",
     "help": "metrics to show beside instructions, with commas: loads, branches.taken, lines.data,"
-    " ..., or all; kentry bisect: the one to search by",
+    " ..., or all",
 }
 PICTURE: dict[str, Any] = {"help": "write a picture to FILE (.svg or .png)"}
 CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.commands import measuring, output
-from kentry.commands.options import flag, list_option, operand, path_option
+from kentry.commands.options import flag, list_option, operand, option, path_option
 from kentry.count import cache
 from kentry.errors import (
     EXIT_DONE,
@@ -54,6 +54,15 @@ class Options(
         nargs="*",
         metavar="PATCHES",
         help="mbox files, a git format-patch folder, a quilt series file; or commits, A..B",
+    )
+    arch: str | None = option(
+        "--arch",
+        needs=[measuring.A_KERNEL],
+        **{
+            **measuring.ARCH,
+            "metavar": "ARCH,...",
+            "help": "x86_64, arm64, riscv64: a column for each; this machine's own by default",
+        },
     )
     output: Path | None = path_option(
         "-o",
