@@ -21,27 +21,27 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 507,
-    "arch": 1553,
+    "(loose)": 467,
+    "arch": 1513,
     "boot": 2152,
-    "commands": 3212,
+    "commands": 3292,
     "compare": 1718,
-    "count": 1412,
+    "count": 1372,
     "host": 1508,
     "importing": 649,
-    "kernels": 4411,
+    "kernels": 4380,
     "machines": 1628,
-    "models": 1183,
+    "models": 1143,
     "path": 1139,
-    "results": 2921,
+    "results": 2944,
     "show": 6422,
     "stats": 700,
     "study": 2606,
     "time": 2072,
-    "vector": 3437,
+    "vector": 3397,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39610
+TESTS_BUDGET = 39605
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

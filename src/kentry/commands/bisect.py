@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from kentry.commands import measuring, output, values
-from kentry.commands.options import Need, flag, list_option, operand, option
+from kentry.commands.options import RARE, Need, flag, list_option, operand, option
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.kernels import history
 from kentry.progress import progress
@@ -51,12 +51,21 @@ class Options(measuring.TreeOptions):
     )
     good: str | None = option("--good", metavar="COMMIT", help="an older commit with the one count")
     bad: str | None = option("--bad", metavar="COMMIT", help="a newer commit with the other count")
-    metric: tuple[str, ...] = list_option("--metric", needs=(_A_BISECTION,), **measuring.METRIC)
+    metric: tuple[str, ...] = list_option(
+        "--metric",
+        group=RARE,
+        needs=(_A_BISECTION,),
+        **{
+            **measuring.METRIC,
+            "help": "the metric to search by, such as loads; instructions by default",
+        },
+    )
     everything: bool = flag(
         "--all", needs=(_A_BISECTION,), help="find every commit that changed the count, not one"
     )
     least: float | None = option(
         "--least",
+        group=RARE,
         type=values.decimal(0, values.MAX_COUNT, "the metric's unit"),
         metavar="N",
         needs=(_A_BISECTION, _ALL),
@@ -64,6 +73,7 @@ class Options(measuring.TreeOptions):
     )
     run: str | None = option(
         "--run",
+        group=RARE,
         metavar="PROGRAM",
         needs=(_A_BISECTION,),
         help="measure with a program of your own, on a board for instance: it gets a commit and the"
@@ -71,11 +81,12 @@ class Options(measuring.TreeOptions):
     )
     no_verify: bool = flag(
         "--no-verify",
+        group=RARE,
         needs=(_A_SEARCH,),
         help="name the commits without building them from nothing and measuring them again",
     )
     resume: bool = flag("--continue", help="go on with the tree's last bisection")
-    log: bool = flag("--log", help="print the steps of the tree's last bisection")
+    log: bool = flag("--log", group=RARE, help="print the steps of the tree's last bisection")
 
     def has_commits(self) -> bool:
         """Whether a bisection is begun or goes on."""

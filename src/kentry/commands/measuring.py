@@ -232,10 +232,12 @@ class TreeOptions(MeasureOptions):
         "--tree",
         default=Path("."),
         metavar="DIR",
+        group=RARE,
         help="the git tree of the commits, which is only read",
     )
     first_parent: bool = flag(
         "--first-parent",
+        group=RARE,
         needs=(_COMMITS,),
         help="blame a merge as one commit instead of searching the branch that it merged",
     )
@@ -252,6 +254,7 @@ class TreeOptions(MeasureOptions):
         type=values.whole(1, 64),
         default=1,
         metavar="N",
+        group=RARE,
         needs=(_COMMITS,),
         help="try N commits at once; builds still come one after the other",
     )
@@ -280,7 +283,7 @@ class MatrixOptions(MeasureOptions):
     matrix: str | None = option(
         "--matrix",
         metavar="UNIT",
-        group="vector state",
+        group=RARE,
         help="every state of a vector unit with every case that it matters to: vector (the"
         " architecture's first unit), or arm64's ssve or za",
     )

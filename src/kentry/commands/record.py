@@ -45,6 +45,7 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
     floor: bool = flag(
         "--floor",
+        group=RARE,
         needs=(
             Need(
                 lambda options: not (options.json or options.changelog),
@@ -56,6 +57,7 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
     )
     case_file: Path | None = path_option(
         "--case-file",
+        group=RARE,
         help="compile the case in FILE, a C file like those in guest/cases/, and measure it",
     )
     vl: tuple[int, ...] = option(
@@ -63,7 +65,7 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
         default=(),
         type=values.lengths,
         metavar="BITS,...",
-        group="vector state",
+        group=RARE,
         needs=(_A_STATE,),
         help="vector lengths of the cpu model in bits; each takes a boot",
     )
