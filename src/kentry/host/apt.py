@@ -203,7 +203,7 @@ class AptRoot:
                 elif stamp.get("settings") != self._settings_digest():
                     # apt.conf has this folder's path in it.
                     if "settings" in stamp:
-                        log.warning("apt's settings in %s were moved or damaged.", self.folder)
+                        log.warning("%s was moved or damaged; kentry renews it.", self.folder)
                     self._configure()
                     stamp["settings"] = self._settings_digest()
                     write_atomically(self.folder / _STAMP, json.dumps(stamp) + "\n")

@@ -144,7 +144,7 @@ def test_all_versions_are_listed_oldest_first(archive: Archive, said: Said) -> N
     archive.publish()
     found = debian.every_version(parse("debian:6.1"), fakes.ARM64, said)
     assert found == ["debian:6.1.99-1", "debian:6.1.170-3"]
-    with pytest.raises(UserError, match="Debian has no kernel 5.4"):
+    with pytest.raises(UserError, match="kernel 5.4"):
         debian.every_version(parse("debian:5.4"), fakes.ARM64, said)
 
 
@@ -169,7 +169,7 @@ def test_a_whole_version_in_the_cache_needs_no_apt(
 def test_a_version_that_is_not_there_lists_those_that_are(archive: Archive, said: Said) -> None:
     with pytest.raises(UserError) as raised:
         load("6.12", said)
-    assert raised.value.sentence == "Debian has no kernel 6.12 for arm64."
+    assert "6.12 for arm64" in raised.value.sentence
     assert "6.1.170-3" in raised.value.remedy
     assert "6.1.99-1 6.1.170-3" in raised.value.detail
     with pytest.raises(UserError, match=r"'rt'.*arm64"):
@@ -178,7 +178,7 @@ def test_a_version_that_is_not_there_lists_those_that_are(archive: Archive, said
 
 def test_an_architecture_without_kernels(archive: Archive, said: Said) -> None:
     # riscv64's list is there, and empty; the other suites are not there at all.
-    with pytest.raises(FetchError, match="does not have a Release file"):
+    with pytest.raises(FetchError, match="a Release file"):
         load("6.1", said, fakes.RISCV64)
 
 
@@ -272,7 +272,7 @@ def test_another_key_is_refused(
 
 def test_an_unsigned_archive_is_refused(archive: Archive, said: Said) -> None:
     (archive.folder / f"dists/{SUITE}/InRelease").unlink()
-    with pytest.raises(FetchError, match="is not signed|does not have a Release file"):
+    with pytest.raises(FetchError, match="not signed|a Release file"):
         load("6.1", said)
 
 
@@ -346,7 +346,7 @@ def test_a_closure_is_what_is_not_installed(archive: Archive, said: Said) -> Non
     files = apt.AptRoot("arm64", mirror.RELEASES[0], status).download_closure(["top"], said)
     assert sorted(path.name for path in files) == ["base_1%3a2+x~1_arm64.deb", "top_1_arm64.deb"]
     assert all(path.read_bytes().startswith(b"!<arch>") for path in files)
-    with pytest.raises(FetchError, match="Unable to locate package absent"):
+    with pytest.raises(FetchError, match="package absent"):
         root().download_closure(["absent"], said)
 
 

@@ -22,7 +22,7 @@ def program(file: Path, version: str, status: int = 0) -> None:
 
 
 def test_the_newest_is_taken_and_a_broken_one_only_where_there_is_no_other(tmp_path: Path) -> None:
-    with pytest.raises(MissingToolError, match="llvm-x is not installed.*apt-get install"):
+    with pytest.raises(MissingToolError, match="llvm-x.*apt-get install"):
         llvm.newest("llvm-x")
     program(tmp_path / "llvm-x-99", "99.1.0", status=1)
     assert llvm.newest("llvm-x") == tmp_path / "llvm-x-99"

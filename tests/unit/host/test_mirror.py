@@ -52,7 +52,7 @@ class TestMirror:
         targets.write_text("https://u.example/ubuntu/|Ubuntu|Ubuntu|noble\n")
         with pytest.raises(UserError) as raised:
             mirror.find_mirror()
-        assert raised.value.sentence == "This machine's apt uses no Debian mirror."
+        assert "no Debian mirror" in raised.value.sentence
         assert "KENTRY_MIRROR" in raised.value.remedy
 
     def test_the_variable_names_one_or_two(self, monkeypatch: pytest.MonkeyPatch) -> None:

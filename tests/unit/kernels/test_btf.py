@@ -102,4 +102,4 @@ def test_without_pahole_the_package_is_named(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match="pahole") as caught:
         payload.member_offsets(blob, "task_struct", MEMBERS, "a kernel")
-    assert "apt-get install dwarves" in caught.value.remedy
+    assert "install dwarves" in caught.value.remedy

@@ -139,12 +139,6 @@ def test_only_what_a_change_touches_is_made_again(tmp_path: Path) -> None:
     assert (third / "image").read_bytes() == (second / "image").read_bytes()
 
 
-def test_the_same_source_from_elsewhere_is_the_same_kernel(tmp_path: Path) -> None:
-    first, _ = made(revision(sources.repository(tmp_path / "linux")))
-    plain = sources.unpacked(tmp_path / "plain")
-    assert made(revision(plain))[0] == first
-
-
 def test_what_makes_another_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, said = revision(sources.repository(tmp_path / "linux")), Said()
 
@@ -166,9 +160,7 @@ def test_the_first_error_is_the_sentence(tmp_path: Path) -> None:
     commit(linux, "broken", {"kernel/fork.c": bad})
     error = failed(revision(linux))
     lines = len(bad.splitlines())
-    assert error.sentence == (
-        f"does not build: kernel/fork.c:{lines}:2: error: #error this does not compile"
-    )
+    assert error.sentence == (f"kernel/fork.c:{lines}:2: error: #error this does not compile")
     assert "and another one" in error.detail
     log = error.remedy.removeprefix("The whole log is ").removesuffix(".")
     assert "another one" in Path(log).read_text()
@@ -271,7 +263,7 @@ def test_a_full_disk_is_no_fault_of_the_source(tmp_path: Path) -> None:
     compiler = (sources.FAKE / "scripts/cc.sh").read_text(encoding="utf-8")
     compiler += "echo 'cc1: error: /tmp/x.s: No space left on device' >&2; exit 1\n"
     found = revision(sources.repository(tmp_path / "linux", {"scripts/cc.sh": compiler}))
-    with pytest.raises(UserError, match="out of room or memory") as caught:
+    with pytest.raises(UserError, match="room or memory") as caught:
         made(found)
     assert caught.value.bisect_code == EXIT_STOP
 
@@ -395,11 +387,6 @@ def test_a_build_anew_that_fails_leaves_its_log_and_no_objects(tmp_path: Path) -
         assert [path.name for path in cache_dir("built").iterdir()] == ["lock"]
 
 
-def test_a_tree_that_cannot_be_made_says_what_make_says(tmp_path: Path) -> None:
-    found = revision(sources.repository(tmp_path / "linux", {"Makefile": "VERSION = 6\n\tx\n"}))
-    assert "Makefile:2: ***" in failed(found).sentence
-
-
 def test_a_users_defaults_for_tuxmake_are_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,15 +403,6 @@ def test_a_build_writes_nothing_into_its_source(tmp_path: Path) -> None:
     found = revision(sources.repository(tmp_path / "linux", files))
     made(found)
     assert (found.repository.work / "touched").exists() != sandbox.works()
-
-
-def test_what_a_build_lacks_is_said_before_it_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = revision(sources.repository(tmp_path / "linux"))
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    with pytest.raises(MissingToolError, match="make"):
-        build.kernel("tree:linux", found, ARM64, Request(), Said())
 
 
 # More than one kentry.

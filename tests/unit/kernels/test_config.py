@@ -12,7 +12,6 @@ from kentry.arch import ARCHES, Arch
 from kentry.errors import UserError
 from kentry.kernels import config
 from kentry.kernels.config import Config
-from tests.unit.kernels.fakes import ARM64, RISCV64, X86_64
 
 FOLDER = Path(config.__file__).parent / "configs"
 FILES = sorted(FOLDER.glob("*.config"))
@@ -33,18 +32,6 @@ def test_a_config_is_read_as_kconfig_writes_it() -> None:
     )
     expected = {"A": "y", "B": "m", "C": "n", "D": '"a b=c"', "E": "0x1f", "I": "n"}
     assert config.read(text) == {f"CONFIG_{name}": value for name, value in expected.items()}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("CONFIG_A=y", "CONFIG_A=n", "CONFIG_A=m", "CONFIG_HZ=250", "CONFIG_N=-1"),
-        *("CONFIG_ADDRESS=0xffff", 'CONFIG_S=""', 'CONFIG_S="a b"', "CONFIG_S=a/b-c.d+e"),
-    ],
-)
-def test_set_options(text: str) -> None:
-    name, _, value = text.partition("=")
-    assert config.parse_set(text) == (name, value)
 
 
 @pytest.mark.parametrize(
@@ -112,12 +99,6 @@ def test_a_user_space_needs_all_that_a_probe_does_and_more(arch: Arch) -> None:
     assert (wanted.btf, tiny.btf) == (True, False)
     own = {name for name in wanted.options if name.startswith("CONFIG_RTC_DRV_")}
     assert len(own) == 1
-
-
-def test_one_architectures_options_are_not_anothers() -> None:
-    assert "CONFIG_IA32_EMULATION" in config.tiny(X86_64).strict
-    assert "CONFIG_IA32_EMULATION" not in config.tiny(ARM64).options
-    assert "CONFIG_RISCV_ISA_V" in config.tiny(RISCV64).strict
 
 
 def test_a_distributions_config_without_modules_and_drivers(arch: Arch) -> None:

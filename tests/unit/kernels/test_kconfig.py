@@ -144,14 +144,6 @@ def test_every_unmet_term_is_named(tmp_path: Path) -> None:
     assert found == {"CONFIG_AUDIT": "needs NET and PROC || !SYSFS and LEVEL < 3"}
 
 
-def test_a_long_expression_is_cut(tmp_path: Path) -> None:
-    many = " || ".join(f"(NET && PROC_{number})" for number in range(40))
-    text = KCONFIG.replace("NET && (PROC || SYSFS)", many)
-    found = reasons(tmp_path, "CONFIG_AUDIT=y", text=text)
-    assert found["CONFIG_AUDIT"].endswith("...")
-    assert len(found["CONFIG_AUDIT"]) < 200
-
-
 @pytest.mark.parametrize(
     "text",
     [

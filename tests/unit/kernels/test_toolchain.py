@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -97,15 +96,8 @@ def test_a_missing_compiler_names_its_packages(programs: Path, name: str, packag
     clang(programs, "-18")
     with pytest.raises(MissingToolError) as raised:
         toolchain.find(ARM64, name)
-    assert raised.value.remedy == f"Run: apt-get install {packages}."
+    assert raised.value.remedy.endswith(f"install {packages}.")
     assert "arm64" in raised.value.sentence
-
-
-def test_a_part_of_llvm_is_not_enough(programs: Path) -> None:
-    clang(programs)
-    (programs / "llvm-nm").unlink()
-    with pytest.raises(MissingToolError):
-        toolchain.find(ARM64, "clang")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +114,7 @@ def test_every_program_that_a_build_lacks_is_named(programs: Path) -> None:
         program(programs, name, "")
     with pytest.raises(MissingToolError) as raised:
         toolchain.check_tools(ARM64)
-    assert "apt-get install bison flex " in raised.value.remedy
+    assert "install bison flex " in raised.value.remedy
 
 
 def test_headers_are_looked_for_by_the_compiler(programs: Path) -> None:
@@ -139,10 +131,3 @@ def test_headers_are_looked_for_by_the_compiler(programs: Path) -> None:
             assert package in raised.value.remedy
     program(programs, "gcc", "found")
     toolchain.check_tools(X86_64)
-
-
-def test_a_compiler_that_says_nothing_is_still_one(programs: Path) -> None:
-    program(programs, f"{ARM64.cross}gcc", "")
-    program(programs, f"{ARM64.cross}ld", "")
-    assert toolchain.find(ARM64, "gcc").identity == ("", "")
-    assert os.environ["PATH"] == str(programs)

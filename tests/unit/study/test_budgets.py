@@ -65,7 +65,7 @@ def test_every_form_of_a_budget(tmp_path: Path) -> None:
 
 
 def test_an_architecture_without_a_budget_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has no budget for riscv64"):
+    with pytest.raises(UserError, match="riscv64"):
         read(tmp_path, "[arm64]\ngetppid = 1\n").of_arch("riscv64")
 
 
@@ -114,15 +114,13 @@ def test_a_baseline_outside_of_the_folder_is_refused(tmp_path: Path, name: str) 
     (tmp_path / "out.json").write_text("{}")
     (folder / "link").symlink_to("../out.json")
     (folder / "up").symlink_to("..")
-    assert "is not below the folder" in refused(
-        folder, f'baseline.arm64 = "{name}"\n[arm64]\na = 1'
-    )
+    assert "below the folder" in refused(folder, f'baseline.arm64 = "{name}"\n[arm64]\na = 1')
 
 
 def test_a_baseline_is_named_from_the_folder(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{}")
     text = f'baseline.arm64 = "{tmp_path}/x.json"\n[arm64]\na = 1'
-    assert "is not below the folder" in refused(tmp_path, text)
+    assert "below the folder" in refused(tmp_path, text)
 
 
 def test_a_link_inside_of_the_folder_is_no_way_out(tmp_path: Path) -> None:
@@ -150,7 +148,7 @@ def test_numbers_that_are_not_found_are_not_half_renewed(
 ) -> None:
     budgets = read(tmp_path, WHOLE)
     monkeypatch.setattr("kentry.study.budgets._places", lambda text: {})
-    with pytest.raises(UserError, match="cannot be replaced where they stand"):
+    with pytest.raises(UserError, match="cannot be replaced"):
         budgets.renewed({budgets.all[0]: 5})
 
 
