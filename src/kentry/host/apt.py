@@ -89,7 +89,7 @@ class AptRoot:
         return list(self._stamp().get("problems", ()))
 
     def candidates(self, pattern: str, update: Update) -> list[Candidate]:
-        """Every version of every package whose whole name `pattern` matches.
+        """Return every version of every package whose whole name `pattern` matches.
 
         Refreshes the lists if they are older than 24 hours.  Empty where there is none;
         `problems` then may say why.
@@ -107,7 +107,7 @@ class AptRoot:
             return self._show(names) if names else []
 
     def download(self, candidate: Candidate, update: Update) -> Path:
-        """Fetches one package and returns its verified .deb, which the caller may delete.
+        """Fetch one package and return its verified .deb, which the caller may delete.
 
         The file is the caller's only while it has the root `locked()`.  FetchError quotes
         apt where it cannot be had or is not what the lists say.
@@ -129,7 +129,7 @@ class AptRoot:
     def download_closure(
         self, packages: Sequence[str], update: Update, suite: str | None = None
     ) -> list[Path]:
-        """Fetches packages and what they depend on that is not installed; the .deb files.
+        """Fetch packages and what they depend on that is not installed; return the .deb files.
 
         `packages` are as for apt-get install; `suite` is one to prefer, as its -t takes.
         Nothing is installed.  FetchError quotes apt.
@@ -155,7 +155,7 @@ class AptRoot:
         return files
 
     def refresh(self, update: Update) -> bool:
-        """Fetches the lists again unless that was minutes ago; whether it did."""
+        """Fetch the lists again unless that was minutes ago; return whether it did."""
         with self.locked(update):
             if self._age() < _LISTS_NEW_SECONDS:
                 return False
@@ -188,13 +188,13 @@ class AptRoot:
 
     @contextmanager
     def locked(self, update: Update) -> Iterator[None]:
-        """Keeps every other kentry out of this root while the block runs; may be nested."""
+        """Keep every other kentry out of this root while the block runs; may be nested."""
         with held(self._lock, update, f"another kentry that uses {self.folder}"):
             yield
 
     @contextmanager
     def _ready(self, update: Update) -> Iterator[None]:
-        """Locked, configured, with lists not older than a day if the cache may be written."""
+        """Lock and configure the root; its lists are a day old at most if it may be written."""
         with self.locked(update):
             stamp = self._stamp()
             if self._is_writable:
@@ -210,7 +210,7 @@ class AptRoot:
             yield
 
     def _settings_digest(self) -> str:
-        """A digest of this folder's path and of what `_configure` wrote."""
+        """Return a digest of this folder's path and of what `_configure` wrote."""
         digest = hashlib.sha256(str(self.folder).encode())
         for file in (self.folder / "apt.conf", self.folder / "sources/kentry.sources"):
             with suppress(OSError):
@@ -260,7 +260,7 @@ class AptRoot:
         write_atomically(self.folder / "apt.conf", "".join([*lines, inherited]))
 
     def _update_lists(self, update: Update) -> None:
-        """Runs apt-get update; what failed is kept in `problems`: the package may be elsewhere."""
+        """Run apt-get update and keep in `problems` what failed: the package may be elsewhere."""
         update(None, f"fetching the package lists of {self.release.name} for {self.arch}")
         check_room(self.folder, _LISTS_BYTES)
         self._configure()
@@ -281,7 +281,7 @@ class AptRoot:
         return read_json(self.folder / _STAMP)
 
     def _age(self) -> float:
-        """Seconds since the lists were fetched; very many if they never were."""
+        """Return how many seconds ago the lists were fetched; very many if they never were."""
         when = self._stamp().get("time")
         return abs(time.time() - when) if isinstance(when, float) else float("inf")
 
@@ -292,7 +292,7 @@ class AptRoot:
         return run([need(program, "apt"), "-q", *words], env=env, check=check, cwd=cwd)
 
     def _fetch(self, words: list[str], what: str, size: int, update: Update) -> None:
-        """apt-get WORDS in the archives' folder, with progress where `size` is known."""
+        """Run apt-get WORDS in the archives' folder, with progress where `size` is known."""
         archives = self.folder / "archives"
         update(0.0 if size else None, f"fetching {what}")
         check_room(archives, size)
@@ -303,7 +303,7 @@ class AptRoot:
 
 
 def host_root(arch: str, release: Release) -> AptRoot:
-    """A root in which what is installed on this machine counts as installed."""
+    """Return a root in which what is installed on this machine counts as installed."""
     if not _HOST_STATUS.is_file():
         raise UserError(
             f"This machine is not a Debian one: {_HOST_STATUS} is not there.",
@@ -313,13 +313,13 @@ def host_root(arch: str, release: Release) -> AptRoot:
 
 
 def deb_name(package: str, version: str, arch: str) -> str:
-    """The file name that apt gives to a package."""
+    """Return the file name that apt gives to a package."""
     return f"{package}_{version.replace(':', '%3a')}_{arch}.deb"
 
 
 @contextmanager
 def file_tree(deb: Path, remedy: str) -> Iterator[tarfile.TarFile]:
-    """The package's file tree as a stream; UserError, with `remedy`, where it is damaged."""
+    """Stream the package's file tree; UserError, with `remedy`, where it is damaged."""
     argv = [need("dpkg-deb", "dpkg"), "--fsys-tarfile", str(deb)]
     with child(argv, shown=f"{command_line(argv)} | tar -x") as process:
         assert process.stdout and process.stderr
@@ -335,7 +335,7 @@ def file_tree(deb: Path, remedy: str) -> Iterator[tarfile.TarFile]:
 
 
 def first_problem(problems: Sequence[str]) -> str:
-    """The line of apt's that says most, for people, without its "E: "; "" where there is none."""
+    """Choose the line of apt's that says most, without its "E: "; "" where there is none."""
     # A suite that a mirror does not have, and the sum of it all, say less than the rest.
     general = re.compile(r"[EW]: Some index files failed|.* does not have a Release|.* Release: ")
     telling = [line for line in problems if not general.match(line)] or list(problems)
@@ -346,7 +346,7 @@ def first_problem(problems: Sequence[str]) -> str:
 def lists_error(
     problems: Sequence[str], remedy: str = "Try again, or name another mirror in KENTRY_MIRROR."
 ) -> FetchError:
-    """The error where no list of packages could be had; `problems` are apt's lines about it."""
+    """Make the error where no list of packages was fetched; `problems` are apt's lines on it."""
     return FetchError(
         f"The package lists could not be fetched: {first_problem(problems)}",
         remedy,
@@ -355,7 +355,7 @@ def lists_error(
 
 
 def _problem_lines(result: subprocess.CompletedProcess[str]) -> list[str]:
-    """What apt complains of, a line each, as "E: " or "W: " and its words.
+    """Return what apt complains of, a line each, as "E: " or "W: " and its words.
 
     A list with a wrong hash is on stdout only if anything else failed too.
     """
@@ -380,13 +380,13 @@ def _fetch_error(
 
 
 def _named_by_user() -> list[str]:
-    """What the lists depend on besides the user's apt set-up."""
+    """Return what the lists depend on besides the user's apt set-up."""
     return [os.environ.get(name, "") for name in (MIRROR_VARIABLE, KEYRING_VARIABLE)]
 
 
 @contextmanager
 def _watched(folder: Path, size: int, what: str, update: Update) -> Iterator[None]:
-    """Reports how much of `size` bytes has come into `folder` while the block runs."""
+    """Report how much of `size` bytes has come into `folder` while the block runs."""
     done = threading.Event()
     began = time.time()
 

@@ -25,7 +25,7 @@ _FEW_FILES = 64
 
 
 def cache_dir(*parts: str) -> Path:
-    """A folder of the cache; it is created if it does not exist.
+    """Return a folder of the cache; it is created if it does not exist.
 
     The cache is $KENTRY_CACHE, or kentry below $XDG_CACHE_HOME, or ~/.cache/kentry.
     """
@@ -76,7 +76,7 @@ def check_room(folder: Path, size: int) -> None:
 
 
 def read_bytes(path: Path, remedy: str = "Name a file that can be.") -> bytes:
-    """The bytes of a file that the user named; UserError where it cannot be read."""
+    """Return the bytes of a file that the user named; UserError where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as err:
@@ -84,7 +84,7 @@ def read_bytes(path: Path, remedy: str = "Name a file that can be.") -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object that a file contains; an empty one where there is none."""
+    """Return the JSON object that a file contains; an empty one where there is none."""
     try:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -123,7 +123,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def sha256_of(path: Path) -> str:
-    """The file's SHA-256 in hexadecimal."""
+    """Return the file's SHA-256 in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -162,7 +162,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def kept_file(name: str, content: str | bytes) -> Path:
-    """A file for QEMU that stays in the cache, so that a command line can be repeated."""
+    """Return a file for QEMU that stays in the cache, so that a command line can be repeated."""
     data = content.encode("utf-8") if isinstance(content, str) else content
     file = cache_dir("boot", hashlib.sha256(data).hexdigest()) / name
     if not file.is_file() or file.read_bytes() != data:

@@ -59,7 +59,7 @@ class Mirror:
 
 
 def find_mirror() -> Mirror:
-    """The mirror that KENTRY_MIRROR names, or the Debian one that this machine's apt uses.
+    """Return the mirror that KENTRY_MIRROR names, or the Debian one that this machine's apt uses.
 
     UserError where there is neither, MissingToolError where there is no keyring.
     """

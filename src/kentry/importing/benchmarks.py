@@ -57,7 +57,7 @@ _RESULT = re.compile(rf"({'|'.join(_TESTS)})\s+(\d[\d.]*) lps\s+\(\d[\d.]* s, \d
 
 
 def read_lat_syscall(text: Text) -> Iterator[Number]:
-    """Every "Simple syscall: 0.2365 microseconds"; repeats under one heading are samples."""
+    """Read each "Simple syscall: 0.2365 microseconds"; repeats under a heading are samples."""
     for number, line in text:
         if match := _SIMPLE.search(line):
             case = _SIMPLE_CASES.get(match[1], match[1])
@@ -73,7 +73,7 @@ def read_per_call(text: Text) -> Iterator[Number]:
 
 
 def read_fp_pidbench(text: Text) -> Iterator[Number]:
-    """Ticks of the system timer for a loop of getpid, divided by the iterations above them."""
+    """Divide the timer's ticks for a loop of getpid by the iterations above them."""
     iterations, length, side = Decimal(0), _DEFAULT_LENGTH, ""
     for number, line in text:
         if match := _ITERATIONS.search(line):

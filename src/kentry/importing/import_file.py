@@ -41,7 +41,7 @@ class Imported:
 
 
 def import_file(file: Path, arch: str = "") -> Imported:
-    """Every number in a file; UserError where no reader finds any."""
+    """Read every number in a file; UserError where no reader finds any."""
     try:
         with file.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
@@ -59,7 +59,7 @@ def import_file(file: Path, arch: str = "") -> Imported:
 
 
 def import_text(content: str, name: str, arch: str = "") -> Imported:
-    """Every number in a text; UserError where no reader finds any."""
+    """Read every number in a text; UserError where no reader finds any."""
     text = Text.parse(name, content)
     numbers = {format_name: list(read(text)) for format_name, read in FORMATS.items()}
     formats = tuple(format_name for format_name in FORMATS if numbers[format_name])
@@ -78,7 +78,7 @@ def import_text(content: str, name: str, arch: str = "") -> Imported:
 
 
 def arch_name(name: str) -> str:
-    """The name of an architecture for a recording; UserError where it is unknown."""
+    """Return the name of an architecture for a recording; UserError where it is unknown."""
     if not name or name in FOREIGN_ARCHES:
         return name
     try:
@@ -89,7 +89,7 @@ def arch_name(name: str) -> str:
 
 
 def recordings(imported: Imported) -> Iterator[tuple[str, Recording]]:
-    """Each side with its recording.
+    """Make a recording of each side.
 
     UserError where the architecture is missing, or has no vector state and a case names one.
     """

@@ -24,7 +24,7 @@ _ELAPSED = re.compile(r"^\s*(\d+[.,]\d+)\s+(?:\+-\s+[\d.,]+\s+)?seconds time ela
 
 
 def read_bench(text: Text) -> Iterator[Number]:
-    """Time and rate of every run of perf bench syscall."""
+    """Read time and rate of every run of perf bench syscall."""
     case = SYSCALL
     for number, line in text:
         if _RUNNING.search(line):
@@ -39,7 +39,7 @@ def read_bench(text: Text) -> Iterator[Number]:
 
 
 def read_stat(text: Text) -> Iterator[Number]:
-    """The events of each perf stat: of a whole run, with the spread where it ran with -r."""
+    """Read the events of each perf stat, of a whole run, with the spread of several (-r)."""
     case, side = "", ""
     lacks: tuple[str, ...] = ()
     for number, line in text:
@@ -60,5 +60,5 @@ def read_stat(text: Text) -> Iterator[Number]:
 
 
 def _digits(text: str) -> str:
-    """A whole number without what groups its digits."""
+    """Remove from a whole number what groups its digits."""
     return re.sub(r"\D", "", text)

@@ -121,7 +121,7 @@ class Samples:
         return str(first) if first == last else f"{first}-{last}"
 
     def change_from(self, base: Samples) -> str:
-        """The change from `base` in per cent of it: "-5.2%".
+        """Return the change from `base` in per cent of it: "-5.2%".
 
         It has at most one decimal, and none that the printed digits do not support; "" where
         `base` may be 0.
@@ -136,7 +136,7 @@ class Samples:
         return f"{text if float(text) else '0'}%"
 
     def noisy_metric(self) -> NoisyMetric:
-        """The metric of a recording; -6 per cent of a base is 94, in the unit "percent"."""
+        """Make a recording's metric; -6 per cent of a base is 94, in the unit "percent"."""
         first, count = self.first, len(self.numbers)
         unit, base = _PUBLISHED.get(first.metric) or first.unit or first.metric, Decimal(0)
         if first.percent_of:
@@ -156,7 +156,7 @@ class Samples:
 
 
 def samples(numbers: Iterable[Number]) -> list[Samples]:
-    """The numbers by side, case and metric, in the order of the file."""
+    """Group the numbers by side, case and metric, in the order of the file."""
     groups: dict[tuple[str, str, str], list[Number]] = {}
     for number in numbers:
         groups.setdefault((number.side, number.case, number.metric), []).append(number)
@@ -191,7 +191,7 @@ class Text:
 
     @classmethod
     def parse(cls, name: str, content: str) -> Text:
-        """The lines of `content`, whatever ends them."""
+        """Split `content` into lines, whatever ends them."""
         lines = []
         for line in re.split(r"\r\n|\r|\n", content):
             text = _ESCAPE.sub("", line[:_LONGEST_LINE]).replace("\t", "        ")
@@ -199,7 +199,7 @@ class Text:
         return cls(name, tuple(lines))
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Each line with its number, from 1."""
+        """Return each line with its number, from 1."""
         return iter(enumerate(self.lines, start=1))
 
     def side(self, number: int) -> str:

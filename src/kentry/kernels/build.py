@@ -111,7 +111,7 @@ class Build:
     pahole: str = ""
 
     def key(self) -> str:
-        """The SHA-256 of everything that decides what the kernel will be."""
+        """Return the SHA-256 of everything that decides what the kernel will be."""
         parts = {
             "version": _VERSION,
             "tree": self.revision.tree,
@@ -125,7 +125,7 @@ class Build:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def objects(self, anew: bool = False) -> Path:
-        """Where it is compiled: one folder for all configs that begin the same way.
+        """Return the folder it is compiled in: one for all configs that begin the same way.
 
         make knows which files an option touches, and compiles only those again.  Debug info
         touches all.  What is built anew has a folder of the same name elsewhere.
@@ -138,7 +138,7 @@ class Build:
 
 
 def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Build:
-    """The build that a request asks for; UserError, MissingToolError, FetchError."""
+    """Return the build that a request asks for; UserError, MissingToolError, FetchError."""
     if request.config == config.TINY:
         base = config.tiny(arch)
     elif request.config == config.USERLAND:
@@ -153,7 +153,7 @@ def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Bu
 
 
 def built(build: Build, update: Update, anew: Path | None = None) -> Path:
-    """The folder with image, vmlinux and config of a kernel; MissingToolError, BuildError.
+    """Return the folder with image, vmlinux and config of a kernel; MissingToolError, BuildError.
 
     `anew` is a folder for ccache, below the cache: nothing is trusted but what builds with the
     same folder left there.  The kernel is compiled in an empty folder, which is removed
@@ -184,7 +184,7 @@ def kernel(
     *,
     anew: Path | None = None,
 ) -> Kernel:
-    """The kernel of a source, from the cache or built now; raises what plan() and built() do."""
+    """Build a kernel or take it from the cache; raises what plan() and built() do."""
     build = plan(revision, arch, request, update)
     folder = built(build, update, anew)
     by_name = request.config in config.BUILT_IN
@@ -208,7 +208,7 @@ def kernel(
 
 
 def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
-    """Whether the source has an option of that name for the architecture or for all."""
+    """Return whether the source has an option of that name for the architecture or for all."""
     pattern = f"^\\s*(menu)?config\\s+{name.removeprefix('CONFIG_')}\\s*(#.*)?$"
     grep = ("grep", "--quiet", "-E", pattern, revision.commit, "--")
     places = (
@@ -220,7 +220,7 @@ def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
 
 
 def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
-    """Checks out, configures, compiles, and puts what was made into `final`."""
+    """Check out, configure, compile, and put what was made into `final`."""
     tree = build.revision.repository.work
     build.revision.repository.check_out(build.revision.commit, update)
     objects = build.objects(anew is not None)
@@ -329,7 +329,7 @@ class _Tuxmake:
         }
 
     def run(self, *words: str) -> None:
-        """tuxmake WORDS; BuildError with the first error that it printed."""
+        """Run tuxmake WORDS; BuildError has the first error that it printed."""
         argv = [*self._argv, *words, *self._variables, "config"]
         writable = [self.objects, self._output, self._ccache]
         argv = sandbox.confined(argv, env=self._env, writable=writable, readable=self._readable)
@@ -375,7 +375,7 @@ class _Tuxmake:
 
 
 def _configure(build: Build, tuxmake: _Tuxmake) -> None:
-    """Makes .config; BuildError names the options that Kconfig dropped, and why."""
+    """Make .config; BuildError names the options that Kconfig dropped, and why."""
     fragment = tuxmake.objects / "kentry.config"
     fragment.write_text(build.config.text(), encoding="utf-8")
     dot_config = tuxmake.objects / ".config"

@@ -49,7 +49,7 @@ class Request:
     compiler: str = "gcc"
 
     def chosen(self, options: Mapping[str, str]) -> Request:
-        """The request with what a spec's own options say instead."""
+        """Return the request with what a spec's own options say instead."""
         config = options.get("config", self.config)
         return replace(self, config=config, compiler=options.get("compiler", self.compiler))
 
@@ -88,7 +88,7 @@ class Config:
         )
 
     def text(self) -> str:
-        """As Kconfig reads it, sorted: how it was written makes no other kernel."""
+        """Write it for Kconfig, sorted: how it was written makes no other kernel."""
         return "".join(
             f"# {name} is not set\n" if value == "n" else f"{name}={value}\n"
             for name, value in sorted(self.options.items())
@@ -96,7 +96,7 @@ class Config:
 
 
 def parse_set(text: str) -> tuple[str, str]:
-    """CONFIG_X=y in its parts; UserError shows how to write it."""
+    """Split CONFIG_X=y in two; UserError shows how to write it."""
     name, found, value = text.partition("=")
     if not found or not _OPTION.fullmatch(name) or not _VALUE.fullmatch(value):
         raise UserError(
@@ -106,7 +106,7 @@ def parse_set(text: str) -> tuple[str, str]:
 
 
 def read(text: str) -> dict[str, str]:
-    """The options that a .config or a part of one sets, off ones as n."""
+    """Return the options that a .config or a part of one sets, off ones as n."""
     options = {}
     for line in text.splitlines():
         name, found, value = line.strip().partition("=")
@@ -119,7 +119,7 @@ def read(text: str) -> dict[str, str]:
 
 
 def tiny(arch: Arch, *more: str) -> Config:
-    """allnoconfig and kentry's fragments, `more` last: boots in a second, all cases work.
+    """Join kentry's fragments for allnoconfig, `more` last: it boots in a second.
 
     "userland" is what a distribution's user space needs to run from an initramfs, with BTF.
     """
@@ -133,13 +133,13 @@ def tiny(arch: Arch, *more: str) -> Config:
 
 
 def _fragment(name: str, arch: Arch) -> str:
-    """A fragment for all architectures, and the one for `arch`."""
+    """Return a fragment for all architectures, and the one for `arch`."""
     files = (_FOLDER / f"{name}.config", _FOLDER / f"{name}-{arch.name}.config")
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
 def distro(text: str, arch: Arch) -> Config:
-    """A distribution's own config without modules and drivers, and with what the guest boots."""
+    """Take modules and drivers from a distribution's config, and add what the guest boots."""
     own = read(text)
     kept = {
         name: "n" if _SOC.match(name) and value == "y" else value
@@ -155,7 +155,7 @@ def distro(text: str, arch: Arch) -> Config:
 
 
 def of_file(file: Path) -> Config:
-    """A user's .config: all that it sets must be what the kernel gets."""
+    """Read a user's .config: all that it sets must be what the kernel gets."""
     remedy = "Use --config tiny, userland or distro, or name a kernel's .config."
     options = read(read_bytes(file, remedy).decode("utf-8", "replace"))
     if not options:
@@ -165,7 +165,7 @@ def of_file(file: Path) -> Config:
 
 
 def with_sets(config: Config, sets: Sequence[str]) -> Config:
-    """`config` with what --config CONFIG_X=y asks for on top, which nothing may drop."""
+    """Add to `config` what --config CONFIG_X=y asks for, which nothing may drop."""
     chosen = dict(parse_set(text) for text in sets)
     # A choice has one option on: naming another turns the first one off.
     return Config(
@@ -177,20 +177,20 @@ def with_sets(config: Config, sets: Sequence[str]) -> Config:
 
 
 def dropped(config: Config, got: Mapping[str, str]) -> list[str]:
-    """The options, sorted, that must be as asked for and are not."""
+    """Return the options, sorted, that must be as asked for and are not."""
     return sorted(
         name for name in config.strict | config.named if got.get(name, "n") != config.options[name]
     )
 
 
 def given_up(name: str, config: Config, reason: str) -> bool:
-    """Whether an option of a config is missing because the user turned off what it needs."""
+    """Return whether an option of a config is missing because the user turned off what it needs."""
     off = {one.removeprefix("CONFIG_") for one in config.named if config.options[one] == "n"}
     return name not in config.named and not off.isdisjoint(re.findall(r"\w+", reason))
 
 
 def dropped_error(names: Sequence[str], config: Config, why: Mapping[str, str]) -> BuildError:
-    """Names each option and what it wants; `why` is a clause for each."""
+    """Name each option and what it wants; `why` has a clause for each."""
     clauses = [f"{name}={config.options[name]} ({why[name]})" for name in names[:_NAMED]]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return BuildError(
@@ -233,21 +233,21 @@ class Option:
     needs: tuple[str, ...] = ()
 
     def on(self) -> tuple[str, ...]:
-        """Options of the kernel that has it, for --config."""
+        """Return what --config takes for the kernel that has it."""
         return (*self.needs, f"{self.name}={self.value}")
 
     def off(self) -> tuple[str, ...]:
-        """Options of the kernel that does not have it, for --config."""
+        """Return what --config takes for the kernel that does not have it."""
         return (*self.needs, f"{self.name}=n")
 
 
 def entry_options() -> list[Option]:
-    """The options that shape kernel entry, of every architecture."""
+    """Return the options that shape kernel entry, of every architecture."""
     return _lines(_ENTRY_OPTIONS.read_text(encoding="utf-8"), _ENTRY_OPTIONS.name)
 
 
 def parse_options(text: str) -> list[Option]:
-    """CONFIG_A,CONFIG_B, or a file with an option a line; UserError shows how to write one."""
+    """Read CONFIG_A,CONFIG_B or a file of options; UserError shows how to write one."""
     if text.startswith("CONFIG_"):
         return [_option(word, text) for word in text.split(",")]
     file = Path(os.path.expanduser(text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernel packages: takes the kernel out of a .deb, keeps it under the .deb's SHA-256."""
+"""Takes the kernel out of a .deb and keeps it in the cache under the .deb's SHA-256."""
 
 import hashlib
 import logging
@@ -49,7 +49,7 @@ class Stored:
     manifest: dict[str, Any]
 
     def source(self, spec: str, origin: dict[str, str]) -> image.Source:
-        """The kernel as image.load() takes it."""
+        """Return the kernel as image.load() takes it."""
         config = self.manifest.get("config")
         return image.Source(
             spec,
@@ -61,7 +61,7 @@ class Stored:
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
-    """deb:FILE; UserError where it is not a kernel package for `arch`."""
+    """Load the kernel of deb:FILE; UserError where that is no kernel package for `arch`."""
     from filelock import FileLock
 
     path = spec.path()
@@ -101,7 +101,7 @@ def identify(path: Path) -> dict[str, str]:
 
 
 def find_stored(digest: str, update: Update) -> Stored | None:
-    """The kernel of the .deb with SHA-256 `digest`, if the cache has it and it is undamaged."""
+    """Look in the cache for the kernel of the .deb with SHA-256 `digest`, undamaged."""
     folder = cache_dir("kernels") / digest
     if manifest := read_manifest(folder):
         return Stored(folder, manifest)
@@ -113,7 +113,7 @@ def find_stored(digest: str, update: Update) -> Stored | None:
 
 
 def store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Update) -> Stored:
-    """Unpacks the kernel in `paths`, its .debs, into the cache under the first one's SHA-256.
+    """Unpack the kernel in `paths`, its .debs, into the cache under the first one's SHA-256.
 
     `facts` go into its manifest.  UserError where there is no kernel in them.  Names are taken
     only if they are plain, and files are made by us: no path, link or mode in a package has any

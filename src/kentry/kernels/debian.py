@@ -37,7 +37,7 @@ _Packages = tuple[AptRoot, tuple[Candidate, ...]]
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
-    """debian:VERSION[,flavour=F], VERSION being all of a package's version or its start.
+    """Load debian:VERSION[,flavour=F]; VERSION is all of a package's version or its start.
 
     The oldest release that has the version is taken, and its newest such package; for
     "oldest" and "newest", the end of what all releases have.  A whole version that the cache
@@ -68,7 +68,7 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
 
 
 def name_pattern(arch: Arch, flavour: str | None) -> str:
-    """Matches the names of the image packages of one flavour, as a user or Debian writes it."""
+    """Match the names of the image packages of one flavour, as a user or Debian writes it."""
     if flavour is None or flavour == arch.debian:
         flavours = [arch.debian]
     else:
@@ -78,7 +78,7 @@ def name_pattern(arch: Arch, flavour: str | None) -> str:
 
 
 def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate | None:
-    """The newest of `candidates` whose name `pattern` matches and whose version fits.
+    """Return the newest of `candidates` whose name `pattern` matches and whose version fits.
 
     A version fits where it, or the version in the package's name, is `prefix` or begins with
     it; a part of a version must end there: 6.1 does not begin 6.12.  Any version is one of
@@ -101,7 +101,7 @@ def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate 
 
 
 def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
-    """The specs of all versions that debian:VERSION stands for, oldest first; UserError if none.
+    """List the specs of all versions of debian:VERSION, oldest first; UserError if none.
 
     Those that the archive still has, of all releases.
     """
@@ -119,7 +119,7 @@ def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
 
 
 def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
-    """The packages that the kernel of `chosen`, a linux-image package, is in."""
+    """Return the packages that the kernel of `chosen`, a linux-image package, is in."""
     # Since Debian's 6.19 linux-image is empty: linux-binary has the image, linux-base the config.
     same = {one.package: one for one in candidates if one.version == chosen.version}
     rest = chosen.package.removeprefix("linux-image-")
@@ -130,7 +130,7 @@ def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candid
 
 
 def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple[deb.Stored, str]:
-    """The package unpacked, and a note where a suite that failed might have changed which.
+    """Return the package unpacked, and a note where a suite that failed might have changed which.
 
     A suite that the mirror does not have is one that failed: apt does not tell them apart.
     """
@@ -192,7 +192,7 @@ def _download(packages: _Packages, arch: Arch, update: Update) -> deb.Stored:
 def _not_found(
     roots: list[AptRoot], spec: Spec, arch: Arch, pattern: str, update: Update
 ) -> KentryError:
-    """The error that lists what there is; FetchError where the lists could not be had."""
+    """Return the error that lists what there is; FetchError where the lists could not be had."""
     from debian.debian_support import Version
 
     problems = [line for root in roots for line in root.problems]
@@ -221,7 +221,7 @@ def _not_found(
 
 
 def revision(spec: Spec, update: Update) -> Revision:
-    """source:6.12: the source of the newest package whose version is, or begins with, the spec's.
+    """Find for source:6.12 the newest package whose version is, or begins with, the spec's.
 
     It is fetched and unpacked once: minutes, 2.5 GB.  UserError lists what there is; FetchError
     says why it could not be had.
@@ -270,7 +270,7 @@ def revision(spec: Spec, update: Update) -> Revision:
 def _fetch(
     repository: Repository, root: AptRoot, candidate: Candidate, update: Update
 ) -> dict[str, str]:
-    """Downloads, unpacks and reads the source into git."""
+    """Download, unpack and read the source into git."""
     with root.locked(update):
         file = root.download(candidate, update)
         try:
@@ -303,7 +303,7 @@ def _fetch(
 
 
 def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
-    """The .config of Debian's kernel of that version, or of the nearest; FetchError if none."""
+    """Fetch the .config of Debian's kernel of that version or the nearest; FetchError if none."""
     roots = [AptRoot(arch.debian, release) for release in RELEASES]
     packages = [(one, root) for root in roots for one in root.candidates(_CONFIG, update)]
     if not packages:
@@ -311,7 +311,7 @@ def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
         raise lists_error(problems, "Try again, use --config tiny, or name a .config file.")
 
     def distance(pair: tuple[Candidate, AptRoot]) -> tuple[bool, int, int]:
-        """The same version first, then the newest older, then the oldest newer one."""
+        """Order the same version first, then the newest older, then the oldest newer one."""
         major, minor = pair[0].package.removeprefix("linux-config-").split(".")
         own = (int(major), int(minor))
         return (True, *own) if own > version else (False, -own[0], -own[1])

@@ -67,7 +67,7 @@ class Range:
         return found[::-1]
 
     def branches(self, merge: Commit, before: Commit, known: set[str]) -> list[list[Commit]]:
-        """What a merge brought to its parent `before`: a line for each other parent.
+        """Return what a merge brought to its parent `before`: a line for each other parent.
 
         A line begins with the commit that it branched off from, each the first parent of the next.
         Commits in `known`, and those that are older than the range, are not brought in.
@@ -86,7 +86,7 @@ class Range:
         return found
 
     def reachable(self, *names: str) -> set[str]:
-        """Those commits and all of the range that they have."""
+        """Return those commits and all of the range that they have."""
         found: set[str] = set()
         left = list(names)
         while left:
@@ -98,7 +98,7 @@ class Range:
 
 
 def find_range(folder: Path, good: str, bad: str) -> Range:
-    """The range between two commits by any name that git knows; UserError where there is none."""
+    """Find the range between two commits by any names that git knows; UserError if none."""
     if not folder.is_dir() or not tree.is_repository(folder, bad):
         raise UserError(f"{folder} is not a git repository.", "Name one: --tree DIR.")
     old, new = (commit(folder, tree.full_name(folder, name)) for name in (good, bad))
@@ -122,7 +122,7 @@ def find_range(folder: Path, good: str, bad: str) -> Range:
 
 
 def touching(folder: Path, line: Sequence[Commit], paths: Sequence[str]) -> list[int]:
-    """The places of a line's commits that touch the paths, and of both its ends.
+    """Return the places of a line's commits that touch the paths, and of both its ends.
 
     UserError where none does, or git does not take a path.
     """
@@ -145,12 +145,12 @@ def touching(folder: Path, line: Sequence[Commit], paths: Sequence[str]) -> list
 
 
 def commit(folder: Path, name: str) -> Commit:
-    """What git knows of a commit, by its full name."""
+    """Return what git knows of a commit, by its full name."""
     return _log(folder, "-1", name)[0]
 
 
 def changed_files(folder: Path, old: str, new: str) -> list[tuple[str, str]]:
-    """The files that differ between two commits: (A, M, D or T, path)."""
+    """Return the files that differ between two commits: (A, M, D or T, path)."""
     words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", old, new)
     done = in_folder(folder, *words)
     done.check_returncode()
@@ -159,7 +159,7 @@ def changed_files(folder: Path, old: str, new: str) -> list[tuple[str, str]]:
 
 
 def diff(folder: Path, old: str, new: str) -> str:
-    """The text of the difference between two commits, without context."""
+    """Return the text of the difference between two commits, without context."""
     words = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "-U0", old, new, "--")
     return in_folder(folder, *words).stdout
 

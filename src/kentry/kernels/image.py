@@ -63,7 +63,7 @@ class Source:
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
-    """image:FILE[,symbols=VMLINUX][,config=FILE]; UserError, KernelError."""
+    """Load image:FILE[,symbols=VMLINUX][,config=FILE]; UserError, KernelError."""
     image = spec.path()
     source = Source(
         spec.text,
@@ -76,7 +76,7 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
 
 
 def load(source: Source, arch: Arch, update: Update) -> Kernel:
-    """Makes the Kernel of an image for `arch`.
+    """Make the Kernel of an image for `arch`.
 
     Raises UserError (no such file, not an image, another architecture, symbols of another
     build) and KernelError (no banner or no symbols in it).
@@ -152,7 +152,7 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
 def _symbols(
     source: Source, arch: Arch, facts: dict[str, Any], folder: Path, update: Update
 ) -> tuple[SymbolTable, str]:
-    """The symbols, and a word on where they are from."""
+    """Read the symbols; return with them a word on where they are from."""
     if source.vmlinux:
         update(None, f"reading the symbols of {source.vmlinux.name}")
         found = symtab.of_vmlinux(source.vmlinux, arch, facts["banner"], facts["build_id"])
@@ -171,12 +171,12 @@ def _symbols(
 
 
 def resolve_running(spec: Spec, arch: Arch, update: Update) -> Kernel:
-    """running; UserError where this machine's image is not there or cannot be read."""
+    """Load the running kernel; UserError where its image does not exist or cannot be read."""
     return find_running(spec.text, arch, update, Path("/"), platform.release())
 
 
 def find_running(spec: str, arch: Arch, update: Update, root: Path, release: str) -> Kernel:
-    """The kernel called `release` below the folder `root`, checked to be what runs there."""
+    """Load the kernel called `release` below the folder `root`; check that it runs there."""
     if arch.name != host_arch().name:
         raise UserError(
             f"This machine runs a kernel for {host_arch().name}, not for {arch.name}.",

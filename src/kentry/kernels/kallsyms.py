@@ -50,7 +50,7 @@ class _Finder(KallsymsFinder):  # type: ignore[misc]  # the library has no annot
 
 
 def link_address(payload: bytes) -> int:
-    """Where the kernel in an Image was linked to be: most of its pointers point there.
+    """Return where the kernel in an Image was linked to be: most of its pointers point there.
 
     Every architecture that has Images links it at a multiple of 2 GiB, in the top 2**48
     bytes: arm64's KIMAGE_VADDR, riscv's KERNEL_LINK_ADDR.  ValueError if there is no such

@@ -36,7 +36,7 @@ class Tree(kconfiglib.Kconfig):  # type: ignore[misc]
 
 
 def why(tree: Tree, name: str, value: str) -> str:
-    """A clause that says what keeps the option from being `value`."""
+    """Return a clause that says what keeps the option from being `value`."""
     symbol = tree.syms.get(name)
     if symbol is None or not symbol.nodes:
         return "this tree has no such option"

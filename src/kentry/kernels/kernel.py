@@ -43,7 +43,7 @@ class SymbolTable:
 
     @classmethod
     def of(cls, symbols: Iterable[Symbol]) -> SymbolTable:
-        """The table of `symbols`, which need not be sorted."""
+        """Return the table of `symbols`, which need not be sorted."""
         rows = sorted(symbols, key=lambda symbol: symbol.address)
         return cls(
             [row.address for row in rows],
@@ -58,14 +58,14 @@ class SymbolTable:
         return map(Symbol, self.addresses, self.kinds, self.names)
 
     def address_of(self, name: str) -> int | None:
-        """The address of the first symbol called `name`, or None."""
+        """Return the address of the first symbol called `name`, or None."""
         try:
             return self.addresses[self.names.index(name)]
         except ValueError:
             return None
 
     def at(self, address: int) -> Symbol | None:
-        """The symbol that `address` lies in; None before the first."""
+        """Return the symbol that `address` lies in; None before the first."""
         after = bisect.bisect_right(self.addresses, address)
         if not after:
             return None
@@ -100,7 +100,7 @@ class Kernel:
 
 
 def kernel_to_json(kernel: Kernel, release: str | None, notes: bytes) -> dict[str, Any]:
-    """The kernel of this image, with what it said of itself when it ran: uname -r, ELF notes."""
+    """Describe the kernel, with what it said when it ran: its uname -r, its ELF notes."""
     return {
         "spec": kernel.spec,
         "arch": kernel.arch,
@@ -117,7 +117,7 @@ def kernel_to_json(kernel: Kernel, release: str | None, notes: bytes) -> dict[st
 
 
 def config_lines(kernel: Kernel) -> dict[str, str] | None:
-    """The options built in, CONFIG_ left off; None where the config is not known.
+    """Return the options built in, CONFIG_ left off; None where the config is not known.
 
     Modules are left out: none is loaded in the guest, and they are two thirds of a
     distribution's config.
@@ -130,7 +130,7 @@ def config_lines(kernel: Kernel) -> dict[str, str] | None:
 
 
 def gnu_build_id(notes: bytes) -> str | None:
-    """The GNU build ID among ELF notes, as hexadecimal; None where there is none."""
+    """Return the GNU build ID among ELF notes, as hexadecimal; None where there is none."""
     # Sizes of name and contents, type 3, name; the contents follow.
     note = re.search(rb"\x04\0\0\0(.)\0\0\0\x03\0\0\0GNU\0", notes, re.DOTALL)
     if not note:

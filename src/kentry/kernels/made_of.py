@@ -91,7 +91,7 @@ class MadeOf:
 
 
 def read(folder: Path) -> MadeOf | None:
-    """What the kernel in a folder that build.built() returned was made of.
+    """Return what the kernel in a folder that build.built() returned was made of.
 
     None where nobody wrote it down: a folder of an older kentry.
     """
@@ -104,7 +104,7 @@ def read(folder: Path) -> MadeOf | None:
 
 
 def write(folder: Path, made: MadeOf) -> Path:
-    """Writes what read() reads; the file."""
+    """Write what read() reads; return the file."""
     import msgspec
 
     file = folder / _FILE
@@ -113,7 +113,7 @@ def write(folder: Path, made: MadeOf) -> Path:
 
 
 def collect(objects: Path, tree: Path, vmlinux: Path) -> MadeOf:
-    """What `vmlinux` was made of in the folder `objects` from the source in `tree`."""
+    """Return what `vmlinux` was made of in the folder `objects` from the source in `tree`."""
     hashes: dict[str, str] = {}
     functions: dict[str, set[str]] = {}
     for name in sorted(_linked(objects)):
@@ -142,7 +142,7 @@ def collect(objects: Path, tree: Path, vmlinux: Path) -> MadeOf:
 
 
 def compiles_none_of(made: MadeOf, changed: Sequence[tuple[str, str]]) -> bool:
-    """Whether a rebuild with these changes provably gives the same kernel.
+    """Return whether a rebuild with these changes provably gives the same kernel.
 
     `changed` has the files that differ between two commits as git diff --name-status
     --no-renames says it: a letter and a path.
@@ -181,7 +181,7 @@ def _harmless(made: MadeOf, own: set[str], status: str, path: str) -> bool:
 
 
 def same_code(one: MadeOf, other: MadeOf, executed: Iterable[str]) -> bool:
-    """Whether both kernels have the same code in the `executed` functions, by symbol names.
+    """Return whether both kernels have the same code in the `executed` functions, by symbol names.
 
     Every object that defines one of them must give both kernels the same code and data, and the
     linker must have left each function as long.  False where a function is in no known object,
@@ -204,7 +204,7 @@ def same_code(one: MadeOf, other: MadeOf, executed: Iterable[str]) -> bool:
 
 
 def _known(made: MadeOf, clones: set[str]) -> dict[str, set[tuple[str, str | int]]]:
-    """Of each function and its clones: objects with their hashes, and names with their sizes."""
+    """Map each function to its clones' objects with hashes, and names with sizes."""
     known: dict[str, set[tuple[str, str | int]]] = {name: set() for name in clones}
     for function, where in made.functions.items():
         if (name := base_name(function)) in known:
@@ -217,7 +217,7 @@ def _known(made: MadeOf, clones: set[str]) -> dict[str, set[tuple[str, str | int
 
 
 def _commands(objects: Path) -> Iterator[str]:
-    """The text of each dependency file of make and of Kconfig."""
+    """Yield the text of each dependency file of make and of Kconfig."""
     for folder, _, names in os.walk(objects):
         for name in names:
             if name.endswith(".cmd") and (name.startswith(".") or name == "auto.conf.cmd"):
@@ -225,7 +225,7 @@ def _commands(objects: Path) -> Iterator[str]:
 
 
 def _source_files(objects: Path, tree: Path) -> set[str]:
-    """The files of `tree` that any command names, or had read when it was run.
+    """Return the files of `tree` that any command names, or had read when it was run.
 
     Commands of objects that an earlier commit compiled are still there: that makes it only more.
     """
@@ -261,7 +261,7 @@ def _source_files(objects: Path, tree: Path) -> set[str]:
 
 
 def _linked(objects: Path) -> set[str]:
-    """The object files that vmlinux is linked from, relative to `objects`."""
+    """Return the object files that vmlinux is linked from, relative to `objects`."""
     command = _content(objects / ".vmlinux.o.cmd").decode(errors="replace")
     words = {word for word in command.split() if word.endswith((".a", ".o"))} - {"vmlinux.o"}
     if not words:
@@ -281,7 +281,7 @@ def _linked(objects: Path) -> set[str]:
 
 
 def _members(objects: Path, archive: str) -> list[str]:
-    """The names in a thin archive (ar(1), "T"), which are relative to its folder."""
+    """Return the names in a thin archive (ar(1), "T"), which are relative to its folder."""
     data = _content(objects / archive)
     at = len(_THIN)
     while data.startswith(_THIN) and at + _MEMBER.size <= len(data):
@@ -297,7 +297,7 @@ def _members(objects: Path, archive: str) -> list[str]:
 
 
 def _content(file: Path) -> bytes:
-    """The bytes of a regular file, b"" for all else: a build may have made a pipe of that name."""
+    """Read a regular file; b"" for all else: a build may have made a pipe of that name."""
     return file.read_bytes() if file.is_file() else b""
 
 
@@ -326,20 +326,20 @@ class _Elf:
                 self._strings = self.content(section[6])
 
     def content(self, index: int) -> bytes:
-        """A section's bytes in the file."""
+        """Return a section's bytes in the file."""
         section = self.sections[index]
         return b"" if section[1] == _NOBITS else self.data[section[4] : section[4] + section[5]]
 
     def section_name(self, index: int) -> str:
-        """The section's name."""
+        """Return the section's name."""
         return _string(self._names, self.sections[index][0])
 
     def symbol_name(self, symbol: tuple[int, ...]) -> str:
-        """The symbol's name, "" for a section's."""
+        """Return the symbol's name, "" for a section's."""
         return _string(self._strings, symbol[0])
 
     def functions(self, flags: int) -> Iterator[tuple[str, int]]:
-        """Functions and labels in sections with `flags` that nobody writes, and their bytes."""
+        """Yield functions and labels in sections with `flags` that nobody writes, with sizes."""
         mask = flags | _WRITE
         code = {i for i, section in enumerate(self.sections) if section[2] & mask == flags}
         for symbol in self.symbols:
@@ -350,7 +350,7 @@ class _Elf:
                     yield name, size
 
     def gives(self) -> str:
-        """The SHA-256 of what the linker takes: see MadeOf.objects."""
+        """Return the SHA-256 of what the linker takes: see MadeOf.objects."""
         digest = hashlib.sha256(self.data[16:20] + self.data[48:52])
         taken = {
             index

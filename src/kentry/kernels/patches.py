@@ -115,7 +115,7 @@ def _in_order(patches: list[Patch], notes: list[str]) -> list[Patch]:
 
 
 def check_diff(name: str, patch: Patch) -> None:
-    """UserError, with the patch's `name`, if its diff is damaged or leaves the tree."""
+    """Raise UserError, with the patch's `name`, if its diff is damaged or leaves the tree."""
     lines = patch.diff.removesuffix(b"\n").split(b"\n")
     try:
         headers = _headers(lines)
@@ -151,7 +151,7 @@ def _check_inside(name: str, paths: list[str]) -> None:
 
 
 def _headers(lines: list[bytes]) -> list[bytes]:
-    """The lines outside the hunks, which are found as git apply finds them."""
+    """Return the lines outside the hunks, which are found as git apply finds them."""
     headers: list[bytes] = []
     target, by_git, at = "", False, 0
     while at < len(lines):
@@ -181,7 +181,7 @@ def _headers(lines: list[bytes]) -> list[bytes]:
 
 
 def _end_of_hunk(lines: list[bytes], start: int) -> int:
-    """The place of the line after the hunk at `start`; 0 where its header promises others."""
+    """Find the line after the hunk at `start`; 0 where its header promises other lines."""
     counts = _HUNK.match(lines[start])
     if not counts:
         return 0
@@ -212,7 +212,7 @@ class Step:
 
 
 def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> list[Step]:
-    """One step for each patch; a patch that does not apply is left out of those after it.
+    """Make a step of each patch; a patch that does not apply is left out of those after it.
 
     UserError if a patch leads out of the tree, or the disk is full.
     """
@@ -248,7 +248,7 @@ def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> l
 
 
 def _apply(git: Git, patch: Patch) -> str:
-    """Applies a patch to the work tree and commits it, as git am does; the new commit.
+    """Apply a patch to the work tree and commit it, as git am does; return the new commit.
 
     PatchError says why it does not apply; the work tree then is as before.  UserError if it leads
     out of the tree.
@@ -284,7 +284,7 @@ def _apply(git: Git, patch: Patch) -> str:
 
 
 def explain_rejection(stderr: str) -> str:
-    """Why git apply refused a patch, as a clause that a sentence can end with."""
+    """Return why git apply refused a patch, as a clause that a sentence can end with."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     for mark in ("error: ", "fatal: "):
         lines = [line.removeprefix(mark) for line in lines if line.startswith(mark)] or lines

@@ -38,7 +38,7 @@ _BTF_HEADER_BYTES = 24
 
 
 def banner(payload: bytes, name: str) -> str:
-    """The kernel's "Linux version" line; KernelError where the file called `name` has none."""
+    """Find the "Linux version" line; KernelError where the file called `name` has none."""
     found = [match.group().decode("ascii").rstrip() for match in _BANNER.finditer(payload)]
     numbered = [text for text in found if _NUMBERED.search(text.encode())]
     if not found:
@@ -50,7 +50,7 @@ def banner(payload: bytes, name: str) -> str:
 
 
 def compiler(banner_line: str) -> str:
-    """The compiler, in its own words: "gcc-12 (Debian 12.2.0-14) 12.2.0"; "" if not there."""
+    """Find the compiler's own words: "gcc-12 (Debian 12.2.0-14) 12.2.0"; "" if not there."""
     # The second group; before Linux 5.8 there is no linker and so no comma.
     nested = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
     found = re.search(rf"{nested}[^()]*\(((?:[^(),]|{nested})*)[,)]", banner_line)
@@ -58,7 +58,7 @@ def compiler(banner_line: str) -> str:
 
 
 def built_in_config(payload: bytes) -> bytes | None:
-    """The config that CONFIG_IKCONFIG put into the kernel, or None."""
+    """Return the config that CONFIG_IKCONFIG put into the kernel, or None."""
     start = payload.find(b"IKCFG_ST\x1f\x8b")
     if start < 0:
         return None
@@ -69,7 +69,7 @@ def built_in_config(payload: bytes) -> bytes | None:
 
 
 def build_id(payload: bytes) -> str | None:
-    """The kernel's own GNU build id in hexadecimal; None if there is not exactly one.
+    """Return the kernel's own GNU build id in hexadecimal; None if there is not exactly one.
 
     The vDSOs inside a kernel have build ids too: notes within an ELF file inside the image
     are left out.
@@ -94,7 +94,7 @@ def build_id(payload: bytes) -> str | None:
 
 
 def elf_build_id(data: bytes) -> str | None:
-    """The GNU build id in the notes of the ELF file `data`, or None."""
+    """Return the GNU build id in the notes of the ELF file `data`, or None."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
@@ -118,7 +118,7 @@ class KernelText:
     start: int
 
     def places(self, code: re.Pattern[bytes], alignment: int) -> Iterator[int]:
-        """The addresses of what `code` matches, at multiples of `alignment` bytes."""
+        """Yield the addresses of what `code` matches, at multiples of `alignment` bytes."""
         match = code.search(self.text)
         while match:
             if match.start() % alignment == 0:
@@ -127,7 +127,7 @@ class KernelText:
 
 
 def text_of(kernel: Kernel) -> KernelText:
-    """Unpacks a kernel's image; UserError where it is none.
+    """Unpack a kernel's image; UserError where it is none.
 
     Data is left out, because it may have any encoding in it; not of an image whose text has no
     symbols at its edges, which is given whole, from address 0.
@@ -152,7 +152,7 @@ def text_of(kernel: Kernel) -> KernelText:
 
 
 def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -> dict[str, int]:
-    """Bytes from the beginning of `struct name` to each of `members`.
+    """Read how many bytes each of `members` lies from the beginning of `struct name`.
 
     `image` is the uncompressed kernel, `spec` what the user calls it.  KernelError where it has
     no type information or the structure no such member.

@@ -83,7 +83,7 @@ class Git:
         self._work = work
 
     def __call__(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """git WORDS in the work tree.
+        """Run git WORDS in the work tree.
 
         UserError where the disk is full, with `check` subprocess.CalledProcessError for the rest.
         """
@@ -102,11 +102,11 @@ class Git:
         return done
 
     def line(self, *words: str) -> str:
-        """The one line that git WORDS prints."""
+        """Return the one line that git WORDS prints."""
         return self(*words).stdout.strip()
 
     def init(self) -> None:
-        """Makes the repository, or does nothing where there is one.
+        """Make the repository, or do nothing where there is one.
 
         It is there at once and whole: another kentry may look for it just now.
         """
@@ -126,12 +126,12 @@ class Git:
         shutil.rmtree(new, ignore_errors=True)
 
     def commit_tree(self, tree: str, message: str) -> str:
-        """A commit without parents that has `tree`; the same one each time."""
+        """Make a commit without parents that has `tree`; the same one each time."""
         return self.line("commit-tree", "-m", message, tree)
 
 
 def in_folder(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """git WORDS in a folder of the user's, which is only read; whatever its status."""
+    """Run git WORDS in a folder of the user's, which is only read; whatever its status."""
     # A file system monitor would be started, and keep files of its own in the repository.
     own = ["-c", "core.fsmonitor=false", "-C", str(folder)]
     argv = ["env", *(f"--unset={name}" for name in _ANOTHER), need("git", "git"), *own, *words]
@@ -157,12 +157,12 @@ class Repository:
 
     @contextlib.contextmanager
     def locked(self, update: Update) -> Iterator[None]:
-        """Keeps every other kentry out while the block runs; may be nested."""
+        """Keep every other kentry out while the block runs; may be nested."""
         with held(self._lock, update, f"another kentry that uses {self.folder}"):
             yield
 
     def borrow_objects(self, objects: Path, shallow: Path) -> None:
-        """Makes the commits of a user's repository known to this one; nothing is copied."""
+        """Make the commits of a user's repository known to this one; nothing is copied."""
         self.git.init()
         (self.git.folder / "objects/info").mkdir(parents=True, exist_ok=True)
         texts = {"objects/info/alternates": f"{objects}\n"}
@@ -177,7 +177,7 @@ class Repository:
                 write_atomically(file, text)
 
     def check_out(self, commit: str, update: Update) -> None:
-        """Makes the work tree that of `commit`, whatever was there; the caller has the lock."""
+        """Make the work tree that of `commit`, whatever was there; the caller has the lock."""
         update(None, f"checking out {commit[:12]}")
         self.work.mkdir(exist_ok=True)
         # How git is left when it was killed in the middle of something.
@@ -211,7 +211,7 @@ class Revision:
     origin: dict[str, str] = field(default_factory=dict)
 
     def version(self) -> tuple[int, int]:
-        """VERSION and PATCHLEVEL of its Makefile; KernelError where it has none."""
+        """Read VERSION and PATCHLEVEL of its Makefile; KernelError where it has none."""
         text = self.repository.git("show", f"{self.commit}:Makefile", check=False).stdout
         number = r"^VERSION *= *(\d+)\s*^PATCHLEVEL *= *(\d+)"
         if not (found := re.search(number, text, re.MULTILINE)):

@@ -47,7 +47,7 @@ def arch_of(text: str) -> Arch | None:
 
 
 def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS) -> Kernel:
-    """The kernel that `spec` names for `arch`: fetched, or built as `request` says, if need be.
+    """Fetch, or build as `request` says, the kernel that `spec` names for `arch`.
 
     Raises UserError (the spec, or a file it names, is wrong), FetchError (a package could
     not be had or is not what its archive says), KernelError (the image cannot be used),
@@ -66,7 +66,7 @@ def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS)
 
 
 def resolve_source(spec: str, update: Update) -> Revision:
-    """The source that a tree: or source: spec names, with its patches; UserError, PatchError."""
+    """Find the source of a tree: or source: spec, with its patches; UserError, PatchError."""
     parsed = parse(spec)
     if parsed.kind not in _SOURCES:
         raise UserError(
@@ -104,7 +104,7 @@ class Lineup:
 
 
 def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
-    """Applies `patches` (files, folders, or one A..B) to `base`, one on top of the other.
+    """Apply `patches` (files, folders, or one A..B) to `base`, one on top of the other.
 
     A patch that does not apply is left out and said; the next is tried without it.  UserError
     where the base or a patch cannot be read.
@@ -130,7 +130,7 @@ def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
 
 
 def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | None:
-    """The spec of the folder, the folder, and A and B, where commits are named as A..B."""
+    """Return the spec of the folder, the folder, and A and B, where commits are named as A..B."""
     if not patches and ".." in base and ":" not in base and not Path(base).exists():
         base, patches = "tree:.", [base]
     # No name of a commit begins with a slash: ../a.patch is a file that is not there.

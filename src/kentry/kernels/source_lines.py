@@ -21,7 +21,7 @@ _KNOWN_FUNCTION, _KNOWN_FILE = "start_kernel", "/init/main.c"
 
 
 def debug_info_of(vmlinux: Path) -> Path | None:
-    """The file itself if it is ELF and has DWARF's table of lines; else None."""
+    """Return the file itself if it is ELF and has DWARF's table of lines; else None."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
@@ -33,7 +33,7 @@ def debug_info_of(vmlinux: Path) -> Path | None:
 
 
 def reader() -> str:
-    """What can read debug info here: LLVM's version; "" where nothing can."""
+    """Return what can read debug info here: LLVM's version; "" where nothing can."""
     try:
         return llvm.version(_symbolizer())
     except MissingToolError:

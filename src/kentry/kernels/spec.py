@@ -54,13 +54,13 @@ class Spec:
     options: dict[str, str] = field(default_factory=dict)
 
     def path(self, option: str = "") -> Path:
-        """The file that the value, or the option of that name, names; ~ is the home folder."""
+        """Return the file of the value, or of the option of that name; ~ is the home folder."""
         # Path.expanduser() raises RuntimeError for the home of an unknown user.
         return Path(os.path.expanduser(self.options[option] if option else self.value))
 
 
 def parse(text: str) -> Spec:
-    """Takes a spec apart; UserError says what is wrong with it and shows a right one."""
+    """Take a spec apart; UserError says what is wrong with it and shows a right one."""
     name, colon, rest = text.strip().partition(":")
     # A comma belongs to the value unless an option's name and = follow it.
     value, *words = re.split(r",(?=[a-z]+=)", rest)

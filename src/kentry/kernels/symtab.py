@@ -44,7 +44,7 @@ _ELF64_SYM = struct.Struct("<IBBHQQ")
 
 
 def of_image(image: Path, table: Path, update: Update) -> None:
-    """Writes the symbols in the image's own kallsyms to the file `table`.
+    """Write the symbols in the image's own kallsyms to the file `table`.
 
     Takes some seconds.  KernelError where the image has none that can be read.
     """
@@ -68,7 +68,7 @@ def of_image(image: Path, table: Path, update: Update) -> None:
 
 
 def read_kallsyms(path: Path) -> SymbolTable:
-    """The text symbols of a table in the form of /proc/kallsyms; KernelError."""
+    """Return the text symbols of a table in the form of /proc/kallsyms; KernelError."""
     rows = []
     try:
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -86,18 +86,18 @@ def _unreadable(what: str, detail: str = "") -> KernelError:
 
 
 def read_table(path: Path) -> SymbolTable:
-    """A table that write_table() wrote; ValueError where it is something else."""
+    """Return a table that write_table() wrote; ValueError where it is something else."""
     addresses, kinds, names = json.loads(path.read_bytes())
     return SymbolTable(addresses, kinds, names)
 
 
 def write_table(path: Path, table: SymbolTable) -> None:
-    """Writes a table that loads in milliseconds: a JSON array of its three columns."""
+    """Write a table that loads in milliseconds: a JSON array of its three columns."""
     write_atomically(path, json.dumps([table.addresses, table.kinds, table.names]))
 
 
 def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> SymbolTable:
-    """The text symbols of an ELF file, which must be the build of the image.
+    """Return the text symbols of an ELF file, which must be the build of the image.
 
     The image is known by its `banner` and `build_id`.  UserError where the file is
     something else.
@@ -140,7 +140,7 @@ def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> 
 
 
 def of_program(program: Path) -> SymbolTable:
-    """The text symbols of an ELF file of kentry's own, linked in the kernel's half."""
+    """Return the text symbols of an ELF file of kentry's own, linked in the kernel's half."""
     from elftools.elf.elffile import ELFFile
 
     return SymbolTable.of(_symtab(ELFFile(io.BytesIO(read_bytes(program)))))

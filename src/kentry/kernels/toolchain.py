@@ -40,7 +40,7 @@ class Toolchain:
     variables: tuple[str, ...] = ()
 
     def path(self) -> str:
-        """PATH with a folder in front in which the plain names are this compiler's programs."""
+        """Put in front of PATH a folder in which the plain names are this compiler's programs."""
         own = [os.environ.get("PATH", os.defpath)]
         renamed = [(name, target) for name, target in self.links if Path(target).name != name]
         if renamed:
@@ -59,7 +59,7 @@ class Toolchain:
         return [path for one in programs for path in (one, *(one.parent / n for n in beside))]
 
     def kconfig_environment(self, arch: Arch) -> dict[str, str]:
-        """What the makefiles tell Kconfig about the compiler."""
+        """Return what the makefiles tell Kconfig about the compiler."""
         names = {"CC": "gcc", "LD": "ld", "NM": "nm", "OBJCOPY": "objcopy", "AR": "ar"}
         tools = {variable: arch.cross + name for variable, name in names.items()}
         flags = ""
@@ -72,7 +72,7 @@ class Toolchain:
 
 
 def find(arch: Arch, name: str) -> Toolchain:
-    """gcc, gcc-12, clang or clang-19 for `arch`; MissingToolError names its packages."""
+    """Find gcc, gcc-12, clang or clang-19 for `arch`; MissingToolError names its packages."""
     match = _NAME.fullmatch(name)
     if not match:
         raise UserError(
@@ -107,7 +107,7 @@ def find(arch: Arch, name: str) -> Toolchain:
 
 
 def check_tools(arch: Arch) -> None:
-    """MissingToolError names the Debian packages that a build for `arch` lacks."""
+    """Raise MissingToolError with the Debian packages that a build for `arch` lacks."""
     missing = [program for program in _PROGRAMS if not shutil.which(program)]
     if not missing:
         include = ("gcc", "-E", "-x", "c", "/dev/null", "-include")

@@ -17,7 +17,7 @@ _ABBREVIATED = 12
 
 
 def revision(spec: Spec, update: Update) -> Revision:
-    """The source that the spec names; UserError says what is wrong with it."""
+    """Return the source that the spec names; UserError says what is wrong with it."""
     folder, commit_name = split(spec.value)
     if not folder.is_dir():
         raise UserError(
@@ -57,7 +57,7 @@ def revision(spec: Spec, update: Update) -> Revision:
 
 
 def local_changes(folder: Path) -> str:
-    """The first files of a checkout that differ from its commit; "" where none does."""
+    """Return the first files of a checkout that differ from its commit; "" where none does."""
     if in_folder(folder, "rev-parse", "--is-inside-work-tree").stdout.strip() != "true":
         return ""
     # A clone without a checkout has no index, and so no files that could differ.
@@ -76,7 +76,7 @@ def local_changes(folder: Path) -> str:
 
 
 def split(value: str) -> tuple[Path, str | None]:
-    """DIR@REV in its parts; a folder may itself have an @ in its name, and so may a REV."""
+    """Split DIR@REV; a folder may itself have an @ in its name, and so may a REV."""
     whole = Path(os.path.expanduser(value))
     if whole.is_dir():
         return whole, None
@@ -87,7 +87,7 @@ def split(value: str) -> tuple[Path, str | None]:
 
 
 def is_repository(folder: Path, commit_name: str | None = None) -> bool:
-    """Whether `folder` is the top of a git checkout, or a repository without one.
+    """Return whether `folder` is the top of a git checkout, or a repository without one.
 
     An unpacked tree somewhere inside another project's checkout is neither.
     """
@@ -113,7 +113,7 @@ def _has_repository(folder: Path) -> bool:
 
 
 def of_commit(folder: Path, name: str) -> Revision:
-    """A commit of the user's repository, by any name git knows it by."""
+    """Return a commit of the user's repository, by any name git knows it by."""
     commit = full_name(folder, name)
     names = in_folder(folder, "ls-tree", "--name-only", commit).stdout.splitlines()
     if not set(_TOP_FILES) <= set(names):
@@ -132,7 +132,7 @@ def of_commit(folder: Path, name: str) -> Revision:
 
 
 def full_name(folder: Path, name: str) -> str:
-    """The 40 digits of the commit called `name`; UserError where there is none."""
+    """Return the 40 digits of the commit called `name`; UserError where there is none."""
     found = in_folder(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     if name.startswith("-") or found.returncode:
         shallow = in_folder(folder, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
@@ -151,7 +151,7 @@ def _not_a_kernel(what: str) -> UserError:
 
 
 def take_files(repository: Repository, top: Path, update: Update) -> str:
-    """Reads every file below `top` into the repository; the id of the tree they are.
+    """Read every file below `top` into the repository; return the id of their tree.
 
     What the kernel's own .gitignore calls products of a build is left out.
     """

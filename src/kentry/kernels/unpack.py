@@ -60,7 +60,7 @@ class NotAnImageError(Exception):
 
 
 def unpack(data: bytes, name: str) -> Unpacked:
-    """Takes the image `data` apart; `name` is the file's, for UserError."""
+    """Take the image `data` apart; `name` is the file's, for UserError."""
     try:
         return _unpack(data)
     except NotAnImageError as problem:
@@ -144,7 +144,7 @@ def _decompress(data: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _elf(data: bytes) -> Iterator[ELFFile]:
-    """The ELF file, with what pyelftools raises on a damaged one as NotAnImageError."""
+    """Open the ELF file; what pyelftools raises on a damaged one becomes NotAnImageError."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
@@ -163,7 +163,7 @@ def _arch_of_elf(elf: ELFFile) -> Arch:
 
 
 def _unpack_elf(data: bytes) -> Unpacked:
-    """A vmlinux: made into an Image where the architecture boots that, else used as it is."""
+    """Make an Image of a vmlinux where the architecture boots that, else use it as it is."""
     with _elf(data) as elf:
         arch = _arch_of_elf(elf)
         if elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
@@ -193,7 +193,7 @@ def _unpack_elf(data: bytes) -> Unpacked:
 
 
 def elf_notes(elf: ELFFile) -> Iterator[Any]:
-    """Every note in the segments of an ELF file, as pyelftools has them."""
+    """Yield every note in the segments of an ELF file, as pyelftools has them."""
     from elftools.elf.segments import NoteSegment
 
     for part in elf.iter_segments():

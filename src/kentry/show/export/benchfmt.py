@@ -27,7 +27,7 @@ _INSTRUCTIONS, _USER, _FIRMWARE = "instructions", "user_instructions", "firmware
 
 
 def export(recordings: Sequence[Recording]) -> Export:
-    """The recordings as one text; with several, "kernel" is a key."""
+    """Write the recordings as one text; with several, "kernel" is a key."""
     names = labels(recordings) if len(recordings) > 1 else [""] * len(recordings)
     lines = list(_unit_lines(recordings))
     notes: list[str] = []
@@ -48,7 +48,7 @@ def export(recordings: Sequence[Recording]) -> Export:
 
 
 def _unit_lines(recordings: Sequence[Recording]) -> Iterator[str]:
-    """What a reader must know of each unit, once."""
+    """Write once what a reader must know of each unit."""
     cases = [case for recording in recordings for case in recording.cases]
     for unit in dict.fromkeys(unit for case in cases for unit in _counts(case)):
         yield f"Unit {unit} assume=exact better=lower"
@@ -62,7 +62,7 @@ def _unit_lines(recordings: Sequence[Recording]) -> Iterator[str]:
 
 
 def _counts(case: CaseResult) -> dict[str, Metric]:
-    """The counts that have a value, by their unit: per call, or per window of several calls.
+    """Return the counts that have a value, by their unit: per call, or per window of several calls.
 
     The probe's own instructions are there only if the kernel has none, firmware's only if it has
     some, which is so on riscv64.  The other exact metrics would be a table each in benchstat; CSV
@@ -83,7 +83,7 @@ def _counts(case: CaseResult) -> dict[str, Metric]:
 
 
 def timed_unit(metric: str, unit: str) -> str:
-    """The unit of a number with noise: "ns/op", "p99-ns/op", "kernel-cycles/op", "ops/s"."""
+    """Return the unit of a number with noise: "ns/op", "p99-ns/op", "kernel-cycles/op", "ops/s"."""
     word, unit = _word(metric), _word(unit)
     if unit.endswith("/s"):
         return unit if metric.endswith("_per_s") else f"{word}-{unit}"
@@ -97,7 +97,7 @@ def _word(text: str) -> str:
 
 
 def benchmark_names(cases: Iterable[str]) -> list[str]:
-    """A different benchmark's name for each case; a second one has "#02" behind it.
+    """Return a different benchmark's name for each case; a second one has "#02" behind it.
 
     `getppid@int80+vec=1/8` is BenchmarkGetppid/entry=int80/vec=1:8: "/" begins a key, and "-"
     could be taken for the one before GOMAXPROCS.
@@ -142,7 +142,7 @@ def _lines(recording: Recording, label: str) -> Iterator[str]:
 
 
 def _results(recording: Recording) -> tuple[list[str], list[str]]:
-    """A line a case with its windows and counts; a line a process with its calls and number."""
+    """Make a line of each case with its counts, and one of each process with its number."""
     exact, noisy = [], []
     names = benchmark_names(case.name for case in recording.cases)
     for name, case in zip(names, recording.cases, strict=True):

@@ -16,12 +16,12 @@ class Export(NamedTuple):
 
 
 def timed_metrics(case: CaseResult) -> dict[str, NoisyMetric]:
-    """The numbers with noise that are a kernel's, without those of the probe's empty loop."""
+    """Leave out of a case's numbers with noise those of the probe's empty loop."""
     return {metric: one for metric, one in case.noisy.items() if metric not in PROBE_METRICS}
 
 
 def labels(recordings: Sequence[Recording]) -> list[str]:
-    """A different name for each recording: the release, with architecture and spec if needed."""
+    """Name each recording differently: by release, and if needed architecture and spec."""
     names = [one.kernel["release"] or one.kernel["spec"] for one in recordings]
     for key in ("arch", "spec"):
         names = [
@@ -32,7 +32,7 @@ def labels(recordings: Sequence[Recording]) -> list[str]:
 
 
 def numbered(names: Iterable[str], word: Callable[[str, int], str]) -> list[str]:
-    """The names; `word` adds a number to those that were there before."""
+    """Make the names different: `word` adds a number to those that were there before."""
     found: dict[str, None] = {}
     for name in names:
         number, own = 2, name
@@ -43,13 +43,13 @@ def numbered(names: Iterable[str], word: Callable[[str, int], str]) -> list[str]
 
 
 def check_names(check: Check) -> list[str]:
-    """A different name for each row: the case and the metric."""
+    """Name each row differently: by case and metric."""
     names = [f"{row.name} {row.metric}" for row in check.rows]
     return numbered(names, lambda name, number: f"{name} ({number})")
 
 
 def printable(text: str) -> str:
-    r"""Text with control characters as escapes: "\x1b", "\n"."""
+    r"""Write control characters as escapes: "\x1b", "\n"."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )

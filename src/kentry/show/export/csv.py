@@ -20,7 +20,7 @@ Row = tuple[object, ...]
 
 
 def export(recordings: Sequence[Recording]) -> Export:
-    """A row a sample: raw, as in the recording; None is an empty cell."""
+    """Write a row a sample: raw, as in the recording; None is an empty cell."""
     rows: list[Row] = []
     for kernel, case in _cases(recordings):
         side = (kernel["spec"], kernel["arch"], case.name)
@@ -42,7 +42,7 @@ def export(recordings: Sequence[Recording]) -> Export:
 
 
 def _unit(metric: str) -> str:
-    """The unit of an exact metric: that of most is what their name begins with."""
+    """Return the unit of an exact metric: that of most is what their name begins with."""
     kind = metric.partition(".")[0]
     if kind in ("lines", "pages", "bytes"):
         return kind
@@ -50,7 +50,7 @@ def _unit(metric: str) -> str:
 
 
 def _cases(recordings: Sequence[Recording]) -> Iterator[tuple[dict[str, Any], CaseResult]]:
-    """Every case with its kernel."""
+    """Yield every case with its kernel."""
     for recording in recordings:
         yield from ((recording.kernel, case) for case in recording.cases)
 

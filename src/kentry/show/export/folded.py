@@ -18,7 +18,7 @@ _NO_CHARACTER = re.compile(r"[;\s#]")
 
 
 def export(recordings: Sequence[Recording]) -> Export:
-    """One recording, or two as a difference; then only the cases that both have."""
+    """Write one recording, or two as a difference: only the cases that both have."""
     found = stacks(recordings).in_common()
     counts = [Counter[str]() for _ in recordings]
     for case in found.cases:

@@ -14,7 +14,7 @@ _COMMANDS = {OVER: "error", UNDECIDED: "warning"}
 
 
 def check_github(check: Check) -> str:
-    """An error for each budget that a case is over, a warning for one that is undecided.
+    """Write an error for each budget that a case is over, a warning where it is undecided.
 
     A notice says how many there are of each, so that a run without output is not a pass.
     """

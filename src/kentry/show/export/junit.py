@@ -18,7 +18,7 @@ _NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def check_junit(check: Check) -> str:
-    """One suite; an undecided budget is skipped, with the reason."""
+    """Write one suite; an undecided budget is skipped, with the reason."""
     counts = {
         "tests": str(len(check.rows)),
         "failures": str(len(check.of_verdict(OVER))),

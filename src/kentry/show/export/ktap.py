@@ -43,7 +43,7 @@ class _Test(NamedTuple):
 
 
 def export(inputs: Sequence[Recording | SavedComparison]) -> Export:
-    """The files' tests: of one file at the top, of several below a test each."""
+    """Write the files' tests: of one file at the top, of several below a test each."""
     recordings = iter(labels([one for one in inputs if isinstance(one, Recording)]))
     names = [
         next(recordings)
@@ -70,7 +70,7 @@ def export(inputs: Sequence[Recording | SavedComparison]) -> Export:
 
 
 def check_ktap(check: Check) -> str:
-    """A test a budget; it is skipped where it is undecided."""
+    """Write a test for each budget; it is skipped where it is undecided."""
     about = [kernel_name(check.measured.kernel), f"budgets: {check.budgets}"]
     about += [f"baseline: {kernel_name(check.baseline.kernel)}"] if check.baseline else []
     about += [f"note: {caveat['text']}" for caveat in check.caveats]
@@ -90,7 +90,7 @@ def check_ktap(check: Check) -> str:
 
 
 def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
-    """Version, plan, the notes for all tests, then each test."""
+    """Write version, plan, the notes for all tests, then each test."""
     yield "KTAP version 1"
     yield f"1..{len(tests)}"
     yield from (f"# {text}" for text in about)
@@ -107,7 +107,7 @@ def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
 
 
 def _case_test(case: CaseResult) -> _Test:
-    """A recorded case; it is skipped if it has nothing but an undecided count."""
+    """Make a test of a recorded case; it is skipped if it has only an undecided count."""
     about = []
     for metric, count in case.metrics.items():
         calls = f" of {case.parsed.calls} calls" if case.parsed.calls > 1 else ""
@@ -129,7 +129,7 @@ def _case_test(case: CaseResult) -> _Test:
 
 
 def _row_test(row: CaseComparison | TimedComparison) -> _Test:
-    """A compared case and metric; as for kentry diff's exit code, layout decides nothing."""
+    """Make a test of a compared case and metric; as in diff's exit code, layout decides nothing."""
     name = f"{row.name} {row.metric}"
     reason = "less than half of the windows agree"
     if isinstance(row, CaseComparison):

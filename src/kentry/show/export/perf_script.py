@@ -19,7 +19,7 @@ _NO_CHARACTER = re.compile(r"[\s()]")
 
 
 def export(recordings: Sequence[Recording]) -> Export:
-    """The cases of one recording, one after another."""
+    """Write the cases of one recording, one after another."""
     found = stacks(recordings)
     lines = [f"# kernel: {printable(kernel_name(one.kernel))}" for one in recordings]
     lines.append("")

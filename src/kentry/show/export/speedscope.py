@@ -19,7 +19,7 @@ _FORMAT = "https://www.speedscope.app/file-format-schema.json"
 
 
 def export(recordings: Sequence[Recording]) -> Export:
-    """All cases of all recordings; a case's recordings follow each other."""
+    """Write all cases of all recordings; a case's recordings follow each other."""
     found = stacks(recordings)
     frames: dict[str, int] = {}
     profiles = [_profile(case, len(recordings) > 1, frames) for case in found.cases]
@@ -46,7 +46,7 @@ def _profile(case: CaseStacks, several: bool, frames: dict[str, int]) -> dict[st
 
 
 def _events(case: CaseStacks, frames: dict[str, int]) -> Iterator[dict[str, Any]]:
-    """Functions close before others open at the same place, the innermost first."""
+    """Close functions before others open at the same place, the innermost first."""
     running: list[int] = []
     spans = case.calls.spans
     for index, span in enumerate(spans):

@@ -26,7 +26,7 @@ class CaseStacks(NamedTuple):
     calls: Spans
 
     def frames(self, position: int) -> list[tuple[int, Span]]:
-        """The stack, innermost first: each function, and the position that it has reached."""
+        """List the stack, innermost first: each function with the position that it has reached."""
         found = []
         at: int | None = position
         index: int | None = self.calls.inner[position]
@@ -37,7 +37,7 @@ class CaseStacks(NamedTuple):
         return found
 
     def stack(self, position: int) -> tuple[str, ...]:
-        """The case, then the names of the functions, the outermost first."""
+        """Return the case, then the names of the functions, the outermost first."""
         return (self.name, *(span.function for _, span in reversed(self.frames(position))))
 
 
@@ -48,7 +48,7 @@ class Stacks(NamedTuple):
     notes: tuple[str, ...]
 
     def in_common(self) -> Stacks:
-        """Only the cases that each recording has; UserError if there is none."""
+        """Return only the cases that each recording has; UserError if there is none."""
         sides: dict[int, set[str]] = {}
         for case in self.cases:
             sides.setdefault(case.number, set()).add(case.name)
@@ -66,7 +66,7 @@ class Stacks(NamedTuple):
 
 
 def stacks(recordings: Sequence[Recording]) -> Stacks:
-    """Of the recordings; UserError where one of them has no path at all."""
+    """Make the stacks of the recordings; UserError where one has no path at all."""
     found: list[CaseStacks] = []
     notes: list[str] = []
     for number, (recording, label) in enumerate(zip(recordings, labels(recordings), strict=True)):
@@ -99,7 +99,7 @@ def _cases(recording: Recording, number: int, label: str) -> Iterator[CaseStacks
 
 
 def _notes(recording: Recording, label: str, present: Iterable[str]) -> Iterator[str]:
-    """What is not in the export, or is not the number that kentry prints."""
+    """Yield what is not in the export, or is not the number that kentry prints."""
     absent = [name for case in recording.cases if (name := _named(case.name)) not in present]
     if absent:
         yield f"left out of {label}, no kernel path: {_listed(absent)}"
@@ -113,7 +113,7 @@ def _notes(recording: Recording, label: str, present: Iterable[str]) -> Iterator
 
 
 def _named(name: str) -> str:
-    """The name as a format can have it: no reader takes an empty one."""
+    """Return the name as a format can have it: no reader takes an empty one."""
     return printable(name).strip() or "[unknown]"
 
 
