@@ -40,6 +40,11 @@ _POLL_SECONDS = 0.5
 # When the lists were fetched, for which mirror, and what failed.
 _STAMP = "refreshed.json"
 
+# apt's words for a list that is not what the signed Release file says of it.
+_NOT_AS_SIGNED = re.compile(r"Hash Sum mismatch|unexpected size")
+# The name of a suite as a folder below dists/, such as stable-backports.
+_SUITE = re.compile(r"[a-z][a-z0-9-]*")
+
 # How the user's apt reaches the network and judges dates also holds for ours.
 _INHERITED = (
     "Acquire::http",
@@ -165,11 +170,12 @@ class AptRoot:
     def _show(self, names: list[str]) -> list[Candidate]:
         from debian.deb822 import Packages
 
-        suites = {}
+        suites, aliases = {}, self._aliases()
         # " NAME | VERSION | URI SUITE/COMPONENT ARCH Packages"
         for line in self._apt("apt-cache", "madison", *names).stdout.splitlines():
             name, version, where = (part.strip() for part in line.split("|"))
-            suites[name, version] = where.split()[1].rpartition("/")[0]
+            suite = where.split()[1].rpartition("/")[0]
+            suites[name, version] = aliases.get(suite, suite)
         text = self._apt("apt-cache", "show", *names).stdout
         stanzas = Packages.iter_paragraphs(text.splitlines(keepends=True), use_apt_pkg=False)
         found = [
@@ -204,7 +210,7 @@ class AptRoot:
                     # apt.conf has this folder's path in it.
                     if "settings" in stamp:
                         log.warning("%s was moved or damaged; kentry renews it.", self.folder)
-                    self._configure()
+                    self._configure(stamp.get("problems", ()))
                     stamp["settings"] = self._settings_digest()
                     write_atomically(self.folder / _STAMP, json.dumps(stamp) + "\n")
             yield
@@ -217,15 +223,21 @@ class AptRoot:
                 digest.update(file.read_bytes())
         return digest.hexdigest()
 
-    def _configure(self) -> None:
-        """Write the folders, the sources (deb822 form: sources.list(5)) and the settings."""
+    def _configure(self, problems: Sequence[str] = ()) -> None:
+        """Write the folders, the sources (deb822 form: sources.list(5)) and the settings.
+
+        A mirror in the middle of an update has lists that are not what its signed Release file
+        says.  Where `problems` say so, the suites are asked for by their other names, too: under
+        those the mirror may still have all of the day before.
+        """
+        aliases = self._aliases() if any(map(_NOT_AS_SIGNED.search, problems)) else ()
         etc = [f"root/etc/apt/{name}.d" for name in ("apt.conf", "preferences", "trusted.gpg")]
         var = ["root/var/cache/apt", "root/var/lib/apt"]
         for name in ("sources", "lists/partial", "archives/partial", *etc, *var):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
         mirror = find_mirror()
-        places = [(mirror.base, suite) for suite in self.release.suites]
+        places = [(mirror.base, suite) for suite in (*self.release.suites, *aliases)]
         if mirror.security:
             places.append((mirror.security, self.release.security))
         sources = "\n".join(
@@ -266,6 +278,9 @@ class AptRoot:
         self._configure()
         result = self._apt("apt-get", "update", check=False)
         problems = _problem_lines(result)
+        if any(map(_NOT_AS_SIGNED.search, problems)) and self._aliases():
+            self._configure(problems)
+            self._apt("apt-get", "update", check=False)
         stamp = {
             "named": _named_by_user(),
             "problems": problems,
@@ -276,6 +291,23 @@ class AptRoot:
             # Nothing at all came: the next run tries again.
             stamp["time"] = 0.0
         write_atomically(self.folder / _STAMP, json.dumps(stamp) + "\n")
+
+    def _aliases(self) -> dict[str, str]:
+        """Read the archive's other names for the release's suites on the ordinary mirror.
+
+        A Release file has both: "Suite: stable" and "Codename: trixie".
+        """
+        from debian.deb822 import Release as ReleaseFile
+
+        aliases = {}
+        # apt leaves the Release file of a suite whose lists it refused in a folder below.
+        for path in self.folder.glob("lists/**/*_InRelease"):
+            with path.open("rb") as file:
+                names = ReleaseFile(file)
+            alias, suite = names.get("Suite", ""), names.get("Codename")
+            if suite in self.release.suites and alias != suite and _SUITE.fullmatch(alias):
+                aliases[alias] = suite
+        return aliases
 
     def _stamp(self) -> dict[str, Any]:
         return read_json(self.folder / _STAMP)

@@ -260,6 +260,23 @@ def test_what_is_damaged_is_fetched_again(archive: Archive, said: Said) -> None:
         assert any("is damaged" in line for line in said)
 
 
+def test_a_mirror_in_the_middle_of_an_update_has_whole_lists_under_the_other_name(
+    archive: Archive, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suites = archive.folder / "dists"
+    shutil.copytree(suites / SUITE, suites / "oldstable")
+    path = suites / SUITE / "main/binary-arm64/Packages"
+    path.write_text(path.read_text().replace("6.1.170-3", "6.1.170-4"))
+    kernel = load("6.1", said)
+    assert kernel.origin["version"] == "6.1.170-3"
+    assert kernel.origin["suite"] == SUITE
+    assert "Hash Sum mismatch" in kernel.origin["note"]
+    # So it stays where the cache is moved to.
+    (tmp_path / "cache").rename(tmp_path / "moved")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "moved"))
+    assert load("6.1", said).origin["version"] == "6.1.170-3"
+
+
 def test_another_key_is_refused(
     archive: Archive, keys: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
