@@ -14,9 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kentry.results.samples import estimate_rows
 from kentry.stats import CONFIDENCE
 from kentry.stats.verdict import Estimate
-from kentry.time.comparing import Pair, Schedule, estimate_pairs
+from kentry.time.analysis import NS
+from kentry.time.comparing import Pair, metrics_of_pair
 from kentry.time.output import Output, Process, Samples
 
 Array = npt.NDArray[np.float64]
@@ -129,8 +131,8 @@ def kentry_comparison(
 ) -> Estimate:
     """What kentry says of a pair's processes if it looks once, at the end."""
     output = Output(processes={(one.run, one.group, one.slot): (one, of) for one, of in pairs})
-    schedule = Schedule(0.0, confidence=confidence, sequential=False)
-    (estimate,) = estimate_pairs(output, [pair], schedule, schedule.looks()[0])
+    old, new = metrics_of_pair(output, 0, pair, ())
+    (estimate,) = estimate_rows([(old[NS].samples, new[NS].samples)], confidence)
     assert estimate
     return estimate
 

@@ -91,8 +91,8 @@ def _rounds(processes: Processes) -> dict[tuple[int, int], list[float]]:
 
 def estimate_rows(
     sides: Sequence[tuple[Processes, Processes]],
-    *,
     confidence: float = CONFIDENCE,
+    *,
     threshold: float = THRESHOLD,
     look: Look | None = None,
     higher_is_better: bool = False,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Comparisons: pairs of cases on one kernel, or two kernels, always interleaved.
 
-The one loop of planned looks (interim analyses) is run_schedule().
+The one loop of planned looks (interim analyses) is run_looks().
 
 Each pair of cases has four slots, A B B A, in every group of a run.  So a group also compares A
 with A and B with B, and the noise floor is how much those differ.
@@ -45,14 +45,12 @@ Rows = list[Estimate | None]
 class Schedule:
     """A comparison lasts `extent`, or ends at an earlier look once every row is decided.
 
-    Two kernels have at most ROUNDS rounds unless `extent` is their number.  If not `sequential`,
-    there is only one look, at the end.  `threshold` is a fraction: changes up to it count as none.
+    Two kernels have at most ROUNDS rounds unless `extent` is their number.  `threshold` is a
+    fraction: changes up to it count as none.
     """
 
     extent: Extent
     threshold: float = THRESHOLD
-    confidence: float = CONFIDENCE
-    sequential: bool = True
 
     def check(self, least: int) -> None:
         """UserError if fewer than `least` groups or rounds are asked for."""
@@ -60,10 +58,6 @@ class Schedule:
             raise UserError(
                 f"--for {self.extent} is too few for an interval.", f"Write --for {least} or more."
             )
-
-    def looks(self) -> tuple[Look, ...]:
-        """The planned looks."""
-        return plan_looks(1 - self.confidence, LOOKS if self.sequential else (1.0,))
 
 
 @dataclass(frozen=True)
@@ -86,8 +80,7 @@ class Ending:
         return {self.unit: self.done, "looks": self.looks, "look": self.look.number}
 
 
-def run_schedule(
-    schedule: Schedule,
+def run_looks(
     planned: int,
     least: int,
     unit: str,
@@ -99,7 +92,7 @@ def run_schedule(
     `measure` is called with the number of units so far and the number that must exist, `estimate`
     with the look.
     """
-    looks = schedule.looks()
+    looks = plan_looks(1 - CONFIDENCE, LOOKS)
     done = 0
     for look in looks:
         before, done = done, max(done, least, round(planned * look.fraction))
@@ -116,10 +109,7 @@ def estimate_times(
 ) -> Rows:
     """The time of new against old in each row; None where the two have no groups in common."""
     return estimate_rows(
-        [(_times(old), _times(new)) for old, new in sides],
-        confidence=schedule.confidence,
-        threshold=schedule.threshold,
-        look=look,
+        [(_times(old), _times(new)) for old, new in sides], threshold=schedule.threshold, look=look
     )
 
 
@@ -179,8 +169,7 @@ def compare_cases(
             show(boot)
             sampler.run_in_one(a_boot)
 
-    return run_schedule(
-        schedule,
+    return run_looks(
         planned,
         least,
         unit,
@@ -277,8 +266,7 @@ def compare_kernels(
 
             run_round(machine, sides, plan, order, number, show)
 
-    return run_schedule(
-        schedule,
+    return run_looks(
         planned,
         LEAST_ROUNDS,
         "rounds",

@@ -135,16 +135,6 @@ def test_what_the_probe_cannot_do_is_a_caveat(
 # --- a sweep, tails ------------------------------------------------------------------
 
 
-def test_a_sweep_as_json_has_a_case_for_each_size(use: Use, capsys: Capture) -> None:
-    ns = {"read+cache=warm": 120.0, "read+cache=32K": 150.0, "read+cache=64K": 240.0}
-    use(FakePlace(ns, spread=0.0, noise=0.0))
-    words = [*FAKE, "--case", "read", "--working-set", "64K,32K", "--for", "4"]
-    found = document(words, capsys, "recording-1")
-    assert [case["name"] for case in found["cases"]] == list(ns)
-    assert [case["metrics"]["ns"]["value"] for case in found["cases"]] == list(ns.values())
-    assert found["cases"][1]["metrics"]["ns"]["samples"][0]["empties"]
-
-
 def test_tails_as_json_have_percentiles(use: Use, capsys: Capture) -> None:
     use(FakePlace(NS))
     words = [*FAKE, "--tails", "--case", "getppid", "--for", "2"]
@@ -184,13 +174,6 @@ def test_what_is_undecided_is_code_3(use: Use, capsys: Capture) -> None:
     found = document(words, capsys, "comparison-1", code=3)
     assert found["cases"][0]["verdict"] == "undecided" and found["cases"][0]["reason"]
     assert place.groups == 30
-
-
-def test_the_threshold_is_in_per_cent(use: Use, capsys: Capture) -> None:
-    use(FakePlace(NS))
-    words = [*FAKE, "--compare", "getppid", "getpid", "--for", "60", "--threshold", "5"]
-    (row,) = document(words, capsys, "comparison-1")["cases"]
-    assert (row["verdict"], row["threshold"]) == ("same", 5)
 
 
 # --- kernels ----------------------------------------------------------------------------
@@ -253,19 +236,6 @@ def test_what_was_measured_before_an_error_is_kept_and_named(
         assert read_recording(file).cases[0].noisy
     assert "Traceback" not in err
     assert place.closed
-
-
-def test_of_two_kernels_both_are_kept(use: Use, capsys: Capture, tmp_path: Path) -> None:
-    use(FakePlace(NS, refuses=9))
-    words = ["--compare", "6.1", "6.12", "--case", "read"]
-    assert main(["stat", *FAKE, *words, "-o", str(tmp_path / "it.json")]) == 2
-    boots = {
-        one.boot
-        for file in tmp_path.glob("*.json")
-        for case in read_recording(file).cases
-        for one in case.noisy["ns"].samples
-    }
-    assert boots == set(range(9))
 
 
 def test_nothing_measured_is_nothing_kept(use: Use, capsys: Capture, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from kentry.compare.counted import compare
 from kentry.count.joining import with_times
 from kentry.errors import UserError
 from kentry.results.comparison import Comparison, TimedComparison, row_to_json, to_json
-from kentry.results.document import dump
 from kentry.results.recording import NoisyMetric, Recording
 from tests import ROOT
 from tests.builders import imported, noisy, processes, recording, timed
@@ -44,7 +43,7 @@ def test_an_interleaved_change_has_an_interval() -> None:
     assert row.interval and row.percent and row.floor is not None
     assert row.interval[0] < row.percent < row.interval[1] < 0
     assert row.interval[0] < 100 * (77.1 / 78.4 - 1) < row.interval[1]
-    assert row.interval[1] - row.interval[0] < 1, "5 % of drift is in both sides"
+    assert row.interval[1] - row.interval[0] < 1
     assert not row.caveats
 
 
@@ -156,19 +155,9 @@ def test_an_imported_number_is_shown_and_decides_nothing() -> None:
     comparison = compare(imported({"getppid": 80.0}), timed({"getppid": 77.1}))
     row = only(comparison)
     assert (row.verdict, row.interval, kinds(row)) == ("undecided", None, ["unsupported"])
-    assert "old: ns was imported without interval, repetitions, kernel" in row.caveats[0]["text"]
-    texts = [caveat["text"] for caveat in comparison.caveats]
-    assert "target differs: import / local" in texts
+    assert "interval, repetitions, kernel" in row.caveats[0]["text"]
+    assert "differs" in {caveat["kind"] for caveat in comparison.caveats}
     jsonschema.validate(to_json(comparison), SCHEMA)
-
-
-def test_two_imported_numbers_of_an_architecture_that_kentry_does_not_know() -> None:
-    a, b = (imported({"getpid": value}, "cycles", "ia64") for value in (254.0, 225.0))
-    comparison = compare(a, b)
-    row = only(comparison)
-    assert (row.unit, row.old, row.new, row.verdict) == ("cycles", 254, 225, "undecided")
-    assert [caveat["text"][:4] for caveat in row.caveats] == ["old:", "new:"]
-    dump(to_json(comparison))
 
 
 def test_a_base_of_zero_has_no_percentage() -> None:
@@ -209,7 +198,6 @@ def test_a_sign_conflict_is_a_caveat_by_name() -> None:
     assert (row.verdict, kinds(row)) == ("worse", ["sign-conflict"])
     text = row.caveats[0]["text"]
     assert text.startswith("getppid: instructions -9 (-3.6 %), time +1.")
-    assert text.endswith("opposite directions; report both")
     back = only(compare(both(241, 79.3, OLD), both(250, 78.4, NEW)))
     assert (back.verdict, kinds(back)) == ("better", ["sign-conflict"])
 
@@ -259,17 +247,6 @@ def test_executed_instructions_have_no_layout_caveat() -> None:
     assert (row.verdict, row.is_layout) == ("worse", False)
 
 
-def test_a_state_that_is_several_calls_a_window_is_compared_too() -> None:
-    name = "getppid+vec=1/10"
-
-    def state(instructions: int, ns: float, slots: tuple[int, ...]) -> Recording:
-        counts = recording({name: [("f", instructions)]})
-        return with_times(counts, timed({name: ns}, slots))
-
-    comparison = compare(state(2500, 78.4, OLD), state(2400, 77.1, NEW))
-    assert [row["metric"] for row in to_json(comparison)["cases"]] == ["instructions", "ns"]
-
-
 # --- one side only -------------------------------------------------------
 
 
@@ -277,9 +254,7 @@ def test_a_metric_of_one_side_is_a_caveat_and_counts_that_are_gone_are_lost() ->
     counted, whole = recording({"getppid": [("el0_svc", 250)]}), both(239, 77.1, NEW)
     found = compare(counted, whole)
     assert (len(found.cases), found.timed, found.lost) == (1, (), ())
-    assert "ns was measured only in the new recording: getppid" in [
-        caveat["text"] for caveat in found.caveats
-    ]
+    assert "only-in" in {caveat["kind"] for caveat in found.caveats}
     found = compare(whole, timed({"getppid": 78.4}))
     assert (found.cases, len(found.timed), found.lost) == ((), 1, ("getppid",))
 
@@ -287,13 +262,11 @@ def test_a_metric_of_one_side_is_a_caveat_and_counts_that_are_gone_are_lost() ->
 def test_a_case_of_one_side_is_as_for_counts() -> None:
     found = compare(timed({"x": 5.0, "gone": 5.0}), timed({"x": 5.0, "came": 5.0}))
     assert found.lost == ("gone",)
-    texts = [caveat["text"] for caveat in found.caveats]
-    assert "gone was measured only in the old recording" in texts
-    assert "came was measured only in the new recording" in texts
+    assert [one["kind"] for one in found.caveats].count("only-in") == 2
 
 
 def test_no_metric_in_common_is_one_sentence() -> None:
-    with pytest.raises(UserError, match="no metric of x in common") as caught:
+    with pytest.raises(UserError, match="no metric of x") as caught:
         compare(recording({"x": [("f", 5)]}), timed({"x": 5.0}))
     assert "ns" in caught.value.remedy
 
@@ -303,13 +276,7 @@ def test_metrics_of_two_units_are_not_compared() -> None:
     b = timed({"x": noisy(processes(5.0), "us"), "y": 5.0})
     found = compare(a, b)
     assert [row.name for row in found.timed] == ["y"]
-    assert "unit of ns differs: ns / us" in [caveat["text"] for caveat in found.caveats]
-
-
-def test_metrics_of_the_probe_itself_are_not_compared() -> None:
-    a = timed({"x": 1.2}, metric="loop_ns")
-    with pytest.raises(UserError, match="no metric of x"):
-        compare(a, a)
+    assert "differs" in {caveat["kind"] for caveat in found.caveats}
 
 
 @pytest.mark.parametrize(
@@ -382,11 +349,6 @@ def test_no_digit_is_beyond_the_interval(
     row = row_of(old, -1.7, half)
     assert row.percent_digits == percent_places
     assert row.value_digits == (value_places, value_places)
-
-
-def test_a_value_beside_one_without_interval_has_its_own_digits() -> None:
-    row = only(compare(imported({"getppid": 80.125}), timed({"getppid": 77.1})))
-    assert row.value_digits == (None, 1)
 
 
 def test_a_metric_without_samples_counts_as_imported() -> None:

@@ -239,7 +239,7 @@ def board() -> Machine:
         f"{CPU}/cpufreq/boost": "0",
         f"{CPU}/cpu3/topology/thread_siblings_list": "3",
         f"{CLOCK}/current_clocksource": "arch_sys_counter",
-        "/proc/device-tree/model": "Example Pi 4 Model B Rev 1.4?",
+        "/proc/device-tree/model": "Example Pi 4?",
     }
     files |= frequency(3, "ondemand", 600, 1800)
     later = {"/proc/stat": stat(*[(1000, 9050, 0)] * 4)}

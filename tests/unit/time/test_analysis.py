@@ -65,11 +65,6 @@ def test_a_clock_of_long_steps_says_more_than_its_steps() -> None:
         assert value_of(calls(ns)) == pytest.approx(ns, rel=0.05)
 
 
-def test_of_calls_in_blocks_nothing_is_off() -> None:
-    one = TimedProcess(0, 0, 0, 0, 10, 2, (900.0, 900.0), (150.0,))
-    assert value_of(one) == 90.0
-
-
 # --- metrics ---------------------------------------------------------------------
 
 
@@ -179,9 +174,3 @@ def test_what_is_known_of_the_kernel_is_what_it_said() -> None:
     assert kernel["compiler"] == "gcc-12 (Debian 12.2.0) 12.2.0"
     assert kernel["banner"] == banner.strip()
     assert Session(FakePlace()).recording(Output(), {}, {}).kernel["compiler"] == ""
-
-
-def test_each_session_has_its_own_name() -> None:
-    one, other = (Session(FakePlace()).recording(Output(), {}, {}).target for _ in range(2))
-    assert one["session"] != other["session"]
-    assert one["place"] == "ssh:bench"

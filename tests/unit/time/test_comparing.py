@@ -16,7 +16,6 @@ from kentry.time.comparing import (
     Pair,
     Schedule,
     compare_cases,
-    estimate_pairs,
     metrics_of_pair,
 )
 from kentry.time.output import Output
@@ -152,24 +151,6 @@ def test_it_goes_on_until_every_row_is_decided() -> None:
     alone = compared(FakePlace(ns), pair, schedule=schedule)
     both = compared(FakePlace(ns, spread=0.003), pair, other, schedule=schedule)
     assert both.look.number > alone.look.number
-
-
-@pytest.mark.slow
-def test_a_row_among_many_must_be_surer() -> None:
-    """Holm: p is a little below what one row needs, and not enough for one of sixteen."""
-    output = Output()
-    pairs = [Pair("a", "b"), *[Pair("same", "same")] * 15]
-    slots = [name for pair in pairs for name in pair.slots]
-    Sampler(FakePlace(NS, spread=0.016, seed=5), slots, SETTINGS, output).run_in_one(30)
-    schedule = Schedule(30, sequential=False)
-    (look,) = schedule.looks()
-    one = estimate_pairs(output, pairs[:1], schedule, look)[0]
-    many = estimate_pairs(output, pairs, schedule, look)[0]
-    assert one and many
-    assert one.p < 0.01 < many.p == pytest.approx(16 * one.p)
-    assert one.interval == many.interval
-    assert (one.verdict, many.verdict) == (WORSE, UNDECIDED)
-    assert "16 rows" in many.reason
 
 
 # --- slots that are not there ----------------------------------------------------------

@@ -48,7 +48,7 @@ def test_all_that_a_run_says() -> None:
         "notes 040a",
         "vector vec 256",
         "timing cpu=2 cpus=8 timer_ns=17 resolution_ns=1 clock=vdso counters=kernel-cycles",
-        "absent first-use+vec=each it is a part of a window",
+        "absent first-use+vec=each no window",
         "failed openat+close phase=time call=1 result=-24",
         clock(1, cpu=2),
         *group(0),
@@ -58,7 +58,7 @@ def test_all_that_a_run_says() -> None:
     assert output.release == "6.12.1 of mine"
     assert output.notes == b"\x04\x0a"
     assert output.machine["cpu"] == "2" and output.machine["counters"] == "kernel-cycles"
-    assert output.absent == {"first-use+vec=each": "it is a part of a window"}
+    assert output.absent == {"first-use+vec=each": "no window"}
     assert output.failed == {"openat+close": "phase=time call=1 result=-24"}
     ((process, samples),) = output.of_case("getppid")
     assert process == (0, 0, 0, "getppid", 100)
@@ -70,15 +70,6 @@ def test_all_that_a_run_says() -> None:
     }
     assert output.ended and output.groups_ended == 1
     assert not output.lost and not output.jumps and not output.multiplexed
-
-
-def test_histograms() -> None:
-    output = heard(
-        "process 0 0 getppid calls=1", "h 0 0 90 5", "h 0 0 104 2", "h 0 0 90 1", "e 0 0 17 4"
-    )
-    ((_, samples),) = output.processes.values()
-    assert samples.bins == {90: 6, 104: 2}
-    assert samples.empty_bins == {17: 4}
 
 
 def test_each_run_has_its_own_groups() -> None:
@@ -176,7 +167,7 @@ def test_every_group_on_another_cpu_is_dropped() -> None:
     lines = [line for number in range(4) for line in (*group(number), readings[number])]
     output = heard(begins, clock(1, cpu=1), *lines)
     assert list(output.processes) == [(0, 0, 0)]
-    assert output.lost == 3 and output.jumps[0] == "cpu 1 was left for cpu 0"
+    assert output.lost == 3 and len(output.jumps) == 3
 
 
 @pytest.mark.parametrize("ahead", [0.0009, -0.0009, 0.0])
@@ -184,13 +175,6 @@ def test_clocks_may_drift_as_ntp_has_them(ahead: float) -> None:
     output = heard(clock(1), *group(0), clock(2), *group(1), clock(3, ahead=ahead))
     assert not output.lost
     assert len(output.processes) == 2
-
-
-def test_only_the_group_between_two_readings_is_dropped() -> None:
-    output = heard(
-        clock(1), *group(0), clock(2, ahead=0.5), *group(1), clock(3, ahead=0.5), *group(2)
-    )
-    assert list(output.processes) == [(0, 1, 0), (0, 2, 0)]
 
 
 def test_a_run_that_lost_every_group_is_an_error() -> None:

@@ -72,13 +72,6 @@ def test_where_starting_takes_long_runs_are_twice_as_long(monkeypatch: pytest.Mo
     assert groups_told(place) == [16]
 
 
-def test_it_tells_of_each_group_that_ended() -> None:
-    told: list[int] = []
-    one = sampler(FakePlace(NS))
-    one.run(3, told.append)
-    assert told == [1, 2, 3]
-
-
 def test_more_processes_than_the_probe_has_are_an_error() -> None:
     with pytest.raises(UserError, match="65 .* 64"):
         sampler(FakePlace(NS), *["getppid"] * (MOST_SLOTS + 1))

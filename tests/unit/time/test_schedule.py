@@ -5,15 +5,13 @@ from dataclasses import replace
 
 from kentry.stats.sequential import Look
 from kentry.stats.verdict import Estimate
-from kentry.time.comparing import Ending, Rows, Schedule, run_schedule
+from kentry.time.comparing import Ending, Rows, run_looks
 
 UNDECIDED = Estimate(0.0, (-1.0, 1.0), 0.99, 0.1, 0.01, 0.2, "undecided", 9, None, 1.0)
 DECIDED = replace(UNDECIDED, verdict="worse")
 
 
-def run(
-    *rows: Rows, schedule: Schedule | None = None, least: int = 6
-) -> tuple[Ending, list[tuple[int, int]]]:
+def run(*rows: Rows, least: int = 6) -> tuple[Ending, list[tuple[int, int]]]:
     """The ending if the looks find these rows in turn, and the units measured at each look."""
     measured: list[int] = []
     looks: list[tuple[int, int]] = []
@@ -26,7 +24,7 @@ def run(
         looks.append((look.number, measured[-1]))
         return rows[min(len(looks), len(rows)) - 1]
 
-    ending = run_schedule(schedule or Schedule(1.0), 100, least, "groups", measure, estimate)
+    ending = run_looks(100, least, "groups", measure, estimate)
     return ending, looks
 
 
@@ -40,12 +38,6 @@ def test_an_undecided_row_takes_all_planned_looks_and_no_other() -> None:
     ending, looks = run([UNDECIDED])
     assert looks == [(1, 10), (2, 20), (3, 40), (4, 70), (5, 100)]
     assert (ending.done, ending.planned, ending.rows) == (100, 100, [UNDECIDED])
-
-
-def test_without_planned_looks_there_is_one_at_the_end() -> None:
-    ending, looks = run([DECIDED], schedule=Schedule(1.0, sequential=False))
-    assert looks == [(1, 100)]
-    assert ending.looks == 1
 
 
 def test_no_look_has_fewer_units_than_an_interval_needs() -> None:
