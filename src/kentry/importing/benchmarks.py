@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Readers of lmbench's lat_syscall, of lines NUMBER UNIT/call, of fp-pidbench and UnixBench."""
+"""Readers of lat_syscall, of lines NUMBER UNIT/call, of fp-pidbench, UnixBench and perf bench."""
 
 import re
 from collections.abc import Iterator
@@ -24,6 +24,13 @@ _SIMPLE_CASES = {"syscall": "getppid", "open/close": "openat+close"}
 
 # Olof Johansson's loop prints "V=1 242.9 ns/call (12144527848 ns / 50000000 iters)".
 _PER_CALL = re.compile(r"\s*(?:([\w=.+@/-]+):?\s+)?(\d+(?:\.\d+)?) (ns|us|cycles)/(?:sys)?call\b")
+
+# perf bench groups digits as the locale does (tools/perf/bench/syscall.c), so the same number
+# is 5110201, 5,110,201, 5.110.201 or 51,10,201.
+_GROUPED = r"(\d[\d., '\u2019]*)"
+_EXECUTED = re.compile(rf"# Executed {_GROUPED} (\w+)\(\) calls")
+_USECS = re.compile(r"\s*(\d+[.,]\d+) usecs/op\s*")
+_RATE = re.compile(rf"\s*{_GROUPED} ops/sec\s*")
 
 _ITERATIONS = re.compile(r"Iterations per test:\s*(\d+)")
 _LENGTH = re.compile(r"SVE VL:\s*(\d+)")
@@ -70,6 +77,21 @@ def read_per_call(text: Text) -> Iterator[Number]:
         if match := _PER_CALL.match(line):
             case, unit = match[1] or SYSCALL, match[3]
             yield Number(number, text.side(number), case, UNITS[unit], match[2], unit)
+
+
+def read_perf_bench(text: Text) -> Iterator[Number]:
+    """Read time and rate of every run of perf bench syscall."""
+    case = SYSCALL
+    for number, line in text:
+        if "# Running '" in line:
+            case = SYSCALL
+        elif match := _EXECUTED.search(line):
+            case = "fork+exit" if match[2] == "fork" else match[2]
+        elif match := _USECS.fullmatch(line):
+            yield Number(number, text.side(number), case, NS, match[1].replace(",", "."), "us")
+        elif match := _RATE.fullmatch(line):
+            digits = re.sub(r"\D", "", match[1])
+            yield Number(number, text.side(number), case, OPS, digits, "ops/s")
 
 
 def read_fp_pidbench(text: Text) -> Iterator[Number]:

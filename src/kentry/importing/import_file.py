@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kentry.arch import ARCHES, find_arch
 from kentry.errors import UserError
-from kentry.importing import benchmarks, perf, plain_table
+from kentry.importing import benchmarks, plain_table
 from kentry.importing.published import Number, Text, samples
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import imported as imported_caveat
@@ -23,8 +23,7 @@ FORMATS = {
     "per-call": benchmarks.read_per_call,
     "fp-pidbench": benchmarks.read_fp_pidbench,
     "unixbench": benchmarks.read_unixbench,
-    "perf-stat": perf.read_stat,
-    "perf-bench": perf.read_bench,
+    "perf-bench": benchmarks.read_perf_bench,
     "table": plain_table.read,
     "columns": plain_table.read_columns,
 }

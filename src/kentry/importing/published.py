@@ -13,7 +13,7 @@ from statistics import median
 from kentry.results.recording import NoisyMetric, TimedProcess
 
 # What a number may lack, beside the interval, which all of them lack.
-REPETITIONS, VALUE, CALLS, TIMER = "repetitions", "value", "calls", "timer frequency"
+REPETITIONS, VALUE, TIMER = "repetitions", "value", "timer frequency"
 
 # The case where the output does not name the system call.
 SYSCALL = "syscall"
@@ -55,7 +55,6 @@ class Number:
     published: str
     unit: str
     scale: Decimal = Decimal(1)
-    spread: str = ""
     percent_of: str = ""
     lacks: tuple[str, ...] = (REPETITIONS,)
 
@@ -174,7 +173,6 @@ _SENTENCE = re.compile(
 # It is none below a line of prose, which has no digit, or above a list.
 _PROSE = re.compile(r"\s*[^\W\d]\S*\s\D*(?<![\s:-])\s*")
 _LIST = re.compile(r"\s*[-*+] ")
-_NO_HEADING = re.compile(r"Performance counter stats|commit$")
 
 
 # No reader knows a longer line.
@@ -209,7 +207,7 @@ class Text:
             heading = (match[1] or match[2]) if match else ""
             if (
                 heading
-                and not _NO_HEADING.match(heading)
+                and heading != "commit"
                 and not _SENTENCE.search(heading)
                 and not _LIST.match(self.lines[position + 1])
                 and not (position and _PROSE.fullmatch(self.lines[position - 1]))

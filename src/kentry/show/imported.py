@@ -90,7 +90,7 @@ def _table(rows: Sequence[_Row]) -> Table:
             number.line,
             "" if number.side == side else number.side,
             f"{number.case} {metric}",
-            f"{number.published} {number.unit} {number.spread}",
+            f"{number.published} {number.unit}",
         ]
         if row.base and number is row.samples.first:
             cells += [row.change, row.base.lines, row.step]
@@ -130,7 +130,7 @@ def imported_to_json(files: Sequence[Imported]) -> dict[str, Any]:
                     unit=number.unit,
                     value=float(number.amount),
                     about=number.about,
-                    spread=number.spread,
+                    spread="",
                     percent_of=number.percent_of or None,
                     base=base,
                     absent=["interval", *number.lacks],

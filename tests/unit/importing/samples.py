@@ -135,18 +135,6 @@ In the table below, "FAST" is for one way and "SLOW" for another.  All numbers a
  Use ar:br:40\t245\t217\t242
 """
 
-PERF_STAT = """\
-Before:
-
- Performance counter stats for './getppid 1000000' (5 runs):
-
-       250,000,000      instructions:k            #    1.25  insn per cycle   ( +-  0.05% )
-       200,000,000      cycles:k                                              ( +-  0.50% )
-            100.25 msec task-clock                #    0.99  CPUs utilized    ( +-  0.40% )
-
-           0.10100 +- 0.00040 seconds time elapsed  ( +-  0.40% )
-"""
-
 ALL = {
     "lat_syscall": LAT_SYSCALL,
     "unixbench": UNIXBENCH,
@@ -155,5 +143,4 @@ ALL = {
     "per-call": PER_CALL,
     "columns": COLUMNS,
     "table": "\n".join((MARKDOWN, CSV, PERCENTAGES)),
-    "perf-stat": PERF_STAT,
 }
