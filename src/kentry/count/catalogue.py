@@ -71,7 +71,10 @@ def catalogue(arch: Arch, probe: Path | None = None) -> tuple[Case, ...]:
 def cases_of_file(arch: Arch, file: Path, probe: Path) -> list[str]:
     """The cases that a probe has because of `file`; UserError where there is none."""
     known = catalogue(arch)
-    names = [case.name for case in catalogue(arch, probe)]
+    try:
+        names = [case.name for case in catalogue(arch, probe)]
+    except ValueError as err:
+        raise UserError(f"{file} has a CASE with a '|' in its words.", "Leave it out.") from err
     added = [name for name in names if name not in {case.name for case in known}]
     if len(names) != len(known) + len(added):
         raise UserError(f"{file} has a case of a name that is taken.", "Give it another name.")

@@ -2,6 +2,8 @@
 """The compiled parts: the QEMU plugins, and one probe for each architecture."""
 
 import hashlib
+import os
+import re
 import shutil
 from pathlib import Path
 
@@ -9,10 +11,15 @@ from kentry.arch import Arch
 from kentry.errors import MissingToolError, UserError
 from kentry.host.cache import cache_dir, read_bytes, scratch_folder, write_atomically
 from kentry.host.process import need, run
+from kentry.host.sandbox import STOPPED, Limits, confined
 
 _FOLDER = Path(__file__).parents[1] / "native"
 # In a clone of kentry's repository, where it is installed from.
 _GUEST = Path(__file__).parents[3] / "guest"
+
+_MOST_SOURCE_BYTES = 1 << 20
+# gcc takes 100 MB and a second for a case, on a busy machine half a minute.
+_COMPILER_LIMITS = Limits(memory=1 << 30, processes=64, file=64 << 20, seconds=300)
 
 
 def probe_file(arch: Arch) -> Path:
@@ -23,6 +30,7 @@ def probe_file(arch: Arch) -> Path:
 def probe_with_case(arch: Arch, file: Path) -> Path:
     """A probe with a case more, compiled from `file`, as guest/case.h says; kept in the cache.
 
+    The compiler runs in a sandbox: a C file can name any file, and make gcc write without end.
     UserError where it does not compile, MissingToolError without what compiles it.
     """
     if not (_GUEST / "Makefile").exists():
@@ -31,6 +39,11 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
             "Clone kentry's repository and run make setup there.",
         )
     need(f"{arch.cross}gcc", arch.compiler_package)
+    if file.exists() and (not file.is_file() or file.stat().st_size > _MOST_SOURCE_BYTES):
+        raise UserError(
+            f"{file} is no C file, or larger than {_MOST_SOURCE_BYTES >> 20} MiB.",
+            "Name a file like those in guest/cases/.",
+        )
     digest = hashlib.sha256(read_bytes(file))
     for source in sorted(_GUEST.rglob("*")):
         if source.is_file():
@@ -44,10 +57,18 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
         copy = scratch / "case.c"
         shutil.copyfile(file, copy)
         words = [f"CASE_FILE={copy}", f"OUT={scratch}", str(scratch / probe.name)]
-        done = run([need("make", "make"), "-s", "-C", str(_GUEST), *words], check=False)
+        argv = confined(
+            [need("make", "make"), "-s", "-C", str(_GUEST), *words],
+            env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+            writable=[scratch],
+            readable=[_GUEST],
+            limits=_COMPILER_LIMITS,
+        )
+        done = run(argv, check=False)
         if done.returncode:
             errors = done.stderr.replace(str(copy), str(file))
-            first = next((line for line in errors.splitlines() if " error: " in line), "")
+            wrong = re.search(rf"(?im)^.*( error: |out of memory|{STOPPED}).*", errors)
+            first = wrong[0].removeprefix(STOPPED) if wrong else ""
             raise UserError(
                 f"{file} does not compile{f': {first}' if first else ''}.",
                 "guest/case.h says how a case is written; guest/cases/ has examples.",

@@ -30,6 +30,8 @@ def main(argv: list[str], processes: int, memory: int, file: int, seconds: int) 
     program = os.fork()
     if not program:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+            signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_FSIZE, (file, file))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The compiled parts, and what is said where one is missing."""
 
+import os
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kentry.arch import find_arch
-from kentry.errors import MissingToolError
-from kentry.host import native
+from kentry.arch import find_arch, host_arch
+from kentry.count.catalogue import cases_of_file
+from kentry.errors import MissingToolError, UserError
+from kentry.host import native, sandbox
+from tests import builders
 
 PARTS: list[tuple[Callable[[], Path], str, str, str]] = [
     (native.plugin_file, "kentry.so", "The QEMU plugin is not built.", "gcc"),
@@ -44,3 +49,68 @@ def test_a_part_is_there_or_its_package_is_named(
     assert f"apt-get install {package} make" in caught.value.remedy
     (tmp_path / name).touch()
     assert find() == tmp_path / name
+
+
+CASE = '#include "case.h"\nCASE(mine, "mine", "one of mine", .first = CALL(getppid));\n'
+HOSTILE = [
+    ("char endless[1UL << 40] = { 1 };\n", "does not compile: .*[Ff]ile (size|too)"),
+    ('#include "/dev/zero"\n', "does not compile: .*out of memory"),
+    ('#include "FOLDER/fifo"\n', "does not compile: .*No such file"),
+    ('__asm__(".incbin \\"FOLDER/secret\\"");\n', "does not compile: .*"),
+    ('CASE(other, "o|her", "s", .first = CALL(getppid));\n', "with a '|'"),
+]
+
+
+def with_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> list[str]:
+    """The cases of a probe with a file of this text."""
+    builders.skip_without(sandbox.check, MissingToolError)
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "mine.c"
+    file.write_text(CASE + text.replace("FOLDER", str(tmp_path)))
+    return cases_of_file(host_arch(), file, native.probe_with_case(host_arch(), file))
+
+
+@pytest.mark.slow
+def test_a_users_case_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert with_case(tmp_path, monkeypatch, "")[0] == "mine"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "sentence"), HOSTILE)
+def test_a_hostile_case_ends_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, sentence: str
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "secret").write_text("secret")
+    begun = time.monotonic()
+    with pytest.raises(UserError) as caught:
+        with_case(tmp_path, monkeypatch, text)
+    assert re.search(sentence, caught.value.sentence)
+    assert "\n" not in caught.value.sentence
+    assert time.monotonic() - begun < 290
+    written = [file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()]
+    assert max(written) < 64 << 20
+
+
+@pytest.mark.slow
+def test_outside_the_sandbox_such_a_case_reads_what_it_likes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    monkeypatch.setattr(native, "confined", lambda argv, **_: argv)
+    text = HOSTILE[3][0]
+    assert with_case(tmp_path, monkeypatch, text)[0] == "mine"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "large"])
+def test_what_is_no_c_file_is_not_read(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "case"
+    if kind == "device":
+        file = Path("/dev/zero")
+    elif kind == "fifo":
+        os.mkfifo(file)
+    else:
+        file.touch()
+        os.truncate(file, 1 << 40)
+    with pytest.raises(UserError):
+        native.probe_with_case(host_arch(), file)

@@ -162,7 +162,7 @@ def test_its_status_words_and_environment_come_through(
 ) -> None:
     if not confine:
         without_bubblewrap(tmp_path, monkeypatch, "1")
-    text = "echo said $A $B; echo aside >&2; exit 3"
+    text = "yes | head -n 1 >/dev/null; echo said $A $B; echo aside >&2; exit 3"
     monkeypatch.setenv("B", "outside")
     argv = confined(["/bin/sh", "-c", text], env={"A": "a b"})
     done = run(argv, check=False)
