@@ -21,13 +21,13 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 467,
+    "(loose)": 493,
     "arch": 1513,
-    "boot": 2152,
+    "boot": 2162,
     "commands": 3292,
     "compare": 1718,
-    "count": 1372,
-    "host": 1540,
+    "count": 1375,
+    "host": 1568,
     "importing": 664,
     "kernels": 4320,
     "machines": 1628,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3397,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39290
+TESTS_BUDGET = 39401
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

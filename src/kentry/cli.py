@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import logging
 import os
@@ -11,7 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from kentry import __version__
 from kentry.commands import output
@@ -130,14 +131,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         _report(err)
         return err.bisect_code if _is_bisecting(words) else err.exit_code
     except KeyboardInterrupt:
-        print("kentry: interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
+        _print("kentry: interrupted")
+        return interrupt.status()
     except BrokenPipeError:
         # The reader, such as head or less, has ended.  That is no error.
-        _discard_output()
+        _discard(sys.stdout)
         return 128 + signal.SIGPIPE
     except OSError as err:
-        _discard_output()
+        _discard(sys.stdout)
         _report(UserError(f"{err.filename or 'The output'} cannot be used: {err.strerror}."))
     except Exception as err:
         # A mistake of ours must not look like a verdict: 1 means a regression.
@@ -180,18 +181,26 @@ def _run(words: list[str]) -> int:
     return code
 
 
-def _discard_output() -> None:
+def _discard(stream: TextIO) -> None:
     """Keeps Python from writing again, as it ends, what could not be written."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _report(err: KentryError) -> None:
     for text in (err.sentence, err.remedy):
         if text:
-            print(f"kentry: {printable(text)}", file=sys.stderr)
+            _print(f"kentry: {printable(text)}")
     if err.detail:
-        print("\n".join(map(printable, err.detail.splitlines())), file=sys.stderr)
+        _print("\n".join(map(printable, err.detail.splitlines())))
     log.info("", exc_info=err)
+
+
+def _print(text: str) -> None:
+    """Prints a line on standard error, which may be a terminal that was closed."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        _discard(sys.stderr)
 
 
 def _complete(line: str) -> NoReturn:
@@ -215,9 +224,14 @@ def entry_point() -> None:
     except SystemExit as err:  # argparse ended it
         code = err.code
     except KeyboardInterrupt:
-        code = 128 + signal.SIGINT
+        code = interrupt.status()
     # Python removes signal handlers some time before the process ends.  A signal in that time
     # would end kentry with another status, so they are blocked from here on.
     if interrupt.came_late():
-        code = 128 + signal.SIGINT
+        code = interrupt.status()
+    with contextlib.suppress(AttributeError):  # None where it is closed
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard(sys.stdout)
     sys.exit(code)

@@ -3,6 +3,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -278,3 +279,33 @@ def test_an_interrupt_that_python_drops_ends_with_its_status() -> None:
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, check=False)
     assert done.returncode == 128 + signal.SIGINT
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_modules_are_imported_ends_it_quietly(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    text = f"import os\nos.kill(os.getpid(), {number.value})\n"
+    (tmp_path / "argparse.py").write_text(text)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    argv = [sys.executable, "-m", "kentry", "--version"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_kentry_says_which_signal_it_was(
+    tmp_path: Path, files: tuple[str, str], number: signal.Signals | None
+) -> None:
+    """None closes the terminal, which is SIGHUP, and nothing can be printed there any more."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execv(sys.executable, [sys.executable, "-m", "kentry", "diff", files[0], str(pipe)])
+    with pipe.open("wb"):  # kentry has begun to read
+        if number:
+            os.kill(pid, number)
+        else:
+            os.close(terminal)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 128 + (number or signal.SIGHUP)

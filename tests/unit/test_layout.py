@@ -56,7 +56,7 @@ def test_only_arch_asks_which_architecture_it_is(file: Path) -> None:
 def test_only_the_cli_exits_and_only_commands_print(file: Path) -> None:
     text = file.read_text()
     # kallsyms.py and sandbox_init.py run as programs of their own.
-    programs = ("cli.py", "kallsyms.py", "sandbox_init.py")
+    programs = ("__main__.py", "cli.py", "kallsyms.py", "sandbox_init.py")
     if file.name not in programs:
         assert "sys.exit" not in text
         assert "os._exit" not in text

@@ -5,11 +5,14 @@ The guest is untrusted: no network device, QEMU's seccomp sandbox on, no default
 memory and file size limited.
 """
 
+import os
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.boot.emulator import Emulator
+from kentry.errors import MachineError
 from kentry.host.process import need
 from kentry.kernels.kernel import Kernel
 
@@ -52,9 +55,16 @@ def machine_argv(
     """The command line but for what is booted; `memory` and `file_limit` are in MiB.
 
     Under ICOUNT the guest's time counts instructions (one a nanosecond) from a fixed date, so
-    every run with the same `seed` is alike.
+    every run with the same `seed` is alike.  MachineError where this process may not take so much.
     """
     mib = 1 << 20
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[1] // mib
+    if 0 <= allowed < memory + _QEMU_OVERHEAD_MIB and os.geteuid():
+        raise MachineError(
+            f"QEMU needs {memory + _QEMU_OVERHEAD_MIB} MiB of memory (address space), and the limit"
+            f" here is {allowed} MiB.",
+            "Raise the limit (ulimit -v unlimited), or give the guest less: --memory.",
+        )
     argv = [
         *(need("prlimit", "util-linux"), f"--as={(memory + _QEMU_OVERHEAD_MIB) * mib}"),
         *(f"--fsize={file_limit * mib}", "--core=0", "--", *emulator.argv),

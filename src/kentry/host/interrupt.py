@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _dropped = False
-_came = False
+_came = 0  # the number of the last signal
 
 
 def install() -> None:
     """Handles SIGNALS from now on."""
     global _dropped, _came
-    _dropped = _came = False
+    _dropped, _came = False, 0
     sys.unraisablehook = _note_dropped
     for number in SIGNALS:
         signal.signal(number, _interrupt)
@@ -43,6 +43,11 @@ def check() -> None:
         raise KeyboardInterrupt
 
 
+def status() -> int:
+    """The exit status of an interrupted kentry: 128 and the signal's number."""
+    return 128 + (_came or signal.SIGINT)
+
+
 def came_late() -> bool:
     """Blocks SIGNALS for the rest of the process; whether one was dropped or is waiting."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -51,7 +56,7 @@ def came_late() -> bool:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     global _came
-    _came = True
+    _came = number
     raise KeyboardInterrupt
 
 

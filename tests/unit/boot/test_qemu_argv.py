@@ -8,6 +8,7 @@ import pytest
 from kentry.arch import ARCHES, Arch, find_arch
 from kentry.boot.emulator import Emulator
 from kentry.boot.qemu_argv import ACCELERATORS, ICOUNT, machine_argv, plugin_argv
+from kentry.errors import MachineError
 
 EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))
 
@@ -44,3 +45,12 @@ def test_a_comma_in_a_path_is_not_an_option() -> None:
 def test_firmware_is_named_where_there_is_some() -> None:
     argv = plugin_argv(Path("/x.so"), find_arch("riscv64"), [])
     assert argv == ["-plugin", "/x.so,firmware=80000000-80200000"]
+
+
+def test_a_limit_of_memory_is_named_before_qemu_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("resource.getrlimit", lambda which: (2 << 30, 2 << 30))
+    with pytest.raises(MachineError, match="4608 MiB.*2048 MiB"):
+        machine_argv(EMULATOR, find_arch("arm64"), "max", 512)
+    monkeypatch.setattr("resource.getrlimit", lambda which: (-1, -1))
+    assert machine_argv(EMULATOR, find_arch("arm64"), "max", 512)
