@@ -24,8 +24,8 @@ BUDGET = {
     "(loose)": 493,
     "arch": 1513,
     "boot": 2162,
-    "commands": 3292,
-    "compare": 1718,
+    "commands": 3294,
+    "compare": 1792,
     "count": 1375,
     "host": 1568,
     "importing": 664,
@@ -33,15 +33,15 @@ BUDGET = {
     "machines": 1628,
     "models": 1143,
     "path": 1139,
-    "results": 2944,
-    "show": 6422,
+    "results": 2902,
+    "show": 6450,
     "stats": 700,
     "study": 2606,
     "time": 2110,
     "vector": 3397,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39401
+TESTS_BUDGET = 39397
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -16,7 +16,6 @@ from kentry.commands.options import Parser
 from kentry.compare.counted import compare
 from kentry.count.recorder import measure
 from kentry.results import caveats
-from kentry.results import comparison as comparison_result
 from kentry.results import recording as recording_result
 from kentry.results.ablation import Ablation
 from kentry.results.bisection import (
@@ -295,7 +294,7 @@ DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "series.json": lambda: to_json(a_series()),
     "series-uneven.json": lambda: to_json(an_uneven_series()),
     "ablate.json": lambda: to_json(an_ablation()),
-    "diff-verdicts.json": lambda: comparison_result.to_json(a_comparison()),
+    "diff-verdicts.json": lambda: to_json(a_comparison()),
     "bisect.json": lambda: to_json(a_bisection()),
     "log.json": lambda: to_json(a_log()),
 }

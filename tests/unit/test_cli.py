@@ -209,7 +209,7 @@ def test_a_full_output_is_one_sentence(files: tuple[str, str]) -> None:
 def test_a_mistake_of_ours_is_not_a_verdict(
     monkeypatch: pytest.MonkeyPatch, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(*args: object) -> None:
+    def broken(*args: object, **more: object) -> None:
         raise ZeroDivisionError("of all things")
 
     monkeypatch.setattr("kentry.commands.diff.compare", broken)

@@ -9,7 +9,7 @@ from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
-from kentry.results.comparison import Comparison, to_json
+from kentry.results.comparison import Comparison
 from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show.changelog import comparison_changelog
@@ -74,7 +74,7 @@ def run(options: Options) -> int:
         failure = err
     comparison = compare(sides[options.old], sides[options.new], names, options.metric)
     if options.json:
-        sys.stdout.write(dump(to_json(comparison)))
+        sys.stdout.write(dump(comparison))
     elif options.changelog:
         output.write(comparison_changelog(comparison), options.color)
     else:

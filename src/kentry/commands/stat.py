@@ -29,10 +29,9 @@ from kentry.count.catalogue import choose_timed
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.machines.machine import MachineOptions
 from kentry.machines.open import open_machine
-from kentry.results.comparison import TimedComparison, document_of
-from kentry.results.comparison import to_json as comparison_json
+from kentry.results.comparison import Comparison, TimedComparison
 from kentry.results.document import dump
-from kentry.results.recording import Recording, to_json
+from kentry.results.recording import Measured, Recording, to_json
 from kentry.show.comparison import comparison_text
 from kentry.stats import THRESHOLD
 from kentry.stats.exact import UNDECIDED
@@ -207,7 +206,7 @@ class _Result(NamedTuple):
     """Recordings by side, and what is printed; 3 is the exit code if a row is undecided."""
 
     recordings: Mapping[str, Recording]
-    document: dict[str, Any]
+    document: Any
     text: Callable[[], str]
     rows: Sequence[TimedComparison] = ()
 
@@ -274,7 +273,7 @@ def _compare(session: Session, options: Options) -> _Result:
         # Counters decide nothing: the time decided when the run ended.
         rows = [row for row in comparison.timed if row.metric == NS]
         text = partial(comparison_text, comparison)
-        return _Result({"old": old, "new": new}, comparison_json(comparison), text, rows)
+        return _Result({"old": old, "new": new}, comparison, text, rows)
     if any(map(measuring.is_spec, kernels)):
         raise UserError(
             f"{options.target} runs its own kernel and cannot boot {kernels[0]}.",
@@ -282,5 +281,8 @@ def _compare(session: Session, options: Options) -> _Result:
         )
     recording, ending, rows = compare_pairs(session, options.compare, schedule)
     text = partial(pairs_text, recording, rows, ending, session.findings, every=options.verbose)
-    document = document_of(recording, recording, rows, recording.caveats)
+    side = Measured.of(recording)
+    document = Comparison(
+        tool=recording.tool, old=side, new=side, rows=tuple(rows), caveats=tuple(recording.caveats)
+    )
     return _Result({"": recording}, document, text, rows)

@@ -36,7 +36,7 @@ from kentry.results.comparison import (
     TimedComparison,
 )
 from kentry.results.estimate import Estimate
-from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Measured, Recording
 from kentry.stats import exact
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
@@ -99,8 +99,16 @@ def compare(
     counted_pairs = [(a, b) for a, b in pairs if a.name in counted]
     if alone := _in_one_context(counted_pairs):
         notes.append(caveats.one_context(", ".join(alone)))
-    rows = compare_metrics(old, new, counted_pairs, metrics) if metrics else ()
-    return Comparison(old, new, cases, tuple(notes), tuple(lost), tuple(timed), rows)
+    more = compare_metrics(old, new, counted_pairs, metrics) if metrics else ()
+    order = {case.name: place for place, case in enumerate(old.cases)}
+    return Comparison(
+        tool=new.tool,
+        old=Measured.of(old),
+        new=Measured.of(new),
+        rows=tuple(sorted((*cases, *more, *timed), key=lambda row: order[row.name])),
+        caveats=tuple(notes),
+        lost=tuple(lost),
+    )
 
 
 def compare_case(
@@ -137,14 +145,15 @@ def compare_case(
         identical_path=before == after and _is_identical(old, new, old_recording, new_recording),
         caveats=tuple(notes),
         events=_events(old, new, old_recording, new_recording),
-        parts=parts or UNSET,
-        reasons=reasons or UNSET,
+        parts=parts,
+        reasons=reasons,
         contexts=(
             Contexts(tuple(old.values.items()), tuple(new.values.items()))
             if len(old.values) > 1 or len(new.values) > 1
             else UNSET
         ),
-        estimates=_estimates(old, new) or UNSET,
+        estimates=_estimates(old, new),
+        windows=((a.agreeing, a.windows), (b.agreeing, b.windows)),
     )
 
 

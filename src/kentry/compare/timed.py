@@ -89,6 +89,8 @@ def _row(
     threshold: float,
 ) -> TimedComparison:
     """The row with the estimate of interleaved groups, or without a verdict if there are none."""
+    boots = {one.boot for one in old.samples}
+    groups = {(one.boot, one.group) for one in old.samples}
     plain = TimedComparison(
         name=name,
         metric=metric,
@@ -98,6 +100,9 @@ def _row(
         percent=100 * (new.value - old.value) / old.value if old.value else None,
         verdict=UNDECIDED,
         halves=(_half(old.interval), _half(new.interval)),
+        estimators=tuple(one.estimator for one in (old, new) if one.estimator),
+        boots=len(boots),
+        groups=len(groups) if boots & {one.boot for one in new.samples} else 0,
     )
     if estimate:
         row = _with_estimate(plain, estimate)

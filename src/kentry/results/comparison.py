@@ -5,8 +5,6 @@ What `kentry diff --json` and `kentry stat --compare --json` print.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -16,22 +14,20 @@ from msgspec.structs import force_setattr, replace
 
 from kentry.results.caveats import Caveat
 from kentry.results.document import (
+    OMITTED,
+    UNWRITTEN,
     Confidence,
     Count,
     Number,
     Positive,
     about,
-    fields_of,
     read_document,
     schema_of,
 )
-from kentry.results.document import to_json as structs_to_json
-from kentry.results.recording import INSTRUCTIONS, Measured, Pair, Recording
+from kentry.results.recording import INSTRUCTIONS, Measured, Pair
 
 if TYPE_CHECKING:
     from kentry.stats.verdict import Estimate
-
-SCHEMA = "kentry/comparison/1"
 
 Verdict = Annotated[str, Meta(pattern="^(same|better|worse|undecided)$")]
 Real = int | float
@@ -171,32 +167,40 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
     events: Annotated[
         tuple[EventDelta, ...],
         about("Vector events in one window; null: the kernel has no marker of it"),
+        OMITTED,
     ] = ()
     contexts: Annotated[
         Contexts | UnsetType,
         about("Where a count depends on the context; new is then that in the context of old"),
     ] = UNSET
     estimates: Annotated[
-        tuple[EstimateChange, ...] | UnsetType,
+        tuple[EstimateChange, ...],
         about("Cycles of the modal paths by a model, one a core"),
-    ] = UNSET
+        OMITTED,
+    ] = ()
     parts: Annotated[
-        tuple[PurposeDelta, ...] | UnsetType,
+        tuple[PurposeDelta, ...],
         about("Against the floor: the parts of the path; they add up to the case's"),
-    ] = UNSET
+        OMITTED,
+    ] = ()
     reasons: Annotated[
-        tuple[PurposeDelta, ...] | UnsetType,
+        tuple[PurposeDelta, ...],
         about("Against the floor: what the instructions are for; they add up to the case's"),
-    ] = UNSET
+        OMITTED,
+    ] = ()
     caveats: tuple[Caveat, ...] = ()
+    # Of each side: in how many windows the count was measured that agree, and in how many.
+    windows: Annotated[tuple[Pair, ...], UNWRITTEN] = ()
 
     def __post_init__(self) -> None:
         force_setattr(self, "delta", self.new - self.old)
         force_setattr(self, "percent", 100 * self.delta / self.old if self.old else None)
 
 
-class TimedRow(Struct, frozen=True, kw_only=True):
+class TimedComparison(Struct, frozen=True, kw_only=True):
     """A metric with noise, per call; every fraction is in per cent."""
+
+    # `new` is exactly `percent` more than `old` where the change was estimated from pairs.
 
     name: str
     metric: Annotated[str, Meta(min_length=1)]
@@ -227,21 +231,18 @@ class TimedRow(Struct, frozen=True, kw_only=True):
     ] = None
     functions: Annotated[tuple[FunctionDelta, ...], Meta(max_length=0)] = ()
     caveats: tuple[Caveat, ...] = ()
+    # Half the widths of the intervals that old and new have by themselves; the probability of such
+    # a change by chance.
+    halves: Annotated[tuple[float | None, float | None], UNWRITTEN] = (None, None)
+    p: Annotated[float, UNWRITTEN] = 1.0
+    # How both sides were measured: what their values are, the old one's boots, and its groups of
+    # processes if these were interleaved rather than the boots.
+    estimators: Annotated[tuple[str, ...], UNWRITTEN] = ()
+    boots: Annotated[int, UNWRITTEN] = 0
+    groups: Annotated[int, UNWRITTEN] = 0
 
     def __post_init__(self) -> None:
         force_setattr(self, "delta", self.new - self.old)
-
-
-class TimedComparison(TimedRow, frozen=True, kw_only=True):
-    """One noisy metric of one case on two kernels; `old` and `new` per call, in `unit`.
-
-    `new` is exactly `percent` more than `old` where the change was estimated from pairs.  Beside
-    what the file has, `halves` are half the widths of the intervals that old and new had by
-    themselves, and `p` is the probability of such a change by chance.
-    """
-
-    halves: tuple[float | None, float | None] = (None, None)
-    p: float = 1.0
 
     def with_estimate(self, estimate: "Estimate") -> Self:
         """This row with all that was estimated of an interleaved measurement."""
@@ -297,119 +298,67 @@ def _digits(half: float) -> int:
     return min(_MOST_DIGITS, -math.floor(math.log10(half)))
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """All cases that both recordings have, and what else differs between the two.
-
-    `cases` are those with instructions on both sides, `metrics` the other exact metrics that were
-    asked for, `timed` the noisy metrics that both have; `lost` are the cases whose instructions,
-    or all of whose metrics, only the old one has.
-    """
-
-    old: Recording
-    new: Recording
-    cases: tuple[CaseComparison, ...]
-    caveats: tuple[Caveat, ...] = ()
-    lost: tuple[str, ...] = ()
-    timed: tuple[TimedComparison, ...] = ()
-    metrics: tuple[CaseComparison, ...] = ()
-
-    @property
-    def names(self) -> list[str]:
-        """The cases compared, by counts or by time, in the order of the old recording."""
-        found = {case.name for case in self.cases} | {row.name for row in self.timed}
-        return [case.name for case in self.old.cases if case.name in found]
-
-    def rows(self, name: str) -> Iterator[CaseComparison | TimedComparison]:
-        """What is known of one case, its instructions first."""
-        for rows in (self.cases, self.metrics, self.timed):
-            yield from (one for one in rows if one.name == name)
+if TYPE_CHECKING:
+    _Rows = tuple[CaseComparison | TimedComparison, ...]
+else:
+    # msgspec does not tell structs apart by their keys, so the comparison makes them.
+    _TIMED = {"if": {"required": ["unit"]}, "then": {"$ref": "#/$defs/TimedComparison"}}
+    _ROW = Meta(extra_json_schema=_TIMED | {"else": {"$ref": "#/$defs/CaseComparison"}})
+    _Rows = tuple[Annotated[dict[str, Any], _ROW], ...]
 
 
-class ComparisonFile(Struct, tag_field="schema", tag="kentry/comparison/1"):
+class Comparison(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/comparison/1"):
     """A kentry comparison: two recordings, case by case, function by function."""
 
     tool: dict[str, str]
     old: Measured
     new: Measured
-    cases: Annotated[
-        list[
-            Annotated[
-                dict[str, Any],
-                Meta(
-                    extra_json_schema={
-                        "if": {"required": ["unit"]},
-                        "then": {"$ref": "#/$defs/TimedRow"},
-                        "else": {"$ref": "#/$defs/CaseComparison"},
-                    }
-                ),
-            ]
-        ],
+    rows: Annotated[
+        _Rows,
         Meta(
             min_length=1,
             description="A row per case and metric: what is counted, then what has noise",
         ),
-    ]
-    caveats: list[Caveat]
-
-
-def row_to_json(row: CaseComparison | TimedRow) -> dict[str, Any]:
-    """A row as the file has it."""
-    return fields_of(row, TimedRow if isinstance(row, TimedRow) else CaseComparison)
-
-
-def document_of(
-    old: Recording,
-    new: Recording,
-    rows: Sequence[CaseComparison | TimedRow],
-    caveats: Sequence[Caveat],
-) -> dict[str, Any]:
-    """A comparison as kentry/comparison/1."""
-    return {
-        "schema": SCHEMA,
-        "tool": new.tool,
-        "old": structs_to_json(Measured.of(old)),
-        "new": structs_to_json(Measured.of(new)),
-        "cases": [row_to_json(row) for row in rows],
-        "caveats": list(caveats),
-    }
-
-
-def to_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as kentry/comparison/1."""
-    rows = [row for name in comparison.names for row in comparison.rows(name)]
-    return document_of(comparison.old, comparison.new, rows, comparison.caveats)
-
-
-class SavedComparison(Struct, frozen=True):
-    """A comparison read back from its file: two kernels, and a row per case and metric."""
-
-    old: dict[str, Any]
-    new: dict[str, Any]
-    rows: tuple[CaseComparison | TimedComparison, ...]
+    ] = field(name="cases")
     caveats: tuple[Caveat, ...]
+    # The cases whose instructions, or all of whose metrics, only the old kernel has.
+    lost: Annotated[tuple[str, ...], UNWRITTEN] = ()
+
+    def __post_init__(self) -> None:
+        rows = [_row(at, one) if isinstance(one, dict) else one for at, one in enumerate(self.rows)]
+        force_setattr(self, "rows", tuple(rows))
+
+    @property
+    def cases(self) -> list[CaseComparison]:
+        """The rows of instructions."""
+        counted = (row for row in self.rows if isinstance(row, CaseComparison))
+        return [row for row in counted if row.metric == INSTRUCTIONS]
+
+    @property
+    def metrics(self) -> list[CaseComparison]:
+        """The rows of other exact metrics."""
+        counted = (row for row in self.rows if isinstance(row, CaseComparison))
+        return [row for row in counted if row.metric != INSTRUCTIONS]
+
+    @property
+    def timed(self) -> list[TimedComparison]:
+        """The rows of noisy metrics."""
+        return [row for row in self.rows if isinstance(row, TimedComparison)]
+
+    @property
+    def names(self) -> list[str]:
+        """The cases compared, by counts or by time, in the order of the old recording."""
+        return list(dict.fromkeys(row.name for row in self.rows))
 
 
-def read_comparison(file: Path) -> SavedComparison | None:
+def read_comparison(file: Path) -> Comparison | None:
     """The comparison in `file`; None where the file is none, whatever else it may be.
 
     RecordingError says where in the file it is wrong.
     """
     if not schema_of(file).startswith("kentry/comparison/"):
         return None
-
-    def build(document: ComparisonFile) -> SavedComparison:
-        old, new = document.old.kernel, document.new.kernel
-        for name, kernel in (("old", old), ("new", new)):
-            for key in ("spec", "arch", "release"):
-                if not isinstance(kernel.get(key), str):
-                    raise ValueError(f"no text - at `$.{name}.kernel.{key}`")
-        rows = tuple(_row(index, row) for index, row in enumerate(document.cases))
-        return SavedComparison(old, new, rows, tuple(document.caveats))
-
-    return read_document(
-        file, ComparisonFile, build, SCHEMA, "Make it again with kentry diff --json."
-    )
+    return read_document(file, Comparison, "Make it again with kentry diff --json.")
 
 
 def _row(index: int, row: dict[str, Any]) -> CaseComparison | TimedComparison:

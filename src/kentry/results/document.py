@@ -6,7 +6,6 @@ A file may come from anyone: no text in what was read can move a terminal's curs
 
 import json
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -43,23 +42,16 @@ def schema_of(file: Path) -> str:
 
 
 File = TypeVar("File", bound=Struct)
-Built = TypeVar("Built")
 
 
-def read_document(
-    file: Path,
-    form: type[File],
-    build: Callable[[File], Built],
-    schema: str,
-    remedy: str,
-    *,
-    printable: bool = True,
-) -> Built:
-    """What `build` makes of the document in `file`; RecordingError says where it is wrong.
+def read_document(file: Path, form: type[File], remedy: str, *, printable: bool = True) -> File:
+    """The document in `file`, which is of the schema of `form`.
 
-    Another kind of file and a higher version of the schema are refused.  Without `printable` its
-    texts may have control characters: some kinds have a tool's last lines in them.
+    RecordingError says where it is wrong.  Another kind of file and a higher version of the schema
+    are refused.  Without `printable` its texts may have control characters: some kinds have a
+    tool's last lines in them.
     """
+    schema = str(form.__struct_config__.tag)
     kind, _, known = schema.rpartition("/")
     what = kind.rpartition("/")[2]
     document, may_be_unprintable = _load(file, what, remedy)
@@ -76,9 +68,11 @@ def read_document(
     try:
         if printable and may_be_unprintable:
             _check_printable(document, "$")
-        return build(msgspec.convert(document, form))
+        return msgspec.convert(document, form)
     except (msgspec.ValidationError, ValueError, OverflowError) as err:
-        raise RecordingError(f"{file} is not a whole {what}: {_printable(err)}.", remedy) from err
+        raise RecordingError(
+            f"{file} is not a whole {what}: {printable_error(err)}.", remedy
+        ) from err
 
 
 def _load(file: Path, what: str, remedy: str) -> tuple[dict[str, Any], bool]:
@@ -97,7 +91,7 @@ def _load(file: Path, what: str, remedy: str) -> tuple[dict[str, Any], bool]:
         document = json.loads(raw, parse_constant=_refuse, object_pairs_hook=_object)
     except (ValueError, RecursionError) as err:
         raise RecordingError(
-            f"{file} is not a {what}, or is cut short: {_printable(err)}.", remedy
+            f"{file} is not a {what}, or is cut short: {printable_error(err)}.", remedy
         ) from err
     if not isinstance(document, dict):
         raise RecordingError(f"{file} is JSON, but not a {what}.", remedy)
@@ -117,7 +111,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _printable(err: Exception) -> str:
+def printable_error(err: Exception) -> str:
+    """The beginning of an error's text, which may repeat what a file has."""
     text = str(err)[:_ERROR_LENGTH]
     return "".join(char if char.isprintable() else "?" for char in text)
 
@@ -137,6 +132,8 @@ def _check_printable(value: Any, path: str) -> None:
 
 # Marks a field that a result has in memory only: it is in no file and in no schema.
 UNWRITTEN = Meta(extra_json_schema={"unwritten": True})
+# Marks a field that a file leaves out where it has its default, which says nothing.
+OMITTED = Meta(extra_json_schema={"omitted": True})
 
 
 def to_json(value: Any) -> Any:
@@ -158,27 +155,17 @@ def to_json(value: Any) -> Any:
 def _fields(form: type[Struct]) -> list[tuple[str, str, Any]]:
     """Name, key and omitted value of each field that is written."""
     hints = get_type_hints(form, include_extras=True)
-    omits = form.__struct_config__.omit_defaults
+    marks = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     return [
-        (one.name, one.encode_name, one.default if omits else UNSET)
+        (one.name, one.encode_name, one.default if OMITTED in marks[one.name] else UNSET)
         for one in fields(form)
-        if UNWRITTEN not in getattr(hints[one.name], "__metadata__", ())
+        if UNWRITTEN not in marks[one.name]
     ]
 
 
 def about(text: str, **limits: Any) -> Meta:
     """What the JSON schema says of a field, and its limits."""
     return Meta(description=text, **limits)
-
-
-def fields_of(value: Struct, form: type[Struct]) -> dict[str, Any]:
-    """The struct as JSON, with only those fields that its base class `form` has in a file."""
-    document = to_json(value)
-    return {
-        name: document[name]
-        for name in form.__struct_encode_fields__
-        if name in document and (name != "events" or document[name])
-    }
 
 
 def dump(document: Any) -> str:

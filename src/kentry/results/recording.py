@@ -23,10 +23,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from kentry import __version__
 from kentry.arch import find_arch
+from kentry.errors import RecordingError
 from kentry.host.cache import write_atomically
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
 from kentry.results.document import (
+    OMITTED,
     UNWRITTEN,
     Confidence,
     Count,
@@ -35,6 +37,7 @@ from kentry.results.document import (
     Positive,
     about,
     dump,
+    printable_error,
     read_document,
 )
 from kentry.results.document import (
@@ -214,7 +217,7 @@ class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
         return exact.is_decided(dict(self.samples))
 
 
-class TimedProcess(Struct, frozen=True, omit_defaults=True):
+class TimedProcess(Struct, frozen=True):
     """The raw samples of one process, and which process it was; nothing in them is derived.
 
     Each of `values` is for `calls` calls: the ns or counts of one block, or of one turn where
@@ -231,6 +234,7 @@ class TimedProcess(Struct, frozen=True, omit_defaults=True):
     empties: Annotated[
         tuple[Number, ...],
         about("The same without a call: readings of the clock, to be subtracted"),
+        OMITTED,
     ] = ()
 
 
@@ -361,6 +365,11 @@ class Measured(Struct, OnTarget, frozen=True):
     kernel: dict[str, Any]
     target: dict[str, Any]
     tool: Annotated[dict[str, str], UNWRITTEN] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in ("spec", "arch", "release"):
+            if not isinstance(self.kernel.get(key), str):
+                raise ValueError(f"a kernel without a text for {key}")
 
     @staticmethod
     def of(recording: Recording) -> Measured:
@@ -596,9 +605,14 @@ class RecordingFile(Struct, tag_field="schema", tag="kentry/recording/1"):
 
 def read_recording(file: Path) -> Recording:
     """The recording in `file`; RecordingError says where in the file it is wrong."""
-    return read_document(
-        file, RecordingFile, _from_file, SCHEMA, "Make it again with kentry record."
-    )
+    remedy = "Make it again with kentry record."
+    document = read_document(file, RecordingFile, remedy)
+    try:
+        return _from_file(document)
+    except (ValueError, OverflowError) as err:
+        raise RecordingError(
+            f"{file} is not a whole recording: {printable_error(err)}.", remedy
+        ) from err
 
 
 def _from_file(document: RecordingFile) -> Recording:

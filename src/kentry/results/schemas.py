@@ -29,7 +29,7 @@ from kentry.results.document import dump
 # The structs that are a file, each with those that msgspec cannot find by itself.
 _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     (recording.RecordingFile,),
-    (comparison.ComparisonFile, comparison.CaseComparison, comparison.TimedRow),
+    (comparison.Comparison, comparison.CaseComparison, comparison.TimedComparison),
     (series.Series,),
     (ablation.Ablation,),
     (bisection.Bisection,),
@@ -45,12 +45,14 @@ _PUBLISHED = {
     "Check": "CheckFile",
     "Cell": "CellFile",
     "CommitValue": "CommitFile",
+    "Comparison": "ComparisonFile",
     "Log": "LogFile",
     "Measured": "SideFile",
     "PatchRow": "PatchRowFile",
     "PathComparison": "PathDiffFile",
     "Series": "SeriesFile",
     "SeriesColumn": "ColumnFile",
+    "TimedComparison": "TimedRow",
 }
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {
@@ -78,7 +80,11 @@ def schemas() -> dict[str, str]:
                 if not one.pop("unwritten", False)
             }
             definition["properties"] = properties
-            definition["required"] = [name for name in properties if name not in _OPTIONAL]
+            definition["required"] = [
+                name
+                for name, one in properties.items()
+                if not one.pop("omitted", False) and name not in _OPTIONAL
+            ]
             definition["additionalProperties"] = False
             for one in properties.values():
                 one.pop("default", None)

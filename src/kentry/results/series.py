@@ -3,11 +3,11 @@
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import Meta, Struct, field
 
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import CaseComparison, Cycles, EventDelta, FunctionDelta
-from kentry.results.document import UNWRITTEN, Count, about
+from kentry.results.document import OMITTED, UNWRITTEN, Count, about
 from kentry.results.recording import Measured
 
 # What became of a patch, for every architecture it was tried on.
@@ -59,16 +59,18 @@ class Cell(Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     estimates: Annotated[
-        tuple[CellEstimate, ...] | UnsetType,
+        tuple[CellEstimate, ...],
         about("Cycles of the modal path by a model, one a core; no measurement"),
-    ] = UNSET
+        OMITTED,
+    ] = ()
     events: Annotated[
-        tuple[EventDelta, ...] | UnsetType,
+        tuple[EventDelta, ...],
         about(
             "Vector events that changed in the step, in one window; null: that"
             " kernel has no marker of it"
         ),
-    ] = UNSET
+        OMITTED,
+    ] = ()
     metrics: Annotated[
         dict[str, MetricStep | None],
         about("What --metric asked for beside instructions; null: its windows do not agree"),

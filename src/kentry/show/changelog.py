@@ -147,17 +147,12 @@ def comparison_changelog(comparison: Comparison) -> str:
             lines += purpose_lines(case)
         lines += ["", *wrapped(title), *_function_lines(first)]
     lines += estimate_change_lines(cases)
-    counted = [
-        recorded.metrics[INSTRUCTIONS]
-        for recording in sides.values()
-        for case in cases
-        if (recorded := recording.case(case.name))
-    ]
+    counted = [windows for case in cases for windows in case.windows]
     axes = {INSTRUCTIONS} if cases or any("instr" in row.metric for row in timed) else set()
     facts = [
         *facts_of_sides(sides, "kernel", emulated=bool(cases)),
         f"measured: {', '.join(comparison.names)}",
-        *([window_fact([(one.agreeing, one.windows) for one in counted])] if counted else []),
+        *([window_fact(counted)] if counted else []),
         *map(harmless, timing_facts(comparison)),
         not_measured_fact([comparison.old.kernel["arch"]], axes | ({"time"} if timed else set())),
         *caveat_facts(comparison_caveats(comparison)),

@@ -52,15 +52,15 @@ def comparison_text(
     if events := event_change_lines(comparison.cases):
         lines += [*events, ""]
     table = verdict_table()
-    for name in comparison.names:
-        label = f"{name}{CaseName.parse(name).calls_note}:"
-        for row in comparison.rows(name):
-            if isinstance(row, CaseComparison):
-                sides = (str(row.old), str(row.new))
-            else:
-                sides = timed_values(row)
-            table.row(label, sides[0], "->", sides[1], _verdict(row))
-            label = ""
+    last = ""
+    for row in comparison.rows:
+        label = "" if row.name == last else f"{row.name}{CaseName.parse(row.name).calls_note}:"
+        if isinstance(row, CaseComparison):
+            sides = (str(row.old), str(row.new))
+        else:
+            sides = timed_values(row)
+        table.row(label, sides[0], "->", sides[1], _verdict(row))
+        last = row.name
     lines += [*table.lines(_ROW), *comparison_context_lines(comparison.cases)]
     for case in (*comparison.cases, *(comparison.metrics if of_metrics else ())):
         if case.delta and (case.functions or case.metric == INSTRUCTIONS):
@@ -197,21 +197,14 @@ def timing_facts(comparison: Comparison, *, named: bool = False) -> list[str]:
     facts = [f"timed on {old}"]
     if old != new:
         facts = [f"timed on (old): {old}", f"timed on (new): {new}"]
-    metrics = [
-        (row, [case.noisy[row.metric] for side in sides if (case := side.case(row.name))])
-        for row in comparison.timed
-    ]
-    paired = next((both for row, both in metrics if row.paired), None)
+    paired = next((row for row in comparison.timed if row.paired), None)
     if paired:
-        samples, others = (metric.samples for metric in paired)
-        boots = {one.boot for one in samples}
-        in_boots = f"{len(boots)} boots" if len(boots) > 1 else "one boot"
-        if boots & {one.boot for one in others}:
-            groups = len({(one.boot, one.group) for one in samples})
-            facts.append(f"old and new interleaved: {groups} groups of processes in {in_boots}")
+        boots = f"{paired.boots} boots" if paired.boots > 1 else "one boot"
+        if paired.groups:
+            facts.append(f"old and new interleaved: {paired.groups} groups of processes in {boots}")
         else:
-            facts.append(f"old and new interleaved: {in_boots} of each")
-    estimators = {metric.estimator for _, both in metrics for metric in both if metric.estimator}
+            facts.append(f"old and new interleaved: {boots} of each")
+    estimators = {one for row in comparison.timed for one in row.estimators}
     return [*facts, f"value: {estimators.pop()}"] if len(estimators) == 1 else facts
 
 

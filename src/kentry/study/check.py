@@ -398,8 +398,8 @@ def _notes(asked: _Asked, recording: Recording, comparison: Comparison | None) -
     if asked.budget.relative and comparison:
         return [
             caveat
-            for row in comparison.rows(asked.name)
-            if row.metric == asked.budget.metric
+            for row in comparison.rows
+            if (row.name, row.metric) == (asked.name, asked.budget.metric)
             for caveat in row.caveats
         ]
     case = recording.case(asked.name)

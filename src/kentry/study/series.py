@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from kentry.compare.counted import compare
 from kentry.compare.metrics import choose_metrics
@@ -147,7 +147,7 @@ def _cells(
             metrics={
                 name: _metric(case, name, metrics_before[column].get(name)) for name in metrics
             },
-            estimates=tuple(map(_estimate, case.estimates)) or UNSET,
+            estimates=tuple(map(_estimate, case.estimates)),
         )
         if outcome.patch:
             last = cells_before[column]
@@ -161,7 +161,7 @@ def _cells(
                 identical_path=step.identical_path,
                 functions=tuple(row for row in step.functions if row.delta),
                 path_known=step.identical_path or bool(step.functions),
-                events=tuple(event for event in step.events if event.is_change) or UNSET,
+                events=tuple(event for event in step.events if event.is_change),
             )
         cells[column] = cell
     return cells

@@ -13,7 +13,8 @@ from msgspec import structs
 
 from kentry.compare.counted import compare, compare_case
 from kentry.errors import UserError
-from kentry.results.comparison import CaseComparison, EventDelta, to_json
+from kentry.results.comparison import CaseComparison, EventDelta
+from kentry.results.document import to_json
 from kentry.results.recording import OTHER, Metric, Recording, VectorEvent
 from tests import ROOT
 from tests.builders import recording

@@ -56,7 +56,7 @@ def test_all_are_those_of_both_and_instructions_are_a_row_already() -> None:
     old, new = with_accesses({"a": 3}), with_accesses({"a": 3}, serialising={1: 128})
     rows = compare(old, new, ["read"], [ALL]).metrics
     assert [row.metric for row in rows] == ["loads", "lines.data"]
-    assert compare(old, new, ["read"], ["instructions"]).metrics == ()
+    assert compare(old, new, ["read"], ["instructions"]).metrics == []
 
 
 def test_an_instruction_that_one_side_never_executed_is_none_there() -> None:

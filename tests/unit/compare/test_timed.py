@@ -13,7 +13,8 @@ from msgspec import structs
 from kentry.compare.counted import compare
 from kentry.count.joining import with_times
 from kentry.errors import UserError
-from kentry.results.comparison import Comparison, TimedComparison, row_to_json, to_json
+from kentry.results.comparison import Comparison, TimedComparison
+from kentry.results.document import to_json
 from kentry.results.recording import NoisyMetric, Recording
 from tests import ROOT
 from tests.builders import imported, noisy, processes, recording, timed
@@ -49,7 +50,7 @@ def test_an_interleaved_change_has_an_interval() -> None:
 
 def test_every_number_of_a_row_follows_from_the_others() -> None:
     row = only(compare(timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)))
-    document = row_to_json(row)
+    document = to_json(row)
     assert document["delta"] == document["new"] - document["old"]
     share = 100 * document["delta"] / document["old"]
     assert math.isclose(share, document["percent_of_old"], rel_tol=1e-9)
@@ -253,10 +254,10 @@ def test_executed_instructions_have_no_layout_caveat() -> None:
 def test_a_metric_of_one_side_is_a_caveat_and_counts_that_are_gone_are_lost() -> None:
     counted, whole = recording({"getppid": [("el0_svc", 250)]}), both(239, 77.1, NEW)
     found = compare(counted, whole)
-    assert (len(found.cases), found.timed, found.lost) == (1, (), ())
+    assert (len(found.cases), found.timed, found.lost) == (1, [], ())
     assert "only-in" in {caveat["kind"] for caveat in found.caveats}
     found = compare(whole, timed({"getppid": 78.4}))
-    assert (found.cases, len(found.timed), found.lost) == ((), 1, ("getppid",))
+    assert (found.cases, len(found.timed), found.lost) == ([], 1, ("getppid",))
 
 
 def test_a_case_of_one_side_is_as_for_counts() -> None:

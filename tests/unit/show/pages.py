@@ -9,7 +9,7 @@ from typing import Any
 
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
-from kentry.results import comparison, recording
+from kentry.results import recording
 from kentry.results.document import dump, to_json
 from kentry.show.html.read import report
 from tests import ROOT
@@ -30,7 +30,7 @@ def files(folder: Path) -> dict[str, list[Path]]:
     """By kind, the files of a page; all but the replay, which takes seconds to make."""
     old, new = recording.read_recording(OLD), recording.read_recording(NEW)
     documents: dict[str, Mapping[str, Any]] = {
-        "comparison": comparison.to_json(compare(old, new)),
+        "comparison": to_json(compare(old, new)),
         "path-diff": to_json(compare_paths(old, new, ["getppid"])),
         "series": to_json(test_golden.a_series()),
         "uneven-series": to_json(test_golden.an_uneven_series()),

@@ -8,8 +8,7 @@ import jsonschema
 import msgspec
 
 from kentry.compare.counted import compare
-from kentry.results.comparison import to_json
-from kentry.results.document import to_json as document_of
+from kentry.results.document import to_json
 from kentry.results.estimate import Estimate, LeftOut, Limit, Share
 from kentry.results.recording import Recording
 from kentry.results.series import Problem
@@ -122,7 +121,7 @@ def test_a_series_has_a_row_a_patch_and_its_steps() -> None:
         ["3", "slower", ">=", "215", "+75"],
         ["4", "the", "same", ">=", "215", "0"],
     ]
-    document = document_of(series)
+    document = to_json(series)
     jsonschema.validate(document, builders.schema("series-1"))
     cell = document["rows"][3]["cases"]["getppid"]["estimates"][0]
     assert (cell["core"], cell["low"], cell["high"]) == ("neoverse-n1", 215, 221)

@@ -16,8 +16,8 @@ from msgspec import structs
 
 from kentry.compare.counted import compare
 from kentry.errors import RecordingError, UserError
-from kentry.results.comparison import SavedComparison, read_comparison
-from kentry.results.comparison import to_json as comparison_json
+from kentry.results.comparison import Comparison, read_comparison
+from kentry.results.document import to_json
 from kentry.results.recording import NoisyMetric, Recording, TimedProcess, write_recording
 from kentry.results.samples import value_of
 from kentry.show.export import benchfmt, ktap
@@ -279,9 +279,9 @@ def check_ktap(lines: list[str]) -> list[tuple[str, str, str]]:
     return found
 
 
-def comparison(old: Recording, new: Recording, folder: Path) -> SavedComparison:
+def comparison(old: Recording, new: Recording, folder: Path) -> Comparison:
     file = folder / "comparison.json"
-    file.write_text(json.dumps(comparison_json(compare(old, new))))
+    file.write_text(json.dumps(to_json(compare(old, new))))
     found = read_comparison(file)
     assert found
     return found
@@ -405,7 +405,7 @@ def test_a_comparison_is_for_ktap_alone(tmp_path: Path) -> None:
 
 
 def test_a_damaged_comparison_is_one_sentence(tmp_path: Path) -> None:
-    document = comparison_json(compare(TIMED, TIMED))
+    document = to_json(compare(TIMED, TIMED))
     file = tmp_path / "comparison.json"
     row = document["cases"][0]
     damages: tuple[dict[str, object], ...] = (

@@ -15,7 +15,6 @@ from kentry.compare.counted import compare
 from kentry.errors import RecordingError, UserError
 from kentry.models.caches import with_misses
 from kentry.path.phases import call_depths
-from kentry.results import comparison
 from kentry.results.document import dump
 from kentry.results.recording import (
     INSTRUCTIONS,
@@ -60,7 +59,7 @@ def test_a_page_has_the_json_of_its_file_in_it(kind: str, of_kind: dict[str, lis
         assert page.json == [json.loads(of_kind[kind][0].read_text())]
     else:
         old, new = map(read_recording, of_kind[kind])
-        assert page.json == [json.loads(dump(comparison.to_json(compare(old, new))))]
+        assert page.json == [json.loads(dump(compare(old, new)))]
 
 
 @pytest.mark.parametrize("kind", KINDS_HERE)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.results.comparison import TimedComparison, row_to_json
+from kentry.results.comparison import TimedComparison
+from kentry.results.document import to_json
 from kentry.results.recording import NoisyMetric
 from kentry.show.stat import pairs_text, stat_text, sweep_text, tails_text
 from kentry.stats.sequential import plan_looks
@@ -154,13 +155,13 @@ def test_a_pair_shows_floor_threshold_and_detectable_change() -> None:
 
 
 def test_a_row_as_json_has_shares_in_per_cent_and_null_for_unknown() -> None:
-    row = row_to_json(row_of(WORSE))
+    row = to_json(row_of(WORSE))
     assert (row["old"], row["new"], row["delta"]) == (80.0, 80.8, pytest.approx(0.8))
     assert row["percent_of_old"] == pytest.approx(1.02)
     assert row["interval"] == [pytest.approx(0.96), pytest.approx(1.08)]
     shares = [row[key] for key in ("floor", "threshold", "detectable")]
     assert shares == [pytest.approx(0.12), pytest.approx(0.25), pytest.approx(0.31)]
-    unknown = row_to_json(row_of(UNDECIDED))
+    unknown = to_json(row_of(UNDECIDED))
     assert unknown["interval"] is unknown["floor"] is unknown["detectable"] is None
     assert unknown["reason"] == UNDECIDED.reason
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import jsonschema
 import pytest
-from msgspec import UNSET
 
 from kentry.errors import UserError
 from kentry.results.document import to_json
@@ -166,7 +165,7 @@ def test_a_step_has_the_events_that_changed_in_it() -> None:
         ORIGIN,
     )
     events = [
-        [(one.name, one.old, one.new) for one in row.cases[STATE].events or ()]
+        [(one.name, one.old, one.new) for one in row.cases[STATE].events]
         for row in series.rows
         if STATE in row.cases
     ]
@@ -185,7 +184,7 @@ def test_an_event_without_a_marker_on_a_side_is_no_change_in_a_step() -> None:
     series = tabulate(
         [outcome(0, "baseline", with_state(DISCARD)), outcome(1, "one", unknown)], ORIGIN
     )
-    assert series.rows[1].cases[STATE].events is UNSET
+    assert series.rows[1].cases[STATE].events == ()
 
 
 def with_loads(recording: Recording, samples: dict[int, int]) -> Recording:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kentry.results.check import OVER, UNDECIDED, Check
-from kentry.results.comparison import CaseComparison, SavedComparison, TimedComparison
+from kentry.results.comparison import CaseComparison, Comparison, TimedComparison
 from kentry.results.recording import CaseResult, Recording
 from kentry.show.check import row_sentence
 from kentry.show.comparison import bare_change, timed_values
@@ -42,13 +42,13 @@ class _Test(NamedTuple):
     subtests: tuple[_Test, ...] = ()
 
 
-def export(inputs: Sequence[Recording | SavedComparison]) -> Export:
+def export(inputs: Sequence[Recording | Comparison]) -> Export:
     """Write the files' tests: of one file at the top, of several below a test each."""
     recordings = iter(labels([one for one in inputs if isinstance(one, Recording)]))
     names = [
         next(recordings)
         if isinstance(one, Recording)
-        else f"{one.old['spec']} to {one.new['spec']}"
+        else f"{one.old.kernel['spec']} to {one.new.kernel['spec']}"
         for one in inputs
     ]
     files = []
@@ -57,7 +57,7 @@ def export(inputs: Sequence[Recording | SavedComparison]) -> Export:
             about = [kernel_name(one.kernel)]
             tests = tuple(_case_test(case) for case in one.cases)
         else:
-            about = [f"old: {kernel_name(one.old)}", f"new: {kernel_name(one.new)}"]
+            about = [f"old: {kernel_name(one.old.kernel)}", f"new: {kernel_name(one.new.kernel)}"]
             tests = tuple(_row_test(row) for row in one.rows)
         about += [f"note: {caveat['text']}" for caveat in one.caveats]
         passed = all(test.passed for test in tests)

@@ -6,13 +6,10 @@ from typing import Any
 
 from msgspec import UNSET
 
-from kentry.results.caveats import Caveat
 from kentry.results.comparison import (
     CaseComparison,
     Comparison,
-    SavedComparison,
     TimedComparison,
-    to_json,
 )
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.show.comparison import bare_change, timed_unit, timed_values, timed_verdict
@@ -29,27 +26,18 @@ Row = CaseComparison | TimedComparison
 _ORDER = (exact.WORSE, exact.BETTER, exact.UNDECIDED, exact.SAME)
 
 
-def comparison_document(comparison: Comparison) -> Document:
-    """Two recordings compared, with both paths of each case."""
-    rows = [row for name in comparison.names for row in comparison.rows(name)]
-    return _document(
-        rows, to_json(comparison), comparison.caveats, (comparison.old, comparison.new)
-    )
-
-
-def saved_document(saved: SavedComparison, document: Mapping[str, Any]) -> Document:
-    """What kentry diff --json wrote; `document` is the file's JSON.  It has no paths."""
-    return _document(saved.rows, document, saved.caveats, None)
-
-
-def _document(
-    rows: Sequence[Row],
+def comparison_document(
+    comparison: Comparison,
     document: Mapping[str, Any],
-    caveats: Sequence[Caveat],
-    sides: tuple[Recording, Recording] | None,
+    sides: tuple[Recording, Recording] | None = None,
 ) -> Document:
+    """The rows; with the recordings of both sides, both paths of each case and their samples.
+
+    `document` is the comparison's JSON.
+    """
+    rows = comparison.rows
     old, new = document["old"], document["new"]
-    found = list(caveats)
+    found = list(comparison.caveats)
     for row in rows:
         found += [one for one in row.caveats if one not in found]
     counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in _ORDER}
@@ -136,12 +124,12 @@ def _row(row: Row, sides: tuple[Recording, Recording] | None) -> dict[str, Any]:
         "purposes": [
             (name, rows)
             for name, rows in (("part of the path", row.parts), ("reason", row.reasons))
-            if rows is not UNSET and rows
+            if rows
         ],
         "events": [one for one in row.events if one.is_change],
         "contexts": None if row.contexts is UNSET else row.contexts,
         "unseen": unseen_text(row),
-        "estimates": () if row.estimates is UNSET else row.estimates,
+        "estimates": row.estimates,
     }
     if sides and row.metric == INSTRUCTIONS and not identical:
         found["paths"] = _paths(row, sides)

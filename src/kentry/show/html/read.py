@@ -14,13 +14,13 @@ from kentry.errors import RecordingError, UserError
 from kentry.results.ablation import Ablation
 from kentry.results.bisection import Bisection
 from kentry.results.check import Check
-from kentry.results.comparison import read_comparison
-from kentry.results.document import read_document, schema_of
+from kentry.results.comparison import Comparison
+from kentry.results.document import read_document, schema_of, to_json
 from kentry.results.log import Log
 from kentry.results.path_diff import PathComparison
 from kentry.results.recording import Recording, read_recording
 from kentry.results.series import Series
-from kentry.show.html.comparison import comparison_document, saved_document
+from kentry.show.html.comparison import comparison_document
 from kentry.show.html.history import bisection_document, log_document
 from kentry.show.html.page import Document, page
 from kentry.show.html.path_diff import path_diff_document
@@ -32,13 +32,14 @@ _Make = Callable[[Any, Mapping[str, Any]], Document]
 _RECORDING, _COMPARISON, _REPLAY = "recording", "comparison", "vector-replay"
 # By kind: the struct, what makes its document, and the command that writes the file.
 _FORMS: dict[str, tuple[type[Struct], _Make, str]] = {
+    _COMPARISON: (Comparison, comparison_document, "diff"),
     "bisection": (Bisection, bisection_document, "bisect"),
     "log": (Log, log_document, "log"),
     "path-diff": (PathComparison, path_diff_document, "annotate"),
     "ablation": (Ablation, ablation_document, "ablate"),
     "check": (Check, check_document, "check"),
 }
-KINDS = (_RECORDING, _COMPARISON, "series", *_FORMS, _REPLAY)
+KINDS = (_RECORDING, "series", *_FORMS, _REPLAY)
 
 
 def report(files: Sequence[Path]) -> str:
@@ -59,7 +60,9 @@ def report(files: Sequence[Path]) -> str:
     documents: list[Document] = []
     if len(recordings) == 2:
         try:
-            documents.append(comparison_document(compare(recordings[0], recordings[1])))
+            comparison = compare(recordings[0], recordings[1])
+            sides = recordings[0], recordings[1]
+            documents.append(comparison_document(comparison, to_json(comparison), sides))
             read = [one for one in read if not isinstance(one, Recording)]
         except UserError as err:
             notes.append(f"The recordings are not compared. {err.sentence}")
@@ -80,10 +83,6 @@ def _kind(schema: str) -> str:
 def _read(file: Path, schema: str, recordings: Sequence[Recording]) -> Document:
     """The document of a file that is no recording."""
     kind = _kind(schema)
-    if kind == _COMPARISON:
-        saved = read_comparison(file)
-        assert saved
-        return saved_document(saved, _json(file))
     if kind == _REPLAY:
         # It loads numba.
         from kentry.show.html.replay import replay_document
@@ -102,7 +101,7 @@ def _read(file: Path, schema: str, recordings: Sequence[Recording]) -> Document:
 
 def _document(file: Path, kind: str, form: type[Struct], make: _Make, command: str) -> Document:
     remedy = f"Make it again with kentry {command} --json."
-    found = read_document(file, form, lambda one: one, f"kentry/{kind}/1", remedy, printable=False)
+    found = read_document(file, form, remedy, printable=kind == _COMPARISON)
     try:
         return make(found, _json(file))
     except ArithmeticError as err:

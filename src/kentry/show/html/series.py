@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from msgspec import UNSET
-
 from kentry.results import caveats
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.series import Cell, PatchRow, Series
@@ -173,12 +171,7 @@ def _changes(row: PatchRow, series: Series, measured: _Measured) -> list[dict[st
             "path_diff": _path_diff(row, cells[0][0], series, measured),
             "largest": max((abs(one.delta) for one in cells[0][1].functions), default=0),
             "metrics": {key: one.step for key, one in cells[0][1].metrics.items() if one},
-            "estimates": [
-                (name, one)
-                for name, cell in cells
-                if cell.estimates is not UNSET
-                for one in cell.estimates
-            ],
+            "estimates": [(name, one) for name, cell in cells for one in cell.estimates],
         }
         for cells in found.values()
     ]
