@@ -178,7 +178,7 @@ class AptRoot:
             suites[name, version] = aliases.get(suite, suite)
         text = self._apt("apt-cache", "show", *names).stdout
         stanzas = Packages.iter_paragraphs(text.splitlines(keepends=True), use_apt_pkg=False)
-        found = [
+        candidates = [
             Candidate(
                 package=stanza["Package"],
                 version=stanza["Version"],
@@ -190,7 +190,7 @@ class AptRoot:
             )
             for stanza in stanzas
         ]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(candidates))
 
     @contextmanager
     def locked(self, update: Update) -> Iterator[None]:

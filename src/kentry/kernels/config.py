@@ -97,8 +97,8 @@ class Config:
 
 def parse_set(text: str) -> tuple[str, str]:
     """Split CONFIG_X=y in two; UserError shows how to write it."""
-    name, found, value = text.partition("=")
-    if not found or not _OPTION.fullmatch(name) or not _VALUE.fullmatch(value):
+    name, equals, value = text.partition("=")
+    if not equals or not _OPTION.fullmatch(name) or not _VALUE.fullmatch(value):
         raise UserError(
             f"'{text}' sets no config option.", "Write it like --config CONFIG_SECCOMP=y, n or m."
         )
@@ -109,11 +109,11 @@ def read(text: str) -> dict[str, str]:
     """Return the options that a .config or a part of one sets, off ones as n."""
     options = {}
     for line in text.splitlines():
-        name, found, value = line.strip().partition("=")
+        name, equals, value = line.strip().partition("=")
         off = _OFF.fullmatch(line.strip())
         if off:
             options[off[1]] = "n"
-        elif found and _OPTION.fullmatch(name):
+        elif equals and _OPTION.fullmatch(name):
             options[name] = value
     return options
 
@@ -251,10 +251,10 @@ def parse_options(text: str) -> list[Option]:
     if text.startswith("CONFIG_"):
         return [_option(word, text) for word in text.split(",")]
     file = Path(os.path.expanduser(text))
-    found = _lines(read_bytes(file).decode("utf-8", "ignore"), str(file))
-    if not found:
+    options = _lines(read_bytes(file).decode("utf-8", "ignore"), str(file))
+    if not options:
         raise UserError(f"{file} names no option.", _WRITTEN)
-    return found
+    return options
 
 
 def _lines(text: str, where: str) -> list[Option]:

@@ -60,11 +60,11 @@ class Range:
         for one in reversed(list(self.commits.values())):
             if later.intersection(one.parents):
                 later.add(one.name)
-        found = [self.bad]
-        while found[-1].name != self.start.name:
-            name = next(one for one in found[-1].parents if one in later)
-            found.append(self.commits.get(name, self.start))
-        return found[::-1]
+        line = [self.bad]
+        while line[-1].name != self.start.name:
+            name = next(one for one in line[-1].parents if one in later)
+            line.append(self.commits.get(name, self.start))
+        return line[::-1]
 
     def branches(self, merge: Commit, before: Commit, known: set[str]) -> list[list[Commit]]:
         """Return what a merge brought to its parent `before`: a line for each other parent.
@@ -72,7 +72,7 @@ class Range:
         A line begins with the commit that it branched off from, each the first parent of the next.
         Commits in `known`, and those that are older than the range, are not brought in.
         """
-        found = []
+        branches = []
         for tip in merge.parents:
             line: list[Commit] = []
             name = tip
@@ -82,19 +82,19 @@ class Range:
                     break
                 name = line[-1].parents[0]
             if line and tip != before.name and line[-1].parents:
-                found.append([commit(self.folder, name), *reversed(line)])
-        return found
+                branches.append([commit(self.folder, name), *reversed(line)])
+        return branches
 
     def reachable(self, *names: str) -> set[str]:
         """Return those commits and all of the range that they have."""
-        found: set[str] = set()
+        names_in_range: set[str] = set()
         left = list(names)
         while left:
             name = left.pop()
-            if name in self.commits and name not in found:
-                found.add(name)
+            if name in self.commits and name not in names_in_range:
+                names_in_range.add(name)
                 left += self.commits[name].parents
-        return found
+        return names_in_range
 
 
 def find_range(folder: Path, good: str, bad: str) -> Range:

@@ -155,8 +155,8 @@ def _symbols(
     """Read the symbols; return with them a word on where they are from."""
     if source.vmlinux:
         update(None, f"reading the symbols of {source.vmlinux.name}")
-        found = symtab.of_vmlinux(source.vmlinux, arch, facts["banner"], facts["build_id"])
-        return found, f"vmlinux {source.vmlinux_name or source.vmlinux}"
+        symbols = symtab.of_vmlinux(source.vmlinux, arch, facts["banner"], facts["build_id"])
+        return symbols, f"vmlinux {source.vmlinux_name or source.vmlinux}"
     table = folder / f"symbols-{_CACHE_VERSION}"
     checksum = table.with_suffix(".sha256")
     try:

@@ -29,11 +29,11 @@ class _Finder(KallsymsFinder):  # type: ignore[misc]  # the library has no annot
     kernel_addresses: list[int]
 
     def find_linux_kernel_version(self) -> None:
-        found = re.search(rb"Linux version (\d+\.[\d.]*\d)[ -~]+", self.kernel_img)
-        if not found:
+        match = re.search(rb"Linux version (\d+\.[\d.]*\d)[ -~]+", self.kernel_img)
+        if not match:
             raise ValueError("there is no 'Linux version' line")
-        self.version_string = found.group(0).decode("ascii")
-        self.version_number = found.group(1).decode("ascii")
+        self.version_string = match.group(0).decode("ascii")
+        self.version_number = match.group(1).decode("ascii")
 
     def extract_db_information(self, extra_info: bool = True) -> None:
         """Nothing: it would look the version up in a list of releases, and log it."""

@@ -135,5 +135,5 @@ def gnu_build_id(notes: bytes) -> str | None:
     note = re.search(rb"\x04\0\0\0(.)\0\0\0\x03\0\0\0GNU\0", notes, re.DOTALL)
     if not note:
         return None
-    found = notes[note.end() : note.end() + note[1][0]]
-    return found.hex() if len(found) == note[1][0] else None
+    content = notes[note.end() : note.end() + note[1][0]]
+    return content.hex() if len(content) == note[1][0] else None

@@ -137,7 +137,7 @@ def collect(objects: Path, tree: Path, vmlinux: Path) -> MadeOf:
         frozenset(_source_files(objects, tree)),
         hashes,
         {name: frozenset(where) for name, where in functions.items()},
-        {name: tuple(sorted(found)) for name, found in sizes.items()},
+        {name: tuple(sorted(lengths)) for name, lengths in sizes.items()},
     )
 
 
@@ -231,19 +231,19 @@ def _source_files(objects: Path, tree: Path) -> set[str]:
     """
     # On command lines too: what a script reads is nowhere else.
     absolute = re.compile(re.escape(f"{tree}/") + r"([^\s\"'();:,]+)")
-    found: set[str] = set()
+    paths: set[str] = set()
     words: set[str] = set()
     for text in _commands(objects):
-        found.update(absolute.findall(text))
+        paths.update(absolute.findall(text))
         words.update(text.split())
     # Kconfig names its files from the tree's top, make from the folder that it compiles in.
     relative = {word for word in words if not word.startswith(("-", "/", "$"))}
-    found |= relative
-    found |= {os.path.relpath(objects / word, tree) for word in relative if word.startswith("..")}
+    paths |= relative
+    paths |= {os.path.relpath(objects / word, tree) for word in relative if word.startswith("..")}
     top = f"{os.path.realpath(tree)}/"
     folders: dict[str, str] = {}
     files = set()
-    for path in {os.path.normpath(word) for word in found}:
+    for path in {os.path.normpath(word) for word in paths}:
         place = f"{top}{path}"
         if path.startswith("..") or not os.path.isfile(place):
             continue
@@ -273,10 +273,10 @@ def _linked(objects: Path) -> set[str]:
             for name in names
             if name.startswith(".") and name.endswith(".o.cmd")
         }
-    found: set[str] = set()
+    names: set[str] = set()
     for word in words:
-        found.update(_members(objects, word) if word.endswith(".a") else [word])
-    paths = {os.path.normpath(name) for name in found}
+        names.update(_members(objects, word) if word.endswith(".a") else [word])
+    paths = {os.path.normpath(name) for name in names}
     return {path for path in paths if not path.startswith(("..", "/"))}
 
 

@@ -39,22 +39,22 @@ _BTF_HEADER_BYTES = 24
 
 def banner(payload: bytes, name: str) -> str:
     """Find the "Linux version" line; KernelError where the file called `name` has none."""
-    found = [match.group().decode("ascii").rstrip() for match in _BANNER.finditer(payload)]
-    numbered = [text for text in found if _NUMBERED.search(text.encode())]
-    if not found:
+    banners = [match.group().decode("ascii").rstrip() for match in _BANNER.finditer(payload)]
+    numbered = [text for text in banners if _NUMBERED.search(text.encode())]
+    if not banners:
         raise KernelError(
             f"{name} has no 'Linux version' line in it: it is not a Linux kernel or is cut short.",
             "Give a whole kernel image.",
         )
-    return (numbered or found)[0]
+    return (numbered or banners)[0]
 
 
 def compiler(banner_line: str) -> str:
     """Find the compiler's own words: "gcc-12 (Debian 12.2.0-14) 12.2.0"; "" if not there."""
     # The second group; before Linux 5.8 there is no linker and so no comma.
     nested = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-    found = re.search(rf"{nested}[^()]*\(((?:[^(),]|{nested})*)[,)]", banner_line)
-    return found[1] if found else ""
+    match = re.search(rf"{nested}[^()]*\(((?:[^(),]|{nested})*)[,)]", banner_line)
+    return match[1] if match else ""
 
 
 def built_in_config(payload: bytes) -> bytes | None:
@@ -85,12 +85,12 @@ def build_id(payload: bytes) -> str | None:
         end = match.start() + offset + size * count
         if offset and end <= len(payload):
             inner.append((match.start(), end))
-    found = {
+    build_ids = {
         payload[match.end() : match.end() + match.group(1)[0]].hex()
         for match in _BUILD_ID.finditer(payload)
         if not any(start <= match.start() < end for start, end in inner)
     }
-    return found.pop() if len(found) == 1 else None
+    return build_ids.pop() if len(build_ids) == 1 else None
 
 
 def elf_build_id(data: bytes) -> str | None:
@@ -99,14 +99,14 @@ def elf_build_id(data: bytes) -> str | None:
     from elftools.elf.elffile import ELFFile
 
     try:
-        found = {
+        build_ids = {
             str(note["n_desc"])
             for note in elf_notes(ELFFile(io.BytesIO(data)))
             if note["n_name"] == "GNU" and note["n_type"] == "NT_GNU_BUILD_ID"
         }
     except (ELFError, struct.error, ValueError, KeyError, AttributeError):
         return None
-    return found.pop() if len(found) == 1 else None
+    return build_ids.pop() if len(build_ids) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,8 @@ def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -
     for member in members:
         # One tab: a member of the structure itself, "TYPE NAME[N]; /* OFFSET SIZE */".
         row = rf"^\t\S[^\t]*?\b{re.escape(member)}(?:\[\d+\])*;\s+/\*\s+(\d+)\s"
-        found = re.search(row, text, re.MULTILINE)
-        if not found:
+        offset = re.search(row, text, re.MULTILINE)
+        if not offset:
             raise KernelError(f"struct {name} of {spec} has no {member}.")
-        offsets[member] = int(found[1])
+        offsets[member] = int(offset[1])
     return offsets

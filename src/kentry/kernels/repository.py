@@ -214,9 +214,9 @@ class Revision:
         """Read VERSION and PATCHLEVEL of its Makefile; KernelError where it has none."""
         text = self.repository.git("show", f"{self.commit}:Makefile", check=False).stdout
         number = r"^VERSION *= *(\d+)\s*^PATCHLEVEL *= *(\d+)"
-        if not (found := re.search(number, text, re.MULTILINE)):
+        if not (match := re.search(number, text, re.MULTILINE)):
             raise KernelError(
                 "The Makefile of the source does not say which kernel it is.",
                 "Name the top folder of a Linux source tree.",
             )
-        return int(found[1]), int(found[2])
+        return int(match[1]), int(match[2])

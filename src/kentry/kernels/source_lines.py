@@ -53,31 +53,31 @@ def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceL
     asked = [*addresses, *([known] if known is not None else [])]
     vmlinux = kernel.debug_info.resolve()
     argv = [str(_symbolizer()), f"--obj={vmlinux}", "--output-style=JSON", "--inlines"]
-    found: list[tuple[SourceLine, ...]] = []
+    rows: list[tuple[SourceLine, ...]] = []
     ended = supervise(
         sandbox.confined(argv, env={}, readable=[vmlinux]),
         _TIMEOUT_SECONDS,
-        lambda line: found.append(_chain(line)),
+        lambda line: rows.append(_chain(line)),
         feed="".join(f"{address:#x}\n" for address in asked).encode(),
         limit=_OUTPUT_BYTES,
     )
-    if ended.status or ended.stopped or len(found) != len(asked) or not any(found):
+    if ended.status or ended.stopped or len(rows) != len(asked) or not any(rows):
         raise KernelError(
             "llvm-symbolizer could not read the kernel's debug info.",
             "Look whether addr2line can; if not, build the kernel again.",
             f"It was stopped {ended.stopped}." if ended.stopped else ended.stderr,
         )
     top = ""
-    if known is not None and (last := found.pop()) and f"/{last[-1].file}".endswith(_KNOWN_FILE):
+    if known is not None and (last := rows.pop()) and f"/{last[-1].file}".endswith(_KNOWN_FILE):
         top = last[-1].file.removesuffix(_KNOWN_FILE.removeprefix("/"))
-    return [tuple(one._replace(file=one.file.removeprefix(top)) for one in row) for row in found]
+    return [tuple(one._replace(file=one.file.removeprefix(top)) for one in row) for row in rows]
 
 
 def _symbolizer() -> Path:
     """LLVM's program; MissingToolError where it is not installed or could not be confined."""
-    found = llvm.newest("llvm-symbolizer")
+    program = llvm.newest("llvm-symbolizer")
     sandbox.check()
-    return found
+    return program
 
 
 def _chain(line: str) -> tuple[SourceLine, ...]:

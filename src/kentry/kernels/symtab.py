@@ -61,10 +61,10 @@ def of_image(image: Path, table: Path, update: Update) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from err
             detail = "\n".join(str(err.stderr).splitlines()[-1:])
             raise _unreadable(f"{image} has no symbol table in it", detail) from err
-        found = read_kallsyms(out)
-    if len(found) < _FEWEST_SYMBOLS or not {"_text", "_stext"} & set(found.names):
+        symbols = read_kallsyms(out)
+    if len(symbols) < _FEWEST_SYMBOLS or not {"_text", "_stext"} & set(symbols.names):
         raise _unreadable(f"The symbol table in {image} is not a kernel's")
-    write_table(table, found)
+    write_table(table, symbols)
 
 
 def read_kallsyms(path: Path) -> SymbolTable:

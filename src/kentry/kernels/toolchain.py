@@ -92,16 +92,16 @@ def find(arch: Arch, name: str) -> Toolchain:
         wanted = {program: f"{program}{version}" for program in ("clang", *_LLVM)}
         packages = f"clang{version} lld{version} llvm{version}"
         variables = ("LLVM=1",)
-    found = {plain: shutil.which(program) for plain, program in wanted.items()}
-    if not all(found.values()):
+    paths = {plain: shutil.which(program) for plain, program in wanted.items()}
+    if not all(paths.values()):
         raise MissingToolError(
             f"There is no {name} here that compiles for {arch.name}.",
             f"Run: apt-get install {packages}.",
         )
-    links = tuple((plain, str(path)) for plain, path in found.items())
+    links = tuple((plain, str(path)) for plain, path in paths.items())
     identity = []
     for plain in list(wanted)[:2]:
-        version_text = run([str(found[plain]), "--version"], env={"LC_ALL": "C"}, check=False)
+        version_text = run([str(paths[plain]), "--version"], env={"LC_ALL": "C"}, check=False)
         identity.append(version_text.stdout.partition("\n")[0])
     return Toolchain(name, family, links, tuple(identity), variables)
 

@@ -81,9 +81,9 @@ def split(value: str) -> tuple[Path, str | None]:
     if whole.is_dir():
         return whole, None
     places = [place for place, char in enumerate(value) if char == "@" and place]
-    found = [(Path(os.path.expanduser(value[:at])), value[at + 1 :]) for at in reversed(places)]
-    known = [pair for pair in found if pair[0].is_dir()]
-    return next(iter(known or found), (whole, None))
+    splits = [(Path(os.path.expanduser(value[:at])), value[at + 1 :]) for at in reversed(places)]
+    known = [pair for pair in splits if pair[0].is_dir()]
+    return next(iter(known or splits), (whole, None))
 
 
 def is_repository(folder: Path, commit_name: str | None = None) -> bool:
@@ -133,15 +133,15 @@ def of_commit(folder: Path, name: str) -> Revision:
 
 def full_name(folder: Path, name: str) -> str:
     """Return the 40 digits of the commit called `name`; UserError where there is none."""
-    found = in_folder(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-    if name.startswith("-") or found.returncode:
+    done = in_folder(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    if name.startswith("-") or done.returncode:
         shallow = in_folder(folder, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
         what = f"{folder} has no commit called '{name}'"
         if shallow:
             remedy = f"Run: git -C {folder} fetch --unshallow"
             raise UserError(f"{what}: it is a shallow clone.", remedy)
         raise UserError(f"{what}.", "Name one that git log shows.")
-    return found.stdout.strip()
+    return done.stdout.strip()
 
 
 def _not_a_kernel(what: str) -> UserError:

@@ -33,13 +33,13 @@ def labels(recordings: Sequence[Recording]) -> list[str]:
 
 def numbered(names: Iterable[str], word: Callable[[str, int], str]) -> list[str]:
     """Make the names different: `word` adds a number to those that were there before."""
-    found: dict[str, None] = {}
+    different: dict[str, None] = {}
     for name in names:
         number, own = 2, name
-        while own in found:
+        while own in different:
             own, number = word(name, number), number + 1
-        found[own] = None
-    return list(found)
+        different[own] = None
+    return list(different)
 
 
 def check_names(check: Check) -> list[str]:

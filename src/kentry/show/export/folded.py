@@ -19,9 +19,9 @@ _NO_CHARACTER = re.compile(r"[;\s#]")
 
 def export(recordings: Sequence[Recording]) -> Export:
     """Write one recording, or two as a difference: only the cases that both have."""
-    found = stacks(recordings).in_common()
+    of_both = stacks(recordings).in_common()
     counts = [Counter[str]() for _ in recordings]
-    for case in found.cases:
+    for case in of_both.cases:
         for position in range(len(case.path)):
             words = (_NO_CHARACTER.sub("_", word) for word in case.stack(position))
             counts[case.number][";".join(words)] += 1
@@ -30,4 +30,4 @@ def export(recordings: Sequence[Recording]) -> Export:
         " ".join([stack, *(str(one[stack]) for one in counts)])
         for stack in dict.fromkeys(stack for one in counts for stack in one)
     ]
-    return Export("\n".join(lines) + "\n", found.notes)
+    return Export("\n".join(lines) + "\n", of_both.notes)

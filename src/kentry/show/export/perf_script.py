@@ -20,14 +20,14 @@ _NO_CHARACTER = re.compile(r"[\s()]")
 
 def export(recordings: Sequence[Recording]) -> Export:
     """Write the cases of one recording, one after another."""
-    found = stacks(recordings)
+    of_all = stacks(recordings)
     lines = [f"# kernel: {printable(kernel_name(one.kernel))}" for one in recordings]
     lines.append("")
     before = 0
-    for number, case in enumerate(found.cases, start=1):
+    for number, case in enumerate(of_all.cases, start=1):
         lines += _samples(case, number, before)
         before += len(case.path)
-    return Export("\n".join(lines) + "\n", found.notes)
+    return Export("\n".join(lines) + "\n", of_all.notes)
 
 
 def _samples(case: CaseStacks, process: int, before: int) -> Iterator[str]:

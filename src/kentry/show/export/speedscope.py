@@ -20,9 +20,9 @@ _FORMAT = "https://www.speedscope.app/file-format-schema.json"
 
 def export(recordings: Sequence[Recording]) -> Export:
     """Write all cases of all recordings; a case's recordings follow each other."""
-    found = stacks(recordings)
+    of_all = stacks(recordings)
     frames: dict[str, int] = {}
-    profiles = [_profile(case, len(recordings) > 1, frames) for case in found.cases]
+    profiles = [_profile(case, len(recordings) > 1, frames) for case in of_all.cases]
     document = {
         "$schema": _FORMAT,
         "exporter": f"kentry {__version__}",
@@ -31,7 +31,7 @@ def export(recordings: Sequence[Recording]) -> Export:
         "shared": {"frames": [{"name": name} for name in frames]},
         "profiles": profiles,
     }
-    return Export(json.dumps(document) + "\n", found.notes)
+    return Export(json.dumps(document) + "\n", of_all.notes)
 
 
 def _profile(case: CaseStacks, several: bool, frames: dict[str, int]) -> dict[str, Any]:

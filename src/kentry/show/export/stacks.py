@@ -27,14 +27,14 @@ class CaseStacks(NamedTuple):
 
     def frames(self, position: int) -> list[tuple[int, Span]]:
         """List the stack, innermost first: each function with the position that it has reached."""
-        found = []
+        frames = []
         at: int | None = position
         index: int | None = self.calls.inner[position]
         while index is not None and at is not None:
             span = self.calls.spans[index]
-            found.append((at, span))
+            frames.append((at, span))
             at, index = span.site, span.caller
-        return found
+        return frames
 
     def stack(self, position: int) -> tuple[str, ...]:
         """Return the case, then the names of the functions, the outermost first."""
@@ -67,7 +67,7 @@ class Stacks(NamedTuple):
 
 def stacks(recordings: Sequence[Recording]) -> Stacks:
     """Make the stacks of the recordings; UserError where one has no path at all."""
-    found: list[CaseStacks] = []
+    cases: list[CaseStacks] = []
     notes: list[str] = []
     for number, (recording, label) in enumerate(zip(recordings, labels(recordings), strict=True)):
         own = list(_cases(recording, number, label))
@@ -77,10 +77,10 @@ def stacks(recordings: Sequence[Recording]) -> Stacks:
                 " them.",
                 "Make one with kentry record --paths 1 or more.",
             )
-        found += own
+        cases += own
         notes += _notes(recording, label, {case.name for case in own})
-    order = {name: place for place, name in enumerate(dict.fromkeys(case.name for case in found))}
-    return Stacks(tuple(sorted(found, key=lambda case: order[case.name])), tuple(notes))
+    order = {name: place for place, name in enumerate(dict.fromkeys(case.name for case in cases))}
+    return Stacks(tuple(sorted(cases, key=lambda case: order[case.name])), tuple(notes))
 
 
 def _cases(recording: Recording, number: int, label: str) -> Iterator[CaseStacks]:
