@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from kentry.errors import KernelError, MissingToolError
+from kentry.errors import KernelError
 from kentry.kernels import payload
 
 SOURCE = """\
@@ -94,12 +93,3 @@ def test_what_is_cut_in_half_cannot_be_used(blob: bytes) -> None:
     nonsense = payload._BTF_MAGIC + payload._BTF_SECTIONS.pack(0, types, types, strings)
     with pytest.raises(KernelError):
         payload.member_offsets(nonsense + b"\xff" * (types + strings), "task_struct", MEMBERS, "it")
-
-
-def test_without_pahole_the_package_is_named(
-    blob: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingToolError, match="pahole") as caught:
-        payload.member_offsets(blob, "task_struct", MEMBERS, "a kernel")
-    assert "install dwarves" in caught.value.remedy

@@ -31,12 +31,6 @@ def test_options_in_a_file(tmp_path: Path) -> None:
     assert found[1].off() == (*needs, "CONFIG_B=n")
 
 
-def test_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "list").write_text("CONFIG_A\n")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert parse_options("~/list") == [Option("CONFIG_A")]
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -8,9 +8,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from kentry.errors import UserError
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.kernels.payload import KernelText, text_of
 from tests.builders import image_kernel as kernel
@@ -73,11 +70,6 @@ def test_without_the_edges_it_is_the_whole_image(tmp_path: Path) -> None:
     data = fakes.image(content=CODE)
     found = text_of(kernel_of(tmp_path / "Image", data, _stext=BASE))
     assert (found.image, found.text, found.start) == (data, data, 0)
-
-
-def test_what_is_no_kernel_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError):
-        text_of(kernel_of(tmp_path / "Image", b"nothing", _stext=BASE, _etext=BASE + 4))
 
 
 def test_places_are_addresses_at_multiples_of_the_alignment() -> None:

@@ -105,21 +105,6 @@ def test_what_a_killed_run_left_is_cleared_away(
     assert content(new.repository.work) == wanted
 
 
-def test_a_patch_makes_the_same_commit_in_every_cache(
-    linux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = []
-    for name in ("one", "two"):
-        monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / name))
-        monkeypatch.setenv("GIT_COMMITTER_DATE", f"@{1000 * len(name)} +0100")
-        done = applied(revision(f"{linux}@v6.12"), linux)
-        assert done
-        assert done.tree == git(linux, "rev-parse", "HEAD^{tree}")
-        found.append(done.commit)
-        monkeypatch.setenv("GIT_AUTHOR_NAME", "Someone Else")
-    assert found[0] == found[1]
-
-
 def test_a_patch_that_does_not_apply_changes_nothing(linux: Path) -> None:
     words = {"kernel/fork.c": sources.fork_c(first=20), "init/main.c": "other\n"}
     commit(linux, "third", words)
@@ -149,13 +134,6 @@ def test_its_version_is_its_makefiles(tmp_path: Path) -> None:
         found = revision(sources.repository(tmp_path / f"b{len(bad)}", {"Makefile": bad}))
         with pytest.raises(KernelError, match="Makefile"):
             found.version()
-
-
-def test_looking_at_a_repository_again_writes_nothing(linux: Path) -> None:
-    found = revision(linux)
-    before = sources.listing(found.repository.folder)
-    revision(f"{linux}@v6.12")
-    assert sources.listing(found.repository.folder) == before
 
 
 def test_one_at_a_time_and_the_other_says_that_it_waits() -> None:

@@ -170,18 +170,6 @@ def test_the_file_alone_is_seen_of_its_folder(kernel: Kernel) -> None:
     assert listed.split() == ["objects"]
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_a_damaged_file_is_a_sentence_or_has_no_lines(kernel: Kernel, share: float) -> None:
-    assert kernel.debug_info
-    data = kernel.debug_info.read_bytes()
-    kernel.debug_info.write_bytes(data[: int(share * len(data))])
-    try:
-        found = places(kernel, "at_5")
-    except KernelError:
-        found = [()]
-    assert found == [()]
-
-
 def test_a_file_that_is_no_program_has_no_debug_info(tmp_path: Path) -> None:
     for content in (b"", b"\x7fELF", b"\x7fELF\x02\x01\x01" + 200 * b"\xff", 999 * b"x"):
         (tmp_path / "vmlinux").write_bytes(content)
