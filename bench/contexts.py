@@ -42,8 +42,9 @@ from kentry.path.contexts import (
 from kentry.path.symbols import why_in_context
 from kentry.results import caveats
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
-from kentry.show.contexts import recording_context_lines
-from kentry.show.table import Column, Table, text_column, wrapped
+from kentry.show.blocks import Block, Column, Prose, Table, text_column
+from kentry.show.contexts import recording_context_blocks
+from kentry.show.text import written
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
 KERNELS = (
@@ -211,15 +212,15 @@ def report(spec: str, arch: str, runs: int, pairs: int) -> Result:
         flush=True,
     )
     for name, counts_outside in result.unlisted.items():
-        print("\n".join(wrapped(f"outside: {name} {dict(counts_outside)}", "  ", "    ")))
+        print(written([Prose(f"outside: {name} {dict(counts_outside)}", "  ", "    ")]), end="")
     for verdict in (UNDECIDED, BETTER, WORSE):
         of_it = [
             f"{name} {n}" for (name, one), n in sorted(result.verdicts.items()) if one == verdict
         ]
         if of_it:
-            print("\n".join(wrapped(f"{verdict}: {', '.join(of_it)}", "  ", "    ")))
-    for line in recording_context_lines(first, [one for one in first.cases if settles(one)]):
-        print(line, flush=True)
+            print(written([Prose(f"{verdict}: {', '.join(of_it)}", "  ", "    ")]), end="")
+    steady = [one for one in first.cases if settles(one)]
+    print(written(recording_context_blocks(first, steady)), end="", flush=True)
     return result
 
 
@@ -258,7 +259,7 @@ def of_first_boot(case: CaseResult) -> CaseResult:
     return replace(case, contexts=tuple(one for one in case.contexts if one.context < rounds))
 
 
-def summary(results: Sequence[Result]) -> list[str]:
+def summary(results: Sequence[Result]) -> list[Block]:
     """Two tables: how far each kernel's recording suffices, and which cases have several counts."""
     numbers = ("cases", "settle", "contexts", "outside", "pairs", "same")
     kernels = Table([text_column("kernel"), *map(Column, numbers)])
@@ -293,7 +294,7 @@ def summary(results: Sequence[Result]) -> list[str]:
         if set(cells) - {None, 1}:
             cases.row(name, *cells, "; ".join(reasons.get(name, ())))
     numbered = [f"{letter} {one.name}" for letter, one in zip(letters, results, strict=True)]
-    return [*kernels.lines(), "", *wrapped("; ".join(numbered)), "", *cases.lines()]
+    return [kernels, "", Prose("; ".join(numbered)), "", cases]
 
 
 def total(unlisted: Mapping[str, Counter[int]]) -> int:
@@ -308,7 +309,7 @@ def main() -> None:
     options = parser.parse_args()
     named = [one.split(",") for one in options.kernels]
     results = [report(spec, arch, options.runs, options.pairs) for spec, arch in named]
-    print("\n" + "\n".join(summary(results)))
+    print("\n" + written(summary(results)), end="")
     print(f"\n{results[0].name}: counts outside its list, seed by seed, without")
     for part, counts in left_out(results[0]).items():
         print(f"  {part}: {', '.join(map(str, counts))}")

@@ -23,25 +23,25 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 493,
     "arch": 1513,
-    "boot": 2162,
-    "commands": 3294,
-    "compare": 1792,
+    "boot": 2222,
+    "commands": 3398,
+    "compare": 1768,
     "count": 1375,
-    "host": 1568,
-    "importing": 604,
+    "host": 1628,
+    "importing": 664,
     "kernels": 4320,
     "machines": 1628,
     "models": 1143,
     "path": 1139,
-    "results": 2902,
-    "show": 6390,
+    "results": 2888,
+    "show": 6222,
     "stats": 700,
-    "study": 2606,
+    "study": 2672,
     "time": 2110,
     "vector": 3397,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39147
+TESTS_BUDGET = 39148
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

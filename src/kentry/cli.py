@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn, TextIO
 
 from kentry import __version__
-from kentry.commands import output
+from kentry.commands import emit
 from kentry.commands.options import (
     AnywhereOptions,
     Common,
@@ -174,7 +174,7 @@ def _run(words: list[str]) -> int:
     options = read(command.Options, args)
     if options.verbose:
         log.setLevel(logging.INFO)
-    set_quiet(options.quiet, colourless=getattr(args, "color", None) == output.NEVER)
+    set_quiet(options.quiet, colourless=getattr(args, "color", None) == emit.NEVER)
     code: int = command.run(options)
     sys.stdout.flush()
     interrupt.check()

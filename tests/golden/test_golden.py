@@ -14,6 +14,7 @@ from kentry.boot.exact import FakeRunner
 from kentry.cli import build_parser, main
 from kentry.commands.options import Parser
 from kentry.compare.counted import compare
+from kentry.compare.states import added_by_states
 from kentry.count.recorder import measure
 from kentry.results import caveats
 from kentry.results import recording as recording_result
@@ -33,13 +34,15 @@ from kentry.results.document import dump, to_json
 from kentry.results.log import ChangePoint, Log, Point
 from kentry.results.recording import Recording, read_recording
 from kentry.results.series import NO_APPLY, NO_BUILD, Problem, Series
-from kentry.show.ablation import ablation_text
-from kentry.show.bisection import bisection_text, steps_text
+from kentry.show.ablation import ablation_layout
+from kentry.show.bisection import bisection_layout, steps_layout
+from kentry.show.blocks import Layout
 from kentry.show.changelog import comparison_changelog, recording_changelog, series_changelog
-from kentry.show.comparison import comparison_text
-from kentry.show.log import log_text
-from kentry.show.recording import recording_text
-from kentry.show.series import series_text
+from kentry.show.comparison import comparison_layout
+from kentry.show.log import log_layout
+from kentry.show.recording import recording_layout
+from kentry.show.series import series_layout
+from kentry.show.text import to_text
 from kentry.study import ablation
 from kentry.study.series import tabulate
 from tests.builders import built, outcome
@@ -259,23 +262,23 @@ def an_ablation() -> Ablation:
     return ablation.tabulate(base, trials, ["CONFIG_RISCV_ISA_V"])
 
 
-REPORTS: dict[str, Callable[[], str]] = {
-    "record.txt": lambda: recording_text(read(NEW)),
-    "record-floor.txt": lambda: recording_text(read(NEW), {"getppid": 10}),
-    "record-matrix.txt": lambda: recording_text(a_matrix()),
+REPORTS: dict[str, Callable[[], Layout]] = {
+    "record.txt": lambda: recording_layout(read(NEW)),
+    "record-floor.txt": lambda: recording_layout(read(NEW), {"getppid": 10}),
+    "record-matrix.txt": lambda: recording_layout(a_matrix(), added=added_by_states(a_matrix())),
     "record-matrix-changelog.txt": lambda: recording_changelog(a_matrix()),
-    "series.txt": lambda: series_text(a_series(), functions=True),
+    "series.txt": lambda: series_layout(a_series(), functions=True),
     "series-changelog.txt": lambda: series_changelog(a_series()),
-    "series-uneven.txt": lambda: series_text(an_uneven_series(), functions=True),
+    "series-uneven.txt": lambda: series_layout(an_uneven_series(), functions=True),
     "series-uneven-changelog.txt": lambda: series_changelog(an_uneven_series()),
     "diff-changelog.txt": lambda: comparison_changelog(compare(read(OLD), read(NEW))),
-    "diff-verdicts.txt": lambda: comparison_text(a_comparison()),
+    "diff-verdicts.txt": lambda: comparison_layout(a_comparison()),
     "diff-verdicts-changelog.txt": lambda: comparison_changelog(a_comparison()),
-    "bisect.txt": lambda: bisection_text(a_bisection()),
-    "bisect-log.txt": lambda: steps_text(a_bisection().steps),
-    "log.txt": lambda: log_text(a_log()),
-    "log-ascii.txt": lambda: log_text(a_log(), blocks=False),
-    "ablate.txt": lambda: ablation_text(an_ablation(), functions=True),
+    "bisect.txt": lambda: bisection_layout(a_bisection()),
+    "bisect-log.txt": lambda: steps_layout(a_bisection().steps),
+    "log.txt": lambda: log_layout(a_log()),
+    "log-ascii.txt": lambda: log_layout(a_log(), blocks=False),
+    "ablate.txt": lambda: ablation_layout(an_ablation(), functions=True),
 }
 
 
@@ -325,7 +328,7 @@ def test_a_recording_of_a_saved_run(tmp_path: Path, golden: Golden) -> None:
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_report(name: str, golden: Golden) -> None:
-    golden(name, REPORTS[name]())
+    golden(name, to_text(REPORTS[name]()))
 
 
 CHECKS = {

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry ablate: what each config option adds to the path."""
 
-import sys
 from dataclasses import dataclass, replace
 
 from kentry.arch import Arch
-from kentry.commands import measuring, output
+from kentry.commands import measuring
+from kentry.commands.emit import emit
 from kentry.commands.options import operand, option
 from kentry.count import cache
 from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError, UserError
@@ -16,9 +16,8 @@ from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
 from kentry.progress import Update, progress
-from kentry.results.document import dump
 from kentry.results.recording import Recording
-from kentry.show.ablation import ablation_text
+from kentry.show.ablation import ablation_layout
 from kentry.study.ablation import Trial, tabulate
 
 EXAMPLES = (
@@ -61,11 +60,11 @@ def run(options: Options) -> int:
         with progress(f"{number} of {len(tried)}: {one.name}") as update:
             trials.append(bench.try_option(one, config, update))
     ablation = tabulate(base, trials, missing)
-    if options.json:
-        sys.stdout.write(dump(ablation))
-    else:
-        functions = options.verbose
-        output.show(options, ablation_text, ablation, functions, options.rows_shown)
+    emit(
+        options,
+        lambda: ablation_layout(ablation, options.verbose, options.rows_shown),
+        lambda: ablation,
+    )
     return EXIT_DONE
 
 

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry annotate: the path, instruction by instruction; or two paths beside each other."""
 
-import sys
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kentry.arch import Arch, find_arch
-from kentry.commands import measuring, output, values
+from kentry.commands import measuring, values
+from kentry.commands.emit import emit
 from kentry.commands.options import Need, operand, option
 from kentry.errors import EXIT_DONE, UserError
 from kentry.path.disassembly import readable_text
 from kentry.path.metrics import part_amounts
 from kentry.path.phases import parts, split_calls
-from kentry.results.document import dump, to_json
+from kentry.results.document import to_json
 from kentry.results.recording import CaseResult, Recording
-from kentry.show.annotation import annotation_text
+from kentry.show.annotation import annotation_layout
 from kentry.show.contexts import other_paths, path_difference
-from kentry.show.path_diff import path_text
+from kentry.show.path_diff import path_layout
 
 EXAMPLES = (
     "kentry annotate 6.12.json",
@@ -68,9 +69,16 @@ def run(options: Options) -> int:
                 f"No kernel path of {case.name} was recorded.",
                 "Record it again with --paths 128 or more.",
             )
-    if not options.json:
-        output.show(options, _text, recording, cases, arch)
-        return EXIT_DONE
+    emit(
+        options,
+        lambda: annotation_layout(recording, cases, arch),
+        lambda: _document(recording, cases, arch),
+    )
+    return EXIT_DONE
+
+
+def _document(recording: Recording, cases: list[CaseResult], arch: Arch) -> dict[str, Any]:
+    """Returns kentry/annotation/1."""
     documents = []
     for case in cases:
         assert case.modal_path
@@ -117,12 +125,7 @@ def run(options: Options) -> int:
         documents.append(found)
     kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
     head = {"schema": "kentry/annotation/1", "kernel": kernel, "target": recording.target}
-    sys.stdout.write(dump({**head, "cases": documents}))
-    return EXIT_DONE
-
-
-def _text(recording: Recording, cases: list[CaseResult], arch: Arch) -> str:
-    return "\n".join(annotation_text(recording, case, arch) for case in cases)
+    return {**head, "cases": documents}
 
 
 def _run_two(options: Options, new: str) -> int:
@@ -143,8 +146,5 @@ def _run_two(options: Options, new: str) -> int:
         else [one.name for one in sides[0].cases]
     )
     comparison = compare_paths(sides[0], sides[1], names)
-    if options.json:
-        sys.stdout.write(dump(comparison))
-    else:
-        output.show(options, path_text, comparison, options.context)
+    emit(options, lambda: path_layout(comparison, options.context), lambda: comparison)
     return EXIT_DONE

@@ -2,20 +2,19 @@
 """kentry bisect: which commit changed the count, and by which functions."""
 
 import shlex
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
-from kentry.commands import measuring, output, values
+from kentry.commands import measuring, values
+from kentry.commands.emit import emit
 from kentry.commands.options import RARE, Need, flag, list_option, operand, option
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.kernels import history
 from kentry.progress import progress
-from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS
-from kentry.show.bisection import bisection_text, steps_text
+from kentry.show.bisection import bisection_layout, steps_layout
 from kentry.study.bisection import Question, bisect
 from kentry.study.commits import Commits, Kernels, Measurer, Program, provisional_in, steps_in
 from kentry.study.state import State
@@ -159,10 +158,11 @@ def run(options: Options) -> int:
             state.folder, measurer, question.cases, question.metric, update, options.jobs
         )
         result = bisect(span, question, commits, options.origin())
-    if options.json:
-        sys.stdout.write(dump(msgspec.to_builtins(result)))
-    else:
-        output.show(options, bisection_text, result, options.rows_shown)
+    emit(
+        options,
+        lambda: bisection_layout(result, options.rows_shown),
+        lambda: msgspec.to_builtins(result),
+    )
     return EXIT_DONE if result.is_decided else EXIT_UNDECIDED
 
 
@@ -170,11 +170,12 @@ def _print_log(options: Options, state: State) -> int:
     steps, provisional = tuple(steps_in(state.folder)), provisional_in(state.folder)
     if not steps:
         raise state.absent()
-    if options.json:
-        document = {"steps": steps, **({"provisional": provisional} if provisional else {})}
-        sys.stdout.write(dump(msgspec.to_builtins(document)))
-    else:
-        output.show(options, steps_text, steps, provisional, by_program=state.by_program)
+    document = {"steps": steps, **({"provisional": provisional} if provisional else {})}
+    emit(
+        options,
+        lambda: steps_layout(steps, provisional, by_program=state.by_program),
+        lambda: msgspec.to_builtins(document),
+    )
     return EXIT_DONE
 
 

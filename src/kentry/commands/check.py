@@ -9,13 +9,13 @@ from pathlib import Path
 from msgspec import structs
 
 from kentry.arch import Arch
-from kentry.commands import measuring, output
+from kentry.commands import measuring
+from kentry.commands.emit import emit
 from kentry.commands.options import Need, flag, operand, option, path_option
 from kentry.count.catalogue import choose, match
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_SKIP, EXIT_UNDECIDED, UserError
 from kentry.host.cache import write_atomically
 from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Renewed
-from kentry.results.document import dump
 from kentry.results.recording import (
     ABOUT_PATHS,
     INSTRUCTIONS,
@@ -23,7 +23,7 @@ from kentry.results.recording import (
     read_recording,
     write_recording,
 )
-from kentry.show.check import check_text
+from kentry.show.check import check_layout
 from kentry.show.export.github import check_github
 from kentry.show.export.junit import check_junit
 from kentry.show.export.ktap import check_ktap
@@ -102,12 +102,10 @@ def run(options: Options) -> int:
     )
     if options.update:
         found = _update(budgets, found, recording, baseline)
-    if options.json:
-        sys.stdout.write(dump(found))
-    elif options.format:
+    if options.format:
         sys.stdout.write(_FORMATS[options.format](found))
     else:
-        output.show(options, check_text, found)
+        emit(options, lambda: check_layout(found), lambda: found)
     if options.update:
         return EXIT_UNDECIDED if found.not_renewed else EXIT_DONE
     if options.bisect and found.verdict == UNDECIDED:

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from kentry.commands import output
+from kentry.commands import emit
 from kentry.commands.options import Common, operand
 from kentry.errors import EXIT_DONE
 
@@ -26,5 +26,5 @@ def run(options: Options) -> int:
     from argcomplete.shell_integration import shellcode
 
     code = shellcode(["kentry"], shell=options.shell)
-    output.write(code, output.NEVER, paged=False)
+    emit.write(code, emit.NEVER, paged=False)
     return EXIT_DONE

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry diff: two kernels or recordings, the verdict first, then functions that add up."""
 
-import sys
 from dataclasses import dataclass, replace
 
-from kentry.commands import measuring, output
+from kentry.commands import measuring
+from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
 from kentry.results.comparison import Comparison
-from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show.changelog import comparison_changelog
-from kentry.show.comparison import comparison_text
+from kentry.show.comparison import comparison_layout
 from kentry.stats import exact
 
 EXAMPLES = (
@@ -73,15 +72,14 @@ def run(options: Options) -> int:
         # The rest is compared.
         failure = err
     comparison = compare(sides[options.old], sides[options.new], names, options.metric)
-    if options.json:
-        sys.stdout.write(dump(comparison))
-    elif options.changelog:
-        output.write(comparison_changelog(comparison), options.color)
-    else:
-        # A table for each of twenty metrics has to be asked for.
-        of_metrics = options.verbose or ALL not in options.metric
-        shown = options.rows_shown
-        output.show(options, comparison_text, comparison, shown, of_metrics=of_metrics)
+    # A table for each of twenty metrics has to be asked for.
+    of_metrics = options.verbose or ALL not in options.metric
+    emit(
+        options,
+        lambda: comparison_layout(comparison, options.rows_shown, of_metrics=of_metrics),
+        lambda: comparison,
+        lambda: comparison_changelog(comparison),
+    )
     if failure:
         raise failure
     return _exit_code(comparison) if options.fail_on_regression else EXIT_DONE

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry doctor: what is missing here, and the command that installs it."""
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from functools import partial
 
 from kentry.arch import ARCHES, Arch
 from kentry.boot.emulator import find_emulator
-from kentry.commands import output
+from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError, UserError
 from kentry.host import sandbox
@@ -19,6 +18,7 @@ from kentry.host.native import plugin_file, probe_file
 from kentry.host.process import need
 from kentry.kernels import toolchain
 from kentry.models.llvm import find_analyser
+from kentry.show.blocks import Layout
 
 EXAMPLES = ("kentry doctor", "kentry doctor --json", "kentry doctor -v")
 
@@ -49,15 +49,15 @@ def run(options: Options) -> int:
         except KentryError as err:
             state, remedy = err.sentence, err.remedy or "see docs/howto/troubleshooting.md"
         findings.append({"what": what, "state": state, "remedy": remedy})
-    if options.json:
-        document = {"schema": "kentry/doctor/1", "findings": findings}
-        print(json.dumps(document, indent=1))
-    else:
-        output.write(_text(findings), options.color)
+    emit(
+        options,
+        lambda: Layout("doctor", "", "", _lines(findings)),
+        lambda: {"schema": "kentry/doctor/1", "findings": findings},
+    )
     return EXIT_MISTAKE if any(finding["remedy"] for finding in findings) else EXIT_DONE
 
 
-def _text(findings: list[dict[str, str]]) -> str:
+def _lines(findings: list[dict[str, str]]) -> list[str]:
     width = max(len(finding["what"]) for finding in findings)
     lines = []
     for finding in findings:
@@ -65,7 +65,7 @@ def _text(findings: list[dict[str, str]]) -> str:
         lines.append(f"{mark:<8} {finding['what']:<{width}}  {finding['state']}")
         if finding["remedy"]:
             lines.append(f"{'':<8} {'':<{width}}  {finding['remedy']}")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:

@@ -2,18 +2,17 @@
 """kentry import: other tools' output and plain tables, checked, and as recordings."""
 
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.commands import output, values
+from kentry.commands import values
+from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions, operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.host.cache import no_space_is_an_error
 from kentry.importing.import_file import arch_name, import_file, recordings
-from kentry.results.document import dump
 from kentry.results.recording import Recording, write_recording
-from kentry.show.imported import imported_text, imported_to_json
+from kentry.show.imported import imported_layout, imported_to_json
 
 EXAMPLES = (
     "kentry import lat_syscall.txt",
@@ -58,10 +57,11 @@ def run(options: Options) -> int:
             options.output.mkdir(parents=True, exist_ok=True)
     for file, recording in outputs.items():
         write_recording(recording, file)
-    if options.json:
-        sys.stdout.write(dump(imported_to_json(files)))
-    else:
-        output.show(options, imported_text, files, [str(file) for file in outputs])
+    emit(
+        options,
+        lambda: imported_layout(files, [str(file) for file in outputs]),
+        lambda: imported_to_json(files),
+    )
     return EXIT_DONE
 
 

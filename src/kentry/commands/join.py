@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry join: the counts and the times of one kernel in one recording."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.commands import measuring, output, values
+from kentry.commands import measuring, values
+from kentry.commands.emit import emit
 from kentry.commands.options import TextOptions, operand, path_option
 from kentry.count.joining import with_times
 from kentry.errors import EXIT_DONE
-from kentry.results.caveats import Caveat
 from kentry.results.recording import INSTRUCTIONS, read_recording, write_recording
-from kentry.show.frame import caveat_lines
+from kentry.show.blocks import Layout
 
 EXAMPLES = (
     "kentry join counts.json times.json -o both.json",
@@ -44,10 +43,6 @@ def run(options: Options) -> int:
         exact = [INSTRUCTIONS] if INSTRUCTIONS in case.metrics else []
         cases.setdefault(", ".join([*exact, *case.noisy]), []).append(case.name)
     new = [one for one in both.caveats if one not in (*counted.caveats, *timed.caveats)]
-    output.show(options, _text, cases, new)
-    return EXIT_DONE
-
-
-def _text(cases: Mapping[str, Sequence[str]], caveats: Sequence[Caveat]) -> str:
     lines = [f"{metrics}: {', '.join(names)}" for metrics, names in cases.items()]
-    return "\n".join([*lines, *caveat_lines(caveats)]) + "\n"
+    emit(options, lambda: Layout("join", "", "", lines, new))
+    return EXIT_DONE

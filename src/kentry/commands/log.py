@@ -9,16 +9,17 @@ from pathlib import Path
 import msgspec
 
 from kentry.arch import Arch
-from kentry.commands import measuring, output, values
+from kentry.commands import measuring, values
+from kentry.commands.emit import emit
 from kentry.commands.options import Need, operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.kernels import debian, history
 from kentry.kernels.spec import parse
 from kentry.progress import Update, progress
-from kentry.results.document import dump
 from kentry.results.log import Log
 from kentry.results.recording import INSTRUCTIONS
-from kentry.show.log import log_text
+from kentry.show import charts
+from kentry.show.log import log_chart, log_layout
 from kentry.study.bisection import Question
 from kentry.study.commits import Kernels
 from kentry.study.log import log_kernels, log_tree
@@ -73,19 +74,18 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
 def run(options: Options) -> int:
     """Measures, looks for changes, prints."""
     if options.picture:
+        charts.check_picture(options.picture)
         measuring.check_writable(options.picture)
     ends = options.range()
     log = _of_commits(options, *ends) if ends else _of_kernels(options)
-    if options.picture:
-        from kentry.show.picture import history_picture
-
-        history_picture(options.picture, log)
-    if options.json:
-        sys.stdout.write(dump(msgspec.to_builtins(log)))
-    else:
-        # What is not for a terminal can be mailed: it is ASCII.
-        blocks = sys.stdout.isatty() and sys.stdout.encoding.lower().startswith("utf")
-        output.show(options, log_text, log, options.rows_shown, blocks=blocks)
+    # What is not for a terminal can be mailed: it is ASCII.
+    blocks = sys.stdout.isatty() and sys.stdout.encoding.lower().startswith("utf")
+    emit(
+        options,
+        lambda: log_layout(log, options.rows_shown, blocks=blocks),
+        lambda: msgspec.to_builtins(log),
+        picture=lambda: log_chart(log),
+    )
     return EXIT_DONE
 
 

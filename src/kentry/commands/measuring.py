@@ -76,7 +76,7 @@ METRIC: dict[str, Any] = {
     "help": "metrics to show beside instructions, with commas: loads, branches.taken, lines.data,"
     " ..., or all",
 }
-PICTURE: dict[str, Any] = {"help": "write a picture to FILE (.svg or .png)"}
+PICTURE: dict[str, Any] = {"help": "write a picture to FILE (.svg)"}
 CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many
 # cases, and more windows would not change its counts; more contexts would take minutes.

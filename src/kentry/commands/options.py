@@ -14,9 +14,9 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
-from kentry.commands import output, values
+from kentry.commands import emit, values
 from kentry.errors import UserError, did_you_mean
-from kentry.show.functions import SHOWN
+from kentry.show.blocks import SHOWN
 
 # The last group of a command's help, and that of options which may stand anywhere on the line.
 RARE, ANYWHERE = "rarely needed", "anywhere on the line"
@@ -85,7 +85,7 @@ class Show(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Called by argparse where the option stands."""
-        output.write(self._text or parser.format_help(), output.NEVER)
+        emit.write(self._text or parser.format_help(), emit.NEVER)
         sys.stdout.flush()
         parser.exit()
 
@@ -110,10 +110,10 @@ class TextOptions(Common):
 
     color: str = option(
         "--color",
-        default=output.AUTO,
+        default=emit.AUTO,
         group=ANYWHERE,
         metavar="WHEN",
-        choices=output.COLORS,
+        choices=emit.COLORS,
         needs=[
             Need(
                 lambda options: (

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry record: boot a kernel, measure, write a recording."""
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions
-from kentry.commands import measuring, output, values
+from kentry.commands import measuring, values
+from kentry.commands.emit import emit
 from kentry.commands.options import RARE, Need, flag, operand, option, path_option
+from kentry.compare.states import added_by_states
 from kentry.count.catalogue import cases_of_file, catalogue, choose
 from kentry.errors import EXIT_DONE, KentryError, UserError
 from kentry.host.native import probe_with_case
 from kentry.path.phases import split_calls
-from kentry.results.document import dump
 from kentry.results.recording import Recording, to_json, write_recording
 from kentry.show.changelog import recording_changelog
-from kentry.show.recording import recording_text
+from kentry.show.recording import recording_layout
 
 EXAMPLES = (
     "kentry record debian:6.12 -o 6.12.json",
@@ -131,12 +131,12 @@ def run(options: Options) -> int:
     except KentryError as err:
         # What was measured is printed and written.
         failure = err
-    if options.json:
-        sys.stdout.write(dump(to_json(recording)))
-    elif options.changelog:
-        output.write(recording_changelog(recording), options.color, paged=not options.output)
-    else:
-        output.show(options, recording_text, recording, floor)
+    emit(
+        options,
+        lambda: recording_layout(recording, floor, added_by_states(recording)),
+        lambda: to_json(recording),
+        lambda: recording_changelog(recording),
+    )
     if options.output:
         write_recording(recording, options.output)
     if failure:

@@ -34,7 +34,7 @@ class Options(Common):
 def run(options: Options) -> int:
     """Reads all files, then writes the page."""
     # It loads jinja2, and the parser of the whole command line must not.
-    from kentry.show.html.read import report
+    from kentry.commands.pages import report
 
     assert options.output
     measuring.check_writable(options.output)

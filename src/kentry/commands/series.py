@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry series: one row for each patch."""
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.commands import measuring, output
+from kentry.commands import measuring
+from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand, option, path_option
 from kentry.count import cache
 from kentry.errors import (
@@ -23,11 +23,10 @@ from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import Lineup, line_up
 from kentry.progress import Update, progress
 from kentry.results import caveats
-from kentry.results.document import dump
 from kentry.results.recording import Recording, write_recording
 from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem
 from kentry.show.changelog import series_changelog
-from kentry.show.series import series_text
+from kentry.show.series import series_layout
 from kentry.study.series import Outcome, tabulate
 
 EXAMPLES = (
@@ -112,13 +111,12 @@ def run(options: Options) -> int:
     if refused and refused[-1] != lineup.steps[-1].number:
         notes.append(caveats.left_out(refused))
     series = tabulate(_rows(lineup, arches, options), origin, caveats=notes, metrics=options.metric)
-    if options.json:
-        sys.stdout.write(dump(series))
-    elif options.changelog:
-        output.write(series_changelog(series), options.color, paged=not options.output)
-    else:
-        functions = options.verbose
-        output.show(options, series_text, series, functions, options.rows_shown)
+    emit(
+        options,
+        lambda: series_layout(series, options.verbose, options.rows_shown),
+        lambda: series,
+        lambda: series_changelog(series),
+    )
     return EXIT_MISTAKE if refused else EXIT_DONE
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kentry.arch import host_arch
-from kentry.commands import measuring, output, values
+from kentry.commands import measuring, values
+from kentry.commands.emit import emit
 from kentry.commands.options import (
     EMULATOR,
     RARE,
@@ -30,9 +30,9 @@ from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.machines.machine import MachineOptions
 from kentry.machines.open import open_machine
 from kentry.results.comparison import Comparison, TimedComparison
-from kentry.results.document import dump
 from kentry.results.recording import Measured, Recording, to_json
-from kentry.show.comparison import comparison_text
+from kentry.show.blocks import Layout
+from kentry.show.comparison import comparison_layout
 from kentry.stats import THRESHOLD
 from kentry.stats.exact import UNDECIDED
 from kentry.time.session import Session, open_session
@@ -206,8 +206,8 @@ class _Result(NamedTuple):
     """Recordings by side, and what is printed; 3 is the exit code if a row is undecided."""
 
     recordings: Mapping[str, Recording]
-    document: Any
-    text: Callable[[], str]
+    document: Comparison | dict[str, Any]
+    layout: Callable[[], Layout]
     rows: Sequence[TimedComparison] = ()
 
 
@@ -222,10 +222,7 @@ def run(options: Options) -> int:
         else:
             session = open_session(machine, options.cpu, options.output)
         result = (_compare if options.compare else _time)(session, options)
-        if options.json:
-            sys.stdout.write(dump(result.document))
-        else:
-            output.show(options, result.text)
+        emit(options, result.layout, lambda: result.document)
         for side, recording in result.recordings.items():
             session.save(recording, side)
     undecided = any(row.verdict == UNDECIDED for row in result.rows)
@@ -234,28 +231,28 @@ def run(options: Options) -> int:
 
 def _time(session: Session, options: Options) -> _Result:
     """A table, tails, or a sweep over working sets."""
-    from kentry.show.stat import stat_text, sweep_text, tails_text
+    from kentry.show.stat import stat_layout, sweep_layout, tails_layout
     from kentry.time.measurements import time_cases, time_sweep, time_tails
     from kentry.time.sampling import GROUPS
 
     extent = options.extent or SECONDS
-    text: Callable[..., str]
+    layout: Callable[..., Layout]
     if options.working_set is not None:
         recording = time_sweep(session, options.case, options.working_set, extent)
-        text = partial(sweep_text, recording)
+        layout = partial(sweep_layout, recording)
     elif options.tails:
         recording, tails = time_tails(session, options.case, int(options.extent or GROUPS))
-        text = partial(tails_text, recording, tails)
+        layout = partial(tails_layout, recording, tails)
     else:
         recording, absent = time_cases(session, options.case, extent)
-        text = partial(stat_text, recording, absent)
-    text = partial(text, session.findings, every=options.verbose)
-    return _Result({"": recording}, to_json(recording), text)
+        layout = partial(stat_layout, recording, absent)
+    layout = partial(layout, session.findings, every=options.verbose)
+    return _Result({"": recording}, to_json(recording), layout)
 
 
 def _compare(session: Session, options: Options) -> _Result:
     """Two kernels, or pairs of cases."""
-    from kentry.show.stat import pairs_text
+    from kentry.show.stat import pairs_layout
     from kentry.time.analysis import NS
     from kentry.time.comparing import Schedule
     from kentry.time.measurements import compare_pairs, compare_two_kernels
@@ -272,17 +269,17 @@ def _compare(session: Session, options: Options) -> _Result:
         comparison = compare(old, new, threshold=threshold)
         # Counters decide nothing: the time decided when the run ended.
         rows = [row for row in comparison.timed if row.metric == NS]
-        text = partial(comparison_text, comparison)
-        return _Result({"old": old, "new": new}, comparison, text, rows)
+        layout = partial(comparison_layout, comparison)
+        return _Result({"old": old, "new": new}, comparison, layout, rows)
     if any(map(measuring.is_spec, kernels)):
         raise UserError(
             f"{options.target} runs its own kernel and cannot boot {kernels[0]}.",
             "Compare two kernels on kvm, ssh:HOST or board:PLACE.",
         )
     recording, ending, rows = compare_pairs(session, options.compare, schedule)
-    text = partial(pairs_text, recording, rows, ending, session.findings, every=options.verbose)
+    layout = partial(pairs_layout, recording, rows, ending, session.findings, every=options.verbose)
     side = Measured.of(recording)
     document = Comparison(
         tool=recording.tool, old=side, new=side, rows=tuple(rows), caveats=tuple(recording.caveats)
     )
-    return _Result({"": recording}, document, text, rows)
+    return _Result({"": recording}, document, layout, rows)

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry vector costs: what an act on vector state costs: shown, counted, or timed."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from kentry.arch import find_arch, host_arch
-from kentry.commands import measuring, output, values
+from kentry.commands import measuring, values
+from kentry.commands.emit import emit
 from kentry.commands.options import Need, ResultOptions, flag, operand, option, path_option
 from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
 from kentry.models.costs import load_costs, shipped, to_toml
 from kentry.progress import progress
-from kentry.results.document import dump
-from kentry.show.cost_table import costs_text, list_text
+from kentry.show.cost_table import costs_layout, list_layout
 from kentry.vector.cost_tables import MadeTable, count_costs, time_here
 
 EXAMPLES = (
@@ -67,15 +66,16 @@ def run(options: Options) -> int:
     if options.what and options.here:
         raise UserError("A table and --here are different things to do.", "Take one of them.")
     if not options.what and not options.here:
-        output.show(options, list_text, map(load_costs, shipped()))
+        emit(options, lambda: list_layout(map(load_costs, shipped())))
         return EXIT_DONE
     if options.output:
         measuring.check_writable(options.output)
     made = _make(options)
-    if options.json:
-        sys.stdout.write(dump(msgspec.to_builtins(made.table)))
-    else:
-        output.show(options, costs_text, made.table, made.checks)
+    emit(
+        options,
+        lambda: costs_layout(made.table, made.checks),
+        lambda: msgspec.to_builtins(made.table),
+    )
     if options.output:
         write_atomically(options.output, to_toml(made.table))
     return EXIT_DONE

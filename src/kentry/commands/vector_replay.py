@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry vector replay: what each policy would have cost the workloads of traces."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from kentry.commands import measuring, output, values
+from kentry.commands import measuring, values
+from kentry.commands.emit import emit
 from kentry.commands.options import RARE, Need, list_option, operand, option, path_option
 from kentry.commands.vector_stats import UnitOptions
 from kentry.errors import EXIT_DONE, UserError
 from kentry.progress import progress
-from kentry.results.document import dump
+from kentry.show import charts
 from kentry.vector.policies import parse_policy
 
 EXAMPLES = (
@@ -69,7 +69,7 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, replays, prints."""
-    from kentry.show.policy_costs import draw, replay_text
+    from kentry.show.replay import replay_layout, replay_picture
     from kentry.vector.ranking import TraceFile, compare_policies, find_table
 
     if options.closed_loop:
@@ -77,30 +77,32 @@ def run(options: Options) -> int:
     for text in options.policy:
         parse_policy(text)
     if options.picture:
+        charts.check_picture(options.picture)
         measuring.check_writable(options.picture)
     with progress("replaying") as update:
         sources = [TraceFile.read(file, options.unit) for file in options.traces]
         table = find_table(sources, options.costs)
-        document = compare_policies(sources, options.policy, options.sweep, table, update)
-    if options.picture:
-        draw(options.picture, document)
-    if options.json:
-        sys.stdout.write(dump(msgspec.to_builtins(document)))
-    else:
-        output.show(options, replay_text, document)
+        replay = compare_policies(sources, options.policy, options.sweep, table, update)
+    emit(
+        options,
+        lambda: replay_layout(replay),
+        lambda: msgspec.to_builtins(replay),
+        picture=lambda: replay_picture(replay),
+    )
     return EXIT_DONE
 
 
 def _close_loop(options: Options, second: Path) -> int:
-    from kentry.show.policy_costs import closed_text
+    from kentry.show.replay import closed_layout
     from kentry.vector.ranking import TraceFile, close_loop
 
     if len(options.traces) > 1:
         raise UserError("--closed-loop takes one trace to replay on.", "Name them one at a time.")
     first, after = (TraceFile.read(file, options.unit) for file in (*options.traces, second))
     closed = close_loop(first, after)
-    if options.json:
-        sys.stdout.write(dump(msgspec.to_builtins(closed)))
-    else:
-        output.show(options, closed_text, closed, first.head, after.head)
+    emit(
+        options,
+        lambda: closed_layout(closed, first.head, after.head),
+        lambda: msgspec.to_builtins(closed),
+    )
     return EXIT_DONE

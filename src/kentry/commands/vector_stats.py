@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry vector stats: what a trace says about the use of vectors."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.commands import output, values
+from kentry.commands import values
+from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions, operand, option
 from kentry.errors import EXIT_DONE
-from kentry.results.document import dump
 
 EXAMPLES = (
     "kentry vector stats shell-arm64.parquet",
@@ -38,14 +37,15 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, counts, prints."""
-    from kentry.show.vector_usage import statistics_text, statistics_to_json
+    from kentry.show.vector_usage import statistics_layout, statistics_to_json
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
 
     trace = read_trace(options.trace)
     found = statistics(trace, options.unit)
-    if options.json:
-        sys.stdout.write(dump(statistics_to_json(trace, found)))
-    else:
-        output.show(options, statistics_text, trace, found)
+    emit(
+        options,
+        lambda: statistics_layout(trace, found),
+        lambda: statistics_to_json(trace, found),
+    )
     return EXIT_DONE

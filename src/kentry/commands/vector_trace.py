@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +11,16 @@ from kentry.boot.guest_tasks import TracedWorkload, TraceOptions
 from kentry.boot.userland.root_image import build_userland
 from kentry.boot.userland.rootfs import find_release
 from kentry.boot.userland.workloads import find_workload, parse_copy
-from kentry.commands import measuring, output, values
+from kentry.commands import measuring, values
+from kentry.commands.emit import emit
 from kentry.commands.options import RARE, list_option, operand, option, path_option
 from kentry.errors import EXIT_DONE, GuestError, UserError
 from kentry.kernels.resolve import resolve
 from kentry.progress import progress
-from kentry.results.document import dump
 from kentry.vector.policies import parse_policy
 
 if TYPE_CHECKING:
-    from kentry.vector.trace import VectorTrace
+    pass
 
 EXAMPLES = (
     "kentry vector trace debian:6.12 --arch arm64 -- shell",
@@ -79,7 +78,7 @@ class Options(measuring.KernelOptions):
 
 def run(options: Options) -> int:
     """Builds the user space, boots it, writes the trace, says what is in it."""
-    from kentry.show.vector_usage import statistics_to_json
+    from kentry.show.vector_usage import statistics_to_json, trace_layout
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
     from kentry.vector.tracing import trace_workload
@@ -113,10 +112,11 @@ def run(options: Options) -> int:
             update,
         )
     trace = read_trace(path)
-    if options.json:
-        sys.stdout.write(dump(statistics_to_json(trace, statistics(trace))))
-    else:
-        output.show(options, _text, trace, path)
+    emit(
+        options,
+        lambda: trace_layout(trace, path.stat().st_size, path),
+        lambda: statistics_to_json(trace, statistics(trace)),
+    )
     if ending.status != 0:
         raise GuestError(
             f"The workload {ending.clause}; what was recorded of it is in {path}.",
@@ -124,11 +124,3 @@ def run(options: Options) -> int:
             ending.output,
         )
     return EXIT_DONE
-
-
-def _text(trace: VectorTrace, path: Path) -> str:
-    # It loads numpy, and the parser of the whole command line must not.
-    from kentry.show.vector_usage import trace_text
-
-    text = trace_text(trace, path.stat().st_size)
-    return f"{text}\nThe trace is in {path}; kentry vector stats and replay read it.\n"

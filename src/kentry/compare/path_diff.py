@@ -40,6 +40,7 @@ from kentry.results.path_diff import (
     Change,
     PathComparison,
     PathDiff,
+    PathPair,
     PlacedInstruction,
     Row,
 )
@@ -135,6 +136,19 @@ def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathC
     if any(one.renamed for one in found):
         notes.append(caveats.by_body())
     return PathComparison(new.tool, Measured.of(old), Measured.of(new), tuple(found), tuple(notes))
+
+
+def modal_paths(name: str, old: Recording, new: Recording) -> PathPair | None:
+    """Returns a case's modal paths and their difference; None where one was not recorded."""
+    paths = []
+    for side in (old, new):
+        case = side.case(name)
+        path = case.modal_path if case else None
+        if path is None or not path.length:
+            return None
+        paths.append(side.instructions(path))
+    rows, renamed = diff_paths(paths[0], paths[1], find_arch(old.kernel["arch"]))
+    return PathPair(paths[0], paths[1], PathDiff.of(name, rows, renamed, ()))
 
 
 def _case(recording: Recording, name: str, side: str) -> CaseResult:

@@ -4,15 +4,15 @@
 What `kentry annotate OLD NEW --json` and `kentry diff --path --json` print.
 """
 
-from collections.abc import Iterable
-from typing import Annotated, Final, Literal
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import Renamed
 from kentry.results.document import Count, Positive, about
-from kentry.results.recording import Measured, SourceLine
+from kentry.results.recording import Instruction, Measured, SourceLine
 
 SAME: Final = "same"
 ADDED: Final = "added"
@@ -100,6 +100,14 @@ class PathDiff(Struct, frozen=True, kw_only=True):
             rows=rows,
             caveats=tuple(caveats),
         )
+
+
+class PathPair(NamedTuple):
+    """Both modal paths of a case, and how they differ."""
+
+    old: Sequence[Instruction]
+    new: Sequence[Instruction]
+    diff: PathDiff
 
 
 class PathComparison(Struct, frozen=True, tag_field="schema", tag="kentry/path-diff/1"):

@@ -103,6 +103,17 @@ class PatchRow(Struct, frozen=True, kw_only=True):
     # the patch's source.
     caveats: tuple[Caveat, ...]
 
+    @property
+    def changes(self) -> list[tuple[list[str], Cell]]:
+        """What the patch changes, once for the columns in which it is the same."""
+        alike: dict[tuple[object, ...], tuple[list[str], Cell]] = {}
+        for name, cell in self.cases.items() if self.patch else ():
+            metrics = {key: one.step for key, one in cell.metrics.items() if one and one.step}
+            if cell.step or cell.functions or cell.events or metrics:
+                key = (cell.step, cell.functions, cell.events or (), tuple(metrics.items()))
+                alike.setdefault(key, ([], cell))[0].append(name)
+        return list(alike.values())
+
 
 class Series(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/series/1"):
     """A kentry series: a row per patch, the baseline first."""

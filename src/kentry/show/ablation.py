@@ -1,34 +1,47 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `kentry ablate` prints: a row for each config option."""
+"""The layout of an ablation: a row for each config option."""
 
-from kentry.results.ablation import Ablation
-from kentry.show.frame import caveat_lines, emulator_lines, kernel_lines
-from kentry.show.functions import SHOWN, function_lines
+from kentry.results.ablation import Ablation, OptionRow
+from kentry.show.blocks import (
+    SHOWN,
+    Block,
+    Cell,
+    Column,
+    Deltas,
+    Fold,
+    InText,
+    Layout,
+    OnPage,
+    Prose,
+    Section,
+    Table,
+    text_column,
+)
+from kentry.show.frame import emulator_lines, kernel_facts, kernel_lines, kernel_name
 from kentry.show.numbers import signed
-from kentry.show.table import Column, Table, ascii_lines, text_column, wrapped
 
 _CASES_SHOWN = 4
 
 
-def ablation_text(ablation: Ablation, functions: bool, most: int | None = SHOWN) -> str:
-    """The table, the options without numbers, caveats; with `functions` at most `most` for each."""
+def ablation_layout(
+    ablation: Ablation, functions: bool = False, most: int | None = SHOWN
+) -> Layout:
+    """Lays out the table, options without numbers; with `functions` at most `most` for each."""
     base = ablation.base
     origin = base.kernel["origin"]
     sets = f", {origin['config_set']}" if origin.get("config_set") else ""
-    lines = [
-        *kernel_lines(base),
-        f"config {origin.get('config', '?')}{sets}",
-        *emulator_lines(base),
-        "",
-    ]
+    config = f"config {origin.get('config', '?')}{sets}"
+    names = list(dict.fromkeys(name for row in ablation.rows for name in row.cases))
+    # A file says which cases were measured by what it has of them.
+    names = list(ablation.cases) or names
     # Cases to which every option adds the same, by their additions; then by the first of them.
     same: dict[tuple[int | None, ...], list[str]] = {}
-    for name in ablation.cases:
+    for name in names:
         adds = [row.cases[name].delta if name in row.cases else None for row in ablation.rows]
         same.setdefault(tuple(adds), []).append(name)
     groups = {first: others for first, *others in same.values()}
     shown = list(groups)[:_CASES_SHOWN]
-    lines += _table(ablation, shown).lines()
+    blocks: list[Block] = [_table(ablation, shown)]
     others = [
         f"{', '.join(groups[name])}: each option adds the same as to {name}."
         for name in shown
@@ -46,21 +59,45 @@ def ablation_text(ablation: Ablation, functions: bool, most: int | None = SHOWN)
     if ablation.passed_over:
         marks.append(f"Not options of this source: {', '.join(ablation.passed_over)}.")
     for sentences in (others, problems, marks):
-        lines += [""] if sentences else []
-        lines += [line for sentence in sentences for line in wrapped(sentence)]
+        blocks += [""] if sentences else []
+        blocks += [Prose(sentence) for sentence in sentences]
     for row in ablation.rows if functions else ():
-        added = row.cases.get(ablation.cases[0])
+        added = row.cases.get(names[0])
         if added and added.functions:
-            title = f"{row.option}, {ablation.cases[0]} ({added.delta:+d})"
-            lines += ["", title, *function_lines(added.functions, most)]
-    return ascii_lines([*lines, *caveat_lines(ablation.caveats)])
+            title = f"{row.option}, {names[0]} ({added.delta:+d})"
+            blocks.append(InText(["", title, Deltas(added.functions, shown=most)]))
+    folds = [_fold(row, place) for place, row in enumerate(ablation.rows) if row.cases]
+    known = sum(bool(row.cases) for row in ablation.rows)
+    return Layout(
+        "ablation",
+        f"What config options add: {kernel_name(base.kernel)}",
+        f"{known} of {len(ablation.rows)} options measured on {len(names)} cases",
+        [
+            InText([*kernel_lines(base.kernel), config, *emulator_lines(base), ""]),
+            Section("Options", blocks),
+            OnPage([Section("Where", folds)]),
+        ],
+        ablation.caveats,
+        kernel_facts(base.kernel, base.target),
+    )
+
+
+def _fold(row: OptionRow, place: int) -> Fold:
+    """Returns what a page has of one option: the functions of each case."""
+    changed = [(name, one) for name, one in row.cases.items() if one.functions]
+    blocks: list[Block] = [
+        Section(f"{name} ({one.delta:+d})", [Deltas(one.functions, one.off, one.on)])
+        for name, one in changed
+    ]
+    none = "No function's number of instructions changes."
+    return Fold(row.option, blocks or [none], f"option-{place}")
 
 
 def _table(ablation: Ablation, shown: list[str]) -> Table:
     columns = [text_column("option")]
     columns += [Column(name, group=case) for case in shown for name in ("off", "on", "adds")]
     table = Table(columns)
-    for row in ablation.rows:
+    for place, row in enumerate(ablation.rows):
         cells: list[object] = []
         for name in shown:
             added = row.cases.get(name)
@@ -70,7 +107,8 @@ def _table(ablation: Ablation, shown: list[str]) -> Table:
                 same = "same" if added.identical_path and not added.delta else signed(added.delta)
                 cells += [added.off, added.on, same]
         if row.cases:
-            table.row(f"{row.option}{' *' if row.on_in_base else ''}", *cells)
+            option = f"{row.option}{' *' if row.on_in_base else ''}"
+            table.row(Cell(option, link=f"option-{place}"), *cells)
             if row.needs:
                 table.note(f"with {' '.join(row.needs)}")
     return table

@@ -1,27 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What `kentry annotate` prints: the modal path, instruction by instruction."""
 
+from collections.abc import Iterable
+
 from kentry.arch import Arch
 from kentry.path.disassembly import readable_text
 from kentry.path.metrics import part_amounts
 from kentry.path.phases import parts, split_calls
 from kentry.results.recording import CaseResult, Recording
+from kentry.show.blocks import Block, Layout, Notes
 from kentry.show.contexts import other_paths, path_difference
-from kentry.show.estimate import estimate_lines
-from kentry.show.frame import caveat_lines, kernel_lines
-from kentry.show.metrics import part_lines
-from kentry.show.misses import miss_lines
+from kentry.show.estimate import estimate_blocks
+from kentry.show.frame import kernel_lines
+from kentry.show.metrics import part_blocks
+from kentry.show.misses import miss_blocks
 from kentry.show.source_lines import changed_places
-from kentry.show.table import ascii_lines
 
 
-def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
-    """The path's calls, each in its parts, a line an instruction, indented by call depth."""
+def annotation_layout(recording: Recording, cases: Iterable[CaseResult], arch: Arch) -> Layout:
+    """Lays out each path's calls, each in its parts, a line an instruction."""
+    blocks: list[Block] = []
+    for case in cases:
+        notes = Notes([*recording.caveats, *case.caveats])
+        blocks += [*([""] if blocks else []), *_case_blocks(recording, case, arch), notes]
+    return Layout("annotation", "", "", blocks)
+
+
+def _case_blocks(recording: Recording, case: CaseResult, arch: Arch) -> list[Block]:
+    """Returns the path of one case, its instructions indented by call depth."""
     path = case.modal_path
     assert path is not None
     recorded = sum(one.times for one in case.paths)
-    lines = [
-        *kernel_lines(recording),
+    blocks: list[Block] = [
+        *kernel_lines(recording.kernel),
         "",
         f"{case.name}: {path.length} kernel instructions,"
         f" the path of {path.times} of {recorded} recorded windows",
@@ -32,9 +43,9 @@ def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
         found = parts(call, arch)
         sums = " + ".join(f"{part.name} {len(part.instructions)}" for part in found)
         label = f"call {number}: " if len(calls) > 1 else ""
-        lines += ["", f"{label}{sums} = {len(call)}"]
+        blocks += ["", f"{label}{sums} = {len(call)}"]
         for part in found:
-            lines += ["", f"{part.name} ({len(part.instructions)})"]
+            blocks += ["", f"{part.name} ({len(part.instructions)})"]
             places = [f"{insn.function}+{insn.offset:#x}" for insn in part.instructions]
             width = max(map(len, places))
             texts = [
@@ -43,14 +54,14 @@ def annotation_text(recording: Recording, case: CaseResult, arch: Arch) -> str:
             ]
             sources = changed_places([insn.source_lines for insn in part.instructions])
             column = max(map(len, texts))
-            lines += [
+            blocks += [
                 f"{text:<{column}}  {source}" if source else text
                 for text, source in zip(texts, sources, strict=True)
             ]
     for other, contexts in other_paths(case):
         of = f"{contexts} of {len(case.contexts)} contexts"
-        lines += ["", f"{other.length} kernel instructions in {of}; against the path above:"]
-        lines += path_difference(recording, path, other)
-    lines += [*estimate_lines([case], None), *miss_lines([case])]
-    lines += ["", *part_lines(part_amounts(code, path.accesses, arch))]
-    return ascii_lines([*lines, *caveat_lines([*recording.caveats, *case.caveats])])
+        blocks += ["", f"{other.length} kernel instructions in {of}; against the path above:"]
+        blocks += path_difference(recording, path, other)
+    blocks += [*estimate_blocks([case], None), *miss_blocks([case])]
+    blocks += ["", *part_blocks(part_amounts(code, path.accesses, arch))]
+    return blocks

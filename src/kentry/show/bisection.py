@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `kentry bisect` prints: the commit, its functions, and how much of the change it is."""
+"""The layout of a bisection: the commit, its functions, and how much of the change it is."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,10 +17,24 @@ from kentry.results.bisection import (
 )
 from kentry.results.comparison import Real
 from kentry.results.series import NO_BOOT, NO_BUILD
-from kentry.show.frame import caveat_lines
-from kentry.show.functions import SHOWN, function_lines_with_total
+from kentry.show import charts
+from kentry.show.blocks import (
+    SHOWN,
+    Block,
+    Chart,
+    Column,
+    Deltas,
+    Detail,
+    Fold,
+    Layout,
+    Notes,
+    OnPage,
+    Prose,
+    Section,
+    Table,
+    text_column,
+)
 from kentry.show.numbers import change, number
-from kentry.show.table import Column, Table, ascii_lines, text_column, wrapped
 from kentry.study.commits import provisional_words
 
 _NAME = 12
@@ -44,113 +58,159 @@ _COUNTED = {
 _BY_PROGRAM = {MEASURED: "measured", NO_BOOT: "not measured"}
 
 
-def bisection_text(found: Bisection, shown: int | None = SHOWN) -> str:
-    """The whole report, with `shown` rows in a table of functions, None for all."""
-    unit = found.unit
-    lines = wrapped(
-        f"{found.origin['tree']} ({found.arch}): {found.case} from {number(found.good.value)} to"
-        f" {number(found.bad.value)} {unit}, {_change(found.delta, found.good.value)}"
-    )
+def bisection_layout(bisection: Bisection, shown: int | None = SHOWN) -> Layout:
+    """Lays out a bisection, with `shown` rows in a table of functions, None for all."""
+    unit, good, bad = bisection.unit, bisection.good, bisection.bad
     ends = Table([text_column(), text_column(), text_column(wraps=True)], headings=False, gap=1)
-    for name, one in (("good", found.good), ("bad", found.bad)):
+    for name, one in (("good", good), ("bad", bad)):
         ends.row(name, one.commit[:_NAME], one.subject)
-    lines += [
-        *ends.lines(),
-        *wrapped(f"{found.commits} commits, {len(found.steps)} tried: {_tried(found)}."),
-    ]
-    for culprit in found.culprits:
-        lines += ["", *_culprit_lines(culprit, unit, shown)]
-    for suspects in found.suspects:
-        lines += ["", *_suspect_lines(suspects, unit)]
-    if not found.culprits and not found.suspects:
-        lines += ["", "No commit was found."]
-    for other in found.others or ():
-        lines += ["", *_other_lines(other, shown)]
-    return ascii_lines([*lines, *caveat_lines(found.caveats)])
-
-
-def _other_lines(other: Answer, shown: int | None) -> Iterator[str]:
-    """Another case: its change, and the commits that made it."""
-    ends = f"{number(other.good)} to {number(other.bad)} {other.unit}"
-    yield from wrapped(f"{other.case}: from {ends}, {_change(other.delta, other.good)}")
-    for culprit in other.culprits:
-        yield ""
-        yield from _culprit_lines(culprit, other.unit, shown)
-    for suspects in other.suspects:
-        yield ""
-        yield from _suspect_lines(suspects, other.unit)
-    yield from caveat_lines(other.caveats)
-
-
-def steps_text(
-    steps: tuple[Step, ...], provisional: Sequence[Provisional] = (), *, by_program: bool = False
-) -> str:
-    """A row for each commit that was tried, in that order; and what was named and not verified."""
-    table = Table(
+    changes: list[Block] = []
+    for culprit in bisection.culprits:
+        changes += ["", _culprit_fold(culprit, unit, shown)]
+    for suspects in bisection.suspects:
+        changes += ["", *_suspect_blocks(suspects, unit)]
+    changes = changes or ["", "No commit was found."]
+    for other in bisection.others or ():
+        changes += ["", Section(other.case, list(_other_blocks(other, shown)))]
+    named = "; ".join(f'{one.commit[:_NAME]} ("{one.subject}")' for one in bisection.culprits)
+    explains = f"{named}, {bisection.explained:+.6g} {unit}"
+    suspected = "Several commits are suspect." if bisection.suspects else "No commit was found."
+    return Layout(
+        "bisection",
+        f"Bisection of {bisection.case} ({bisection.arch})",
+        explains if bisection.culprits else suspected,
         [
-            text_column("commit"),
-            Column("value"),
-            text_column("subject", most=34),
-            text_column("how", wraps=True),
-        ]
+            Prose(
+                f"{bisection.origin['tree']} ({bisection.arch}): {bisection.case} from"
+                f" {number(good.value)} to {number(bad.value)} {unit},"
+                f" {_change(bisection.delta, good.value)}"
+            ),
+            ends,
+            Prose(
+                f"{bisection.commits} commits, {len(bisection.steps)} tried: {_tried(bisection)}."
+            ),
+            OnPage(_charts(bisection)),
+            Section("Changes", changes),
+            OnPage([Section("Commits tried", _step_blocks(bisection))]),
+        ],
+        bisection.caveats,
+        list(bisection.origin.items()),
     )
-    for step in steps:
-        table.row(
-            step.commit[:_NAME], number(step.value), step.subject, step_words(step, by_program)
-        )
-    lines = [*table.lines()]
+
+
+def _other_blocks(other: Answer, shown: int | None) -> Iterator[Block]:
+    """Yields another case: its change, and the commits that made it."""
+    ends = f"{number(other.good)} to {number(other.bad)} {other.unit}"
+    yield Prose(f"{other.case}: from {ends}, {_change(other.delta, other.good)}")
+    for culprit in other.culprits:
+        yield from ("", _culprit_fold(culprit, other.unit, shown))
+    for suspects in other.suspects:
+        yield from ("", *_suspect_blocks(suspects, other.unit))
+    yield Notes(other.caveats)
+
+
+def steps_layout(
+    steps: Sequence[Step], provisional: Sequence[Provisional] = (), *, by_program: bool = False
+) -> Layout:
+    """Lays out the commits that were tried, in that order; and what was named, not verified."""
+    blocks: list[Block] = [_step_table(steps, by_program=by_program)]
     for row in provisional:
-        lines += ["", *wrapped(f"Not verified yet: {provisional_words(row)}.")]
+        blocks += ["", Prose(f"Not verified yet: {provisional_words(row)}.")]
     if provisional:
-        lines += wrapped("To verify: kentry bisect --continue.")
-    return ascii_lines(lines)
+        blocks.append(Prose("To verify: kentry bisect --continue."))
+    return Layout("steps", "", "", blocks)
 
 
-def step_words(step: Step, by_program: bool) -> str:
-    """What became of a commit that was tried, by kentry or by a program of the user's."""
+def _step_table(steps: Sequence[Step], *, by_program: bool) -> Table:
+    """Returns what became of each commit, tried by kentry or by a program of the user's."""
+    names = [text_column("commit"), Column("value"), text_column("subject", most=34)]
+    table = Table([*names, text_column("how", wraps=True)])
     words = _STATUS | _BY_PROGRAM if by_program else _STATUS
-    return words[step.status].format(step.like[:_NAME])
+    for step in steps:
+        how = words[step.status].format(step.like[:_NAME])
+        table.row(step.commit[:_NAME], number(step.value), step.subject, how)
+    return table
 
 
-def _culprit_lines(culprit: Culprit, unit: str, shown: int | None) -> Iterator[str]:
-    yield from wrapped(f'{culprit.commit[:_NAME]} ("{culprit.subject}")')
-    yield from wrapped(f"{culprit.author}, {culprit.date[:10]}")
+def _step_blocks(bisection: Bisection) -> list[Block]:
+    """Returns the table, then what went wrong with each commit."""
+    failed = [step for step in bisection.steps if step.problem or step.detail]
+    return [
+        _step_table(bisection.steps, by_program="run" in bisection.origin),
+        *(Fold(f"{step.commit[:_NAME]}: {step.problem}", [Detail(step.detail)]) for step in failed),
+    ]
+
+
+def _charts(bisection: Bisection) -> list[Block]:
+    """Draws the values in the order in which the commits were tried."""
+    found = {one.commit for one in bisection.culprits}
+    points = [
+        charts.Point(
+            place,
+            step.value,
+            f"{step.commit[:_NAME]} {step.subject}: {number(step.value)} {bisection.unit}",
+            "change" if step.commit in found else "point",
+        )
+        for place, step in enumerate(bisection.steps, start=1)
+        if step.value is not None
+    ]
+    if not points:
+        return []
+    ends = (("good", bisection.good), ("bad", bisection.bad))
+    levels = [(one.value, name) for name, one in ends if one.value is not None]
+    label = (
+        f"{bisection.case}: {bisection.unit} of the commits in the order in which they were tried"
+    )
+    drawing = charts.line(
+        points, label, "commit tried", bisection.unit, shape="dots", levels=levels
+    )
+    return [Chart(drawing, "Each dot is a commit that was tried; the lines are good and bad.")]
+
+
+def _culprit_fold(culprit: Culprit, unit: str, shown: int | None) -> Fold:
     before = culprit.parent.value or 0
-    # Where another commit went the other way, one is more than all.
+    # Where another commit went the other way, a commit may explain more than the whole change.
     share = ""
     if culprit.share is not None and 0 < culprit.share <= _ALL:
         share = f", {culprit.share:.3g} % of the whole change"
-    yield from wrapped(
-        f"{number(before)} -> {number(culprit.value)} {unit},"
-        f" {_change(culprit.delta, before)}{share}"
-    )
+    blocks: list[Block] = [
+        Prose(f"{culprit.author}, {culprit.date[:10]}"),
+        Prose(
+            f"{number(before)} -> {number(culprit.value)} {unit},"
+            f" {_change(culprit.delta, before)}{share}"
+        ),
+    ]
     if culprit.functions:
-        yield ""
-        yield from function_lines_with_total(
-            culprit.functions, int(before), int(culprit.value), shown
-        )
+        blocks += ["", Deltas(culprit.functions, int(before), int(culprit.value), shown)]
     if culprit.compiled is not None:
         names = ", ".join(culprit.compiled[:_NAMED]) or "none"
         more = len(culprit.compiled) - _NAMED
-        yield from wrapped(
-            f"Of the files it changes the kernel is made of: {names}"
-            f"{f' and {more} more' if more > 0 else ''}."
+        blocks.append(
+            Prose(
+                f"Of the files it changes the kernel is made of: {names}"
+                f"{f' and {more} more' if more > 0 else ''}."
+            )
         )
-    yield from caveat_lines(culprit.doubts)
+    blocks.append(Notes(culprit.doubts))
+    return Fold(Prose(f'{culprit.commit[:_NAME]} ("{culprit.subject}")'), blocks, open=True)
 
 
-def _suspect_lines(suspects: Suspects, unit: str) -> Iterator[str]:
+def _suspect_blocks(suspects: Suspects, unit: str) -> list[Block]:
     many = len(suspects.commits)
     which = f"One of these {many} commits" if many > 1 else "This commit"
     why = "those before the last do not build or boot" if many > 1 else "but see the note"
-    yield from wrapped(f"{which} changed the count by {suspects.delta:+g} {unit}; {why}:")
-    for one in suspects.commits:
-        yield from wrapped(f"{one.commit[:_NAME]} {one.subject}", first="  ", then="    ")
+    return [
+        Prose(f"{which} changed the count by {suspects.delta:+g} {unit}; {why}:"),
+        *(
+            Prose(f"{one.commit[:_NAME]} {one.subject}", first="  ", then="    ")
+            for one in suspects.commits
+        ),
+    ]
 
 
-def _tried(found: Bisection) -> str:
-    counts = Counter(step.status for step in found.steps)
-    words = _COUNTED | _BY_PROGRAM if "run" in found.origin else _COUNTED
+def _tried(bisection: Bisection) -> str:
+    counts = Counter(step.status for step in bisection.steps)
+    words = _COUNTED | _BY_PROGRAM if "run" in bisection.origin else _COUNTED
     return ", ".join(f"{counts[status]} {text}" for status, text in words.items() if counts[status])
 
 

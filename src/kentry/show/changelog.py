@@ -14,17 +14,19 @@ from kentry.results.case_name import CaseName
 from kentry.results.comparison import CaseComparison, Comparison
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.series import Problem, Series
+from kentry.results.states import cells_of
+from kentry.show.blocks import SHOWN, Block, Deltas, Layout, Prose
 from kentry.show.comparison import (
     changelog_times,
     comparison_caveats,
-    event_change_lines,
+    event_change_blocks,
+    purpose_blocks,
     timing_facts,
     verdict_table,
 )
-from kentry.show.contexts import comparison_context_lines, recording_context_lines
-from kentry.show.estimate import cycle_lines, estimate_change_lines, series_estimate_lines
-from kentry.show.functions import UNKNOWN, function_lines, purpose_lines
-from kentry.show.metrics import metric_sentences, series_metric_lines
+from kentry.show.contexts import comparison_context_blocks, recording_context_blocks
+from kentry.show.estimate import cycle_blocks, estimate_change_blocks, series_estimate_blocks
+from kentry.show.metrics import metric_sentences, series_metric_blocks
 from kentry.show.numbers import change, signed
 from kentry.show.provenance import (
     by_side,
@@ -32,13 +34,14 @@ from kentry.show.provenance import (
     facts_of_sides,
     harmless,
     not_measured_fact,
-    provenance_lines,
+    provenance_blocks,
     trailer_facts,
     window_fact,
 )
-from kentry.show.recording import case_caveats, cases_without_state, cells_of, matrix_lines
-from kentry.show.series import PREFERRED, grouped, series_caveats, summary_lines, table_lines
-from kentry.show.table import ascii_lines, plain, shortened, wrapped
+from kentry.show.recording import case_caveats, cases_without_state, matrix_blocks
+from kentry.show.series import PREFERRED, grouped, series_caveats, series_table, summary_blocks
+from kentry.show.table import plain, shortened
+from kentry.show.text import UNKNOWN
 from kentry.stats.exact import UNDECIDED
 
 # A function's name is shortened to this width.
@@ -49,19 +52,19 @@ _DIFFERENT = "The same number of different instructions"
 _UNKNOWN = "The same number; which instructions is not known"
 
 
-def recording_changelog(recording: Recording) -> str:
+def recording_changelog(recording: Recording) -> Layout:
     """The counts of one kernel, vector states as a matrix, and how they were measured."""
     arch = find_arch(recording.kernel["arch"])
-    lines: list[str] = []
+    blocks: list[Block] = []
     if cases := cases_without_state(recording):
         counts = ", ".join(f"{one.name} {one.metrics[INSTRUCTIONS].value}" for one in cases)
-        lines += wrapped(f"Kernel instructions of each case: {counts}")
-        lines += [*recording_context_lines(recording, cases), ""]
+        blocks += [Prose(f"Kernel instructions of each case: {counts}")]
+        blocks += [*recording_context_blocks(recording, cases), ""]
     if cells_of(recording):
-        lines += ["Kernel instructions and events by vector state:", ""]
-        lines += [*matrix_lines(recording, arch), ""]
-    if cycles := cycle_lines(recording.cases):
-        lines += [*cycles, ""]
+        blocks += ["Kernel instructions and events by vector state:", ""]
+        blocks += [*matrix_blocks(recording, arch), ""]
+    if cycles := cycle_blocks(recording.cases):
+        blocks += [*cycles, ""]
     counted = [case.metrics[INSTRUCTIONS] for case in recording.cases]
     facts = [
         *facts_of_sides({"": recording}, "kernel"),
@@ -69,10 +72,10 @@ def recording_changelog(recording: Recording) -> str:
         not_measured_fact([arch.name]),
         *caveat_facts([*recording.caveats, *case_caveats(recording.cases)]),
     ]
-    return ascii_lines([*lines, *provenance_lines({"": recording}, facts)])
+    return Layout("changelog", "", "", [*blocks, *provenance_blocks({"": recording}, facts)])
 
 
-def series_changelog(series: Series) -> str:
+def series_changelog(series: Series) -> Layout:
     """The table of a series, the functions from its first kernel to its last, provenance."""
     rows = [
         structs.replace(
@@ -86,24 +89,24 @@ def series_changelog(series: Series) -> str:
         for row in series.rows
     ]
     series = structs.replace(series, rows=tuple(rows))
-    lines = [
+    blocks: list[Block] = [
         "Kernel instructions of each case, a row a patch; step: against the last",
         "count above, total: against the baseline.",
         "",
-        *table_lines(series),
-        *series_metric_lines(series, grouped(series)[0]),
+        series_table(series),
+        *series_metric_blocks(series, grouped(series)[0]),
         "",
-        *summary_lines(series),
-        *series_estimate_lines(series, grouped(series)[0]),
+        *summary_blocks(series),
+        *series_estimate_blocks(series, grouped(series)[0]),
     ]
     for column in grouped(series)[0]:
         measured = [row.patch for row in series.rows if column.name in row.cases]
         title = f"{column.name}, from the baseline to patch {measured[-1]}:"
         case = series.changes.get(column.name)
         if case is None:
-            lines += ["", title, f"  {UNKNOWN}"]
+            blocks += ["", title, f"  {UNKNOWN}"]
         elif _is_changed(case):
-            lines += ["", title, *_function_lines(case)]
+            blocks += ["", title, *_function_blocks(case)]
     names = {
         arch: ", ".join(column.case for column in series.columns if column.arch == arch)
         for arch in series.base
@@ -117,23 +120,23 @@ def series_changelog(series: Series) -> str:
         not_measured_fact(series.base),
         *caveat_facts([*series_caveats(series), *series.differences]),
     ]
-    return ascii_lines([*lines, "", *provenance_lines(series.base, facts)])
+    return Layout("changelog", "", "", [*blocks, "", *provenance_blocks(series.base, facts)])
 
 
-def comparison_changelog(comparison: Comparison) -> str:
+def comparison_changelog(comparison: Comparison) -> Layout:
     """The verdicts of a comparison, the functions that changed, provenance of both sides."""
     sides = {"old": comparison.old, "new": comparison.new}
     cases, timed = comparison.cases, comparison.timed
-    lines = []
-    if events := event_change_lines(cases):
-        lines += [*events, ""]
+    blocks: list[Block] = []
+    if events := event_change_blocks(cases):
+        blocks += [*events, ""]
     if cases:
-        lines += ["Kernel instructions of each case, in the old and the new kernel:", ""]
-        lines += [*_verdict_lines(cases), *comparison_context_lines(cases)]
-        lines += [""] if timed else []
+        blocks += ["Kernel instructions of each case, in the old and the new kernel:", ""]
+        blocks += [*_verdict_blocks(cases), *comparison_context_blocks(cases)]
+        blocks += [""] if timed else []
     if comparison.metrics:
-        lines += ["", *metric_sentences(comparison.metrics)]
-    lines += changelog_times(timed)
+        blocks += ["", *metric_sentences(comparison.metrics)]
+    blocks += changelog_times(timed)
     # Cases whose functions changed by the same are together.
     groups: dict[object, list[CaseComparison]] = {}
     for case in filter(_is_changed, cases):
@@ -144,9 +147,9 @@ def comparison_changelog(comparison: Comparison) -> str:
         others = ", ".join(case.name for case in same)
         title = f"{first.name}{'; the same functions in ' if others else ''}{others}:"
         for case in group:
-            lines += purpose_lines(case)
-        lines += ["", *wrapped(title), *_function_lines(first)]
-    lines += estimate_change_lines(cases)
+            blocks += purpose_blocks(case)
+        blocks += ["", Prose(title), *_function_blocks(first)]
+    blocks += estimate_change_blocks(cases)
     counted = [windows for case in cases for windows in case.windows]
     axes = {INSTRUCTIONS} if cases or any("instr" in row.metric for row in timed) else set()
     facts = [
@@ -157,10 +160,12 @@ def comparison_changelog(comparison: Comparison) -> str:
         not_measured_fact([comparison.old.kernel["arch"]], axes | ({"time"} if timed else set())),
         *caveat_facts(comparison_caveats(comparison)),
     ]
-    return ascii_lines([*lines, "", *provenance_lines(sides, facts, counted=bool(cases))])
+    return Layout(
+        "changelog", "", "", [*blocks, "", *provenance_blocks(sides, facts, counted=bool(cases))]
+    )
 
 
-def _verdict_lines(cases: Sequence[CaseComparison]) -> Iterator[str]:
+def _verdict_blocks(cases: Sequence[CaseComparison]) -> Iterator[Block]:
     """A row a case whose count changed or is undecided; the others by what they ran."""
     same: dict[str, list[str]] = {_IDENTICAL: [], _DIFFERENT: [], _UNKNOWN: []}
     table = verdict_table(indent="  ")
@@ -173,17 +178,17 @@ def _verdict_lines(cases: Sequence[CaseComparison]) -> Iterator[str]:
         share = f", {change(case.delta, case.old)} of old" if case.old and case.delta else ""
         label = f"{case.name}{CaseName.parse(case.name).calls_note}:"
         table.row(label, case.old, "->", case.new, f"({signed(case.delta)}{share}) {case.verdict}")
-    yield from table.lines()
+    yield table
     for words, counts in same.items():
         if counts:
-            yield from wrapped(f"{words}: {', '.join(counts)}")
+            yield Prose(f"{words}: {', '.join(counts)}")
 
 
 def _is_changed(case: CaseComparison) -> bool:
     return bool(case.delta) or any(row.delta for row in case.functions)
 
 
-def _function_lines(case: CaseComparison) -> list[str]:
+def _function_blocks(case: CaseComparison) -> list[Block]:
     """The functions that changed and the sum of all, as scripts/bloat-o-meter prints them."""
     share = f", chg {change(case.delta, case.old, 2).replace(' ', '')}" if case.old else ""
     total = f"Total: Before={case.old}, After={case.new}{share}"
@@ -194,4 +199,4 @@ def _function_lines(case: CaseComparison) -> list[str]:
         for row in case.functions
         if row.delta
     ]
-    return [*function_lines(rows), total]
+    return [Deltas(rows, shown=SHOWN), total]

@@ -1,28 +1,47 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `kentry check` prints: how many budgets hold, then a row a budget, then caveats."""
+"""The layout of a check: how many budgets hold, then a row a budget, then caveats."""
 
 from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow
 from kentry.results.recording import INSTRUCTIONS
+from kentry.show.blocks import (
+    Block,
+    Cell,
+    Column,
+    InText,
+    Layout,
+    Prose,
+    Section,
+    Table,
+    text_column,
+)
 from kentry.show.contexts import counts_text
-from kentry.show.frame import caveat_lines, kernel_lines
+from kentry.show.frame import kernel_facts, kernel_lines, kernel_name
 from kentry.show.numbers import number, significant
-from kentry.show.table import Column, Table, ascii_lines, text_column, wrapped
 
 # A row and its reason stand on one line where they can.
 _ROW = 100
 
 
-def check_text(check: Check) -> str:
-    """The whole report; of --update what it changed instead of verdicts."""
-    lines = kernel_lines(check.measured)
-    if check.baseline:
-        lines += kernel_lines(check.baseline, "baseline: ")[:1]
-    lines += [f"budgets: {check.budgets}", ""]
-    if check.written is not None:
-        lines += _changes(check)
-    else:
-        lines += [*wrapped(summary(check)), "", *_table(check)]
-    return ascii_lines([*lines, *caveat_lines(check.caveats)])
+def check_layout(check: Check) -> Layout:
+    """Lays out the budgets; of --update what it changed instead of verdicts."""
+    measured, baseline = check.measured, check.baseline
+    lines = kernel_lines(measured.kernel)
+    facts = [*kernel_facts(measured.kernel, measured.target), ("budgets", check.budgets)]
+    if baseline:
+        lines += kernel_lines(baseline.kernel, "baseline: ")[:1]
+        facts.append(("baseline", kernel_name(baseline.kernel)))
+    budgets: list[Block] = [InText([Prose(summary(check)), ""]), _table(check)]
+    return Layout(
+        "check",
+        f"Budgets: {kernel_name(measured.kernel)}",
+        summary(check),
+        [
+            InText([*lines, f"budgets: {check.budgets}", ""]),
+            Section("Budgets", budgets if check.written is None else _changes(check)),
+        ],
+        check.caveats,
+        facts,
+    )
 
 
 def summary(check: Check) -> str:
@@ -48,7 +67,7 @@ def row_sentence(row: CheckRow) -> str:
     return f"{', '.join(words)}{': ' if words else ''}{_verdict(row)}"
 
 
-def _table(check: Check) -> list[str]:
+def _table(check: Check) -> Table:
     relative = any(row.baseline is not None for row in check.rows)
     metrics = {row.metric for row in check.rows} != {INSTRUCTIONS}
     columns = {
@@ -65,7 +84,7 @@ def _table(check: Check) -> list[str]:
         for name in columns
         if (name != "metric" or metrics) and (name not in ("baseline", "budget") or relative)
     ]
-    table = Table([columns[name] for name in shown])
+    table = Table([columns[name] for name in shown], width=_ROW)
     for row in check.rows:
         cells = {
             "case": row.name,
@@ -74,12 +93,12 @@ def _table(check: Check) -> list[str]:
             "baseline": None if row.baseline is None else number(row.baseline),
             "at most": None if row.limit is None else number(row.limit),
             "measured": None if row.value is None else _measured(row),
-            "verdict": _verdict(row),
+            "verdict": Cell(_verdict(row), row.verdict),
         }
         table.row(*(cells[name] for name in shown))
         if row.counts and row.verdict != WITHIN:
             table.note(f"{row.name}: {counts_text(row.counts)}")
-    return table.lines(_ROW)
+    return table
 
 
 def _measured(row: CheckRow) -> str:
@@ -98,7 +117,7 @@ def _verdict(row: CheckRow) -> str:
     return row.verdict
 
 
-def _changes(check: Check) -> list[str]:
+def _changes(check: Check) -> list[Block]:
     """What --update wrote, and what it could not renew."""
     table = Table(
         [
@@ -107,15 +126,16 @@ def _changes(check: Check) -> list[str]:
             Column("old"),
             Column("new"),
             text_column("in"),
-        ]
+        ],
+        width=_ROW,
     )
-    lines = []
+    blocks: list[Block] = []
     for file in check.written or ():
-        lines += wrapped(f"written: {file}")
+        blocks += [Prose(f"written: {file}")]
     for one in check.changes:
         old = None if one.old is None else number(one.old)
         table.row(one.name, one.metric, old, number(one.new), one.file)
-    lines += ["", *table.lines(_ROW)] if check.changes else ["no number changed"]
+    blocks += ["", table] if check.changes else ["no number changed"]
     for row in check.not_renewed:
-        lines += wrapped(f"not renewed: {row.name} {row.metric}: {row.reason}")
-    return lines
+        blocks += [Prose(f"not renewed: {row.name} {row.metric}: {row.reason}")]
+    return blocks

@@ -4,80 +4,220 @@
 A change of a noisy metric has no digit beyond its interval.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from kentry.arch import find_arch
 from kentry.results import caveats
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import CaseComparison, Comparison, EventDelta, TimedComparison
-from kentry.results.recording import INSTRUCTIONS
+from kentry.results.path_diff import PathPair
+from kentry.results.recording import INSTRUCTIONS, NoisyMetric
 from kentry.results.series import Series
-from kentry.show.contexts import comparison_context_lines
-from kentry.show.estimate import estimate_change_lines
-from kentry.show.frame import caveat_lines, kernel_lines
-from kentry.show.functions import SHOWN, function_lines_with_total, purpose_lines
+from kentry.show import charts
+from kentry.show.blocks import (
+    CHANGE_KINDS,
+    ICICLE_HELP,
+    SHOWN,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Deltas,
+    Fold,
+    InText,
+    Layout,
+    OnPage,
+    Paths,
+    Prose,
+    Section,
+    Table,
+    text_column,
+)
+from kentry.show.contexts import comparison_context_blocks
+from kentry.show.estimate import estimate_change_blocks
+from kentry.show.frame import kernel_facts, kernel_lines, side_facts
+from kentry.show.frames import frames
 from kentry.show.numbers import (
     change,
     change_with_interval,
     fixed,
     fixed_percent,
     level,
+    percent,
     significant,
 )
-from kentry.show.table import WIDTH, Column, Table, ascii_lines, text_column, wrapped
+from kentry.show.path_diff import path_summary
+from kentry.show.recording import time_blocks
+from kentry.show.table import WIDTH
 from kentry.stats import CONFIDENCE
-from kentry.stats.exact import SAME, UNDECIDED
+from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
+
+Row = CaseComparison | TimedComparison
+# Both sides' noisy metrics of a case.
+Sides = tuple[Mapping[str, NoisyMetric], Mapping[str, NoisyMetric]]
+
+# So many cases are open on a page.
+_OPEN = 3
 
 # A change and its verdict stand on one line, which may be wider than a mail.
 _ROW = 120
 
 
-def comparison_text(
-    comparison: Comparison, shown: int | None = SHOWN, *, of_metrics: bool = True
-) -> str:
-    """The whole report, with `shown` rows in a table of functions, None for all of them.
+def comparison_layout(
+    comparison: Comparison,
+    shown: int | None = SHOWN,
+    *,
+    of_metrics: bool = True,
+    paths: Mapping[str, PathPair] | None = None,
+    times: Mapping[str, Sides] | None = None,
+) -> Layout:
+    """Lays out a comparison, with `shown` rows in a table of functions, None for all of them.
 
-    Without `of_metrics` there are tables for instructions alone.
+    Without `of_metrics` there are tables for instructions alone.  `paths` and `times` are for a
+    page: by case both modal paths, and both sides' noisy metrics.
     """
-    lines = [
-        *kernel_lines(comparison.old, "old: "),
-        *kernel_lines(comparison.new, "new: "),
-        *(
-            line
-            for fact in timing_facts(comparison, named=True)
-            for line in wrapped(fact, then="    ")
-        ),
-        "",
-    ]
-    if events := event_change_lines(comparison.cases):
-        lines += [*events, ""]
-    table = verdict_table()
+    old, new = comparison.old, comparison.new
+    rows = comparison.rows
+    places = {id(row): f"row-{place}" for place, row in enumerate(rows)}
+    table = verdict_table(width=_ROW)
     last = ""
-    for row in comparison.rows:
+    for row in rows:
         label = "" if row.name == last else f"{row.name}{CaseName.parse(row.name).calls_note}:"
-        if isinstance(row, CaseComparison):
-            sides = (str(row.old), str(row.new))
+        if isinstance(row, TimedComparison):
+            before, after = timed_values(row)
         else:
-            sides = timed_values(row)
-        table.row(label, sides[0], "->", sides[1], _verdict(row))
+            before, after = str(row.old), str(row.new)
+        verdict = Cell(_verdict(row), row.verdict)
+        table.row(Cell(label, link=places[id(row)]), before, "->", after, verdict)
         last = row.name
-    lines += [*table.lines(_ROW), *comparison_context_lines(comparison.cases)]
-    for case in (*comparison.cases, *(comparison.metrics if of_metrics else ())):
-        if case.delta and (case.functions or case.metric == INSTRUCTIONS):
-            metric = "" if case.metric == INSTRUCTIONS else f" {case.metric}"
-            note = CaseName.parse(case.name).calls_note
-            lines += purpose_lines(case) if not metric else []
-            title = f"{case.name}{note}{metric} ({case.delta:+d})"
-            functions = function_lines_with_total(case.functions, case.old, case.new, shown)
-            lines += ["", title, *functions]
-    lines += estimate_change_lines(comparison.cases)
-    return ascii_lines([*lines, *caveat_lines(comparison_caveats(comparison))])
+    folds: list[Block] = []
+    for case in (*comparison.cases, *comparison.metrics):
+        is_metric = case.metric != INSTRUCTIONS
+        fold = _fold(case, comparison, shown, (paths or {}).get(case.name))
+        fold = replace(fold, id=places[id(case)], open=len(folds) < _OPEN)
+        if case.delta and (case.functions or not is_metric) and (of_metrics or not is_metric):
+            folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
+        else:
+            folds.append(OnPage([fold]))
+    for row in comparison.timed:
+        fold = _timed_fold(row, comparison, (times or {}).get(row.name))
+        folds.append(OnPage([replace(fold, id=places[id(row)], open=True)]))
+    facts = [Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)]
+    kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
+    events = event_change_blocks(comparison.cases)
+    timed = [row for row in comparison.timed if row.percent is not None]
+    specs = " \u2192 ".join(dict.fromkeys(side.kernel["spec"] for side in (old, new)))
+    return Layout(
+        "comparison",
+        f"{specs} ({new.kernel['arch']})",
+        _page_summary(rows),
+        [
+            InText(kernels),
+            *facts,
+            "",
+            *([*events, ""] if events else []),
+            Section("Verdicts", [table, *comparison_context_blocks(comparison.cases)]),
+            OnPage([_timed_chart(timed)] if timed else []),
+            Section("Where", [OnPage([ICICLE_HELP] if paths else []), *folds]),
+            *estimate_change_blocks(comparison.cases),
+        ],
+        comparison_caveats(comparison),
+        side_facts(*(kernel_facts(side.kernel, side.target) for side in (old, new))),
+    )
 
 
-def verdict_table(indent: str = "") -> Table:
+def _page_summary(rows: Sequence[Row]) -> str:
+    if len(rows) == 1:
+        [row] = rows
+        amount = f"{row.delta:+d}" if isinstance(row, CaseComparison) else bare_change(row)
+        return f"{row.name}: {row.verdict}, {amount} {row.metric}"
+    counts = Counter(row.verdict for row in rows)
+    told = [f"{counts[one]} {one}" for one in (WORSE, BETTER, UNDECIDED, SAME) if counts[one]]
+    return f"{', '.join(told)}, of {len(rows)}"
+
+
+def _fold(
+    row: CaseComparison, comparison: Comparison, shown: int | None, pair: PathPair | None
+) -> Fold:
+    """Returns where the count of one case changed; for a page both paths, too."""
+    metric = "" if row.metric == INSTRUCTIONS else f" {row.metric}"
+    is_shown = pair is not None and not metric and not (row.identical_path and row.verdict == SAME)
+    of_page: list[Block] = []
+    if pair and is_shown:
+        title = "Both paths, side by side"
+        diff = Fold(
+            title, [*path_summary(pair.diff), Paths(pair.diff, change=row.delta)], open=True
+        )
+        of_page = [*_icicles(row, comparison, pair), diff]
+    note = CaseName.parse(row.name).calls_note
+    title = f"{row.name}{note}{metric} ({row.delta:+d})"
+    purposes = [] if metric else purpose_blocks(row)
+    functions = Deltas(row.functions, row.old, row.new, shown)
+    blocks: list[Block] = [OnPage(of_page), *([functions] if row.delta else []), OnPage(purposes)]
+    if not row.delta and not is_shown:
+        blocks.append("Nothing changed.")
+    return Fold(title, blocks)
+
+
+def _icicles(row: CaseComparison, comparison: Comparison, pair: PathPair) -> Iterator[Block]:
+    """Yields both paths on one scale, coloured by what changed."""
+    arch = find_arch(comparison.new.kernel["arch"])
+    scale = max(len(pair.old), len(pair.new))
+    sides = (("old", pair.old, comparison.old), ("new", pair.new, comparison.new))
+    for word, code, side in sides:
+        label = f"{row.name}, {word}: {len(code)} instructions of {side.kernel['spec']}"
+        drawing = charts.icicle(frames(code, arch, row.functions), scale, label)
+        yield Chart(drawing, label, CHANGE_KINDS)
+
+
+def _timed_fold(row: TimedComparison, comparison: Comparison, sides: Sides | None) -> Fold:
+    """Returns the limits of one noisy metric, and the distributions of both sides."""
+    limits = (
+        ("noise floor", row.floor),
+        ("threshold", row.threshold),
+        ("would see", row.detectable),
+    )
+    told = [f"{name} {percent(value)}" for name, value in limits if value is not None]
+    blocks: list[Block] = [f"{'; '.join([bare_change(row), *told])}."]
+    if sides:
+        own = [{row.metric: side[row.metric]} for side in sides if row.metric in side]
+        names = [side.kernel["spec"] for side in (comparison.old, comparison.new)]
+        if len(own) == len(names):
+            for at in (0, 1):
+                blocks += time_blocks(row.name, names[at], own[at], own[1 - at])
+    old, new = timed_values(row)
+    title = f"{row.name} {row.metric}: {old} \u2192 {new}"
+    return Fold(title, blocks)
+
+
+def _timed_chart(rows: Sequence[TimedComparison]) -> Chart:
+    ranges = [
+        charts.Range(
+            f"{row.name} {row.metric}",
+            row.percent or 0,
+            row.interval,
+            row.floor,
+            row.verdict,
+            f"{row.name} {row.metric}: {bare_change(row)} {row.verdict}",
+        )
+        for row in rows
+    ]
+    drawing = charts.intervals(ranges, "Changes of time with their intervals", "% of old")
+    return Chart(
+        drawing,
+        "Changes of time in per cent of old: the dot is the change, the line its interval, the band"
+        " the noise floor of the run.",
+    )
+
+
+def verdict_table(indent: str = "", width: int | None = None) -> Table:
     """A table for rows of (case, old, "->", new, change and verdict)."""
-    columns = [text_column(most=40), Column(), Column(), Column(), text_column(wraps=True)]
-    return Table(columns, headings=False, indent=indent, gap=1)
+    numbers = [Column("old"), Column(), Column("new")]
+    columns = [text_column("case", most=40), *numbers, text_column("verdict", wraps=True)]
+    return Table(columns, headings=False, indent=indent, gap=1, width=width)
 
 
 def comparison_caveats(comparison: Comparison) -> list[Caveat]:
@@ -91,6 +231,15 @@ def comparison_caveats(comparison: Comparison) -> list[Caveat]:
     ]
     found += [caveat for row in comparison.timed for caveat in row.caveats]
     return [caveat for i, caveat in enumerate(found) if caveat not in found[:i]]
+
+
+def purpose_blocks(case: CaseComparison) -> list[Block]:
+    """Returns, against the floor, a table of parts and one of reasons."""
+    blocks: list[Block] = []
+    for title, rows in (("part of the path", case.parts), ("reason", case.reasons)):
+        if rows:
+            blocks += ["", Deltas(rows, case.old, case.new, title=f"{case.name}: {title}")]
+    return blocks
 
 
 def _verdict(row: CaseComparison | TimedComparison) -> str:
@@ -108,32 +257,33 @@ def _verdict(row: CaseComparison | TimedComparison) -> str:
     return f"{unit} {row.verdict}{identical}"
 
 
-def event_change_lines(cases: Iterable[CaseComparison]) -> list[str]:
+def event_change_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
     """A sentence for each event whose number changed, below a heading; [] without one."""
-    lines = []
+    blocks: list[Block] = []
     for case in cases:
         for event in case.events:
             if event.is_change:
-                lines += wrapped(f"{case.name}: {_event_change(event, case.name)}", "  ", "    ")
-    return ["Vector events:", *lines] if lines else []
+                blocks += [Prose(f"{case.name}: {event_change(event, case.name)}", "  ", "    ")]
+    return ["Vector events:", *blocks] if blocks else []
 
 
-def series_event_lines(series: Series) -> list[str]:
+def series_event_blocks(series: Series) -> list[Block]:
     """A sentence for each change of events in a patch, with the cases that it is the same for."""
-    lines = []
+    blocks: list[Block] = []
     for row in series.rows:
         groups: dict[str, list[str]] = {}
         for column in series.columns:
             cell = row.cases.get(column.name)
             if cell and cell.events:
-                text = "; ".join(_event_change(event, column.case) for event in cell.events)
+                text = "; ".join(event_change(event, column.case) for event in cell.events)
                 groups.setdefault(text, []).append(column.name)
         for text, names in groups.items():
-            lines += wrapped(f"Patch {row.patch}: {text}: {', '.join(names)}")
-    return lines
+            blocks += [Prose(f"Patch {row.patch}: {text}: {', '.join(names)}")]
+    return blocks
 
 
-def _event_change(event: EventDelta, case: str) -> str:
+def event_change(event: EventDelta, case: str) -> str:
+    """Returns how often an event happens on both sides, per call, and where."""
     old, new = ("?" if side is None else side for side in (event.old, event.new))
     calls = CaseName.parse(case).calls
     per = "call" if calls == 1 else f"{calls} calls"
@@ -208,7 +358,7 @@ def timing_facts(comparison: Comparison, *, named: bool = False) -> list[str]:
     return [*facts, f"value: {estimators.pop()}"] if len(estimators) == 1 else facts
 
 
-def changelog_times(rows: Sequence[TimedComparison]) -> Iterator[str]:
+def changelog_times(rows: Sequence[TimedComparison]) -> Iterator[Block]:
     """A line a case and metric: both values, the change with its interval, the verdict."""
     metrics: dict[str, list[TimedComparison]] = {}
     for row in rows:
@@ -224,7 +374,7 @@ def changelog_times(rows: Sequence[TimedComparison]) -> Iterator[str]:
         confidence = f"{level(min(levels))} " if len(levels) == 1 else ""
         interval = f" [its {confidence}interval]" if levels else ""
         text = f"{what}, in the old and the new kernel; change in % of old{interval}:"
-        yield from [*wrapped(text, then=""), ""]
+        yield from (Prose(text, then=""), "")
         values = [timed_values(row) for row in table]
         name = max(len(row.name) for row in table) + 1
         digits = max(len(value) for pair in values for value in pair)
@@ -236,4 +386,4 @@ def changelog_times(rows: Sequence[TimedComparison]) -> Iterator[str]:
                 yield line
             else:
                 yield f"  {label} {old} -> {new}"
-                yield from wrapped(change, "    ", "    ")
+                yield Prose(change, "    ", "    ")

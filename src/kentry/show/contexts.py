@@ -8,7 +8,7 @@ from kentry.path.contexts import distinct_paths, functions_by_context, settles, 
 from kentry.path.symbols import why_in_context
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import CaseResult, KernelPath, Recording
-from kentry.show.table import wrapped
+from kentry.show.blocks import Block, Prose
 
 # More counts of one case are a range.
 _NAMED = 6
@@ -25,35 +25,35 @@ def counts_text(counts: Sequence[tuple[int, int]]) -> str:
     return ", ".join([f"{first} of {total} contexts", *others])
 
 
-def recording_context_lines(recording: Recording, cases: Iterable[CaseResult]) -> list[str]:
+def recording_context_blocks(recording: Recording, cases: Iterable[CaseResult]) -> list[Block]:
     """For each case with several counts: the counts, and a line for each function that varies."""
-    lines = []
+    blocks: list[Block] = []
     for case in cases:
         if len(case.values) < 2:
             continue
         counts = counts_text(list(case.values.items()))
         if not settles(case):
             counts = f"{min(case.values)} to {max(case.values)}, and it never settles"
-        lines += wrapped(f"{case.name}: {counts}", "  ")
+        blocks += [Prose(f"{case.name}: {counts}", "  ")]
         for function, shares in varying(functions_by_context(case, recording)).items():
             least = min(shares)
             more = ", ".join(f"{count - least:+d} in {n}" for count, n in shares.items())
             reason = why_in_context(function)
-            lines += wrapped(
-                f"{function} {more}{f': {reason}' if reason else ''}", "    ", "      "
-            )
-    return ["", "Depends on the context, which is not the kernel:", *lines] if lines else []
+            blocks += [
+                Prose(f"{function} {more}{f': {reason}' if reason else ''}", "    ", "      ")
+            ]
+    return ["", "Depends on the context, which is not the kernel:", *blocks] if blocks else []
 
 
-def comparison_context_lines(cases: Iterable[CaseComparison]) -> list[str]:
+def comparison_context_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
     """For each case with several counts: those of the old kernel and those of the new one."""
-    lines = []
+    blocks: list[Block] = []
     for case in cases:
         if case.contexts:
             old, new = counts_text(case.contexts.old), counts_text(case.contexts.new)
-            lines += wrapped(f"{case.name}: old {old}; new {new}", "  ", "    ")
-            lines += wrapped(unseen_text(case), "    ") if unseen_text(case) else []
-    return ["", "Depends on the context, which is not the kernel:", *lines] if lines else []
+            blocks += [Prose(f"{case.name}: old {old}; new {new}", "  ", "    ")]
+            blocks += [Prose(unseen_text(case), "    ")] if unseen_text(case) else []
+    return ["", "Depends on the context, which is not the kernel:", *blocks] if blocks else []
 
 
 def unseen_text(case: CaseComparison) -> str:

@@ -4,40 +4,40 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from kentry.models.costs import CostTable, Figure
-from kentry.show.table import Column, Table, ascii_lines, text_column, wrapped
+from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 
 
-def costs_text(table: CostTable, checks: Sequence[tuple[str, float, float]] = ()) -> str:
-    """The table: a row an act or instruction, and where each figure is from.
+def costs_layout(table: CostTable, checks: Sequence[tuple[str, float, float]] = ()) -> Layout:
+    """Lays out a table: a row an act or instruction, and where each figure is from.
 
     `checks`: (what, counted, timed) in the same guest.
     """
     length = f", {table.vl} bits" if table.vl else ""
     units: list[str] = [table.unit] if table.figures else []
     units += ["cycles an instruction"] if table.instructions else []
-    lines = [f"{table.name} ({table.arch}{length}), {', '.join(units)}"]
-    lines += wrapped(table.about) if table.about else []
+    blocks: list[Block] = [f"{table.name} ({table.arch}{length}), {', '.join(units)}"]
+    blocks += [Prose(table.about)] if table.about else []
     every = [*table.figures.values(), *table.instructions.values()]
     # Figures with the same source and note share a number.
     sources = list(dict.fromkeys((figure.source, figure.note) for figure in every))
     for kind, figures in (("act", table.figures), ("instruction", table.instructions)):
         if figures:
-            lines += ["", *_rows(kind, figures, sources).lines()]
+            blocks += ["", _rows(kind, figures, sources)]
     if table.absent:
-        lines += ["", "No figure for:"]
+        blocks += ["", "No figure for:"]
         for act, why in table.absent.items():
-            lines += wrapped(f"{act}: {why}", "  ", "    ")
+            blocks += [Prose(f"{act}: {why}", "  ", "    ")]
     if checks:
         twice = Table((text_column(), Column("paths"), Column("clock")), indent="  ")
         for what, counted, timed in checks:
             twice.row(what, _short(counted), _short(timed))
-        lines += ["", "Counted twice, along the recorded paths and by the guest's own clock:"]
-        lines += twice.lines()
-    lines.append("")
+        blocks += ["", "Counted twice, along the recorded paths and by the guest's own clock:"]
+        blocks.append(twice)
+    blocks.append("")
     for number, (source, note) in enumerate(sources, start=1):
         text = f"[{number}] {source}" + (f" ({note})" if note else "")
-        lines += wrapped(text, then="    ")
-    return ascii_lines(lines)
+        blocks += [Prose(text, then="    ")]
+    return Layout("costs", table.name, table.about, blocks)
 
 
 def _rows(kind: str, figures: Mapping[str, Figure], sources: list[tuple[str, str]]) -> Table:
@@ -56,8 +56,8 @@ def _short(value: float) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{round(value, 1):.15g}"
 
 
-def list_text(tables: Iterable[CostTable]) -> str:
-    """A row a table: its name, architecture and unit, and what it is of."""
+def list_layout(tables: Iterable[CostTable]) -> Layout:
+    """Lays out a row a table: its name, architecture and unit, and what it is of."""
     words = map(text_column, ("name", "arch", "unit"))
     rows = Table((*words, Column("vl"), Column("acts"), Column("instructions")))
     for table in tables:
@@ -65,4 +65,4 @@ def list_text(tables: Iterable[CostTable]) -> str:
         unit = table.unit if table.figures else "cycles"
         rows.row(table.name, table.arch, unit, table.vl or None, *counts)
         rows.note(table.about)
-    return ascii_lines(rows.lines())
+    return Layout("costs", "Cost tables", "", [rows])

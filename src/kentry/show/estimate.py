@@ -7,30 +7,29 @@ from kentry.results.comparison import CaseComparison, Cycles
 from kentry.results.estimate import UNKNOWN, Estimate, LeftOut, Share
 from kentry.results.recording import CaseResult
 from kentry.results.series import Series, SeriesColumn
-from kentry.show.functions import SHOWN
-from kentry.show.table import Column, Table, text_column, wrapped
+from kentry.show.blocks import SHOWN, Block, Column, Prose, Table, text_column
 
 # Functions are printed of so many cases.
 _FEW_CASES = 2
 
 
-def estimate_lines(cases: Sequence[CaseResult], shown: int | None = SHOWN) -> list[str]:
+def estimate_blocks(cases: Sequence[CaseResult], shown: int | None = SHOWN) -> list[Block]:
     """What the models make of the cases that have estimates, with a blank line above; or []."""
     found = {case.name: case.estimates for case in cases if case.estimates}
     if not found:
         return []
-    lines = ["", *cycle_lines(cases)]
+    blocks = ["", *cycle_blocks(cases)]
     for name, estimates in found.items():
-        rows = _share_lines(estimates, [one.parts for one in estimates])
-        lines += ["", f"{name}, by part", *rows]
+        rows = _share_blocks(estimates, [one.parts for one in estimates])
+        blocks += ["", f"{name}, by part", *rows]
     if len(found) <= _FEW_CASES:
         for name, estimates in found.items():
-            rows = _share_lines(estimates, [one.functions for one in estimates], shown)
-            lines += ["", f"{name}, by function", *rows]
-    return [*lines, "", *_left_lines([one for row in found.values() for one in row])]
+            rows = _share_blocks(estimates, [one.functions for one in estimates], shown)
+            blocks += ["", f"{name}, by function", *rows]
+    return [*blocks, "", *_left_blocks([one for row in found.values() for one in row])]
 
 
-def cycle_lines(cases: Iterable[CaseResult]) -> list[str]:
+def cycle_blocks(cases: Iterable[CaseResult]) -> list[Block]:
     """A row a core and case that has estimates; or []."""
     found = {case.name: case.estimates for case in cases if case.estimates}
     if not found:
@@ -41,10 +40,10 @@ def cycle_lines(cases: Iterable[CaseResult]) -> list[str]:
         label = name
         for one in estimates:
             limit = f"{one.limit.by} ({_bounds(one)})"
-            table.row(label, one.core, _range(one), f"{one.steady:g}", limit)
+            table.row(label, one.core, cycle_range(one), f"{one.steady:g}", limit)
             label = ""
     title = f"Cycles by {_versions(found.values())}'s scheduling models (not measured):"
-    return [title, "", *table.lines()]
+    return [title, "", table]
 
 
 def _versions(rows: Iterable[Sequence[Estimate]]) -> str:
@@ -59,16 +58,16 @@ def _bounds(one: Estimate) -> str:
     return f"front end {limit.front_end:g}{port}"
 
 
-def _range(one: Estimate | Share | Cycles) -> str:
+def cycle_range(one: Estimate | Share | Cycles) -> str:
     """The cycles, "from - to" where figures are ranges; ">=" where figures are missing."""
     if one.missing:
         return f">= {one.low:g}"
     return f"{one.low:g}" if one.low == one.high else f"{one.low:g} - {one.high:g}"
 
 
-def _share_lines(
+def _share_blocks(
     estimates: Sequence[Estimate], shares: Sequence[Sequence[Share]], shown: int | None = None
-) -> list[str]:
+) -> list[Block]:
     """A row a function or part, a column a core; the rows that cost most where not all are shown.
 
     Rows that are not shown are added up in one.
@@ -80,12 +79,12 @@ def _share_lines(
         kept = sorted(rows, key=lambda row: -max(one.low for one in row))[:shown]
     for row in rows:
         if row in kept:
-            table.row(row[0].name, row[0].instructions, *map(_range, row))
+            table.row(row[0].name, row[0].instructions, *map(cycle_range, row))
     if rest := [row for row in rows if row not in kept]:
         columns = [_sum(column) for column in zip(*rest, strict=True)]
-        table.row(f"{len(rest)} other", columns[0].instructions, *map(_range, columns))
-    table.row("total", sum(row[0].instructions for row in rows), *map(_range, estimates))
-    return table.lines()
+        table.row(f"{len(rest)} other", columns[0].instructions, *map(cycle_range, columns))
+    table.row("total", sum(row[0].instructions for row in rows), *map(cycle_range, estimates))
+    return [table]
 
 
 def _column(one: Estimate) -> Column:
@@ -98,7 +97,7 @@ def _sum(rows: Sequence[Share]) -> Share:
     return Share("", sum(one.instructions for one in rows), low, high, missing)
 
 
-def _left_lines(estimates: Sequence[Estimate]) -> Iterator[str]:
+def _left_blocks(estimates: Sequence[Estimate]) -> Iterator[Block]:
     """What the models do not know: with its figure and source, or without; by core."""
     sources: dict[str, int] = {}
     texts: dict[str, list[str]] = {}
@@ -127,9 +126,9 @@ def _left_lines(estimates: Sequence[Estimate]) -> Iterator[str]:
         )
     yield "Left out of the models' streams:"
     for text, cores in texts.items():
-        yield from wrapped(f"{', '.join(cores)}: {text}", then="  ")
+        yield Prose(f"{', '.join(cores)}: {text}", then="  ")
     for source, number in sources.items():
-        yield from wrapped(f"[{number}] {source}", then="    ")
+        yield Prose(f"[{number}] {source}", then="    ")
 
 
 def _counted(names: Sequence[str], estimates: Sequence[Estimate]) -> str:
@@ -145,7 +144,7 @@ def _figure(row: LeftOut) -> str:
     return f"{row.low:g}" if row.low == row.high else f"{row.low:g} - {row.high:g}"
 
 
-def estimate_change_lines(cases: Iterable[CaseComparison]) -> list[str]:
+def estimate_change_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
     """The cycles of both sides by the same models, with a blank line above; or []."""
     table = Table(
         [
@@ -163,8 +162,8 @@ def estimate_change_lines(cases: Iterable[CaseComparison]) -> list[str]:
             table.row(
                 label,
                 one.core,
-                _range(old),
-                _range(new),
+                cycle_range(old),
+                cycle_range(new),
                 _change(new.low - old.low),
                 f"{new.steady:g}",
                 _change(new.steady - old.steady),
@@ -173,7 +172,7 @@ def estimate_change_lines(cases: Iterable[CaseComparison]) -> list[str]:
     if not versions:
         return []
     title = f"Cycles by LLVM {' and '.join(versions)}'s scheduling models (not measured):"
-    return ["", title, "", *table.lines()]
+    return ["", title, "", table]
 
 
 def _change(cycles: float) -> str:
@@ -182,7 +181,7 @@ def _change(cycles: float) -> str:
     return f"{rounded:+g}" if rounded else "0"
 
 
-def series_estimate_lines(series: Series, columns: Iterable[SeriesColumn]) -> list[str]:
+def series_estimate_blocks(series: Series, columns: Iterable[SeriesColumn]) -> list[Block]:
     """A row a patch: the cycles of each core in these columns, and the step; [] without any.
 
     A step is against the last row that has the number, as that of the count is.
@@ -212,7 +211,7 @@ def series_estimate_lines(series: Series, columns: Iterable[SeriesColumn]) -> li
                 continue
             step = _change(own[0].low - last[number]) if number in last else ""
             last[number] = own[0].low
-            cells += [_range(own[0]), step]
+            cells += [cycle_range(own[0]), step]
         table.row(row.patch, row.subject if row.patch else "Baseline", *cells)
     versions = " and ".join(dict.fromkeys(one.llvm for _, one in found))
-    return ["", f"By LLVM {versions}'s scheduling models:", "", *table.lines()]
+    return ["", f"By LLVM {versions}'s scheduling models:", "", table]

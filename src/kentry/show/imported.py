@@ -17,7 +17,8 @@ from kentry.results.import_document import (
     ImportedFile,
     ImportedNumber,
 )
-from kentry.show.table import Column, Table, ascii_lines, plain, text_column, wrapped
+from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
+from kentry.show.table import plain
 
 _BEFORE = re.compile(
     r"\b(before|without|w/o|base(line)?|vanilla|unpatched|unmodified|old|orig(inal)?|off)\b", re.I
@@ -60,19 +61,20 @@ def _rows(one: Imported) -> list[_Row]:
     return sorted(rows, key=lambda row: order[id(row.number)])
 
 
-def imported_text(files: Sequence[Imported], written: Sequence[str] = ()) -> str:
-    """A table a file, what the numbers cannot support, and the files that were written."""
-    lines: list[str] = []
+def imported_layout(files: Sequence[Imported], written: Sequence[str] = ()) -> Layout:
+    """Lays out a table a file, what the numbers cannot support, and the files that were written."""
+    blocks: list[Block] = []
     for one in files:
         head = [f"{one.name}: {', '.join(one.formats)}", *([one.arch] if one.arch else [])]
-        lines += [*wrapped("; ".join(head)), *_table(_rows(one)).lines()]
+        blocks += [Prose("; ".join(head)), _table(_rows(one))]
         for percent_of in dict.fromkeys(n.percent_of for n in one.numbers if n.percent_of):
-            lines += wrapped(f"percentages of: {percent_of}", then="    ")
-        lines.append("")
+            blocks += [Prose(f"percentages of: {percent_of}", then="    ")]
+        blocks.append("")
     for caveat in _caveats(files):
-        lines += wrapped(caveat["text"], "note: ", "      ")
+        blocks += [Prose(caveat["text"], "note: ", "      ")]
     # A file's name is not broken, so that it can be pasted.
-    return ascii_lines([*lines, *(f"wrote {plain(file)}" for file in written)])
+    blocks += [f"wrote {plain(file)}" for file in written]
+    return Layout("import", "", "", blocks)
 
 
 def _table(rows: Sequence[_Row]) -> Table:
@@ -117,9 +119,9 @@ def imported_to_json(files: Sequence[Imported]) -> dict[str, Any]:
         for row in _rows(one):
             number, base = row.number, None
             if row.base:
-                lines = [sample.line for sample in row.base.numbers]
+                blocks = [sample.line for sample in row.base.numbers]
                 side, middle = row.base.first.side, float(row.base.middle)
-                base = ImportBase(side, lines, middle, row.change, row.step or None)
+                base = ImportBase(side, blocks, middle, row.change, row.step or None)
             numbers.append(
                 ImportedNumber(
                     line=number.line,

@@ -1,15 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `kentry log` prints: a sparkline, a row where the count changes, its functions."""
+"""The layout of a log: a sparkline, a row where the count changes, its functions."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from kentry.results.comparison import Real
 from kentry.results.log import ChangePoint, Log
-from kentry.show.frame import caveat_lines
-from kentry.show.functions import SHOWN, function_lines_with_total
+from kentry.show import charts
+from kentry.show.blocks import (
+    SHOWN,
+    Block,
+    Chart,
+    Column,
+    Deltas,
+    Drawn,
+    Fold,
+    InText,
+    Layout,
+    OnPage,
+    Prose,
+    Section,
+    Table,
+    text_column,
+)
 from kentry.show.numbers import change, number
-from kentry.show.table import Column, Table, ascii_lines, line_width, text_column, wrapped
+from kentry.show.table import line_width
 
 _NAME = 12
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -19,61 +35,100 @@ _UNKNOWN = "?"
 _COMMIT = re.compile("[0-9a-f]{40,64}")
 
 
-def log_text(log: Log, shown: int | None = SHOWN, *, blocks: bool = True) -> str:
-    """The whole report; `blocks` draws the sparkline in block elements instead of ASCII."""
+def log_layout(log: Log, shown: int | None = SHOWN, *, blocks: bool = True) -> Layout:
+    """Lays out a log; `blocks` draws the sparkline in block elements instead of ASCII."""
     values = [one.value for one in log.points if one.value is not None]
-    first, last = values[0], values[-1]
-    lines = wrapped(
-        f"{log.origin['what']} ({log.arch}): {log.case}, {len(log.points)} of"
-        f" {log.kernels} kernels measured: {number(first)} to {number(last)} {log.unit}"
-    )
-    table = Table(
-        [
-            Column("place"),
-            text_column("kernel", most=34),
-            Column("old"),
-            Column("new"),
-            Column("delta"),
-            text_column("subject", wraps=True),
-        ]
-    )
-    for one in log.changes:
-        sides = number(one.old), number(one.new)
-        table.row(one.place, _short(one.names[-1]), *sides, f"{one.delta:+.6g}", one.title)
-    body = list(table.lines()) if log.changes else ["No change was found."]
-    for one in log.changes:
-        body += ["", *_change_lines(one, shown)]
+    ends = f"{number(values[0])} to {number(values[-1])} {log.unit}" if values else "no values"
+    measured = f"{len(log.points)} of {log.kernels} kernels measured"
+    head = Prose(f"{log.origin['what']} ({log.arch}): {log.case}, {measured}: {ends}")
+    levels = _LEVELS if blocks else _ASCII_LEVELS
+    body: list[Block] = [_change_table(log) if log.changes else "No change was found."]
+    for place, one in enumerate(log.changes, start=1):
+        body += ["", _change_fold(one, shown, f"change-{place}")]
     failed = [one for one in log.points if one.value is None]
     if failed:
         names = ", ".join(_short(one.name) for one in failed)
-        body += ["", *wrapped(f"Without a value: {names}.")]
+        body += ["", Prose(f"Without a value: {names}.")]
     for other in log.others or ():
-        known = [one for one in other.values if one is not None]
-        ends = f"{number(known[0])} to {number(known[-1])} {other.unit}" if known else "no value"
-        body += ["", *wrapped(f"{other.case}: {ends}{'' if other.changes else ', no change'}")]
-        for one in other.changes:
-            body += ["", *_change_lines(one, shown)]
-    head = ascii_lines([*lines, ""])
-    line = "".join(sparkline(log, _LEVELS if blocks else _ASCII_LEVELS)) + "\n\n"
-    return head + line + ascii_lines([*body, *caveat_lines(log.caveats)])
+        of_case = [one for one in other.values if one is not None]
+        words = "no value"
+        if of_case:
+            words = f"{number(of_case[0])} to {number(of_case[-1])} {other.unit}"
+        body += ["", Prose(f"{other.case}: {words}{'' if other.changes else ', no change'}")]
+        for place, one in enumerate(other.changes, start=1):
+            body += ["", _change_fold(one, shown, f"{other.case}-change-{place}")]
+    return Layout(
+        "log",
+        f"History of {log.case} ({log.arch})",
+        f"{measured}, {ends}, {len(log.changes)} changes",
+        [
+            InText([head, "", Drawn(lambda: "".join(_sparkline(log, levels))), ""]),
+            OnPage([log_chart(log)] if values else []),
+            Section("Changes", body),
+            OnPage([Section("Kernels", [_kernel_table(log)])]),
+        ],
+        log.caveats,
+        list(log.origin.items()),
+    )
 
 
-def sparkline(log: Log, levels: str) -> Iterator[str]:
-    """A character a kernel, or a stretch of kernels where there are more than columns.
+def log_chart(log: Log) -> Chart:
+    """Draws the values as steps, the changes as large dots."""
+    changes = {
+        one.place: ("change", f"change-{at}", f"{one.delta:+.6g}")
+        for at, one in enumerate(log.changes, start=1)
+    }
+    points = [
+        charts.Point(
+            one.place,
+            one.value,
+            f"{_short(one.name)} {one.title}: {number(one.value)} {log.unit}",
+            *changes.get(one.place, ()),
+        )
+        for one in log.points
+        if one.value is not None
+    ]
+    label = f"{log.case}: {log.unit} of each kernel, oldest first"
+    drawing = charts.line(points, label, "kernel", log.unit, shape="steps")
+    return Chart(drawing, "The large dots are the changes.")
+
+
+def _change_table(log: Log) -> Table:
+    names = [Column("place"), text_column("kernel", most=34)]
+    values = [Column("old"), Column("new"), Column("delta")]
+    table = Table([*names, *values, text_column("subject", wraps=True)])
+    for one in log.changes:
+        sides = number(one.old), number(one.new)
+        table.row(one.place, _short(one.names[-1]), *sides, f"{one.delta:+.6g}", one.title)
+    return table
+
+
+def _kernel_table(log: Log) -> Table:
+    names = [Column("place"), text_column("kernel"), Column(log.unit)]
+    table = Table([*names, text_column("date"), text_column("subject")], caption="Oldest first")
+    for one in log.points:
+        about = ": ".join(filter(None, (one.title, one.problem)))
+        table.row(one.place, _short(one.name), number(one.value), one.date[:10], about)
+    return table
+
+
+def _sparkline(log: Log, levels: str) -> Iterator[str]:
+    """Yields a character a kernel, or a stretch of kernels where there are more than columns.
 
     A kernel that was not tried has the value of those on both sides where these are the same; the
     last of a stretch that changes stands for it.
     """
-    found: dict[int, Real | None] = {one.place: one.value for one in log.points}
-    known = {place: value for place, value in found.items() if value is not None}
+    tried: dict[int, Real | None] = {one.place: one.value for one in log.points}
+    known = {place: value for place, value in tried.items() if value is not None}
     low, high = min(known.values()), max(known.values())
     values: list[Real | None] = []
     before: Real | None = None
     places = sorted(known)
     for place in range(log.kernels):
         before = known.get(place, before)
-        after = next((known[other] for other in places if other >= place), before)
-        values.append(before if before == after and found.get(place, before) is not None else None)
+        at = bisect_left(places, place)
+        after = known[places[at]] if at < len(places) else before
+        values.append(before if before == after and tried.get(place, before) is not None else None)
     step = -(-len(values) // line_width())
     for start in range(0, len(values), step):
         part = [one for one in values[start : start + step] if one is not None]
@@ -84,18 +139,20 @@ def sparkline(log: Log, levels: str) -> Iterator[str]:
             yield levels[round(share * (len(levels) - 1))]
 
 
-def _change_lines(one: ChangePoint, shown: int | None) -> Iterator[str]:
-    yield from wrapped(
+def _change_fold(one: ChangePoint, shown: int | None, name: str) -> Fold:
+    title = Prose(
         f"{_short(one.names[-1])} {one.title}: {number(one.old)} -> {number(one.new)},"
         f" {one.delta:+.6g} ({change(one.delta, one.old)})"
     )
+    blocks: list[Block] = []
     if len(one.names) > 1:
         others = ", ".join(map(_short, one.names[:-1]))
-        yield from wrapped(f"or one before it, which has no value: {others}", first="  ")
+        blocks.append(Prose(f"or one before it, which has no value: {others}", first="  "))
     if one.functions:
-        yield from function_lines_with_total(one.functions, int(one.old), int(one.new), shown)
+        blocks.append(Deltas(one.functions, int(one.old), int(one.new), shown))
+    return Fold(title, blocks, name, open=True)
 
 
 def _short(name: str) -> str:
-    """A spec or a file, or the start of a commit's name."""
+    """Returns a spec or a file, or the start of a commit's name."""
     return name[:_NAME] if _COMMIT.fullmatch(name) else name

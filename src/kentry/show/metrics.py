@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kentry.results.comparison import CaseComparison
 from kentry.results.series import MetricStep, Series, SeriesColumn
+from kentry.show.blocks import Block, Column, Prose, Table, text_column
 from kentry.show.numbers import signed
-from kentry.show.table import Column, Table, text_column, wrapped
 from kentry.stats.exact import UNDECIDED
 
 # One of it, and several.
@@ -30,7 +30,7 @@ _NOUNS = {
 }
 
 
-def metric_sentences(rows: Sequence[CaseComparison]) -> Iterator[str]:
+def metric_sentences(rows: Sequence[CaseComparison]) -> Iterator[Block]:
     """For each case, what it does more and less: "getppid: 12 fewer loads (54 -> 42)"."""
     for name in dict.fromkeys(row.name for row in rows):
         own = [row for row in rows if row.name == name]
@@ -38,7 +38,7 @@ def metric_sentences(rows: Sequence[CaseComparison]) -> Iterator[str]:
         changed += [f"{row.metric} undecided" for row in own if row.verdict == UNDECIDED]
         same = [f"{row.metric} {row.old}" for row in own if not row.delta]
         same = [f"the same: {', '.join(same)}"] if same else []
-        yield from wrapped(f"{name}: {'; '.join([*changed, *same])}")
+        yield Prose(f"{name}: {'; '.join([*changed, *same])}")
 
 
 def _change(row: CaseComparison) -> str:
@@ -48,7 +48,7 @@ def _change(row: CaseComparison) -> str:
     return f"{amount} {which} {one if amount == 1 else several} ({row.old} -> {row.new})"
 
 
-def series_metric_lines(series: Series, columns: Iterable[SeriesColumn]) -> Iterator[str]:
+def series_metric_blocks(series: Series, columns: Iterable[SeriesColumn]) -> Iterator[Block]:
     """A table for each of the columns: a row a patch, each metric with its step."""
     for column in columns:
         cells = [row.cases[column.name] for row in series.rows if column.name in row.cases]
@@ -61,7 +61,7 @@ def series_metric_lines(series: Series, columns: Iterable[SeriesColumn]) -> Iter
             cell = row.cases.get(column.name)
             values = [_cell(cell.metrics[name]) if cell else None for name in names]
             table.row(row.patch, row.subject if row.patch else "Baseline", *values)
-        yield from ("", *table.lines())
+        yield from ("", table)
 
 
 def _cell(metric: MetricStep | None) -> str:
@@ -70,10 +70,10 @@ def _cell(metric: MetricStep | None) -> str:
     return f"{metric.value} ({signed(metric.step)})" if metric.step else str(metric.value)
 
 
-def part_lines(amounts: Mapping[str, Mapping[str, int]]) -> list[str]:
+def part_blocks(amounts: Mapping[str, Mapping[str, int]]) -> list[Block]:
     """A row a metric, a column a part of the path, and their sum."""
     names = list(dict.fromkeys(part for own in amounts.values() for part in own))
     table = Table([text_column("metric"), *(Column(name) for name in names), Column("sum")])
     for metric, own in amounts.items():
         table.row(metric, *(own.get(name, 0) for name in names), sum(own.values()))
-    return table.lines()
+    return [table]

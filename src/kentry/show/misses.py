@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from kentry.results.case_name import size_name
 from kentry.results.estimate import Level, Misses
 from kentry.results.recording import CaseResult
-from kentry.show.table import Column, Table, text_column, wrapped
+from kentry.show.blocks import Block, Column, Prose, Table, text_column
 
 # With more cases than these, walks are not printed.
 _FEW_CASES = 2
 
 
-def miss_lines(cases: Sequence[CaseResult]) -> list[str]:
+def miss_blocks(cases: Sequence[CaseResult]) -> list[Block]:
     """What the cases that were modelled miss, with a blank line above; or []."""
     found: dict[str, list[tuple[str, Misses]]] = {}
     for case in cases:
         for one in case.misses:
             found.setdefault(one.core, []).append((case.name, one))
-    lines: list[str] = []
+    blocks: list[Block] = []
     for core, rows in found.items():
         levels = [Column(level_size(level), group=level.name) for level in rows[0][1].levels]
         table = Table([text_column("case"), text_column("caches"), *levels], keys=2)
@@ -27,9 +27,9 @@ def miss_lines(cases: Sequence[CaseResult]) -> list[str]:
             for state, counts in miss_rows(one, with_walks=len(rows) <= _FEW_CASES):
                 table.row(name, state, *counts)
                 name = ""
-        lines += ["", f"Misses on {core} by a model (not measured):", "", *table.lines(), ""]
-        lines += wrapped(f"Sizes and ways: {rows[0][1].source}")
-    return lines
+        blocks += ["", f"Misses on {core} by a model (not measured):", "", table, ""]
+        blocks += [Prose(f"Sizes and ways: {rows[0][1].source}")]
+    return blocks
 
 
 def miss_rows(one: Misses, *, with_walks: bool) -> Iterator[tuple[str, Iterable[int]]]:

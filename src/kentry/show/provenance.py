@@ -13,7 +13,8 @@ from kentry.arch import ARCHES
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.recording import INSTRUCTIONS, OnTarget
-from kentry.show.table import plain, shortened, wrapped
+from kentry.show.blocks import Block, Prose
+from kentry.show.table import plain, shortened
 
 # Digits of a commit or a digest.
 _ABBREVIATED = 12
@@ -31,17 +32,17 @@ def harmless(text: str) -> str:
     return _COMMIT.sub(r"<\g<0>>", _DIFF.sub(r"'\1'", plain(text)))
 
 
-def provenance_lines(
+def provenance_blocks(
     sides: Mapping[str, OnTarget], facts: Iterable[str], *, counted: bool = True
-) -> list[str]:
+) -> list[Block]:
     """The list: kentry's version, then an item a fact; a second line of a fact is not wrapped."""
     tools = dict.fromkeys(f"{one.tool['name']} {one.tool['version']}" for one in sides.values())
-    lines = [f"How it was measured ({', '.join(map(plain, tools))}):"]
+    blocks: list[Block] = [f"How it was measured ({', '.join(map(plain, tools))}):"]
     for fact in [*([caveats.not_time()["text"]] if counted else []), *facts]:
         sentence, _, below = fact.partition("\n")
-        lines += wrapped(sentence, "- ")
-        lines += [f"  {below}"] if below else []
-    return lines
+        blocks += [Prose(sentence, "- ")]
+        blocks += [f"  {below}"] if below else []
+    return blocks
 
 
 def facts_of_sides(

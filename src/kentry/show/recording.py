@@ -1,23 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `kentry record` prints: a row a case, the matrix of vector states, then the caveats."""
+"""The layout of a recording: a row a case, the matrix of vector states; each case's path."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from kentry.arch import Arch, find_arch
-from kentry.compare.counted import compare_case
+from kentry.arch import ARCHES, Arch
+from kentry.path.metrics import part_amounts
 from kentry.results import caveats
-from kentry.results.case_name import NONE, CaseName, State
+from kentry.results.case_name import CaseName, State
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import CaseComparison
-from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
-from kentry.show.contexts import recording_context_lines
-from kentry.show.estimate import estimate_lines
-from kentry.show.frame import caveat_lines, emulator_lines, kernel_lines
-from kentry.show.functions import function_lines_with_total
-from kentry.show.misses import miss_lines
-from kentry.show.numbers import per_call
-from kentry.show.table import Column, Table, ascii_lines, text_column, wrapped
+from kentry.results.recording import INSTRUCTIONS, CaseResult, KernelPath, NoisyMetric, Recording
+from kentry.results.states import cells_of, without_use
+from kentry.show import charts
+from kentry.show.blocks import (
+    ICICLE_HELP,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Deltas,
+    Fold,
+    InText,
+    Layout,
+    OnPage,
+    Prose,
+    Section,
+    Table,
+    text_column,
+)
+from kentry.show.contexts import recording_context_blocks
+from kentry.show.estimate import estimate_blocks
+from kentry.show.frame import emulator_lines, kernel_facts, kernel_lines, kernel_name
+from kentry.show.frames import frames
+from kentry.show.metrics import part_blocks
+from kentry.show.misses import miss_blocks
+from kentry.show.numbers import per_call, percent, share, with_interval
 
 _FIRMWARE = "firmware_instructions"
 _USER = "user_instructions"
@@ -33,35 +52,72 @@ _IN_MATRIX = (caveats.no_majority("", 0)["kind"], caveats.unrecorded_path("", 0)
 
 _CHECKED = "The machine's own counter ({}) agrees in {} of {} cases."
 
-# A case in a task with this vector state.
-Cell = tuple[CaseResult, State]
+# What a vector state adds to the same case without use: the comparison and both states.
+AddedByState = tuple[CaseComparison, State, State]
 
 
-def recording_text(recording: Recording, floor: Mapping[str, int] | None = None) -> str:
-    """The whole report; `floor` are the counts of cases on the floor, for a column of ratios."""
-    arch = find_arch(recording.kernel["arch"])
-    lines = [*kernel_lines(recording), *emulator_lines(recording)]
-    with_state = len(cells_of(recording))
+def recording_layout(
+    recording: Recording,
+    floor: Mapping[str, int] | None = None,
+    added: Iterable[AddedByState] = (),
+) -> Layout:
+    """Lays out a recording.
+
+    `floor` are the counts on the floor, for a column of ratios; `added` is what vector states add.
+    """
+    arch = ARCHES.get(recording.kernel["arch"])
+    places = {case.name: at for at, case in enumerate(recording.cases, start=1)}
+    counts: list[Block] = []
     if cases := cases_without_state(recording):
-        lines += [
-            "",
-            *_case_table(cases, floor or {}).lines(),
-            *recording_context_lines(recording, cases),
-        ]
-    if with_state:
-        lines += ["", *matrix_lines(recording, arch)]
+        counts += ["", _case_table(cases, floor or {}, places)]
+        counts += recording_context_blocks(recording, cases)
+    with_state = len(cells_of(recording))
+    if with_state and arch:
+        counts += ["", *matrix_blocks(recording, arch)]
     if 0 < with_state <= _STATES_COMPARED:
-        lines += _added_lines(recording)
-    lines += [*estimate_lines(recording.cases), *miss_lines(recording.cases)]
-    if checked := sum(case.checked is not None for case in recording.cases):
-        lines += ["", *wrapped(_CHECKED.format(arch.counter.what, checked, len(recording.cases)))]
-    lines += caveat_lines([*recording.caveats, *case_caveats(recording.cases)])
-    return ascii_lines(lines)
+        counts += _added_blocks(added)
+    models = [*estimate_blocks(recording.cases), *miss_blocks(recording.cases)]
+    blocks: list[Block] = [
+        InText([*kernel_lines(recording.kernel), *emulator_lines(recording)]),
+        Section("Cases", counts),
+        *([Section("By models, not measured", models)] if models else []),
+    ]
+    checked = sum(case.checked is not None for case in recording.cases)
+    if checked and arch:
+        blocks += ["", Prose(_CHECKED.format(arch.counter.what, checked, len(recording.cases)))]
+    timed = [case for case in recording.cases if case.noisy]
+    folds = [_fold(recording, case, places[case.name]) for case in recording.cases]
+    # One case is open: the first that has something to look at.
+    shown = next((fold for fold in folds if any(_is_drawn(one) for one in fold.blocks)), None)
+    folds = [replace(fold, open=fold is shown) for fold in folds]
+    blocks.append(
+        OnPage(
+            [
+                *([Section("Times", [_time_table(timed)])] if timed else []),
+                Section("Each case", [ICICLE_HELP, *folds]),
+            ]
+        )
+    )
+    counted = len(recording.cases) - len([case for case in timed if not case.metrics])
+    words = [
+        f"{count} case{'s' if count > 1 else ''} {what}"
+        for count, what in ((counted, "counted"), (len(timed), "timed"))
+        if count
+    ]
+    return Layout(
+        "recording",
+        kernel_name(recording.kernel),
+        ", ".join(words),
+        blocks,
+        [*recording.caveats, *case_caveats(recording.cases)],
+        kernel_facts(recording.kernel, recording.target),
+    )
 
 
 def cases_without_state(recording: Recording) -> list[CaseResult]:
-    """The cases that are no part of the matrix."""
-    return [case for case in recording.cases if not case.parsed.state]
+    """Returns the cases with counts that are no part of the matrix."""
+    counted = (case for case in recording.cases if INSTRUCTIONS in case.metrics)
+    return [case for case in counted if not case.parsed.state]
 
 
 def case_caveats(cases: Iterable[CaseResult]) -> Iterator[Caveat]:
@@ -73,7 +129,9 @@ def case_caveats(cases: Iterable[CaseResult]) -> Iterator[Caveat]:
                 yield caveat
 
 
-def _case_table(cases: Iterable[CaseResult], floor: Mapping[str, int]) -> Table:
+def _case_table(
+    cases: Iterable[CaseResult], floor: Mapping[str, int], places: Mapping[str, int]
+) -> Table:
     firmware = [case.metrics[_FIRMWARE].value for case in cases if _FIRMWARE in case.metrics]
     columns = [text_column("case"), Column("instructions")]
     columns += [Column("x floor")] if floor else []
@@ -99,7 +157,7 @@ def _case_table(cases: Iterable[CaseResult], floor: Mapping[str, int]) -> Table:
         if interrupted := sum(times for _, times in case.interrupted):
             others.append(f"{interrupted} interrupted, set apart")
         table.row(
-            case.name,
+            Cell(case.name, link=f"case-{places[case.name]}"),
             count.value,
             *([_ratio(count.value, floor.get(case.name))] if floor else []),
             *([below.value if below else 0] if any(firmware) else []),
@@ -113,31 +171,23 @@ def _ratio(count: int, floor: int | None) -> str:
     return f"{count / floor:.1f}" if floor else "-"
 
 
-def _added_lines(recording: Recording) -> Iterator[str]:
-    """The functions that a vector state adds, once for states that add the same ones."""
-    tables: dict[tuple[str, ...], list[str]] = {}
-    for case, state, base in added_by_states(recording):
+def _added_blocks(added: Iterable[AddedByState]) -> Iterator[Block]:
+    """Yields the functions that a vector state adds, once for states that add the same ones."""
+    tables: dict[tuple[object, ...], tuple[CaseComparison, State, list[str]]] = {}
+    for case, state, base in added:
         if case.delta:
-            lines = function_lines_with_total(case.functions, case.old, case.new)
-            over = f"over {base} ({case.delta:+d})"
-            key = (CaseName.parse(case.name).call, over, *lines)
-            tables.setdefault(key, []).append(str(state))
-    for (call, over, *lines), states in tables.items():
-        yield from ("", f"{call}: {', '.join(states)} {over}", *lines)
+            changed = (one for one in case.functions if one.delta)
+            call = CaseName.parse(case.name).call
+            key = (call, base, case.old, len(case.functions), *changed)
+            tables.setdefault(key, (case, base, []))[2].append(str(state))
+    for case, base, states in tables.values():
+        title = (
+            f"{CaseName.parse(case.name).call}: {', '.join(states)} over {base} ({case.delta:+d})"
+        )
+        yield from ("", title, Deltas(case.functions, case.old, case.new))
 
 
-def cells_of(recording: Recording) -> list[Cell]:
-    """The cases with a vector state, all states of a case below each other."""
-    groups: dict[tuple[str, str, int | None], list[Cell]] = {}
-    for case in recording.cases:
-        if state := case.parsed.state:
-            groups.setdefault((state.unit, case.parsed.call, state.length), []).append(
-                (case, state)
-            )
-    return [cell for group in groups.values() for cell in group]
-
-
-def matrix_lines(recording: Recording, arch: Arch) -> list[str]:
+def matrix_blocks(recording: Recording, arch: Arch) -> list[Block]:
     """A row a state: its count per call, the ratio to "none", its events; then the markers."""
     cells = cells_of(recording)
     keys = [text_column("case"), Column("vl"), text_column("state")]
@@ -147,7 +197,7 @@ def matrix_lines(recording: Recording, arch: Arch) -> list[str]:
     for case, state in cells:
         label = (case.parsed.call, arch.vector.bits(state.unit, state.length))
         count, calls = case.metrics[INSTRUCTIONS], case.parsed.calls
-        base = _without_use(case, state, cells)
+        base = without_use(case, state, cells)
         ratio = None
         if base and base.metrics[INSTRUCTIONS].is_decided and count.is_decided:
             per_base = base.metrics[INSTRUCTIONS].value / base.parsed.calls
@@ -162,13 +212,7 @@ def matrix_lines(recording: Recording, arch: Arch) -> list[str]:
         above = label
     named = {state.unit for _, state in cells}
     units = ", ".join(f"{one.name} is {one.what}" for one in arch.vector.units if one.name in named)
-    return [*table.lines(), "", *marker_lines(recording, arch), *wrapped(f"{units}; vl: bits")]
-
-
-def _without_use(case: CaseResult, state: State, cells: Sequence[Cell]) -> CaseResult | None:
-    """The same case in a task that never used the unit."""
-    wanted = (case.parsed.call, State(state.unit, NONE, state.length))
-    return next((one for one, own in cells if (one.parsed.call, own) == wanted), None)
+    return [table, "", *marker_blocks(recording, arch), Prose(f"{units}; vl: bits")]
 
 
 def _events(case: CaseResult) -> str:
@@ -188,24 +232,119 @@ def _events(case: CaseResult) -> str:
     return f"{text} [undecided: {low} to {high} in {count.windows} windows]"
 
 
-def marker_lines(recording: Recording, arch: Arch) -> list[str]:
+def marker_blocks(recording: Recording, arch: Arch) -> list[Block]:
     """The kernel code by which each event was found, and the events that have none."""
     markers = recording.markers or {}
     known = "; ".join(f"{event}: {label}" for event, label in markers.items())
     absent = [one.event for one in arch.vector.markers if one.event not in markers]
-    lines = wrapped(f"markers: {known}")
+    blocks: list[Block] = [Prose(f"markers: {known}")]
     if absent:
-        lines += wrapped(f"not in this kernel, so not counted: {', '.join(absent)}")
-    return lines
+        blocks += [Prose(f"not in this kernel, so not counted: {', '.join(absent)}")]
+    return blocks
 
 
-def added_by_states(recording: Recording) -> Iterator[tuple[CaseComparison, State, State]]:
-    """What each state adds to the same case without use: the comparison and both states."""
-    cells = cells_of(recording)
-    for case, state in cells:
-        base = _without_use(case, state, cells)
-        if base is None or base is case or base.parsed.calls != case.parsed.calls:
-            continue
-        if base.metrics[INSTRUCTIONS].is_decided and case.metrics[INSTRUCTIONS].is_decided:
-            assert base.parsed.state
-            yield compare_case(base, case, recording, recording), state, base.parsed.state
+def _is_drawn(block: Block) -> bool:
+    return isinstance(block, Chart) or (
+        isinstance(block, Section) and any(map(_is_drawn, block.blocks))
+    )
+
+
+def _fold(recording: Recording, case: CaseResult, place: int) -> Fold:
+    """Returns what a page has of one case: its path, what it touches, its times."""
+    count = case.metrics.get(INSTRUCTIONS)
+    path, arch = case.modal_path, ARCHES.get(recording.kernel["arch"])
+    blocks: list[Block] = []
+    if path and path.length and arch:
+        code = recording.instructions(path)
+        drawn = frames(code, arch)
+        sizes: Counter[str] = Counter()
+        for frame in drawn:
+            if not frame.depth:
+                sizes[frame.name] += frame.size
+        label = f"{case.name}: {path.length} instructions from left to right, by call"
+        kinds = {name: f"{name} {size}" for name, size in sizes.items()}
+        icicle = charts.icicle(drawn, path.length, label)
+        blocks.append(Chart(icicle, f"= {path.length} instructions", kinds))
+    elif count and count.value:
+        blocks.append("No path of it was recorded: record it again with --paths 128.")
+    if case.functions:
+        blocks.append(Fold("Functions", [_function_table(case.functions)]))
+    if len(case.paths) > 1:
+        blocks.append(Fold(f"{len(case.paths)} distinct paths", [_path_table(case.paths)]))
+    if path and path.length and arch:
+        amounts = part_amounts(code, path.accesses, arch)
+        blocks.append(Fold("What the path loads, stores and touches", part_blocks(amounts)))
+    blocks += time_blocks(case.name, recording.kernel["spec"], case.noisy)
+    title = f"{case.name}: {count.value} kernel instructions" if count else case.name
+    return Fold(title, blocks, f"case-{place}")
+
+
+def _function_table(functions: Sequence[tuple[str, int]]) -> Table:
+    whole = sum(count for _, count in functions)
+    table = Table([text_column("function"), Column("instructions"), Column("share")])
+    for name, count in sorted(functions, key=lambda pair: -pair[1]):
+        table.row(name, count, share(count, whole))
+    table.row("total", Cell(str(whole), "sum"), "")
+    return table
+
+
+def _path_table(paths: Sequence[KernelPath]) -> Table:
+    table = Table([*map(Column, ("instructions", "windows", "share")), text_column("why")])
+    recorded = sum(path.times for path in paths)
+    for path in paths:
+        why = path.why or path.role
+        table.row(path.length, path.times, share(path.times, recorded), why)
+    return table
+
+
+def _time_table(cases: Iterable[CaseResult]) -> Table:
+    words = [text_column("case"), text_column("metric"), Column("value"), text_column("unit")]
+    table = Table([*words, *map(Column, ("interval", "noise floor", "would see"))])
+    for case in cases:
+        for metric, one in case.noisy.items():
+            value, interval = with_interval(one.value, one.interval)
+            shares = (None if part is None else 100 * part for part in (one.floor, one.detectable))
+            table.row(case.name, metric, value, one.unit, interval, *map(percent, shares))
+    return table
+
+
+def time_blocks(
+    case: str,
+    kernel: str,
+    noisy: Mapping[str, NoisyMetric],
+    beside: Mapping[str, NoisyMetric] | None = None,
+) -> Iterator[Block]:
+    """Yields the noisy metrics of a case, each with the distribution of its processes.
+
+    The charts have one axis with those of `beside`.
+    """
+    for metric, one in noisy.items():
+        value, interval = with_interval(one.value, one.interval)
+        blocks: list[Block] = []
+        # One published number has no distribution.
+        if len(one.samples) > 1:
+            other = beside.get(metric) if beside else None
+            drawing = charts.distribution(
+                _values(one),
+                *(one.value, one.interval, one.floor),
+                f"{kernel}, {case}, {metric}: {value} {one.unit} {interval}",
+                one.unit,
+                _values(other) if other else (),
+            )
+            level = f" ({100 * one.confidence:.4g} %)" if one.confidence else ""
+            floor = percent(None if one.floor is None else 100 * one.floor)
+            caption = (
+                f"Each process of the run. The line is the interval{level}, the band the noise"
+                f" floor ({floor} of the value). {len(one.samples)} processes; {one.estimator}."
+            )
+            blocks.append(Chart(drawing, caption))
+        if one.absent:
+            blocks.append(f"Absent: {', '.join(one.absent)}.")
+        yield Section(f"{kernel}, {metric}: {value} {one.unit} {interval}", blocks)
+
+
+def _values(metric: NoisyMetric) -> Sequence[float]:
+    # It loads numpy, which counts do not need.
+    from kentry.results.samples import value_of
+
+    return [value_of(one) for one in metric.samples]

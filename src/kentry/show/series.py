@@ -1,22 +1,46 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `kentry series` prints: the table of a series, and what it says in sentences.
+"""The layout of a series: its table, what that says in sentences, and what each patch changes.
 
 Columns that take the same steps in every row are shown once, as a group.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from kentry.results import caveats
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
-from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, Series, SeriesColumn
-from kentry.show.comparison import series_event_lines
-from kentry.show.estimate import series_estimate_lines
-from kentry.show.frame import caveat_lines, kernel_lines
-from kentry.show.functions import SHOWN, function_lines_with_total
-from kentry.show.metrics import series_metric_lines
+from kentry.results.path_diff import PathDiff
+from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, PatchRow, Series, SeriesColumn
+from kentry.results.series import Cell as SeriesCell
+from kentry.show import charts
+from kentry.show.blocks import (
+    SHOWN,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Deltas,
+    Detail,
+    Fold,
+    InText,
+    Layout,
+    Notes,
+    OnPage,
+    Paths,
+    Prose,
+    Section,
+    Table,
+    text_column,
+)
+from kentry.show.comparison import event_change, series_event_blocks
+from kentry.show.estimate import cycle_range, series_estimate_blocks
+from kentry.show.frame import kernel_facts, kernel_lines
+from kentry.show.metrics import series_metric_blocks
 from kentry.show.numbers import change, signed
-from kentry.show.table import Column, Table, ascii_lines, plain, shortened, text_column, wrapped
+from kentry.show.path_diff import path_summary
+from kentry.show.table import plain, shortened
+from kentry.stats.exact import BETTER, WORSE
 
 # Of several cases that take the same steps, this one is shown.
 PREFERRED = "getppid"
@@ -28,38 +52,159 @@ _SUBJECT = 21
 # A case's name is shortened to this width, so that there is always room for subjects.
 _TITLE = 40
 
+# More patches are drawn as a line: their bars would be too narrow to see.
+_BARS = 150
+
 # Spreads that are named one by one; further ones are counted.
 _SPREAD_NAMED = 6
 
 
-def series_text(series: Series, functions: bool, shown: int | None = SHOWN) -> str:
-    """The whole report; with `functions` also at most `shown` of every step, None for all."""
-    lines = [line for one in series.base.values() for line in kernel_lines(one, "base: ")]
-    lines += ["", *table_lines(series), *series_metric_lines(series, grouped(series)[0])]
-    lines += ["", *summary_lines(series)]
-    lines += series_estimate_lines(series, grouped(series)[0])
+def series_layout(
+    series: Series,
+    functions: bool = False,
+    shown: int | None = SHOWN,
+    paths: Mapping[tuple[int, str], PathDiff] | None = None,
+) -> Layout:
+    """Lays out a series; with `functions` also at most `shown` of every step, None for all.
+
+    `paths` are the differences that patches make to the paths, by patch and column, for a page.
+    """
+    groups = grouped(series)[0]
+    of_rows: list[Block] = [*_problem_blocks(series)]
+    for row in series.rows if functions else ():
+        for column in groups:
+            cell = row.cases.get(column.name)
+            if cell and (cell.step or cell.functions):
+                old = cell.instructions - cell.step
+                of_rows += ["", f"Patch {row.patch}, {column.name} ({signed(cell.step)})"]
+                of_rows.append(Deltas(cell.functions, old, cell.instructions, shown))
+    kernels = [line for one in series.base.values() for line in kernel_lines(one.kernel, "base: ")]
+    drawn = [chart for column, same in groups.items() if (chart := _chart(series, column, same))]
+    folds = [_fold(row, series, paths or {}) for row in series.rows if row.patch or row.problems]
+    metrics = series_metric_blocks(series, groups)
+    facts = list(series.origin.items())
+    for arch, one in series.base.items():
+        own = kernel_facts(one.kernel, one.target)
+        several = len(series.base) > 1
+        facts += [(f"{name}, {arch}" if several else name, value) for name, value in own]
+    return Layout(
+        "series",
+        f"Series on {series.origin.get('base', 'a base')}",
+        _page_summary(series, groups),
+        [
+            InText(kernels),
+            Section("Patches", ["", series_table(series), *metrics, "", *summary_blocks(series)]),
+            *series_estimate_blocks(series, groups),
+            InText(of_rows),
+            OnPage([Section("The count, patch by patch", drawn)] if drawn else []),
+            OnPage([Section("What each patch changes", folds)]),
+        ],
+        [caveats.not_time(), *series_caveats(series)],
+        facts,
+    )
+
+
+def _problem_blocks(series: Series) -> Iterator[Block]:
+    """Yields the last lines of what failed."""
     for row in series.rows:
         for detail in dict.fromkeys(one.detail for one in row.problems.values() if one.detail):
             arches = [arch for arch, one in row.problems.items() if one.detail == detail]
             status = row.problems[arches[0]].status
             name = f"Patch {row.patch}" if row.patch else "The baseline"
             where = f" ({', '.join(arches)})" if len(series.base) > 1 else ""
-            lines += ["", f"{name} {_WORDS.get(status, status)}{where}:"]
-            for line in detail.expandtabs().splitlines():
-                visible = (char if char.isprintable() else "?" for char in line)
-                lines.append(f"    {''.join(visible)}")
-    if functions:
-        groups = grouped(series)[0]
-        for row in series.rows:
-            for column in groups:
-                cell = row.cases.get(column.name)
-                if cell and (cell.step or cell.functions):
-                    old = cell.instructions - cell.step
-                    lines += ["", f"Patch {row.patch}, {column.name} ({signed(cell.step)})"]
-                    new = cell.instructions
-                    lines += function_lines_with_total(cell.functions, old, new, shown)
-    lines += caveat_lines([caveats.not_time(), *series_caveats(series)])
-    return ascii_lines(lines)
+            yield from ("", f"{name} {_WORDS.get(status, status)}{where}:", Detail(detail))
+
+
+def _page_summary(series: Series, groups: Iterable[SeriesColumn]) -> str:
+    """Returns the first change of each architecture, and how many patches there are."""
+    patches = [row for row in series.rows if row.patch]
+    bad = sum(bool(row.problems) for row in patches)
+    cosmetic = sum(row.identical_path for row in patches)
+    changed: dict[str, str] = {}
+    for column in groups:
+        if total := series.totals.get(column.name):
+            first = _first(series, column.name) or 0
+            words = f"{column.name}: {first} \u2192 {first + total} ({signed(total)})"
+            changed.setdefault(column.arch, words)
+    counts = {"patches": len(patches), "cosmetic": cosmetic, "without all numbers": bad}
+    told = [f"{count} {what}" for what, count in counts.items() if count]
+    return ", ".join([*(changed.values() or ["no count changed"]), *told])
+
+
+def _first(series: Series, name: str) -> int | None:
+    """Returns the count before the first step."""
+    first = next((row.cases[name] for row in series.rows if name in row.cases), None)
+    return first.instructions - first.step if first else None
+
+
+def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -> Chart | None:
+    """Draws the count of a column, patch by patch; None where no patch changes it."""
+    name = column.name
+    base = _first(series, name)
+    if base is None or not any(row.cases[name].step for row in series.rows if name in row.cases):
+        return None
+    bars = []
+    for row in series.rows:
+        cell = row.cases.get(name)
+        if row.patch:
+            step = cell.step if cell else 0
+            words = f"{step:+d} to {cell.instructions}" if cell else row.status
+            title = f"Patch {row.patch}, {row.subject}: {words}"
+            bars.append(
+                charts.Bar(str(row.patch), step, title, f"patch-{row.patch}", cell is not None)
+            )
+    label = f"{name}: kernel instructions, patch by patch"
+    if len(bars) <= _BARS:
+        drawing = charts.waterfall(base, bars, label)
+    else:
+        totals = accumulate((bar.step for bar in bars), initial=base)
+        points = [charts.Point(place, total, str(total)) for place, total in enumerate(totals)]
+        drawing = charts.line(points, label, "patch", "instructions", shape="steps")
+    others = f"; the same steps in {', '.join(one.name for one in same)}" if same else ""
+    total = signed(series.totals.get(name, 0))
+    return Chart(drawing, f"{name}: {total} in all{others}. The axis does not begin at 0.")
+
+
+def _fold(row: PatchRow, series: Series, paths: Mapping[tuple[int, str], PathDiff]) -> Fold:
+    """Returns what a page has of one patch."""
+    blocks: list[Block] = [f"commit {row.commit}"] if row.commit else []
+    for arch, problem in row.problems.items():
+        blocks += [f"{arch}: {problem.sentence}", Detail(problem.detail)]
+    changes = row.changes
+    cases = {column.name: column.case for column in series.columns}
+    for names, cell in changes:
+        blocks.append(
+            Section(
+                f"{', '.join(names)}: {signed(cell.step)}",
+                list(_cell_blocks(names, cell, cases.get(names[0], names[0]))),
+            )
+        )
+        if diff := paths.get((row.patch, names[0])):
+            title = f"Both paths of {names[0]}, side by side"
+            blocks.append(Fold(title, [*path_summary(diff), Paths(diff, change=cell.step)]))
+    if not changes and not row.problems:
+        same = "It executes the same instructions in every case."
+        known = "The number of instructions is the same in every case."
+        blocks.append(same if row.identical_path else known)
+    blocks.append(Notes(row.caveats))
+    tags = ["cosmetic"] * row.identical_path + [row.status] * bool(row.problems)
+    title = f"{row.patch or 'base'}. {row.subject}"
+    return Fold(title, blocks, f"patch-{row.patch}", tags=tags)
+
+
+def _cell_blocks(names: Sequence[str], cell: SeriesCell, case: str) -> Iterator[Block]:
+    if cell.functions:
+        # Beside the count of several columns the functions that did not change would differ.
+        old = cell.instructions - cell.step
+        whole = old if len(names) == 1 else sum(one.old for one in cell.functions)
+        yield Deltas(cell.functions, whole, whole + cell.step)
+    for event in cell.events or ():
+        yield event_change(event, case)
+    metrics = [f"{key} {signed(one.step)}" for key, one in cell.metrics.items() if one]
+    yield ", ".join(metrics)
+    cycles = [f"{cycle_range(one)} on {one.core}" for one in cell.estimates or ()]
+    if cycles:
+        yield f"Cycles by scheduling models, not measured: {'; '.join(cycles)}."
 
 
 def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], list[SeriesColumn]]:
@@ -93,7 +238,7 @@ def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], lis
     return {shown: others for shown, *others in groups}, unchanged
 
 
-def table_lines(series: Series) -> list[str]:
+def series_table(series: Series) -> Table:
     """A row a patch: of each group the count, its step, and the total of the steps so far."""
     groups = grouped(series)[0]
     columns = [Column(), text_column("kernel instructions", most=_SUBJECT)]
@@ -112,8 +257,10 @@ def table_lines(series: Series) -> list[str]:
                 cells += [cell.instructions, "", ""]
             else:
                 step = "identical" if row.identical_path else signed(cell.step)
-                cells += [cell.instructions, step, signed(cell.total)]
-        layout.row(row.patch, row.subject if row.patch else "Baseline", *cells)
+                kind = WORSE if cell.step > 0 else BETTER if cell.step < 0 else ""
+                cells += [cell.instructions, Cell(step, kind), signed(cell.total)]
+        subject = Cell(row.subject, link=f"patch-{row.patch}") if row.patch else "Baseline"
+        layout.row(row.patch, subject, *cells)
         reasons = []
         for arch, problem in row.problems.items():
             words = _WORDS.get(problem.status, problem.status)
@@ -121,7 +268,7 @@ def table_lines(series: Series) -> list[str]:
             reasons.append((arch, f"{words}: {sentence}"))
         for reason in _by_arch(series, reasons):
             layout.note(reason)
-    return layout.lines()
+    return layout
 
 
 def _by_arch(series: Series, texts: Iterable[tuple[str, str]]) -> list[str]:
@@ -137,7 +284,7 @@ def _by_arch(series: Series, texts: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-def summary_lines(series: Series) -> list[str]:
+def summary_blocks(series: Series) -> list[Block]:
     """What the table leaves out and what it says: sentences, then the totals."""
     groups, unchanged = grouped(series)
     measured = any(row.patch and row.cases for row in series.rows)
@@ -155,18 +302,21 @@ def summary_lines(series: Series) -> list[str]:
     sentences += _spread(series)
     for column in groups if measured else ():
         rows = [row for row in series.rows if column.name in row.cases]
+        if not rows:
+            continue
         old, new = (row.cases[column.name].instructions for row in (rows[0], rows[-1]))
         up_to = f" up to patch {rows[-1].patch}" if rows[-1] is not series.rows[-1] else ""
         share = f", {change(new - old, old)} of the baseline" if old and new != old else ""
         name = f"{column.name}{CaseName.parse(column.case).calls_note}"
         sentences.append(f"Total{up_to}: {name} {old} -> {new} ({signed(new - old)}{share})")
-    lines = [line for sentence in sentences for line in wrapped(sentence)]
-    return [*series_event_lines(series), *lines]
+    return [*series_event_blocks(series), *map(Prose, sentences)]
 
 
 def _baselines(series: Series, columns: Iterable[SeriesColumn]) -> str:
     first = series.rows[0].cases
-    return ", ".join(f"{one.name} {first[one.name].instructions}" for one in columns)
+    # A file may name columns that its rows do not have.
+    known = [one for one in columns if one.name in first]
+    return ", ".join(f"{one.name} {first[one.name].instructions}" for one in known)
 
 
 def _same_counts(series: Series) -> Iterator[str]:

@@ -8,8 +8,8 @@ from statistics import median
 from kentry.results.case_name import WARM, CaseName
 from kentry.results.comparison import TimedComparison
 from kentry.results.recording import NoisyMetric, Recording
+from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change_with_interval, decimals, fixed, level, percent, significant
-from kentry.show.table import Column, Table, ascii_lines, text_column, wrapped
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
 from kentry.time.analysis import LOOP, NS, SHARES, Tail
@@ -27,9 +27,9 @@ _COUNTERS = [
 ]
 
 
-def stat_text(
+def stat_layout(
     recording: Recording, absent: Mapping[str, str], findings: Sequence[Finding], *, every: bool
-) -> str:
+) -> Layout:
     """ns a call of every case, its interval, the noise floor and the detectable change."""
     cases = recording.cases
     counters = [name for name in _COUNTERS if any(name in case.noisy for case in cases)]
@@ -49,22 +49,24 @@ def stat_text(
     confidence = level(first.confidence) if first.confidence else "no"
     boots = len({one.boot for one in first.samples})
     sample = f"of {boots} boots" if boots > 1 else "of this boot's processes"
-    lines = [*table.lines(), ""]
-    lines += wrapped(
-        f"+-: half of the {confidence} interval, {sample} ({len(first.samples)} processes of each"
-        " case). floor: the noise floor, the largest difference between processes of the same"
-        " case. sees: the smallest change that 19 of 20 runs like this would find.",
-        then="",
-    )
+    blocks: list[Block] = [table, ""]
+    blocks += [
+        Prose(
+            f"+-: half of the {confidence} interval, {sample} ({len(first.samples)} processes of"
+            " each case). floor: the noise floor, the largest difference between processes of the"
+            " same case. sees: the smallest change that 19 of 20 runs like this would find.",
+            then="",
+        )
+    ]
     if loops := [case.noisy[LOOP].value for case in cases if LOOP in case.noisy]:
         text = f"{median(loops):.1f} ns (median of the cases)"
-        lines += wrapped(f"The time includes the loop around a call: {text}.", then="")
+        blocks += [Prose(f"The time includes the loop around a call: {text}.", then="")]
     for name, reason in absent.items():
-        lines += wrapped(f"absent: {name}: {reason}", then=_INDENT)
-    return _page(recording, lines, findings, every=every)
+        blocks += [Prose(f"absent: {name}: {reason}", then=_INDENT)]
+    return _page(recording, blocks, findings, every=every)
 
 
-def sweep_text(recording: Recording, findings: Sequence[Finding], *, every: bool) -> str:
+def sweep_layout(recording: Recording, findings: Sequence[Finding], *, every: bool) -> Layout:
     """The curve: ns a call behind walks through more and more memory."""
     cases = recording.cases
     most = max(case.noisy[NS].value for case in cases)
@@ -79,13 +81,13 @@ def sweep_text(recording: Recording, findings: Sequence[Finding], *, every: bool
         " subtracted."
     )
     title = f"{CaseName.parse(cases[0].name).counted} among working sets"
-    lines = [title, *table.lines(), "", *wrapped(note, then="")]
-    return _page(recording, lines, findings, every=every)
+    blocks: list[Block] = [title, table, "", Prose(note, then="")]
+    return _page(recording, blocks, findings, every=every)
 
 
-def tails_text(
+def tails_layout(
     recording: Recording, tails: Sequence[Tail], findings: Sequence[Finding], *, every: bool
-) -> str:
+) -> Layout:
     """Percentiles of calls timed one by one."""
     table = Table([text_column("case", most=40), *map(Column, ("calls", *SHARES, "max"))])
     for tail in tails:
@@ -97,22 +99,22 @@ def tails_text(
         f"ns, each call by itself; {subtracted} ns that reading the clock takes are subtracted."
         " A percentile has no digit beyond its interval from group to group."
     )
-    return _page(recording, [*table.lines(), "", *wrapped(note, then="")], findings, every=every)
+    return _page(recording, [table, "", Prose(note, then="")], findings, every=every)
 
 
-def pairs_text(
+def pairs_layout(
     recording: Recording,
     rows: Sequence[TimedComparison],
     ending: Ending,
     findings: Sequence[Finding],
     *,
     every: bool,
-) -> str:
+) -> Layout:
     """Three lines a pair: the verdict, the change, and what it is held against.
 
     The confidence is that of all planned looks together; the interval of each look is wider.
     """
-    lines: list[str] = []
+    blocks: list[Block] = []
     indents = ("    ", "    ")
     for row, estimate in zip(rows, ending.rows, strict=True):
         assert estimate
@@ -123,15 +125,15 @@ def pairs_text(
             more = f"; {estimate.more:.1f} times as long should decide" if estimate.more else ""
             verdict = f"{UNDECIDED}, {row.reason}{more}"
         old, new = _values(row)
-        lines += [
-            *wrapped(f"{row.name}: {verdict}", then="    "),
-            *wrapped(
+        blocks += [
+            Prose(f"{row.name}: {verdict}", then="    "),
+            Prose(
                 f"{old} -> {new} ns,"
                 f" {change_with_interval(100 * estimate.effect, row.interval)} of the first,"
                 f" {level(CONFIDENCE)}",
                 *indents,
             ),
-            *wrapped(
+            Prose(
                 f"floor {percent(row.floor)}, threshold {100 * estimate.threshold:g} %, would see"
                 f" {percent(row.detectable)}; {estimate.groups} groups",
                 *indents,
@@ -142,7 +144,7 @@ def pairs_text(
         f"Ended at look {ending.look.number} of {ending.looks} that were planned, after"
         f" {ending.done} of at most {ending.planned} {ending.unit}."
     )
-    return _page(recording, [*lines, *wrapped(end, then="")], findings, every=every)
+    return _page(recording, [*blocks, Prose(end, then="")], findings, every=every)
 
 
 def _value(metric: NoisyMetric) -> tuple[str, str]:
@@ -174,9 +176,9 @@ def _share(share: float | None) -> str | None:
 
 
 def _page(
-    recording: Recording, lines: Iterable[str], findings: Sequence[Finding], *, every: bool
-) -> str:
-    """The lines below the kernel and the machine, above warnings, remedies and caveats.
+    recording: Recording, blocks: Iterable[Block], findings: Sequence[Finding], *, every: bool
+) -> Layout:
+    """Lays out the blocks below the kernel and the machine, above warnings, remedies and caveats.
 
     Of the notes of preflight only the names are printed, unless `every`.
     """
@@ -188,21 +190,21 @@ def _page(
         under = "emulated, icount" if "-icount" in accelerator else "emulated"
     words = [target.get("cpu_model"), target.get("machine"), under]
     words += [f"cpu {target['on_cpu']}"] if "on_cpu" in target else []
-    head = [f"Linux {kernel['release']} ({kernel['arch']}){where}"]
+    head: list[Block] = [f"Linux {kernel['release']} ({kernel['arch']}){where}"]
     if any(words[:3]):
-        head += wrapped(", ".join(str(word) for word in words if word))
-    notes: list[str] = []
+        head += [Prose(", ".join(str(word) for word in words if word))]
+    notes: list[Block] = []
     for one in findings:
         if every or one.level == WARNING:
-            notes += wrapped(f"{one.level}: {one.text}", then=_INDENT)
-            notes += wrapped(one.remedy, _INDENT, _INDENT)
+            notes += [Prose(f"{one.level}: {one.text}", then=_INDENT)]
+            notes += [Prose(one.remedy, _INDENT, _INDENT)]
     kinds = {one.kind for one in findings}
     for caveat in recording.caveats:
         if caveat["kind"] not in kinds:
-            notes += wrapped(f"note: {caveat['text']}", then=_INDENT)
+            notes += [Prose(f"note: {caveat['text']}", then=_INDENT)]
     rest = [one for one in findings if not every and one.level != WARNING]
     if rest:
         names = ", ".join(one.kind.removeprefix("preflight-") for one in rest)
         text = f"note: -v prints what else belongs to these numbers: {names}"
-        notes += wrapped(text, then=_INDENT)
-    return ascii_lines([*head, "", *lines, *(["", *notes] if notes else [])])
+        notes += [Prose(text, then=_INDENT)]
+    return Layout("stat", "", "", [*head, "", *blocks, *(["", *notes] if notes else [])])

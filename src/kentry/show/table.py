@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import groupby, product
 
+from kentry.show.blocks import Column, Table
+
 WIDTH = 75
 # Narrower terminals get lines of this width, which they break themselves.
 LEAST_WIDTH = 40
@@ -97,131 +99,96 @@ def wrapped(text: str, first: str = "", then: str = "  ", width: int | None = No
     return [line.replace("\xa0", " ") for line in lines]
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
-
-    group: a second heading over neighbouring columns of the same group.  left: text is aligned
-    left, numbers right.  most: in a table that is too wide, its cells are shortened to this width;
-    on a terminal of less than 75 columns, text may be shortened to a third of its width.
-    wraps: the last column may be a sentence, which continues on the next lines.
-    """
-
-    name: str = ""
-    group: str = ""
-    left: bool = False
-    most: int | None = None
-    wraps: bool = False
+def table_lines(table: Table) -> list[str]:
+    """Returns the table's lines: as wide as the terminal, or at most its own width."""
+    return list(_TableText(table).lines())
 
 
-def text_column(name: str = "", *, most: int | None = None, wraps: bool = False) -> Column:
-    """A column of words: aligned left."""
-    return Column(name, left=True, most=most, wraps=wraps)
+class _TableText:
+    """A table's cells as text, in ASCII, and how they are laid out in lines."""
 
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._columns = table.columns
+        self._room = line_width(table.width or WIDTH) - len(table.indent)
+        self._rows = []
+        for row in table.rows:
+            texts = ["-" if cell is None else plain(str(cell)) for cell in row]
+            self._rows.append(texts + [""] * (len(table.columns) - len(texts)))
 
-@dataclass
-class Table:
-    """Rows of cells below headings; columns are as wide as their longest cell.
-
-    If the table is too wide, columns with a `most` are shortened, in their order.  Columns that
-    still do not fit follow in a second table below, which begins with the first `keys` columns
-    again; columns of one group stay together.  Between columns are `gap` blanks, or one if that
-    avoids a second table.
-    """
-
-    columns: Sequence[Column]
-    keys: int = 1
-    headings: bool = True
-    indent: str = ""
-    gap: int = 2
-    _rows: list[list[str]] = field(default_factory=list)
-    _notes: dict[int, list[str]] = field(default_factory=dict)
-
-    def row(self, *cells: object) -> None:
-        """Add a row; None is printed as "-", and cells that are not given are empty."""
-        texts = ["-" if cell is None else plain(str(cell)) for cell in cells]
-        self._rows.append(texts + [""] * (len(self.columns) - len(texts)))
-
-    def note(self, text: str) -> None:
-        """Add a sentence below the last row."""
-        self._notes.setdefault(len(self._rows) - 1, []).append(text)
-
-    def lines(self, width: int = WIDTH) -> list[str]:
-        """The table's lines: as wide as the terminal, or at most `width` columns."""
-        room = line_width(width) - len(self.indent)
-        blocks, gap, most = self._layout(room)
+    def lines(self) -> Iterator[str]:
+        """Yields each line, without a blank at its end."""
+        blocks, gap, most = self._layout()
         natural = self._natural(gap)
-        lines: list[str] = []
         for number, places in enumerate(blocks):
             widths = [natural[place] for place in places]
             for i, place in enumerate(places):
-                least, over = most[place], _total(widths, gap) - room
+                least, over = most[place], _total(widths, gap) - self._room
                 if least is not None and over > 0:
                     widths[i] = max(min(least, widths[i]), widths[i] - over)
-            lines += [""] if number else []
-            lines += self._block_lines(places, widths, " " * gap, room, notes=not number)
-        return [f"{self.indent}{line}".rstrip() for line in lines]
+            yield from [""] if number else []
+            for line in self._block_lines(places, widths, " " * gap, notes=not number):
+                yield f"{self._table.indent}{line}".rstrip()
 
-    def _layout(self, room: int) -> tuple[list[list[int]], int, list[int | None]]:
+    def _layout(self) -> tuple[list[list[int]], int, list[int | None]]:
         """Which columns stand beside each other, the gap, and the `most` of each column."""
-        most = [column.most for column in self.columns]
-        wide, narrow = (self._blocks(most, self.keys, room, gap) for gap in (self.gap, 1))
+        most = [column.most for column in self._columns]
+        keys, room = self._table.keys, self._room
+        wide, narrow = (self._blocks(most, keys, gap) for gap in (self._table.gap, 1))
         if len(narrow) == 1 < len(wide):
             wide, gap = narrow, 1
         else:
-            gap = self.gap
-        if line_width() >= WIDTH or self._fits(wide, most, room, gap):
+            gap = self._table.gap
+        if line_width() >= WIDTH or self._fits(wide, most, gap):
             return wide, gap, most
         # Less of the words, then fewer keys.
-        for keys, parts in product(range(self.keys, 0, -1), (2, 3)):
+        for fewer, parts in product(range(keys, 0, -1), (2, 3)):
             most = [
                 min(column.most or room, room // parts) if column.left else column.most
-                for column in self.columns
+                for column in self._columns
             ]
-            blocks = self._blocks(most, keys, room, 1)
-            if self._fits(blocks, most, room, 1):
+            blocks = self._blocks(most, fewer, 1)
+            if self._fits(blocks, most, 1):
                 break
         return blocks, 1, most
 
-    def _fits(
-        self, blocks: Sequence[Sequence[int]], most: Sequence[int | None], room: int, gap: int
-    ) -> bool:
+    def _fits(self, blocks: Sequence[Sequence[int]], most: Sequence[int | None], gap: int) -> bool:
         """Whether no line is too wide, where what wraps may go below its row."""
         least = [
-            len(column.name) if column.wraps else min(width, limit or width)
-            for column, width, limit in zip(self.columns, self._natural(gap), most, strict=True)
+            len(column.name) * self._table.headings if column.wraps else min(width, limit or width)
+            for column, width, limit in zip(self._columns, self._natural(gap), most, strict=True)
         ]
-        return all(_total((least[place] for place in places), gap) <= room for places in blocks)
+        return all(
+            _total((least[place] for place in places), gap) <= self._room for places in blocks
+        )
 
     def _heading(self, line: str) -> str:
-        return heading(f"{self.indent}{line}")[len(self.indent) :]
+        return heading(f"{self._table.indent}{line}")[len(self._table.indent) :]
 
     def _natural(self, gap: int) -> list[int]:
         """What each column's longest cell needs; of a column that wraps, what it needs at least."""
         widths = []
-        for place, column in enumerate(self.columns):
+        for place, column in enumerate(self._columns):
             longest = max((len(row[place]) for row in self._rows), default=0)
-            heading = len(column.name) if self.headings else 0
+            heading = len(column.name) if self._table.headings else 0
             longest = min(_LEAST_TEXT, longest) if column.wraps else longest
             widths.append(max(longest, heading))
-        for name, same in groupby(range(len(widths)), lambda place: self.columns[place].group):
+        for name, same in groupby(range(len(widths)), lambda place: self._columns[place].group):
             group = list(same)
             missing = len(name) - _total((widths[place] for place in group), gap)
             widths[group[0]] += max(0, missing)
         return widths
 
-    def _blocks(
-        self, most: Sequence[int | None], keys: int, room: int, gap: int
-    ) -> list[list[int]]:
+    def _blocks(self, most: Sequence[int | None], keys: int, gap: int) -> list[list[int]]:
         """Which columns stand beside each other: the keys and as many others as fit."""
         natural = self._natural(gap)
         first = list(range(keys))
         blocks = [first]
-        others = range(keys, len(self.columns))
-        for _, same in groupby(others, lambda place: self.columns[place].group or place):
+        others = range(keys, len(self._columns))
+        for _, same in groupby(others, lambda place: self._columns[place].group or place):
             beside = [*blocks[-1], *same]
             least = (min(natural[p], most[p] or natural[p]) for p in beside)
-            fits = _total(least, gap) <= room or self.columns[beside[-1]].wraps
+            fits = _total(least, gap) <= self._room or self._columns[beside[-1]].wraps
             if fits or blocks[-1] == first:
                 blocks[-1] = beside
             else:
@@ -229,31 +196,31 @@ class Table:
         return blocks
 
     def _block_lines(
-        self, places: Sequence[int], widths: Sequence[int], between: str, room: int, *, notes: bool
+        self, places: Sequence[int], widths: Sequence[int], between: str, *, notes: bool
     ) -> Iterator[str]:
-        columns = [self.columns[place] for place in places]
+        columns = [self._columns[place] for place in places]
         if any(column.group for column in columns):
             groups = []
             for name, same in groupby(zip(columns, widths, strict=True), lambda one: one[0].group):
                 width = _total((width for _, width in same), len(between))
                 groups.append(f"{shortened(name, width):>{width}}")
             yield self._heading(between.join(groups))
-        if self.headings:
-            names = (one.name for one in columns)
+        if self._table.headings:
+            names = (column.name for column in columns)
             yield self._heading(between.join(map(_cell, columns, widths, names)))
         for number, row in enumerate(self._rows):
             cells = list(map(_cell, columns, widths, (row[place] for place in places)))
             last = row[places[-1]]
             if columns[-1].wraps and last:
                 start = "".join(cell + between for cell in cells[:-1])
-                beside = room - len(start) >= min(_LEAST_TEXT, len(last))
+                beside = self._room - len(start) >= min(_LEAST_TEXT, len(last))
                 yield from [] if beside else [start]
                 first, then = (start, " " * len(start)) if beside else (_INDENT, _INDENT)
-                yield from wrapped(last, first, then, room)
+                yield from wrapped(last, first, then, self._room)
             else:
                 yield between.join(cells)
-            for text in self._notes.get(number, ()) if notes else ():
-                yield from wrapped(text, _INDENT, _INDENT + "  ", room)
+            for text in self._table.notes.get(number, ()) if notes else ():
+                yield from wrapped(text, _INDENT, _INDENT + "  ", self._room)
 
 
 def _total(widths: Iterable[int], gap: int) -> int:

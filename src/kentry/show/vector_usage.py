@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,9 +11,8 @@ import numpy as np
 
 from kentry import __version__
 from kentry.arch import find_arch
-from kentry.show.frame import caveat_lines
+from kentry.show.blocks import Block, Column, Layout, Notes, Prose, Table, text_column
 from kentry.show.numbers import duration, per_thousand, share
-from kentry.show.table import Column, Table, ascii_lines, text_column, wrapped
 from kentry.vector.documents import StatisticsDocument, Sums, TaskSums
 from kentry.vector.statistics import ENOUGH_LOADS, Histogram, Share, Statistics, decades, doublings
 from kentry.vector.trace import Event, VectorTrace
@@ -53,16 +53,16 @@ def _unit_of(trace: VectorTrace, statistics: Statistics | None = None) -> str:
     return find_arch(trace.meta["arch"]).vector.units[0].what
 
 
-def trace_text(trace: VectorTrace, size: int | None = None) -> str:
-    """What `kentry vector trace` prints: the workload, how much was seen, what the kernel did.
+def trace_layout(trace: VectorTrace, size: int | None = None, file: Path | None = None) -> Layout:
+    """Lays out the workload, how much was seen, what the kernel did.
 
-    `size` is the file's in bytes.
+    `size` is that of the trace's `file` in bytes.
     """
-    lines = _head(trace, size)
+    blocks = _head(trace, size)
     if status := trace.meta["workload"].get("status"):
-        lines.append(f"the workload failed in the guest: exit status {status}")
+        blocks.append(f"the workload failed in the guest: exit status {status}")
     elif not trace.meta["complete"]:
-        lines.append("the recording did not get to the workload's end")
+        blocks.append("the recording did not get to the workload's end")
     total = np.bincount(trace.event, minlength=256).tolist()
     calls = total[Event.SYSCALL]
     heads = ("times", "per 1000 calls", "tasks")
@@ -72,15 +72,20 @@ def trace_text(trace: VectorTrace, size: int | None = None) -> str:
             tasks = len(np.unique(trace.task[trace.event == event]))
             rows.row(name, times, per_thousand(times, calls), tasks)
     blocked = total[Event.SWITCH_BLOCKED]
-    lines += ["", *rows.lines()]
-    lines += wrapped(
-        f"in {calls} system calls, {total[Event.INTERRUPT]} user interrupts,"
-        f" {blocked + total[Event.SWITCH_PREEMPTED]} switches ({blocked} as the task blocked)"
-    )
-    return ascii_lines([*lines, *caveat_lines(trace.meta["caveats"])])
+    blocks += ["", rows]
+    blocks += [
+        Prose(
+            f"in {calls} system calls, {total[Event.INTERRUPT]} user interrupts,"
+            f" {blocked + total[Event.SWITCH_PREEMPTED]} switches ({blocked} as the task blocked)"
+        )
+    ]
+    blocks.append(Notes(trace.meta["caveats"]))
+    if file:
+        blocks += ["", f"The trace is in {file}; kentry vector stats and replay read it."]
+    return Layout("vector-trace", "", "", blocks)
 
 
-def _head(trace: VectorTrace, size: int | None = None) -> list[str]:
+def _head(trace: VectorTrace, size: int | None = None) -> list[Block]:
     """What was traced, and how many events of how many tasks."""
     meta, kernel = trace.meta, trace.meta["kernel"]
     bits = f", {meta['unit']['vl']} bits" if "vl" in meta["unit"] else ""
@@ -95,19 +100,19 @@ def _head(trace: VectorTrace, size: int | None = None) -> list[str]:
         f" {_counted(sum(task.kernel for task in trace.tasks), 'kernel thread')};"
         f" {trace.seconds:.3f} s of the guest's clock",
     )
-    return [line for text in texts for line in wrapped(text)]
+    return [Prose(text) for text in texts]
 
 
-def statistics_text(trace: VectorTrace, statistics: Statistics) -> str:
-    """What `kentry vector stats` prints: use, loads and what followed, gaps, tasks, notes."""
+def statistics_layout(trace: VectorTrace, statistics: Statistics) -> Layout:
+    """Lays out use, loads and what followed, gaps, tasks, notes."""
     unit = _unit_of(trace, statistics)
-    lines = _head(trace)
-    for section in (_use_lines, _share_lines, _gap_lines, _task_lines):
-        lines += ["", *section(statistics, unit)]
-    return ascii_lines([*lines, *caveat_lines(trace.meta["caveats"])])
+    blocks = _head(trace)
+    for section in (_use_blocks, _share_blocks, _gap_blocks, _task_blocks):
+        blocks += ["", *section(statistics, unit)]
+    return Layout("vector-statistics", "", "", blocks, trace.meta["caveats"])
 
 
-def _use_lines(statistics: Statistics, unit: str) -> Iterator[str]:
+def _use_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     sums = statistics.counts.of(statistics.user)
     head = text_column(f"use of {unit} by user programs")
     rows = Table((head, *map(Column, ("all", "with use", ""))))
@@ -117,8 +122,8 @@ def _use_lines(statistics: Statistics, unit: str) -> Iterator[str]:
         ("user intervals", sums["intervals"], sums["intervals_used"]),
     ):
         rows.row(what, whole, part, share(part, whole))
-    yield from rows.lines()
-    yield from wrapped(
+    yield rows
+    yield Prose(
         "A user interval lies between two kernel entries; a use that traps and its retry are one.",
         "  ",
     )
@@ -129,9 +134,9 @@ def _loads(statistics: Statistics) -> tuple[str, str]:
     return ("FPSIMD-only load", "trap") if statistics.by_trap else ("restore", "use")
 
 
-def _share_lines(statistics: Statistics, unit: str) -> Iterator[str]:
+def _share_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     load, follow = _loads(statistics)
-    yield from wrapped(
+    yield Prose(
         f"Share of a task's {load}s followed by another {follow} before the next {load}; tasks"
         f" that used {unit}:"
     )
@@ -148,12 +153,12 @@ def _share_lines(statistics: Statistics, unit: str) -> Iterator[str]:
         cells = [(column[one], whole) for column, whole in zip(columns, totals, strict=True)]
         rows.row(one.value, *(cell for n, whole in cells for cell in (n, share(n, whole))))
     rows.row("all", *(cell for whole in totals for cell in (whole, share(whole, whole))))
-    yield from rows.lines()
+    yield rows
     chosen = statistics.loading
     sums = statistics.counts.of(chosen)
     never = statistics.user & ~statistics.using
     drops = f"; {sums['drops']} took away access that the task had" if statistics.by_trap else ""
-    yield from wrapped(
+    yield Prose(
         f"Of their {sums['loads']} {load}s {sums['followed']}"
         f" ({share(sums['followed'], sums['loads'])}) were followed by a {follow}{drops}."
         f" Not among them: {_counted(int((statistics.using & ~chosen).sum()), 'task')} with use and"
@@ -163,9 +168,9 @@ def _share_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     )
 
 
-def _gap_lines(statistics: Statistics, unit: str) -> Iterator[str]:
+def _gap_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     gaps = statistics.gaps
-    yield from wrapped(
+    yield Prose(
         f"Gaps between uses of {unit}: from the end of a user interval with use to the first use"
         f" in the task's next such interval. Of {_counted(len(gaps), 'gap')}:"
     )
@@ -174,23 +179,23 @@ def _gap_lines(statistics: Statistics, unit: str) -> Iterator[str]:
     time = decades(gaps.ns, _SHORTEST, _LONGEST)
     edges = [duration(int(edge)) for edge in time.edges[1:-1]]
     labels = [f"below {edges[0]}", *(f"{low} to {high}" for low, high in pairwise(edges))]
-    yield from _histogram_lines("guest's clock", [*labels, f"{edges[-1]} and more"], time)
+    yield from _histogram_blocks("guest's clock", [*labels, f"{edges[-1]} and more"], time)
     yield ""
     calls = doublings(gaps.calls, _MOST_CALLS)
     spans = list(pairwise(map(int, calls.edges)))[:-1]
     labels = [f"{low}" if high == low + 1 else f"{low} to {high - 1}" for low, high in spans]
     labels.append(f"{calls.edges[-2]} and more")
-    yield from _histogram_lines("system calls between", labels, calls)
+    yield from _histogram_blocks("system calls between", labels, calls)
     above = int((gaps.ns >= _SECOND).sum())
     half, most = (int(np.percentile(gaps.ns, q, method="lower")) for q in (50, 99))
-    yield from wrapped(
+    yield Prose(
         f"Half are shorter than {duration(half)}, 99 % than {duration(most)};"
         f" {above} ({share(above, len(gaps))}) are a second or longer.",
         "  ",
     )
 
 
-def _histogram_lines(title: str, labels: Iterable[str], histogram: Histogram) -> list[str]:
+def _histogram_blocks(title: str, labels: Iterable[str], histogram: Histogram) -> list[Block]:
     """A histogram: counts, their share of all, the share so far, a bar."""
     total, largest, so_far = int(histogram.counts.sum()), int(histogram.counts.max()), 0
     rows = Table((text_column(title), *map(Column, ("gaps", "of all", "so far")), text_column()))
@@ -198,16 +203,16 @@ def _histogram_lines(title: str, labels: Iterable[str], histogram: Histogram) ->
         so_far += count
         bar = "#" * -(-_BAR * count // largest)
         rows.row(label, count, share(count, total), share(so_far, total), bar)
-    return rows.lines()
+    return [rows]
 
 
-def _task_lines(statistics: Statistics, unit: str) -> Iterator[str]:
+def _task_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     chosen = statistics.most(_TASKS_SHOWN)
     load, follow = _loads(statistics)
     if not chosen:
         yield f"No user task used {unit}."
         return
-    yield from wrapped(
+    yield Prose(
         f"Tasks with most {load}s that a {follow} followed (used: share of their calls with use"
         f" of {unit} just before; followed: share of their loads; drops: loads that took away"
         " access):"
@@ -220,7 +225,7 @@ def _task_lines(statistics: Statistics, unit: str) -> Iterator[str]:
             *(task.pid, task.name, one["calls"], share(one["calls_used"], one["calls"])),
             *(one["loads"], share(one["followed"], one["loads"]), one["traps"], one["drops"]),
         )
-    yield from rows.lines()
+    yield rows
     rest = int(statistics.using.sum()) - len(chosen)
     if rest > 0:
         yield f"and {_counted(rest, 'other task')} that used {unit}"

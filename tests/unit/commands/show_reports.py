@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Run by test_output.py on a terminal: shows every report whose golden file is named."""
+"""Run by test_emit.py on a terminal: shows every report whose golden file is named."""
 
 import sys
 from types import SimpleNamespace
 
-from kentry.commands import output
+from kentry.commands import emit
 from tests.golden.test_golden import REPORTS
 
 for name in sys.argv[1:]:
     print(f"==> {name}")
-    output.show(SimpleNamespace(color=output.AUTO), REPORTS[name])
+    emit.emit(SimpleNamespace(color=emit.AUTO), REPORTS[name])

@@ -94,7 +94,7 @@ def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path
         (["--every", "2"], "--every has no effect"),
         (["--jobs", "2"], "--jobs has no effect"),
         (["--case", "getppid,read"], "no case read"),
-        (["--picture", "a.txt"], "no kind of picture"),
+        (["--picture", "a.txt"], "unknown picture format"),
     ],
 )
 def test_what_cannot_be_done_is_said(

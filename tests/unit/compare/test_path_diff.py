@@ -17,7 +17,8 @@ from kentry.results.comparison import Renamed
 from kentry.results.path_diff import PathComparison, PathDiff
 from kentry.results.recording import Instruction, Measured, Recording, SourceLine, read_recording
 from kentry.show.comparison import comparison_caveats
-from kentry.show.path_diff import path_text
+from kentry.show.path_diff import path_layout
+from kentry.show.text import to_text
 from tests import ROOT
 from tests.builders import recording
 
@@ -312,14 +313,16 @@ def test_an_inlined_function_is_recognised_by_debug_info_alone() -> None:
     assert row.new and row.new.source_lines == inlined
     side = Measured.of(recorded(("f", WORK)))
     paths = PathComparison({}, side, side, (diffed(old, told),), ())
-    text = path_text(paths, context=3)
+    text = to_text(path_layout(paths, context=3))
     assert re.search(r"^\+ +0x10  xor t1,t2,t3 +f\.c:1 < f\.c:3$", text, re.MULTILINE)
     assert text.count("f.c:1") == 1
     # Also where an instruction before it, which is the same, has that line.
     more = [*new, new[-1]._replace(address=0x1234, text="fence rw,rw")]
     told = [insn._replace(source_lines=(outer,)) for insn in more]
     paths = replace(paths, cases=(diffed(told[:-1], told),))
-    assert re.search(r"^\+ .*fence rw,rw +f\.c:3$", path_text(paths, context=3), re.MULTILINE)
+    assert re.search(
+        r"^\+ .*fence rw,rw +f\.c:3$", to_text(path_layout(paths, context=3)), re.MULTILINE
+    )
 
 
 def test_a_helper_that_many_functions_have_inlined_makes_no_row_of_them() -> None:

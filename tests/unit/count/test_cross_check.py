@@ -10,7 +10,8 @@ from kentry.boot.exact import ExactOptions, FakeRunner
 from kentry.count.recorder import measure
 from kentry.errors import TraceError
 from kentry.results.recording import Checked, Recording, read_recording, write_recording
-from kentry.show.recording import recording_text
+from kentry.show.recording import recording_layout
+from kentry.show.text import to_text
 from tests.builders import image_kernel
 
 CALLS, BLOCKS = 4, 8
@@ -60,7 +61,7 @@ def test_the_recording_has_both_figures_and_which_counter_it_was(tmp_path: Path)
     assert recording.cases[0].checked == Checked("pmu", 300, 300)
     write_recording(recording, tmp_path / "r.json")
     assert read_recording(tmp_path / "r.json").cases[0].checked == Checked("pmu", 300, 300)
-    assert "(PMU) agrees in 1 of 2 cases." in recording_text(recording)
+    assert "(PMU) agrees in 1 of 2 cases." in to_text(recording_layout(recording))
 
 
 def test_a_case_that_is_more_than_plain_calls_is_named_with_the_reason(tmp_path: Path) -> None:

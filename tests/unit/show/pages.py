@@ -7,11 +7,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from kentry.commands.pages import report
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
 from kentry.results import recording
 from kentry.results.document import dump, to_json
-from kentry.show.html.read import report
 from tests import ROOT
 from tests.builders import timed
 from tests.golden import test_golden

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
-from kentry.show.ablation import ablation_text
+from kentry.show.ablation import ablation_layout
+from kentry.show.text import to_text
 from kentry.study.ablation import Trial, tabulate
 from tests.builders import built
 
@@ -16,7 +17,9 @@ def text(*, functions: bool = False) -> str:
         Trial("CONFIG_AUDIT", True, ("CONFIG_NET=y",), base, dearer),
         Trial("CONFIG_LOST", False, problem="Kconfig dropped CONFIG_LOST=y (needs NET)."),
     ]
-    return ablation_text(tabulate(base, trials, ["CONFIG_RISCV_ISA_V"]), functions=functions)
+    return to_text(
+        ablation_layout(tabulate(base, trials, ["CONFIG_RISCV_ISA_V"]), functions=functions)
+    )
 
 
 def test_cases_that_take_the_same_steps_share_a_column() -> None:

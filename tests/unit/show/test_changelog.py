@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kentry.compare.counted import compare
 from kentry.results.series import NO_APPLY, NO_BUILD, Problem, Series
 from kentry.show.changelog import comparison_changelog, series_changelog
+from kentry.show.text import to_text
 from kentry.study.series import Outcome, tabulate
 from tests.builders import built, outcome
 from tests.unit.show.samples import (
@@ -52,7 +53,7 @@ def check_functions(text: str, counts: dict[str, tuple[int, int]]) -> None:
 @pytest.mark.slow
 @given(many())
 def test_every_number_of_a_series_follows_from_the_counts(series: Series) -> None:
-    text = series_changelog(series)
+    text = to_text(series_changelog(series))
     check_form(text)
     check_table(text.partition("\n\n")[2], series)
     counts = {}
@@ -68,7 +69,7 @@ def test_every_number_of_a_comparison_follows_from_the_counts(found: list[Outcom
     arch, first = next(iter(found[0].recordings.items()))
     measured = [one.recordings[arch] for one in found if arch in one.recordings]
     comparison = compare(first, measured[-1])
-    text = comparison_changelog(comparison)
+    text = to_text(comparison_changelog(comparison))
     check_form(text)
     counts = {case.name: (case.old, case.new) for case in comparison.cases}
     check_functions(unwrapped(text), counts)
@@ -93,7 +94,7 @@ def test_every_number_of_a_comparison_follows_from_the_counts(found: list[Outcom
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_no_subject_and_no_sentence_makes_it_another_thing(subject: str, sentence: str) -> None:
     series = table(Problem(NO_APPLY, sentence), SHORTER, subjects=[subject, subject])
-    check_form(series_changelog(series))
+    check_form(to_text(series_changelog(series)))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,9 @@ def test_no_subject_and_no_sentence_makes_it_another_thing(subject: str, sentenc
 )
 def test_words_of_a_patch_stay_words(subject: str) -> None:
     sentence = f"{'word ' * 12}{subject} " * 3
-    text = series_changelog(table(Problem(NO_APPLY, sentence), SHORTER, subjects=[subject] * 2))
+    text = to_text(
+        series_changelog(table(Problem(NO_APPLY, sentence), SHORTER, subjects=[subject] * 2))
+    )
     check_form(text)
     for line in text.splitlines():
         assert not re.search(r"(?:\s|^)[0-9a-f]{12,40}(?:[\s\"'(\[]|$)", line), line
@@ -118,23 +121,25 @@ def test_words_of_a_patch_stay_words(subject: str) -> None:
 
 def test_the_functions_are_of_the_whole_series() -> None:
     series = table(SHORTER, changed(getppid=[("entry", 30)], getpid=[("entry", 5)]))
-    text = series_changelog(series)
+    text = to_text(series_changelog(series))
     check_functions(text, {"getppid": (55, 30), "getpid": (50, 5), "getuid": (60, 60)})
     assert "getppid, from the baseline to patch 2:" in text
 
 
 def test_functions_beyond_ten_are_added_up() -> None:
     series = table(changed(getppid=[(f"f{i}", i + 1) for i in range(14)]))
-    text = series_changelog(series)
+    text = to_text(series_changelog(series))
     assert re.search(r"^6 other functions +- +21 +\+21$", text, re.MULTILINE)
     check_functions(text, {"getppid": (55, 105)})
 
 
 def test_a_patch_that_failed_ends_the_total() -> None:
-    text = series_changelog(table(SHORTER, Problem(NO_BUILD, "fork.c:1: error: no", "the log")))
+    text = to_text(
+        series_changelog(table(SHORTER, Problem(NO_BUILD, "fork.c:1: error: no", "the log")))
+    )
     assert "Total up to patch 1: getppid 55 -> 53" in text
     assert "the log" not in text
-    text = series_changelog(table(Problem(NO_APPLY, "hunk 1")))
+    text = to_text(series_changelog(table(Problem(NO_APPLY, "hunk 1"))))
     check_form(text)
     assert "Total" not in text
 
@@ -153,7 +158,7 @@ def test_the_base_is_named_as_git_names_it(subject: str, printed: str) -> None:
         [outcome(0, "baseline", built(SYSCALL, origin=origin)), outcome(1, "one", built(SHORTER))],
         {},
     )
-    text = series_changelog(series)
+    text = to_text(series_changelog(series))
     check_form(text)
     assert f'- base: commit 0123456789ab ("{printed}"), Linux 6.12.95' in unwrapped(text)
 
@@ -162,25 +167,25 @@ def test_a_difference_that_no_single_patch_made_is_noted() -> None:
     one = built(SHORTER, config={"PREEMPT": "n", "HZ": "250"})
     two = built(SHORTER, config={"PREEMPT": "n", "HZ": "1000"})
     outcomes = [outcome(0, "b", built(SYSCALL)), outcome(1, "one", one), outcome(2, "two", two)]
-    text = unwrapped(series_changelog(tabulate(outcomes, {})))
+    text = unwrapped(to_text(series_changelog(tabulate(outcomes, {}))))
     for side in ("patch 1", "patch 2", "first to last"):
         assert f"- note: {side}: config differs in " in text
 
 
 def test_cases_whose_functions_changed_alike_share_a_table() -> None:
-    text = comparison_changelog(compare(built(SYSCALL), built(SHORTER)))
+    text = to_text(comparison_changelog(compare(built(SYSCALL), built(SHORTER))))
     check_form(text)
     assert text.count("add/remove") == 1
 
 
 def test_a_base_of_zero_has_no_percentage() -> None:
     new = changed(**{"clock_gettime@vdso": [("entry", 9)]})
-    text = comparison_changelog(compare(built(SYSCALL), built(new)))
+    text = to_text(comparison_changelog(compare(built(SYSCALL), built(new))))
     assert "clock_gettime@vdso: 0 -> 9 (+9) worse\n" in text
     assert "\nTotal: Before=0, After=9\n" in text
 
 
 def test_a_small_change_is_not_printed_as_none() -> None:
     old, new = built({"getppid": [("entry", 4000)]}), built({"getppid": [("entry", 3999)]})
-    text = comparison_changelog(compare(old, new))
+    text = to_text(comparison_changelog(compare(old, new)))
     assert "(-1, -0.03 % of old) better" in text

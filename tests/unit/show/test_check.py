@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Real, Verdict, verdict_of
 from kentry.results.recording import Measured
-from kentry.show.check import check_text, row_sentence, summary
+from kentry.show.check import check_layout, row_sentence, summary
 from kentry.show.export.github import check_github
 from kentry.show.export.junit import check_junit
 from kentry.show.export.ktap import check_ktap
+from kentry.show.text import to_text
 from tests.builders import recording
 
 EVIL = 'a<b>&"\r\n::error::x,y:%25#\x1b[2J\x00\ufffe'
@@ -177,7 +178,7 @@ def test_github_escapes_what_a_name_has() -> None:
 
 
 def test_the_text_is_ascii_without_control_characters() -> None:
-    text = check_text(made(row(OVER, EVIL), row(UNDECIDED, "x", EVIL)))
+    text = to_text(check_layout(made(row(OVER, EVIL), row(UNDECIDED, "x", EVIL))))
     assert text.isascii()
     assert all(line.isprintable() for line in text.splitlines())
     assert max(map(len, text.splitlines())) <= 100

@@ -8,10 +8,11 @@ from bench.contexts import listed
 from kentry.arch import find_arch
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
-from kentry.show.annotation import annotation_text
-from kentry.show.comparison import comparison_text
+from kentry.show.annotation import annotation_layout
+from kentry.show.comparison import comparison_layout
 from kentry.show.contexts import counts_text, unseen_text
-from kentry.show.recording import recording_text
+from kentry.show.recording import recording_layout
+from kentry.show.text import to_text
 from tests.builders import recording
 from tests.unit.compare.test_contexts import in_contexts, stat
 
@@ -25,20 +26,20 @@ def test_counts_are_the_commonest_first_and_many_are_a_range() -> None:
 
 
 def test_a_recording_names_the_function_that_varies_and_the_reason() -> None:
-    text = recording_text(in_contexts(stat([0, 0, 0, 1])))
+    text = to_text(recording_layout(in_contexts(stat([0, 0, 0, 1]))))
     assert "  stat: 446 in 3 of 4 contexts, 454 in 1\n" in text
     assert "    __d_lookup_rcu +0 in 3, +8 in 1: other names in a dentry hash chain\n" in text
     assert "10 x 454" not in text
 
 
 def test_a_case_that_never_settles_says_so_with_its_range() -> None:
-    text = recording_text(in_contexts(stat([0, 1, 2, 3])))
+    text = to_text(recording_layout(in_contexts(stat([0, 1, 2, 3]))))
     assert "  stat: 446 to 470, and it never settles\n" in text
 
 
 def test_a_comparison_has_the_counts_of_both_sides() -> None:
     old, new = in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 1, 0], entry=301), seed=2)
-    text = comparison_text(compare(old, new))
+    text = to_text(comparison_layout(compare(old, new)))
     assert "old 446 in 2 of 3 contexts, 454 in 1; new 455 in 2 of 3 contexts," in text
     assert "(+1, +0.2 %) worse" in text
 
@@ -49,7 +50,7 @@ def test_a_new_count_that_no_context_has_is_explained() -> None:
     (case,) = compare(old, new).cases
     assert case.contexts and case.new not in dict(case.contexts.new)
     assert unseen_text(case).startswith("new 447 is old 446 with the change that all contexts have")
-    assert "    new 447 is old 446 with the change" in comparison_text(compare(old, new))
+    assert "    new 447 is old 446 with the change" in to_text(comparison_layout(compare(old, new)))
     (same,) = compare(old, old).cases
     assert unseen_text(same) == ""
 
@@ -65,14 +66,14 @@ def test_two_paths_of_a_case_with_several_say_which_they_are() -> None:
 
 def test_annotate_shows_what_other_contexts_execute() -> None:
     found = in_contexts(stat([0, 0, 1]))
-    text = annotation_text(found, found.cases[0], find_arch("arm64"))
+    text = to_text(annotation_layout(found, found.cases, find_arch("arm64")))
     assert "454 kernel instructions in 1 of 3 contexts; against the path above:\n  ...\n" in text
     assert text.count("\n  + __d_lookup_rcu+0x") == 8
 
 
 def test_a_case_of_one_count_has_no_word_of_contexts() -> None:
-    assert "context" not in recording_text(in_contexts(stat([0, 0, 0])))
-    assert "context" not in recording_text(recording({"getppid": [("el0_svc", 5)]}))
+    assert "context" not in to_text(recording_layout(in_contexts(stat([0, 0, 0]))))
+    assert "context" not in to_text(recording_layout(recording({"getppid": [("el0_svc", 5)]})))
 
 
 def test_what_a_case_can_have_is_what_its_functions_had() -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from kentry.models.costs import CostTable, Figure, load_costs, shipped
-from kentry.show.cost_table import costs_text, list_text
+from kentry.show.cost_table import costs_layout, list_layout
 from kentry.show.table import WIDTH
+from kentry.show.text import to_text
 
 Golden = Callable[[str, str], None]
 
@@ -27,7 +28,7 @@ TABLE = CostTable(
 
 
 def test_a_row_an_act_and_the_sources_below(golden: Golden) -> None:
-    text = costs_text(TABLE, [("flush", 34, 34.1)])
+    text = to_text(costs_layout(TABLE, [("flush", 34, 34.1)]))
     rows = [line.split() for line in text.splitlines()]
     assert ["trap", "1235", "900", "-", "2000", "measured", "[1]"] in rows
     assert ["flush", "14.2", "published", "[2]"] in rows
@@ -38,13 +39,13 @@ def test_a_row_an_act_and_the_sources_below(golden: Golden) -> None:
 
 @pytest.mark.parametrize("name", shipped())
 def test_what_ships_fits_into_a_mail(name: str) -> None:
-    text = costs_text(load_costs(name))
+    text = to_text(costs_layout(load_costs(name)))
     assert text.isascii()
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
 def test_the_list_has_every_table() -> None:
-    text = list_text(map(load_costs, shipped()))
+    text = to_text(list_layout(map(load_costs, shipped())))
     assert text.isascii()
     assert max(map(len, text.splitlines())) <= WIDTH
     assert {line.split()[0] for line in text.splitlines() if line[0] != " "} >= set(shipped())

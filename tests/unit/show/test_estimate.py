@@ -17,10 +17,11 @@ from kentry.show.changelog import (
     recording_changelog,
     series_changelog,
 )
-from kentry.show.comparison import comparison_text
-from kentry.show.estimate import estimate_lines, series_estimate_lines
-from kentry.show.series import series_text
+from kentry.show.comparison import comparison_layout
+from kentry.show.estimate import estimate_blocks, series_estimate_blocks
+from kentry.show.series import series_layout
 from kentry.show.table import WIDTH
+from kentry.show.text import to_text, written
 from kentry.study.series import tabulate
 from tests import builders
 
@@ -54,20 +55,20 @@ def test_estimates_as_text(golden: Callable[[str, str], None]) -> None:
         estimate("cortex-a55", 390, SVC, ATOMIC),
         estimate("cortex-a53", 400, SVC, ATOMIC),
     )
-    lines = estimate_lines(recording(*cores).cases)
+    lines = written(estimate_blocks(recording(*cores).cases)).splitlines()
     golden("estimates.txt", "\n".join([*lines, ""]))
     assert max(map(len, lines)) <= WIDTH
 
 
 def test_nothing_is_printed_without_estimates() -> None:
-    assert estimate_lines(recording().cases) == []
+    assert estimate_blocks(recording().cases) == []
 
 
 def test_functions_that_are_not_shown_are_added_up() -> None:
     one = estimate("cortex-a55", 390, SVC)
     rows = tuple(Share(f"f{n}", 2, n, n + 1, n % 2) for n in range(20))
     one = msgspec.structs.replace(one, functions=rows)
-    lines = estimate_lines(recording(one).cases, 3)
+    lines = written(estimate_blocks(recording(one).cases, 3)).splitlines()
     below = lines[lines.index("getppid, by function") :]
     cells = [line.split() for line in below[2:7]]
     assert [row[0] for row in cells] == ["f17", "f18", "f19", "17", "total"]
@@ -84,7 +85,7 @@ def test_both_sides_are_compared_core_by_core() -> None:
         ("neoverse-n1", 150, 155),
         ("cortex-a55", 390, 380),
     ]
-    text = comparison_text(comparison)
+    text = to_text(comparison_layout(comparison))
     assert "not measured" in text
     rows = [line.split() for line in text.splitlines() if "neoverse-n1" in line or "a55" in line]
     assert rows == [
@@ -112,7 +113,7 @@ def test_a_series_has_a_row_a_patch_and_its_steps() -> None:
         builders.outcome(4, "the same", recording(estimate("neoverse-n1", 155, SVC, ISB))),
     ]
     series = tabulate(rows, {})
-    lines = series_estimate_lines(series, series.columns)
+    lines = written(series_estimate_blocks(series, series.columns)).splitlines()
     cells = [line.split() for line in lines if line[:1].isdigit()]
     assert cells == [
         ["0", "Baseline", ">=", "150"],
@@ -125,16 +126,22 @@ def test_a_series_has_a_row_a_patch_and_its_steps() -> None:
     jsonschema.validate(document, builders.schema("series-1"))
     cell = document["rows"][3]["cases"]["getppid"]["estimates"][0]
     assert (cell["core"], cell["low"], cell["high"]) == ("neoverse-n1", 215, 221)
-    for text in (series_text(series, functions=False), series_changelog(series)):
+    for text in (
+        to_text(series_layout(series, functions=False)),
+        to_text(series_changelog(series)),
+    ):
         assert "cycles (not measured)" in text
         assert max(map(len, text.splitlines())) <= WIDTH
-    assert series_estimate_lines(tabulate([builders.outcome(0, "", recording())], {}), ()) == []
+    assert series_estimate_blocks(tabulate([builders.outcome(0, "", recording())], {}), ()) == []
 
 
 def test_text_for_commits_says_that_cycles_are_a_models() -> None:
     old = recording(estimate("neoverse-n1", 150, SVC))
     new = recording(estimate("neoverse-n1", 155, SVC))
-    for text in (recording_changelog(old), comparison_changelog(compare(old, new))):
+    for text in (
+        to_text(recording_changelog(old)),
+        to_text(comparison_changelog(compare(old, new))),
+    ):
         assert "scheduling models (not measured)" in text
         assert "neoverse-n1" in text
         assert max(map(len, text.splitlines())) <= WIDTH

@@ -11,13 +11,13 @@ from msgspec import to_builtins
 from playwright.sync_api import Browser, Page
 
 from kentry.cli import main
+from kentry.commands.pages import report
 from kentry.results.document import dump
-from kentry.show.html.read import report
 from kentry.vector.ranking import rank, replay_document
 from kentry.vector.tuning import recommend, sweep
 from tests.browser import browser as browser
 from tests.browser import opened
-from tests.unit.show import test_policy_costs
+from tests.unit.show import test_replay
 from tests.unit.show.pages import HOSTILE, NEW, files
 from tests.unit.show.test_html import FREE, KINDS_HERE, with_hostile_names
 
@@ -43,8 +43,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A page of each kind, and one of each with hostile names."""
     folder = tmp_path_factory.mktemp("pages")
     found = files(folder)
-    table, policies = test_policy_costs.TABLE, test_policy_costs.POLICIES
-    sources = [test_policy_costs.source(name) for name in ("boot", "shell")]
+    table, policies = test_replay.TABLE, test_replay.POLICIES
+    sources = [test_replay.source(name) for name in ("boot", "shell")]
     ranked = [rank(one, policies, table) for one in sources]
     values = {"count": (1, 3, 10, 100), "timeout-entry": (4 * 10**6, 10**7, 10**9)}
     advice = [

@@ -6,7 +6,8 @@ import json
 import jsonschema
 import pytest
 
-from kentry.show.imported import imported_text, imported_to_json
+from kentry.show.imported import imported_layout, imported_to_json
+from kentry.show.text import to_text
 from tests import ROOT
 from tests.unit.importing import samples
 from tests.unit.importing.samples import imported
@@ -16,7 +17,7 @@ SCHEMA = ROOT / "schema" / "import-1.schema.json"
 
 def table(text: str) -> list[list[str]]:
     """The cells of the table's rows."""
-    lines = imported_text([imported(text)]).splitlines()
+    lines = to_text(imported_layout([imported(text)])).splitlines()
     return [line.split() for line in lines[2 : lines.index("")]]
 
 
@@ -50,7 +51,7 @@ def test_a_side_without_a_name_has_no_change() -> None:
 
 @pytest.mark.parametrize("name", samples.ALL)
 def test_the_text_is_ascii_in_75_columns(name: str) -> None:
-    text = imported_text([imported(samples.ALL[name])])
+    text = to_text(imported_layout([imported(samples.ALL[name])]))
     assert text.isascii()
     assert max(map(len, text.splitlines())) <= 75
     assert not any(line.endswith(" ") for line in text.splitlines())

@@ -2,7 +2,7 @@
 """The matrix of vector states: numbers per call, what is not decided, events that changed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -12,17 +12,19 @@ from msgspec import structs
 
 from kentry.arch import ARCHES
 from kentry.compare.counted import compare
+from kentry.compare.states import added_by_states
 from kentry.results.case_name import USES
 from kentry.results.comparison import CaseComparison, EventDelta
 from kentry.results.recording import Recording, VectorEvent
-from kentry.show.comparison import event_change_lines
+from kentry.results.states import cells_of
+from kentry.show.blocks import Block
+from kentry.show.comparison import event_change_blocks
 from kentry.show.recording import (
-    added_by_states,
-    cells_of,
-    marker_lines,
-    matrix_lines,
-    recording_text,
+    marker_blocks,
+    matrix_blocks,
+    recording_layout,
 )
+from kentry.show.text import to_text, written
 from tests.builders import recording
 from tests.unit.show.samples import DISCARD, SAVE, measured
 from tests.unit.vector.builders import MARKERS, with_events
@@ -34,7 +36,7 @@ CASES = ("getppid", "use-after-fork", "sched_yield", "clock_gettime")
 def rows(found: Recording) -> list[list[str]]:
     """Every row of the matrix: case, length, state, count, ratio, events; "" as above it."""
     table: list[list[str]] = []
-    for line in matrix_lines(found, ARCHES[found.kernel["arch"]])[1:]:
+    for line in written(matrix_blocks(found, ARCHES[found.kernel["arch"]])).splitlines()[1:]:
         if not line:
             break
         row = re.match(r"(.*?) +(\w+=\S+) +(\S+) +(\S+)(?: +(.*))?$", line)
@@ -46,9 +48,9 @@ def rows(found: Recording) -> list[list[str]]:
     return table
 
 
-def text_of(lines: Sequence[str]) -> str:
+def text_of(blocks: Iterable[Block]) -> str:
     """The words, wherever lines are broken."""
-    return " ".join(" ".join(lines).split())
+    return " ".join(written(blocks).split())
 
 
 # --- the matrix ----------------------------------------------------------
@@ -161,17 +163,17 @@ def test_nothing_is_divided_by_zero() -> None:
 
 
 def test_markers_of_events_are_named_and_those_without_one() -> None:
-    text = text_of(marker_lines(measured({"x+vec=once": 1}), RISCV))
+    text = text_of(marker_blocks(measured({"x+vec=once": 1}), RISCV))
     assert all(f"{event}: {label}" in text for event, label in MARKERS.items())
     assert "not in this kernel, so not counted: kernel-use, allocation" in text
     every = {one.event: one.label for one in RISCV.vector.markers}
-    text = text_of(marker_lines(measured({"x+vec=once": 1}, markers=every), RISCV))
+    text = text_of(marker_blocks(measured({"x+vec=once": 1}, markers=every), RISCV))
     assert "not counted" not in text
 
 
 def test_units_are_named() -> None:
     found = measured({"x+vec=once": 1, "x+ssve=once": 2, "x+za=once": 3}, arch="arm64")
-    text = text_of(matrix_lines(found, ARM))
+    text = text_of(matrix_blocks(found, ARM))
     assert "vec is SVE, ssve is streaming SVE (SME), za is ZA (SME)" in text
 
 
@@ -206,7 +208,7 @@ def test_no_line_of_a_matrix_is_wider_than_a_mail(
     names = [f"{case}+vec={use}" for case in cases for use in uses]
     paths = recording({name: [("f", 1)] for name in names}, {name: {count: 10} for name in names})
     found = with_events(paths, dict.fromkeys(names, events))
-    assert max(map(len, matrix_lines(found, RISCV))) <= 75
+    assert max(map(len, written(matrix_blocks(found, RISCV)).splitlines())) <= 75
 
 
 # --- what changed --------------------------------------------------------
@@ -225,7 +227,7 @@ UNKNOWN = EventDelta("allocation", "first use", None, 1, ("h",))
 
 
 def test_every_event_that_changed_is_a_line() -> None:
-    lines = event_change_lines(
+    lines = event_change_blocks(
         [
             change("x+vec=once", GONE, STAYED, CAME, UNKNOWN),
             change("y+vec=each", STAYED, UNKNOWN),
@@ -238,18 +240,18 @@ def test_every_event_that_changed_is_a_line() -> None:
         " x+vec=once: save (user copy) 0 -> 2 per call, in f, g"
         " z+vec=1/10+vl=256: restore (switch) 3 -> 5 per 10 calls"
     )
-    assert event_change_lines([change("x+vec=once", STAYED, UNKNOWN), change("y")]) == []
+    assert event_change_blocks([change("x+vec=once", STAYED, UNKNOWN), change("y")]) == []
 
 
 # --- in a report ---------------------------------------------------------
 
 
 def test_without_a_state_there_is_no_matrix() -> None:
-    text = recording_text(measured({"read": 300}))
+    text = to_text(recording_layout(measured({"read": 300})))
     assert "markers" not in text
     assert "state" not in text
 
 
 def test_the_functions_of_a_whole_matrix_are_not_compared() -> None:
     counts = {f"{case}+vec={use}": 5 + len(use) for case in CASES for use in USES}
-    assert "over +vec=none" not in recording_text(measured(counts))
+    assert "over +vec=none" not in to_text(recording_layout(measured(counts)))

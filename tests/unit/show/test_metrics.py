@@ -2,7 +2,8 @@
 """Metrics in words, and the tables of a series and a path."""
 
 from kentry.results.comparison import CaseComparison
-from kentry.show.metrics import metric_sentences, part_lines
+from kentry.show.metrics import metric_sentences, part_blocks
+from kentry.show.text import written
 
 
 def row(metric: str, old: int, new: int, verdict: str = "") -> CaseComparison:
@@ -19,7 +20,7 @@ def row(metric: str, old: int, new: int, verdict: str = "") -> CaseComparison:
 
 
 def sentence(*rows: CaseComparison) -> str:
-    return " ".join(" ".join(metric_sentences(rows)).split())
+    return " ".join(written(metric_sentences(rows)).split())
 
 
 def test_one_is_singular_and_the_sides_are_in_brackets() -> None:
@@ -42,8 +43,8 @@ def test_a_metric_without_words_of_its_own_is_named() -> None:
 
 
 def test_parts_add_up_in_each_row() -> None:
-    lines = part_lines({"loads": {"entry": 2, "exit": 3}, "calls": {"entry": 1, "exit": 0}})
-    assert [line.split() for line in lines] == [
+    parts = part_blocks({"loads": {"entry": 2, "exit": 3}, "calls": {"entry": 1, "exit": 0}})
+    assert [line.split() for line in written(parts).splitlines()] == [
         ["metric", "entry", "exit", "sum"],
         ["loads", "2", "3", "5"],
         ["calls", "1", "0", "1"],

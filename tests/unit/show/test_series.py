@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.results.series import NO_APPLY, Problem, Series
-from kentry.show.comparison import series_event_lines
-from kentry.show.series import series_text
+from kentry.show.comparison import series_event_blocks
+from kentry.show.series import series_layout
+from kentry.show.text import to_text, written
 from kentry.study.series import tabulate
 from tests.builders import built, outcome
 from tests.unit.show.samples import (
@@ -28,14 +29,14 @@ from tests.unit.vector.builders import with_events
 @pytest.mark.slow
 @given(many(), st.booleans())
 def test_every_number_follows_from_the_counts(series: Series, functions: bool) -> None:
-    text = series_text(series, functions)
+    text = to_text(series_layout(series, functions))
     if not any("--- a/x" in row.subject for row in series.rows):
         check_form(text)
     check_table(text.partition("\n\n")[2], series)
 
 
 def test_columns_of_the_same_steps_are_one() -> None:
-    text = series_text(table(SHORTER), functions=False)
+    text = to_text(series_layout(table(SHORTER), functions=False))
     assert list(read_table(text)) == ["getppid"]
     for part in ("getpid 50, getuid 60\n", "clock_gettime@vdso 0\n", "-2, -3.6 %"):
         assert part in text
@@ -43,14 +44,14 @@ def test_columns_of_the_same_steps_are_one() -> None:
 
 def test_groups_of_different_steps_are_columns() -> None:
     series = table({**SHORTER, "getuid": [("entry", 38), ("from_kuid", 25)]})
-    text = series_text(series, functions=False)
+    text = to_text(series_layout(series, functions=False))
     assert list(read_table(text)) == ["getppid", "getuid"]
 
 
 def test_columns_that_do_not_fit_go_below() -> None:
     rows = changed(getpid=[("entry", 1)], getppid=[("entry", 2)], getuid=[("entry", 3)])
     series = table(rows, subjects=["a subject that is as long as subjects of patches often are"])
-    found = read_table(series_text(series, functions=False))
+    found = read_table(to_text(series_layout(series, functions=False)))
     assert list(found) == ["getppid", "getpid", "getuid"]
     assert [cells[1].total for cells in found.values()] == [-53, -49, -57]
 
@@ -65,7 +66,7 @@ def test_long_counts_have_room() -> None:
         ],
         {},
     )
-    check_table(series_text(series, functions=False).partition("\n\n")[2], series)
+    check_table(to_text(series_layout(series, functions=False)).partition("\n\n")[2], series)
 
 
 def test_one_architecture_may_fail() -> None:
@@ -79,7 +80,7 @@ def test_one_architecture_may_fail() -> None:
         ],
         {},
     )
-    text = series_text(series, functions=False)
+    text = to_text(series_layout(series, functions=False))
     assert "\n    riscv64: does not apply: hunk 1\n" in text
     check_table(text.partition("\n\n")[2], series)
 
@@ -92,7 +93,7 @@ def test_a_caveat_is_noted_once() -> None:
         recording.caveats.append({"kind": "x", "text": "something new"})
     outcomes = [outcome(0, "b", base), outcome(1, "one", one), outcome(2, "two", two)]
     series = tabulate(outcomes, {}, caveats=[{"kind": "series", "text": "about the series"}])
-    lines = series_text(series, functions=False).splitlines()
+    lines = to_text(series_layout(series, functions=False)).splitlines()
     assert [line for line in lines if line.startswith("note: ")][1:] == [
         "note: about the series",
         "note: of every kernel",
@@ -110,7 +111,7 @@ def test_the_patch_that_changed_events_names_the_cases() -> None:
     ]
     series = tabulate([outcome(n, "s", kernel) for n, kernel in enumerate(kernels)], {})
     event = "discard (syscall) 1 -> 0 per call, in do_trap_ecall_u"
-    assert unwrapped("\n".join(series_event_lines(series))).splitlines() == [
+    assert unwrapped(written(series_event_blocks(series))).splitlines() == [
         f"Patch 2: {event}: x+vec=once, y+vec=once",
         f"Patch 3: {event}: z+vec=once",
     ]

@@ -9,8 +9,9 @@ import pytest
 from kentry.arch import find_arch
 from kentry.cli import main
 from kentry.results.recording import Recording, SourceLine, write_recording
-from kentry.show.annotation import annotation_text
+from kentry.show.annotation import annotation_layout
 from kentry.show.source_lines import place_text
+from kentry.show.text import to_text
 from tests.builders import recording
 
 INNER = SourceLine("arch/arm64/include/asm/irqflags.h", 33, "arch_local_irq_enable")
@@ -44,7 +45,7 @@ def sample() -> Recording:
 
 def test_a_line_is_printed_where_it_changes() -> None:
     found = sample()
-    text = annotation_text(found, found.cases[0], find_arch("arm64"))
+    text = to_text(annotation_layout(found, found.cases, find_arch("arm64")))
     rows = [line.rsplit("  ", 1)[-1] for line in text.splitlines() if "el0_svc+" in line]
     assert rows[0] == rows[4] == "syscall.c:139"
     assert rows[2] == "irqflags.h:33 < syscall.c:139"

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kentry.results.comparison import TimedComparison
 from kentry.results.document import to_json
 from kentry.results.recording import NoisyMetric
-from kentry.show.stat import pairs_text, stat_text, sweep_text, tails_text
+from kentry.show.stat import pairs_layout, stat_layout, sweep_layout, tails_layout
+from kentry.show.text import to_text
 from kentry.stats.sequential import plan_looks
 from kentry.stats.verdict import Estimate
 from kentry.time.analysis import Tail
@@ -62,7 +63,7 @@ def pair_lines(estimate: Estimate, old: float = 80.0, new: float = 80.8) -> list
     """The lines of one pair."""
     row = row_of(estimate, old, new)
     ending = Ending([estimate], plan_looks(0.01)[1], 5, 60, 300, "groups")
-    text = pairs_text(timed({"a": 80.0}, groups=2), [row], ending, [], every=False)
+    text = to_text(pairs_layout(timed({"a": 80.0}, groups=2), [row], ending, [], every=False))
     lines = text.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("a -> b"))
     return lines[at : lines.index("", at)]
@@ -87,7 +88,7 @@ def test_a_value_has_no_digit_beyond_its_interval(
 ) -> None:
     recording = timed({"a": 80.0}, groups=2)
     recording.cases[0].noisy["ns"] = metric(value, half)
-    row = re.search(r"^a +.*$", stat_text(recording, {}, [], every=False), re.M)
+    row = re.search(r"^a +.*$", to_text(stat_layout(recording, {}, [], every=False)), re.M)
     assert row and row[0].split()[1:3] == cells
 
 
@@ -175,24 +176,24 @@ QUIET = Finding("preflight-virtual", "A virtual machine", "Measure on the host",
 def test_warnings_are_printed_whole_and_notes_by_name() -> None:
     recording = timed({"a": 80.0}, groups=2)
     recording.caveats = [{"kind": "clock-jumped", "text": "2 groups were dropped"}]
-    text = stat_text(recording, {}, [LOUD, QUIET], every=False)
+    text = to_text(stat_layout(recording, {}, [LOUD, QUIET], every=False))
     assert "warning: The governor is ondemand\n      Set performance\n" in text
     assert "A virtual machine" not in text
     assert ": virtual\n" in text
     assert "note: 2 groups were dropped" in text
-    every = stat_text(recording, {}, [LOUD, QUIET], every=True)
+    every = to_text(stat_layout(recording, {}, [LOUD, QUIET], every=True))
     assert "note: A virtual machine\n" in every and ": virtual" not in every
 
 
 def test_a_finding_of_preflight_is_printed_once() -> None:
     recording = timed({"a": 80.0}, groups=2)
     recording.caveats = [{"kind": LOUD.kind, "text": "The governor is ondemand. Set performance"}]
-    assert stat_text(recording, {}, [LOUD], every=False).count("ondemand") == 1
+    assert to_text(stat_layout(recording, {}, [LOUD], every=False)).count("ondemand") == 1
 
 
 def test_the_machine_is_named_in_plain_text() -> None:
     target = {"place": "ssh:bench", "machine": "Board\x1b[2J", "on_cpu": 3, "hypervisor": "kvm"}
-    text = stat_text(timed({"a": 80.0}, groups=2, target=target), {}, [], every=False)
+    text = to_text(stat_layout(timed({"a": 80.0}, groups=2, target=target), {}, [], every=False))
     lines = text.splitlines()
     assert lines[0] == "Linux 6.12.95+deb12-arm64 (arm64) on ssh:bench"
     assert lines[1].startswith("Neoverse-N1 r3p1, Board")
@@ -212,7 +213,9 @@ def with_counters(**values: float) -> Any:
 
 
 def test_a_table_has_a_column_for_each_counter_that_some_case_has() -> None:
-    text = stat_text(with_counters(kernel_cycles=300.0, user_branches=20.0), {}, [], every=False)
+    text = to_text(
+        stat_layout(with_counters(kernel_cycles=300.0, user_branches=20.0), {}, [], every=False)
+    )
     assert re.search(r"^case .* k-cycle +u-branc$", text, re.M)
     assert re.search(r"^getppid .* - +-$", text, re.M)
     assert re.search(r"^read .* 3\d\d\S* +2\d\S*$", text, re.M)
@@ -220,7 +223,9 @@ def test_a_table_has_a_column_for_each_counter_that_some_case_has() -> None:
 
 
 def test_a_table_tells_confidence_processes_and_what_is_absent() -> None:
-    text = stat_text(timed({"getppid": 80.0}, groups=4), {"x+vec=each": "no-unit"}, [], every=False)
+    text = to_text(
+        stat_layout(timed({"getppid": 80.0}, groups=4), {"x+vec=each": "no-unit"}, [], every=False)
+    )
     assert "99 %" in text and "8 processes" in text
     assert "absent: x+vec=each: no-unit" in text
     assert text.isascii() and all(len(line) <= 75 for line in text.splitlines())
@@ -229,13 +234,13 @@ def test_a_table_tells_confidence_processes_and_what_is_absent() -> None:
 def test_the_time_of_the_loop_is_below_the_table() -> None:
     recording = timed({"getppid": 80.0}, groups=4)
     recording.cases[0].noisy["loop_ns"] = noisy(processes(1.5, groups=4))
-    assert "1.5 ns" in stat_text(recording, {}, [], every=False)
+    assert "1.5 ns" in to_text(stat_layout(recording, {}, [], every=False))
 
 
 def test_a_sweeps_title_is_the_case_with_its_state() -> None:
     names = ("getppid+vec=each+cache=warm", "getppid+vec=each+cache=64K")
-    text = sweep_text(
-        timed(dict(zip(names, (80.0, 160.0), strict=True)), groups=4), [], every=False
+    text = to_text(
+        sweep_layout(timed(dict(zip(names, (80.0, 160.0), strict=True)), groups=4), [], every=False)
     )
     assert re.search(r"^getppid\+vec=each ", text, re.M)
     assert re.search(r"^ *none .*[^#]#{12,13}$", text, re.M)
@@ -247,6 +252,6 @@ def test_tails_tell_the_time_of_the_clock() -> None:
     metrics = {"p50_ns": metric(80.0, 1.0), "p99_ns": metric(93.0, 10.0)}
     metrics["p99.9_ns"] = metric(400.0, None)
     tails = [Tail("getppid", 1000, 17, metrics, 9000), Tail("read", 1000, 20, metrics, 9500)]
-    text = tails_text(recording, tails, [], every=False)
+    text = to_text(tails_layout(recording, tails, [], every=False))
     assert re.search(r"^getppid +1000 +80 +93 +400 +9000$", text, re.M)
     assert "17 to 20 ns" in text

@@ -5,31 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.show.table import (
-    LEAST_WIDTH,
-    WIDTH,
-    Column,
-    Table,
-    ascii_lines,
-    plain,
-    shortened,
-    terminal,
-    text_column,
-    wrapped,
-)
+from kentry.show.blocks import Column, Table, text_column
+from kentry.show.table import LEAST_WIDTH, WIDTH, plain, shortened, table_lines, terminal, wrapped
+from kentry.show.text import written
 
 
 def test_words_are_left_and_numbers_are_right() -> None:
     table = Table([text_column("case"), Column("floor, %")])
     table.row("getppid", 310)
     table.row("read", None)
-    assert table.lines() == ["case     floor, %", "getppid       310", "read            -"]
+    assert table_lines(table) == ["case     floor, %", "getppid       310", "read            -"]
 
 
 def test_a_wide_column_is_shortened_before_the_table_is_split() -> None:
     table = Table([text_column("a", most=10), *[Column(f"{n}" * 9) for n in range(6)]])
     table.row("x" * 30, *range(6))
-    head, row = table.lines()
+    head, row = table_lines(table)
     assert len(row) == WIDTH and "xxxxxxx..." in row
     assert head.split() == ["a", *[f"{n}" * 9 for n in range(6)]]
 
@@ -37,7 +28,7 @@ def test_a_wide_column_is_shortened_before_the_table_is_split() -> None:
 def test_columns_that_do_not_fit_follow_below_with_the_keys_again() -> None:
     table = Table([text_column("case"), *[Column("n" * 20) for _ in range(5)]])
     table.row("getppid", *range(5))
-    lines = table.lines()
+    lines = table_lines(table)
     assert [line.split() for line in lines if line.startswith("getppid")] == [
         ["getppid", "0", "1", "2"],
         ["getppid", "3", "4"],
@@ -48,7 +39,7 @@ def test_a_group_stays_together_below_its_name() -> None:
     columns = [Column(name, group=group) for group in "ab" for name in ("count" * 4, "step" * 5)]
     table = Table([text_column("case"), *columns])
     table.row("getppid", 1, 2, 3, 4)
-    lines = table.lines()
+    lines = table_lines(table)
     assert [line.split() for line in lines] == [
         ["a"],
         ["case", "count" * 4, "step" * 5],
@@ -63,20 +54,20 @@ def test_a_group_stays_together_below_its_name() -> None:
 def test_a_groups_name_widens_its_columns() -> None:
     table = Table([text_column(""), Column("x", group="clock_gettime")])
     table.row("a", 1)
-    assert [len(line) for line in table.lines()] == [16, 16, 16]
+    assert [len(line) for line in table_lines(table)] == [16, 16, 16]
 
 
 def test_the_last_column_continues_below_itself() -> None:
     table = Table([text_column("case"), text_column("why", wraps=True)])
     table.row("read", "word " * 20)
-    lines = table.lines()
+    lines = table_lines(table)
     assert len(lines) == 3 and lines[2].startswith("      word")
 
 
 def test_a_sentence_without_room_goes_below_its_row() -> None:
     table = Table([text_column("case"), text_column("why", wraps=True)])
     table.row("c" * 60, "word " * 5)
-    assert table.lines()[1:] == ["c" * 60, "    word word word word word"]
+    assert table_lines(table)[1:] == ["c" * 60, "    word word word word word"]
 
 
 def test_a_note_is_below_its_row() -> None:
@@ -84,14 +75,14 @@ def test_a_note_is_below_its_row() -> None:
     table.row("a", 1)
     table.note("does not build")
     table.row("b", 2)
-    assert table.lines() == ["case  n", "a     1", "    does not build", "b     2"]
+    assert table_lines(table) == ["case  n", "a     1", "    does not build", "b     2"]
 
 
 def test_a_row_may_end_early_and_a_table_may_have_no_headings() -> None:
     table = Table([text_column(), Column(), Column()], headings=False, indent="  ")
     table.row("a", 1, 10)
     table.row("bc")
-    assert table.lines() == ["  a   1  10", "  bc"]
+    assert table_lines(table) == ["  a   1  10", "  bc"]
 
 
 @given(
@@ -109,18 +100,18 @@ def test_any_table_is_ascii_within_the_width(rows: list[tuple[str, int, str]]) -
         table.note(row[0])
     for width in (LEAST_WIDTH, 60, WIDTH, 200):
         with terminal(width):
-            lines = table.lines()
+            lines = table_lines(table)
         for line in lines:
             assert line.isascii() and line.isprintable() and line == line.rstrip()
             assert len(line) <= width
-    assert max(map(len, table.lines())) <= WIDTH
+    assert max(map(len, table_lines(table))) <= WIDTH
 
 
 def test_a_narrow_terminal_shortens_words_and_no_number() -> None:
     table = Table([Column(), text_column("kernel", most=34), Column("count"), Column("step")], 2)
     table.row(1, "arm64: entry: convert to generic entry", 1234567, -7654321)
     with terminal(LEAST_WIDTH):
-        lines = table.lines()
+        lines = table_lines(table)
     assert [line.split()[-2:] for line in lines] == [["count", "step"], ["1234567", "-7654321"]]
     assert "arm64: entry:" in lines[1] and "..." in lines[1]
 
@@ -129,7 +120,7 @@ def test_a_narrow_terminal_repeats_fewer_keys_where_all_do_not_fit() -> None:
     table = Table([text_column("case"), *(Column(str(n) * 12) for n in range(4))], keys=3)
     table.row("getppid", *range(4))
     with terminal(LEAST_WIDTH):
-        rows = [line.split() for line in table.lines() if line.startswith("getppid")]
+        rows = [line.split() for line in table_lines(table) if line.startswith("getppid")]
     assert rows == [["getppid", "0", number] for number in "123"]
 
 
@@ -165,4 +156,4 @@ def test_a_number_stays_with_its_per_cent() -> None:
 
 
 def test_lines_do_not_end_in_blanks() -> None:
-    assert ascii_lines(["a  ", "\u00e9"]) == "a\n?\n"
+    assert written(["a  ", "\u00e9"]) == "a\n?\n"

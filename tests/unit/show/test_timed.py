@@ -15,12 +15,13 @@ from kentry.results.comparison import Comparison, TimedComparison
 from kentry.results.recording import Recording
 from kentry.show.changelog import comparison_changelog
 from kentry.show.comparison import (
-    comparison_text,
+    comparison_layout,
     timed_change,
     timed_unit,
     timed_values,
     timed_verdict,
 )
+from kentry.show.text import to_text
 from tests.builders import imported, recording, timed
 from tests.unit.show.samples import BREAKS
 
@@ -121,7 +122,7 @@ def test_a_call_is_named_where_a_window_is_several() -> None:
 
 
 def test_time_is_below_the_instructions_of_its_case() -> None:
-    text = comparison_text(compare(both(250, 78.4, OLD), both(239, 77.1, NEW)))
+    text = to_text(comparison_layout(compare(both(250, 78.4, OLD), both(239, 77.1, NEW))))
     lines = text.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("getppid:"))
     assert lines[at].endswith("kernel instructions (-11, -4.4 %) better")
@@ -137,7 +138,7 @@ def test_time_is_below_the_instructions_of_its_case() -> None:
 def test_a_note_on_many_rows_is_printed_once() -> None:
     cases = {"getppid": 78.4, "getpid": 60.0}
     a, b = (timed(cases, target={"session": one}) for one in ("0a", "0b"))
-    text = comparison_text(compare(a, b))
+    text = to_text(comparison_layout(compare(a, b)))
     assert text.count("undecided: measured apart") == 2
     assert text.count("note: the times were measured apart") == 1
 
@@ -145,8 +146,8 @@ def test_a_note_on_many_rows_is_printed_once() -> None:
 def test_nothing_of_time_is_said_where_nothing_was_timed() -> None:
     one = recording({"getppid": [("el0_svc", 5)]})
     comparison = compare(one, one)
-    assert "timed" not in comparison_text(comparison)
-    assert "not measured: time, cache misses," in comparison_changelog(comparison)
+    assert "timed" not in to_text(comparison_layout(comparison))
+    assert "not measured: time, cache misses," in to_text(comparison_changelog(comparison))
 
 
 # --- changelog -----------------------------------------------------------
@@ -169,7 +170,7 @@ def comparisons() -> list[Comparison]:
 @pytest.mark.parametrize("number", range(7))
 def test_a_commit_message_can_have_it(number: int) -> None:
     comparison = comparisons()[number]
-    text = comparison_changelog(comparison)
+    text = to_text(comparison_changelog(comparison))
     check_mailable(text)
     flat = unwrapped(text)
     for row in comparison.timed:
@@ -181,7 +182,7 @@ def test_a_commit_message_can_have_it(number: int) -> None:
 
 
 def test_the_base_and_the_level_of_the_interval_are_in_the_heading() -> None:
-    text = unwrapped(comparison_changelog(comparisons()[0]))
+    text = unwrapped(to_text(comparison_changelog(comparisons()[0])))
     assert "Time of a call in ns, in the old and the new kernel; change in % of old" in text
     assert "[its 99 % interval]:" in text
     assert "not measured: cache misses, other architectures" in text
@@ -190,7 +191,7 @@ def test_the_base_and_the_level_of_the_interval_are_in_the_heading() -> None:
 
 
 def test_a_message_on_times_alone_speaks_of_no_counts() -> None:
-    text = unwrapped(comparison_changelog(comparisons()[4]))
+    text = unwrapped(to_text(comparison_changelog(comparisons()[4])))
     assert "instruction counts" not in text
     assert "windows a case" not in text
     assert "emulator" not in text

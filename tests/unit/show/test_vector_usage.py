@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.show.table import WIDTH
-from kentry.show.vector_usage import statistics_text, statistics_to_json, trace_text
+from kentry.show.text import to_text
+from kentry.show.vector_usage import statistics_layout, statistics_to_json, trace_layout
 from kentry.vector.statistics import statistics
 from kentry.vector.trace import Event, Task, VectorTrace
 from tests.unit.vector.traces import SVE_TRAP, Row, random_rows, trace_of
@@ -42,7 +43,7 @@ BOOT = boot([(20, 20), (20, 19), (20, 12), (20, 10), (20, 4), (20, 0), (2, 1)])
 
 
 def text_of(trace: VectorTrace) -> str:
-    return statistics_text(trace, statistics(trace))
+    return to_text(statistics_layout(trace, statistics(trace)))
 
 
 def fits(text: str) -> bool:
@@ -68,7 +69,7 @@ def test_the_classes_have_their_tasks_and_both_bases() -> None:
 
 def test_the_whole_texts(golden: Golden) -> None:
     golden("vector-stats.txt", text_of(BOOT))
-    golden("vector-trace.txt", trace_text(BOOT, size=len(BOOT) * 5))
+    golden("vector-trace.txt", to_text(trace_layout(BOOT, size=len(BOOT) * 5)))
 
 
 def test_a_kernel_without_small_loads_has_restores() -> None:
@@ -101,7 +102,7 @@ def test_what_is_not_quite_none_or_all_is_not_called_so() -> None:
 
 
 def test_the_summary_counts_what_the_kernel_did() -> None:
-    text = trace_text(BOOT, size=len(BOOT) * 5)
+    text = to_text(trace_layout(BOOT, size=len(BOOT) * 5))
     assert row(text, "trap") == ["73", "565.9", "7"]
     assert row(text, "fpsimd-restore") == ["122", "945.7", "7"]
     assert "5.0 bytes each" in text
@@ -111,9 +112,11 @@ def test_the_summary_counts_what_the_kernel_did() -> None:
 
 def test_the_summary_says_how_it_failed() -> None:
     workload = {"name": "shell", "status": 3}
-    assert "exit status 3" in trace_text(replace(BOOT, meta={**BOOT.meta, "workload": workload}))
-    unfinished = trace_text(replace(BOOT, meta={**BOOT.meta, "complete": False}))
-    assert unfinished != trace_text(BOOT)
+    assert "exit status 3" in to_text(
+        trace_layout(replace(BOOT, meta={**BOOT.meta, "workload": workload}))
+    )
+    unfinished = to_text(trace_layout(replace(BOOT, meta={**BOOT.meta, "complete": False})))
+    assert unfinished != to_text(trace_layout(BOOT))
 
 
 @pytest.mark.slow
@@ -123,15 +126,15 @@ def test_it_always_fits_into_a_mail(size: int, seed: int, name: str) -> None:
     tasks = (*trace.tasks[:-1], Task(4_194_304, name))
     trace = replace(trace, tasks=tasks, meta={**trace.meta, "workload": {"name": name * 9}})
     for unit in ("vec", "sme"):
-        assert fits(statistics_text(trace, statistics(trace, unit)))
-    assert fits(trace_text(trace, 10**9))
+        assert fits(to_text(statistics_layout(trace, statistics(trace, unit))))
+    assert fits(to_text(trace_layout(trace, 10**9)))
 
 
 def test_large_counts_fit_too() -> None:
     found = statistics(BOOT)
     for field in vars(found.counts).values():
         np.multiply(field, 40_000, out=field)
-    assert fits(statistics_text(BOOT, found))
+    assert fits(to_text(statistics_layout(BOOT, found)))
 
 
 def test_the_json_has_every_user_task_and_adds_up() -> None:

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Charts as SVG inside a page: no script draws them, so they are there in print and in mail.
+"""Charts as SVG, inside a page or alone: no script draws them, so print and mail have them.
 
-Colours are classes of page.css.  Each chart has a title for screen readers, and the page has its
+Colours are classes of charts.css.  Each chart has a title for screen readers, and the page has its
 numbers in a table beside it.  Markup.format() escapes every text.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from markupsafe import Markup
 
-from kentry.show.html.frames import Frame
+from kentry.errors import UserError
 from kentry.show.numbers import number
+
+if TYPE_CHECKING:
+    from kentry.show.frames import Frame
 
 # Of charts with axes; pixels where the page is wide enough.
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 64, 24, 18, 34
@@ -46,13 +54,17 @@ class Bar(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of a line chart; `mark` is a class: change, point or recommended."""
+    """A point of a line chart; `mark` is a class: change, point or recommended.
+
+    `title` is the whole sentence about it, `label` a text beside it, `link` an element's id.
+    """
 
     x: float
     y: float
     title: str
     mark: str = "point"
     link: str = ""
+    label: str = ""
 
 
 class Range(NamedTuple):
@@ -155,14 +167,18 @@ def line(
     band: tuple[float, float] | None = None,
     named: Sequence[tuple[float, str]] = (),
     levels: Sequence[tuple[float, str]] = (),
+    beside: Mapping[str, Sequence[float]] | None = None,
 ) -> Markup:
     """Values over x; "steps" holds each up to the next, `band` shades a range of x.
 
     `named` are the texts below the x axis; whole numbers stand there without any.  `levels` are
-    lines across the chart with their names.
+    lines across the chart with their names.  `beside` are more curves by name, each with a value
+    for every point.
     """
+    curves = beside or {}
     xs = [one.x for one in points]
     ys = [*(one.y for one in points), *(value for value, _ in levels)]
+    ys += [value for values in curves.values() for value in values]
     scaled = math.log10 if logarithmic else float
     low, high = min(ys), max(ys)
     room = (high - low or abs(high) or 1) * 0.08
@@ -186,6 +202,14 @@ def line(
         path.append(held if path else f"M{place:.1f},{level:.1f}")
     if shape != "dots":
         parts.append(Markup('<path class="curve" d="{}"/>').format("".join(path)))
+    for nth, (name, values) in enumerate(curves.items()):
+        kind, level = f"curve beside-{nth % _BESIDE}", _TOP + 12 * (nth + 1)
+        places = [
+            f"{across.at(scaled(x)):.1f},{up.at(y):.1f}" for x, y in zip(xs, values, strict=True)
+        ]
+        parts.append(Markup('<path class="{}" d="M{}"/>').format(kind, "L".join(places)))
+        parts.append(_LINE.format(kind, _WIDTH - _RIGHT - 30, level, _WIDTH - _RIGHT, level))
+        parts.append(_TEXT.format("end", _WIDTH - _RIGHT - 34, level + 4, name))
     for value, name in levels:
         parts.append(_LINE.format("level", _LEFT, up.at(value), _WIDTH - _RIGHT, up.at(value)))
         parts.append(_TEXT.format("end caption", _WIDTH - _RIGHT, up.at(value) - 4, name))
@@ -201,12 +225,17 @@ def line(
         if one.link:
             dot = Markup('<a href="#{}" aria-label="{}">{}</a>').format(one.link, one.title, dot)
         parts.append(dot)
+        if one.label:
+            place, level = across.at(scaled(one.x)), up.at(one.y)
+            parts.append(_TEXT.format("end caption", place - 7, level - 5, one.label))
     parts.append(_TEXT.format("end caption", _WIDTH - _RIGHT, _HEIGHT - 4, x))
     parts.append(_TEXT.format("caption", 4, _TOP - 6, y))
     return _chart(parts, label, _HEIGHT)
 
 
 _DOTS = 400
+# Curves that differ; more of them begin again.
+_BESIDE = 6
 
 
 def intervals(rows: Sequence[Range], label: str, unit: str) -> Markup:
@@ -359,3 +388,18 @@ def _y_axis(axis: _Axis, *, whole: bool = False) -> list[Markup]:
 
 def _chart(parts: Iterable[Markup], label: str, height: float) -> Markup:
     return _SVG.format("chart", _WIDTH, height, label, label, Markup("").join(parts))
+
+
+def standing_alone(drawing: Markup) -> str:
+    """Returns a chart as a file: it has its own colours, and leads nowhere."""
+    style = files("kentry.show").joinpath("html", "charts.css").read_text(encoding="utf-8")
+    alone = re.sub(r'<a href="#[^>]*>|</a>', "", drawing)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" '
+    style = f"<style>{style}</style>"
+    return alone.replace("<svg ", head, 1).replace("<title>", f"{style}<title>", 1) + "\n"
+
+
+def check_picture(file: Path) -> None:
+    """UserError where the file's ending is none of a picture's."""
+    if file.suffix.lower() != ".svg":
+        raise UserError(f"{file.name}: unknown picture format.", "End its name in .svg.")

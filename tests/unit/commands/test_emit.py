@@ -18,10 +18,12 @@ import pytest
 from msgspec import structs
 
 from kentry.cli import main
-from kentry.commands import output
+from kentry.commands import emit
 from kentry.results.log import Point
-from kentry.show.log import sparkline
-from kentry.show.table import WIDTH, Table, terminal, text_column
+from kentry.show.blocks import Table, text_column
+from kentry.show.log import log_layout
+from kentry.show.table import WIDTH, table_lines, terminal
+from kentry.show.text import to_text
 from tests.golden.test_golden import REPORTS, a_log
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -100,10 +102,10 @@ def test_a_wide_terminal_shows_long_names_whole() -> None:
 def test_colours_are_all_that_a_pipe_gets_where_they_are_forced(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output.show(SimpleNamespace(color=output.ALWAYS), REPORTS[name])
+    emit.emit(SimpleNamespace(color=emit.ALWAYS), REPORTS[name])
     text = capsys.readouterr().out
     assert "\x1b[" in text
-    assert bare(text) == REPORTS[name]()
+    assert bare(text) == to_text(REPORTS[name]())
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ LINES = {
 
 
 def test_a_path_difference_has_the_colours_of_git(capsys: pytest.CaptureFixture[str]) -> None:
-    output.write("-cpu max\n\n@@ a @@\n" + "\n".join(LINES) + "\n\n+2\n", output.ALWAYS)
+    emit.write("-cpu max\n\n@@ a @@\n" + "\n".join(LINES) + "\n\n+2\n", emit.ALWAYS)
     head, _, _, *lines, _, tail, _ = capsys.readouterr().out.split("\n")
     assert (head, tail) == ("-cpu max", "+2")
     expected = [f"\x1b[{style}m{line}\x1b[m" if style else line for line, style in LINES.items()]
@@ -203,26 +205,26 @@ def test_a_path_difference_has_the_colours_of_git(capsys: pytest.CaptureFixture[
     ],
 )
 def test_a_sentence_has_no_colour(sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    output.write(sentence, output.ALWAYS)
+    emit.write(sentence, emit.ALWAYS)
     assert capsys.readouterr().out == sentence
 
 
 def test_a_note_is_dim_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    output.write("note: one\n      worse\nplain\n", output.ALWAYS)
+    emit.write("note: one\n      worse\nplain\n", emit.ALWAYS)
     assert capsys.readouterr().out == "\x1b[2mnote: one\x1b[m\n\x1b[2m      worse\x1b[m\nplain\n"
 
 
 def test_text_from_outside_does_not_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "a\x1b[2Jb\rc\x07d\x9b1Ae\x08f\u202eg\u2028h"
-    for color in output.COLORS:
-        output.write(f"{hostile}  worse\nnote: {hostile}\n+{hostile}\n", color)
+    for color in emit.COLORS:
+        emit.write(f"{hostile}  worse\nnote: {hostile}\n+{hostile}\n", color)
         assert all(line.isprintable() for line in bare(capsys.readouterr().out).split("\n"))
 
 
 def test_wide_symbols_take_the_columns_that_they_are_counted_for() -> None:
     table = Table([text_column("subject"), text_column("x")])
     table.row("\u5185\u6838\uff01", "y")
-    assert table.lines() == ["subject  x", "??!      y"]
+    assert table_lines(table) == ["subject  x", "??!      y"]
 
 
 def test_a_sparkline_is_no_wider_than_the_terminal() -> None:
@@ -231,7 +233,8 @@ def test_a_sparkline_is_no_wider_than_the_terminal() -> None:
     log = structs.replace(a_log(), kernels=len(points), points=points)
     for columns in (40, 200):
         with terminal(columns):
-            line = "".join(sparkline(log, "12345678"))
+            lines = to_text(log_layout(log)).splitlines()
+        line = lines[lines.index("") + 1]
         assert columns / 2 < len(line) <= columns
 
 
@@ -239,8 +242,8 @@ def test_a_table_is_laid_out_for_a_terminal_only_inside_the_block() -> None:
     table = Table([text_column("a", most=10), text_column("b")])
     table.row("x" * 60, "y" * 60)
     with terminal(200):
-        assert max(map(len, table.lines())) == 122
-    assert max(map(len, table.lines())) <= WIDTH
+        assert max(map(len, table_lines(table))) == 122
+    assert max(map(len, table_lines(table))) <= WIDTH
 
 
 def test_the_progress_has_no_colour_either() -> None:

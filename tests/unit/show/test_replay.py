@@ -9,8 +9,9 @@ from msgspec import to_builtins
 
 from kentry.models.costs import load_costs
 from kentry.results.document import dump
-from kentry.show.policy_costs import closed_text, replay_text, value_text
+from kentry.show.replay import closed_layout, replay_layout, value_text
 from kentry.show.table import WIDTH
+from kentry.show.text import to_text
 from kentry.vector.ranking import TraceFile, close_loop, rank, replay_document
 from kentry.vector.trace import Event, VectorTrace
 from kentry.vector.tuning import recommend, sweep
@@ -55,7 +56,7 @@ def test_the_whole_text_and_document(names: tuple[str, ...], golden: Golden) -> 
     rankings = [rank(one, POLICIES, TABLE) for one in sources]
     swept = [sweep(one.prepared, "count", TABLE.prices, (1, 3, 10, 100)) for one in sources]
     document = replay_document(rankings, [recommend(swept, TABLE.prices)], TABLE)
-    text = replay_text(document)
+    text = to_text(replay_layout(document))
     assert max(map(len, text.splitlines())) <= WIDTH
     golden(f"vector-replay-{len(names)}.txt", text)
     golden(f"vector-replay-{len(names)}.json", dump(to_builtins(document)))
@@ -66,7 +67,7 @@ def test_a_check_that_differs_names_the_task() -> None:
     seen = trace.event.copy()
     seen[seen == E.SEEN_TRAP] = E.SEEN_SAVE
     one = TraceFile.of("x", replace(trace, event=seen), "vec")
-    text = closed_text(close_loop(one, one), one.head, one.head)
+    text = to_text(closed_layout(close_loop(one, one), one.head, one.head))
     assert "DIFFERS" in text
     assert "task-1 (101)" in text
 
@@ -74,7 +75,8 @@ def test_a_check_that_differs_names_the_task() -> None:
 def test_a_closed_loop(golden: Golden) -> None:
     before, after = source("boot"), source("boot", "keep")
     golden(
-        "vector-closed-loop.txt", closed_text(close_loop(before, after), before.head, after.head)
+        "vector-closed-loop.txt",
+        to_text(closed_layout(close_loop(before, after), before.head, after.head)),
     )
 
 

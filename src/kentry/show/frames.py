@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kentry.arch import ARCHES, find_arch
+from kentry.arch import Arch
 from kentry.path.phases import parts, split_calls
 from kentry.path.spans import spans
 from kentry.path.symbols import base_name
 from kentry.results.comparison import FunctionDelta
-from kentry.results.recording import CaseResult, KernelPath, Recording
+from kentry.results.recording import Instruction
 from kentry.show.numbers import share
 
 
@@ -30,9 +30,9 @@ class Frame(NamedTuple):
 
 
 def frames(
-    recording: Recording, path: KernelPath, changed: Sequence[FunctionDelta] | None = None
+    code: Sequence[Instruction], arch: Arch, changed: Sequence[FunctionDelta] | None = None
 ) -> list[Frame]:
-    """The parts of a path, and below them its calls, in the order of execution.
+    """Returns the parts of a path, and below them its calls, in the order of execution.
 
     With `changed` a function's frames say how it differs from the other kernel.
     """
@@ -41,7 +41,6 @@ def frames(
         for one in changed or ()
         for name, _ in ((*one.renamed.old, *one.renamed.new) if one.renamed else ((one.name, 0),))
     }
-    code, arch = recording.instructions(path), find_arch(recording.kernel["arch"])
     names = [
         part.name
         for call in split_calls(code)
@@ -68,13 +67,6 @@ def frames(
                 title += f"; in the whole path {delta.old} -> {delta.new} ({delta.delta:+d})"
         found.append(Frame(one.function, one.start, size, depths[index], kind, title))
     return sorted(found, key=lambda frame: (frame.depth, frame.first))
-
-
-def first_modal(recording: Recording, case: CaseResult | None) -> KernelPath | None:
-    """The case's modal path if it has instructions and can be read, or None."""
-    path = case.modal_path if case else None
-    known = path and path.length and recording.kernel["arch"] in ARCHES
-    return path if known else None
 
 
 def _runs(names: Sequence[str]) -> Iterator[tuple[int, int, str]]:

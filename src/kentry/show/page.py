@@ -11,18 +11,17 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kentry import __version__
-from kentry.results.caveats import Caveat
-from kentry.results.recording import Recording
-from kentry.show.frame import kernel_name
+from kentry.show.blocks import Cell, Column, Delta, Deltas, Layout, Table
+from kentry.show.hunks import hunks
 from kentry.show.numbers import number, share, signed
 from kentry.stats import exact
 
@@ -42,27 +41,9 @@ _UNSEEN = re.compile(
 _IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
-@dataclass(frozen=True)
-class Document:
-    """One result: the template that lays it out, its values there, and its JSON.
-
-    `place` keeps the ids of several documents apart; the page sets it.  `recordings` are those of
-    the page's files whose paths are in it.
-    """
-
-    template: str
-    title: str
-    summary: str
-    json: Mapping[str, Any]
-    values: Mapping[str, Any]
-    caveats: Sequence[Caveat] = ()
-    facts: Sequence[tuple[str, str]] = field(default=())
-    recordings: Sequence[Recording] = ()
-
-
-def page(documents: Sequence[Document], notes: Sequence[str] = ()) -> str:
+def page(documents: Sequence[Layout], notes: Sequence[str] = ()) -> str:
     """The whole page; `notes` are sentences about all documents."""
-    script, style = _part("page.js"), _part("page.css")
+    script, style = _part("page.js"), _part("charts.css") + _part("page.css")
     words = {
         "documents": documents,
         "notes": notes,
@@ -83,40 +64,6 @@ def embedded(document: Mapping[str, Any]) -> Markup:
     return Markup(text.translate(_IN_SCRIPT))  # noqa: S704
 
 
-def name_of(kernel: Mapping[str, Any]) -> str:
-    """Which kernel; of a file that lacks what it should say, what it does say."""
-    origin = kernel.get("origin")
-    whole = {"spec": "?", "arch": "?", "release": "", **kernel}
-    return kernel_name({**whole, "origin": origin if isinstance(origin, dict) else {}})
-
-
-def kernel_facts(kernel: Mapping[str, Any], target: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What was measured on what, as (name, value)."""
-    facts = [("kernel", name_of(kernel))]
-    facts += [(key.replace("_", " "), str(kernel[key])) for key in _OF_KERNEL if kernel.get(key)]
-    facts += [(key.replace("_", " "), str(target[key])) for key in _OF_TARGET if target.get(key)]
-    return facts
-
-
-_OF_KERNEL = ("compiler", "build_id", "config_sha256", "image_sha256")
-_OF_TARGET = ("kind", "emulator", "machine", "cpu", "accelerator", "cpu_model", "host", "cmdline")
-
-
-def side_facts(
-    old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]
-) -> list[tuple[str, str]]:
-    """The facts of both sides: once where they are the same."""
-    before, after = dict(old), dict(new)
-    facts = []
-    for name in dict.fromkeys([*before, *after]):
-        values = before.get(name, "not known"), after.get(name, "not known")
-        if values[0] == values[1]:
-            facts.append((name, values[0]))
-        else:
-            facts += [(f"{name}, old", values[0]), (f"{name}, new", values[1])]
-    return facts
-
-
 @cache
 def _environment() -> Environment:
     # StrictUndefined: a misspelled name is an error and not an empty cell.
@@ -133,13 +80,55 @@ def _environment() -> Environment:
         "number": number,
         "embedded": embedded,
         "mark": lambda verdict: _MARKS.get(verdict, ""),
+        # Of blocks.
+        "kind": lambda block: type(block).__name__,
+        "groups": _groups,
+        "row_head": _row_head,
+        "class_of": _class_of,
+        "changed": _changed,
+        "change": _change,
+        "hunks": lambda block: list(hunks(block.diff.rows, block.context)),
+        "linked": _linked,
     }
     environment.globals["share"] = share
     return environment
 
 
+def _groups(table: Table) -> list[tuple[str, int]]:
+    """Returns the headings over columns, each with how many columns it has."""
+    groups = groupby(column.group for column in table.columns)
+    return [(name, len(list(same))) for name, same in groups]
+
+
+def _row_head(table: Table) -> int:
+    """Returns the place of the column that names the rows: the first one of words."""
+    return next((at for at, column in enumerate(table.columns) if column.left), 0)
+
+
+def _class_of(column: Column, cell: object) -> Markup:
+    """Returns a cell's class as an attribute."""
+    words = ["text"] if column.left else []
+    words += [cell.kind] if isinstance(cell, Cell) and cell.kind else []
+    return Markup(' class="{}"').format(" ".join(words)) if words else Markup("")
+
+
+def _changed(block: Deltas) -> list[Delta]:
+    """Returns the rows that a table of functions shows; of parts and reasons those are all."""
+    return [row for row in block.rows if block.title or row.old != row.new]
+
+
+def _change(row: Delta) -> int:
+    return row.new - row.old
+
+
+def _linked(drawing: Markup, prefix: str) -> Markup:
+    """Returns a chart whose links lead to the elements of its own result on the page."""
+    # A quote in a text is escaped, so this is never part of one.
+    return Markup(str(drawing).replace('href="#', f'href="#{prefix}'))  # noqa: S704
+
+
 def _part(name: str) -> str:
-    return files("kentry.show.html").joinpath(name).read_text(encoding="utf-8")
+    return files("kentry.show").joinpath("html", name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

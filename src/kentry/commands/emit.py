@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where every command writes its text: the one place that knows of terminals.
+"""Where every command writes its result: the one place that knows of terminals.
 
-Reports are plain text.  Into a pipe or a file they go as they are.  For a terminal they are laid
-out in its width, coloured by what their lines look like, and given to a pager if they are longer
-than the screen.
+Text goes into a pipe or a file as it is.  For a terminal it is laid out in its width, coloured by
+what its lines look like, and given to a pager if it is longer than the screen.
 """
 
 import os
@@ -15,10 +14,16 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import ParamSpec, Protocol
+from typing import Any, Protocol
 
+from msgspec import Struct
+
+from kentry.host.cache import write_atomically
 from kentry.progress import printable
+from kentry.results.document import dump
+from kentry.show.blocks import Chart, Layout
 from kentry.show.table import terminal
+from kentry.show.text import to_text
 
 AUTO, ALWAYS, NEVER = COLORS = ("auto", "always", "never")
 
@@ -49,47 +54,66 @@ _VERDICTS = {
     "same": _DIM,
 }
 
-_P = ParamSpec("_P")
-
 
 class _Options(Protocol):
-    """What is asked for of a command's text.
+    """What is asked for of a command's output.
 
-    `output`, if there is one, is a file that is written; `bisect` says that git bisect run waits.
+    Where a command has them, `json` and `changelog` ask for a form, `output` is a file that is
+    written, and `bisect` says that git bisect run waits.
     """
 
     @property
     def color(self) -> str: ...
 
 
-def show(options: _Options, report: Callable[_P, str], *args: _P.args, **words: _P.kwargs) -> None:
-    """Writes what `report` returns of its arguments, as wide as the terminal.
+def emit(
+    options: _Options,
+    layout: Callable[[], Layout],
+    json: Callable[[], Struct | dict[str, Any]] | None = None,
+    changelog: Callable[[], Layout] | None = None,
+    picture: Callable[[], Chart] | None = None,
+) -> None:
+    """Writes a result in the form that the options ask for: JSON, a changelog, or text.
 
-    A command that writes a file beside it waits for no pager, nor does one that git runs.
+    A picture goes into the file that --picture names, beside the other forms.
+    Text is as wide as the terminal.  A command that writes a file beside it waits for no pager, nor
+    does one that git runs.
     """
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    with terminal(columns) as found:
-        text = report(*args, **words)
+    if picture and (file := getattr(options, "picture", None)):
+        from kentry.show.charts import standing_alone
+
+        write_atomically(file, standing_alone(picture().drawing))
+    if json and getattr(options, "json", False):
+        sys.stdout.write(dump(json()))
+        return
     paged = not any(getattr(options, name, None) for name in ("output", "bisect"))
-    write(text, options.color, found.headings, paged=paged, columns=columns)
+    if changelog and getattr(options, "changelog", False):
+        write(to_text(changelog()), options.color, paged=paged)
+        return
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    with terminal(columns) as laid_out:
+        lines = to_text(layout())
+    write(lines, options.color, laid_out.headings, paged=paged, columns=columns)
 
 
 def write(
-    text: str,
+    lines: str,
     color: str = AUTO,
     headings: Collection[str] = (),
     *,
     paged: bool = True,
     columns: int | None = None,
 ) -> None:
-    """Writes finished text: in colour if asked to, by a pager if it is longer than the screen.
+    """Writes finished lines: in colour if asked to, by a pager if it is longer than the screen.
 
     `headings` are the lines that are bold.  Lines of more than `columns` are broken at blanks;
-    where it is None the terminal breaks them, and a command can be copied.  No character of `text`
+    where it is None the terminal breaks them, and a command can be copied.  No character of `lines`
     moves the cursor.
     """
-    lines = [one if one.isprintable() else printable(one) for one in text.split("\n")]
-    styled = _styled(lines, headings) if _has_colour(color) else ((one, None) for one in lines)
+    harmless = [one if one.isprintable() else printable(one) for one in lines.split("\n")]
+    styled = (
+        _styled(harmless, headings) if _has_colour(color) else ((one, None) for one in harmless)
+    )
     rows = [(row, style) for line, style in styled for row in _rows(line, columns)]
     shown = "\n".join(_painted(row, style) for row, style in rows)
     if not (paged and _is_long([row for row, _ in rows]) and _page(shown)):

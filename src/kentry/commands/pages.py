@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files of any kind that kentry writes -> the documents of a page."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from kentry.compare.counted import compare
+from kentry.compare.path_diff import modal_paths
+from kentry.compare.states import added_by_states
+from kentry.errors import RecordingError, UserError
+from kentry.results.ablation import Ablation
+from kentry.results.bisection import Bisection
+from kentry.results.check import Check
+from kentry.results.comparison import Comparison
+from kentry.results.document import read_document, schema_of, to_json
+from kentry.results.log import Log
+from kentry.results.path_diff import PathComparison
+from kentry.results.recording import Recording, read_recording
+from kentry.results.recording import to_json as recording_to_json
+from kentry.results.series import Series
+from kentry.show.ablation import ablation_layout
+from kentry.show.bisection import bisection_layout
+from kentry.show.blocks import Layout
+from kentry.show.check import check_layout
+from kentry.show.comparison import comparison_layout
+from kentry.show.log import log_layout
+from kentry.show.page import page
+from kentry.show.path_diff import path_layout
+from kentry.show.recording import recording_layout
+from kentry.show.series import series_layout
+from kentry.stats.exact import SAME
+from kentry.study.series_paths import paths_of, recordings_of
+
+_Make = Callable[[Any, Mapping[str, Any]], Layout]
+
+
+def _laid_out(layout: Callable[[Any], Layout]) -> _Make:
+    """Returns a layout's own document, which has the file's JSON."""
+    return lambda result, document: replace(layout(result), json=document)
+
+
+_RECORDING, _COMPARISON, _REPLAY = "recording", "comparison", "vector-replay"
+# By kind: the struct, what makes its document, and the command that writes the file.
+_FORMS: dict[str, tuple[type[Struct], _Make, str]] = {
+    _COMPARISON: (Comparison, _laid_out(comparison_layout), "diff"),
+    "bisection": (Bisection, _laid_out(bisection_layout), "bisect"),
+    "log": (Log, _laid_out(log_layout), "log"),
+    "path-diff": (PathComparison, _laid_out(path_layout), "annotate"),
+    "ablation": (Ablation, _laid_out(ablation_layout), "ablate"),
+    "check": (Check, _laid_out(check_layout), "check"),
+}
+KINDS = (_RECORDING, "series", *_FORMS, _REPLAY)
+
+
+def report(files: Sequence[Path]) -> str:
+    """One page of all files; two recordings are compared, those of a series are part of it.
+
+    RecordingError and UserError as the files are read.
+    """
+    schemas = [(file, schema_of(file)) for file in files]
+    recorded = {file: read_recording(file) for file, schema in schemas if _is_recording(schema)}
+    # Recordings that a series shows have no part of their own.
+    shown: list[Recording] = []
+    read: list[Recording | Layout] = [
+        recorded[file] if file in recorded else _read(file, schema, [*recorded.values()], shown)
+        for file, schema in schemas
+    ]
+    read = [one for one in read if one not in shown]
+    recordings = [one for one in read if isinstance(one, Recording)]
+    notes = []
+    documents: list[Layout] = []
+    if len(recordings) == 2:
+        try:
+            documents.append(_comparison(recordings[0], recordings[1]))
+            read = [one for one in read if not isinstance(one, Recording)]
+        except UserError as err:
+            notes.append(f"The recordings are not compared. {err.sentence}")
+    for one in read:
+        documents.append(_recording(one) if isinstance(one, Recording) else one)
+    return page(documents, notes)
+
+
+def _comparison(old: Recording, new: Recording) -> Layout:
+    """Lays out two recordings that are compared, with both paths and the samples of each case."""
+    comparison = compare(old, new)
+    paths = {
+        row.name: pair
+        for row in comparison.cases
+        if not (row.identical_path and row.verdict == SAME)
+        and (pair := modal_paths(row.name, old, new))
+    }
+    times = {
+        row.name: (before.noisy, after.noisy)
+        for row in comparison.timed
+        if (before := old.case(row.name)) and (after := new.case(row.name))
+    }
+    layout = comparison_layout(comparison, paths=paths, times=times)
+    return replace(layout, json=to_json(comparison))
+
+
+def _recording(recording: Recording) -> Layout:
+    layout = recording_layout(recording, added=added_by_states(recording))
+    return replace(layout, json=recording_to_json(recording))
+
+
+def _is_recording(schema: str) -> bool:
+    """Also of files that are none of kentry's: what is wrong with them a reader says."""
+    return not schema.startswith("kentry/") or _kind(schema) == _RECORDING
+
+
+def _kind(schema: str) -> str:
+    return schema.removeprefix("kentry/").rpartition("/")[0]
+
+
+def _read(
+    file: Path, schema: str, recordings: Sequence[Recording], shown: list[Recording]
+) -> Layout:
+    """The document of a file that is no recording; adds to `shown` the recordings that it shows."""
+    kind = _kind(schema)
+    if kind == _REPLAY:
+        # It loads numba.
+        from kentry.show.replay import replay_layout
+        from kentry.vector.documents import ReplayDocument
+
+        make = _laid_out(replay_layout)
+        return _document(file, "vector-replay", ReplayDocument, make, "vector replay")
+    if kind == "series":
+
+        def make(series: Series, document: Mapping[str, Any]) -> Layout:
+            measured = recordings_of(series, recordings)
+            paths = paths_of(series, measured)
+            if paths:
+                shown.extend(measured.values())
+            return replace(series_layout(series, paths=paths), json=document)
+
+        return _document(file, kind, Series, make, kind)
+    if kind in _FORMS:
+        return _document(file, kind, *_FORMS[kind])
+    raise UserError(
+        f"{file} is of a kind that has no page: {schema}.", f"Kinds: {', '.join(KINDS)}."
+    )
+
+
+def _document(file: Path, kind: str, form: type[Struct], make: _Make, command: str) -> Layout:
+    remedy = f"Make it again with kentry {command} --json."
+    found = read_document(file, form, remedy, printable=kind == _COMPARISON)
+    try:
+        return make(found, _json(file))
+    except ArithmeticError as err:
+        raise RecordingError(f"{file} has numbers that cannot be true: {err}.", remedy) from err
+
+
+def _json(file: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(file.read_bytes())
+    return document

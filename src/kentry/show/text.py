@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Blocks as text: for a terminal, a pipe or a mail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kentry.results.caveats import Caveat
+from kentry.results.comparison import FunctionDelta
+from kentry.results.path_diff import (
+    ADDED,
+    MOVED_FROM,
+    MOVED_TO,
+    REMOVED,
+    SAME,
+    PathDiff,
+    PlacedInstruction,
+)
+from kentry.show.blocks import (
+    Block,
+    Delta,
+    Deltas,
+    Detail,
+    Drawn,
+    Fold,
+    InText,
+    Layout,
+    Notes,
+    Paths,
+    Prose,
+    Section,
+    Table,
+)
+from kentry.show.hunks import Head, LeftOut, Line, hunks
+from kentry.show.table import (
+    WIDTH,
+    heading,
+    line_width,
+    plain,
+    shortened,
+    table_lines,
+    wrapped,
+)
+
+UNKNOWN = "no path was recorded on one side, so the functions are not known"
+
+# Columns of a name, and of each number with the blank before it.
+_NAME, _NUMBER = 40, 8
+# The column of what is known of an instruction.
+_NOTES = 40
+# As in git's diffs, a line's first character says what it is; "<" is where an instruction moved
+# from, ">" is where it is now.
+_SIGNS = {SAME: " ", ADDED: "+", REMOVED: "-", MOVED_FROM: "<", MOVED_TO: ">"}
+
+
+def to_text(layout: Layout) -> str:
+    """Returns the whole result, its caveats below it."""
+    return written([*layout.blocks, *note_blocks(layout.caveats)])
+
+
+def written(blocks: Iterable[Block]) -> str:
+    """Returns blocks as lines in ASCII, as wide as the terminal, with no blank at a line's end."""
+    return "".join(f"{line.rstrip()}\n" for line in _lines(blocks))
+
+
+def _lines(blocks: Iterable[Block]) -> Iterator[str]:
+    for block in blocks:
+        if isinstance(block, Drawn):
+            yield block.draw()
+        elif isinstance(block, Section | InText):
+            yield from _lines(block.blocks)
+        elif isinstance(block, Fold):
+            yield from _lines([block.title, *block.blocks])
+        else:
+            yield from (line.encode("ascii", "replace").decode() for line in _block_lines(block))
+
+
+def note_blocks(caveats: Iterable[Caveat]) -> list[Block]:
+    """Returns an empty line and a note for each caveat; nothing without caveats."""
+    notes = [Prose(f"note: {caveat['text']}", then="      ") for caveat in caveats]
+    return ["", *notes] if notes else []
+
+
+def _block_lines(block: Block) -> Iterator[str]:
+    match block:
+        case str():
+            yield block
+        case Prose():
+            yield from wrapped(block.text, block.first, block.then)
+        case Table():
+            yield from table_lines(block)
+        case Deltas():
+            yield from _delta_lines(block)
+        case Paths():
+            yield from _path_lines(block.diff, block.context)
+        case Detail():
+            for line in block.text.expandtabs().splitlines():
+                visible = (char if char.isprintable() else "?" for char in line)
+                yield f"    {''.join(visible)}"
+        case Notes():
+            yield from _lines(note_blocks(block.caveats))
+
+
+def _delta_lines(block: Deltas) -> Iterator[str]:
+    """The rows as scripts/bloat-o-meter prints them."""
+    if not block.rows and block.old is not None:
+        yield f"  {UNKNOWN}"
+        return
+    changed = [row for row in block.rows if row.new != row.old or block.title]
+    if not block.title:
+        ups = [row.new - row.old for row in changed if row.new > row.old]
+        downs = [row.new - row.old for row in changed if row.new < row.old]
+        added, removed = (
+            sum(not side for side in sides)
+            for sides in ([row.old for row in changed], [row.new for row in changed])
+        )
+        yield (
+            f"add/remove: {added}/{removed} grow/shrink: {len(ups) - added}"
+            f"/{len(downs) - removed} up/down: {sum(ups)}/{sum(downs)} ({sum(ups) + sum(downs)})"
+        )
+    yield heading(_cells(block.title or "Function", "old", "new", "delta"))
+    most = block.shown
+    cut = len(changed) if block.title or most is None or len(changed) <= most + 1 else most
+    for row in changed[:cut]:
+        yield _delta_line(_name(row), row.old, row.new)
+    if rest := changed[cut:]:
+        label = f"{len(rest)} other functions"
+        yield _delta_line(label, sum(row.old for row in rest), sum(row.new for row in rest))
+    if block.old is None or block.new is None:
+        return
+    if same := block.old - sum(row.old for row in changed):
+        count = len(block.rows) - len(changed)
+        yield _delta_line(f"{count} unchanged" if count else "unchanged", same, same)
+    yield _delta_line("Total", block.old, block.new)
+
+
+def _name(row: Delta) -> str:
+    """The name; of several functions as much as fits, since the path diff has all of it."""
+    is_several = isinstance(row, FunctionDelta) and row.renamed
+    return shortened(row.name, _NAME) if is_several else row.name
+
+
+def _delta_line(name: str, old: int, new: int) -> str:
+    change = f"{new - old:+d}" if new != old else "-"
+    return _cells(name, old or "-", new or "-", change)
+
+
+def _cells(name: str, *cells: object) -> str:
+    width = min(_NAME, line_width() - _NUMBER * len(cells))
+    # A name that is too long moves its numbers to the right, but on a narrow terminal.
+    name = shortened(name, width) if width < _NAME else name
+    return f"{name:<{width}}{''.join(f'{cell:>{_NUMBER}}' for cell in cells)}"
+
+
+def _path_lines(case: PathDiff, context: int) -> Iterator[str]:
+    """Two paths as one unified diff."""
+    for one in hunks(case.rows, context):
+        match one:
+            case Head():
+                delta = f" ({one.added - one.removed:+d})"
+                changed = one.added or one.removed
+                counts = f" -{one.removed} +{one.added}{delta}" if changed else ""
+                yield from ("", f"@@ {plain(one.function)}{counts} @@ {one.part}")
+            case LeftOut():
+                constants = f", {one.other_constants} with other constants"
+                constants = constants if one.other_constants else ""
+                line = f" ... {one.times} the same{constants}: {one.functions[0]}"
+                more = len(one.functions) - 1
+                for name in one.functions[1:]:
+                    if len(f"{line}, {name} and {more - 1} more") > WIDTH:
+                        line += f" and {more} more"
+                        break
+                    line, more = f"{line}, {name}", more - 1
+                yield f" {plain(line)}"
+            case Line():
+                yield _instruction_line(one)
+
+
+def _instruction_line(line: Line) -> str:
+    """The instruction where it is, or where it was, and at the right what is known of it."""
+    row, own = line.row, line.own
+    notes = [f"x{row.times}"] * (row.times > 1)
+    if row.change == MOVED_FROM and row.new:
+        notes.append(f"to {row.new.function}+{row.new.offset:#x}")
+    elif row.change == MOVED_TO and row.old:
+        notes.append(f"from {row.old.function}+{row.old.offset:#x}")
+    elif row.change == SAME and row.constants_differ and row.old:
+        notes.append(f"was {_shown(row.old)}")
+    elif row.change != SAME and line.reason:
+        notes.append(line.reason)
+    if row.change != SAME and line.place:
+        notes.insert(0, line.place)
+    start = f"{_SIGNS[row.change]} {own.offset:>#6x}  {_shown(own)}"
+    note = "; ".join(notes)
+    # Notes stand below each other where they fit into the width.
+    column = max(len(start) + 2, min(_NOTES, WIDTH - len(note)))
+    return f"{start:<{column}}{note}" if note else start
+
+
+def _shown(insn: PlacedInstruction) -> str:
+    """The text, without the function's name where it names its own."""
+    return plain(insn.text.replace(f"<{insn.function}+", "<+"))
