@@ -94,8 +94,8 @@ _OF_CPU = (
 ENOENT = 2
 _EXISTS = frozenset({1, 13})  # EPERM, EACCES
 
-# Rows of /proc/interrupts that count the cpu's own timer: x86, arm64, riscv64.
-_TIMERS = re.compile(r"LOC|.*\b(arch_timer|riscv-timer)")
+# Rows of /proc/interrupts that count errors, or the cpu's own timer: x86, arm64, riscv64.
+_NO_WORK = re.compile(r"(ERR|MIS|Err|LOC) .*|.*\b(arch_timer|riscv-timer)")
 
 
 class Ticks(NamedTuple):
@@ -112,11 +112,6 @@ class Interrupts(NamedTuple):
     name: str
     device: str
     counts: dict[int, int]
-
-    @property
-    def is_timer(self) -> bool:
-        """Whether it counts the cpu's own timer."""
-        return bool(_TIMERS.fullmatch(self.name) or _TIMERS.fullmatch(self.device))
 
 
 @dataclass(frozen=True)
@@ -161,7 +156,11 @@ class Facts:
     @property
     def online(self) -> tuple[int, ...]:
         """The cpus that are online; at least one."""
-        return self.cpus(f"{CPU_FOLDER}/online") or tuple(self.ticks()) or (self.cpu,)
+        return (
+            self.cpus(f"{CPU_FOLDER}/online")
+            or tuple(_ticks(self.files.get("/proc/stat", "")))
+            or (self.cpu,)
+        )
 
     @property
     def isolated(self) -> tuple[int, ...]:
@@ -190,14 +189,6 @@ class Facts:
         words = self.files.get("/proc/cmdline", "").split()
         return words[: words.index("--")] if "--" in words else words
 
-    def argument(self, name: str) -> str | None:
-        """The value of the last such word of the command line; "" for a word without one."""
-        for word in reversed(self.cmdline):
-            key, _, value = word.partition("=")
-            if key == name:
-                return value
-        return None
-
     @property
     def processor(self) -> dict[str, str]:
         """What /proc/cpuinfo says about the chosen cpu, or the first one if it is not there."""
@@ -205,20 +196,15 @@ class Facts:
         by_number = {block["processor"]: block for block in blocks if "processor" in block}
         return by_number.get(str(self.cpu)) or next(iter(by_number.values()), {})
 
-    def ticks(self) -> dict[int, Ticks]:
-        """Each cpu's ticks since boot."""
-        return _ticks(self.files.get("/proc/stat", ""))
-
     def ticks_between(self) -> dict[int, Ticks]:
         """Each cpu's ticks between the two readings; empty after one reading."""
-        before = _ticks(self.before.get("/proc/stat", ""))
+        before, now = (_ticks(files.get("/proc/stat", "")) for files in (self.before, self.files))
         # iowait may go backwards, so no difference counts below 0.
         passed = {
-            cpu: Ticks(*(max(new - old, 0) for new, old in zip(now, before[cpu], strict=True)))
-            for cpu, now in self.ticks().items()
-            if cpu in before
+            cpu: Ticks(*(max(new - old, 0) for old, new in zip(before[cpu], now[cpu], strict=True)))
+            for cpu in now.keys() & before.keys()
         }
-        return {cpu: ticks for cpu, ticks in passed.items() if sum(ticks) >= 10}
+        return {cpu: ticks for cpu, ticks in sorted(passed.items()) if sum(ticks) >= 10}
 
     def busy(self, cpu: int) -> float | None:
         """The share of the time between the readings that a cpu worked."""
@@ -226,19 +212,18 @@ class Facts:
         return None if passed is None else passed.busy / sum(passed)
 
     def interrupts(self) -> list[Interrupts]:
-        """The rows of /proc/interrupts, since boot."""
+        """The rows of /proc/interrupts since boot, but for the cpu's own timer."""
         return _interrupts(self.files.get("/proc/interrupts", ""))
 
     def interrupt_rates(self) -> list[tuple[float, Interrupts]]:
         """Each row's interrupts a second on the chosen cpu between the readings."""
-        rows = {row.name: row for row in _interrupts(self.before.get("/proc/interrupts", ""))}
-        rates = []
-        for row in self.interrupts() if self.seconds > 0 else ():
-            old = rows.get(row.name)
-            if old is not None and self.cpu in row.counts and self.cpu in old.counts:
-                more = max(row.counts[self.cpu] - old.counts[self.cpu], 0)
-                rates.append((more / self.seconds, row))
-        return rates
+        rows = _interrupts(self.before.get("/proc/interrupts", ""))
+        before = {row.name: row.counts[self.cpu] for row in rows if self.cpu in row.counts}
+        return [
+            (max(row.counts[self.cpu] - before[row.name], 0) / self.seconds, row)
+            for row in self.interrupts()
+            if self.seconds > 0 and self.cpu in row.counts and row.name in before
+        ]
 
 
 def cpu_list(text: str) -> tuple[int, ...]:
@@ -269,29 +254,26 @@ def _ticks(stat: str) -> dict[int, Ticks]:
 
 
 def _interrupts(text: str) -> list[Interrupts]:
-    """The rows that have a count for every cpu; ERR and MIS count errors, not interrupts."""
+    """The rows that have a count for every cpu, but for its timer; ERR and MIS count errors."""
     lines = text.splitlines()
     if len(text) >= MOST_BYTES - 1:
         lines = lines[:-1]
     cpus = [int(number) for number in re.findall(r"\bCPU(\d+)", lines[0])] if lines else []
     rows = []
     for line in lines[1:]:
-        name, _, rest = line.partition(":")
+        name, _, rest = line.strip().partition(":")
         words = rest.split(None, len(cpus))
         numbers = [int(word) for word in words[: len(cpus)] if word.isdecimal()]
-        if cpus and len(numbers) == len(cpus) and name.strip() not in ("ERR", "MIS", "Err"):
-            device = " ".join(words[len(cpus) :])
-            rows.append(Interrupts(name.strip(), device, dict(zip(cpus, numbers, strict=True))))
+        device = " ".join(words[len(cpus) :])
+        if cpus and len(numbers) == len(cpus) and not _NO_WORK.fullmatch(f"{name} {device}"):
+            rows.append(Interrupts(name, device, dict(zip(cpus, numbers, strict=True))))
     return rows
 
 
-def paths_to_read(cpu: int | None) -> list[str]:
+def paths_to_read(cpu: int | None, of_machine: Sequence[str] = _OF_MACHINE) -> list[str]:
     """The files of the machine, and those of `cpu` if it is chosen already."""
-    return [*_OF_MACHINE, *([] if cpu is None else _cpu_files(cpu))]
-
-
-def _cpu_files(cpu: int) -> list[str]:
-    return [f"{CPU_FOLDER}/cpu{cpu}/{name}" for name in _OF_CPU]
+    of_cpu = [] if cpu is None else [f"{CPU_FOLDER}/cpu{cpu}/{name}" for name in _OF_CPU]
+    return [*of_machine, *of_cpu]
 
 
 def gather(machine: Machine, cpu: int | None, clock: Any = time) -> Facts:
@@ -310,7 +292,7 @@ def gather(machine: Machine, cpu: int | None, clock: Any = time) -> Facts:
         virtualization = answer if re.fullmatch(r"[a-z0-9-]+", answer) else ""
     clock.sleep(BETWEEN)
     again = clock.monotonic()
-    second = read(machine, [*_CHANGING, *_cpu_files(chosen)], chosen)
+    second = read(machine, paths_to_read(chosen, _CHANGING), chosen)
     return Facts(
         chosen,
         first.files | second.files,
@@ -361,7 +343,7 @@ def choose_cpu(facts: Facts) -> int:
         allowed |= isolated
     in_group = set(facts.cpus(_CPUSET)) or online
     usable = online & allowed & in_group or online & allowed or {min(allowed)}
-    rows = [row for row in facts.interrupts() if not row.is_timer]
+    rows = facts.interrupts()
     return min(
         usable,
         key=lambda cpu: (

@@ -152,7 +152,7 @@ def _turbo(facts: Facts) -> Values:
 
 def _interrupts(facts: Facts) -> Values:
     """The most frequent interrupt, if devices or other cpus often interrupt this cpu."""
-    rates = [(rate, row) for rate, row in facts.interrupt_rates() if not row.is_timer]
+    rates = facts.interrupt_rates()
     total = sum(rate for rate, _ in rates)
     if total < _INTERRUPTS:
         return None
@@ -328,13 +328,12 @@ _RELEVANT = re.compile(
 
 def audit_state(facts: Facts) -> str:
     """ "off", "on" or "unknown": only root can read the rules (kernel/auditsc.c, audit_alloc())."""
-    if facts.argument("audit") in ("0", "off"):
+    told = [word for word in facts.cmdline if word.startswith("audit=")][-1:]
+    without_audit = facts.status and facts.missing.get("/proc/self/loginuid") == ENOENT
+    if without_audit or told in (["audit=0"], ["audit=off"]):
         return "off"
-    if facts.status and facts.missing.get("/proc/self/loginuid") == ENOENT:
-        return "off"  # built without CONFIG_AUDIT
-    if facts.argument("audit") in ("1", "on") or facts.exists("/run/auditd.pid"):
-        return "on"
-    return "unknown"
+    is_on = told in (["audit=1"], ["audit=on"]) or facts.exists("/run/auditd.pid")
+    return "on" if is_on else "unknown"
 
 
 def describe(facts: Facts) -> dict[str, str | int]:
