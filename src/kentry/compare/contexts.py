@@ -9,18 +9,38 @@ of its counts in all contexts.  docs/methods.md has the rules with examples.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from kentry.path.contexts import Calls
-from kentry.results.recording import Recording
+from kentry.arch import find_arch
+from kentry.arch.record import Arch
+from kentry.path.contexts import (
+    Calls,
+    calls_by_context,
+    functions_by_context,
+    loop_bodies,
+    settles,
+    varying,
+)
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
 
 # A number of calls that fewer contexts have is a rare path's.  The first boot has a quarter of all.
 _OFTEN = 1 / 5
 
 
-@dataclass(frozen=True)
-class Change:
-    """By how much a function's share changed: from `low` to `high`, the same where it is known."""
+class Side(NamedTuple):
+    """A case of one kernel, and the recording that has it."""
+
+    case: CaseResult
+    recording: Recording
+
+    @property
+    def arch(self) -> Arch:
+        """The kernel's architecture."""
+        return find_arch(self.recording.kernel["arch"])
+
+
+class Change(NamedTuple):
+    """By how much a share changed: from `low` to `high`, the same if it is so in every context."""
 
     low: int
     high: int
@@ -29,6 +49,48 @@ class Change:
     def is_known(self) -> bool:
         """Whether it is the same in every context."""
         return self.low == self.high
+
+
+def depends_on_contexts(*cases: CaseResult) -> bool:
+    """Whether a case has several counts."""
+    return any(len(case.values) > 1 for case in cases)
+
+
+def count_change(old: Side, new: Side) -> Change | None:
+    """By how much a case's instructions changed, in every context; None where nobody can say."""
+    if depends_on_contexts(old.case, new.case):
+        by_function = function_changes(old, new)
+        settled = settles(old.case) and settles(new.case)
+        return sum_of(by_function) if by_function is not None and settled else None
+    a, b = old.case.metrics[INSTRUCTIONS], new.case.metrics[INSTRUCTIONS]
+    if not a.is_decided or not b.is_decided:
+        return None
+    return Change(b.value - a.value, b.value - a.value)
+
+
+def sum_of(changes: Mapping[str, Change]) -> Change:
+    """The change of all functions together."""
+    lows, highs = [one.low for one in changes.values()], [one.high for one in changes.values()]
+    return Change(sum(lows), sum(highs))
+
+
+def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
+    """Each function's change over all contexts; None where a side has no path of any."""
+    by_context = [functions_by_context(*side) for side in (old, new)]
+    if not all(by_context):
+        return None
+    bodies = [
+        loop_bodies(*side, varying(shares))
+        for side, shares in zip((old, new), by_context, strict=True)
+    ]
+    # A function has one body of a loop, or is in a loop on one side only.
+    agreed = {
+        name: body
+        for name, body in (bodies[0] | bodies[1]).items()
+        if all(one.get(name, body) == body for one in bodies)
+    }
+    paired = bool(old.recording.contexts) and old.recording.contexts == new.recording.contexts
+    return changes(calls_by_context(*old), calls_by_context(*new), agreed, paired=paired)
 
 
 def changes(
@@ -151,8 +213,3 @@ def _of_contexts(old: Counter[int], new: Counter[int], pairs: Set[int]) -> bool:
     of_both = [sum(side[count] for count in common) / side.total() for side in (old, new)]
     mostly = min(of_both) > (1 / 2 if len(common) > 1 else 1 - _OFTEN)
     return mostly and (not pairs or min(pairs) < 0 < max(pairs))
-
-
-def same_contexts(old: Recording, new: Recording) -> bool:
-    """Whether both were measured in contexts that were made alike."""
-    return bool(old.contexts) and old.contexts == new.contexts

@@ -2,25 +2,22 @@
 """Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from kentry.arch import find_arch
-from kentry.compare.contexts import Change, changes, same_contexts
+from kentry.compare.contexts import (
+    Change,
+    Side,
+    depends_on_contexts,
+    function_changes,
+    sum_of,
+)
 from kentry.compare.differences import differences, of_both, shared_metrics
-from kentry.compare.metrics import compare_metrics
+from kentry.compare.metrics import by_size, compare_metrics, function_deltas
 from kentry.compare.purpose import Deltas, purposes_of_both
 from kentry.errors import UserError
-from kentry.path.contexts import (
-    calls_by_context,
-    distinct_paths,
-    functions_by_context,
-    functions_of,
-    loop_bodies,
-    settles,
-    varying,
-)
+from kentry.path.contexts import distinct_paths, functions_of, settles
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name, depends_on_context
 from kentry.results import caveats
@@ -63,7 +60,7 @@ def compare(
     wanted = names or [case.name for case in old.cases]
     pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in wanted) if a and b]
     cases = tuple(
-        compare_case(a, b, old, new)
+        compare_case(Side(a, old), Side(b, new))
         for a, b in pairs
         if INSTRUCTIONS in a.metrics and INSTRUCTIONS in b.metrics
     )
@@ -111,48 +108,44 @@ def compare(
     )
 
 
-def compare_case(
-    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
-) -> CaseComparison:
-    """One case on each side; they may be two states of a case in one recording.
+def compare_case(old: Side, new: Side) -> CaseComparison:
+    """Compares one case of each side; they may be two states of a case in one recording.
 
     Where the count depends on the context, `old` is the value or, if its path was not recorded,
     the count of most contexts, and `new` is what the new kernel executes in that: contexts.py.
     """
-    a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
-    functions = _functions(old, new)
-    verdict, after = exact.verdict(dict(a.samples), dict(b.samples)), b.value
-    notes = of_both(list(old.caveats), list(new.caveats))
-    before = a.value
-    if len(old.values) > 1 or len(new.values) > 1:
-        functions, verdict, notes_of_contexts = _in_contexts(old, new, old_recording, new_recording)
+    cases = old.case, new.case
+    a, b = (case.metrics[INSTRUCTIONS] for case in cases)
+    functions = _functions(*cases)
+    verdict, before, after = exact.verdict(dict(a.samples), dict(b.samples)), a.value, b.value
+    notes = of_both(*(list(case.caveats) for case in cases))
+    contexts = None
+    if depends_on_contexts(*cases):
+        contexts = Contexts(*(tuple(case.values.items()) for case in cases))
+        functions, verdict, reasons = _in_contexts(old, new)
+        notes += reasons
         if functions:
             before = sum(row.old for row in functions)
             after = sum(row.new for row in functions)
-        notes += notes_of_contexts
-    if not old_recording.is_floor and not new_recording.is_floor:
-        functions = _with_renames(functions, old, new, old_recording, new_recording)
     parts: Deltas = ()
-    reasons: Deltas = ()
-    if old_recording.is_floor or new_recording.is_floor:
-        parts, reasons = purposes_of_both((old, old_recording, before), (new, new_recording, after))
+    purposes: Deltas = ()
+    if old.recording.is_floor or new.recording.is_floor:
+        parts, purposes = purposes_of_both((old, before), (new, after))
+    else:
+        functions = _with_renames(functions, old, new)
     return CaseComparison(
-        name=old.name,
+        name=old.case.name,
         old=before,
         new=after,
         verdict=verdict,
         functions=functions,
-        identical_path=before == after and _is_identical(old, new, old_recording, new_recording),
+        identical_path=before == after and _is_identical(old, new),
         caveats=tuple(notes),
-        events=_events(old, new, old_recording, new_recording),
+        events=_events(old, new),
         parts=parts,
-        reasons=reasons,
-        contexts=(
-            Contexts(tuple(old.values.items()), tuple(new.values.items()))
-            if len(old.values) > 1 or len(new.values) > 1
-            else UNSET
-        ),
-        estimates=_estimates(old, new),
+        reasons=purposes,
+        contexts=contexts or UNSET,
+        estimates=_estimates(*cases),
         windows=((a.agreeing, a.windows), (b.agreeing, b.windows)),
     )
 
@@ -171,94 +164,41 @@ def _cycles(one: Estimate) -> Cycles:
     return Cycles(one.low, one.high, one.missing, one.steady)
 
 
-def _in_contexts(
-    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
-) -> tuple[tuple[FunctionDelta, ...], str, list[Caveat]]:
+def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, list[Caveat]]:
     """The functions, the verdict and its reasons where a count depends on the context."""
-    found = _changes(old, new, old_recording, new_recording)
-    if found is None:
+    by_function = function_changes(old, new)
+    if by_function is None:
         return (), UNDECIDED, []
     # The value's own path may not have been recorded in any context.
-    path = old.modal_path or max(distinct_paths(old), key=lambda one: len(one[1]))[0]
-    shares = functions_of(path, old_recording)
-    same = dict.fromkeys(shares, Change(0, 0))
+    case = old.case
+    path = case.modal_path or max(distinct_paths(case), key=lambda one: len(one[1]))[0]
+    shares = functions_of(path, old.recording)
     rows = [
-        FunctionDelta(name, shares[name], max(0, shares[name] + one.low))
-        for name, one in (same | found).items()
+        FunctionDelta(name, shares[name], max(0, shares[name] + change.low))
+        for name, change in (dict.fromkeys(shares, Change(0, 0)) | by_function).items()
     ]
-    rows = [row for row in rows if row.old or row.new]
-    functions = tuple(sorted(rows, key=lambda row: row.place))
-    change = _sum(found)
-    unsettled = [case.name for case in (old, new) if not settles(case)]
-    if unsettled:
-        return functions, UNDECIDED, [caveats.unsettled(old.name)]
-    low, high = change.low, change.high
-    if change.is_known:
+    functions = by_size(row for row in rows if row.old or row.new)
+    if not settles(case) or not settles(new.case):
+        return functions, UNDECIDED, [caveats.unsettled(case.name)]
+    low, high = sum_of(by_function)
+    if low == high:
         return functions, SAME if low == 0 else WORSE if low > 0 else BETTER, []
     verdict = WORSE if low > 0 else BETTER if high < 0 else UNDECIDED
-    return functions, verdict, [caveats.change_by_context(old.name, low, high)]
+    return functions, verdict, [caveats.change_by_context(case.name, low, high)]
 
 
-def count_change(
-    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
-) -> Change | None:
-    """By how much a case's instructions changed, in every context; None where nobody can say."""
-    if len(old.values) > 1 or len(new.values) > 1:
-        found = _changes(old, new, old_recording, new_recording)
-        return _sum(found) if found is not None and settles(old) and settles(new) else None
-    a, b = old.metrics[INSTRUCTIONS], new.metrics[INSTRUCTIONS]
-    if not a.is_decided or not b.is_decided:
-        return None
-    return Change(b.value - a.value, b.value - a.value)
-
-
-def _sum(found: Mapping[str, Change]) -> Change:
-    return Change(sum(one.low for one in found.values()), sum(one.high for one in found.values()))
-
-
-def _changes(
-    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
-) -> dict[str, Change] | None:
-    """Each function's change over all contexts; None where a side has no path of any."""
-    before, after = (
-        functions_by_context(old, old_recording),
-        functions_by_context(new, new_recording),
-    )
-    if not before or not after:
-        return None
-    bodies = [
-        loop_bodies(old, old_recording, varying(before)),
-        loop_bodies(new, new_recording, varying(after)),
-    ]
-    # A function has one body of a loop, or is in a loop on one side only.
-    agreed = {
-        name: body
-        for name, body in (bodies[0] | bodies[1]).items()
-        if all(one.get(name, body) == body for one in bodies)
-    }
-    return changes(
-        calls_by_context(old, old_recording),
-        calls_by_context(new, new_recording),
-        agreed,
-        paired=same_contexts(old_recording, new_recording),
-    )
-
-
-def _is_identical(
-    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
-) -> bool:
+def _is_identical(old: Side, new: Side) -> bool:
     """Whether a context's path of one kernel is that of a context of the other."""
-    arch = find_arch(old_recording.kernel["arch"])
     # A stream takes long to make, and two are the same only where all functions' shares are.
     before, after = (
         {
             frozenset(functions_of(path, recording).items()): recording.instructions(path)
             for path, _ in distinct_paths(case)
         }
-        for case, recording in ((old, old_recording), (new, new_recording))
+        for case, recording in (old, new)
     )
     alike = before.keys() & after.keys()
-    return any(stream(before[one], arch) == stream(after[one], arch) for one in alike)
+    return any(stream(before[one], old.arch) == stream(after[one], old.arch) for one in alike)
 
 
 def _in_one_context(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> list[str]:
@@ -271,19 +211,17 @@ def _in_one_context(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> list[str]
     ]
 
 
-def _events(
-    old: CaseResult, new: CaseResult, old_recording: Recording, new_recording: Recording
-) -> tuple[EventDelta, ...]:
+def _events(old: Side, new: Side) -> tuple[EventDelta, ...]:
     """The events of either side, those that changed most first."""
-    if old.events is None or new.events is None:
+    if old.case.events is None or new.case.events is None:
         return ()
-    sides = (old.events, new.events)
+    sides = (old.case.events, new.case.events)
     deltas = []
     for name, cause in {(event.name, event.cause): None for side in sides for event in side}:
         mine = [[one for one in side if (one.name, one.cause) == (name, cause)] for side in sides]
         before, after = (
-            sum(one.times for one in events) if name in (recording.markers or {}) else None
-            for events, recording in zip(mine, (old_recording, new_recording), strict=True)
+            sum(one.times for one in events) if name in (side.recording.markers or {}) else None
+            for events, side in zip(mine, (old, new), strict=True)
         )
         functions = dict.fromkeys(one.function for events in reversed(mine) for one in events)
         deltas.append(EventDelta(name, cause, before, after, tuple(functions)))
@@ -291,33 +229,24 @@ def _events(
 
 
 def _with_renames(
-    functions: tuple[FunctionDelta, ...],
-    old: CaseResult,
-    new: CaseResult,
-    old_recording: Recording,
-    new_recording: Recording,
+    functions: tuple[FunctionDelta, ...], old: Side, new: Side
 ) -> tuple[FunctionDelta, ...]:
     """Functions that were renamed, inlined or split are one row; the sums stay as they are."""
-    paths = old.modal_path, new.modal_path
-    if not all(paths) or all(row.old and row.new for row in functions):
+    paths = [(side.recording, side.case.modal_path) for side in (old, new)]
+    if not all(path for _, path in paths) or all(row.old and row.new for row in functions):
         return functions
     # It loads numpy, which most comparisons of two like kernels do not need.
     from kentry.compare.path_diff import renames
 
-    before, after = (
-        recording.instructions(path)
-        for recording, path in zip((old_recording, new_recording), paths, strict=True)
-        if path
-    )
+    before, after = (recording.instructions(path) for recording, path in paths if path)
     rows = {row.name: row for row in functions}
-    for one in renames(before, after, find_arch(old_recording.kernel["arch"])):
-        names = dict.fromkeys(name for name, _ in (*one.new, *one.old) if name in rows)
+    for renamed in renames(before, after, old.arch):
+        names = dict.fromkeys(name for name, _ in (*renamed.new, *renamed.old) if name in rows)
         own = [rows.pop(name) for name in names]
         if own:
-            rows[one.name] = FunctionDelta(
-                one.name, sum(row.old for row in own), sum(row.new for row in own), renamed=one
-            )
-    return tuple(sorted(rows.values(), key=lambda row: row.place))
+            sums = sum(row.old for row in own), sum(row.new for row in own)
+            rows[renamed.name] = FunctionDelta(renamed.name, *sums, renamed=renamed)
+    return by_size(rows.values())
 
 
 def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
@@ -330,6 +259,4 @@ def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
         if counts.total() != case.metrics[INSTRUCTIONS].value:
             return ()
         sides.append(counts)
-    a, b = sides
-    rows = [FunctionDelta(name, a[name], b[name]) for name in {**a, **b}]
-    return tuple(sorted(rows, key=lambda row: row.place))
+    return function_deltas(*sides)

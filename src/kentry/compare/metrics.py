@@ -2,7 +2,7 @@
 """The exact metrics beside instructions on two kernels: verdicts, and shares of functions."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from kentry.arch import find_arch
 from kentry.errors import UserError
@@ -109,16 +109,23 @@ def _row(
         new=values[1],
         verdict=exact.verdict(*samples),
         identical_path=False,
-        functions=tuple(_functions(values, old.of(metric), new.of(metric))),
+        functions=_functions(values, old.of(metric), new.of(metric)),
         caveats=(caveats.unreported_accesses(pair[0].name, words),) if words else (),
     )
 
 
 def _functions(
     values: Sequence[int], old: Counter[str], new: Counter[str]
-) -> Iterator[FunctionDelta]:
-    """Those that changed first; none where they do not add up to the values."""
-    if [old.total(), new.total()] != values:
-        return
-    rows = [FunctionDelta(name, old[name], new[name]) for name in {**old, **new}]
-    yield from sorted(rows, key=lambda row: row.place)
+) -> tuple[FunctionDelta, ...]:
+    """None where they do not add up to the values."""
+    return function_deltas(old, new) if [old.total(), new.total()] == values else ()
+
+
+def function_deltas(old: Counter[str], new: Counter[str]) -> tuple[FunctionDelta, ...]:
+    """Every function of either side."""
+    return by_size(FunctionDelta(name, old[name], new[name]) for name in {**old, **new})
+
+
+def by_size(rows: Iterable[FunctionDelta]) -> tuple[FunctionDelta, ...]:
+    """The functions that changed most first."""
+    return tuple(sorted(rows, key=lambda row: row.place))

@@ -4,23 +4,21 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from kentry.arch import find_arch
+from kentry.compare.contexts import Side
 from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
 from kentry.results.comparison import PurposeDelta
-from kentry.results.recording import CaseResult, Recording
 
-# One side: its case, its recording, the count that is compared.
-Side = tuple[CaseResult, Recording, int]
 Deltas = tuple[PurposeDelta, ...]
 
 
-def purposes_of_both(old: Side, new: Side) -> tuple[Deltas, Deltas]:
+def purposes_of_both(old: tuple[Side, int], new: tuple[Side, int]) -> tuple[Deltas, Deltas]:
     """The parts in the order of the path, and the reasons, the largest change first.
 
-    Both add up to the counts; both are empty where a path of such a length was not recorded.
+    A side comes with the count that is compared.  Both add up to the counts; both are empty where a
+    path of such a length was not recorded.
     """
-    sides = [_purposes(case, recording) for case, recording, _ in (old, new)]
-    if [len(side) for side in sides] != [old[2], new[2]]:
+    sides = [_purposes(side) for side, _ in (old, new)]
+    if [len(side) for side in sides] != [old[1], new[1]]:
         return (), ()
     parts = _deltas([[(one.part, "") for one in side] for side in sides])
     reasons = _deltas([[(one.reason, one.source) for one in side] for side in sides])
@@ -31,11 +29,9 @@ def purposes_of_both(old: Side, new: Side) -> tuple[Deltas, Deltas]:
     )
 
 
-def _purposes(case: CaseResult, recording: Recording) -> list[Purpose]:
-    if not case.modal_path:
-        return []
-    arch = find_arch(recording.kernel["arch"])
-    return list(purposes(recording.instructions(case.modal_path), arch))
+def _purposes(side: Side) -> list[Purpose]:
+    path = side.case.modal_path
+    return list(purposes(side.recording.instructions(path), side.arch)) if path else []
 
 
 def _deltas(sides: Sequence[Sequence[tuple[str, str]]]) -> list[PurposeDelta]:

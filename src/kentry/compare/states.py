@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 
+from kentry.compare.contexts import Side
 from kentry.compare.counted import compare_case
 from kentry.results.case_name import State
 from kentry.results.comparison import CaseComparison
@@ -19,4 +20,5 @@ def added_by_states(recording: Recording) -> Iterator[tuple[CaseComparison, Stat
             continue
         if base.metrics[INSTRUCTIONS].is_decided and case.metrics[INSTRUCTIONS].is_decided:
             assert base.parsed.state
-            yield compare_case(base, case, recording, recording), state, base.parsed.state
+            sides = Side(base, recording), Side(case, recording)
+            yield compare_case(*sides), state, base.parsed.state

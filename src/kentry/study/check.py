@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from kentry.compare.contexts import Change
-from kentry.compare.counted import compare, count_change
+from kentry.compare.contexts import Change, Side, count_change
+from kentry.compare.counted import compare
 from kentry.errors import UserError
 from kentry.results.caveats import Caveat
 from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Real, Verdict, verdict_of
@@ -232,7 +232,7 @@ def _relative_count(
         for row in rows:
             if row.name == cases[0].name:
                 old, new = row.old, row.new
-        change = count_change(*cases, *sides)
+        change = count_change(*map(Side, cases, sides))
     elif a.is_decided and b.is_decided:
         change = Change(new - old, new - old)
     base = _counts(cases[0], metric)
