@@ -24,24 +24,24 @@ BUDGET = {
     "(loose)": 493,
     "arch": 1513,
     "boot": 2222,
-    "commands": 3398,
+    "commands": 3324,
     "compare": 1817,
     "count": 1375,
     "host": 1628,
     "importing": 664,
-    "kernels": 4320,
+    "kernels": 4343,
     "machines": 1628,
     "models": 1143,
     "path": 1139,
-    "results": 2888,
-    "show": 6222,
+    "results": 2893,
+    "show": 6227,
     "stats": 700,
-    "study": 2672,
+    "study": 2900,
     "time": 2091,
     "vector": 3397,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39142
+TESTS_BUDGET = 39423
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -23,7 +23,7 @@ from kentry.results.recording import (
     TimedProcess,
 )
 from kentry.results.series import Problem
-from kentry.study.series import Outcome
+from kentry.study.series import PatchKernels
 from tests import ROOT
 
 KERNEL = {
@@ -124,9 +124,9 @@ def built(
     return recording(cases, samples, {**facts, **kernel})
 
 
-def outcome(patch: int, subject: str, *found: Recording | tuple[str, Problem]) -> Outcome:
+def outcome(patch: int, subject: str, *found: Recording | tuple[str, Problem]) -> PatchKernels:
     """A row of a series: what was measured, or an architecture's name and why it was not."""
-    return Outcome(
+    return PatchKernels(
         patch,
         subject,
         f"{patch:040x}",

@@ -212,7 +212,7 @@ def an_uneven_series() -> Series:
         outcome(6, "no path", unknown, ("riscv64", Problem(NO_BUILD, "x.c: no", "cc1:\tno\x1b"))),
     ]
     origin = {"base": "source:6.12", "base-commit": "ab" * 20}
-    return tabulate(rows, origin, caveats=[{"kind": "x", "text": "about the series"}])
+    return tabulate(rows, origin, notes=[{"kind": "x", "text": "about the series"}])
 
 
 def a_matrix() -> Recording:

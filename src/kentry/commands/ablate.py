@@ -3,22 +3,16 @@
 
 from dataclasses import dataclass, replace
 
-from kentry.arch import Arch
 from kentry.commands import measuring
 from kentry.commands.emit import emit
 from kentry.commands.options import operand, option
-from kentry.count import cache
-from kentry.errors import EXIT_DONE, BuildError, GuestError, KernelError, UserError
-from kentry.kernels import build
-from kentry.kernels.build import knows_option
-from kentry.kernels.config import Option, Request, entry_options, parse_options
-from kentry.kernels.repository import Revision
+from kentry.errors import EXIT_DONE
+from kentry.kernels.config import entry_options, parse_options
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
-from kentry.progress import Update, progress
-from kentry.results.recording import Recording
+from kentry.progress import progress
 from kentry.show.ablation import ablation_layout
-from kentry.study.ablation import Trial, tabulate
+from kentry.study.ablation import ablate
 
 EXAMPLES = (
     "kentry ablate source:6.12 --arch arm64",
@@ -44,67 +38,14 @@ class Options(measuring.CachedOptions):
 def run(options: Options) -> int:
     """Builds and measures the base and each option, prints the table."""
     candidates = parse_options(options.options) if options.options else entry_options()
-    bench = _Bench(options)
-    with progress(f"{options.spec} ({bench.arch.name})") as update:
-        base = bench.record((), update)
-    config = base.kernel["config"]
-    # An option that the user names must be in the source; one of kentry's own list may be missing.
-    tried = [
-        one
-        for one in candidates
-        if options.options or knows_option(bench.revision, one.name, bench.arch)
-    ]
-    missing = [one.name for one in candidates if one not in tried]
-    trials: list[Trial] = []
-    for number, one in enumerate(tried, start=1):
-        with progress(f"{number} of {len(tried)}: {one.name}") as update:
-            trials.append(bench.try_option(one, config, update))
-    ablation = tabulate(base, trials, missing)
+    unit = options.unit(options.spec, fresh=options.fresh)
+    request = unit.request.chosen(parse(options.spec).options)
+    with progress(options.spec) as update:
+        unit = replace(unit, source=resolve_source(options.spec, update), request=request)
+    ablation = ablate(unit, candidates, named=bool(options.options))
     emit(
         options,
         lambda: ablation_layout(ablation, options.verbose, options.rows_shown),
         lambda: ablation,
     )
     return EXIT_DONE
-
-
-class _Bench:
-    """The source that all kernels are built from, and how they are measured."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self.arch: Arch = options.find_arch()
-        self._measurement = options.measurement(self.arch)
-        self._request: Request = options.request().chosen(parse(options.spec).options)
-        with progress(options.spec) as update:
-            self.revision: Revision = resolve_source(options.spec, update)
-
-    def record(self, sets: tuple[str, ...], update: Update) -> Recording:
-        """Builds with `sets` on top of what the user set, boots, measures."""
-        words = {word.partition("=")[0]: word for word in (*self._request.sets, *sets)}
-        request = replace(self._request, sets=tuple(words.values()))
-        kernel = build.kernel(self._options.spec, self.revision, self.arch, request, update)
-        reuse = not self._options.fresh
-        return cache.record(kernel, self.arch, self._measurement, update, reuse=reuse)
-
-    def try_option(self, option: Option, config: dict[str, str], update: Update) -> Trial:
-        """The option off and on; a kernel that cannot be built or booted is the row's problem."""
-
-        def is_on(config: dict[str, str]) -> bool:
-            return config.get(option.name.removeprefix("CONFIG_")) == option.value
-
-        off = on = None
-        problem = ""
-        try:
-            on = self.record(option.on(), update)
-            try:
-                off = self.record(option.off(), update)
-            except BuildError:
-                # An option of a choice cannot be set to n.  It is off if it is not asked for.
-                off = self.record(option.needs, update)
-                if is_on(off.kernel["config"]):
-                    raise
-        except (BuildError, GuestError, KernelError, UserError) as err:
-            off = on = None
-            problem = err.sentence
-        return Trial(option.name, is_on(config), option.needs, off, on, problem)

@@ -5,8 +5,6 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
-
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, Need, flag, list_option, operand, option
@@ -161,7 +159,7 @@ def run(options: Options) -> int:
     emit(
         options,
         lambda: bisection_layout(result, options.rows_shown),
-        lambda: msgspec.to_builtins(result),
+        lambda: result,
     )
     return EXIT_DONE if result.is_decided else EXIT_UNDECIDED
 
@@ -174,7 +172,7 @@ def _print_log(options: Options, state: State) -> int:
     emit(
         options,
         lambda: steps_layout(steps, provisional, by_program=state.by_program),
-        lambda: msgspec.to_builtins(document),
+        lambda: document,
     )
     return EXIT_DONE
 

@@ -6,8 +6,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from kentry.arch import Arch
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
@@ -83,7 +81,7 @@ def run(options: Options) -> int:
     emit(
         options,
         lambda: log_layout(log, options.rows_shown, blocks=blocks),
-        lambda: msgspec.to_builtins(log),
+        lambda: log,
         picture=lambda: log_chart(log),
     )
     return EXIT_DONE

@@ -275,6 +275,7 @@ class _Tuxmake:
     """tuxmake on one tree, with an environment that is always the same."""
 
     def __init__(self, build: Build, update: Update, inherited: int, anew: Path | None) -> None:
+        self._build = build
         self.objects = build.objects(anew is not None)
         self._ccache = anew or cache_dir("ccache")
         self._tree = build.revision.repository.work
@@ -367,9 +368,13 @@ class _Tuxmake:
             text.replace(f"{self.objects}/", "").replace(f"{self._tree}/", "")
             for text in (first, *shown)
         ]
+        # The next build writes its own log to the folder.
+        log = cache_dir("built") / f"{self._build.key()}.log"
+        with contextlib.suppress(OSError):
+            shutil.copyfile(self._output / "build.log", log)
         raise BuildError(
             f"does not build: {texts[0] or 'the build said nothing'}",
-            f"The whole log is {self._output / 'build.log'}.",
+            f"The whole log is {log}.",
             "\n".join(texts[1:]),
         )
 

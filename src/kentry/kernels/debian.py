@@ -254,10 +254,12 @@ def revision(spec: Spec, update: Update) -> Revision:
         )
     candidate = max(fitting, key=lambda one: Version(one.version))
     repository = Repository(f"package {candidate.sha256}")
-    with repository.locked(update):
-        ids = read_json(repository.folder / _MANIFEST)
-        if not ids:
-            ids = _fetch(repository, root, candidate, update)
+    ids = read_json(repository.folder / _MANIFEST)
+    if not ids:
+        with repository.locked(update):
+            ids = read_json(repository.folder / _MANIFEST) or _fetch(
+                repository, root, candidate, update
+            )
     origin = {
         "kind": "source",
         "package": candidate.package,

@@ -7,6 +7,7 @@ one: a diff is checked before it is applied.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -219,15 +220,19 @@ def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> l
     repository = base.repository
     steps = []
     commit, checked_out = base.commit, ""
-    with repository.locked(update), no_space_is_an_error(repository.folder):
+    with no_space_is_an_error(repository.folder), contextlib.ExitStack() as lock:
         # To apply a patch again would touch its files, and so have them compiled again.
         memory = repository.folder / "applied.json"
-        applied = read_json(memory)
+        before = read_json(memory)
+        applied = dict(before)
         for number, patch in enumerate(patches, 1):
             parts = (patch.author.encode(), patch.date.encode(), patch.message, patch.diff)
             key = f"{commit} {hashlib.sha256(bytes(1).join(parts)).hexdigest()}"
             after = applied.get(key, "")
             if not after or repository.git("cat-file", "-e", after, check=False).returncode:
+                if not checked_out:
+                    # A series that was applied before waits for nobody.
+                    lock.enter_context(repository.locked(update))
                 if checked_out != commit:
                     repository.check_out(commit, update)
                     checked_out = commit
@@ -243,7 +248,8 @@ def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> l
             tree = repository.git.line("rev-parse", f"{commit}^{{tree}}")
             revision = Revision(repository, commit, tree, origin)
             steps.append(Step(number, patch.subject, revision))
-        write_atomically(memory, json.dumps(applied, indent=0) + "\n")
+        if applied != before:
+            write_atomically(memory, json.dumps(read_json(memory) | applied, indent=0) + "\n")
     return steps
 
 

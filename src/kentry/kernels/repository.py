@@ -194,6 +194,11 @@ class Repository:
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if line.strip()]
             reason = re.sub("^(fatal|error): ", "", (lines or ["git gave no reason"])[-1])
+            if files := re.findall(
+                r"^error: unable to read \S+ file of (.*) \(", done.stderr, re.M
+            ):
+                more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+                reason = f"{files[0]}{more} is missing"
             raise KernelError(
                 f"The source of {commit[:12]} is not whole: {reason}.",
                 "Fetch what is missing (git fetch --refetch), or name a complete clone.",

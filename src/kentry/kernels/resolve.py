@@ -129,9 +129,14 @@ def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
     )
 
 
+def is_range(base: str, patches: Sequence[str]) -> bool:
+    """Whether `base` alone names commits of the tree here, A..B."""
+    return not patches and ".." in base and ":" not in base and not Path(base).exists()
+
+
 def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | None:
     """Return the spec of the folder, the folder, and A and B, where commits are named as A..B."""
-    if not patches and ".." in base and ":" not in base and not Path(base).exists():
+    if is_range(base, patches):
         base, patches = "tree:.", [base]
     # No name of a commit begins with a slash: ../a.patch is a file that is not there.
     if len(patches) != 1 or not re.search(r"\.\.(?!/)", patches[0]):

@@ -68,8 +68,8 @@ def parse(text: str) -> Spec:
         name, *words = re.split(r",(?=[a-z]+=)", name)
     if name not in KINDS:
         examples = ", ".join(kind.example for kind in KINDS.values())
-        hint = f"For the file itself write image:{text}. " if Path(text).is_file() else ""
-        hint = f"For the source tree write tree:{text}. " if Path(text).is_dir() else hint
+        hint = f"The file itself is 'image:{text}'. " if Path(text).is_file() else ""
+        hint = f"The source tree is 'tree:{text}'. " if Path(text).is_dir() else hint
         meant = did_you_mean(name, KINDS)
         raise UserError(f"Unknown kernel spec '{text}'.{meant}", f"{hint}Use one like: {examples}.")
     kind = KINDS[name]

@@ -3,11 +3,11 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import FunctionDelta, Real
-from kentry.results.document import about
+from kentry.results.document import OMITTED, about
 from kentry.results.series import NO_BOOT, NO_BUILD
 
 # What became of a commit; beside them series.NO_BUILD and NO_BOOT.
@@ -127,13 +127,13 @@ class Bisection(Struct, kw_only=True, tag_field="schema", tag="kentry/bisection/
     steps: Annotated[tuple[Step, ...], about("In the order they were made")]
     caveats: tuple[Caveat, ...]
     others: Annotated[
-        tuple[Answer, ...] | UnsetType, about("The answers for the cases that --case names beside")
-    ] = UNSET
+        tuple[Answer, ...], about("The answers for the cases that --case names beside"), OMITTED
+    ] = ()
 
     @property
     def is_decided(self) -> bool:
         """Whether each change has its commit."""
-        answers: list[Bisection | Answer] = [self, *(self.others or ())]
+        answers: list[Bisection | Answer] = [self, *self.others]
         return not any(
             one.suspects or any(caveat["kind"] == "undecided" for caveat in one.caveats)
             for one in answers

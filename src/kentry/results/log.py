@@ -3,11 +3,11 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import FunctionDelta, Real
-from kentry.results.document import Count, about
+from kentry.results.document import OMITTED, Count, about
 
 
 class Point(Struct, frozen=True, kw_only=True):
@@ -62,5 +62,5 @@ class Log(Struct, kw_only=True, tag_field="schema", tag="kentry/log/1"):
     changes: tuple[ChangePoint, ...]
     caveats: tuple[Caveat, ...]
     others: Annotated[
-        tuple[CaseLog, ...] | UnsetType, about("The cases that --case names beside the first")
-    ] = UNSET
+        tuple[CaseLog, ...], about("The cases that --case names beside the first"), OMITTED
+    ] = ()

@@ -57,8 +57,8 @@ _PUBLISHED = {
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {
     *("accesses", "checked", "checked_counts", "contexts", "empties", "estimates", "events"),
-    *("markers", "misses", "others", "parts", "places", "reasons", "renamed", "source_lines"),
-    "vector",
+    *("markers", "misses", "not_compiled", "others", "parts", "places", "reasons", "renamed"),
+    *("source_lines", "vector"),
 }
 # The name of a struct in a schema: a title, a key or the end of a reference.
 _NAME = re.compile(r'(?<=["/])[A-Z][A-Za-z]+(?=")')

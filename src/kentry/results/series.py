@@ -99,6 +99,11 @@ class PatchRow(Struct, frozen=True, kw_only=True):
     ]
     cases: dict[str, Cell]
     problems: Annotated[dict[str, Problem], about("Why there are no numbers, by architecture")]
+    not_compiled: Annotated[
+        tuple[str, ...],
+        about("The architectures whose kernel is provably made of nothing that the patch changes"),
+        OMITTED,
+    ] = ()
     # Those that the baseline does not have, and what differs from the last row measured besides
     # the patch's source.
     caveats: tuple[Caveat, ...]

@@ -70,7 +70,7 @@ def bisection_layout(bisection: Bisection, shown: int | None = SHOWN) -> Layout:
     for suspects in bisection.suspects:
         changes += ["", *_suspect_blocks(suspects, unit)]
     changes = changes or ["", "No commit was found."]
-    for other in bisection.others or ():
+    for other in bisection.others:
         changes += ["", Section(other.case, list(_other_blocks(other, shown)))]
     named = "; ".join(f'{one.commit[:_NAME]} ("{one.subject}")' for one in bisection.culprits)
     explains = f"{named}, {bisection.explained:+.6g} {unit}"

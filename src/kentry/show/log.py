@@ -49,7 +49,7 @@ def log_layout(log: Log, shown: int | None = SHOWN, *, blocks: bool = True) -> L
     if failed:
         names = ", ".join(_short(one.name) for one in failed)
         body += ["", Prose(f"Without a value: {names}.")]
-    for other in log.others or ():
+    for other in log.others:
         of_case = [one for one in other.values if one is not None]
         words = "no value"
         if of_case:

@@ -119,14 +119,14 @@ def _page_summary(series: Series, groups: Iterable[SeriesColumn]) -> str:
     """Returns the first change of each architecture, and how many patches there are."""
     patches = [row for row in series.rows if row.patch]
     bad = sum(bool(row.problems) for row in patches)
-    cosmetic = sum(row.identical_path for row in patches)
+    identical = sum(row.identical_path for row in patches)
     changed: dict[str, str] = {}
     for column in groups:
         if total := series.totals.get(column.name):
             first = _first(series, column.name) or 0
             words = f"{column.name}: {first} \u2192 {first + total} ({signed(total)})"
             changed.setdefault(column.arch, words)
-    counts = {"patches": len(patches), "cosmetic": cosmetic, "without all numbers": bad}
+    counts = {"patches": len(patches), "identical": identical, "without all numbers": bad}
     told = [f"{count} {what}" for what, count in counts.items() if count]
     return ", ".join([*(changed.values() or ["no count changed"]), *told])
 
@@ -187,7 +187,7 @@ def _fold(row: PatchRow, series: Series, paths: Mapping[tuple[int, str], PathDif
         known = "The number of instructions is the same in every case."
         blocks.append(same if row.identical_path else known)
     blocks.append(Notes(row.caveats))
-    tags = ["cosmetic"] * row.identical_path + [row.status] * bool(row.problems)
+    tags = ["identical"] * row.identical_path + [row.status] * bool(row.problems)
     title = f"{row.patch or 'base'}. {row.subject}"
     return Fold(title, blocks, f"patch-{row.patch}", tags=tags)
 
@@ -322,20 +322,25 @@ def _baselines(series: Series, columns: Iterable[SeriesColumn]) -> str:
 def _same_counts(series: Series) -> Iterator[str]:
     """Which patches that change no count run the same instructions, and which do not."""
     patches = [row for row in series.rows if row.patch]
-    cosmetic = [row for row in patches if row.identical_path]
-    if cosmetic:
-        numbers = ", ".join(str(row.patch) for row in cosmetic)
-        which = f"{len(cosmetic)} of the {len(patches)} patches ({numbers})"
-        whole = all(len(row.cases) == len(series.columns) for row in cosmetic)
+    identical = [row for row in patches if row.identical_path]
+    if identical:
+        numbers = ", ".join(str(row.patch) for row in identical)
+        which = f"{len(identical)} of the {len(patches)} patches ({numbers})"
+        whole = all(len(row.cases) == len(series.columns) for row in identical)
         yield (
             f"{'The patch' if len(patches) == 1 else which}"
-            f" {'is' if len(cosmetic) == 1 else 'are'} cosmetic: the executed instructions are"
-            f" the same in every case{'' if whole else ' that was measured'}."
+            f" {'is' if len(identical) == 1 else 'are'} identical on the measured paths: the"
+            f" executed instructions are the same in every case"
+            f"{'' if whole else ' that was measured'}."
         )
+    for arch in series.base:
+        without = [row.patch for row in identical if arch in row.not_compiled]
+        if without:
+            yield f"{_patches(without)}: nothing of it is compiled for {arch}."
     same = [
         row
         for row in patches
-        if row.cases and row not in cosmetic and not any(one.step for one in row.cases.values())
+        if row.cases and row not in identical and not any(one.step for one in row.cases.values())
     ]
     different = [
         row.patch

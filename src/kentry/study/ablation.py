@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Recordings with and without each config option -> an Ablation."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from kentry.arch import find_arch
 from kentry.compare.counted import compare
+from kentry.kernels.build import knows_option
+from kentry.kernels.config import Option
+from kentry.kernels.repository import Revision
 from kentry.results.ablation import Ablation, Added, OptionRow
 from kentry.results.recording import Measured, Recording
+from kentry.results.series import NO_BUILD
+from kentry.study.plan import Local, Outcome, Unit, outcomes, perform
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,63 @@ class Trial:
     off: Recording | None = None
     on: Recording | None = None
     problem: str = ""
+
+
+def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation:
+    """Measures the unit's source as it is, and with each candidate on and off.
+
+    An option that the user `named` must be in the source; of others the source may have none.
+    KentryError where the base cannot be measured.
+    """
+    assert isinstance(unit.source, Revision)
+    base = _perform([unit])[0].measured()
+    revision, arch = unit.source, find_arch(unit.arch)
+    tried = [one for one in candidates if named or knows_option(revision, one.name, arch)]
+    on = _try(unit, tried, "on", {one.name: one.on() for one in tried})
+    tried_off = [one for one in tried if on[one.name].recording]
+    off = _try(unit, tried_off, "off", {one.name: one.off() for one in tried_off})
+    # An option of a choice cannot be set to n.  It is off if it is not asked for.
+    choices = [one for one in tried_off if off[one.name].status == NO_BUILD]
+    for name, outcome in _try(
+        unit, choices, "not asked for", {one.name: one.needs for one in choices}
+    ).items():
+        option = next(one for one in choices if one.name == name)
+        if not outcome.recording or not _is_on(option, outcome.recording):
+            off[name] = outcome
+    trials = []
+    for one in tried:
+        sides = [side for side in (on[one.name], off.get(one.name)) if side]
+        problem = next((side.error.sentence for side in sides if side.error), "")
+        trial = Trial(one.name, _is_on(one, base), one.needs, problem=problem)
+        if not problem:
+            measured_on, measured_off = (side.measured() for side in sides)
+            trial = replace(trial, off=measured_off, on=measured_on)
+        trials.append(trial)
+    return tabulate(base, trials, [one.name for one in candidates if one not in tried])
+
+
+def _is_on(option: Option, recording: Recording) -> bool:
+    config: Mapping[str, str] = recording.kernel["config"]
+    return config.get(option.name.removeprefix("CONFIG_")) == option.value
+
+
+def _try(
+    unit: Unit, options: Sequence[Option], how: str, sets: Mapping[str, tuple[str, ...]]
+) -> dict[str, Outcome]:
+    """What becomes of the unit with each option's `sets` on top of what the user set."""
+    units = []
+    for number, option in enumerate(options, start=1):
+        words = {word.partition("=")[0]: word for word in (*unit.request.sets, *sets[option.name])}
+        request = replace(unit.request, sets=tuple(words.values()))
+        label = f"{number} of {len(options)}: {option.name} {how}"
+        units.append(replace(unit, request=request, label=label))
+    return dict(zip((option.name for option in options), _perform(units), strict=True))
+
+
+def _perform(units: Sequence[Unit]) -> list[Outcome]:
+    with Local() as executor:
+        performed = dict(outcomes(perform, units, executor))
+    return [performed[place] for place in range(len(units))]
 
 
 def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str] = ()) -> Ablation:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from kentry.arch import Arch, find_arch
 from kentry.errors import KernelError, UserError
@@ -320,7 +320,7 @@ def bisect(
         functions=largest.functions if largest else (),
         steps=tuple(commits.steps.values()),
         caveats=tuple(notes),
-        others=tuple(others) or UNSET,
+        others=tuple(others),
     )
 
 

@@ -19,7 +19,7 @@ import msgspec
 from kentry.arch import Arch
 from kentry.boot.emulator import find_emulator
 from kentry.boot.exact import ExactOptions
-from kentry.errors import EXIT_SKIP, KernelError, RecordingError, UserError
+from kentry.errors import EXIT_SKIP, GuestError, KernelError, RecordingError, UserError
 from kentry.host.cache import cache_dir, write_atomically
 from kentry.host.process import run
 from kentry.kernels import build, history, made_of, tree
@@ -160,8 +160,8 @@ def perform_by_program(unit: ProgramUnit, update: Update) -> Outcome:
     done = run([*unit.argv, unit.commit.name, str(unit.file)], check=False)
     said = done.stderr.strip()[-_LAST_CHARACTERS:]
     if done.returncode == EXIT_SKIP:
-        problem = Problem(NO_BOOT, f"{program} cannot measure it", said)
-        return Outcome(status=NO_BOOT, problem=problem)
+        error = GuestError(f"{program} cannot measure it", "", said)
+        return Outcome(status=NO_BOOT, error=error)
     if done.returncode or not unit.file.exists():
         status = f"ended with status {done.returncode}"
         raise UserError(
@@ -268,15 +268,13 @@ class Commits:
             unit = self.measurer.unit_anew(commit, own)
             with Local(self.update) as executor:
                 [(_, outcome)] = outcomes(self.measurer.function, [unit], executor)
-            if outcome.recording is None:
-                assert outcome.problem
+            if outcome.error:
                 raise KernelError(
-                    f"{commit.short} was measured, but not a second time:"
-                    f" {outcome.problem.sentence}",
+                    f"{commit.short} was measured, but not a second time: {outcome.error.sentence}",
                     "Try again with --continue.",
-                    outcome.problem.detail,
+                    outcome.error.detail,
                 )
-            self._anew[commit.name] = outcome.recording
+            self._anew[commit.name] = outcome.measured()
         return self._anew[commit.name]
 
     def recording(self, commit: Commit) -> Recording:

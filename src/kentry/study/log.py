@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from msgspec import UNSET
-
 from kentry.count import cache
 from kentry.errors import KernelError
 from kentry.host.cache import cache_dir, held
@@ -132,8 +130,8 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
         for place, outcome in outcomes(perform, units, executor):
             if outcome.recording:
                 recordings[place] = outcome.recording
-            elif outcome.problem:
-                problems[place] = outcome.problem.sentence
+            elif outcome.error:
+                problems[place] = outcome.error.sentence
                 say(f"{units[place].spec}: {problems[place]}")
     if not recordings:
         raise KernelError("No kernel of the list could be measured.", "Look at the reasons above.")
@@ -213,6 +211,5 @@ def _log(
         others=tuple(
             CaseLog(case=case, unit=INSTRUCTIONS, values=values[case], changes=tuple(changes[case]))
             for case in others
-        )
-        or UNSET,
+        ),
     )

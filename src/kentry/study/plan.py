@@ -21,7 +21,7 @@ from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions
 from kentry.count import cache
 from kentry.count.floor import on_floor
-from kentry.errors import BuildError, GuestError, KernelError
+from kentry.errors import BuildError, GuestError, KentryError, KernelError
 from kentry.host import interrupt
 from kentry.host.cache import cache_dir, sha256_of, write_atomically
 from kentry.host.native import probe_file
@@ -92,13 +92,29 @@ class Unit:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of a unit: a recording, a stand-in's name, or a problem; and the seconds."""
+    """What became of a unit: a recording, a stand-in's name, or an error; and the seconds."""
 
     status: str
     recording: Recording | None = None
     like: str = ""
-    problem: Problem | None = None
+    error: KentryError | None = None
     seconds: float = 0.0
+
+    @property
+    def problem(self) -> Problem | None:
+        """The error as a result says it, with what the tools printed last."""
+        if self.error is None:
+            return None
+        # A build's remedy names its log.
+        remedy = self.error.remedy if self.status == NO_BUILD else ""
+        return Problem(self.status, self.error.sentence, f"{self.error.detail}\n{remedy}".strip())
+
+    def measured(self) -> Recording:
+        """The recording; raises the error where there is none."""
+        if self.error:
+            raise self.error
+        assert self.recording
+        return self.recording
 
 
 class Local(Executor):
@@ -154,18 +170,18 @@ def perform(unit: Unit, update: Update | None = None) -> Outcome:
     """Builds, boots and measures; what does not build or boot is an outcome with its reason."""
     began = time.monotonic()
     label = unit.label or f"{unit.spec} ({unit.arch})"
-    status, recording, like, problem = MEASURED, None, "", None
+    status, recording, like = MEASURED, None, ""
+    error: KentryError | None = None
     with contextlib.nullcontext(update) if update else progress(label) as shown:
         try:
             status, like = _stand_in(unit, shown)
             recording = None if like else measure(unit, shown)
         except BuildError as err:
-            detail = f"{err.detail}\n{err.remedy}".strip()
-            status, problem = NO_BUILD, Problem(NO_BUILD, err.sentence, detail)
+            status, error = NO_BUILD, err
         except (GuestError, KernelError) as err:
-            status, problem = NO_BOOT, Problem(NO_BOOT, err.sentence, err.detail)
+            status, error = NO_BOOT, err
     seconds = round(time.monotonic() - began, 1)
-    return Outcome(status=status, recording=recording, like=like, problem=problem, seconds=seconds)
+    return Outcome(status=status, recording=recording, like=like, error=error, seconds=seconds)
 
 
 def measure(unit: Unit, update: Update) -> Recording:

@@ -1,19 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Recordings of a series' kernels -> a Series: steps that sum to the total."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from msgspec import structs
 
+from kentry.arch import find_arch
 from kentry.compare.counted import compare
 from kentry.compare.metrics import choose_metrics
-from kentry.results.caveats import Caveat, of_side
-from kentry.results.comparison import CaseComparison
+from kentry.host.cache import cache_dir
+from kentry.kernels import build, made_of
+from kentry.kernels.history import changed_files
+from kentry.kernels.repository import Revision
+from kentry.kernels.resolve import Lineup
+from kentry.progress import say
+from kentry.results import caveats
+from kentry.results.caveats import Caveat, of_side, some
+from kentry.results.comparison import CaseComparison, Comparison
+from kentry.results.document import read_document
 from kentry.results.estimate import Estimate
-from kentry.results.recording import INSTRUCTIONS, CaseResult, Measured, Recording
+from kentry.results.recording import (
+    INSTRUCTIONS,
+    CaseResult,
+    Measured,
+    Recording,
+    read_recording,
+)
 from kentry.results.series import (
     MEASURED,
+    NO_APPLY,
     Cell,
     CellEstimate,
     MetricStep,
@@ -22,30 +39,152 @@ from kentry.results.series import (
     Series,
     SeriesColumn,
 )
+from kentry.study.plan import Local, Unit, outcomes, perform
 
+# The result in a folder of rows, beside their recordings.
+SERIES_FILE = "series.json"
 # Kinds of caveats by which a comparison says what differs besides what was measured.
 DIFFERENCES = ("differs", "config-differs")
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A kernel of the series as it was measured, or was not, by architecture.
+class PatchKernels:
+    """A patch's kernels by architecture: their recordings, or why there are none.
 
-    `patch` is 0 for the baseline.
+    `patch` is 0 for the baseline.  Of what the patch changes, nothing is compiled for the
+    architectures of `not_compiled`.
     """
 
     patch: int
     subject: str
     commit: str
-    recordings: Mapping[str, Recording] = field(default_factory=dict)
-    problems: Mapping[str, Problem] = field(default_factory=dict)
+    recordings: dict[str, Recording] = field(default_factory=dict)
+    problems: dict[str, Problem] = field(default_factory=dict)
+    not_compiled: tuple[str, ...] = ()
+
+
+def measure_series(
+    lineup: Lineup, units: Sequence[Unit], keep: Callable[[int, Recording], Recording]
+) -> list[PatchKernels]:
+    """The baseline, then each patch, measured as each unit, one an architecture, says.
+
+    `keep` takes the number of a patch and its recording as soon as that is there, and returns what
+    to tabulate.  KentryError where the baseline cannot be measured.
+    """
+    numbered: list[tuple[int, Unit]] = []
+    rows = {0: PatchKernels(0, "baseline", lineup.base.commit)}
+    for step in lineup.steps:
+        commit = step.revision.commit if step.revision else ""
+        rows[step.number] = row = PatchKernels(step.number, step.subject, commit)
+        if not step.revision:
+            row.problems.update({one.arch: Problem(NO_APPLY, step.problem) for one in units})
+    for unit in units:
+        label = f"baseline ({unit.arch})"
+        numbered.append((0, replace(unit, source=lineup.base, label=label)))
+        numbered += [
+            (
+                step.number,
+                replace(
+                    unit,
+                    spec=f"{unit.spec} + patch {step.number}",
+                    source=step.revision,
+                    label=f"patch {step.number} of {len(lineup.steps)} ({unit.arch})",
+                ),
+            )
+            for step in lineup.steps
+            if step.revision
+        ]
+    with Local() as executor:
+        for place, outcome in outcomes(perform, [unit for _, unit in numbered], executor):
+            number, unit = numbered[place]
+            if not number or outcome.recording:
+                recording = keep(number, outcome.measured())
+                rows[number].recordings[unit.arch] = recording
+                say(f"{unit.label}: {_counts(recording)}")
+            elif outcome.problem:
+                rows[number].problems[unit.arch] = outcome.problem
+                say(f"{unit.label}: {outcome.problem.sentence}")
+    before = lineup.base
+    for step in lineup.steps:
+        if step.revision:
+            arches = tuple(_not_compiled(units, before, step.revision))
+            rows[step.number] = replace(rows[step.number], not_compiled=arches)
+            before = step.revision
+    return list(rows.values())
+
+
+def origin_of(lineup: Lineup) -> dict[str, str]:
+    """Where the patches are for and from."""
+    words = {
+        "base": lineup.base_spec,
+        "commit": lineup.base.commit,
+        "base-commit": lineup.base_commit,
+        "change-id": lineup.change_id,
+    }
+    return {name: word for name, word in words.items() if word}
+
+
+def notes_of(lineup: Lineup) -> list[Caveat]:
+    """What a reader must know of how the patches were read and applied."""
+    notes = [caveats.series_note(note) for note in lineup.notes]
+    if lineup.base_commit and lineup.base_commit != lineup.base.commit:
+        notes.append(caveats.other_base(lineup.base_commit, lineup.base_spec))
+    refused = [step.number for step in lineup.steps if step.revision is None]
+    if refused and refused[-1] != lineup.steps[-1].number:
+        notes.append(caveats.left_out(refused))
+    return notes
+
+
+def _counts(recording: Recording) -> str:
+    counts = [
+        f"{case.name} {case.metrics[INSTRUCTIONS].value}"
+        for case in recording.cases
+        if INSTRUCTIONS in case.metrics
+    ]
+    return some(counts)
+
+
+def _not_compiled(units: Sequence[Unit], old: Revision, new: Revision) -> Iterator[str]:
+    """The architectures whose kernel of `old` is provably made of none of the changes."""
+    changed = changed_files(old.repository.git.folder, old.commit, new.commit)
+    for unit in units:
+        planned = build.plan(old, find_arch(unit.arch), unit.request, lambda fraction, now: None)
+        made = made_of.read(cache_dir("built") / planned.key())
+        if made and made_of.compiles_none_of(made, changed):
+            yield unit.arch
+
+
+def row_file(folder: Path, number: int, arch: str) -> Path:
+    """The file of a row's recording in a folder of rows."""
+    return folder / f"{number:04}-{arch}.json"
+
+
+def read_rows(folder: Path) -> tuple[Series, list[PatchKernels]]:
+    """The series that was written to a folder, and its rows; RecordingError where one is lost."""
+    series = read_document(folder / SERIES_FILE, Series, "Measure it again.", printable=False)
+    rows = [
+        PatchKernels(
+            row.patch,
+            row.subject,
+            row.commit,
+            {
+                arch: read_recording(row_file(folder, row.patch, arch))
+                for arch in series.base
+                if arch not in row.problems
+            },
+            dict(row.problems),
+            row.not_compiled,
+        )
+        for row in series.rows
+    ]
+    return series, rows
 
 
 def tabulate(
-    outcomes: Sequence[Outcome],
+    kernels: Sequence[PatchKernels],
     origin: Mapping[str, str],
     names: Sequence[str] | None = None,
-    caveats: Sequence[Caveat] = (),
+    notes: Sequence[Caveat] = (),
     metrics: Sequence[str] = (),
 ) -> Series:
     """The table of a series, the baseline first, of every case or of those named.
@@ -55,7 +194,7 @@ def tabulate(
     A row that could not be measured has no cells; the next one's steps are against the last
     that has, so the steps of a column always sum to its total.
     """
-    base = outcomes[0].recordings
+    base = kernels[0].recordings
     found = [
         (case.name, recording.kernel["arch"])
         for recording in base.values()
@@ -69,40 +208,75 @@ def tabulate(
     cases = [case for column in columns if (case := base[column.arch].case(column.case))]
     wanted = choose_metrics([[case] for case in cases], metrics) if metrics else ()
     before = {column: base[column.arch] for column in columns}
+    comparisons: dict[tuple[int, int, tuple[str, ...]], Comparison] = {}
+
+    def compared(old: Recording, new: Recording, cases: tuple[str, ...]) -> Comparison:
+        key = id(old), id(new), cases
+        if key not in comparisons:
+            comparisons[key] = compare(old, new, list(cases))
+        return comparisons[key]
+
     rows = []
     last_cells: dict[SeriesColumn, Cell] = {}
     last_metrics: dict[SeriesColumn, dict[str, MetricStep]] = {column: {} for column in columns}
     totals = {column.name: 0 for column in columns}
-    for outcome in outcomes:
-        cells = _cells(outcome, columns, before, last_cells, last_metrics, wanted)
+    for patch in kernels:
+        steps: dict[SeriesColumn, CaseComparison] = {}
+        of_row: list[Caveat] = []
+        measured = {
+            column: case
+            for column in columns
+            if (own := patch.recordings.get(column.arch)) and (case := own.case(column.case))
+        }
+        for (arch, _), group in _grouped(measured, before).items() if patch.patch else ():
+            recording = patch.recordings[arch]
+            step = compared(before[group[0]], recording, tuple(one.case for one in group))
+            steps |= dict(zip(group, step.cases, strict=True))
+            if group[0] == next(one for one in measured if one.arch == arch):
+                names = [one.case for one in measured if one.arch == arch]
+                known = _caveats_of(base[arch], names)
+                new = [one for one in _caveats_of(recording, names) if one not in known]
+                new += [one for one in step.caveats if one["kind"] in DIFFERENCES]
+                of_row += [of_side(arch, one) if len(base) > 1 else one for one in new]
+        cells = {
+            column: _cell(
+                case,
+                steps.get(column),
+                last_cells.get(column),
+                last_metrics[column],
+                wanted,
+            )
+            for column, case in measured.items()
+        }
         last_cells |= cells
         for column, cell in cells.items():
             last_metrics[column] |= {name: one for name, one in cell.metrics.items() if one}
             totals[column.name] += cell.step
-        problems = [problem.status for problem in outcome.problems.values()]
-        identical = bool(outcome.patch and cells)
+        statuses = [problem.status for problem in patch.problems.values()]
+        identical = bool(patch.patch and cells)
         rows.append(
             PatchRow(
-                patch=outcome.patch,
-                subject=outcome.subject,
-                commit=outcome.commit,
-                status=problems[0] if problems else MEASURED,
+                patch=patch.patch,
+                subject=patch.subject,
+                commit=patch.commit,
+                status=statuses[0] if statuses else MEASURED,
                 identical_path=identical and all(cell.identical_path for cell in cells.values()),
                 cases={column.name: cell for column, cell in cells.items()},
-                problems=dict(outcome.problems),
-                caveats=tuple(_new_caveats(outcome, cells, before, base)) if outcome.patch else (),
+                problems=dict(patch.problems),
+                caveats=tuple(of_row),
+                not_compiled=patch.not_compiled,
             )
         )
-        before |= {column: outcome.recordings[column.arch] for column in cells}
-    last = {arch: recording for one in outcomes for arch, recording in one.recordings.items()}
+        before |= {column: patch.recordings[column.arch] for column in cells}
+    last = {arch: recording for one in kernels for arch, recording in one.recordings.items()}
     told = {one["text"] for row in rows for one in row.caveats}
     changes: dict[str, CaseComparison] = {}
     differing: list[Caveat] = []
     for arch, first in base.items():
-        own = {one.case: one.name for one in columns if one.arch == arch}
-        if present := [case for case in own if last[arch].case(case)]:
-            whole = compare(first, last[arch], present)
-            changes |= {own[case.name]: case for case in whole.cases}
+        keys = {one.case: one.name for one in columns if one.arch == arch}
+        if present := [case for case in keys if last[arch].case(case)]:
+            whole = compared(first, last[arch], tuple(present))
+            changes |= {keys[case.name]: case for case in whole.cases}
             differing += [
                 of_side(f"first to last{f', {arch}' if len(base) > 1 else ''}", one)
                 for one in whole.caveats
@@ -115,7 +289,7 @@ def tabulate(
         columns=columns,
         rows=tuple(rows),
         totals=totals,
-        caveats=tuple(caveats),
+        caveats=tuple(notes),
         base_caveats={
             arch: tuple(_caveats_of(recording, [case for case, own in found if own == arch]))
             for arch, recording in base.items()
@@ -125,46 +299,45 @@ def tabulate(
     )
 
 
-def _cells(
-    outcome: Outcome,
-    columns: Sequence[SeriesColumn],
-    before: Mapping[SeriesColumn, Recording],
-    cells_before: Mapping[SeriesColumn, Cell],
-    metrics_before: Mapping[SeriesColumn, Mapping[str, MetricStep]],
-    metrics: Sequence[str],
-) -> dict[SeriesColumn, Cell]:
-    cells = {}
+def _grouped(
+    columns: Iterable[SeriesColumn], before: Mapping[SeriesColumn, Recording]
+) -> dict[tuple[str, int], list[SeriesColumn]]:
+    """The columns that are compared with one recording, by architecture and its identity."""
+    groups: dict[tuple[str, int], list[SeriesColumn]] = {}
     for column in columns:
-        recording = outcome.recordings.get(column.arch)
-        case = recording.case(column.case) if recording else None
-        if recording is None or case is None:
-            continue
-        metric = case.metrics[INSTRUCTIONS]
-        cell = Cell(
-            instructions=metric.value,
-            windows=metric.windows,
-            agreeing=metric.agreeing,
-            metrics={
-                name: _metric(case, name, metrics_before[column].get(name)) for name in metrics
-            },
-            estimates=tuple(map(_estimate, case.estimates)),
-        )
-        if outcome.patch:
-            last = cells_before[column]
-            [step] = compare(before[column], recording, [column.case]).cases
-            cell = structs.replace(
-                cell,
-                # In the context of the row before, where the count depends on the context.
-                instructions=last.instructions + step.delta,
-                step=step.delta,
-                total=last.total + step.delta,
-                identical_path=step.identical_path,
-                functions=tuple(row for row in step.functions if row.delta),
-                path_known=step.identical_path or bool(step.functions),
-                events=tuple(event for event in step.events if event.is_change),
-            )
-        cells[column] = cell
-    return cells
+        groups.setdefault((column.arch, id(before[column])), []).append(column)
+    return groups
+
+
+def _cell(
+    case: CaseResult,
+    step: CaseComparison | None,
+    last: Cell | None,
+    metrics_before: Mapping[str, MetricStep],
+    metrics: Sequence[str],
+) -> Cell:
+    """A count, and its step and total against the last cell of its column, if there is one."""
+    metric = case.metrics[INSTRUCTIONS]
+    cell = Cell(
+        instructions=metric.value,
+        windows=metric.windows,
+        agreeing=metric.agreeing,
+        metrics={name: _metric(case, name, metrics_before.get(name)) for name in metrics},
+        estimates=tuple(map(_estimate, case.estimates)),
+    )
+    if step is None or last is None:
+        return cell
+    return structs.replace(
+        cell,
+        # In the context of the row before, where the count depends on the context.
+        instructions=last.instructions + step.delta,
+        step=step.delta,
+        total=last.total + step.delta,
+        identical_path=step.identical_path,
+        functions=tuple(row for row in step.functions if row.delta),
+        path_known=step.identical_path or bool(step.functions),
+        events=tuple(event for event in step.events if event.is_change),
+    )
 
 
 def _metric(case: CaseResult, name: str, before: MetricStep | None) -> MetricStep | None:
@@ -188,25 +361,6 @@ def _estimate(one: Estimate) -> CellEstimate:
         missing=one.missing,
         steady=one.steady,
     )
-
-
-def _new_caveats(
-    outcome: Outcome,
-    cells: Mapping[SeriesColumn, Cell],
-    before: Mapping[SeriesColumn, Recording],
-    base: Mapping[str, Recording],
-) -> Iterator[Caveat]:
-    """The caveats that the baseline does not have."""
-    for arch, recording in outcome.recordings.items():
-        columns = [column for column in cells if column.arch == arch]
-        if not columns:
-            continue
-        names = [column.case for column in columns]
-        known = _caveats_of(base[arch], names)
-        new = [one for one in _caveats_of(recording, names) if one not in known]
-        step = compare(before[columns[0]], recording, names)
-        for one in [*new, *(one for one in step.caveats if one["kind"] in DIFFERENCES)]:
-            yield of_side(arch, one) if len(base) > 1 else one
 
 
 def _caveats_of(recording: Recording, names: Sequence[str]) -> list[Caveat]:

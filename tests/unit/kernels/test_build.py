@@ -384,7 +384,21 @@ def test_a_build_anew_that_fails_leaves_its_log_and_no_objects(tmp_path: Path) -
         log = raised.value.remedy.removeprefix("The whole log is ").removesuffix(".")
         assert "another one" in Path(log).read_text()
         assert not plan.objects(anew=True).exists()
-        assert [path.name for path in cache_dir("built").iterdir()] == ["lock"]
+        assert {path.suffix for path in cache_dir("built").iterdir()} == {"", ".log"}
+
+
+def test_each_kernel_that_does_not_build_keeps_its_log(tmp_path: Path) -> None:
+    linux = sources.repository(tmp_path / "linux")
+    for word in ("first", "second"):
+        commit(linux, word, {"kernel/fork.c": f"#error {word}\n"})
+    logs = []
+    for name in ("HEAD~1", "HEAD"):
+        plan = build.plan(tree.of_commit(linux, name), ARM64, Request(), Said())
+        with pytest.raises(BuildError) as raised:
+            build.built(plan, Said())
+        logs.append(raised.value.remedy.removeprefix("The whole log is ").removesuffix("."))
+    texts = [Path(log).read_text() for log in logs]
+    assert "first" in texts[0] and "second" in texts[1]
 
 
 def test_a_users_defaults_for_tuxmake_are_not_used(

@@ -153,3 +153,24 @@ def test_one_at_a_time_and_the_other_says_that_it_waits() -> None:
     thread.join()
     assert order == ["first", "second"]
     assert "another kentry" in said[0]
+
+
+def test_a_file_that_a_clone_lacks_is_named(linux: Path) -> None:
+    blob = git(linux, "rev-parse", "HEAD:kernel/new.c")
+    found = revision(f"{linux}@HEAD")
+    (linux / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(KernelError, match="kernel/new.c is missing"):
+        found.repository.check_out(found.commit, Said())
+
+
+def test_patches_that_were_applied_wait_for_no_other_kentry(linux: Path) -> None:
+    old = revision(f"{linux}@v6.12")
+    before = applied(old, linux)
+    other = Repository(f"git {(linux / '.git/objects').resolve()}")
+    assert other.folder == old.repository.folder
+    again: list[Revision | None] = []
+    with other.locked(Said()):
+        thread = threading.Thread(target=lambda: again.append(applied(old, linux)), daemon=True)
+        thread.start()
+        thread.join(timeout=60)
+    assert before and again[0] and again[0].commit == before.commit

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kentry.results.recording import Recording, VectorEvent
 from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series
-from kentry.study.series import Outcome, tabulate
+from kentry.study.series import PatchKernels, tabulate
 from tests.builders import Functions, built, outcome, recording
 from tests.unit.vector.builders import with_events
 
@@ -90,7 +90,7 @@ def measured(
 
 
 @st.composite
-def kernels(draw: st.DrawFn) -> list[Outcome]:
+def kernels(draw: st.DrawFn) -> list[PatchKernels]:
     """A baseline and 1 to 12 patches on 1 or 2 architectures, some rows failing."""
     arches = draw(st.sampled_from([["arm64"], ["riscv64"], ["arm64", "x86_64"]]))
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))

@@ -11,7 +11,7 @@ from kentry.compare.counted import compare
 from kentry.results.series import NO_APPLY, NO_BUILD, Problem, Series
 from kentry.show.changelog import comparison_changelog, series_changelog
 from kentry.show.text import to_text
-from kentry.study.series import Outcome, tabulate
+from kentry.study.series import PatchKernels, tabulate
 from tests.builders import built, outcome
 from tests.unit.show.samples import (
     SHORTER,
@@ -65,7 +65,7 @@ def test_every_number_of_a_series_follows_from_the_counts(series: Series) -> Non
 
 @pytest.mark.slow
 @given(kernels())
-def test_every_number_of_a_comparison_follows_from_the_counts(found: list[Outcome]) -> None:
+def test_every_number_of_a_comparison_follows_from_the_counts(found: list[PatchKernels]) -> None:
     arch, first = next(iter(found[0].recordings.items()))
     measured = [one.recordings[arch] for one in found if arch in one.recordings]
     comparison = compare(first, measured[-1])

@@ -92,7 +92,7 @@ def test_a_caveat_is_noted_once() -> None:
     for recording in (one, two):
         recording.caveats.append({"kind": "x", "text": "something new"})
     outcomes = [outcome(0, "b", base), outcome(1, "one", one), outcome(2, "two", two)]
-    series = tabulate(outcomes, {}, caveats=[{"kind": "series", "text": "about the series"}])
+    series = tabulate(outcomes, {}, notes=[{"kind": "series", "text": "about the series"}])
     lines = to_text(series_layout(series, functions=False)).splitlines()
     assert [line for line in lines if line.startswith("note: ")][1:] == [
         "note: about the series",

@@ -4,14 +4,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import jsonschema
+import pytest
 
+from kentry.boot.exact import ExactOptions
+from kentry.errors import BuildError
+from kentry.kernels.config import Option, Request
+from kentry.kernels.repository import Repository, Revision
+from kentry.progress import Update
 from kentry.results.document import to_json
 from kentry.results.recording import Recording
-from kentry.study.ablation import Trial, tabulate
+from kentry.results.series import MEASURED, NO_BUILD
+from kentry.study import ablation as study_ablation
+from kentry.study.ablation import Trial, ablate, tabulate
+from kentry.study.plan import Outcome, Unit
 from tests import ROOT
-from tests.builders import recording
+from tests.builders import built, recording
 
 SCHEMA = json.loads((ROOT / "schema" / "ablation-1.schema.json").read_text())
 BASE = recording({"read": [("a", 20)], "getppid": [("a", 10)]})
@@ -102,6 +112,54 @@ def test_the_document_is_valid() -> None:
     assert document["passed_over"] == ["CONFIG_ELSEWHERE"]
     assert "config" not in document["base"]["kernel"]
     assert document["caveats"] == base.caveats
+
+
+class Built:
+    """A source in which an option costs five instructions; performs units of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, unit: Unit, update: Update | None = None) -> Outcome:
+        sets = unit.request.sets
+        self.asked.append(sets)
+        if "CONFIG_CHOICE=n" in sets or "CONFIG_BROKEN=y" in sets:
+            return Outcome(status=NO_BUILD, error=BuildError("does not build", "Look."))
+        on = [text.removeprefix("CONFIG_") for text in sets if text.endswith("=y")]
+        config = {text.partition("=")[0]: "y" for text in on}
+        cases = {"getppid": [("a", 10 + 5 * ("A" in config or "CHOICE" in config))]}
+        return Outcome(status=MEASURED, recording=built(cases, config=config))
+
+
+def test_each_option_is_measured_on_and_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path))
+    source = Built()
+    monkeypatch.setattr(study_ablation, "perform", source)
+    monkeypatch.setattr(
+        study_ablation, "knows_option", lambda revision, name, arch: name[-1] != "Z"
+    )
+    unit = Unit(
+        spec="source:6.12",
+        arch="arm64",
+        measurement=ExactOptions(("getppid",)),
+        source=Revision(Repository("git x"), "1" * 40, "2" * 40),
+        request=Request(sets=("CONFIG_A=n", "CONFIG_B=y")),
+    )
+    names = ("CONFIG_A", "CONFIG_CHOICE", "CONFIG_BROKEN", "CONFIG_Z")
+    table = ablate(unit, [Option(name) for name in names], named=False)
+    rows = {row.option: row for row in table.rows}
+    assert rows["CONFIG_A"].cases["getppid"].delta == 5
+    # An option of a choice cannot be set to n, and is off where it is not asked for.
+    assert rows["CONFIG_CHOICE"].cases["getppid"].delta == 5
+    assert rows["CONFIG_BROKEN"].problem == "does not build"
+    assert table.passed_over == ("CONFIG_Z",)
+    # What the user set stays, but for the option itself.
+    assert all("CONFIG_B=y" in sets for sets in source.asked)
+    assert ("CONFIG_A=y", "CONFIG_B=y") in source.asked
+    # An option that does not build on is not built off.
+    assert not any("CONFIG_BROKEN=n" in sets for sets in source.asked)
 
 
 def test_an_ablation_without_trials_is_valid() -> None:

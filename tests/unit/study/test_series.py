@@ -2,12 +2,22 @@
 """The table of a series: steps against the last count there is, sums, what else differs."""
 
 import json
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
 
-from kentry.errors import UserError
+from kentry.boot.exact import ExactOptions
+from kentry.compare.counted import compare
+from kentry.errors import BuildError, UserError
+from kentry.kernels import build, made_of, tree
+from kentry.kernels.patches import Step
+from kentry.kernels.resolve import Lineup
+from kentry.progress import Update
+from kentry.results.comparison import Comparison
 from kentry.results.document import to_json
 from kentry.results.recording import Metric, Recording, VectorEvent
 from kentry.results.series import (
@@ -17,9 +27,14 @@ from kentry.results.series import (
     NO_BUILD,
     Problem,
 )
-from kentry.study.series import tabulate
+from kentry.show.series import series_layout
+from kentry.show.text import to_text
+from kentry.study import series as study_series
+from kentry.study.plan import Outcome, Unit
+from kentry.study.series import measure_series, tabulate
 from tests import ROOT
 from tests.builders import built, outcome
+from tests.unit.kernels import sources
 from tests.unit.vector.builders import with_events
 
 SCHEMA = json.loads((ROOT / "schema" / "series-1.schema.json").read_text())
@@ -215,3 +230,106 @@ def test_a_metric_has_steps_that_add_up_and_none_where_windows_do_not_agree() ->
 def test_a_metric_that_the_baseline_lacks_is_a_mistake() -> None:
     with pytest.raises(UserError, match="loads"):
         tabulate([outcome(0, "baseline", BASE)], ORIGIN, metrics=["loads"])
+
+
+# --- measuring -----------------------------------------------------------
+
+
+def test_each_row_is_compared_once_with_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[tuple[int, int]] = Counter()
+
+    def counted(old: Recording, new: Recording, cases: list[str]) -> Comparison:
+        calls[id(old), id(new)] += 1
+        return compare(old, new, cases)
+
+    monkeypatch.setattr(study_series, "compare", counted)
+    kernels = [
+        built({case: [("el0_svc", 40 + place)] for case in ("getppid", "read", "pipe")})
+        for place in range(11)
+    ]
+    tabulate([outcome(place, "x", one) for place, one in enumerate(kernels)], ORIGIN)
+    # Ten patches of three cases, and the first kernel with the last.
+    assert calls.total() == 11
+    assert max(calls.values()) == 1
+
+
+@pytest.fixture
+def lineup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lineup:
+    """A base and three patches: of a file that is compiled, of another, of no kernel at all."""
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    folder = sources.repository(tmp_path / "linux")
+    base = tree.of_commit(folder, "HEAD")
+    steps = []
+    for number, file in enumerate(("kernel/fork.c", "arch/riscv/a.c"), start=1):
+        revision = tree.of_commit(folder, sources.commit(folder, file, {file: "int x;\n"}))
+        steps.append(Step(number, file, revision))
+    return Lineup("source:6.12", {}, base, (*steps, Step(3, "stale", None, "does not apply.")))
+
+
+@dataclass
+class Performed:
+    """What the units of a plan come to: by spec the instructions, or none."""
+
+    counts: dict[str, int | None]
+    units: list[Unit] = field(default_factory=list)
+
+    def __call__(self, unit: Unit, update: Update | None = None) -> Outcome:
+        self.units.append(unit)
+        count = self.counts[unit.spec]
+        if count is None:
+            return Outcome(status=NO_BUILD, error=BuildError("does not build: x", "Look."))
+        return Outcome(status=MEASURED, recording=built({"getppid": [("a", count)]}))
+
+
+UNIT = Unit(spec="source:6.12", arch="arm64", measurement=ExactOptions(("getppid",)))
+
+
+def test_a_row_is_kept_and_said_as_soon_as_it_is_measured(
+    lineup: Lineup, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    performed = Performed(
+        {"source:6.12": 60, "source:6.12 + patch 1": 57, "source:6.12 + patch 2": None}
+    )
+    monkeypatch.setattr(study_series, "perform", performed)
+    kept: list[int] = []
+
+    def keep(number: int, recording: Recording) -> Recording:
+        assert len(kept) == len(performed.units) - 1
+        kept.append(number)
+        return recording
+
+    rows = measure_series(lineup, [UNIT], keep)
+    assert kept == [0, 1]
+    assert [sorted(row.recordings) for row in rows] == [["arm64"], ["arm64"], [], []]
+    statuses = [row.problems["arm64"].status for row in rows if row.problems]
+    assert statuses == [NO_BUILD, NO_APPLY]
+    said = capsys.readouterr().err
+    assert "patch 1 of 3 (arm64): getppid 57" in said
+    assert "patch 2 of 3 (arm64): does not build" in said
+
+
+def test_a_patch_of_which_nothing_is_compiled_says_so(
+    lineup: Lineup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = ("source:6.12", "source:6.12 + patch 1", "source:6.12 + patch 2")
+    monkeypatch.setattr(study_series, "perform", Performed(dict.fromkeys(specs, 60)))
+    files = frozenset({"kernel/fork.c", "arch/arm64/a.c", "include/linux/kconfig.h"})
+    monkeypatch.setattr(made_of, "read", lambda folder: made_of.MadeOf(files, {}, {}))
+    monkeypatch.setattr(build, "plan", lambda *_: SimpleNamespace(key=lambda: "x"))
+    series = tabulate(measure_series(lineup, [UNIT], lambda number, one: one), ORIGIN)
+    rows = to_json(series)["rows"]
+    jsonschema.validate(to_json(series), SCHEMA)
+    assert [row.get("not_compiled") for row in rows] == [None, None, ["arm64"], None]
+    text = to_text(series_layout(series, functions=False))
+    [line] = [one for one in text.splitlines() if "compiled" in one]
+    assert line.startswith("Patch 2:")
+
+
+def test_a_baseline_that_cannot_be_measured_ends_the_series(
+    lineup: Lineup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    performed = Performed({"source:6.12": None})
+    monkeypatch.setattr(study_series, "perform", performed)
+    with pytest.raises(BuildError):
+        measure_series(lineup, [UNIT], lambda number, one: one)
+    assert len(performed.units) == 1
