@@ -7,14 +7,26 @@ PYTHON := .venv/bin/python
 C_FILES := $(shell git ls-files 'guest/*.[ch]' 'plugin/*.[ch]' 2>/dev/null)
 FLOOR_FILES := $(shell git ls-files 'guest/floor/*.S' 'guest/floor/*.lds' 2>/dev/null)
 
-setup: .venv/installed
+.NOTPARALLEL:
+
+# A .venv names the folder that it was made in: it is made anew in a checkout that was copied.
+MADE_IN := $(shell cat .venv/installed 2>/dev/null)
+
+setup: $(if $(filter-out $(CURDIR),$(MADE_IN)),forget) .venv/installed
+
+forget:
+	@echo "This checkout was in $(MADE_IN) when .venv was made: it is made anew."
+	rm -rf .venv
 
 .venv/installed: requirements.lock pyproject.toml setup.py packages/run.txt $(C_FILES) $(FLOOR_FILES)
+	@echo "1 of 3: Debian's packages (packages/run.txt)"
 	scripts/install-packages packages/run.txt
+	@echo "2 of 3: Python's packages (requirements.lock, 1.2 GB in .venv)"
 	test -x $(PYTHON) || python3 -m venv .venv
-	$(PYTHON) -m pip -q install --require-hashes -r requirements.lock
+	scripts/install-python requirements.lock
+	@echo "3 of 3: kentry, its probe and plugins in C"
 	$(PYTHON) -m pip -q install --no-deps --no-build-isolation -e .
-	touch $@
+	@echo "$(CURDIR)" >$@
 
 demo: setup
 	scripts/demo .venv/bin/kentry $(ARCH) $(OUT)
@@ -63,4 +75,4 @@ man: setup
 clean:
 	rm -rf .venv src/kentry/native src/*.egg-info build demo
 
-.PHONY: setup demo test-setup test test-quick check bench bench-bisect honesty contexts docs man clean
+.PHONY: setup forget demo test-setup test test-quick check bench bench-bisect honesty contexts docs man clean

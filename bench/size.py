@@ -21,15 +21,15 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 493,
+    "(loose)": 531,
     "arch": 1513,
-    "boot": 2222,
+    "boot": 2162,
     "commands": 3324,
     "compare": 1817,
     "count": 1375,
-    "host": 1628,
+    "host": 1568,
     "importing": 664,
-    "kernels": 4343,
+    "kernels": 4405,
     "machines": 1628,
     "models": 1143,
     "path": 1139,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3397,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39423
+TESTS_BUDGET = 39451
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

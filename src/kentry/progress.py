@@ -2,15 +2,18 @@
 """Says what is being done: a bar on a terminal, plain lines into a pipe, on stderr."""
 
 import contextlib
+import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 # update(fraction done, or None where that is not known; what is being done just now)
 Update = Callable[[float | None, str], None]
 
-# In a pipe: at most one line in so many seconds for the same step.
+# In a pipe: at most one line in so many seconds for the same state, and for all states.
 _PLAIN_LINE_SECONDS = 10.0
+_STATE_SECONDS = 1.5
 
 _quiet = _colourless = False
 
@@ -37,7 +40,8 @@ def progress(what: str) -> Iterator[Update]:
         with _bar(what) as update:
             yield update
     else:
-        yield _plain_lines(what)
+        with contextlib.closing(_PlainLines(what)) as lines:
+            yield lines
 
 
 def printable(text: str) -> str:
@@ -45,19 +49,53 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def _plain_lines(what: str) -> Update:
-    print(f"kentry: {what}", file=sys.stderr, flush=True)
-    last = time.monotonic()
+class _PlainLines:
+    """An Update that prints a line for each state, and one now and then while a state lasts.
 
-    def update(fraction: float | None, now: str) -> None:
-        nonlocal last
-        if time.monotonic() - last < _PLAIN_LINE_SECONDS:
-            return
-        last = time.monotonic()
+    A state is what does not differ from one file or number to the next: "building: a/b.o (7)" and
+    "building: c.o (8)" are one.  Those that follow each other at once share a line, the last's.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._lock = threading.Lock()
+        self._state: list[str] = []
+        self._text = ""
+        self._timer: threading.Timer | None = None
+        self._print()
+
+    def __call__(self, fraction: float | None, now: str) -> None:
         done = "" if fraction is None else f" {fraction:.0%}"
-        print(f"kentry: {what}:{done} {printable(now)}".rstrip(), file=sys.stderr, flush=True)
+        with self._lock:
+            self._text = f":{done} {printable(now)}"
+            state = _state_of(now)
+            is_new, self._state = state != self._state, state
+            pause = _STATE_SECONDS if is_new else _PLAIN_LINE_SECONDS
+            wait = self._last + pause - time.monotonic()
+        if wait <= 0:
+            self._print()
+        elif is_new and self._timer is None:
+            self._timer = threading.Timer(wait, self._print)
+            self._timer.daemon = True
+            self._timer.start()
 
-    return update
+    def close(self) -> None:
+        """Prints no more."""
+        if self._timer:
+            self._timer.cancel()
+
+    def _print(self) -> None:
+        self.close()
+        with self._lock:
+            self._timer = None
+            self._last = time.monotonic()
+            print(f"kentry: {self._what}{self._text}".rstrip(), file=sys.stderr, flush=True)
+
+
+def _state_of(now: str) -> list[str]:
+    words = re.findall(r"(?<!\S)[A-Za-z]+:?(?!\S)", now)
+    first = next((i for i, word in enumerate(words) if word.endswith(":")), len(words))
+    return words[: first + 1]
 
 
 @contextlib.contextmanager

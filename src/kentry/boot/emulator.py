@@ -16,7 +16,7 @@ from pathlib import Path
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.errors import KentryError, MissingToolError, UserError
 from kentry.host.apt import AptRoot, host_root
-from kentry.host.cache import cache_dir, fresh_folder
+from kentry.host.cache import cache_dir, fresh_folder, held
 from kentry.host.mirror import RELEASES
 from kentry.host.process import need, run
 from kentry.progress import Update
@@ -139,7 +139,7 @@ def _copy(root: AptRoot, name: str, update: Update) -> Path:
     from filelock import FileLock
 
     folder = cache_dir("emulators") / f"{name}-{root.arch}"
-    with FileLock(f"{folder}.lock"):
+    with held(FileLock(f"{folder}.lock"), update, "another kentry that fetches QEMU"):
         if folder.is_dir():
             return folder
         suite = next(one for one in root.release.suites if one.endswith("-backports"))

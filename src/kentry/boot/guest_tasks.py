@@ -145,7 +145,7 @@ def trace_guest(
         options.timeout,
         update,
         options.console_file,
-        lambda lines: lines[-1].strip()[:_LINE_SHOWN] if lines else "booting",
+        lambda lines: f"running: {lines[-1].strip()[:_LINE_SHOWN]}" if lines else "booting",
     )
     target = {
         "kind": "qemu",

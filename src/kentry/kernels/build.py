@@ -232,6 +232,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
     # tuxmake inherits the locked file: the run after one that was killed waits here until its
     # tuxmake has ended, and under bubblewrap every compiler with it.
     with mark.open("ab") as file, contextlib.ExitStack() as afterwards:
+        update(None, "waiting for the compilers of a kentry that was killed")
         fcntl.flock(file, fcntl.LOCK_EX)
         if killed or anew:
             shutil.rmtree(objects, ignore_errors=True)
@@ -240,6 +241,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
         objects.mkdir(exist_ok=True)
         tuxmake = _Tuxmake(build, update, file.fileno(), anew)
         try:
+            update(None, "configuring")
             _configure(build, tuxmake)
             tuxmake.run("--make-target", build.arch.image_format)
         except BuildError:

@@ -167,7 +167,7 @@ def test_the_progress_is_the_consoles_last_line(tmp_path: Path) -> None:
         *(image_kernel(), ARM64, WORKLOAD, HOOKS, TraceOptions(emulator=emulator), tmp_path),
         lambda fraction, now: texts.append(now),
     )
-    assert list(dict.fromkeys(texts))[-2:] == ["first", "x" * 60]
+    assert list(dict.fromkeys(texts))[-2:] == ["running: first", f"running: {'x' * 60}"]
 
 
 @pytest.mark.parametrize("asked", ["installed", "file"])
