@@ -24,9 +24,9 @@ BUDGET = {
     "(loose)": 531,
     "arch": 1513,
     "boot": 2162,
-    "commands": 3324,
+    "commands": 3225,
     "compare": 1817,
-    "count": 1375,
+    "count": 1388,
     "host": 1568,
     "importing": 664,
     "kernels": 4405,
@@ -36,12 +36,12 @@ BUDGET = {
     "results": 2893,
     "show": 6227,
     "stats": 700,
-    "study": 2900,
+    "study": 3106,
     "time": 2091,
     "vector": 3397,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39451
+TESTS_BUDGET = 39449
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

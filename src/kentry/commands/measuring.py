@@ -2,7 +2,6 @@
 """Options that several commands share: a kernel's build, its measurement; and SPEC -> Recording."""
 
 import argparse
-import fnmatch
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -25,7 +24,7 @@ from kentry.commands.options import (
     option,
     path_option,
 )
-from kentry.count.catalogue import catalogue, choose, match, matrix
+from kentry.count.catalogue import catalogue, choose, match_names, matrix
 from kentry.errors import UserError
 from kentry.kernels import floor
 from kentry.kernels.config import TINY, Request, parse_set
@@ -344,19 +343,6 @@ def match_cases(recordings: Sequence[Recording], patterns: Sequence[str]) -> lis
     """The recordings' cases that `patterns` stand for; UserError where one stands for none."""
     names = list(dict.fromkeys(case.name for one in recordings for case in one.cases))
     return match_names(names, recordings[0].kernel["arch"], patterns)
-
-
-def match_names(names: Sequence[str], arch: str, patterns: Sequence[str]) -> list[str]:
-    """Those of `names` that `patterns` stand for; UserError where one stands for none.
-
-    Imported recordings may be of an architecture that kentry does not measure.
-    """
-    if arch in ARCHES:
-        return match(names, ARCHES[arch], patterns)
-    for pattern in patterns:
-        if not fnmatch.filter(names, pattern):
-            raise UserError(f"Unknown case '{pattern}' on {arch}.", f"Cases: {', '.join(names)}.")
-    return [one for one in names if any(fnmatch.fnmatchcase(one, word) for word in patterns)]
 
 
 def check_writable(file: Path) -> None:

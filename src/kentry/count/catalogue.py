@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from kentry.arch import Arch
+from kentry.arch import ARCHES, Arch
 from kentry.arch.record import Unit
 from kentry.errors import UserError, did_you_mean
 from kentry.host.native import probe_file
@@ -263,3 +263,16 @@ def match(known: Sequence[str], arch: Arch, wanted: Iterable[str]) -> list[str]:
             )
         chosen.update(matches)
     return [name for name in known if not chosen or name in chosen]
+
+
+def match_names(names: Sequence[str], arch: str, patterns: Sequence[str]) -> list[str]:
+    """Those of `names` that `patterns` stand for; UserError where one stands for none.
+
+    Imported recordings may be of an architecture that kentry does not measure.
+    """
+    if arch in ARCHES:
+        return match(names, ARCHES[arch], patterns)
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            raise UserError(f"Unknown case '{pattern}' on {arch}.", f"Cases: {', '.join(names)}.")
+    return [one for one in names if any(fnmatch.fnmatchcase(one, word) for word in patterns)]

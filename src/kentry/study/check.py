@@ -4,6 +4,7 @@
 All that a number may be is held against the limit: the counts of every context, or the interval.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -11,20 +12,46 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from msgspec import structs
+
+from kentry.arch import Arch
 from kentry.compare.contexts import Change, Side, count_change
 from kentry.compare.counted import compare
+from kentry.count.catalogue import choose, match, match_names
 from kentry.errors import UserError
+from kentry.host.cache import write_atomically
 from kentry.results.caveats import Caveat
-from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Real, Verdict, verdict_of
+from kentry.results.check import (
+    OVER,
+    UNDECIDED,
+    WITHIN,
+    Check,
+    CheckRow,
+    Real,
+    Renewed,
+    Verdict,
+    verdict_of,
+)
 from kentry.results.comparison import Comparison, TimedComparison
-from kentry.results.recording import INSTRUCTIONS, CaseResult, Measured, NoisyMetric, Recording
+from kentry.results.recording import (
+    ABOUT_PATHS,
+    INSTRUCTIONS,
+    CaseResult,
+    Measured,
+    NoisyMetric,
+    Recording,
+    read_recording,
+    write_recording,
+)
 from kentry.stats import THRESHOLD, exact
-from kentry.study.budgets import ALL, Budget, Budgets
+from kentry.study.budgets import ALL, BASELINE, Budget, Budgets
 
 # In units that end so more is better, and a budget is the most.
 _RATE = "/s"
 # A count that fewer windows of a context have is a rare path's, such as the refill of a slab.
 _OFTEN = 1 / 5
+# What a kernel that is booted has of each case.
+_COUNTED = (INSTRUCTIONS, "user_instructions", "firmware_instructions", *ABOUT_PATHS)
 # A limit made of an interval has this many digits.
 _DIGITS = 4
 
@@ -45,19 +72,21 @@ def check(
     budgets: Budgets,
     recording: Recording,
     baseline: Recording | None,
-    cases_of: CasesOf,
-    only: Callable[[Sequence[str]], Sequence[str]] = lambda names: names,
+    patterns: Sequence[str] = (),
     expected: Sequence[str] = (),
 ) -> Check:
-    """Each budget for the recording's architecture, of the cases that `only` leaves.
+    """Each budget for the recording's architecture, of the cases that `patterns` name, or of all.
 
-    `cases_of` finds names in either recording and among `expected`, those that were to be
-    measured.  UserError where there is no budget at all.
+    `expected` are the cases that were to be measured.  UserError where there is no budget at all.
     """
     sides = [recording, baseline] if baseline else [recording]
-    own = budgets.of_arch(recording.kernel["arch"])
-    asked = _asked(own, sides, cases_of, expected)
-    left = only(list(dict.fromkeys(one.name for one in asked)))
+    arch = recording.kernel["arch"]
+    known = dict.fromkeys([*expected, *(case.name for side in sides for case in side.cases)])
+    asked = _asked(
+        budgets.of_arch(arch), sides, lambda key: match_names(list(known), arch, [key]), expected
+    )
+    names = list(dict.fromkeys(one.name for one in asked))
+    left = _chosen(names, arch, patterns, budgets)
     asked = [one for one in asked if one.name in left]
     comparison = _compared(asked, recording, baseline)
     rows = [_row(one, _find(one, recording, baseline, comparison)) for one in asked]
@@ -75,6 +104,74 @@ def check(
         rows=tuple(rows),
         caveats=distinct,
     )
+
+
+def find_baseline(budgets: Budgets, arch: str, *, new: bool) -> Recording | None:
+    """The recording that budgets of `arch` add to; None where none does, or it is `new`.
+
+    UserError where there is none, or it is of another architecture.
+    """
+    relative = [budget for budget in budgets.of_arch(arch) if budget.relative]
+    if not relative:
+        return None
+    if arch not in budgets.baselines:
+        raise UserError(
+            f"{budgets.file} has '{relative[0].text}' for {relative[0].key} and no baseline for"
+            f" {arch}.",
+            f'Write above its tables: {BASELINE}.{arch} = "FILE", a recording.',
+        )
+    file = budgets.baselines[arch]
+    if not file.exists():
+        if new:
+            return None
+        raise UserError(f"The baseline {file} does not exist.", "kentry check --update writes it.")
+    if not file.is_file():
+        raise UserError(f"The baseline {file} is not a file.", "Name a recording.")
+    baseline = read_recording(file)
+    if baseline.kernel["arch"] != arch:
+        raise UserError(
+            f"The baseline {file} is of {baseline.kernel['arch']}, and {budgets.file} names it"
+            f" for {arch}.",
+            "Name a recording of that architecture.",
+        )
+    return baseline
+
+
+def cases_to_measure(
+    budgets: Budgets, baseline: Recording | None, arch: Arch, patterns: Sequence[str]
+) -> Sequence[str]:
+    """The cases that have a budget, of those that `patterns` name, or of all.
+
+    A key stands for cases of the baseline, or else of all that there are.  UserError for a mistake.
+    """
+    names: list[str] = []
+    for budget in budgets.of_arch(arch.name):
+        if budget.metric not in _COUNTED:
+            raise UserError(
+                f"{budgets.file} limits {budget.metric} of {budget.key}, and a kernel that kentry"
+                f" boots has {', '.join(_COUNTED)}.",
+                "Keep budgets for times in another file, and check a recording of times with it.",
+            )
+        matched: Sequence[str] = ()
+        if budget.relative and baseline:
+            # A case that is new is in no baseline.
+            with contextlib.suppress(UserError):
+                matched = match([case.name for case in baseline.cases], arch, [budget.key])
+        names += matched or choose(arch, [budget.key])
+    return _chosen(choose(arch, list(dict.fromkeys(names))), arch.name, patterns, budgets)
+
+
+def _chosen(
+    names: Sequence[str], arch: str, patterns: Sequence[str], budgets: Budgets
+) -> Sequence[str]:
+    """Those of the cases with a budget that the user chose; UserError where none has."""
+    try:
+        return match_names(names, arch, patterns) if patterns else names
+    except UserError as err:
+        raise UserError(
+            f"{budgets.file} has no budget for a case of --case {','.join(patterns)}.",
+            f"It has some for {', '.join(names)}.",
+        ) from err
 
 
 def _asked(
@@ -404,6 +501,55 @@ def _notes(asked: _Asked, recording: Recording, comparison: Comparison | None) -
         ]
     case = recording.case(asked.name)
     return list(case.caveats) if case else []
+
+
+def renew(
+    budgets: Budgets, result: Check, recording: Recording, baseline: Recording | None
+) -> Check:
+    """Writes the baseline, if there is one, then the limits; says what changed.
+
+    UserError, and nothing is written, where a number of the baseline would be lost.
+    """
+    limits = new_limits(budgets, result)
+    text = budgets.renewed(limits)
+    changes = [
+        Renewed(
+            file=str(budgets.file),
+            name=budget.key,
+            metric=budget.metric,
+            old=float(budget.number) if budget.number.denominator > 1 else int(budget.number),
+            new=limit,
+        )
+        for budget, limit in limits.items()
+        if budget.number != limit
+    ]
+    written = []
+    if any(one.relative for one in budgets.of_arch(recording.kernel["arch"])):
+        file = budgets.baselines[recording.kernel["arch"]]
+        for row in result.rows:
+            if (
+                row.is_relative
+                and row.value is None
+                and baseline
+                and _has(baseline.case(row.name), row.metric)
+            ):
+                raise UserError(
+                    f"{file} has {row.metric} of {row.name}, which would be lost: {row.reason}.",
+                    "Record it too, or take its budget out of the file.",
+                )
+        write_recording(recording, file)
+        written.append(str(file))
+        changes += [
+            Renewed(
+                file=str(file), name=row.name, metric=row.metric, old=row.baseline, new=row.value
+            )
+            for row in result.rows
+            if row.is_relative and row.value is not None and row.value != row.baseline
+        ]
+    if text != budgets.text:
+        write_atomically(budgets.file, text)
+        written.append(str(budgets.file))
+    return structs.replace(result, changes=tuple(changes), written=tuple(written))
 
 
 def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:

@@ -12,7 +12,6 @@ import jsonschema
 import pytest
 from msgspec import structs
 
-from kentry.commands.measuring import match_cases
 from kentry.results.check import Check, CheckRow
 from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS, CaseContext, Metric, Recording
@@ -30,8 +29,7 @@ def file(tmp_path: Path) -> Path:
 def checked(file: Path, lines: str, found: Recording, baseline: Recording | None = None) -> Check:
     """The check of these lines of [arm64]."""
     file.write_text(f"[arm64]\n{lines}\n" if not lines.startswith("[") else lines)
-    sides = [found, baseline] if baseline else [found]
-    result = check(read_budgets(file), found, baseline, lambda key: match_cases(sides, [key]))
+    result = check(read_budgets(file), found, baseline)
     jsonschema.validate(json.loads(dump(result)), schema("check-1"))
     return result
 
@@ -369,7 +367,7 @@ def renewed(file: Path, lines: str, *sides: Recording) -> dict[str, int | float]
     text = read_budgets(file).renewed(limits)
     file.write_text(text)
     # What was measured is within what was written.
-    again = check(read_budgets(file), sides[0], None, lambda key: match_cases(sides, [key]))
+    again = check(read_budgets(file), sides[0], None)
     for row in again.rows:
         if row.key in {budget.key for budget in limits}:
             assert row.verdict == "within"
