@@ -39,7 +39,6 @@ class Options(measuring.CoreOptions):
         nargs="?",
         help="another recording or kernel: print the difference of the two paths",
     )
-
     context: int = option(
         "--context",
         type=values.whole(0, values.MAX_COUNT),
@@ -134,17 +133,7 @@ def _run_two(options: Options, new: str) -> int:
 
     if options.core:
         raise UserError("--core has no effect on two paths.", "Leave --core out.")
-    sides = [measuring.obtain(text, options) for text in (options.what, new)]
-    files = [
-        side
-        for side, text in zip(sides, (options.what, new), strict=True)
-        if not measuring.is_spec(text)
-    ]
-    names = (
-        measuring.match_cases(files, options.case)
-        if files
-        else [one.name for one in sides[0].cases]
-    )
-    comparison = compare_paths(sides[0], sides[1], names)
+    old, other, names = measuring.obtain_both((options.what, new), options)
+    comparison = compare_paths(old, other, names or [case.name for case in old.cases])
     emit(options, lambda: path_layout(comparison, options.context), lambda: comparison)
     return EXIT_DONE

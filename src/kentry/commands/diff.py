@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry diff: two kernels or recordings, the verdict first, then functions that add up."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kentry.commands import measuring
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL
-from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
+from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError
 from kentry.results.comparison import Comparison
-from kentry.results.recording import INSTRUCTIONS
 from kentry.show.changelog import comparison_changelog
 from kentry.show.comparison import comparison_layout
 from kentry.stats import exact
@@ -48,30 +47,16 @@ class Options(
 def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
     options.check_cores()
-    names = None
-    inputs = (options.old, options.new)
-    files = [text for text in inputs if not measuring.is_spec(text)]
-    sides = {file: measuring.obtain(file, options, fresh=options.fresh) for file in files}
-    if files and options.case:
-        # A pattern stands for what it matches in the file; the other side is measured for that.
-        names = measuring.match_cases(list(sides.values()), options.case)
-        options = replace(options, case=tuple(names))
-    for spec in filter(measuring.is_spec, inputs):
-        for file in files:
-            if not any(INSTRUCTIONS in case.metrics for case in sides[file].cases):
-                raise UserError(
-                    f"{file} has times only, and kentry diff would count instructions of {spec}.",
-                    "Name two recordings with times, as kentry stat --compare of two kernels"
-                    " writes them.",
-                )
-        sides[spec] = measuring.obtain(spec, options, fresh=options.fresh)
+    old, new, names = measuring.obtain_both(
+        (options.old, options.new), options, fresh=options.fresh
+    )
     failure = None
     try:
-        sides = {text: options.with_estimates(one, names) for text, one in sides.items()}
+        old, new = (options.with_estimates(side, names) for side in (old, new))
     except KentryError as err:
         # The rest is compared.
         failure = err
-    comparison = compare(sides[options.old], sides[options.new], names, options.metric)
+    comparison = compare(old, new, names, options.metric)
     # A table for each of twenty metrics has to be asked for.
     of_metrics = options.verbose or ALL not in options.metric
     emit(

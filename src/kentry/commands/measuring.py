@@ -339,6 +339,31 @@ def _file(text: str) -> Path:
     return Path(text)
 
 
+def obtain_both(
+    inputs: tuple[str, str], options: MeasureOptions, *, fresh: bool = False
+) -> tuple[Recording, Recording, list[str] | None]:
+    """Two recordings as of obtain(), and the names of the cases that --case chooses of files.
+
+    A pattern stands for what it matches in a file; the other side is measured for that.
+    """
+    files = [text for text in inputs if not is_spec(text)]
+    sides = {file: obtain(file, options) for file in files}
+    names = None
+    if files and options.case:
+        names = match_cases(list(sides.values()), options.case)
+        options = replace(options, case=tuple(names))
+    for spec in filter(is_spec, inputs):
+        for file in files:
+            if not any(INSTRUCTIONS in case.metrics for case in sides[file].cases):
+                raise UserError(
+                    f"{file} has times only, and kentry would count instructions of {spec}.",
+                    "Name two recordings with times, as kentry stat --compare of two kernels"
+                    " writes them.",
+                )
+        sides[spec] = obtain(spec, options, fresh=fresh)
+    return sides[inputs[0]], sides[inputs[1]], names
+
+
 def match_cases(recordings: Sequence[Recording], patterns: Sequence[str]) -> list[str]:
     """The recordings' cases that `patterns` stand for; UserError where one stands for none."""
     names = list(dict.fromkeys(case.name for one in recordings for case in one.cases))
