@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from kentry.results import (
     ablation,
+    annotation,
     bisection,
     check,
     comparison,
@@ -32,6 +33,7 @@ _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     (comparison.Comparison, comparison.CaseComparison, comparison.TimedComparison),
     (series.Series,),
     (ablation.Ablation,),
+    (annotation.Annotation,),
     (bisection.Bisection,),
     (log.Log,),
     (path_diff.PathComparison,),

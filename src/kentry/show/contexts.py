@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Counts that depend on the context, in words: how often each, by which functions, and why."""
 
-import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from kentry.path.contexts import distinct_paths, functions_by_context, settles, varying
+from kentry.path.contexts import functions_by_context, settles, varying
 from kentry.path.symbols import why_in_context
 from kentry.results.comparison import CaseComparison
-from kentry.results.recording import CaseResult, KernelPath, Recording
+from kentry.results.recording import CaseResult, Recording
 from kentry.show.blocks import Block, Prose
 
 # More counts of one case are a range.
@@ -64,23 +63,3 @@ def unseen_text(case: CaseComparison) -> str:
         f"new {case.new} is old {case.old} with the change that all contexts have,"
         f" {case.delta:+d}; no context of the new kernel has that count itself"
     )
-
-
-def other_paths(case: CaseResult) -> list[tuple[KernelPath, int]]:
-    """The commonest paths of contexts, but for the modal one, with how many contexts had each."""
-    modal = case.modal_path
-    return [(path, len(own)) for path, own in distinct_paths(case) if path is not modal]
-
-
-def path_difference(recording: Recording, old: KernelPath, new: KernelPath) -> Iterator[str]:
-    """The instructions that only one of two paths of one kernel has, with their places."""
-    before, after = (
-        [f"{one.function}+{one.offset:#x}  {one.text}" for one in recording.instructions(path)]
-        for path in (old, new)
-    )
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    for kind, a, b, c, d in matcher.get_opcodes():
-        if kind != "equal":
-            yield "  ..."
-            yield from (f"  - {line}" for line in before[a:b])
-            yield from (f"  + {line}" for line in after[c:d])

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from kentry.results.annotation import AnnotatedCase
 from kentry.results.comparison import CaseComparison, Cycles
 from kentry.results.estimate import UNKNOWN, Estimate, LeftOut, Share
 from kentry.results.recording import CaseResult
@@ -13,7 +14,9 @@ from kentry.show.blocks import SHOWN, Block, Column, Prose, Table, text_column
 _FEW_CASES = 2
 
 
-def estimate_blocks(cases: Sequence[CaseResult], shown: int | None = SHOWN) -> list[Block]:
+def estimate_blocks(
+    cases: Sequence[CaseResult | AnnotatedCase], shown: int | None = SHOWN
+) -> list[Block]:
     """What the models make of the cases that have estimates, with a blank line above; or []."""
     found = {case.name: case.estimates for case in cases if case.estimates}
     if not found:
@@ -29,7 +32,7 @@ def estimate_blocks(cases: Sequence[CaseResult], shown: int | None = SHOWN) -> l
     return [*blocks, "", *_left_blocks([one for row in found.values() for one in row])]
 
 
-def cycle_blocks(cases: Iterable[CaseResult]) -> list[Block]:
+def cycle_blocks(cases: Iterable[CaseResult | AnnotatedCase]) -> list[Block]:
     """A row a core and case that has estimates; or []."""
     found = {case.name: case.estimates for case in cases if case.estimates}
     if not found:

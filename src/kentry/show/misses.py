@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from kentry.results.annotation import AnnotatedCase
 from kentry.results.case_name import size_name
 from kentry.results.estimate import Level, Misses
 from kentry.results.recording import CaseResult
@@ -12,7 +13,7 @@ from kentry.show.blocks import Block, Column, Prose, Table, text_column
 _FEW_CASES = 2
 
 
-def miss_blocks(cases: Sequence[CaseResult]) -> list[Block]:
+def miss_blocks(cases: Sequence[CaseResult | AnnotatedCase]) -> list[Block]:
     """What the cases that were modelled miss, with a blank line above; or []."""
     found: dict[str, list[tuple[str, Misses]]] = {}
     for case in cases:

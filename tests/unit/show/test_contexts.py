@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from bench.contexts import listed
 
-from kentry.arch import find_arch
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
+from kentry.path.annotation import annotate
 from kentry.show.annotation import annotation_layout
 from kentry.show.comparison import comparison_layout
 from kentry.show.contexts import counts_text, unseen_text
@@ -66,7 +66,7 @@ def test_two_paths_of_a_case_with_several_say_which_they_are() -> None:
 
 def test_annotate_shows_what_other_contexts_execute() -> None:
     found = in_contexts(stat([0, 0, 1]))
-    text = to_text(annotation_layout(found, found.cases, find_arch("arm64")))
+    text = to_text(annotation_layout(annotate(found, [case.name for case in found.cases])))
     assert "454 kernel instructions in 1 of 3 contexts; against the path above:\n  ...\n" in text
     assert text.count("\n  + __d_lookup_rcu+0x") == 8
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kentry.arch import find_arch
 from kentry.cli import main
+from kentry.path.annotation import annotate
 from kentry.results.recording import Recording, SourceLine, write_recording
 from kentry.show.annotation import annotation_layout
 from kentry.show.source_lines import place_text
@@ -45,7 +45,7 @@ def sample() -> Recording:
 
 def test_a_line_is_printed_where_it_changes() -> None:
     found = sample()
-    text = to_text(annotation_layout(found, found.cases, find_arch("arm64")))
+    text = to_text(annotation_layout(annotate(found, [case.name for case in found.cases])))
     rows = [line.rsplit("  ", 1)[-1] for line in text.splitlines() if "el0_svc+" in line]
     assert rows[0] == rows[4] == "syscall.c:139"
     assert rows[2] == "irqflags.h:33 < syscall.c:139"

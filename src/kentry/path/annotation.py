@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A recording -> its paths, instruction by instruction, in the parts of each entry."""
+
+import difflib
+from collections.abc import Collection, Iterator
+
+from msgspec import UNSET
+
+from kentry.arch import Arch, find_arch
+from kentry.errors import UserError
+from kentry.path.contexts import distinct_paths
+from kentry.path.disassembly import readable_text
+from kentry.path.metrics import part_amounts
+from kentry.path.phases import parts, split_calls
+from kentry.results.annotation import (
+    AnnotatedCase,
+    AnnotatedInstruction,
+    Annotation,
+    OtherPath,
+    PathPart,
+)
+from kentry.results.recording import CaseResult, KernelPath, Measured, Recording
+
+
+def annotate(recording: Recording, names: Collection[str]) -> Annotation:
+    """Returns the modal path of each case in `names`; UserError where none was recorded."""
+    arch = find_arch(recording.kernel["arch"])
+    cases = [case for case in recording.cases if case.name in names]
+    kernel = Measured.of(recording).kernel
+    return Annotation(
+        kernel, recording.target, tuple(_annotate_case(recording, case, arch) for case in cases)
+    )
+
+
+def _annotate_case(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedCase:
+    path = case.modal_path
+    if path is None or not path.length:
+        raise UserError(
+            f"No kernel path of {case.name} was recorded.",
+            "Record it again with --paths 128 or more.",
+        )
+    code = recording.instructions(path)
+    others = [(other, own) for other, own in distinct_paths(case) if other is not path]
+    return AnnotatedCase(
+        name=case.name,
+        instructions=path.length,
+        calls=tuple(
+            tuple(
+                PathPart(
+                    part.name,
+                    tuple(
+                        AnnotatedInstruction(
+                            address=f"{insn.address:016x}",
+                            code=insn.code,
+                            text=readable_text(insn, arch),
+                            function=insn.function,
+                            offset=insn.offset,
+                            depth=depth,
+                            source_lines=insn.source_lines or UNSET,
+                        )
+                        for insn, depth in zip(part.instructions, part.depths, strict=True)
+                    ),
+                )
+                for part in parts(call, arch)
+            )
+            for call in split_calls(code)
+        ),
+        metrics=part_amounts(code, path.accesses, arch),
+        other_paths=tuple(
+            OtherPath(other.length, len(own), tuple(_difference(recording, path, other)))
+            for other, own in others
+        ),
+        estimates=tuple(case.estimates),
+        misses=tuple(case.misses),
+        windows=path.times,
+        recorded=sum(one.times for one in case.paths),
+        contexts=len(case.contexts),
+        caveats=(*recording.caveats, *case.caveats),
+    )
+
+
+def _difference(recording: Recording, old: KernelPath, new: KernelPath) -> Iterator[str]:
+    """Yields the instructions that only one of two paths of one kernel has, with their places."""
+    before, after = (
+        [f"{one.function}+{one.offset:#x}  {one.text}" for one in recording.instructions(path)]
+        for path in (old, new)
+    )
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind != "equal":
+            yield "  ..."
+            yield from (f"  - {line}" for line in before[a:b])
+            yield from (f"  + {line}" for line in after[c:d])
