@@ -131,7 +131,7 @@ def kentry_comparison(
 ) -> Estimate:
     """What kentry says of a pair's processes if it looks once, at the end."""
     output = Output(processes={(one.run, one.group, one.slot): (one, of) for one, of in pairs})
-    old, new = metrics_of_pair(output, 0, pair, ())
+    old, new = metrics_of_pair(output, 0, pair)
     (estimate,) = estimate_rows([(old[NS].samples, new[NS].samples)], confidence)
     assert estimate
     return estimate

@@ -7,7 +7,7 @@ memory, is subtracted from calls timed one by one.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kentry.results.case_name import CaseName
@@ -37,17 +37,14 @@ class Tail:
     longest: int
 
 
-def metrics_of(output: Output, name: str, boots: Sequence[int] = ()) -> dict[str, NoisyMetric]:
-    """Every metric of a case; `boots` is the boot of each run of the probe."""
+def metrics_of(output: Output, name: str) -> dict[str, NoisyMetric]:
+    """Every metric of a case."""
     pairs = [pair for pair in output.of_case(name) if any(pair[1].turns)]
-    return metrics_of_pairs(pairs, boots) if pairs else {}
+    return metrics_of_pairs(pairs) if pairs else {}
 
 
-def metrics_of_pairs(
-    pairs: Iterable[tuple[Process, Samples]], boots: Sequence[int] = ()
-) -> dict[str, NoisyMetric]:
+def metrics_of_pairs(pairs: Sequence[tuple[Process, Samples]]) -> dict[str, NoisyMetric]:
     """The metrics of processes that ran the same case."""
-    pairs = list(pairs)
     one_by_one = CaseName.parse(pairs[0][0].case).cache is not None
     timed, loops = [], []
     for process, samples in pairs:
@@ -57,10 +54,10 @@ def metrics_of_pairs(
         values = tuple(ns for turn in samples.turns if len(turn) == length for ns in turn)
         empties = tuple(ns for turn in samples.empties for ns in turn)
         if one_by_one:
-            timed.append(_process(process, boots, process.calls, values, 0, empties))
+            timed.append(_process(process, process.calls, values, 0, empties))
         else:
-            timed.append(_process(process, boots, process.calls, values, length or 1))
-            loops.append(_process(process, boots, process.calls, empties, 1))
+            timed.append(_process(process, process.calls, values, length or 1))
+            loops.append(_process(process, process.calls, empties, 1))
     metrics = {NS: metric(timed, "ns", ONE_BY_ONE if one_by_one else IN_BLOCKS)}
     if any(one.values for one in loops):
         metrics[LOOP] = metric(loops, "ns", IN_BLOCKS)
@@ -69,23 +66,21 @@ def metrics_of_pairs(
         for process, samples in pairs:
             counts = samples.counted.get(counter, [])
             calls = counts[0][1] if counts else 1
-            counted.append(_process(process, boots, calls, tuple(count for count, _ in counts), 0))
+            counted.append(_process(process, calls, tuple(count for count, _ in counts), 0))
         metrics[counter] = metric(counted, counter.partition("-")[2], COUNTED)
     return metrics
 
 
 def _process(
     process: Process,
-    boots: Sequence[int],
     calls: int,
     values: tuple[int, ...],
     blocks: int,
     empties: tuple[int, ...] = (),
 ) -> TimedProcess:
     """A process as a recording has it; the groups of all runs are numbered consecutively."""
-    boot = boots[process.run] if boots else 0
     group = process.run * 100_000 + process.group
-    return TimedProcess(0, boot, group, process.slot, calls, blocks, values, empties)
+    return TimedProcess(0, process.boot, group, process.slot, calls, blocks, values, empties)
 
 
 def metric(processes: Sequence[TimedProcess], unit: str, estimator: str) -> NoisyMetric:
@@ -137,7 +132,7 @@ def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
         metrics = {
             f"{word}_ns": metric(
                 [
-                    _process(one, (), 1, (quantile(samples.bins, share) - timer,), 0)
+                    _process(one, 1, (quantile(samples.bins, share) - timer,), 0)
                     for one, samples in pairs
                 ],
                 "ns",
@@ -146,7 +141,7 @@ def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
             )
             for word, share in SHARES.items()
         }
-        longest = [_process(one, (), 1, (max(samples.bins) - timer,), 0) for one, samples in pairs]
+        longest = [_process(one, 1, (max(samples.bins) - timer,), 0) for one, samples in pairs]
         metrics["max_ns"] = metric(longest, "ns", "mean of groups, each its longest call")
         tails.append(Tail(name, calls.total(), timer, metrics, max(calls) - timer))
     return tails

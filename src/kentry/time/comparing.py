@@ -174,18 +174,13 @@ def compare_cases(
         least,
         unit,
         measure,
-        lambda look: estimate_pairs(sampler.output, pairs, schedule, look, sampler.boots),
+        lambda look: estimate_pairs(sampler.output, pairs, schedule, look),
     )
 
 
-def estimate_pairs(
-    output: Output, pairs: Sequence[Pair], schedule: Schedule, look: Look, boots: Sequence[int] = ()
-) -> Rows:
-    """The estimate of each pair at this look; MachineError if one cannot be compared.
-
-    `boots` is the boot of each run of the probe, if they are not all in one.
-    """
-    sides = [metrics_of_pair(output, number, pair, boots) for number, pair in enumerate(pairs)]
+def estimate_pairs(output: Output, pairs: Sequence[Pair], schedule: Schedule, look: Look) -> Rows:
+    """The estimate of each pair at this look; MachineError if one cannot be compared."""
+    sides = [metrics_of_pair(output, number, pair) for number, pair in enumerate(pairs)]
     rows = estimate_times(sides, schedule, look)
     for pair, row in zip(pairs, rows, strict=True):
         if row is None:
@@ -197,9 +192,7 @@ def estimate_pairs(
     return rows
 
 
-def metrics_of_pair(
-    output: Output, number: int, pair: Pair, boots: Sequence[int]
-) -> tuple[Metrics, Metrics]:
+def metrics_of_pair(output: Output, number: int, pair: Pair) -> tuple[Metrics, Metrics]:
     """The metrics of both sides of the pair with this number; MachineError if it was not timed."""
     sides = []
     for case, even, odd in ((pair.old, _OUTER, _INNER), (pair.new, _INNER, _OUTER)):
@@ -215,24 +208,17 @@ def metrics_of_pair(
             raise MachineError(
                 f"{pair.name} was not timed: {reason[0]} {reason[1]}.", "Compare other cases."
             )
-        sides.append(metrics_of_pairs(processes, boots))
+        sides.append(metrics_of_pairs(processes))
     return sides[0], sides[1]
 
 
 @dataclass
 class KernelRuns:
-    """One of the kernels: what the probe printed on it, and the boot of each of its runs."""
+    """One of the kernels: what the probe printed in all its boots, and the file that was booted."""
 
     kernel: str
     output: Output = field(default_factory=Output)
-    boots: list[int] = field(default_factory=list)
     booted: Kernel | None = None
-    # uname -r and the ELF notes of its first boot.
-    identity: tuple[str, bytes] | None = None
-
-    def metrics(self, case: str) -> Metrics:
-        """The case's metrics over all boots of the kernel."""
-        return metrics_of(self.output, case, self.boots)
 
 
 @dataclass(frozen=True)
@@ -255,6 +241,7 @@ def compare_kernels(
 
     What was measured is in `sides`, however it ends.  Rows are those of `plan.cases`.
     """
+    old, new = (side.output for side in sides)
     planned = schedule.extent if isinstance(schedule.extent, int) else ROUNDS
     order = random.Random(plan.settings.seed)  # noqa: S311
 
@@ -272,7 +259,7 @@ def compare_kernels(
         "rounds",
         measure,
         lambda look: estimate_times(
-            [(sides[0].metrics(case), sides[1].metrics(case)) for case in plan.cases],
+            [(metrics_of(old, case), metrics_of(new, case)) for case in plan.cases],
             schedule,
             look,
         ),
@@ -296,13 +283,11 @@ def run_round(
         update(None, side.kernel)
         machine.boot(side.kernel, update)
         side.booted = machine.kernel
-        side.boots.append(4 * number + turn)
-        output = side.output
-        Sampler(machine, plan.cases, plan.settings, output).run_in_one(plan.groups)
+        output, before = side.output, side.output.identity
+        sampler = Sampler(machine, plan.cases, plan.settings, output, boot=4 * number + turn)
+        sampler.run_in_one(plan.groups)
         # A boot loader may silently fall back to another kernel.
-        identity = (output.release, output.notes)
-        side.identity = side.identity or identity
-        if identity != side.identity:
+        if output.run and output.identity != before:
             raise MachineError(
                 f"{machine.name} was told to boot {side.kernel}, but runs another kernel than"
                 f" before: {output.release}.",
@@ -312,8 +297,8 @@ def run_round(
             raise MachineError(
                 f"{side.kernel} on {machine.name} timed nothing.", "Run again with -v."
             )
-    notes = old.identity is not None and old.identity[1]
-    if notes and old.kernel != new.kernel and old.identity == new.identity:
+    is_same = old.output.notes and old.output.identity == new.output.identity
+    if is_same and old.kernel != new.kernel:
         raise MachineError(
             f"{machine.name} runs the same kernel, {old.output.release}, whether it is told to"
             f" boot {sides[0].kernel} or {sides[1].kernel}.",

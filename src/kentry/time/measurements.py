@@ -103,7 +103,7 @@ def _check_plain(names: Sequence[str], flag: str) -> None:
 
 def _cases(sampler: Sampler) -> dict[str, dict[str, NoisyMetric]]:
     names = dict.fromkeys(sampler.slots)
-    return {name: metrics_of(sampler.output, name, sampler.boots) for name in names}
+    return {name: metrics_of(sampler.output, name) for name in names}
 
 
 def _sampled(
@@ -161,7 +161,7 @@ def compare_pairs(
     rows = []
     for number, (pair, estimate) in enumerate(zip(pairs, ending.rows, strict=True)):
         assert estimate
-        old, new = metrics_of_pair(output, number, pair, sampler.boots)
+        old, new = metrics_of_pair(output, number, pair)
         row = TimedComparison(
             name=pair.name,
             metric=NS,
@@ -194,7 +194,7 @@ def compare_two_kernels(
     old, new = map(KernelRuns, kernels)
 
     def recording(side: KernelRuns, options: Mapping[str, int]) -> Recording:
-        cases = {name: side.metrics(name) for name in plan.cases}
+        cases = {name: metrics_of(side.output, name) for name in plan.cases}
         result = session.recording(side.output, cases, options, side.booted)
         result.kernel["spec"] = side.kernel
         return result

@@ -19,13 +19,16 @@ _CLOCK_SLACK = 1_000_000
 
 
 class Process(NamedTuple):
-    """A process: its run of the probe, group, slot and case, and the calls in one of its blocks."""
+    """A process: its run of the probe, group, slot and case, the calls in one of its blocks, and
+    the boot in which it ran.
+    """
 
     run: int
     group: int
     slot: int
     case: str
     calls: int
+    boot: int = 0
 
 
 @dataclass
@@ -55,14 +58,15 @@ class Clocks(NamedTuple):
 
 @dataclass
 class Output:
-    """Everything that the probe has printed, in all its runs; `run` is the current one, and
-    `groups_before` is how many groups had ended before it.
+    """Everything that the probe has printed, in all its runs; `run` is the current one, in `boot`,
+    and `groups_before` is how many groups had ended before it.
 
     Processes between two readings of the clocks between which a clock jumped are dropped; `lost`
     counts such readings.  `since_clock` are the processes since the last reading.
     """
 
     run: int = -1
+    boot: int = 0
     release: str = ""
     notes: bytes = b""
     machine: dict[str, str] = field(default_factory=dict)
@@ -80,14 +84,20 @@ class Output:
     run_ns: int = 0
     ended: bool = False
 
-    def begin_run(self) -> None:
-        """The following lines belong to another run."""
+    def begin_run(self, boot: int = 0) -> None:
+        """The following lines belong to another run, in this boot."""
         self.run += 1
+        self.boot = boot
         self.clocks.clear()
         self.since_clock.clear()
         self.groups_before = self.groups_ended
         self.run_groups = self.run_ns = 0
         self.ended = False
+
+    @property
+    def identity(self) -> tuple[str, bytes]:
+        """The running kernel: uname -r and its ELF notes."""
+        return self.release, self.notes
 
     @property
     def seconds_of_run(self) -> float:
@@ -130,7 +140,7 @@ class Output:
                 count = int(calls.removeprefix("calls="))
                 if count >= 1:
                     key = self.run, int(group), int(slot)
-                    self.processes[key] = Process(*key, case, count), Samples()
+                    self.processes[key] = Process(*key, case, count, self.boot), Samples()
                     self.since_clock.append(key)
             case "t" | "o":
                 samples, (_, *values) = self._numbers(text)

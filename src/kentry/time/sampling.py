@@ -67,7 +67,8 @@ class Sampler:
 
     Every other run of the probe uses `odd_slots`, if given: a slot keeps its memory for a run, and
     the effect of that must not always be on the same case.  With `all_of_them` a case that is
-    absent is an error, because the processes of the others are known by their slots.
+    absent is an error, because the processes of the others are known by their slots.  `boot` is
+    the machine's; None: each run is the next one on a guest, and all are one elsewhere.
     """
 
     machine: Machine
@@ -76,6 +77,7 @@ class Sampler:
     output: Output
     odd_slots: Sequence[str] = ()
     all_of_them: bool = False
+    boot: int | None = None
     group_seconds: float = math.inf
     run_overhead: float = 0.0
 
@@ -90,11 +92,6 @@ class Sampler:
     def run_is_boot(self) -> bool:
         """Whether each run of the probe is a boot of its own: then the boots are the sample."""
         return self.machine.kind == "kvm"
-
-    @property
-    def boots(self) -> list[int]:
-        """The boot of each run so far; empty if all runs are in one boot."""
-        return list(range(self.output.run + 1)) if self.run_is_boot else []
 
     @property
     def seconds_a_group(self) -> float:
@@ -138,7 +135,8 @@ class Sampler:
     ) -> None:
         """Measures more groups in one run of the probe."""
         output, name = self.output, self.machine.name
-        output.begin_run()
+        next_boot = output.run + 1 if self.run_is_boot else 0
+        output.begin_run(next_boot if self.boot is None else self.boot)
         began = time.monotonic()
 
         def take(line: str) -> None:

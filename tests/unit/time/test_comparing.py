@@ -93,7 +93,7 @@ def test_groups_in_which_a_clock_jumped_are_in_no_comparison() -> None:
     ending = compared(place, Pair("a", "b"), output=output)
     (row,) = ending.rows
     assert row and row.groups == ending.done - 3
-    old, _ = metrics_of_pair(output, 0, Pair("a", "b"), ())
+    old, _ = metrics_of_pair(output, 0, Pair("a", "b"))
     assert len(old["ns"].samples) == 2 * (ending.done - 3)
 
 
@@ -137,7 +137,7 @@ def test_each_pair_has_slots_of_its_own() -> None:
     ending = compared(FakePlace(NS), *pairs, output=output)
     assert [row.verdict for row in ending.rows if row] == ["worse", "same", "better"]
     for number, pair in enumerate(pairs):
-        old, new = metrics_of_pair(output, number, pair, ())
+        old, new = metrics_of_pair(output, number, pair)
         for samples, slots in ((old, ((0, 3), (1, 2))), (new, ((1, 2), (0, 3)))):
             for one in samples["ns"].samples:
                 assert one.slot - 4 * number in slots[one.group // 100_000 % 2]

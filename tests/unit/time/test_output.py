@@ -61,7 +61,7 @@ def test_all_that_a_run_says() -> None:
     assert output.absent == {"first-use+vec=each": "no window"}
     assert output.failed == {"openat+close": "phase=time call=1 result=-24"}
     ((process, samples),) = output.of_case("getppid")
-    assert process == (0, 0, 0, "getppid", 100)
+    assert process == (0, 0, 0, "getppid", 100, 0)
     assert samples.turns == [[9000, 9100, 9200], [9001, 9101, 9201]]
     assert samples.empties == [[150], [151]]
     assert samples.counted == {
