@@ -4,8 +4,6 @@
 import tomllib
 from functools import cache
 from pathlib import Path
-from statistics import median
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -44,26 +42,11 @@ class Accuracy(Struct, frozen=True):
 
     @property
     def errors(self) -> list[float]:
-        """Of the routines of which the model knows every instruction; without a sign."""
+        """The absolute errors of the routines of which the model knows every instruction."""
         return [abs(one.error) for one in self.routine if not one.missing]
-
-
-class Summary(NamedTuple):
-    """Of the errors, as fractions."""
-
-    core: str
-    routines: int
-    median: float
-    worst: float
 
 
 @cache
 def accuracy() -> Accuracy:
-    """The shipped table."""
+    """Reads the shipped table."""
     return msgspec.convert(tomllib.loads(_TABLE.read_text()), Accuracy)
-
-
-def summary() -> Summary:
-    """What every estimate says of the models."""
-    errors = accuracy().errors
-    return Summary(accuracy().core, len(errors), median(errors), max(errors))

@@ -80,22 +80,10 @@ class Hierarchy(NamedTuple):
 
 
 # The levels by the table's keys, in the order in which people read them.
-_NAMES = {
-    "l1i": "L1I",
-    "l1d": "L1D",
-    "l2": "L2",
-    "l3": "L3",
-    "itlb": "ITLB",
-    "dtlb": "DTLB",
-    "l2itlb": "L2 ITLB",
-    "l2dtlb": "L2 DTLB",
-    "l2tlb": "L2 TLB",
-}
-_CHAINS = (
-    ("l1i", "l2", "l3"),
-    ("itlb", "l2itlb", "l2tlb"),
-    ("l1d", "l2", "l3"),
-    ("dtlb", "l2dtlb", "l2tlb"),
+_NAMES = {key: key.upper() for key in ("l1i", "l1d", "l2", "l3", "itlb", "dtlb")}
+_NAMES |= {"l2itlb": "L2 ITLB", "l2dtlb": "L2 DTLB", "l2tlb": "L2 TLB"}
+_CHAINS = tuple(
+    chain.split() for chain in ("l1i l2 l3", "itlb l2itlb l2tlb", "l1d l2 l3", "dtlb l2dtlb l2tlb")
 )
 
 
@@ -107,10 +95,8 @@ def _table() -> dict[str, _Row]:
 def hierarchy_of(core: str) -> Hierarchy | None:
     """The caches and TLBs of the core with this LLVM name; None if they are not known."""
     row = _table().get(core)
-    return None if row is None else _hierarchy(core, row)
-
-
-def _hierarchy(core: str, row: _Row) -> Hierarchy:
+    if row is None:
+        return None
     levels = {}
     for key, name in _NAMES.items():
         one: _Cache | _Tlb | None = getattr(row, key)
@@ -244,12 +230,7 @@ def _is_hit(tags: _Blocks, first: int, ways: int, tag: int) -> bool:
 
 @compiled
 def _run(
-    blocks: _Blocks,
-    sides: _Blocks,
-    chains: _Blocks,
-    shape: _Blocks,
-    tags: _Blocks,
-    found: _Blocks,
+    blocks: _Blocks, sides: _Blocks, chains: _Blocks, shape: _Blocks, tags: _Blocks, found: _Blocks
 ) -> None:
     for n in range(len(blocks)):
         for chain in range(2 * sides[n], 2 * sides[n] + 2):

@@ -212,28 +212,18 @@ def _figures(document: dict[str, Any], kind: str) -> dict[str, Figure]:
 
 def to_toml(table: CostTable) -> str:
     """The table as a file that load_costs() reads."""
-    document: dict[str, Any] = {
-        "name": table.name,
-        **({"about": table.about} if table.about else {}),
-        "arch": table.arch,
-        "unit": table.unit,
-        "vl": table.vl,
-        **({"cores": list(table.cores)} if table.cores else {}),
-    }
-    for kind, figures in (("figures", table.figures), ("instructions", table.instructions)):
-        if figures:
-            document[kind] = {name: _row(figure) for name, figure in figures.items()}
-    return tomli_w.dumps(document)
-
-
-def _row(figure: Figure) -> dict[str, Any]:
-    """A figure as a file has it."""
-    dropped = () if figure.has_interval else ("low", "high")
-    return {
-        name: int(value) if isinstance(value, float) and value.is_integer() else value
-        for name, value in msgspec.to_builtins(figure).items()
-        if name not in dropped and value != ""
-    }
+    document = msgspec.to_builtins(table)
+    del document["schema"], document["absent"]
+    for rows in (document["figures"], document["instructions"]):
+        for name, row in rows.items():
+            if row["low"] == row["high"]:
+                del row["low"], row["high"]
+            rows[name] = {
+                key: int(value) if isinstance(value, float) and value.is_integer() else value
+                for key, value in row.items()
+                if value != ""
+            }
+    return tomli_w.dumps({key: row for key, row in document.items() if row or key == "vl"})
 
 
 def prices_on(arch: str, core: str) -> dict[str, Figure]:

@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from os import cpu_count
 from os.path import commonprefix
+from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from kentry.arch import Arch
 from kentry.errors import UserError
-from kentry.models.accuracy import summary
+from kentry.models.accuracy import accuracy
 from kentry.models.costs import Figure, price_of, prices_on
 from kentry.models.llvm import Analyser, check_core, find_analyser
 from kentry.path.phases import parts, split_calls
@@ -86,10 +87,9 @@ class Models:
             replace(case, estimates=found[case.name]) if case.name in found else case
             for case in recording.cases
         ]
-        known = summary()
-        caveat = caveats.modelled(
-            self.analyser.version, known.routines, known.core, 100 * known.median, 100 * known.worst
-        )
+        errors, core = [100 * error for error in accuracy().errors], accuracy().core
+        version = self.analyser.version
+        caveat = caveats.modelled(version, len(errors), core, median(errors), max(errors))
         # In place of those that an older estimate had.
         others = [one for one in recording.caveats if one["kind"] != caveat["kind"]]
         return replace(recording, cases=cases, caveats=[*others, caveat])
@@ -292,9 +292,6 @@ def _share(name: str, rows: Sequence[_Row]) -> Share:
     figures = [figure for _, costs in rows for figure in costs]
     known = [figure for figure in figures if figure]
     cycles = sum(spent for spent, _ in rows)
-    low, high = (round(cycles + sum(ends), 3) for ends in _ends(known))
+    low = round(cycles + sum(one.low for one in known), 3)
+    high = round(cycles + sum(one.high for one in known), 3)
     return Share(name, len(rows), low, high, len(figures) - len(known))
-
-
-def _ends(figures: Sequence[Figure]) -> tuple[list[float], list[float]]:
-    return [one.low for one in figures], [one.high for one in figures]

@@ -125,30 +125,26 @@ def find_analyser() -> Analyser:
     return Analyser(version, mca, mca.with_name(mca.name.replace("mca", "mc")))
 
 
-def cores(analyser: Analyser, arch: Arch) -> tuple[str, ...]:
-    """The cores of an architecture that LLVM has a name for, some of them without a model."""
-    return _cores(analyser.mca, arch.llvm.triple)
-
-
 @cache
-def _cores(program: Path, triple: str) -> tuple[str, ...]:
-    text = run([str(program), f"-mtriple={triple}", "-mcpu=help"], check=False).stderr
+def _cores(mca: Path, triple: str) -> tuple[str, ...]:
+    """The cores that LLVM has a name for, some of them without a model."""
+    text = run([str(mca), f"-mtriple={triple}", "-mcpu=help"], check=False).stderr
     table = text.partition("Available CPUs")[2].partition("Available features")[0]
     return tuple(re.findall(r"^\s+(\S+)\s+- ", table, re.MULTILINE))
 
 
 def check_core(analyser: Analyser, arch: Arch, core: str) -> None:
     """UserError unless LLVM has a scheduling model of the core for this architecture."""
-    if core in cores(analyser, arch):
+    names = {one.name: _cores(analyser.mca, one.llvm.triple) for one in ARCHES.values()}
+    if core in names[arch.name]:
         analyser.region(arch, core, ["nop"], "-iterations=1")
         return
-    others = [other.name for other in ARCHES.values() if core in cores(analyser, other)]
-    if others:
+    if others := [name for name, known in names.items() if core in known]:
         raise UserError(
             f"{core} is a core of {others[0]}, and the path is of {arch.name}.",
             f"Name a core of {arch.name}, such as {', '.join(_SOME[arch.name])}.",
         )
-    close = difflib.get_close_matches(core, cores(analyser, arch), n=3)
+    close = difflib.get_close_matches(core, names[arch.name], n=3)
     near = f"Did you mean {' or '.join(close)}?" if close else ""
     raise UserError(
         f"LLVM {analyser.version} knows no core '{core}' of {arch.name}.",
