@@ -127,6 +127,11 @@ class CostTable(Document, frozen=True, tag_field="schema", tag="kentry/costs/1")
         return {act: figure.value for act, figure in self.figures.items()}
 
 
+def in_order(figures: dict[str, Figure]) -> dict[str, Figure]:
+    """The figures of known acts, in the order of ACTS."""
+    return {act: figures[act] for act in ACTS if act in figures}
+
+
 def shipped() -> tuple[str, ...]:
     """The names of the tables that come with kentry."""
     return tuple(sorted(file.stem for file in _FOLDER.glob("*.toml")))
@@ -175,8 +180,7 @@ def _table(document: dict[str, Any]) -> CostTable:
         raise ValueError("it has no figures")
     if instructions and not document.get("cores"):
         raise ValueError("it has instructions, and does not name its cores")
-    ordered = {act: figures[act] for act in ACTS if act in figures}
-    rows = {"figures": ordered, "instructions": instructions}
+    rows = {"figures": in_order(figures), "instructions": instructions}
     # The unit is that of the acts.
     unit = {} if figures else {"unit": NS}
     table = msgspec.convert({"about": "", "vl": 0, **unit, **document, **rows}, CostTable)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kentry.arch.mechanism import CountingRules
-from kentry.models.costs import ACTS, CostTable, Figure
 from kentry.models.costs import INSTRUCTIONS as UNIT
+from kentry.models.costs import CostTable, Figure, in_order
 from kentry.path.events import SWITCH
 from kentry.path.symbols import base_name
 from kentry.results.case_name import CaseName, State
@@ -63,7 +63,7 @@ def count(
         arch=kernel["arch"],
         unit=UNIT,
         vl=0,
-        figures={act: counter.figures[act] for act in ACTS if act in counter.figures},
+        figures=in_order(counter.figures),
         absent=counter.absent,
     )
 
@@ -130,8 +130,7 @@ class _Counter:
         most = max(self._entry_lengths(first, act), default=0)
         for call in ("getppid", "pingpong"):
             case = self._case(call, "each", unit)
-            values = self._entry_lengths(case, act) if case else []
-            if case and values:
+            if case and (values := self._entry_lengths(case, act)):
                 note = f"the first in a task's life allocates: {most}" if most else ""
                 self._keep(act, values, [case], how, note)
                 return

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kentry.errors import UserError
-from kentry.models.costs import ACTS, INSTRUCTIONS, NS, Assumption, CostTable, Figure
+from kentry.models.costs import INSTRUCTIONS, NS, Assumption, CostTable, Figure, in_order
 
 _PREFIX = "kentry-costs "
 # With fewer blocks there is no interval at 95 %.
@@ -108,25 +108,25 @@ def parse(text: str, *, virtual: bool = False) -> Timing:
     timing: Timing | None = None
     ended = -1
     for line in text.splitlines():
-        start = line.find(_PREFIX)
-        words = line[start + len(_PREFIX) :].split() if start >= 0 else []
-        if not words:
-            continue
+        words = line.partition(_PREFIX)[2].split()
         try:
-            if words[0] == "start":
-                values = dict(word.split("=", 1) for word in words[2:])
-                timing, ended = Timing(words[1], int(values["bits"]), "", virtual), -1
-            elif timing is None:
-                raise ValueError("it begins in the middle")
-            elif words[0] == "end":
-                ended = int(words[1].removeprefix("blocks="))
-            elif words[0] == "release":
-                timing.release = " ".join(words[1:])
-            elif words[0] == "block":
-                timing.blocks.setdefault(words[1], []).append(int(words[3]) / int(words[2]))
-            elif words[0] != "absent":
-                raise ValueError("unknown word")
-        except (ValueError, IndexError, KeyError, ZeroDivisionError) as err:
+            match words:
+                case []:
+                    continue
+                case ["start", arch, *settings]:
+                    values = dict(word.split("=", 1) for word in settings)
+                    timing, ended = Timing(arch, int(values["bits"]), "", virtual), -1
+                case ["end", blocks] if timing:
+                    ended = int(blocks.removeprefix("blocks="))
+                case ["release", *release] if timing:
+                    timing.release = " ".join(release)
+                case ["block", measure, calls, ns] if timing:
+                    timing.blocks.setdefault(measure, []).append(int(ns) / int(calls))
+                case ["absent", *_] if timing:
+                    continue
+                case _:
+                    raise ValueError("an unknown line, or the beginning is missing")
+        except (ValueError, KeyError, ZeroDivisionError) as err:
             raise UserError(f"'{line.strip()[:60]}' is no line of costs.c's.", _AGAIN) from err
     if timing is None:
         raise UserError("There is no 'kentry-costs start' line in what was printed.", _AGAIN)
@@ -162,15 +162,14 @@ def tabulate(timing: Timing, name: str, about: str, command: str) -> TimedTable:
         )
     sheet = _Sheet(timing, command)
     sheet.fill()
-    figures = {act: sheet.figures[act] for act in ACTS if act in sheet.figures}
     table = CostTable(
         name=name,
         about=about,
         arch=timing.arch,
         unit=INSTRUCTIONS if timing.virtual else NS,
         vl=timing.bits,
-        figures=figures,
-        absent={act: why for act, why in sheet.absent.items() if act not in figures},
+        figures=in_order(sheet.figures),
+        absent={act: why for act, why in sheet.absent.items() if act not in sheet.figures},
     )
     return TimedTable(table, sheet.switch)
 
@@ -186,21 +185,20 @@ class _Sheet:
     switch: Span | None = None
 
     def fill(self) -> None:
-        """All figures that the measures give."""
+        """Works out all figures that the measures give."""
         never, once = self.timing.value("syscall-never"), self.timing.value("syscall-once")
         assert never
         self._keep("syscall", never, "getppid, the program's loop in it")
         self._copies()
         first = self.timing.value("first-use")
         if not first or first.low <= 0:
-            for act in ("trap", "flush"):
-                self.absent[act] = "a process's first use takes no longer than its second"
+            why = "a process's first use takes no longer than its second"
+            self.absent |= dict.fromkeys(("trap", "flush"), why)
             return
         if once:
             how = "getppid by a task that used the unit once, less one that never did"
             self._keep("flush", once - never, how)
-        again = self._later_trap(first)
-        if again:
+        if again := self._later_trap(first):
             self._keep("trap", *again, f"the first in a task's life: {first.value:.4g}")
             how = "it cannot be told from the trap after it, and is in its figure; high: a tenth"
             most = Span(0.0, 0.0, again[0].value * _MOST_DROP)
@@ -290,21 +288,19 @@ def completed(table: CostTable, timed: TimedTable) -> CostTable:
             # The counted figure is exact: its interval is not part of the sum.
             half = timed.switch * 0.5 + Span(small.value, small.value, small.value)
             figures[act] = half.figure("derived", other[act].source, SPLIT)
-    ordered = {act: figures[act] for act in ACTS if act in figures}
     absent = {act: why for act, why in table.absent.items() if act not in figures}
-    return msgspec.structs.replace(table, figures=ordered, absent=absent)
+    return msgspec.structs.replace(table, figures=in_order(figures), absent=absent)
 
 
 def checks(counted: CostTable, timed: TimedTable) -> list[tuple[str, float, float]]:
     """What was counted along paths and timed by the guest's own clock: (what, counted, timed)."""
-    figures, other = counted.figures, timed.table.figures
-    found = []
-    if "flush" in figures and "flush" in other:
-        found.append(("flush", figures["flush"].value, other["flush"].value))
-    if {"trap", "drop"} <= figures.keys() and {"trap", "drop"} <= other.keys():
-        both = figures["trap"].value + figures["drop"].value
-        found.append(("trap + drop", both, other["trap"].value))
-    if {"save", "restore"} <= figures.keys() and timed.switch:
-        both = figures["save"].value + figures["restore"].value
-        found.append(("save + restore", both, round(timed.switch.value, 1)))
-    return found
+    mine, other = counted.prices, timed.table.prices
+    rows = []
+    if "flush" in mine and "flush" in other:
+        rows.append(("flush", mine["flush"], other["flush"]))
+    if {"trap", "drop"} <= mine.keys() and {"trap", "drop"} <= other.keys():
+        rows.append(("trap + drop", mine["trap"] + mine["drop"], other["trap"]))
+    if {"save", "restore"} <= mine.keys() and timed.switch:
+        both = mine["save"] + mine["restore"]
+        rows.append(("save + restore", both, round(timed.switch.value, 1)))
+    return rows
