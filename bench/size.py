@@ -22,26 +22,26 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 531,
-    "arch": 1513,
+    "arch": 1453,
     "boot": 2162,
-    "commands": 3155,
+    "commands": 3095,
     "compare": 1817,
     "count": 1388,
     "host": 1568,
     "importing": 664,
     "kernels": 4405,
     "machines": 1628,
-    "models": 1143,
+    "models": 1034,
     "path": 1292,
     "results": 3013,
-    "show": 6261,
+    "show": 6201,
     "stats": 700,
     "study": 3106,
     "time": 2079,
-    "vector": 3397,
+    "vector": 3332,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39453
+TESTS_BUDGET = 39322
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")
