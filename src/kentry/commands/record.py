@@ -14,7 +14,7 @@ from kentry.count.catalogue import cases_of_file, catalogue, choose
 from kentry.errors import EXIT_DONE, KentryError, UserError
 from kentry.host.native import probe_with_case
 from kentry.path.phases import split_calls
-from kentry.results.recording import Recording, to_json, write_recording
+from kentry.results.recording import Recording, to_file, write_recording
 from kentry.show.changelog import recording_changelog
 from kentry.show.recording import recording_layout
 
@@ -134,7 +134,7 @@ def run(options: Options) -> int:
     emit(
         options,
         lambda: recording_layout(recording, floor, added_by_states(recording)),
-        lambda: to_json(recording),
+        lambda: to_file(recording),
         lambda: recording_changelog(recording),
     )
     if options.output:

@@ -30,7 +30,7 @@ from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.machines.machine import MachineOptions
 from kentry.machines.open import open_machine
 from kentry.results.comparison import Comparison, TimedComparison
-from kentry.results.recording import Measured, Recording, to_json
+from kentry.results.recording import Measured, Recording, to_file
 from kentry.show.blocks import Layout
 from kentry.show.comparison import comparison_layout
 from kentry.stats import THRESHOLD
@@ -247,7 +247,7 @@ def _time(session: Session, options: Options) -> _Result:
         recording, absent = time_cases(session, options.case, extent)
         layout = partial(stat_layout, recording, absent)
     layout = partial(layout, session.findings, every=options.verbose)
-    return _Result({"": recording}, to_json(recording), layout)
+    return _Result({"": recording}, to_file(recording), layout)
 
 
 def _compare(session: Session, options: Options) -> _Result:

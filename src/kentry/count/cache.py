@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Recordings that were made before, by the content of everything that shapes one."""
 
-import contextlib
 import hashlib
 import json
 import os
+import re
 from array import array
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import kentry
 from kentry.arch import Arch
 from kentry.boot.emulator import CHOICES, find_emulator
 from kentry.boot.exact import ExactOptions, FakeRunner, QemuRunner, Runner
-from kentry.count.joining import joined
+from kentry.count.joining import joined, only
 from kentry.count.recorder import measure
 from kentry.count.vector_units import boots, check_options
 from kentry.errors import RecordingError
@@ -21,7 +21,7 @@ from kentry.host.cache import cache_dir, check_room, sha256_of
 from kentry.host.native import plugin_file, probe_file
 from kentry.kernels import source_lines
 from kentry.kernels.kernel import Kernel
-from kentry.progress import Update
+from kentry.progress import Update, say
 from kentry.results import caveats
 from kentry.results.recording import Recording, read_recording, write_recording
 
@@ -29,6 +29,10 @@ from kentry.results.recording import Recording, read_recording, write_recording
 FAKE = "KENTRY_FAKE"
 # The recording of a whole matrix has up to 18 MB.
 _RECORDING_BYTES = 32 << 20
+
+# The key of made_for() with the cases' names, and how much of a file has it; characters.
+_CASES = "cases"
+_HEAD = 1 << 16
 
 # Below the package's folder: what only times, and what comes after a recording.
 _DOWNSTREAM = (
@@ -42,30 +46,75 @@ def record(
 ) -> Recording:
     """Measures a kernel, with one boot for each vector length; writes each boot to the cache.
 
-    With `reuse`, a boot whose recording is in the cache does not take place.
+    With `reuse`, a boot does not take place if the cache has a recording of its cases, alone or
+    among others.
     """
     check_options(kernel, options.cases)
     recordings = []
     for one in boots(options):
-        kept = cache_dir("recordings") / f"{content_key(kernel, arch, one)}.json"
-        if reuse and kept.exists():
-            with contextlib.suppress(RecordingError):
-                recordings.append(read_recording(kept))
-                continue
+        wanted = made_for(kernel, arch, one)
+        kept = _file(wanted)
+        known = _known(kept, wanted) if reuse else None
+        if known:
+            recordings.append(known)
+            continue
+        if kept.exists() and not reuse:
+            say(f"{kernel.spec} boots again, although the cache has a recording of it")
         check_room(kept.parent, _RECORDING_BYTES)
         fake = os.environ.get(FAKE)
         runner: Runner = FakeRunner(Path(fake)) if fake else QemuRunner(arch)
-        recordings.append(measure(kernel, runner, one, update))
+        recordings.append(replace(measure(kernel, runner, one, update), made_for=wanted))
         # A boot that failed may not fail again.
         if caveats.one_boot.kind not in {caveat["kind"] for caveat in recordings[-1].caveats}:
             write_recording(recordings[-1], kept)
     return joined(recordings)
 
 
-def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
-    """A hash of all that the recording of one boot depends on."""
+def _file(wanted: dict[str, str]) -> Path:
+    """Where the recording of one boot is kept: beside those of other cases measured alike."""
+    alike = {name: value for name, value in wanted.items() if name != _CASES}
+    return cache_dir("recordings", _digest(alike)) / f"{_digest(wanted)}.json"
+
+
+def _digest(parts: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _known(kept: Path, wanted: dict[str, str]) -> Recording | None:
+    """The cases of `wanted` from `kept`, or from a recording beside it that has them all."""
+    cases = wanted[_CASES].split()
+    for file in (kept, *sorted({*kept.parent.glob("*.json")} - {kept})):
+        if not file.exists() or (file != kept and not _cases_of(file).issuperset(cases)):
+            continue
+        try:
+            recording = read_recording(file)
+        except RecordingError as err:
+            say(f"{err.sentence} It is made again.")
+            continue
+        others = {_CASES} if file != kept else set()
+        own = recording.made_for
+        if differing := [name for name in wanted.keys() - others if own.get(name) != wanted[name]]:
+            what = ", ".join(sorted(differing))
+            say(f"{file} was recorded for something else ({what} differs). It is made again.")
+        elif file == kept:
+            return recording
+        elif all(recording.case(name) for name in cases):
+            return replace(only(recording, cases), made_for=wanted)
+    return None
+
+
+def _cases_of(file: Path) -> set[str]:
+    """The cases that a recording was made for, from the beginning of its file."""
+    with file.open(encoding="utf-8", errors="replace") as text:
+        found = re.search(rf'"{_CASES}": "([^"]*)"', text.read(_HEAD))
+    return set(found[1].split()) if found else set()
+
+
+def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str]:
+    """All that the recording of one boot depends on, as texts or their hashes."""
     measured_with = asdict(options)
-    del measured_with["console_file"], measured_with["timeout"], measured_with["probe"]
+    for name in ("console_file", "timeout", "probe", "cases"):
+        del measured_with[name]
     # A saved run's files, or the emulator's version.
     if fake := os.environ.get(FAKE):
         files = [Path(fake, name) for name in ("console", "trace", "blocks")]
@@ -77,22 +126,22 @@ def content_key(kernel: Kernel, arch: Arch, options: ExactOptions) -> str:
             target.append(sha256_of(Path(options.emulator).expanduser()))
     symbols = hashlib.sha256(array("Q", kernel.symbols.addresses).tobytes())
     symbols.update("\0".join([kernel.symbols.kinds, *kernel.symbols.names]).encode())
-    parts = {
-        "kentry": [kentry.__version__, own_digest()],
+    return {
+        "kentry": f"{kentry.__version__} {own_digest()}",
         "spec": kernel.spec,
         "image": kernel.image_sha256,
-        "config": kernel.config_sha256,
+        "config": kernel.config_sha256 or "",
         # The recording says where the image is from, so one from elsewhere has its own.
-        "origin": kernel.origin,
-        "symbols": [kernel.symbols_from, symbols.hexdigest()],
-        "debug_info": source_lines.reader() if kernel.debug_info else None,
+        "origin": json.dumps(kernel.origin, sort_keys=True),
+        "symbols": f"{kernel.symbols_from} {symbols.hexdigest()}",
+        "debug info": source_lines.reader() or "" if kernel.debug_info else "",
+        "emulator": " ".join(target),
+        "processor": " ".join([arch.machine, arch.cpu_with(), *arch.boot_words]),
         "probe": sha256_of(options.probe or probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
-        "target": target,
-        "machine": [arch.machine, arch.cpu_with(), *arch.boot_words],
-        "options": measured_with,
+        "options": json.dumps(measured_with, sort_keys=True),
+        _CASES: " ".join(options.cases),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def own_digest() -> str:

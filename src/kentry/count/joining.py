@@ -11,6 +11,16 @@ from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.recording import TIMED, CaseResult, Instruction, Recording, renumbered
 
+# Kinds of caveats that begin with the name of the case that they are of.
+_OF_ONE_CASE = {
+    one.kind
+    for one in (
+        caveats.case_failed,
+        caveats.case_absent,
+        caveats.windows_lost,
+        caveats.one_boot_of,
+    )
+}
 # Digits of a build ID in an error.
 _ABBREVIATED = 12
 
@@ -31,7 +41,41 @@ def joined(recordings: Sequence[Recording]) -> Recording:
         caveats=_once([caveat for one in recordings for caveat in one.caveats]),
         markers=_markers(recordings),
         contexts=contexts,
+        made_for={},
     )
+
+
+def only(recording: Recording, names: Sequence[str]) -> Recording:
+    """The cases of these names, without what is of the others alone."""
+    measured = [case for case in recording.cases if case.name in names]
+    cases, code = only_code_of_paths(measured, recording.code)
+    return replace(
+        recording,
+        cases=cases,
+        code=code,
+        caveats=[
+            one
+            for one in recording.caveats
+            if one["kind"] not in _OF_ONE_CASE or one["text"].partition(" ")[0] in names
+        ],
+        markers=recording.markers if any(case.parsed.state for case in cases) else None,
+    )
+
+
+def only_code_of_paths(
+    cases: Sequence[CaseResult], code: Sequence[Instruction]
+) -> tuple[list[CaseResult], list[Instruction]]:
+    """Leaves out the instructions that no path of the cases has."""
+    used = sorted({index for case in cases for path in case.paths for index in path.indexes})
+    moved = {old: new for new, old in enumerate(used)}
+    kept = []
+    for case in cases:
+        paths = [
+            replace(path, runs=tuple((moved[first], count) for first, count in path.runs))
+            for path in case.paths
+        ]
+        kept.append(replace(case, paths=tuple(paths)))
+    return kept, [code[index] for index in used]
 
 
 def with_times(counted: Recording, timed: Recording) -> Recording:
@@ -75,6 +119,7 @@ def with_times(counted: Recording, timed: Recording) -> Recording:
         caveats=_once([*counted.caveats, *timed.caveats, *doubts]),
         markers=_markers((counted, timed)),
         contexts=contexts,
+        made_for={},
     )
 
 

@@ -16,6 +16,7 @@ from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner, Runner
 from kentry.boot.plugin_trace import Phase, PluginTrace, Window
 from kentry.count.contexts import add_boot, second_boot
 from kentry.count.cross_check import REPORT_IT, cross_check
+from kentry.count.joining import only_code_of_paths
 from kentry.count.vector_units import check_units, with_events
 from kentry.errors import GuestError, KernelError, MissingToolError, TraceError
 from kentry.host import interrupt
@@ -80,7 +81,7 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     if not cases:
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
         raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
-    cases, code = _only_code_of_paths(cases, executed)
+    cases, code = only_code_of_paths(cases, executed)
     code, without = _with_source_lines(code, kernel, update)
     lost += without
     markers = None
@@ -222,22 +223,6 @@ def _code(trace: PluginTrace, kernel: Kernel, slide: int) -> list[Instruction]:
         address = insn.address - slide
         code.append(Instruction(address, insn.code, text, function, offset))
     return code
-
-
-def _only_code_of_paths(
-    cases: list[CaseResult], code: list[Instruction]
-) -> tuple[list[CaseResult], list[Instruction]]:
-    """Leaves out the instructions that only warm-up windows and paths not kept went through."""
-    used = sorted({index for case in cases for path in case.paths for index in path.indexes})
-    moved = {old: new for new, old in enumerate(used)}
-    kept = []
-    for case in cases:
-        paths = [
-            replace(path, runs=tuple((moved[first], count) for first, count in path.runs))
-            for path in case.paths
-        ]
-        kept.append(replace(case, paths=tuple(paths)))
-    return kept, [code[index] for index in used]
 
 
 def _with_source_lines(

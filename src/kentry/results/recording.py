@@ -36,6 +36,7 @@ from kentry.results.document import (
     Number,
     Positive,
     about,
+    checksum_of,
     dump,
     printable_error,
     read_document,
@@ -384,7 +385,8 @@ class Recording(OnTarget):
 
     `markers` say, by event, how the kernel's vector events were recognised; None where nobody
     looked for events, because no case has a vector state.  `contexts` say what each round of cases
-    found (guest/context.h); a recording from before contexts has none.
+    found (guest/context.h); a recording from before contexts has none.  `made_for` says what the
+    cache's recording of one boot was asked for.
     """
 
     kernel: dict[str, Any]
@@ -395,6 +397,7 @@ class Recording(OnTarget):
     caveats: list[Caveat] = dataclasses.field(default_factory=list)
     markers: dict[str, str] | None = None
     contexts: list[dict[str, int]] = dataclasses.field(default_factory=list)
+    made_for: dict[str, str] = dataclasses.field(default_factory=dict)
     tool: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"name": "kentry", "version": __version__}
     )
@@ -557,11 +560,17 @@ _TARGET_TEXTS = ["emulator", "machine", "cpu", "accelerator", "cmdline", "cpu_mo
 _TARGET_TEXTS += ["microcode", "host", "clock", "timed_kind"]
 
 
-class RecordingFile(Struct, tag_field="schema", tag="kentry/recording/1"):
+class RecordingFile(Struct, kw_only=True, tag_field="schema", tag="kentry/recording/1"):
     """A kentry recording: everything measured on one kernel."""
 
     tool: Annotated[dict[str, str], Meta(extra_json_schema={"required": ["name", "version"]})]
     kernel: KernelFile
+    checksum: Annotated[Hash | UnsetType, about("SHA-256 of all else in the file"), OMITTED] = UNSET
+    made_for: Annotated[
+        dict[str, str] | UnsetType,
+        about("What a recording in the cache was asked for: image, processor, probe, options, ..."),
+        OMITTED,
+    ] = UNSET
     target: Annotated[
         dict[str, str | int | bool],
         about(
@@ -684,6 +693,7 @@ def _from_file(document: RecordingFile) -> Recording:
         caveats=document.caveats,
         markers=document.markers or {} if document.markers is not UNSET else None,
         contexts=document.contexts or [],
+        made_for=document.made_for or {},
         tool=document.tool,
     )
 
@@ -703,7 +713,8 @@ def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[st
     for path in case.paths:
         if any(first + count > instructions for first, count in path.runs):
             yield "a path beyond the code"
-        if any(access.position >= path.length for access in path.accesses or ()):
+        length = path.length
+        if any(access.position >= length for access in path.accesses or ()):
             yield "an access of no instruction"
     for name, metric in case.metrics.items():
         if metric.value != exact.mode(dict(metric.samples)):
@@ -757,7 +768,14 @@ def _metric_problems(case: CaseResult) -> Iterator[str]:
 
 def write_recording(recording: Recording, file: Path) -> None:
     """Writes the file, whole or not at all."""
-    write_atomically(file, dump(to_json(recording)))
+    write_atomically(file, dump(to_file(recording)))
+
+
+def to_file(recording: Recording) -> dict[str, Any]:
+    """The recording as JSON with a checksum, which the reader compares."""
+    document = to_json(recording)
+    first = {"schema": document["schema"], "tool": document["tool"]}
+    return first | {"checksum": checksum_of(document)} | document
 
 
 def to_json(recording: Recording) -> dict[str, Any]:
@@ -781,6 +799,7 @@ def to_json(recording: Recording) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "tool": recording.tool,
+        **({"made_for": recording.made_for} if recording.made_for else {}),
         "kernel": recording.kernel,
         "target": recording.target,
         "options": recording.options,

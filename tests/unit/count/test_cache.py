@@ -115,8 +115,8 @@ def test_every_part_of_kentry_is_one_or_the_other() -> None:
     assert parts - {*FRESH, *SAME, "__init__.py", "__pycache__", "native"} == set()
 
 
-def key(kernel: Kernel = KERNEL, options: ExactOptions = OPTIONS) -> str:
-    return cache.content_key(kernel, find_arch("arm64"), options)
+def key(kernel: Kernel = KERNEL, options: ExactOptions = OPTIONS) -> tuple[str, ...]:
+    return tuple(cache.made_for(kernel, find_arch("arm64"), options).values())
 
 
 @pytest.fixture
@@ -144,19 +144,85 @@ def test_the_key_is_made_of_content(saved: Path) -> None:
     assert key() not in keys
 
 
-def record(*, reuse: bool, kernel: Kernel = KERNEL) -> Recording:
-    arch = find_arch("arm64")
-    return cache.record(kernel, arch, OPTIONS, lambda fraction, now: None, reuse=reuse)
+def record(
+    *, reuse: bool, kernel: Kernel = KERNEL, cases: tuple[str, ...] = ("getppid",)
+) -> Recording:
+    options = replace(OPTIONS, cases=cases)
+    return cache.record(kernel, find_arch("arm64"), options, lambda *_: None, reuse=reuse)
 
 
-def test_a_cached_recording_is_read_when_it_may_be_reused(saved: Path) -> None:
-    assert record(reuse=True).cases[0].metrics["instructions"].value == 2
-    (file,) = (saved / "cache" / "recordings").iterdir()
-    file.write_text(file.read_text().replace('"getppid"', '"getpid"'))
-    assert record(reuse=True).cases[0].name == "getpid"
-    assert record(reuse=False).cases[0].name == "getppid"
-    file.write_text("{")
-    assert record(reuse=True).cases[0].name == "getppid"
+def kept(saved: Path) -> list[Path]:
+    return sorted((saved / "cache" / "recordings").glob("*/*.json"))
+
+
+def count(recording: Recording) -> int:
+    return recording.cases[0].metrics["instructions"].value
+
+
+def without_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "measure", lambda *_: pytest.fail("booted"))
+
+
+def test_a_cached_recording_is_read_when_it_may_be_reused(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = record(reuse=True)
+    assert capsys.readouterr().err == ""
+    assert record(reuse=False) == first
+    assert "boots again" in capsys.readouterr().err
+    without_boot(monkeypatch)
+    assert record(reuse=True) == first
+
+
+def test_a_damaged_recording_is_made_again(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = record(reuse=True)
+    (file,) = kept(saved)
+    for text in ("{", file.read_text().replace("nop", "nap")):
+        file.write_text(text)
+        assert record(reuse=True) == first
+        assert "made again" in capsys.readouterr().err
+
+
+def test_a_recording_that_was_made_for_another_image_is_made_again(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = replace(KERNEL, image_sha256="1" * 64, spec="image:other")
+    own = [record(reuse=True), record(reuse=True, kernel=other)]
+    first, second = kept(saved)
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+    assert [record(reuse=True), record(reuse=True, kernel=other)] == own
+    assert capsys.readouterr().err.count("(image, spec differs)") == 2
+
+
+TWO_CASES = TRACE.replace(
+    "message end 1",
+    """\
+message case getpid count 1
+window 10 3 0 1 0 0 0 -
+message case getpid path 1
+insn 2 ffff800008010808 00000000 isb
+path 1 3 0+3
+window 8 3 0 1 0 0 0 1
+message end 2""",
+).replace("end 18", "end 36")
+
+
+def test_a_recording_of_more_cases_answers_for_one(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (saved / "trace").write_text(TWO_CASES)
+    (saved / "console").write_text(CONSOLE.replace("cases=1", "cases=2"))
+    both = record(reuse=True, cases=("getppid", "getpid"))
+    assert [case.name for case in both.cases] == ["getppid", "getpid"]
+    without_boot(monkeypatch)
+    one = record(reuse=True, cases=("getppid",))
+    assert [case.name for case in one.cases] == ["getppid"]
+    assert (count(one), len(one.code), len(both.code)) == (2, 2, 3)
+    assert count(record(reuse=True, cases=("getpid",))) == 3
+    with pytest.raises(pytest.fail.Exception):
+        record(reuse=True, cases=("getpid", "read"))
 
 
 def test_a_recording_that_lacks_lines_of_source_is_made_again(

@@ -4,6 +4,7 @@
 import copy
 import json
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -72,8 +73,37 @@ def test_a_written_recording_is_read_back(tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     write_recording(SAMPLE, file)
     assert read_recording(file) == SAMPLE
-    assert json.loads(file.read_text()) == to_json(SAMPLE)
+    document = json.loads(file.read_text())
+    assert len(document.pop("checksum")) == 64
+    assert document == to_json(SAMPLE)
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_every_flipped_bit_is_refused(tmp_path: Path) -> None:
+    file, damaged = tmp_path / "r.json", tmp_path / "damaged.json"
+    write_recording(read_recording(ROOT / "tests" / "golden" / "arm64-6.12.json"), file)
+    content = file.read_bytes()
+    drawn = random.Random(30)
+    # Of the whole file, and of the name of the checksum itself.
+    name = content.index(b"checksum")
+    bits = [drawn.randrange(8 * len(content)) for _ in range(200)]
+    for bit in (*bits, *range(8 * name, 8 * (name + len("checksum")))):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        damaged.write_bytes(flipped)
+        with pytest.raises(RecordingError) as caught:
+            read_recording(damaged)
+        assert (caught.value.exit_code, bool(caught.value.remedy)) == (2, True)
+
+
+def test_a_checksum_is_of_the_content_and_not_of_its_form(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    write_recording(SAMPLE, file)
+    document = json.loads(file.read_text())
+    file.write_text(json.dumps(dict(reversed(document.items())), indent=7))
+    assert read_recording(file) == SAMPLE
+    file.write_text(json.dumps({name: document[name] for name in document if name != "checksum"}))
+    assert read_recording(file) == SAMPLE
 
 
 def with_source_lines() -> Recording:
