@@ -26,14 +26,14 @@ BUDGET = {
     "boot": 2162,
     "commands": 3095,
     "compare": 1817,
-    "count": 1388,
+    "count": 1467,
     "host": 1568,
     "importing": 664,
     "kernels": 4405,
     "machines": 1628,
     "models": 1034,
     "path": 1292,
-    "results": 3013,
+    "results": 3069,
     "show": 6201,
     "stats": 700,
     "study": 3106,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3332,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39322
+TESTS_BUDGET = 39425
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -170,7 +170,7 @@ def _path(case: CaseResult, recording: Recording, side: str) -> list[Instruction
         return []
     raise UserError(
         f"No kernel path of {case.name} is in the {side} recording, of {recording.kernel['spec']}.",
-        "Record it again with --paths 128 or more.",
+        recording.path_remedy,
     )
 
 

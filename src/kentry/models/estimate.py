@@ -109,7 +109,7 @@ class Models:
         if not paths:
             raise UserError(
                 "No kernel path was recorded, so there is nothing to estimate.",
-                "Record it again with --paths 128 or more.",
+                recording.path_remedy,
             )
         codes = list(dict.fromkeys(insn.code for path in paths.values() for insn in path))
         labels = {name: self._labels(path, name) for name, path in paths.items()}

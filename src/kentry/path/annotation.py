@@ -37,7 +37,7 @@ def _annotate_case(recording: Recording, case: CaseResult, arch: Arch) -> Annota
     if path is None or not path.length:
         raise UserError(
             f"No kernel path of {case.name} was recorded.",
-            "Record it again with --paths 128 or more.",
+            recording.path_remedy,
         )
     code = recording.instructions(path)
     others = [(other, own) for other, own in distinct_paths(case) if other is not path]

@@ -69,6 +69,9 @@ ABOUT_PATHS = (
     *("lines.data", "lines.data.32", "lines.data.128", "pages.data", "stack.bytes"),
 )
 
+# Of so many windows the paths are recorded, unless a user wants fewer.
+ENOUGH_PATHS = 128
+
 # Metrics of the probe itself, not of a kernel.
 PROBE_METRICS = frozenset({"loop_ns", "user-cycles", "user-instructions", "user-branches"})
 
@@ -405,6 +408,14 @@ class Recording(OnTarget):
     def case(self, name: str) -> CaseResult | None:
         """The case of that name, if it was measured."""
         return next((case for case in self.cases if case.name == name), None)
+
+    @property
+    def path_remedy(self) -> str:
+        """What a user can do about a path that the recording does not have."""
+        windows = self.options.get("path_windows", 0)
+        if windows < ENOUGH_PATHS:
+            return f"Record it again with --paths {ENOUGH_PATHS} or more."
+        return f"Choose another case: none of its {windows} recorded paths has its commonest count."
 
     def instructions(self, path: KernelPath) -> list[Instruction]:
         """The path, instruction by instruction."""

@@ -106,6 +106,14 @@ def test_a_checksum_is_of_the_content_and_not_of_its_form(tmp_path: Path) -> Non
     assert read_recording(file) == SAMPLE
 
 
+@pytest.mark.parametrize(("windows", "again"), [(32, True), (128, False), (1000, False)])
+def test_a_recording_with_many_paths_is_not_to_be_made_again_for_more(
+    windows: int, again: bool
+) -> None:
+    found = replace(SAMPLE, options={"path_windows": windows})
+    assert ("--paths 128" in found.path_remedy) == again
+
+
 def with_source_lines() -> Recording:
     """The sample, its second instruction inlined and its third of no known line."""
     own, outer = SourceLine("include/a.h", 7, "inner"), SourceLine("init/main.c", 9, "el0_svc")
