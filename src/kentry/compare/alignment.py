@@ -49,7 +49,7 @@ class Keys:
     home: Codes
 
     def part(self, start: int, end: int) -> "Keys":
-        """The instructions from `start` up to `end`."""
+        """Returns the instructions from `start` up to `end`."""
         return Keys(
             self.exact[start:end],
             self.equal[start:end],
@@ -62,7 +62,7 @@ class Keys:
 
 
 def aligned(old: Keys, new: Keys, *, abroad: bool) -> list[Pair]:
-    """The pairs of instructions that are the same, in order; without `abroad` in one function."""
+    """Pairs instructions that are the same, in order; without `abroad`, within one function."""
     return list(_aligned(old, new, abroad))
 
 
@@ -77,7 +77,7 @@ def _aligned(old: Keys, new: Keys, abroad: bool) -> Iterator[Pair]:
 
 
 def _common(old: Keys, new: Keys) -> int:
-    """How many instructions both begin with."""
+    """Returns how many instructions both begin with."""
     shorter = min(len(old), len(new))
     a, b = old.part(0, shorter), new.part(0, shorter)
     differ = np.flatnonzero((a.equal != b.equal) | (a.home != b.home))
@@ -89,7 +89,7 @@ def _reversed(keys: Keys) -> Keys:
 
 
 def _between(old: Keys, new: Keys, abroad: bool) -> Iterator[Pair]:
-    """The pairs of what has no common beginning or end."""
+    """Returns the pairs of what has no common beginning or end."""
     if not len(old) or not len(new):
         return
     if len(old) * len(new) <= _CELLS:
@@ -109,7 +109,7 @@ def _between(old: Keys, new: Keys, abroad: bool) -> Iterator[Pair]:
 
 
 def _anchors(old: Keys, new: Keys) -> list[Pair]:
-    """Where instructions in a row begin that each path has once, in the order of both."""
+    """Returns where instructions in a row begin that each path has once, in the order of both."""
     places = [_once(keys) for keys in (old, new)]
     pairs = sorted((places[0][row], places[1][row]) for row in places[0].keys() & places[1].keys())
     # Of the longest rising sequence: its last pair, and for each pair the one before it.
@@ -129,7 +129,7 @@ def _anchors(old: Keys, new: Keys) -> list[Pair]:
 
 
 def _once(keys: Keys) -> dict[tuple[Pair, ...], int]:
-    """The places of rows of instructions that occur once."""
+    """Returns the places of rows of instructions that occur once."""
     codes = list(zip(keys.home.tolist(), keys.equal.tolist(), strict=True))
     places: dict[tuple[Pair, ...], int] = {}
     for at, row in enumerate(zip(*(codes[n:] for n in range(_ANCHOR)), strict=False)):
@@ -138,7 +138,7 @@ def _once(keys: Keys) -> dict[tuple[Pair, ...], int]:
 
 
 def _best(old: Keys, new: Keys, abroad: bool) -> list[Pair]:
-    """The pairs of the best alignment of all, by trying every pair."""
+    """Returns the pairs of the best alignment of all, by trying every pair."""
     n, m = len(old), len(new)
     behind = _reversed(new)
     # By how many old instructions are done, + 1: the best of all, and that which ends in a gap.
@@ -186,7 +186,7 @@ def _worth(old: Keys, new: Keys, abroad: bool) -> NDArray[np.int32]:
 
 
 def _followed(traces: Sequence[NDArray[np.uint8]], n: int, m: int) -> list[Pair]:
-    """The pairs of a trace, from its end to its beginning."""
+    """Returns the pairs of a trace, from its end to its beginning."""
     pairs: list[Pair] = []
     i, j, state = n, m, _PAIR
     while i or j:

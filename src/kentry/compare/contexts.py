@@ -52,12 +52,12 @@ class Change(NamedTuple):
 
 
 def depends_on_contexts(*cases: CaseResult) -> bool:
-    """Whether a case has several counts."""
+    """Tells whether a case has several counts."""
     return any(len(case.values) > 1 for case in cases)
 
 
 def count_change(old: Side, new: Side) -> Change | None:
-    """By how much a case's instructions changed, in every context; None where nobody can say."""
+    """Returns a case's change of instructions in every context; None where it is not known."""
     if depends_on_contexts(old.case, new.case):
         by_function = function_changes(old, new)
         settled = settles(old.case) and settles(new.case)
@@ -69,13 +69,13 @@ def count_change(old: Side, new: Side) -> Change | None:
 
 
 def sum_of(changes: Mapping[str, Change]) -> Change:
-    """The change of all functions together."""
+    """Returns the change of all functions together."""
     lows, highs = [one.low for one in changes.values()], [one.high for one in changes.values()]
     return Change(sum(lows), sum(highs))
 
 
 def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
-    """Each function's change over all contexts; None where a side has no path of any."""
+    """Returns each function's change over all contexts; None where a side has no path of any."""
     by_context = [functions_by_context(*side) for side in (old, new)]
     if not all(by_context):
         return None
@@ -96,7 +96,7 @@ def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
 def changes(
     old: Mapping[int, Calls], new: Mapping[int, Calls], bodies: Mapping[str, int], *, paired: bool
 ) -> dict[str, Change]:
-    """Each function's change; `paired`: a context of one number is the same on both sides.
+    """Returns each function's change; `paired`: a context of one number is the same on both sides.
 
     `bodies` are those of loop_bodies(), of functions for which both sides agree.
     """
@@ -123,7 +123,7 @@ _InContexts = Mapping[int, tuple[int, ...]]
 
 
 def _called_alike(old: _InContexts, new: _InContexts) -> list[tuple[_InContexts, _InContexts]]:
-    """The contexts with as many calls on both sides, for each number of calls that is often seen.
+    """Groups contexts with as many calls on both sides, for each number of calls often seen.
 
     All contexts, as if of one call, where those are not most of either side's.
     """
@@ -145,7 +145,7 @@ def _called_alike(old: _InContexts, new: _InContexts) -> list[tuple[_InContexts,
 
 
 def _of_calls(old: _InContexts, new: _InContexts, both: Sequence[int], body: int) -> Change:
-    """The change of all calls, as many in each context of either side."""
+    """Returns the change of all calls, as many in each context of either side."""
     pairs = [(old[at], new[at]) for at in both if at in old and at in new]
     calls = [
         _change(
@@ -160,7 +160,7 @@ def _of_calls(old: _InContexts, new: _InContexts, both: Sequence[int], body: int
 
 
 def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) -> Change:
-    """The change between two sides' counts, each with how many contexts had it.
+    """Returns the change between two sides' counts, each with how many contexts had it.
 
     `pairs` are the differences context by context.
     """
@@ -192,17 +192,17 @@ def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) ->
 
 
 def _overlap(old: Counter[int], new: Counter[int], by: int) -> float:
-    """The share of contexts in which both have the same counts once the old ones are moved."""
+    """Returns the share of contexts with the same counts once the old ones are moved `by`."""
     return sum(min(old[n] / old.total(), new[n + by] / new.total()) for n in old)
 
 
 def _is_within(some: Set[int], others: Set[int]) -> bool:
-    """Whether one has all counts of the other."""
+    """Tells whether one has all counts of the other."""
     return some <= others or others <= some
 
 
 def _of_contexts(old: Counter[int], new: Counter[int], pairs: Set[int]) -> bool:
-    """Whether each side was just seen in contexts in which the other was not.
+    """Tells whether each side was just seen in contexts in which the other was not.
 
     One side has all counts of the other, or both have several of them in most contexts, or one in
     nearly all.  Context by context there is then no difference, or as well one way as the other.

@@ -151,7 +151,7 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
 
 
 def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
-    """Both sides on the cores that both were estimated for, by the same version of LLVM."""
+    """Returns both sides on the cores that both were estimated for, by the same version of LLVM."""
     after = {(one.core, one.llvm): one for one in new.estimates}
     return tuple(
         EstimateChange(one.core, one.llvm, _cycles(one), _cycles(after[one.core, one.llvm]))
@@ -165,7 +165,7 @@ def _cycles(one: Estimate) -> Cycles:
 
 
 def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, list[Caveat]]:
-    """The functions, the verdict and its reasons where a count depends on the context."""
+    """Returns the functions, the verdict and its reasons where a count depends on the context."""
     by_function = function_changes(old, new)
     if by_function is None:
         return (), UNDECIDED, []
@@ -188,7 +188,7 @@ def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, 
 
 
 def _is_identical(old: Side, new: Side) -> bool:
-    """Whether a context's path of one kernel is that of a context of the other."""
+    """Tells whether a context's path of one kernel is that of a context of the other."""
     # A stream takes long to make, and two are the same only where all functions' shares are.
     before, after = (
         {
@@ -202,7 +202,7 @@ def _is_identical(old: Side, new: Side) -> bool:
 
 
 def _in_one_context(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> list[str]:
-    """The cases whose count can depend on the context, where a side has one context alone."""
+    """Lists the cases whose count can depend on the context, where a side has only one context."""
     return [
         old.name
         for old, new in pairs
@@ -212,7 +212,7 @@ def _in_one_context(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> list[str]
 
 
 def _events(old: Side, new: Side) -> tuple[EventDelta, ...]:
-    """The events of either side, those that changed most first."""
+    """Returns the events of either side, those that changed most first."""
     if old.case.events is None or new.case.events is None:
         return ()
     sides = (old.case.events, new.case.events)
@@ -231,7 +231,7 @@ def _events(old: Side, new: Side) -> tuple[EventDelta, ...]:
 def _with_renames(
     functions: tuple[FunctionDelta, ...], old: Side, new: Side
 ) -> tuple[FunctionDelta, ...]:
-    """Functions that were renamed, inlined or split are one row; the sums stay as they are."""
+    """Makes one row of functions that were renamed, inlined or split; the sums stay the same."""
     paths = [(side.recording, side.case.modal_path) for side in (old, new)]
     if not all(path for _, path in paths) or all(row.old and row.new for row in functions):
         return functions
@@ -250,7 +250,7 @@ def _with_renames(
 
 
 def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
-    """Every function of either path, by its own name: a compiler's clones count as one."""
+    """Returns every function of either path, by its own name: a compiler's clones count as one."""
     sides = []
     for case in (old, new):
         counts: Counter[str] = Counter()

@@ -57,7 +57,7 @@ def differences(
     counted: bool,
     timed: bool,
 ) -> list[Caveat]:
-    """What differs besides the kernels' cost.
+    """Returns what differs besides the kernels' cost.
 
     `pairs` are the cases of both sides, `names` those asked for, None for all.  The origin of
     counts matters only with `counted` metrics, that of times only with `timed` ones.
@@ -120,7 +120,7 @@ def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
 
 
 def shared_metrics(old: CaseResult, new: CaseResult) -> list[str]:
-    """The noisy metrics of a kernel that both have in one unit."""
+    """Returns the noisy metrics of a kernel that both have in one unit."""
     return [
         metric
         for metric, one in old.noisy.items()
@@ -131,7 +131,7 @@ def shared_metrics(old: CaseResult, new: CaseResult) -> list[str]:
 
 
 def _metrics_of_one_side(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> Iterator[Caveat]:
-    """Metrics that one side alone has of cases that both have, and those in two units."""
+    """Returns metrics that one side alone has of cases that both have, and those in two units."""
 
     def compared(case: CaseResult) -> list[str]:
         counted = [INSTRUCTIONS] if INSTRUCTIONS in case.metrics else []
@@ -157,7 +157,7 @@ def _metrics_of_one_side(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> Iter
 
 
 def of_both(old: list[Caveat], new: list[Caveat]) -> list[Caveat]:
-    """The caveats of two sides: what both have once, the others with whose they are."""
+    """Returns the caveats of two sides: what both have once, the others with whose they are."""
     common = [caveat for caveat in old if caveat in new]
     return [
         *common,

@@ -40,7 +40,7 @@ def compare_metrics(
 
 
 def choose_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]) -> list[str]:
-    """The metrics asked for, ALL being every one that all cases of a group have.
+    """Returns the metrics asked for, ALL being every one that all cases of a group have.
 
     Instructions are left out.  UserError for a metric that no group has.
     """
@@ -68,7 +68,7 @@ def choose_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]
 
 
 def _has(group: Sequence[CaseResult], metric: str) -> bool:
-    """Whether all have the metric; a case that never executed an instruction has it, too."""
+    """Tells whether all have the metric; a case that never executed an instruction has it, too."""
     total = metric.partition(".")[0] if metric.startswith(metrics.SERIALISING) else metric
     return all(total in case.metrics for case in group)
 
@@ -117,15 +117,15 @@ def _row(
 def _functions(
     values: Sequence[int], old: Counter[str], new: Counter[str]
 ) -> tuple[FunctionDelta, ...]:
-    """None where they do not add up to the values."""
+    """Returns the shares of functions; none where they do not add up to the values."""
     return function_deltas(old, new) if [old.total(), new.total()] == values else ()
 
 
 def function_deltas(old: Counter[str], new: Counter[str]) -> tuple[FunctionDelta, ...]:
-    """Every function of either side."""
+    """Returns every function of either side."""
     return by_size(FunctionDelta(name, old[name], new[name]) for name in {**old, **new})
 
 
 def by_size(rows: Iterable[FunctionDelta]) -> tuple[FunctionDelta, ...]:
-    """The functions that changed most first."""
+    """Returns the functions that changed most first."""
     return tuple(sorted(rows, key=lambda row: row.place))

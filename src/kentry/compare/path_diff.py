@@ -100,7 +100,7 @@ class _Side:
     hosts: Mapping[str, set[str]]
 
     def shares(self) -> Counter[str]:
-        """How many instructions each function executes."""
+        """Returns how many instructions each function executes."""
         found: Counter[str] = Counter()
         for function, one in zip(self.functions, self.folded, strict=True):
             found[function] += one.times
@@ -112,7 +112,7 @@ _Labels = Mapping[str, str]
 
 
 def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathComparison:
-    """The modal paths of the cases of these names beside each other.
+    """Returns the modal paths of the cases of these names beside each other.
 
     UserError where the recordings are of two architectures, or one has no such case or no path.
     """
@@ -162,7 +162,7 @@ def _case(recording: Recording, name: str, side: str) -> CaseResult:
 
 
 def _path(case: CaseResult, recording: Recording, side: str) -> list[Instruction]:
-    """The modal path; empty for a case that does not enter the kernel."""
+    """Returns the modal path; empty for a case that does not enter the kernel."""
     if case.modal_path:
         return recording.instructions(case.modal_path)
     counted = case.metrics.get(INSTRUCTIONS)
@@ -177,7 +177,7 @@ def _path(case: CaseResult, recording: Recording, side: str) -> list[Instruction
 def diff_paths(
     old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch
 ) -> tuple[list[Row], list[Renamed]]:
-    """The rows of two paths in their order, and the functions that have other names."""
+    """Returns the rows of two paths in their order, and the functions that have other names."""
     before, after = _side(old, arch), _side(new, arch)
     renamed = _renames(before, after)
     labels = _labels(renamed)
@@ -192,7 +192,7 @@ def diff_paths(
 
 
 def renames(old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch) -> list[Renamed]:
-    """The functions that have other names, were inlined or were split."""
+    """Returns the functions that have other names, were inlined or were split."""
     return _renames(_side(old, arch), _side(new, arch))
 
 
@@ -264,7 +264,7 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
 
 
 def _inlined_into(name: str, side: _Side, other: _Side) -> str:
-    """The function that calls `name` on one side and has it inlined on the other.
+    """Returns the function that calls `name` on one side and has it inlined on the other.
 
     "" where there are several: a helper of many would make one row of all of them.
     """
@@ -279,7 +279,7 @@ _Link = tuple[str, str]
 
 
 def _is_kin(link: _Link, old: _Side, new: _Side) -> bool:
-    """Whether one of the two calls the other, or they have one name but for underscores."""
+    """Tells whether one of the two calls the other, or they have one name but for underscores."""
     before, after = link
     return (
         after in old.callers.get(before, ())
@@ -289,7 +289,7 @@ def _is_kin(link: _Link, old: _Side, new: _Side) -> bool:
 
 
 def _bodies(side: _Side) -> Counter[str]:
-    """How many instructions each function has but for its frame."""
+    """Returns how many instructions each function has but for its frame."""
     return Counter(
         function for function, frame in zip(side.functions, side.frames, strict=True) if not frame
     )
@@ -317,7 +317,7 @@ _Node = tuple[int, str]
 def _groups(
     links: Sequence[tuple[str, str]], sizes: tuple[Counter[str], Counter[str]]
 ) -> list[set[_Node]]:
-    """Functions that are linked, with those of the same names on the other side."""
+    """Groups functions that are linked, with those of the same names on the other side."""
     groups: list[set[_Node]] = []
     for before, after in links:
         own = {(side, name) for side in (0, 1) for name in (before, after) if name in sizes[side]}
@@ -381,7 +381,7 @@ class _Entry:
 
 
 def _entries(old: _Side, new: _Side, pairs: Sequence[Pair]) -> list[_Entry]:
-    """What is removed, then what is added, then the next pair.
+    """Orders the rows: what is removed, then what is added, then the next pair.
 
     A loop that runs more often on one side is the same as often as on the other; the rest follows.
     """
@@ -445,7 +445,7 @@ class _Moves:
         source.new, goal.old = j, i
 
     def blocks(self) -> None:
-        """Rows of instructions, from anywhere to anywhere; the longest of several."""
+        """Marks rows of instructions that moved anywhere; the longest of several."""
         old, new = self._what
         starts: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
         for i in self._removed:
@@ -470,7 +470,7 @@ class _Moves:
         return length
 
     def near(self) -> None:
-        """Single instructions within a function.
+        """Marks single instructions that moved within a function.
 
         A branch by itself says too little: every one to a place in its function looks the same.
         """
@@ -486,7 +486,7 @@ class _Moves:
                 self._mark(i, best)
 
     def alone(self, arch: Arch) -> None:
-        """Those that turn interrupts on, or serialise in another way, if each side has one such."""
+        """Marks what turns interrupts on, or serialises otherwise, if each side has one such."""
         places: list[defaultdict[object, list[int]]] = [defaultdict(list), defaultdict(list)]
         for side, left in enumerate((self._removed, self._added)):
             for place in left:

@@ -12,7 +12,7 @@ Deltas = tuple[PurposeDelta, ...]
 
 
 def purposes_of_both(old: tuple[Side, int], new: tuple[Side, int]) -> tuple[Deltas, Deltas]:
-    """The parts in the order of the path, and the reasons, the largest change first.
+    """Returns the parts in the order of the path, and the reasons, the largest change first.
 
     A side comes with the count that is compared.  Both add up to the counts; both are empty where a
     path of such a length was not recorded.
@@ -35,7 +35,7 @@ def _purposes(side: Side) -> list[Purpose]:
 
 
 def _deltas(sides: Sequence[Sequence[tuple[str, str]]]) -> list[PurposeDelta]:
-    """A row a name, from each side's names and sources."""
+    """Returns a row a name, from each side's names and sources."""
     counts = [Counter(name for name, _ in side) for side in sides]
     sources: dict[str, dict[str, None]] = {}
     for name, source in (pair for side in sides for pair in side):

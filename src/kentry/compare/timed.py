@@ -68,7 +68,7 @@ def compare_timed(
 
 
 def _planned_look(old: Recording, new: Recording) -> Look | None:
-    """The look at which the measurement ended; None if it had planned none."""
+    """Returns the look at which the measurement ended; None if it had planned none."""
     looks, ended = old.options.get("looks", 0), old.options.get("look", 0)
     if looks < 2 or not 1 <= ended <= looks or new.options.get("look") != ended:
         return None
@@ -76,7 +76,7 @@ def _planned_look(old: Recording, new: Recording) -> Look | None:
 
 
 def _samples(metric: NoisyMetric) -> Sequence[TimedProcess]:
-    """The processes of a metric that was measured; none of one that was imported."""
+    """Returns the processes of a metric that was measured; none of one that was imported."""
     return () if "interval" in metric.absent else metric.samples
 
 
@@ -88,7 +88,7 @@ def _row(
     estimate: Estimate | None,
     threshold: float,
 ) -> TimedComparison:
-    """The row with the estimate of interleaved groups, or without a verdict if there are none."""
+    """Makes the row of the estimate of interleaved groups; without any it has no verdict."""
     boots = {one.boot for one in old.samples}
     groups = {(one.boot, one.group) for one in old.samples}
     plain = TimedComparison(
@@ -138,7 +138,7 @@ def _half(interval: tuple[float, float] | None) -> float | None:
 
 
 def _with_estimate(plain: TimedComparison, estimate: Estimate) -> TimedComparison:
-    """The row with the estimate; old and new in the estimated ratio, about their middle."""
+    """Returns the row with the estimate; old and new in the estimated ratio, about their middle."""
     middle = math.sqrt(plain.old * plain.new)
     if not math.isfinite(estimate.effect) or estimate.effect <= -1 or not middle:
         return replace(plain, paired=True, reason=estimate.reason)
@@ -147,7 +147,7 @@ def _with_estimate(plain: TimedComparison, estimate: Estimate) -> TimedCompariso
 
 
 def _beside_counts(row: TimedComparison, case: CaseComparison | None) -> TimedComparison:
-    """The row with a caveat where time and executed instructions disagree."""
+    """Returns the row with a caveat where time and executed instructions disagree."""
     # Instructions are executed, not timed: they have no layout, and no sign of their own.
     if row.unit == "instructions" or row.metric.startswith("user") or not row.percent or not case:
         return row

@@ -23,7 +23,7 @@ Calls = Mapping[str, Sequence[int]]
 
 
 def settles(case: CaseResult) -> bool:
-    """Whether most contexts have a commonest count with a path, and not too many others."""
+    """Tells whether most contexts have a commonest count with a path, and not too many others."""
     contexts = len(case.contexts)
     decided = sum(exact.is_decided(dict(one.samples)) for one in case.contexts)
     known = len(paths_by_context(case)) if case.paths else contexts
@@ -36,7 +36,7 @@ def settles(case: CaseResult) -> bool:
 
 
 def paths_by_context(case: CaseResult) -> dict[int, KernelPath]:
-    """The commonest path of each context that has one.
+    """Returns the commonest path of each context that has one.
 
     A context whose own path was not recorded has the path of its length, if there is one.  A
     recording from before contexts has its modal path in one context.
@@ -52,7 +52,7 @@ def paths_by_context(case: CaseResult) -> dict[int, KernelPath]:
 
 
 def distinct_paths(case: CaseResult) -> list[tuple[KernelPath, list[int]]]:
-    """Each of those paths once, with its contexts."""
+    """Returns each of those paths once, with its contexts."""
     found: dict[int, tuple[KernelPath, list[int]]] = {}
     for context, path in paths_by_context(case).items():
         found.setdefault(id(path), (path, []))[1].append(context)
@@ -60,7 +60,7 @@ def distinct_paths(case: CaseResult) -> list[tuple[KernelPath, list[int]]]:
 
 
 def functions_by_context(case: CaseResult, recording: Recording) -> dict[int, Counter[str]]:
-    """What each function executes in each context, a compiler's clones as one."""
+    """Returns what each function executes in each context, a compiler's clones as one."""
     found: dict[int, Counter[str]] = {}
     for path, contexts in distinct_paths(case):
         found |= dict.fromkeys(contexts, functions_of(path, recording))
@@ -68,7 +68,7 @@ def functions_by_context(case: CaseResult, recording: Recording) -> dict[int, Co
 
 
 def functions_of(path: KernelPath, recording: Recording) -> Counter[str]:
-    """What each function executes in a path, a compiler's clones as one."""
+    """Returns what each function executes in a path, a compiler's clones as one."""
     found: Counter[str] = Counter()
     for index, times in path.executions().items():
         found[base_name(recording.code[index].function)] += times
@@ -76,7 +76,7 @@ def functions_of(path: KernelPath, recording: Recording) -> Counter[str]:
 
 
 def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]:
-    """What each call of each function executes in each context, callees apart.
+    """Returns what each call of each function executes in each context, callees apart.
 
     A call begins with the function's first instruction.
     """
@@ -94,7 +94,7 @@ def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]
 
 
 def varying(by_context: Mapping[int, Mapping[str, int]]) -> dict[str, dict[int, int]]:
-    """Functions with several counts: in how many contexts each."""
+    """Returns functions with several counts: in how many contexts each."""
     names = dict.fromkeys(name for shares in by_context.values() for name in shares)
     found = {}
     for name in names:
@@ -105,7 +105,7 @@ def varying(by_context: Mapping[int, Mapping[str, int]]) -> dict[str, dict[int, 
 
 
 def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -> dict[str, int]:
-    """The instructions of a round for each function that goes through a loop more or less often.
+    """Returns the length of a round for each function that goes through a loop more or less often.
 
     Only functions of `names` are looked at: those with several counts.
     A context's path that executes each of n instructions k times more has k rounds of n more.

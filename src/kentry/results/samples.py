@@ -24,7 +24,7 @@ Processes = Sequence[TimedProcess]
 
 
 def value_of(process: TimedProcess) -> float:
-    """A process's value per call, in the samples' unit.
+    """Returns a process's value per call, in the samples' unit.
 
     Calls timed one by one (no blocks, but empties) have the time of reading the clock subtracted.
     Their value is a mean, not a median: the clock's step may be as long as a call, and then a
@@ -41,7 +41,7 @@ def _mean_of_kept(values: Sequence[float]) -> float:
 
 
 def values_by_boot(processes: Processes) -> dict[int, list[float]]:
-    """The values of each boot's processes, boots in ascending order."""
+    """Returns the values of each boot's processes, boots in ascending order."""
     boots = defaultdict(list)
     for process in processes:
         boots[process.boot].append(value_of(process))
@@ -49,7 +49,7 @@ def values_by_boot(processes: Processes) -> dict[int, list[float]]:
 
 
 def values_by_group(processes: Processes) -> dict[tuple[int, int], list[float]]:
-    """The values of the processes of each (boot, group), in the order of their slots."""
+    """Returns the values of the processes of each (boot, group), in the order of their slots."""
     groups = defaultdict(list)
     for process in sorted(processes, key=lambda process: process.slot):
         groups[process.boot, process.group].append(value_of(process))
@@ -57,7 +57,7 @@ def values_by_group(processes: Processes) -> dict[tuple[int, int], list[float]]:
 
 
 def pair_groups(old: Processes, new: Processes) -> list[Group]:
-    """What ran interleaved: processes of one group, or boots of one round.
+    """Pairs what ran interleaved: processes of one group, or boots of one round.
 
     Two kernels have no boot in common; a round has two boots of each, and a boot is one value.
     Groups that have not as many old as new values, or one of 0 or less, are left out: they have no
@@ -75,7 +75,7 @@ def pair_groups(old: Processes, new: Processes) -> list[Group]:
 
 
 def _rounds(processes: Processes) -> dict[tuple[int, int], list[float]]:
-    """The boots' values of each whole round by (round, 0).
+    """Returns the boots' values of each whole round by (round, 0).
 
     Every other round has them in reverse, so that a drift is no null contrast.
     """
@@ -97,7 +97,7 @@ def estimate_rows(
     look: Look | None = None,
     higher_is_better: bool = False,
 ) -> list[Estimate | None]:
-    """The change of new against old in each row of a table, with Holm's correction.
+    """Estimates the change of new against old in each row of a table, with Holm's correction.
 
     A row is None if nothing of it ran interleaved.
     """

@@ -40,7 +40,7 @@ class Mean(NamedTuple):
 
 
 def trimmed_mean(values: npt.ArrayLike, trim: float = TRIM) -> Array:
-    """The mean along the last axis without the `trim` (0 to below 0.5) outermost of each side."""
+    """Averages along the last axis without the `trim` (0 to below 0.5) outermost of each side."""
     ordered = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
     cut = _cut(ordered.shape[-1], trim)
     kept: Array = ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
@@ -48,7 +48,7 @@ def trimmed_mean(values: npt.ArrayLike, trim: float = TRIM) -> Array:
 
 
 def trimmed(values: npt.ArrayLike) -> Mean:
-    """Trimmed means along the last axis, with standard errors after Yuen (1974).
+    """Returns trimmed means along the last axis, with standard errors after Yuen (1974).
 
     The error comes from the Winsorised values (trimmed values replaced by the outermost kept
     ones), so an outlier that the mean leaves out does not widen the interval.  Both sides are
@@ -84,7 +84,7 @@ def trimmed_in_order(values: npt.ArrayLike) -> Mean:
 
 
 def inflation(rows: Array) -> float:
-    """The variance of a mean, in multiples of that of independent values.
+    """Returns the variance of a mean, in multiples of that of independent values.
 
     1 + 2 (r1 + r2 + ...) with the autocorrelations averaged over the rows, up to the first that
     independent values reach by chance.  1 for fewer than LEAST_TRIMMED values.
@@ -110,7 +110,7 @@ def inflation(rows: Array) -> float:
 
 
 def process_value(values: Sequence[float] | Array, blocks: int) -> float:
-    """One process's blocks (any unit, a number a block) to one number in the same unit.
+    """Reduces a process's blocks (any unit, a number a block) to one number in the same unit.
 
     `blocks` is how many blocks a turn has; the turns follow each other in `values`.  Each turn is
     represented by PATH_QUANTILE of its blocks, the process by the trimmed mean of its turns.
@@ -134,7 +134,7 @@ def process_value(values: Sequence[float] | Array, blocks: int) -> float:
 
 
 def _cut(count: int, trim: float) -> int:
-    """How many values to leave out on each side; 1e-9, so that 0.1 * 30 is 3."""
+    """Returns how many values to leave out on each side; 1e-9, so that 0.1 * 30 is 3."""
     return int(trim * count + 1e-9)
 
 
@@ -147,24 +147,24 @@ class Level(NamedTuple):
 
 
 def quantile_t(alpha: float, freedom: float) -> float:
-    """The value that Student's |t| exceeds with probability `alpha`; exact down to 1e-12."""
+    """Returns what Student's |t| exceeds with probability `alpha`; exact down to 1e-12."""
     return -float(special.stdtrit(freedom, alpha / 2))
 
 
 def tail_t(value: float, error: float, freedom: float) -> float:
-    """The two-sided p of the value being 0, given its standard error."""
+    """Returns the two-sided p of the value being 0, given its standard error."""
     if error == 0:
         return float(value == 0)
     return float(2 * special.stdtr(freedom, -abs(value) / error))
 
 
 def half_width(mean: Mean, alpha: float) -> Array:
-    """Half the width of the interval that misses with probability `alpha`."""
+    """Returns half the width of the interval that misses with probability `alpha`."""
     return quantile_t(alpha, mean.freedom) * mean.error
 
 
 def level_interval(values_by_boot: Sequence[Sequence[float]]) -> Level:
-    """A case's value from one number a process, in their order; ValueError without any.
+    """Returns a case's value from one number a process, in their order; ValueError without any.
 
     With several boots, the boots are the sample and the interval is for this kernel on this
     machine.  With one boot, its processes are the sample and the interval is for this boot.  A

@@ -40,7 +40,7 @@ class Look(NamedTuple):
     fractions: tuple[float, ...]  # of all looks of the plan
 
     def adjusted(self, p: float) -> float:
-        """The two-sided p of the whole plan: the least alpha with which the plan rejects here."""
+        """Returns the two-sided p of the whole plan: the least alpha with which it rejects here."""
         levels, alphas = _levels(self.fractions)
         at_look = levels[:, self.number - 1]
         if p >= at_look[-1]:
@@ -50,7 +50,7 @@ class Look(NamedTuple):
 
 
 def plan_looks(alpha: float, looks: int | Sequence[float] = LOOKS) -> tuple[Look, ...]:
-    """The looks of a plan: their number if equally spaced, or their fractions, which rise to 1.
+    """Plans looks: `looks` is their number if equally spaced, or their fractions, which rise to 1.
 
     ValueError for anything else, and for an alpha outside of 0 to 1.
     """
@@ -74,7 +74,7 @@ def _two_sided(boundary: float) -> float:
 
 @lru_cache(maxsize=512)
 def boundaries(alpha: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
-    """The two-sided boundary of each look, in standard errors.
+    """Returns the two-sided boundary of each look, in standard errors.
 
     Each side gets alpha / 2.  Paths that cross both are neglected, as usual: their share is below
     alpha^2.
@@ -99,7 +99,7 @@ def boundaries(alpha: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _bound(nodes: Array, scale: float, mass: Array, spend: float) -> float:
-    """The boundary that paths at `nodes` with this `mass` cross with probability `spend`."""
+    """Finds the boundary that paths at `nodes` with this `mass` cross with probability `spend`."""
     target = np.log(max(spend, 1e-300))
 
     def excess(bound: float) -> float:

@@ -68,7 +68,7 @@ class Criteria:
 
 
 def decide(mean: Mean, criteria: Criteria, groups: int) -> Estimate:
-    """The estimate from the effect, first in `mean`, and the null contrasts behind it."""
+    """Decides by the effect, first in `mean`, and the null contrasts behind it."""
     effect, error = float(mean.value[0]), float(mean.error[0])
     half, floor = float(half_width(mean, criteria.alpha)[0]), noise_floor(mean)
     bound = math.log1p(criteria.threshold)
@@ -106,12 +106,12 @@ def decide(mean: Mean, criteria: Criteria, groups: int) -> Estimate:
 
 
 def _fraction(logarithm: float) -> float:
-    """A ratio's logarithm as a change; bounded, because JSON has no infinity."""
+    """Returns a ratio's logarithm as a change; bounded, because JSON has no infinity."""
     return math.expm1(min(logarithm, 100.0))
 
 
 def noise_floor(mean: Mean) -> float:
-    """The noise floor: the null contrasts with their noise, or the effect's noise without any.
+    """Combines the null contrasts and their noise; without any it is the effect's noise.
 
     A slot that is slower by its position puts as much into the effect as into the contrasts, with
     unknown sign, so the contrasts add like the legs of a right triangle.
@@ -124,7 +124,7 @@ def noise_floor(mean: Mean) -> float:
 
 
 def more_groups(size: float, half: float, floor: float, bound: float) -> float | None:
-    """The multiple of groups that should decide; bounds shrink with the root of the number.
+    """Returns the multiple of groups that should decide; bounds shrink with the root of the number.
 
     An effect closer to the threshold than half of it counts as half the threshold away.
     """
@@ -138,7 +138,7 @@ def more_groups(size: float, half: float, floor: float, bound: float) -> float |
 
 
 def least_units(alpha: float) -> int:
-    """How many groups (or boots) an interval needs that misses with probability `alpha`.
+    """Returns how many groups (or boots) an interval needs that misses with probability `alpha`.
 
     However small their spread, a few units are no surer than their signs, which agree by chance:
     a level of 2**-k takes k - 1 units.  That is 6 at 1 % and 16 at 1e-5.
@@ -147,7 +147,7 @@ def least_units(alpha: float) -> int:
 
 
 def too_few(estimate: Estimate, criteria: Criteria, count: int, unit: str) -> Estimate:
-    """The estimate without a verdict, from `count` groups or boots (`unit`)."""
+    """Returns the estimate without a verdict, from `count` groups or boots (`unit`)."""
     least = least_units(criteria.alpha)
     return replace(
         estimate,
@@ -158,7 +158,7 @@ def too_few(estimate: Estimate, criteria: Criteria, count: int, unit: str) -> Es
 
 
 def without_spread(effect: float, criteria: Criteria, groups: int) -> Estimate:
-    """The estimate of an effect (a logarithm) that has no interval."""
+    """Returns the estimate of an effect (a logarithm) that has no interval."""
     return Estimate(
         effect=_fraction(effect),
         interval=(math.nan, math.nan),
@@ -175,7 +175,7 @@ def without_spread(effect: float, criteria: Criteria, groups: int) -> Estimate:
 
 
 def logarithms(values: Array) -> Array:
-    """The logarithms; ValueError unless all values are finite and above 0."""
+    """Returns the logarithms; ValueError unless all values are finite and above 0."""
     if not np.all(np.isfinite(values) & (values > 0)):
         raise ValueError("only values that are finite and above 0 can be compared as ratios")
     result: Array = np.log(values)
@@ -199,7 +199,7 @@ def compare_groups(
     look: Look | None = None,
     higher_is_better: bool = False,
 ) -> Estimate:
-    """New against old, from interleaved groups in their order; ValueError if a side is empty.
+    """Compares new with old by interleaved groups in their order; ValueError if a side is empty.
 
     The groups are the sample, or the boots if there are several.  At a planned `look` the
     interval has that look's level instead of `confidence`.
@@ -224,7 +224,7 @@ def compare_groups(
 
 
 def contrasts(group: Group) -> Array:
-    """A group's effect and two null contrasts; all vary alike if all processes are alike.
+    """Returns a group's effect and two null contrasts; all vary alike if all processes are alike.
 
     ValueError if a side has no value, or a value has no logarithm.
     """
@@ -237,7 +237,7 @@ def contrasts(group: Group) -> Array:
 
 @lru_cache(maxsize=64)
 def _weights(old: int, new: int) -> Array:
-    """Three rows of weights for `old` + `new` logarithms; NaN rows without a null contrast."""
+    """Returns three rows of weights for `old` + `new` logarithms, NaN without a null contrast."""
     effect = np.r_[np.full(old, -1 / old), np.full(new, 1 / new)]
     within_old = np.r_[_alternating(old), np.zeros(new)]
     within_new = np.r_[np.zeros(old), _alternating(new)]
@@ -248,7 +248,7 @@ def _weights(old: int, new: int) -> Array:
 
 
 def _alternating(count: int) -> Array:
-    """Weights that add up to 0: every other slot against the rest, varying like the mean."""
+    """Weighs every other slot against the rest; the weights add up to 0 and vary like the mean."""
     if count < 2:
         return np.zeros(count)
     even = np.arange(count) % 2 == 0
@@ -264,7 +264,7 @@ def compare_unpaired(
     threshold: float = THRESHOLD,
     higher_is_better: bool = False,
 ) -> Estimate:
-    """New against old, each the values of the processes of its boots; ValueError without values.
+    """Compares new with old, the values of processes by boot; ValueError without values.
 
     The boots are the sample.  If a side has one boot only, the interval covers just these two
     boots, with their drift, and the verdict is undecided: another boot of the same kernel may
@@ -297,7 +297,7 @@ def compare_unpaired(
 
 
 def difference(old: Array, new: Array) -> Mean:
-    """The difference of two samples, and null contrasts: each sample's halves against each other.
+    """Subtracts two samples, and each sample's halves from each other: the null contrasts.
 
     The errors add up as in Welch (1947).  The halves are odd and even values, which noise moves,
     and first and last values, which drift moves too.
@@ -321,7 +321,7 @@ def difference(old: Array, new: Array) -> Mean:
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """The adjusted p of several questions asked at once, in their order (Holm 1979)."""
+    """Returns the adjusted p of several questions asked at once, in their order (Holm 1979)."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     steps = p[order] * np.arange(p.size, 0, -1)
@@ -331,7 +331,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def apply_holm(rows: Sequence[Estimate], alpha: float = 1 - CONFIDENCE) -> list[Estimate]:
-    """The rows of one table with adjusted p; a difference that fails the test becomes undecided.
+    """Adjusts p in the rows of one table; a difference that fails the test becomes undecided.
 
     The intervals stay those of each row alone.  A row without one decides nothing and does not
     count.

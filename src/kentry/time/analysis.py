@@ -38,13 +38,13 @@ class Tail:
 
 
 def metrics_of(output: Output, name: str) -> dict[str, NoisyMetric]:
-    """Every metric of a case."""
+    """Returns every metric of a case."""
     pairs = [pair for pair in output.of_case(name) if any(pair[1].turns)]
     return metrics_of_pairs(pairs) if pairs else {}
 
 
 def metrics_of_pairs(pairs: Sequence[tuple[Process, Samples]]) -> dict[str, NoisyMetric]:
-    """The metrics of processes that ran the same case."""
+    """Returns the metrics of processes that ran the same case."""
     one_by_one = CaseName.parse(pairs[0][0].case).cache is not None
     timed, loops = [], []
     for process, samples in pairs:
@@ -78,13 +78,13 @@ def _process(
     blocks: int,
     empties: tuple[int, ...] = (),
 ) -> TimedProcess:
-    """A process as a recording has it; the groups of all runs are numbered consecutively."""
+    """Makes a recording's process; the groups of all runs are numbered consecutively."""
     group = process.run * 100_000 + process.group
     return TimedProcess(0, process.boot, group, process.slot, calls, blocks, values, empties)
 
 
 def metric(processes: Sequence[TimedProcess], unit: str, estimator: str) -> NoisyMetric:
-    """The value of these processes, its interval, and the noise floor of the run."""
+    """Returns the value of these processes, its interval, and the noise floor of the run."""
     processes = [one for one in processes if one.values]
     level = level_interval(list(values_by_boot(processes).values()))
     has_interval = level.low == level.low
@@ -113,7 +113,7 @@ def metric(processes: Sequence[TimedProcess], unit: str, estimator: str) -> Nois
 
 
 def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
-    """The tails of the cases that have samples so far.
+    """Returns the tails of the cases that have samples so far.
 
     The processes that timed the calls also timed readings of the clock without a call; the median
     of those is subtracted.

@@ -53,7 +53,7 @@ class Schedule:
     threshold: float = THRESHOLD
 
     def check(self, least: int) -> None:
-        """UserError if fewer than `least` groups or rounds are asked for."""
+        """Raises UserError if fewer than `least` groups or rounds are asked for."""
         if isinstance(self.extent, int) and self.extent < least:
             raise UserError(
                 f"--for {self.extent} is too few for an interval.", f"Write --for {least} or more."
@@ -107,7 +107,7 @@ def run_looks(
 def estimate_times(
     sides: Sequence[tuple[Metrics, Metrics]], schedule: Schedule, look: Look
 ) -> Rows:
-    """The time of new against old in each row; None where the two have no groups in common."""
+    """Compares the times of each row; None where old and new have no groups in common."""
     return estimate_rows(
         [(_times(old), _times(new)) for old, new in sides], threshold=schedule.threshold, look=look
     )
@@ -179,7 +179,7 @@ def compare_cases(
 
 
 def estimate_pairs(output: Output, pairs: Sequence[Pair], schedule: Schedule, look: Look) -> Rows:
-    """The estimate of each pair at this look; MachineError if one cannot be compared."""
+    """Returns the estimate of each pair at this look; MachineError if one cannot be compared."""
     sides = [metrics_of_pair(output, number, pair) for number, pair in enumerate(pairs)]
     rows = estimate_times(sides, schedule, look)
     for pair, row in zip(pairs, rows, strict=True):
@@ -193,7 +193,7 @@ def estimate_pairs(output: Output, pairs: Sequence[Pair], schedule: Schedule, lo
 
 
 def metrics_of_pair(output: Output, number: int, pair: Pair) -> tuple[Metrics, Metrics]:
-    """The metrics of both sides of the pair with this number; MachineError if it was not timed."""
+    """Returns both sides' metrics of the pair with this number; MachineError if it has none."""
     sides = []
     for case, even, odd in ((pair.old, _OUTER, _INNER), (pair.new, _INNER, _OUTER)):
         # The name counts too: if the line about an absent case was lost, others have its slots.

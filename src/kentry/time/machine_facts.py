@@ -131,26 +131,26 @@ class Facts:
     virtualization: str = ""
 
     def text(self, path: str) -> str | None:
-        """The text without surrounding blanks or a final NUL, which the probe prints as "?"."""
+        """Strips surrounding blanks and a final NUL, which the probe prints as "?"."""
         text = self.files.get(path)
         return None if text is None else text.strip().rstrip("?")
 
     def number(self, path: str) -> int | None:
-        """A decimal number."""
+        """Returns a decimal number."""
         with contextlib.suppress(ValueError):
             return int(self.text(path) or "")
         return None
 
     def cpus(self, path: str) -> tuple[int, ...]:
-        """A list of cpus; empty if unknown."""
+        """Returns a list of cpus; empty if unknown."""
         return cpu_list(self.text(path) or "")
 
     def exists(self, path: str) -> bool:
-        """Whether the file exists, readable or not."""
+        """Tells whether the file exists, readable or not."""
         return path in self.files or self.missing.get(path) in _EXISTS
 
     def of_cpu(self, name: str) -> str:
-        """The path of a file of the chosen cpu."""
+        """Returns the path of a file of the chosen cpu."""
         return f"{CPU_FOLDER}/cpu{self.cpu}/{name}"
 
     @property
@@ -197,7 +197,7 @@ class Facts:
         return by_number.get(str(self.cpu)) or next(iter(by_number.values()), {})
 
     def ticks_between(self) -> dict[int, Ticks]:
-        """Each cpu's ticks between the two readings; empty after one reading."""
+        """Returns each cpu's ticks between the two readings; empty after one reading."""
         before, now = (_ticks(files.get("/proc/stat", "")) for files in (self.before, self.files))
         # iowait may go backwards, so no difference counts below 0.
         passed = {
@@ -207,16 +207,16 @@ class Facts:
         return {cpu: ticks for cpu, ticks in sorted(passed.items()) if sum(ticks) >= 10}
 
     def busy(self, cpu: int) -> float | None:
-        """The share of the time between the readings that a cpu worked."""
+        """Returns the share of the time between the readings that a cpu worked."""
         passed = self.ticks_between().get(cpu)
         return None if passed is None else passed.busy / sum(passed)
 
     def interrupts(self) -> list[Interrupts]:
-        """The rows of /proc/interrupts since boot, but for the cpu's own timer."""
+        """Returns the rows of /proc/interrupts since boot, but for the cpu's own timer."""
         return _interrupts(self.files.get("/proc/interrupts", ""))
 
     def interrupt_rates(self) -> list[tuple[float, Interrupts]]:
-        """Each row's interrupts a second on the chosen cpu between the readings."""
+        """Returns each row's interrupts a second on the chosen cpu between the readings."""
         rows = _interrupts(self.before.get("/proc/interrupts", ""))
         before = {row.name: row.counts[self.cpu] for row in rows if self.cpu in row.counts}
         return [
@@ -227,7 +227,7 @@ class Facts:
 
 
 def cpu_list(text: str) -> tuple[int, ...]:
-    """The cpus of a list as the kernel writes it: "0-3,8"; "" and "(null)" have none."""
+    """Returns the cpus of a list as the kernel writes it: "0-3,8"; "" and "(null)" have none."""
     cpus: set[int] = set()
     for part in text.split(","):
         if match := re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part):
@@ -237,7 +237,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """Lines "NAME: VALUE"."""
+    """Parses lines "NAME: VALUE"."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {name.strip(): value.strip() for name, colon, value in pairs if colon}
 
@@ -254,7 +254,7 @@ def _ticks(stat: str) -> dict[int, Ticks]:
 
 
 def _interrupts(text: str) -> list[Interrupts]:
-    """The rows that have a count for every cpu, but for its timer; ERR and MIS count errors."""
+    """Returns the rows that count interrupts of every cpu, but for its own timer's."""
     lines = text.splitlines()
     if len(text) >= MOST_BYTES - 1:
         lines = lines[:-1]
@@ -271,7 +271,7 @@ def _interrupts(text: str) -> list[Interrupts]:
 
 
 def paths_to_read(cpu: int | None, of_machine: Sequence[str] = _OF_MACHINE) -> list[str]:
-    """The files of the machine, and those of `cpu` if it is chosen already."""
+    """Returns the files of the machine, and those of `cpu` if it is chosen already."""
     of_cpu = [] if cpu is None else [f"{CPU_FOLDER}/cpu{cpu}/{name}" for name in _OF_CPU]
     return [*of_machine, *of_cpu]
 
@@ -304,14 +304,14 @@ def gather(machine: Machine, cpu: int | None, clock: Any = time) -> Facts:
 
 
 def read(machine: Machine, paths: Sequence[str], cpu: int = 0) -> Facts:
-    """What the files hold now."""
+    """Returns what the files hold now."""
     lines: list[str] = []
     machine.run_probe([f"facts={','.join(paths)}"], TIMEOUT, lines.append)
     return parse_lines(lines, cpu)
 
 
 def parse_lines(lines: Sequence[str], cpu: int = 0) -> Facts:
-    """The files that the probe printed (guest/facts.h); other lines, a console's, are skipped."""
+    """Collects the files that the probe printed (guest/facts.h); it skips a console's lines."""
     files: dict[str, list[str]] = {}
     missing: dict[str, int] = {}
     rows: list[str] = []
@@ -330,7 +330,7 @@ def parse_lines(lines: Sequence[str], cpu: int = 0) -> Facts:
 
 
 def choose_cpu(facts: Facts) -> int:
-    """An isolated cpu if there is one, else not cpu 0; then the one with the fewest interrupts.
+    """Chooses an isolated cpu, else not cpu 0; then the one with the fewest interrupts.
 
     Of the isolated cpus it prefers those without nohz_full, whose kernel entry does more.  A task
     starts on the cpus that are not isolated and may ask for the others, so its list of allowed

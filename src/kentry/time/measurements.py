@@ -54,7 +54,7 @@ def time_cases(
 
 
 def sweep_sizes(text: str) -> list[int]:
-    """ "sweep" (32 KiB to 256 MiB) or a list of sizes, in bytes; UserError."""
+    """Parses "sweep" (32 KiB to 256 MiB) or a list of sizes, in bytes; UserError."""
     if text == "sweep":
         count = (LARGEST // SMALLEST).bit_length()
         return [SMALLEST << power for power in range(count)]
@@ -65,7 +65,7 @@ def sweep_sizes(text: str) -> list[int]:
 
 
 def sweep_names(case: str, sizes: Sequence[int]) -> list[str]:
-    """The case timed one by one, without a walk through memory and behind a walk of each size."""
+    """Names the case without a walk through memory, and behind a walk of each size."""
     base = CaseName.parse(case).counted
     return [str(replace(base, cache=walk)) for walk in (WARM, *map(size_name, sizes))]
 
@@ -82,7 +82,7 @@ def time_sweep(session: Session, words: Sequence[str], sizes: str, extent: Exten
 
 
 def one_case(arch: Arch, words: Sequence[str], flag: str) -> str:
-    """The case that the words stand for; UserError if they stand for several."""
+    """Returns the case that the words stand for; UserError if they stand for several."""
     names = choose_timed(arch, words)
     if len(names) != 1:
         raise UserError(

@@ -85,7 +85,7 @@ class Output:
     ended: bool = False
 
     def begin_run(self, boot: int = 0) -> None:
-        """The following lines belong to another run, in this boot."""
+        """Begins another run, in this boot: the lines that follow belong to it."""
         self.run += 1
         self.boot = boot
         self.clocks.clear()
@@ -111,7 +111,7 @@ class Output:
         return float(step) if step.isdecimal() else 1.0
 
     def take(self, line: str) -> None:
-        """One line; damaged lines and those of others are ignored."""
+        """Takes one line; it ignores damaged lines and those of others."""
         word, text = parse_line(line.rstrip()) or ("", "")
         with contextlib.suppress(ValueError, TypeError, KeyError, IndexError, OverflowError):
             self._take_fact(word, text)
@@ -165,7 +165,7 @@ class Output:
                 self._take_clock(Clocks(*map(int, text.split())))
 
     def _numbers(self, text: str) -> tuple[Samples, list[int]]:
-        """The samples of the process that a line names by group and slot, and its other numbers."""
+        """Returns the samples of the process that a line names, and the line's other numbers."""
         group, slot, *numbers = map(int, text.split())
         return self.processes[self.run, group, slot][1], numbers
 
@@ -190,12 +190,12 @@ class Output:
         self.clocks.append(now)
 
     def of_case(self, name: str) -> list[tuple[Process, Samples]]:
-        """Every process that ran the case, in order."""
+        """Returns every process that ran the case, in order."""
         return [pair for pair in self.processes.values() if pair[0].case == name]
 
 
 def _jump(before: Clocks, now: Clocks) -> str:
-    """What is wrong with the time between two readings; "" if nothing is."""
+    """Returns what is wrong with the time between two readings; "" if nothing is."""
     passed, raw = now.monotonic - before.monotonic, now.raw - before.raw
     slept = now.boottime - now.monotonic - (before.boottime - before.monotonic)
     if passed < 0:
@@ -208,7 +208,7 @@ def _jump(before: Clocks, now: Clocks) -> str:
 
 
 def quantile(bins: Mapping[int, int], share: float) -> int:
-    """The bin in which the histogram's quantile is; ValueError if the histogram is empty."""
+    """Finds the bin of the histogram's quantile; ValueError if the histogram is empty."""
     rank, seen = share * sum(bins.values()), 0
     for ns in sorted(bins):
         seen += bins[ns]

@@ -62,7 +62,7 @@ class Check(NamedTuple):
 
 
 def _quota(facts: Facts) -> Values:
-    """The limit of a control group below what the probe uses."""
+    """Returns the limit of a control group below what the probe uses."""
     words = (facts.text(CPU_MAX) or "").split()
     if len(words) != 2 or not all(word.isdecimal() for word in words):
         return None
@@ -73,7 +73,7 @@ def _quota(facts: Facts) -> Values:
 
 
 def _tracing(facts: Facts) -> Values:
-    """The kernel's tracer, or events."""
+    """Returns the kernel's tracer, or events."""
     if facts.text(f"{TRACING}/tracing_on") == "0":
         return None
     function = facts.text(f"{TRACING}/current_tracer") or "nop"
@@ -85,7 +85,7 @@ def _tracing(facts: Facts) -> Values:
 
 
 def _load(facts: Facts) -> Values:
-    """Other work on this cpu, or on the others, which share caches and memory."""
+    """Returns other work on this cpu, or on the others, which share caches and memory."""
     busy = facts.busy(facts.cpu) or 0.0
     if busy > _BUSY:
         return {
@@ -100,21 +100,21 @@ def _load(facts: Facts) -> Values:
 
 
 def _smt(facts: Facts) -> Values:
-    """The other thread of the core, if it works."""
+    """Returns the other thread of the core, if it works."""
     busy = {other: facts.busy(other) or 0.0 for other in facts.siblings}
     other = max(busy, key=busy.__getitem__, default=-1)
     return {"other": other, "busy": busy[other]} if busy.get(other, 0.0) > _BUSY else None
 
 
 def _steal(facts: Facts) -> Values:
-    """The share of the cpu's time that the host gives to other guests."""
+    """Returns the share of the cpu's time that the host gives to other guests."""
     passed = facts.ticks_between().get(facts.cpu)
     share = passed.steal / sum(passed) if passed else 0.0
     return {"share": share} if share > _STOLEN else None
 
 
 def _governor(facts: Facts) -> Values:
-    """The governor of a frequency that follows the load."""
+    """Returns the governor of a frequency that follows the load."""
     path = facts.of_cpu("cpufreq/scaling_governor")
     name, limits = facts.text(path), frequency_limits(facts)
     if name in (None, "", "performance", "userspace") or (limits and limits[0] == limits[1]):
@@ -124,14 +124,14 @@ def _governor(facts: Facts) -> Values:
 
 
 def frequency_limits(facts: Facts) -> tuple[int, int] | None:
-    """The lowest and highest frequency that cpufreq allows, in MHz."""
+    """Returns the lowest and highest frequency that cpufreq allows, in MHz."""
     low = facts.number(facts.of_cpu("cpufreq/scaling_min_freq"))
     high = facts.number(facts.of_cpu("cpufreq/scaling_max_freq"))
     return None if low is None or high is None else (low // 1000, high // 1000)
 
 
 def turbo_switch(facts: Facts) -> tuple[str, bool] | None:
-    """The file that switches turbo, and whether turbo is on; None if there is no such file."""
+    """Returns the file that switches turbo, and whether turbo is on; None without such a file."""
     if (off := facts.number(NO_TURBO)) is not None:
         return NO_TURBO, off == 0
     for path in (BOOST, facts.of_cpu("cpufreq/boost")):
@@ -141,7 +141,7 @@ def turbo_switch(facts: Facts) -> tuple[str, bool] | None:
 
 
 def _turbo(facts: Facts) -> Values:
-    """How far above the nominal one the frequency may rise."""
+    """Returns how far above the nominal one the frequency may rise."""
     path, is_on = turbo_switch(facts) or ("", False)
     base = facts.number(facts.of_cpu("cpufreq/base_frequency"))
     most = facts.number(facts.of_cpu("cpufreq/cpuinfo_max_freq"))
@@ -151,7 +151,7 @@ def _turbo(facts: Facts) -> Values:
 
 
 def _interrupts(facts: Facts) -> Values:
-    """The most frequent interrupt, if devices or other cpus often interrupt this cpu."""
+    """Returns the most frequent interrupt, if devices or other cpus often interrupt this cpu."""
     rates = facts.interrupt_rates()
     total = sum(rate for rate, _ in rates)
     if total < _INTERRUPTS:
@@ -167,7 +167,7 @@ def _interrupts(facts: Facts) -> Values:
 
 
 def _clocksource(facts: Facts) -> Values:
-    """A clocksource that a program reads by a system call."""
+    """Returns a clocksource that a program reads by a system call."""
     name = facts.text(f"{CLOCKSOURCE}/current_clocksource")
     if not name or name in _VDSO_CLOCKS:
         return None
@@ -178,13 +178,13 @@ def _clocksource(facts: Facts) -> Values:
 
 
 def _virtual(facts: Facts) -> Values:
-    """What this virtual machine is a guest of."""
+    """Returns what this virtual machine is a guest of."""
     name = hypervisor(facts)
     return {"kind": "" if name == "unnamed" else f" ({name:.30})"} if name else None
 
 
 def _isolation(facts: Facts) -> Values:
-    """A cpu on which the scheduler may put other tasks."""
+    """Returns a cpu on which the scheduler may put other tasks."""
     if facts.is_first_process or len(facts.online) == 1 or facts.cpu in facts.isolated:
         return None
     return {"other": facts.cpu or next((other for other in facts.online if other), 0)}
@@ -269,7 +269,7 @@ CHECKS = (
 
 
 def check(facts: Facts) -> list[Finding]:
-    """What the checks find, in their order: warnings, then notes."""
+    """Returns what the checks find, in their order: warnings, then notes."""
     findings = []
     for kind, read, text, remedy, level in CHECKS:
         if (values := read(facts)) is not None:
@@ -280,14 +280,14 @@ def check(facts: Facts) -> list[Finding]:
 
 
 def hypervisor(facts: Facts) -> str | None:
-    """What the machine is a guest of; "unnamed" if only x86's cpu flag says that it is one."""
+    """Names what the machine is a guest of; "unnamed" if only x86's cpu flag says so."""
     if facts.virtualization:
         return None if facts.virtualization == "none" else facts.virtualization
     return "unnamed" if "hypervisor" in facts.processor.get("flags", "").split() else None
 
 
 def mitigations(facts: Facts) -> dict[str, str] | None:
-    """A word for each flaw that this cpu has: the mitigation's, or "vulnerable".
+    """Returns a word for each flaw that this cpu has: the mitigation's, or "vulnerable".
 
     None if the kernel says nothing about them.  "bhi", which the kernel lists within spectre_v2
     and which is work at each entry, has a word of its own.
@@ -337,7 +337,7 @@ def audit_state(facts: Facts) -> str:
 
 
 def describe(facts: Facts) -> dict[str, str | int]:
-    """The facts that a recording's target keeps; unknown ones are left out."""
+    """Returns the facts that a recording's target keeps; unknown ones are left out."""
     limits, switch, states = frequency_limits(facts), turbo_switch(facts), mitigations(facts)
     vendor = facts.text("/sys/class/dmi/id/sys_vendor")
     product = facts.text("/sys/class/dmi/id/product_name")
@@ -378,7 +378,7 @@ def describe(facts: Facts) -> dict[str, str | int]:
 
 
 def cpu_model(processor: dict[str, str]) -> str | None:
-    """The name that x86 gives; the numbers of arm64 and riscv64, which name core and version."""
+    """Names the cpu: x86 by its name, arm64 and riscv64 by the numbers of core and version."""
     if name := processor.get("model name"):
         return name
     if part := processor.get("CPU part"):

@@ -44,7 +44,7 @@ class Settings:
     seed: int = 1
 
     def words(self, slots: Sequence[str], groups: int, run: int) -> list[str]:
-        """The probe's arguments."""
+        """Returns the probe's arguments."""
         return [
             "time",
             f"groups={groups}",
@@ -171,7 +171,7 @@ def time_calls(
 def check(
     output: Output, name: str, slots: Sequence[str], cpu: int, groups: int, all_of_them: bool
 ) -> None:
-    """MachineError if the output cannot be used, or has not all `groups` of the last run.
+    """Raises MachineError if the output cannot be used, or has not all `groups` of the last run.
 
     With `all_of_them` a case that is absent is an error.
     """

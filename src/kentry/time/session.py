@@ -54,7 +54,7 @@ class Session:
     def recording(
         self, output: Output, cases: Cases, options: Mapping[str, int], kernel: Kernel | None = None
     ) -> Recording:
-        """A recording of the cases that have metrics; `kernel` is the file that was booted."""
+        """Records the cases that have metrics; `kernel` is the file that was booted."""
         target = {
             "kind": self.machine.kind,
             "emulator": "",
@@ -82,7 +82,7 @@ class Session:
         )
 
     def kernel_of(self, output: Output, kernel: Kernel | None) -> dict[str, Any]:
-        """A recording's "kernel": the file that was booted, or what the running kernel tells."""
+        """Describes the file that was booted, or else what the running kernel tells."""
         if kernel is not None:
             return kernel_to_json(kernel, output.release, output.notes)
         banner = (self.facts.files.get("/proc/version") or "").strip()
@@ -135,7 +135,7 @@ class Session:
             )
 
     def _write(self, recording: Recording, side: str) -> Path:
-        """The user's file; the cache if that fails or there is none."""
+        """Writes the user's file, or one in the cache if that fails or there is none."""
         if self.file:
             with contextlib.suppress(KentryError, OSError):
                 write_recording(recording, file_of_side(self.file, side))
@@ -163,7 +163,7 @@ def file_of_side(file: Path, side: str) -> Path:
 
 
 def output_caveats(output: Output) -> list[Caveat]:
-    """What the probe printed that a reader must know."""
+    """Returns what the probe printed that a reader must know."""
     notes = []
     counters = output.machine.get("counters", "")
     if counters.startswith("none"):
