@@ -5,7 +5,6 @@ The probe's output goes into a file on the board and is fetched when the probe h
 serial console is too slow to print on while time is measured, and may lose what is printed.
 """
 
-import secrets
 import shlex
 import tempfile
 import time
@@ -25,6 +24,7 @@ from kentry.machines.machine import (
     CommandResult,
     Machine,
     MachineOptions,
+    ShellMachine,
     arch_of,
     check_ended,
     stopped,
@@ -32,21 +32,13 @@ from kentry.machines.machine import (
 from kentry.machines.shell_files import LINE_CHARACTERS, MOMENT
 from kentry.progress import Update
 
-# Makes a folder of the name in {} below the first that lets programs run.
-_MAKE_FOLDER = (
-    'for b in "$TMPDIR" /tmp /run /dev/shm /var/tmp "$HOME"; do [ -d "$b" ] || continue;'
-    ' d="$b/{}"; mkdir -m 700 "$d" 2>/dev/null || continue;'
-    ' (echo "#!/bin/sh" >"$d/t" && chmod 700 "$d/t" && "$d/t") 2>/dev/null'
-    ' && rm "$d/t" && echo "in $d" && break; rm -rf "$d"; done'
-)
-
 # Seconds that labgrid waits longer than timeout(1) does.
 _GRACE = 30.0
 # What timeout(1) leaves with: coreutils, and a shell that saw SIGKILL or SIGTERM.
 _TIMED_OUT = (124, 137, 143)
 
 
-class BoardMachine(Machine):
+class BoardMachine(ShellMachine):
     """One board, booted, with a folder of ours on it."""
 
     kind = "board"
@@ -55,9 +47,7 @@ class BoardMachine(Machine):
         self.name = name
         self._lab = lab
         self._options = options
-        self._folder = ""
         self._printk = ""
-        self._limits = False  # whether the board has timeout(1)
         lab.bring_up()
         lines, _ = lab.run("uname -m", MOMENT)
         self.arch = arch_of(name, lines[-1].strip() if lines else "")
@@ -65,15 +55,7 @@ class BoardMachine(Machine):
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; its lines come when it has ended.  See Machine."""
-        self._make_folder()
-        probe = f"{self._folder}/probe"
-        # The board may have been booted since, and have lost it.
-        if self._lab.run(f"test -x {probe}", MOMENT)[1]:
-            if self._lab.files() is None:
-                shell_files.put(self._lab, self.probe.read_bytes(), probe)
-            else:
-                self._lab.transfer("put", str(self.probe), probe)
-            self._lab.run(f"chmod 700 {probe}", MOMENT)
+        probe = self.ready_probe()
         lines = ProbeLines(on_line)
         status, late = self._run([probe, *words], timeout)
         # A line without its end may be cut short.
@@ -86,7 +68,7 @@ class BoardMachine(Machine):
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
-        self._make_folder()
+        self.make_folder()
         status, late = self._run(argv, timeout)
         if late:
             raise stopped(f"'{argv[0]}'", self.name, f"after {timeout:g} s")
@@ -109,7 +91,7 @@ class BoardMachine(Machine):
 
     def leave(self, argv: Sequence[str]) -> None:
         """Runs a command in a second, when nobody waits for an answer; see switching.Leaving."""
-        self._make_folder()
+        self.make_folder()
         command = self._on_a_line(shlex.join(argv))
         there = f"{self._folder}/left"
         run = f"sleep 1; {command} >{there}.out 2>{there}.err; echo $? >{there}"
@@ -131,10 +113,9 @@ class BoardMachine(Machine):
         try:
             if self._printk:
                 self._lab.run(f"echo {self._printk} >/proc/sys/kernel/printk", MOMENT)
-            if self._folder:
-                self._lab.run(f"rm -rf {self._folder}", MOMENT)
         except MachineError as err:
-            log.warning("kentry: %s stays on %s: %s", self._folder, self.name, err.sentence)
+            log.warning("kentry: %s stays silent: %s", self.name, err.sentence)
+        self.remove_folder()
 
     def _image(self, kernel: str, update: Update) -> Path | None:
         """The image of a QEMU: the environment's, a file or a spec's; None for the board's own."""
@@ -149,25 +130,23 @@ class BoardMachine(Machine):
         is_spec = kernel.partition(":")[0].partition(",")[0] in KINDS
         return resolve(kernel, self.arch, update).image if is_spec else None
 
-    def _make_folder(self) -> None:
-        if self._folder and self._lab.run(f"test -d {self._folder}", MOMENT)[1] == 0:
-            return
+    def sh(self, script: str, *words: str) -> tuple[list[str], int]:
+        """Runs a script; see ShellMachine."""
+        return self._lab.run(shlex.join(["sh", "-c", script, "sh", *words]), MOMENT)
+
+    def put(self, path: str) -> None:
+        """Copies the probe; see ShellMachine."""
         if self._lab.files() is None:
+            shell_files.put(self._lab, self.probe.read_bytes(), path)
+        else:
+            self._lab.transfer("put", str(self.probe), path)
+
+    def make_folder(self) -> None:
+        """Makes the folder; see ShellMachine."""
+        if not self._folder and self._lab.files() is None:
             shell_files.check_tools(self._lab)
-        self._limits = self._lab.run("command -v timeout >/dev/null", MOMENT)[1] == 0
         self._silence()
-        # Folder names have no characters that a shell reads; $TMPDIR's might.
-        lines, _ = self._lab.run(
-            _MAKE_FOLDER.replace("{}", f"kentry-{secrets.token_hex(6)}"), MOMENT
-        )
-        found = next((line[3:].strip() for line in lines if line.startswith("in /")), "")
-        if not found or shlex.quote(found) != found:
-            raise MachineError(
-                f"No folder on {self.name} takes a program and lets it run.",
-                "Let one of /tmp, /run, /dev/shm, /var/tmp, the home folder be writable there and"
-                " not noexec.",
-            )
-        self._folder = found
+        super().make_folder()
 
     def _silence(self) -> None:
         """Keeps the kernel's messages off the console, where labgrid waits for its own words."""
@@ -182,13 +161,13 @@ class BoardMachine(Machine):
 
     def _run(self, argv: Sequence[str], timeout: float) -> tuple[int, bool]:
         """Runs `argv` with its output in files; its status, and whether it took too long."""
-        limit = f"timeout -s KILL {max(int(timeout), 1)} " if self._limits else ""
-        command = self._on_a_line(f"{limit}{shlex.join(argv)}")
+        limit = f"timeout -s KILL {max(int(timeout), 1)}"
+        command = self._on_a_line(f"{limit} {shlex.join(argv)}")
         files = f">{self._folder}/out 2>{self._folder}/err </dev/null"
         begun = time.monotonic()
         _, status = self._lab.run(f"{command} {files}", timeout + _GRACE)
         late = status in _TIMED_OUT and time.monotonic() - begun >= int(timeout)
-        return status, bool(limit) and late
+        return status, late
 
     def _on_a_line(self, command: str) -> str:
         """The command, or one that runs a script with it where a line takes no more."""

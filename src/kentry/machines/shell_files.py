@@ -17,7 +17,7 @@ from typing import Protocol
 from kentry.errors import MachineError
 
 # What the board's shell must have; busybox and coreutils have all of them.
-TOOLS = ("base64", "gzip", "sha256sum")
+TOOLS = ("base64", "gzip", "sha256sum", "timeout")
 
 # A shell that edits its line takes 1024 characters (busybox), and labgrid's words go with ours.
 LINE_CHARACTERS = 512

@@ -25,12 +25,13 @@ from kentry.boot.console import tail
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import MachineError, UserError
 from kentry.host.native import probe_file
-from kentry.host.process import Exit, log, need, supervise
+from kentry.host.process import Exit, need, supervise
 from kentry.machines import switching
 from kentry.machines.machine import (
     CommandResult,
     Machine,
     MachineOptions,
+    ShellMachine,
     arch_of,
     check_ended,
     stopped,
@@ -43,9 +44,6 @@ _MOMENT = 60.0
 _CONNECT_SECONDS = 15
 # Seconds until a connection that carries nothing is given up: 3 times unanswered.
 _ALIVE_SECONDS = 15
-# sun_path is 108 bytes, of which ssh takes 18 for a name of its own.
-_SOCKET_PATH_LIMIT = 88
-
 # ssh's own status; a command's may be the same.
 _SSH_FAILED = 255
 
@@ -87,25 +85,8 @@ _GUARDED = (
     ' wait "$p"; s=$?; kill -9 "$w" 2>/dev/null; echo "$0 end $s"'
 )
 
-# The same for the probe, $1, which the machine may have lost when it was booted.
-_PROBE = f'[ -x "$1" ] || {{ echo "$0 begin"; echo "$0 end gone"; exit 0; }}; {_GUARDED}'
-
-_FOLDERS = 'for b in "$TMPDIR" /tmp "$XDG_RUNTIME_DIR" "$HOME/.cache" /var/tmp /dev/shm; do'
-
-# Copies standard input to the folder $1 below the first that takes it and lets programs run.
-_COPY = (
-    'echo "$0 begin"; LC_ALL=C; export LC_ALL; umask 077; n=$1;'
-    f' {_FOLDERS} [ -d "$b" ] || continue; d="$b/$n"; echo "$0 at $d";'
-    ' m=$(mkdir "$d" 2>&1) || { echo "$0 not $b: $m"; continue; };'
-    # Without a first line of its own it runs in this same shell, if at all.
-    ' m=$(echo "exit 0" 2>&1 >"$d/probe" && chmod 700 "$d/probe" 2>&1 && "$d/probe" 2>&1)'
-    ' || { echo "$0 not $b: $m"; rm -rf "$d"; continue; };'
-    ' m=$(cat 2>&1 >"$d/probe") || { rm -rf "$d"; echo "$0 end no $b: $m"; exit 0; };'
-    ' echo "$0 end in $d"; exit 0; done;'
-    ' echo "$0 end nowhere"'
-)
-
-_REMOVE = f'echo "$0 begin"; n=$1; {_FOLDERS} [ -z "$b" ] || rm -rf "$b/$n"; done; echo "$0 end 0"'
+# Copies standard input to the file "$1".
+_COPY = 'echo "$0 begin"; umask 077; cat >"$1"; echo "$0 end $?"'
 
 
 def destination_of(text: str) -> str:
@@ -167,11 +148,7 @@ class Connection:
     def __init__(self, destination: str, folder: Path, options: MachineOptions) -> None:
         self.destination = destination
         socket = folder / "ssh"
-        shared = (
-            ["ControlMaster=auto", f"ControlPath={socket}", f"ControlPersist={int(_MOMENT)}"]
-            if len(str(socket)) <= _SOCKET_PATH_LIMIT
-            else ["ControlMaster=no", "ControlPath=none"]
-        )
+        shared = "ControlMaster=auto", f"ControlPath={socket}", f"ControlPersist={int(_MOMENT)}"
         settings = [
             "BatchMode=yes",
             f"ConnectTimeout={_CONNECT_SECONDS}",
@@ -237,7 +214,7 @@ class Connection:
         supervise(argv, _MOMENT, lambda line: None)
 
 
-class SshMachine(Machine):
+class SshMachine(ShellMachine):
     """A machine that ssh reaches."""
 
     kind = "ssh"
@@ -246,10 +223,6 @@ class SshMachine(Machine):
         self.name = name
         self._connection = connection
         self._options = options
-        # Known before it is made, so that it can be removed whatever happens meanwhile.
-        self._folder_name = f"kentry-{secrets.token_hex(8)}"
-        self._folder = ""  # where the probe is
-        self._made = ""  # where it was put, or was going to be
         result = self.run_command(["uname", "-sm"], _CONNECT_SECONDS + _MOMENT)
         system, _, machine = result.stdout.strip().partition(" ")
         if system != "Linux":
@@ -262,18 +235,11 @@ class SshMachine(Machine):
         self.probe = probe_file(self.arch)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
-        """Runs the probe, which is copied there the first time; see Machine."""
-        for _ in range(2):
-            if not self._folder:
-                self._copy()
-            lines = ProbeLines(on_line)
-            argv = [f"{self._folder}/probe", *words]
-            said, ran = self._connection.run(_PROBE, argv, timeout, lines)
-            if said.end != "gone":
-                break
-            self._folder = ""  # the machine was booted, or tidied up
-        status = self._status("The probe", said, ran)
-        check_ended(self.name, lines, status, ran.stderr)
+        """Runs the probe, which is copied there where it is not; see Machine."""
+        lines = ProbeLines(on_line)
+        argv = [self.ready_probe(), *words]
+        said, ran = self._connection.run(_GUARDED, argv, timeout, lines)
+        check_ended(self.name, lines, self._status("The probe", said, ran), ran.stderr)
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
@@ -288,65 +254,34 @@ class SshMachine(Machine):
         how, timeout = self._options.switch, self._options.boot_timeout
         switching.boot(self, kernel, how, update, timeout, self._connection.hang_up)
 
-    def close(self) -> None:
-        """Removes the folder there; warns where that cannot be done."""
-        if self._made:
-            words = [self._folder_name]
-            try:
-                said, ran = self._connection.run(_REMOVE, words, _MOMENT, lambda line: None)
-                self._status("Removing the probe's folder", said, ran)
-                self._folder = self._made = ""
-            except MachineError as err:
-                command = shlex.join(["ssh", self._connection.destination, "rm", "-rf", self._made])
-                log.warning("kentry: %s stays on %s: %s", self._made, self.name, err.sentence)
-                log.warning("kentry: Remove it when it can be reached: %s", command)
-        self._connection.hang_up()
+    def sh(self, script: str, *words: str) -> tuple[list[str], int]:
+        """Runs a script; see ShellMachine."""
+        result = self.run_command(["sh", "-c", script, "sh", *words], _MOMENT)
+        return result.stdout.splitlines(), result.status
 
-    def _copy(self) -> None:
-        """Puts the probe into a new folder there."""
-        probe = self.probe.read_bytes()
-        lines: list[str] = []
-
-        def take(line: str) -> None:
-            lines.append(line)
-            if line.startswith("at /"):
-                self._made = line.removeprefix("at ")
-
-        said, ran = self._connection.run(_COPY, [self._folder_name], _MOMENT, take, probe)
-        end = said.end or ""
-        refusals = [line.removeprefix("not ") for line in lines if line.startswith("not ")]
-        if end.startswith("no "):
+    def put(self, path: str) -> None:
+        """Copies the probe; see ShellMachine."""
+        data = self.probe.read_bytes()
+        said, ran = self._connection.run(_COPY, [path], _MOMENT, lambda line: None, data)
+        if self._status("Copying the probe", said, ran):
             raise MachineError(
-                f"The probe cannot be written on {self.name}: {end.removeprefix('no ')}.",
+                f"The probe cannot be written on {self.name}.",
                 "Make some space there: it takes 64 KiB.",
-                tail("\n".join(refusals)),
+                tail(ran.stderr),
             )
-        if end == "nowhere":
-            raise MachineError(
-                f"No folder on {self.name} takes a program and lets it run.",
-                "Let one of /tmp, ~/.cache, /var/tmp, /dev/shm be writable there and not noexec,"
-                " or set TMPDIR there.",
-                tail("\n".join([*refusals, ran.stderr])),
-            )
-        if not end.startswith("in /"):
-            raise self._lost("Copying the probe", ran)
-        self._folder = end.removeprefix("in ")
+
+    def close(self) -> None:
+        """Removes the folder there, and hangs up."""
+        self.remove_folder()
+        self._connection.hang_up()
 
     def _status(self, what: str, said: RemoteScript, ran: Exit) -> int:
         """The status of what ran there to its end; MachineError where it did not get there."""
         if said.end is not None and said.end.isdecimal():
             return int(said.end)
-        if said.end == "gone":
-            raise MachineError(
-                f"The probe vanishes from {self._folder or 'its folder'} on {self.name}.",
-                "Find out what removes files there, or set TMPDIR there to another folder.",
-            )
         if ran.stopped:
             raise stopped(what, self.name, ran.stopped)
-        raise self._lost(what, ran)
-
-    def _lost(self, what: str, ran: Exit) -> MachineError:
-        return MachineError(
+        raise MachineError(
             f"The connection to {self.name} was lost: {what[0].lower()}{what[1:]} did not come"
             " to its end.",
             "What had come before is kept; run again when the machine can be reached.",
@@ -358,7 +293,12 @@ class SshMachine(Machine):
 def open_ssh(text: str, options: MachineOptions) -> Iterator[Machine]:
     """The machine that `text` names, for a `with`."""
     destination = destination_of(text)
-    with tempfile.TemporaryDirectory(prefix="kentry-", ignore_cleanup_errors=True) as folder:
+    # The name of a socket may have 108 bytes, so not in $TMPDIR.
+    with tempfile.TemporaryDirectory(
+        prefix="kentry-",
+        dir="/tmp",
+        ignore_cleanup_errors=True,
+    ) as folder:
         connection = Connection(destination, Path(folder), options)
         try:
             place = SshMachine(text, connection, options)

@@ -85,18 +85,6 @@ def test_many_runs_are_one_connection_that_ends_with_the_place(started: Server) 
     assert started.no_session()
 
 
-def test_without_room_for_a_socket_it_connects_anew(
-    started: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    long = tmp_path / ("x" * 100)
-    long.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(long))
-    with open_machine("ssh:target", MachineOptions()) as place:
-        assert probe(place)[-1] == "kentry-probe end cases=1"
-    assert started.log().count("Accepted publickey") > 1
-    assert nothing_left(started)
-
-
 def test_words_with_spaces_and_quotes_arrive_as_they_are(started: Server) -> None:
     with open_machine("ssh:target", MachineOptions()) as place:
         result = place.run_command(["printf", "<%s>", *AWKWARD], 20)
@@ -245,8 +233,7 @@ def test_a_folder_that_cannot_be_removed_is_named(
         (folder,) = started.tmp.iterdir()
         started.stop()
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert f"{folder} stays on ssh:target: target does not answer" in told[0]
-    assert told[1].endswith(f"ssh target rm -rf {folder}")
+    assert told == [f"kentry: {folder} stays on ssh:target: target does not answer."]
 
 
 def test_the_probe_ends_when_it_is_stopped(started: Server) -> None:
@@ -334,19 +321,19 @@ def test_no_folder_at_all_is_an_error(server: Server) -> None:
     server.start()
     with (
         open_machine("ssh:target", MachineOptions()) as place,
-        pytest.raises(MachineError, match="No folder on ssh:target takes a program") as caught,
+        pytest.raises(MachineError, match="No folder on ssh:target"),
     ):
         probe(place)
-    assert f"{server.tmp}: Read-only file system" in caught.value.detail
 
 
 def test_no_space_is_an_error(server: Server) -> None:
     server.program("cat", "echo cat: write error: No space left on device >&2; exit 1")
     server.start()
     with open_machine("ssh:target", MachineOptions()) as place:
-        with pytest.raises(MachineError, match="cannot be written.*: cat: write error: No space"):
+        with pytest.raises(MachineError, match="cannot be written") as caught:
             probe(place)
-        assert nothing_left(server)
+        assert "No space" in caught.value.detail
+    assert nothing_left(server)
 
 
 def test_command_lines_are_shown_and_work_again(
