@@ -103,7 +103,8 @@ def identify(path: Path) -> dict[str, str]:
 def find_stored(digest: str, update: Update) -> Stored | None:
     """Look in the cache for the kernel of the .deb with SHA-256 `digest`, undamaged."""
     folder = cache_dir("kernels") / digest
-    if manifest := read_manifest(folder):
+    manifest = read_manifest(folder)
+    if manifest and manifest.get("image") in manifest["sha256"]:
         return Stored(folder, manifest)
     if folder.is_dir():
         sentence = f"The kernel in {folder} is damaged; it is unpacked again."

@@ -173,12 +173,10 @@ def _file(file: Path) -> Iterator[Patch]:
                     f"{file} has {len(mails)} messages; kentry reads at most {_MOST_MESSAGES}.",
                     "Name an mbox of one thread, as b4 mbox fetches it.",
                 )
-            start = 0
             for number, mail in enumerate(mails, 1):
                 source = f"{file}, message {number}" if len(mails) > 1 else str(file)
                 patch = _patch(file, source, mail.read_bytes(), folder)
-                at = data.find(patch.diff, start) if patch.diff else -1
-                start = max(start, at)
+                at = data.find(patch.diff) if patch.diff else -1
                 yield replace(patch, line=data.count(b"\n", 0, at) + 1 if at >= 0 else 0)
         except subprocess.CalledProcessError as err:
             sentence = f"git cannot read {file} as mail."

@@ -128,7 +128,8 @@ V=1 260.0 ns/call (2600000000 ns / 10000000 iters)
 """
 
 COLUMNS = """\
-In the table below, "FAST" is for one way and "SLOW" for another.  All numbers are cycle counts.
+A "TEST".  In the table below, "FAST" is for one way and "SLOW" for another.
+All numbers are cycle counts.
 
 \t\t\t\t  getpid\t  getuid
  Baseline (of a tree):\t40\t254\t232\t249

@@ -130,7 +130,7 @@ def test_where_side_case_and_unit_may_stand(
 
 def test_aligned_columns_take_names_and_unit_from_the_text_above() -> None:
     cases = ("getpid@fast", "getpid@slow", "getuid@fast", "getuid@slow")
-    rows = {(4, "Baseline (of a tree)"): "40 254 232 249", (5, "Use ar:br"): "40 245 217 242"}
+    rows = {(5, "Baseline (of a tree)"): "40 254 232 249", (6, "Use ar:br"): "40 245 217 242"}
     assert values(samples.COLUMNS) == [
         (line, side, case, "cycles", number)
         for (line, side), numbers in rows.items()

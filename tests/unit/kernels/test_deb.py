@@ -78,8 +78,13 @@ def test_a_damaged_cache_is_said_and_repaired(tmp_path: Path, said: Said) -> Non
     assert load(path, said) == first
     assert first.image.read_bytes() == fakes.image()
     assert f"{first.image.parent} is damaged" in said[0]
-    (first.image.parent / "manifest.json").write_text("{")
-    assert load(path, said) == first
+    manifest = first.image.parent / "manifest.json"
+    # Of an older version, without a checksum.
+    old = json.loads(manifest.read_text())
+    del old["checksum"]
+    for damaged in ("{", json.dumps({**old, "image": "vmlinuy"}), json.dumps({**old, "sha256": 1})):
+        manifest.write_text(damaged)
+        assert load(path, said) == first
 
 
 def test_paths_never_leave_the_folder(tmp_path: Path, cache: Path, said: Said) -> None:

@@ -220,7 +220,7 @@ def test_a_thread_of_lore(export: Export, tree: Tree, made: Tree, tmp_path: Path
     )
     tree.apply(series)
     assert tree.show() == made.show()
-    assert ">From here on" in tree.show("%B")
+    assert "\n>From here on" in tree.show("%B")
 
 
 def test_two_versions_in_one_mbox_are_no_series(export: Export, tmp_path: Path) -> None:
