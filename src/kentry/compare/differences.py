@@ -78,7 +78,7 @@ def differences(
                 found.append(caveats.only_in(side, case.name))
     found += _metrics_of_one_side(pairs)
     found += of_both(old.caveats, new.caveats)
-    return [caveat for i, caveat in enumerate(found) if caveat not in found[:i]]
+    return caveats.unique(found)
 
 
 def _differing(

@@ -38,7 +38,7 @@ def joined(recordings: Sequence[Recording]) -> Recording:
         target={**first.target, **cpu},
         code=code,
         cases=cases,
-        caveats=_once([caveat for one in recordings for caveat in one.caveats]),
+        caveats=caveats.unique(caveat for one in recordings for caveat in one.caveats),
         markers=_markers(recordings),
         contexts=contexts,
         made_for={},
@@ -98,7 +98,7 @@ def with_times(counted: Recording, timed: Recording) -> Recording:
         merged[case.name] = replace(
             executed,
             metrics={**first.metrics, **case.metrics},
-            caveats=tuple(_once([*first.caveats, *case.caveats])),
+            caveats=tuple(caveats.unique([*first.caveats, *case.caveats])),
             noisy={**first.noisy, **case.noisy},
         )
     kernel = {name: value or timed.kernel[name] for name, value in counted.kernel.items()}
@@ -116,7 +116,7 @@ def with_times(counted: Recording, timed: Recording) -> Recording:
         options=options,
         code=code,
         cases=list(merged.values()),
-        caveats=_once([*counted.caveats, *timed.caveats, *doubts]),
+        caveats=caveats.unique([*counted.caveats, *timed.caveats, *doubts]),
         markers=_markers((counted, timed)),
         contexts=contexts,
         made_for={},
@@ -152,10 +152,6 @@ def _all_cases(
 
 def _markers(recordings: Sequence[Recording]) -> dict[str, str] | None:
     return next((one.markers for one in recordings if one.markers is not None), None)
-
-
-def _once(known: list[Caveat]) -> list[Caveat]:
-    return [caveat for i, caveat in enumerate(known) if caveat not in known[:i]]
 
 
 def _check_metrics(counted: Recording, timed: Recording) -> None:

@@ -34,11 +34,10 @@ def annotate(recording: Recording, names: Collection[str]) -> Annotation:
 
 def _annotate_case(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedCase:
     path = case.modal_path
-    if path is None or not path.length:
-        raise UserError(
-            f"No kernel path of {case.name} was recorded.",
-            recording.path_remedy,
-        )
+    if path is None:
+        raise UserError(f"No kernel path of {case.name} was recorded.", recording.path_remedy)
+    if not path.length:
+        raise UserError(f"{case.name} executes no kernel instruction.", "Choose another case.")
     code = recording.instructions(path)
     others = [(other, own) for other, own in distinct_paths(case) if other is not path]
     return AnnotatedCase(

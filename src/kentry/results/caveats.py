@@ -5,6 +5,7 @@ A caveat is a kind and a sentence; it travels with the result, in JSON as
 {"kind", "text"}, and is printed under it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -212,6 +213,11 @@ not_verified = Template(
 good_is_aside = Template(
     "aside", "{} is no ancestor of {}: the search began where they part, at {}"
 )
+
+
+def unique(found: Iterable[Caveat]) -> list[Caveat]:
+    """The caveats in their order, each once."""
+    return list({(one["kind"], one["text"]): one for one in found}.values())
 
 
 def of_side(side: str, caveat: Caveat) -> Caveat:

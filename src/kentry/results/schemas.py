@@ -7,6 +7,7 @@
 import json
 import re
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,50 +69,66 @@ _NAME = re.compile(r'(?<=["/])[A-Z][A-Za-z]+(?=")')
 
 def schemas() -> dict[str, str]:
     """The text of each schema, by its file's name."""
-    texts = {}
-    for structs in _DOCUMENTS:
-        schema = str(structs[0].__struct_config__.tag)
-        _, definitions = msgspec.json.schema_components(structs, ref_template="#/$defs/{name}")
-        for definition in definitions.values():
-            # A named tuple is an array.
-            if "properties" not in definition:
-                continue
-            properties = {
-                name: one
-                for name, one in definition["properties"].items()
-                if not one.pop("unwritten", False)
-            }
-            definition["properties"] = properties
-            definition["required"] = [
-                name
-                for name, one in properties.items()
-                if not one.pop("omitted", False) and name not in _OPTIONAL
-            ]
-            definition["additionalProperties"] = False
-            for one in properties.values():
-                one.pop("default", None)
-        main = definitions.pop(structs[0].__name__)
-        # Only fields that are in memory alone refer to the others.
-        parts = {name: json.dumps(part) for name, part in definitions.items()}
-        used = json.dumps(main)
-        while more := [name for name in parts if f'#/$defs/{name}"' in used]:
-            used += "".join(parts.pop(name) for name in more)
-        definitions = {name: part for name, part in definitions.items() if name not in parts}
-        if "NoisyMetric" in definitions:
-            definitions["NoisyMetric"]["anyOf"] = [
-                {"properties": {name: {"minItems": 1}}} for name in ("samples", "absent")
-            ]
-        document: dict[str, Any] = {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "$id": schema,
-            **main,
-            "$defs": definitions,
-        }
-        name = "-".join(schema.split("/")[1:])
-        texts[f"{name}.schema.json"] = _NAME.sub(
-            lambda match: _PUBLISHED.get(match[0], match[0]), dump(document)
+    return {
+        file_name(structs[0]): _NAME.sub(
+            lambda match: _PUBLISHED.get(match[0], match[0]), dump(schema(structs, _complete))
         )
-    return texts
+        for structs in _DOCUMENTS
+    }
+
+
+def file_name(struct: type[Struct]) -> str:
+    """The name of the struct's schema below schema/."""
+    _, kind, version = str(struct.__struct_config__.tag).split("/")
+    return f"{kind}-{version}.schema.json"
+
+
+def schema(
+    structs: Sequence[type[Struct]], change: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """The schema of the first struct, which the others are parts of.
+
+    `change` makes of each struct's schema, as msgspec has it, what the file's reader expects.
+    """
+    _, definitions = msgspec.json.schema_components(structs, ref_template="#/$defs/{name}")
+    for definition in definitions.values():
+        change(definition)
+    main = definitions.pop(structs[0].__name__)
+    # Only fields that are in memory alone refer to the others.
+    parts = {name: json.dumps(part) for name, part in definitions.items()}
+    used = json.dumps(main)
+    while more := [name for name in parts if f'#/$defs/{name}"' in used]:
+        used += "".join(parts.pop(name) for name in more)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": structs[0].__struct_config__.tag,
+        **main,
+        "$defs": {name: part for name, part in definitions.items() if name not in parts},
+    }
+
+
+def _complete(definition: dict[str, Any]) -> None:
+    """Requires the keys that every file has, and allows no others.  A named tuple is an array."""
+    if "properties" not in definition:
+        return
+    properties = {
+        name: one
+        for name, one in definition["properties"].items()
+        if not one.pop("unwritten", False)
+    }
+    definition["properties"] = properties
+    definition["required"] = [
+        name
+        for name, one in properties.items()
+        if not one.pop("omitted", False) and name not in _OPTIONAL
+    ]
+    definition["additionalProperties"] = False
+    for one in properties.values():
+        one.pop("default", None)
+    if definition["title"] == "NoisyMetric":
+        definition["anyOf"] = [
+            {"properties": {name: {"minItems": 1}}} for name in ("samples", "absent")
+        ]
 
 
 if __name__ == "__main__":

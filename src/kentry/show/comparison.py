@@ -230,7 +230,7 @@ def comparison_caveats(comparison: Comparison) -> list[Caveat]:
         caveat for case in (*comparison.cases, *comparison.metrics) for caveat in case.caveats
     ]
     found += [caveat for row in comparison.timed for caveat in row.caveats]
-    return [caveat for i, caveat in enumerate(found) if caveat not in found[:i]]
+    return caveats.unique(found)
 
 
 def purpose_blocks(case: CaseComparison) -> list[Block]:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 
+from kentry.results.caveats import unique
 from kentry.results.path_diff import PathComparison, PathDiff
 from kentry.show.blocks import Block, InText, Layout, Paths, Prose, Section
 from kentry.show.frame import kernel_facts, kernel_lines, kernel_name, side_facts
@@ -22,7 +23,7 @@ def path_layout(comparison: PathComparison, context: int = 3) -> Layout:
         f"Paths of {kernel_name(old.kernel)} and {kernel_name(new.kernel)}",
         ", ".join(map(_change, comparison.cases)),
         blocks,
-        [note for at, note in enumerate(notes) if note not in notes[:at]],
+        unique(notes),
         side_facts(*(kernel_facts(side.kernel, side.target) for side in (old, new))),
     )
 

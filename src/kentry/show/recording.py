@@ -266,7 +266,7 @@ def _fold(recording: Recording, case: CaseResult, place: int) -> Fold:
         icicle = charts.icicle(drawn, path.length, label)
         blocks.append(Chart(icicle, f"= {path.length} instructions", kinds))
     elif count and count.value:
-        blocks.append("No path of it was recorded: record it again with --paths 128.")
+        blocks.append(f"No path of it was recorded. {recording.path_remedy}")
     if case.functions:
         blocks.append(Fold("Functions", [_function_table(case.functions)]))
     if len(case.paths) > 1:

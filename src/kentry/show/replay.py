@@ -9,7 +9,7 @@ import numpy as np
 from kentry.arch.mechanism import SME, VEC
 from kentry.errors import UserError
 from kentry.models.costs import NS, Unit
-from kentry.results.caveats import Caveat
+from kentry.results.caveats import Caveat, unique
 from kentry.show import charts
 from kentry.show.blocks import (
     Block,
@@ -77,7 +77,7 @@ def replay_layout(replay: ReplayDocument) -> Layout:
         of_page.append(Section(trace.workload, [*_trace_blocks(trace), *ranks, *tasks]))
     of_page.append(Section(f"Costs of acts: {costs.name}", [_cost_table(costs)]))
     notes = msgspec.convert([note for one in traces for note in one.caveats], list[Caveat])
-    once = [note for at, note in enumerate(notes) if note not in notes[:at]]
+    once = unique(notes)
     blocks.append(OnPage([*of_page, Section("What to know beside the numbers", [Notes(once)])]))
     cheapest = [
         f"cheapest on {trace.workload}: {others[0].policy}"

@@ -20,7 +20,7 @@ from kentry.compare.counted import compare
 from kentry.count.catalogue import choose, match, match_names
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
-from kentry.results.caveats import Caveat
+from kentry.results.caveats import Caveat, unique
 from kentry.results.check import (
     OVER,
     UNDECIDED,
@@ -93,7 +93,6 @@ def check(
     notes = [*(comparison.caveats if comparison else recording.caveats)]
     for one in asked:
         notes += _notes(one, recording, comparison)
-    distinct = tuple(note for i, note in enumerate(notes) if note not in notes[:i])
     used = baseline if any(one.budget.relative for one in asked) else None
     return Check(
         tool=recording.tool,
@@ -102,7 +101,7 @@ def check(
         baseline=Measured.of(used) if used else None,
         verdict=verdict_of(row.verdict for row in rows),
         rows=tuple(rows),
-        caveats=distinct,
+        caveats=tuple(unique(notes)),
     )
 
 

@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from kentry.arch.mechanism import ACTS, VEC
 from kentry.models.costs import Act, Cost, CostTable, Document, Figure, Unit
+from kentry.results.schemas import file_name, schema
 from kentry.vector.replay import OwnPolicyCheck
 from kentry.vector.statistics import TaskCounts
 from kentry.vector.trace import Count, TraceMeta
@@ -151,30 +152,17 @@ class StatisticsDocument(
     caveats: list[dict[str, str]]
 
 
-_DOCUMENTS: dict[str, type[msgspec.Struct]] = {
-    "vector-trace-1": TraceMeta,
-    "vector-replay-1": ReplayDocument,
-    "vector-statistics-1": StatisticsDocument,
-    "costs-1": CostTable,
-}
-
-
 def schemas() -> dict[str, str]:
     """The text of each schema, by its file's name."""
     texts = {}
-    for name, struct in _DOCUMENTS.items():
-        (_,), parts = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
-        for part in parts.values():
-            part["description"] = " ".join(part.get("description", "").split())
-        document = {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "$id": struct.__struct_config__.tag,
-            **parts.pop(struct.__name__),
-            "$defs": parts,
-        }
-        text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
-        texts[f"{name}.schema.json"] = text + "\n"
+    for struct in (TraceMeta, ReplayDocument, StatisticsDocument, CostTable):
+        document = msgspec.json.encode(schema([struct], _on_one_line))
+        texts[file_name(struct)] = msgspec.json.format(document, indent=2).decode() + "\n"
     return texts
+
+
+def _on_one_line(definition: dict[str, Any]) -> None:
+    definition["description"] = " ".join(definition.get("description", "").split())
 
 
 if __name__ == "__main__":
