@@ -120,12 +120,12 @@ def _anchors(old: Keys, new: Keys) -> list[Pair]:
         length = bisect.bisect_left(tails, j)
         before.append(ends[length - 1] if length else -1)
         tails[length : length + 1], ends[length : length + 1] = [j], [at]
-    found: list[Pair] = []
+    anchors: list[Pair] = []
     at = ends[-1] if ends else -1
     while at >= 0:
-        found.append(pairs[at])
+        anchors.append(pairs[at])
         at = before[at]
-    return [pair for pair in reversed(found) if pair != (0, 0)]
+    return [pair for pair in reversed(anchors) if pair != (0, 0)]
 
 
 def _once(keys: Keys) -> dict[tuple[Pair, ...], int]:
@@ -163,14 +163,14 @@ def _best(old: Keys, new: Keys, abroad: bool) -> list[Pair]:
             a = old.part(first - 1, last)
             b = behind.part(m - diagonal + first, m - diagonal + last + 1)
             pair[first - low : last - low + 1] = _worth(a, b, abroad) + earlier[first : last + 1]
-        found = np.maximum(pair, np.maximum(old_alone, new_alone))
+        scores = np.maximum(pair, np.maximum(old_alone, new_alone))
         trace = np.where(
-            found == pair, _PAIR, np.where(found == new_alone, _NEW_ALONE, _OLD_ALONE)
+            scores == pair, _PAIR, np.where(scores == new_alone, _NEW_ALONE, _OLD_ALONE)
         ).astype(np.uint8)
         trace |= (old_on * np.uint8(_OLD_ON)) | (new_on * np.uint8(_NEW_ON))
         traces.append(trace)
         earlier, best = best, earlier
-        for kept, values in ((best, found), (old_gap, old_alone), (new_gap, new_alone)):
+        for kept, values in ((best, scores), (old_gap, old_alone), (new_gap, new_alone)):
             kept[here] = values
             kept[low] = kept[high + 2] = _NEVER
     return _followed(traces, n, m)

@@ -70,8 +70,8 @@ def count_change(old: Side, new: Side) -> Change | None:
 
 def sum_of(changes: Mapping[str, Change]) -> Change:
     """Returns the change of all functions together."""
-    lows, highs = [one.low for one in changes.values()], [one.high for one in changes.values()]
-    return Change(sum(lows), sum(highs))
+    low = sum(change.low for change in changes.values())
+    return Change(low, sum(change.high for change in changes.values()))
 
 
 def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
@@ -87,7 +87,7 @@ def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
     agreed = {
         name: body
         for name, body in (bodies[0] | bodies[1]).items()
-        if all(one.get(name, body) == body for one in bodies)
+        if all(own.get(name, body) == body for own in bodies)
     }
     paired = bool(old.recording.contexts) and old.recording.contexts == new.recording.contexts
     return changes(calls_by_context(*old), calls_by_context(*new), agreed, paired=paired)
@@ -102,7 +102,7 @@ def changes(
     """
     names = dict.fromkeys(name for side in (old, new) for own in side.values() for name in own)
     both: Sequence[int] = sorted(old.keys() & new.keys()) if paired else ()
-    found = {}
+    by_function = {}
     for name in names:
         a, b = (
             {context: tuple(own.get(name, ())) for context, own in side.items()}
@@ -111,11 +111,12 @@ def changes(
         body = bodies.get(name, 0)
         if len({sum(b[context]) - sum(a[context]) for context in both}) == 1:
             change = sum(b[both[0]]) - sum(a[both[0]])
-            found[name] = Change(change, change)
+            by_function[name] = Change(change, change)
             continue
         likely = [_of_calls(*alike, both, body) for alike in _called_alike(a, b)]
-        found[name] = Change(min(one.low for one in likely), max(one.high for one in likely))
-    return found
+        lows, highs = zip(*likely, strict=True)
+        by_function[name] = Change(min(lows), max(highs))
+    return by_function
 
 
 # What each call of a function executes, in each context.
@@ -156,7 +157,7 @@ def _of_calls(old: _InContexts, new: _InContexts, both: Sequence[int], body: int
         )
         for call in range(len(next(iter(old.values()))))
     ]
-    return Change(sum(one.low for one in calls), sum(one.high for one in calls))
+    return Change(sum(change.low for change in calls), sum(change.high for change in calls))
 
 
 def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) -> Change:

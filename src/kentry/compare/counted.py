@@ -152,16 +152,19 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
 
 def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
     """Returns both sides on the cores that both were estimated for, by the same version of LLVM."""
-    after = {(one.core, one.llvm): one for one in new.estimates}
+    before, after = (
+        {(estimate.core, estimate.llvm): _cycles(estimate) for estimate in case.estimates}
+        for case in (old, new)
+    )
     return tuple(
-        EstimateChange(one.core, one.llvm, _cycles(one), _cycles(after[one.core, one.llvm]))
-        for one in old.estimates
-        if (one.core, one.llvm) in after
+        EstimateChange(*model, cycles, after[model])
+        for model, cycles in before.items()
+        if model in after
     )
 
 
-def _cycles(one: Estimate) -> Cycles:
-    return Cycles(one.low, one.high, one.missing, one.steady)
+def _cycles(estimate: Estimate) -> Cycles:
+    return Cycles(estimate.low, estimate.high, estimate.missing, estimate.steady)
 
 
 def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, list[Caveat]]:
@@ -198,7 +201,9 @@ def _is_identical(old: Side, new: Side) -> bool:
         for case, recording in (old, new)
     )
     alike = before.keys() & after.keys()
-    return any(stream(before[one], old.arch) == stream(after[one], old.arch) for one in alike)
+    return any(
+        stream(before[shares], old.arch) == stream(after[shares], old.arch) for shares in alike
+    )
 
 
 def _in_one_context(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> list[str]:
@@ -218,14 +223,17 @@ def _events(old: Side, new: Side) -> tuple[EventDelta, ...]:
     sides = (old.case.events, new.case.events)
     deltas = []
     for name, cause in {(event.name, event.cause): None for side in sides for event in side}:
-        mine = [[one for one in side if (one.name, one.cause) == (name, cause)] for side in sides]
+        own = [
+            [event for event in side if (event.name, event.cause) == (name, cause)]
+            for side in sides
+        ]
         before, after = (
-            sum(one.times for one in events) if name in (side.recording.markers or {}) else None
-            for events, side in zip(mine, (old, new), strict=True)
+            sum(event.times for event in events) if name in (side.recording.markers or {}) else None
+            for events, side in zip(own, (old, new), strict=True)
         )
-        functions = dict.fromkeys(one.function for events in reversed(mine) for one in events)
+        functions = dict.fromkeys(event.function for events in reversed(own) for event in events)
         deltas.append(EventDelta(name, cause, before, after, tuple(functions)))
-    return tuple(sorted(deltas, key=lambda one: -abs((one.new or 0) - (one.old or 0))))
+    return tuple(sorted(deltas, key=lambda delta: -abs((delta.new or 0) - (delta.old or 0))))
 
 
 def _with_renames(

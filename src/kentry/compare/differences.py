@@ -62,23 +62,23 @@ def differences(
     `pairs` are the cases of both sides, `names` those asked for, None for all.  The origin of
     counts matters only with `counted` metrics, that of times only with `timed` ones.
     """
-    found: list[Caveat] = []
+    notes: list[Caveat] = []
     if counted:
-        found += _differing(old.target, new.target, _TARGET_KEYS)
+        notes += _differing(old.target, new.target, _TARGET_KEYS)
     if timed:
-        found += _differing(old.timed_target, new.timed_target, _TIMED_TARGET_KEYS)
+        notes += _differing(old.timed_target, new.timed_target, _TIMED_TARGET_KEYS)
     # The floor has no config, no compiler shaped it, and it has two cases.
     of_linux = not old.is_floor and not new.is_floor
-    found += _differing(old.kernel, new.kernel, _KERNEL_KEYS if of_linux else ())
-    found += _differing(old.options, new.options, _OPTION_KEYS if counted else ())
-    found += _config_difference(old, new) if of_linux else []
+    notes += _differing(old.kernel, new.kernel, _KERNEL_KEYS if of_linux else ())
+    notes += _differing(old.options, new.options, _OPTION_KEYS if counted else ())
+    notes += _config_difference(old, new) if of_linux else []
     for side, mine, other in (("old", old, new), ("new", new, old)):
         for case in mine.cases if of_linux else ():
             if other.case(case.name) is None and (not names or case.name in names):
-                found.append(caveats.only_in(side, case.name))
-    found += _metrics_of_one_side(pairs)
-    found += of_both(old.caveats, new.caveats)
-    return caveats.unique(found)
+                notes.append(caveats.only_in(side, case.name))
+    notes += _metrics_of_one_side(pairs)
+    notes += of_both(old.caveats, new.caveats)
+    return caveats.unique(notes)
 
 
 def _differing(
@@ -123,9 +123,9 @@ def shared_metrics(old: CaseResult, new: CaseResult) -> list[str]:
     """Returns the noisy metrics of a kernel that both have in one unit."""
     return [
         metric
-        for metric, one in old.noisy.items()
+        for metric, noisy in old.noisy.items()
         if metric in new.noisy
-        and new.noisy[metric].unit == one.unit
+        and new.noisy[metric].unit == noisy.unit
         and metric not in PROBE_METRICS
     ]
 

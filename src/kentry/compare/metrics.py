@@ -81,7 +81,7 @@ class _Shares:
         code = recording.instructions(path) if path else []
         accesses = path.accesses if path else None
         arch = find_arch(recording.kernel["arch"])
-        self._functions = [base_name(one.function) for one in code]
+        self._functions = [base_name(insn.function) for insn in code]
         self._amounts = metrics.amounts(code, accesses, arch)
         # See path/metrics.py; empty where no accesses are known.
         self.unreported = Counter[str]()
@@ -97,9 +97,9 @@ def _row(
     pair: tuple[CaseResult, CaseResult], metric: str, old: _Shares, new: _Shares
 ) -> CaseComparison:
     samples = [
-        dict(one.metrics[metric].samples) if metric in one.metrics else {0: 1} for one in pair
+        dict(own.metrics[metric].samples) if metric in own.metrics else {0: 1} for own in pair
     ]
-    values = [exact.mode(one) for one in samples]
+    values = [exact.mode(own) for own in samples]
     missing = old.unreported | new.unreported if metric in metrics.OF_ACCESSES else {}
     words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
     return CaseComparison(

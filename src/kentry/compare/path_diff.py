@@ -101,10 +101,10 @@ class _Side:
 
     def shares(self) -> Counter[str]:
         """Returns how many instructions each function executes."""
-        found: Counter[str] = Counter()
-        for function, one in zip(self.functions, self.folded, strict=True):
-            found[function] += one.times
-        return found
+        executed: Counter[str] = Counter()
+        for function, item in zip(self.functions, self.folded, strict=True):
+            executed[function] += item.times
+        return executed
 
 
 # From a function's name to what it is compared by.
@@ -124,18 +124,18 @@ def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathC
         )
     arch = find_arch(old.kernel["arch"])
     pairs = [(_case(old, name, "old"), _case(new, name, "new")) for name in dict.fromkeys(names)]
-    found = []
+    cases = []
     for before, after in pairs:
         paths = _path(before, old, "old"), _path(after, new, "new")
         rows, renamed = diff_paths(*paths, arch)
         notes = of_both(list(before.caveats), list(after.caveats))
         if len(before.values) > 1 or len(after.values) > 1:
             notes.append(caveats.one_of_several_paths(before.name, *map(len, paths)))
-        found.append(PathDiff.of(before.name, rows, renamed, notes))
+        cases.append(PathDiff.of(before.name, rows, renamed, notes))
     notes = differences(old, new, pairs, list(names), counted=True, timed=False)
-    if any(one.renamed for one in found):
+    if any(case.renamed for case in cases):
         notes.append(caveats.by_body())
-    return PathComparison(new.tool, Measured.of(old), Measured.of(new), tuple(found), tuple(notes))
+    return PathComparison(new.tool, Measured.of(old), Measured.of(new), tuple(cases), tuple(notes))
 
 
 def modal_paths(name: str, old: Recording, new: Recording) -> PathPair | None:
@@ -203,8 +203,8 @@ def _side(path: Sequence[Instruction], arch: Arch) -> _Side:
     whole = _TAKEN.sub("", "\n".join(text for _, text in shown))
     targets = []
     for line, function in zip(whole.split("\n"), functions, strict=False):
-        found = _TARGET.search(line)
-        targets.append(found[1] if found and found[1] != function else "")
+        target = _TARGET.search(line)
+        targets.append(target[1] if target and target[1] != function else "")
     texts = _TARGET.sub("<>", whole)
     equal = arch.linking.chosen[0].sub(arch.linking.chosen[1], texts)
     alike = equal
@@ -237,15 +237,15 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
         return []
     # What a call of one of them is on the other side is not known yet.
     labels = dict.fromkeys(gone | come, "")
-    found: defaultdict[_Link, list[Pair]] = defaultdict(list)
+    runs: defaultdict[_Link, list[Pair]] = defaultdict(list)
     for run in _runs(old, new, _aligned(old, new, labels, abroad=True)):
         link = old.functions[run[0][0]], new.functions[run[0][1]]
         least = _IN_A_ROW_OF_KIN if _is_kin(link, old, new) else _IN_A_ROW
         if link[0] != link[1] and len(run) >= least and (link[0] in gone or link[1] in come):
-            found[link] += run
+            runs[link] += run
     bodies = [_bodies(side) for side in (old, new)]
     links = []
-    for link, pairs in found.items():
+    for link, pairs in runs.items():
         alone = [side for side, names in enumerate((gone, come)) if link[side] in names]
         same = [old.equal[i] for i, j in pairs if old.equal[i] == new.equal[j]]
         alike = (len(pairs) + len(same)) / 2
@@ -268,10 +268,10 @@ def _inlined_into(name: str, side: _Side, other: _Side) -> str:
 
     "" where there are several: a helper of many would make one row of all of them.
     """
-    found = (side.callers.get(name, set()) & other.hosts.get(name, set())) - side.hosts.get(
+    hosts = (side.callers.get(name, set()) & other.hosts.get(name, set())) - side.hosts.get(
         name, set()
     )
-    return found.pop() if len(found) == 1 else ""
+    return hosts.pop() if len(hosts) == 1 else ""
 
 
 # A function of the old path and one of the new path.

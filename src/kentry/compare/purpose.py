@@ -20,9 +20,9 @@ def purposes_of_both(old: tuple[Side, int], new: tuple[Side, int]) -> tuple[Delt
     sides = [_purposes(side) for side, _ in (old, new)]
     if [len(side) for side in sides] != [old[1], new[1]]:
         return (), ()
-    parts = _deltas([[(one.part, "") for one in side] for side in sides])
-    reasons = _deltas([[(one.reason, one.source) for one in side] for side in sides])
-    order = list(dict.fromkeys(one.part for side in reversed(sides) for one in side))
+    parts = _deltas([[(purpose.part, "") for purpose in side] for side in sides])
+    reasons = _deltas([[(purpose.reason, purpose.source) for purpose in side] for side in sides])
+    order = list(dict.fromkeys(purpose.part for side in reversed(sides) for purpose in side))
     return (
         tuple(sorted(parts, key=lambda row: order.index(row.name))),
         tuple(sorted(reasons, key=lambda row: (row.name == NOT_KNOWN, -abs(row.delta), row.name))),
@@ -42,6 +42,6 @@ def _deltas(sides: Sequence[Sequence[tuple[str, str]]]) -> list[PurposeDelta]:
         sources.setdefault(name, {}).update({source: None} if source else {})
     old, new = counts
     return [
-        PurposeDelta(name, old[name], new[name], sources=tuple(found))
-        for name, found in sources.items()
+        PurposeDelta(name, old[name], new[name], sources=tuple(own))
+        for name, own in sources.items()
     ]

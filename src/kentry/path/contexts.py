@@ -53,26 +53,26 @@ def paths_by_context(case: CaseResult) -> dict[int, KernelPath]:
 
 def distinct_paths(case: CaseResult) -> list[tuple[KernelPath, list[int]]]:
     """Returns each of those paths once, with its contexts."""
-    found: dict[int, tuple[KernelPath, list[int]]] = {}
+    paths: dict[int, tuple[KernelPath, list[int]]] = {}
     for context, path in paths_by_context(case).items():
-        found.setdefault(id(path), (path, []))[1].append(context)
-    return list(found.values())
+        paths.setdefault(id(path), (path, []))[1].append(context)
+    return list(paths.values())
 
 
 def functions_by_context(case: CaseResult, recording: Recording) -> dict[int, Counter[str]]:
     """Returns what each function executes in each context, a compiler's clones as one."""
-    found: dict[int, Counter[str]] = {}
+    by_context: dict[int, Counter[str]] = {}
     for path, contexts in distinct_paths(case):
-        found |= dict.fromkeys(contexts, functions_of(path, recording))
-    return found
+        by_context |= dict.fromkeys(contexts, functions_of(path, recording))
+    return by_context
 
 
 def functions_of(path: KernelPath, recording: Recording) -> Counter[str]:
     """Returns what each function executes in a path, a compiler's clones as one."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for index, times in path.executions().items():
-        found[base_name(recording.code[index].function)] += times
-    return found
+        counts[base_name(recording.code[index].function)] += times
+    return counts
 
 
 def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]:
@@ -81,7 +81,7 @@ def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]
     A call begins with the function's first instruction.
     """
     names = [base_name(insn.function) for insn in recording.code]
-    found: dict[int, Calls] = {}
+    by_context: dict[int, Calls] = {}
     for path, contexts in distinct_paths(case):
         own: dict[str, list[int]] = {}
         for index in path.indexes:
@@ -89,19 +89,19 @@ def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]
             if not counts or recording.code[index].offset == 0:
                 counts.append(0)
             counts[-1] += 1
-        found |= dict.fromkeys(contexts, own)
-    return found
+        by_context |= dict.fromkeys(contexts, own)
+    return by_context
 
 
 def varying(by_context: Mapping[int, Mapping[str, int]]) -> dict[str, dict[int, int]]:
     """Returns functions with several counts: in how many contexts each."""
     names = dict.fromkeys(name for shares in by_context.values() for name in shares)
-    found = {}
+    several = {}
     for name in names:
         counts = Counter(shares.get(name, 0) for shares in by_context.values())
         if len(counts) > 1:
-            found[name] = dict(sorted(counts.items()))
-    return found
+            several[name] = dict(sorted(counts.items()))
+    return several
 
 
 def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -> dict[str, int]:
