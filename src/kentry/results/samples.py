@@ -63,7 +63,7 @@ def pair_groups(old: Processes, new: Processes) -> list[Group]:
     Groups that have not as many old as new values, or one of 0 or less, are left out: they have no
     ratio.
     """
-    if not {one.boot for one in old} & {one.boot for one in new}:
+    if not {process.boot for process in old} & {process.boot for process in new}:
         before, after = _rounds(old), _rounds(new)
     else:
         before, after = values_by_group(old), values_by_group(new)

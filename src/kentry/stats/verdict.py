@@ -314,7 +314,7 @@ def difference(old: Array, new: Array) -> Mean:
     ]
     nulls = []
     for sides in zip(*halves, strict=True):
-        a, b = (float(trimmed_mean(one) - trimmed_mean(other)) / 2 for one, other in sides)
+        a, b = (float(trimmed_mean(half) - trimmed_mean(other)) / 2 for half, other in sides)
         nulls += [a + b, a - b]
     values = np.array([float(means[1].value - means[0].value), *nulls])
     return Mean(values, np.full(values.size, math.sqrt(total)), freedom)

@@ -59,7 +59,7 @@ def metrics_of_pairs(pairs: Sequence[tuple[Process, Samples]]) -> dict[str, Nois
             timed.append(_process(process, process.calls, values, length or 1))
             loops.append(_process(process, process.calls, empties, 1))
     metrics = {NS: metric(timed, "ns", ONE_BY_ONE if one_by_one else IN_BLOCKS)}
-    if any(one.values for one in loops):
+    if any(loop.values for loop in loops):
         metrics[LOOP] = metric(loops, "ns", IN_BLOCKS)
     for counter in dict.fromkeys(name for _, samples in pairs for name in samples.counted):
         counted = []
@@ -85,7 +85,7 @@ def _process(
 
 def metric(processes: Sequence[TimedProcess], unit: str, estimator: str) -> NoisyMetric:
     """Returns the value of these processes, its interval, and the noise floor of the run."""
-    processes = [one for one in processes if one.values]
+    processes = [process for process in processes if process.values]
     level = level_interval(list(values_by_boot(processes).values()))
     has_interval = level.low == level.low
     floor = detectable = None
@@ -120,7 +120,7 @@ def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
     """
     tails = []
     for name in names:
-        pairs = [one for one in output.of_case(name) if one[1].bins and one[1].empty_bins]
+        pairs = [pair for pair in output.of_case(name) if pair[1].bins and pair[1].empty_bins]
         if not pairs:
             continue
         calls: Counter[int] = Counter()
@@ -132,8 +132,8 @@ def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
         metrics = {
             f"{word}_ns": metric(
                 [
-                    _process(one, 1, (quantile(samples.bins, share) - timer,), 0)
-                    for one, samples in pairs
+                    _process(process, 1, (quantile(samples.bins, share) - timer,), 0)
+                    for process, samples in pairs
                 ],
                 "ns",
                 f"mean of groups, each the {word} of its calls, {timer} ns of the clock's taken"
@@ -141,7 +141,9 @@ def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
             )
             for word, share in SHARES.items()
         }
-        longest = [_process(one, 1, (max(samples.bins) - timer,), 0) for one, samples in pairs]
+        longest = [
+            _process(process, 1, (max(samples.bins) - timer,), 0) for process, samples in pairs
+        ]
         metrics["max_ns"] = metric(longest, "ns", "mean of groups, each its longest call")
         tails.append(Tail(name, calls.total(), timer, metrics, max(calls) - timer))
     return tails

@@ -199,9 +199,9 @@ def metrics_of_pair(output: Output, number: int, pair: Pair) -> tuple[Metrics, M
         # The name counts too: if the line about an absent case was lost, others have its slots.
         slots = [{(SLOTS * number + slot, case) for slot in of_run} for of_run in (even, odd)]
         processes = [
-            one
-            for one in output.processes.values()
-            if (one[0].slot, one[0].case) in slots[one[0].run % 2]
+            (process, samples)
+            for process, samples in output.processes.values()
+            if (process.slot, process.case) in slots[process.run % 2]
         ]
         if not processes:
             reason = next(iter(output.absent.items()), (pair.name, "the probe did not run it"))
