@@ -56,6 +56,10 @@ bench: setup
 bench-bisect: setup
 	$(PYTHON) -m bench.bisecting
 
+# An hour, and it goes on where it was stopped: how many mutants of the code the unit tests kill.
+mutants: test-setup
+	nice $(PYTHON) -m bench.mutants $(MUTANTS)
+
 # Half an hour on a quiet machine: how often kentry is wrong, and what it finds.
 honesty: setup
 	$(PYTHON) bench/honesty/run.py
@@ -75,4 +79,4 @@ man: setup
 clean:
 	rm -rf .venv src/kentry/native src/*.egg-info build demo
 
-.PHONY: setup forget demo test-setup test test-quick check bench bench-bisect honesty contexts docs man clean
+.PHONY: setup forget demo test-setup test test-quick check bench bench-bisect mutants honesty contexts docs man clean
