@@ -214,6 +214,27 @@ def test_both_sides_say_in_how_many_contexts_each_count_was() -> None:
     assert case.contexts.new == ((446, 1), (454, 3))
 
 
+@pytest.mark.parametrize(("unknown", "is_settled"), [(0, True), (2, True), (3, False), (8, False)])
+def test_a_case_settles_where_three_quarters_of_its_contexts_have_a_path(
+    unknown: int, is_settled: bool
+) -> None:
+    case = in_contexts(stat([0] * 4 + [1] * 4)).cases[0]
+    without = tuple(CaseContext(one.context, one.samples, None) for one in case.contexts[:unknown])
+    # Nor is there another path of that length.
+    paths = tuple(path for path in case.paths if path.length != 446)
+    known = tuple(
+        CaseContext(one.context, one.samples, len(paths) - 1) for one in case.contexts[unknown:]
+    )
+    assert settles(replace(case, paths=paths, contexts=without + known)) is is_settled
+
+
+@pytest.mark.parametrize(("values", "is_settled"), [(3, True), (4, False)])
+def test_a_case_settles_where_half_as_many_other_counts_as_contexts_were_seen(
+    values: int, is_settled: bool
+) -> None:
+    assert settles(in_contexts(stat([*range(values), 0])).cases[0]) is is_settled
+
+
 def test_a_case_that_never_settles_is_undecided() -> None:
     restless = in_contexts(stat([0, 1, 2, 3]))
     assert not settles(restless.cases[0])

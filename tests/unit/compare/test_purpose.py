@@ -4,6 +4,7 @@
 from dataclasses import replace
 
 from kentry.compare.counted import compare
+from kentry.path.reasons import NOT_KNOWN
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import Recording, read_recording
@@ -31,6 +32,18 @@ def test_parts_and_reasons_add_up_to_the_counts() -> None:
         assert sum(row.delta for row in rows) == case.delta
         assert len({row.name for row in rows}) == len(rows)
     assert [row.name for row in case.parts] == ["entry", "dispatch", "handler", "exit", "return"]
+
+
+def test_reasons_are_in_order_of_their_change_and_the_unknown_one_is_the_last() -> None:
+    linux = read("arm64-6.12.json")
+    # Functions that no rule names: most instructions have no reason then.
+    odd = [insn._replace(function="odd") if insn.offset % 8 else insn for insn in linux.code]
+    case, _ = on_floor(read("floor-arm64.json"), replace(linux, code=odd))
+    assert isinstance(case.reasons, tuple)
+    *known, unknown = case.reasons
+    assert unknown.name == NOT_KNOWN
+    assert unknown.delta > known[-1].delta
+    assert [abs(row.delta) for row in known] == sorted((abs(r.delta) for r in known), reverse=True)
 
 
 def test_either_side_may_be_the_floor() -> None:

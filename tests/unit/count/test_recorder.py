@@ -36,12 +36,15 @@ def run(
     options: ExactOptions = OPTIONS,
     build_id: str | None = None,
     user: str = "1",
+    paths: str = "",
 ) -> Recording:
-    windows = sum(int(line.split()[1]) for line in counted.splitlines() if line[:6] == "window")
+    windows = sum(
+        int(line.split()[1]) for line in (counted + paths).splitlines() if line[:6] == "window"
+    )
     (folder / "console").write_text(
         f"kentry-probe start arm64\nkentry-probe release 6.1\n{said}kentry-probe end cases=1\n"
     )
-    paths = PATHS.replace("path 1", f"path {user}", 1)
+    paths = PATHS.replace("path 1", f"path {user}", 1) + paths
     (folder / "trace").write_text(
         f"kentry-trace 1\nqemu aarch64 api=1\n{messages}message case getppid count {user}\n"
         f"{counted}{paths}message end 1\n{closing}end {windows + 8}\n"
@@ -65,6 +68,18 @@ def test_a_run_becomes_a_recording(tmp_path: Path) -> None:
         ("other", 1, 3),
     ]
     assert [insn.text for insn in recording.code] == ["b <vectors+0x4>", "nop", "bl <vectors>"]
+
+
+@pytest.mark.parametrize("last", [14, 15, 16, 30])
+def test_at_most_sixteen_paths_of_a_case_are_kept(tmp_path: Path, last: int) -> None:
+    """The modal one, then the most frequent ones: path n was taken n times."""
+    nops = "".join(f"path {n} {n + 2} 0+{n + 2}\n" for n in range(2, last + 1))
+    insns = "".join(f"insn {n} {0xFFFF800008020000 + 4 * n:x} 00000000 nop\n" for n in range(3, 40))
+    windows = "".join(f"window {n} {n + 2} 0 1 0 0 0 {n}\n" for n in range(2, last + 1))
+    more = f"{insns}{nops}{windows}window 90 2 0 1 0 0 0 0\n"
+    case = run(tmp_path, paths=more).cases[0]
+    assert [path.role for path in case.paths] == ["modal", *["other"] * min(last, 15)]
+    assert [path.length for path in case.paths[1:4]] == [last + 2, last + 1, last]
 
 
 def test_interrupted_windows_are_set_apart(tmp_path: Path) -> None:

@@ -179,6 +179,13 @@ def test_a_command_that_the_shutdown_killed_has_not_failed() -> None:
     fails(machine, "told to boot", OWN, timeout=0.1)
 
 
+@pytest.mark.parametrize(("status", "is_error"), [(128, True), (129, False), (255, False)])
+def test_a_command_that_the_shutdown_killed_did_not_fail(status: int, is_error: bool) -> None:
+    """A shell gives a command that a signal killed a status above 128."""
+    machine = Machine(answers={"grub-reboot": CommandResult(status, "", "")})
+    fails(machine, f"ended with status {status}" if is_error else "still runs the same boot", OWN)
+
+
 def test_a_machine_that_goes_before_it_answers_is_waited_for() -> None:
     boot(Machine(parts_with=MachineError("The connection was lost.")), OWN)
 

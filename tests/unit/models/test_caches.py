@@ -149,6 +149,14 @@ def test_each_core_of_the_table_can_be_built_and_has_its_source(core: str) -> No
     assert not (row.l2tlb and (row.l2itlb or row.l2dtlb)), "together or apart"
 
 
+def test_a_level_behind_one_that_is_not_known_is_not_asked() -> None:
+    """What an unknown first TLB passes on is not known: of Neoverse N2's L2 TLB, data only."""
+    found = hierarchy_of("neoverse-n2")
+    assert found
+    names = [[found.levels[place].name for place in chain] for chain in found.chains]
+    assert names == [["L1I", "L2"], [], ["L1D", "L2"], ["DTLB", "L2 TLB"]]
+
+
 def test_misses_are_kept_in_the_file(tmp_path: Path) -> None:
     base = builders.recording({"getppid": [("f", 2)], "read": [("g", 1)]})
     cases = [

@@ -5,8 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from kentry.stats.verdict import compare_unpaired
+from kentry.stats.verdict import compare_unpaired, difference
 
 
 def boots(
@@ -29,6 +30,23 @@ def test_enough_boots_a_side_decide() -> None:
     )
 
 
+def test_the_difference_of_two_samples_is_welchs() -> None:
+    old, new = np.array([1.0, 2.0, 3.0, 5.0]), np.array([10.0, 20.0, 30.0, 50.0, 40.0])
+    mean, welch = difference(old, new), stats.ttest_ind(new, old, equal_var=False)
+    assert mean.value[0] / mean.error[0] == pytest.approx(welch.statistic)
+    assert mean.freedom == pytest.approx(welch.df)
+    assert (mean.error == mean.error[0]).all()
+
+
+def test_null_contrasts_are_halves_of_each_sample_against_each_other() -> None:
+    """First against last values, then every other one: half of each difference."""
+    old = np.array([1.0, 2.0, 3.0, 5.0])
+    first, every_other = (1.5 - 4) / 2, (2 - 3.5) / 2
+    assert difference(old, 10 * old).value[1:] == pytest.approx(
+        [11 * first, -9 * first, 11 * every_other, -9 * every_other]
+    )
+
+
 def test_one_boot_a_side_shows_a_change_and_decides_nothing() -> None:
     found = compare_unpaired(boots(1), boots(1, 200, seed=2))
     assert found.verdict == "undecided"
@@ -41,6 +59,7 @@ def test_few_boots_a_side_show_a_change_and_decide_nothing() -> None:
     assert found.verdict == "undecided"
     assert found.reason == "too few boots: 3 of 6"
     assert found.more == 2
+    assert found.confidence == pytest.approx(0.99)
 
 
 def test_single_processes_have_no_interval() -> None:

@@ -65,11 +65,13 @@ def test_one_value_has_no_spread_to_ask_for() -> None:
 def test_rows_are_done_at_once() -> None:
     rows = RNG.normal(size=(4, 25))
     assert trimmed(rows).error[2] == pytest.approx(float(trimmed(rows[2]).error))
+    assert trimmed_mean(rows) == pytest.approx(stats.trim_mean(rows, 0.2, axis=1))
 
 
 def test_values_whose_order_means_nothing_are_worth_what_they_are() -> None:
     found = [inflation(RNG.normal(size=(3, 100))) for _ in range(200)]
     assert 1 <= np.mean(found) < 1.1
+    assert found.count(1) > 140  # of most rows chance alone
 
 
 def test_values_that_hang_together_are_worth_less() -> None:
@@ -82,6 +84,8 @@ def test_values_that_hang_together_are_worth_less() -> None:
 def test_few_or_equal_values_say_nothing_of_their_order() -> None:
     assert inflation(np.arange(9.0)[None, :]) == 1
     assert inflation(np.ones((3, 50))) == 1
+    rows = np.repeat(RNG.normal(size=(1, 50)), 4, axis=1)
+    assert inflation(np.r_[rows, np.ones((1, 200))]) == inflation(rows) > 2
 
 
 def test_a_process_is_the_middle_of_its_turns_low_blocks() -> None:
@@ -89,6 +93,12 @@ def test_a_process_is_the_middle_of_its_turns_low_blocks() -> None:
     lows = [np.quantile(turn, 0.1) for turn in turns]
     blocks = [float(value) for turn in turns for value in turn]
     assert process_value(blocks, 4) == pytest.approx(stats.trim_mean(lows, 0.25))
+
+
+def test_a_turn_is_its_tenth_percentile_between_two_blocks() -> None:
+    turn = RNG.normal(size=27)
+    assert process_value(turn, 27) == pytest.approx(np.quantile(turn, 0.1))
+    assert process_value(turn, 1) == pytest.approx(stats.trim_mean(turn, 0.25))
 
 
 def test_an_unfinished_turn_counts_only_if_it_is_all_there_is() -> None:

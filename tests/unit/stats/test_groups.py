@@ -8,8 +8,16 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
+from kentry.stats.estimators import Mean
 from kentry.stats.sequential import plan_looks
-from kentry.stats.verdict import Group, compare_groups
+from kentry.stats.verdict import (
+    Criteria,
+    Group,
+    compare_groups,
+    contrasts,
+    decide,
+    more_groups,
+)
 
 
 def run(
@@ -101,6 +109,83 @@ def test_too_few_groups(count: int) -> None:
     assert found.more == (6 / count if count else None)
     assert math.isnan(found.interval[0])
     assert found.p == 1
+    assert found.confidence == pytest.approx(0.99)
+    assert not count or found.effect == pytest.approx(0.5, abs=0.05)
+
+
+# Error 0.001 and many degrees of freedom: the interval reaches 0.0025758 to each side at 99 %, the
+# floor of null contrasts of 0 is 0.00196 at 95 %, and the threshold is log1p(0.0025) = 0.0024969.
+@pytest.mark.parametrize(
+    ("effect", "error", "null", "verdict", "reason"),
+    [
+        (0.0026, 1e-3, 0.0, "worse", ""),
+        (-0.0026, 1e-3, 0.0, "better", ""),
+        (0.00257, 1e-3, 0.0, "undecided", "too noisy"),
+        (0.0030, 1e-3, 0.002, "undecided", "identical processes"),
+        (0.0041, 1e-3, 0.002, "worse", ""),
+        (0.0023, 1e-4, 0.0, "undecided", "about as large"),
+        (0.0022, 1e-4, 0.0, "same", ""),
+        (0.0022, 1e-4, 0.0024, "undecided", "identical processes"),
+        (0.0, 9e-4, 0.0, "same", ""),
+        (0.0, 1e-3, 0.0, "undecided", "too noisy"),
+    ],
+)
+def test_an_effect_is_held_against_its_interval_the_floor_and_the_threshold(
+    effect: float, error: float, null: float, verdict: str, reason: str
+) -> None:
+    mean = Mean(np.array([effect, null, 0.0]), np.full(3, error), 1e9)
+    found = decide(mean, Criteria(0.01, 0.0025, higher_is_better=False), 40)
+    assert (found.verdict, found.reason[: len(reason)]) == (verdict, reason)
+    assert bool(found.reason) == (verdict == "undecided")
+    ends = [math.expm1(effect - 2.575829 * error), math.expm1(effect + 2.575829 * error)]
+    assert found.interval == pytest.approx(ends, abs=1e-8)
+    assert math.log1p(found.floor) == pytest.approx(null + 1.959964 * error, abs=1e-8)
+
+
+def test_what_is_detectable_is_beyond_the_bar_by_what_both_vary() -> None:
+    mean = Mean(np.array([0.02, 0.0, 0.0]), np.full(3, 0.001), 1e9)
+    found = decide(mean, Criteria(0.01, 0.0025, higher_is_better=False), 40)
+    # 95 % of a normal distribution lie below 1.644854; effect and bar vary alike.
+    expected = 0.001 * (2.575829 + 1.644854 * math.sqrt(2))
+    assert math.log1p(found.detectable) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("size", "half", "floor", "more"),
+    [
+        # A change: its size is to be beyond the interval and the floor.
+        (0.020, 0.030, 0.010, 2.25),
+        (0.020, 0.010, 0.040, 4.0),
+        (0.020, 0.021, 0.010, 1.25),
+        (0.020, 0.300, 0.010, None),
+        # None: the interval and the floor are to be within the threshold of 0.01.
+        (0.000, 0.020, 0.010, 4.0),
+        (0.004, 0.012, 0.010, 4.0),
+        (0.001, 0.002, 0.030, 9.0),
+        (0.009, 0.004, 0.001, 16.0),
+        # One that is closer to the threshold counts as half of it away.
+        (0.009, 0.010, 0.001, 4.0),
+    ],
+)
+def test_more_groups_shrink_what_stands_in_the_way_with_their_root(
+    size: float, half: float, floor: float, more: float | None
+) -> None:
+    assert more_groups(size, half, floor, 0.01) == (more and pytest.approx(more))
+
+
+@pytest.mark.parametrize(("old", "new"), [(2, 2), (2, 3), (4, 2)])
+def test_null_contrasts_vary_as_the_effect_does(old: int, new: int) -> None:
+    ones = np.exp(np.eye(old + new))
+    rows = np.array([contrasts(Group(0, (*row[:old],), (*row[old:],))) for row in ones]).T
+    assert rows[0] == pytest.approx([-1 / old] * old + [1 / new] * new)
+    squares = (rows**2).sum(axis=1)
+    assert squares == pytest.approx(squares[0])
+    assert rows[1:].sum(axis=1) == pytest.approx(0, abs=1e-12)
+    # Each side's part varies as the mean of that side.
+    assert [(rows[1, :old] ** 2).sum(), (rows[1, old:] ** 2).sum()] == pytest.approx(
+        [1 / old, 1 / new]
+    )
+    assert np.hstack([rows[1, :old], -rows[1, old:]]) == pytest.approx(rows[2])
 
 
 def test_boots_are_the_sample_where_there_are_several() -> None:

@@ -45,6 +45,14 @@ def test_drift_within_a_boot_widens_the_interval() -> None:
     assert _covered(50 + drift + rng.normal(0, 0.5, (500, 1, 200)), 50) > 0.97
 
 
+def test_the_interval_of_a_slow_drift_is_that_of_six_stretches() -> None:
+    """What alternates hides it from the correlation of neighbours."""
+    stretches = np.array([0.0, 1.0, -1.0, 2.0, -2.0, 0.0])
+    values = 50 + np.repeat(stretches, 10) + np.tile([3.0, -3.0], 30)
+    half = stats.t.ppf(0.995, 5) * stats.sem(stretches)
+    assert level_interval([values.tolist()]) == pytest.approx((50, 50 - half, 50 + half))
+
+
 def test_a_single_process_has_a_value_and_no_interval() -> None:
     found = level_interval([[], [42.0]])
     assert found.estimate == 42

@@ -35,3 +35,5 @@ def test_a_sure_row_stays_and_an_unsure_one_does_not() -> None:
     unsure = [sure] * 3
     assert [row.verdict for row in apply_holm(unsure, alpha=sure.p)] == ["undecided"] * 3
     assert apply_holm(unsure, alpha=sure.p)[0].reason == "not sure enough for one of 3 rows"
+    assert [row.more for row in apply_holm(unsure, alpha=sure.p)] == [2.0] * 3
+    assert apply_holm(unsure, alpha=3 * sure.p)[0].verdict == "worse"

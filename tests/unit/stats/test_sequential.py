@@ -26,6 +26,11 @@ def test_all_looks_together_miss_with_alpha(planned: int | tuple[float, ...]) ->
     assert crossed[:, 0].mean() < 0.02
 
 
+def test_the_fractions_of_the_usual_plan_are_those_of_recordings() -> None:
+    """A recording has only the number of its looks."""
+    assert [look.fraction for look in plan_looks(0.01)] == [0.1, 0.2, 0.4, 0.7, 1.0]
+
+
 def test_one_look_at_the_end_has_the_whole_alpha() -> None:
     (look,) = plan_looks(0.01, 1)
     assert look.alpha == pytest.approx(0.01)
