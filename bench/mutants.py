@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from difflib import unified_diff
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from cosmic_ray.commands import init
@@ -41,13 +42,28 @@ from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkItem, WorkResul
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "build" / "mutants"
 
-# The modules of each package that are mutated; its tests are those of tests/unit/PACKAGE.
+QUICK = "not qemu and not slow"
+
+
+class Package(NamedTuple):
+    """Which modules are mutated, and which tests are to notice it."""
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+    marks: str = QUICK
+
+
 PACKAGES = {
-    "stats": ("*.py",),
-    "path": ("*.py",),
-    "compare": ("*.py",),
-    "vector": ("engine.py", "policies.py", "replay.py"),
-    "count": ("contexts.py", "cross_check.py", "recorder.py"),
+    "stats": Package(("*.py",), ("tests/unit/stats",)),
+    "path": Package(("*.py",), ("tests/unit/path",)),
+    "compare": Package(("*.py",), ("tests/unit/compare",)),
+    # Slow is only what is compiled for it, and here nothing is.
+    "vector": Package(
+        ("engine.py", "policies.py", "replay.py"),
+        tuple(f"tests/unit/vector/test_{name}.py" for name in ("replay", "policies", "optimal")),
+        "not qemu",
+    ),
+    "count": Package(("contexts.py", "cross_check.py", "recorder.py"), ("tests/unit/count",)),
 }
 # Those of cosmic-ray's operators that make other code of the same kind: one replacement for each.
 OPERATORS = re.compile(
@@ -59,7 +75,6 @@ OPERATORS = re.compile(
 )
 # A sample of this many gives a rate to within 8 percentage points, 19 times in 20.
 SAMPLE = 100
-QUICK_TESTS = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not qemu and not slow")
 # A forked child has these from its parent, for which pytest would warn.
 IMPORTED = ("hypothesis", "numba", "numpy", "pyarrow.parquet", "scipy.optimize", "scipy.special")
 NO_WARNING = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -96,7 +111,14 @@ def session_of(package: str, modules: list[Path], sample: int, seed: int) -> Pat
 def draw(database: WorkDB, modules: list[Path], sample: int, seed: int) -> None:
     """Fills a new session with the mutants of the modules; all but the sample are skipped."""
     init(modules, database, {})
-    items = [item for item in database.work_items if OPERATORS.fullmatch(_mutation(item)[0])]
+    lines = {str(module): module.read_text(encoding="utf-8").splitlines() for module in modules}
+    items = []
+    for item in database.work_items:
+        (mutation,) = item.mutations
+        line = lines[str(mutation.module_path)][mutation.start_pos[0] - 1]
+        # The size of a cache, or that a class is frozen, changes no result.
+        if OPERATORS.fullmatch(mutation.operator_name) and not line.startswith("@"):
+            items.append(item)
     items.sort(key=_mutation)
     random.Random(seed).shuffle(items)
     kept = {item.job_id for item in items[:sample]}
@@ -120,6 +142,7 @@ def todo(database: WorkDB, *, again: bool) -> Iterator[WorkItem]:
 
 def outcome_of_tests(package: str, seconds: float) -> TestOutcome:
     """Whether the package's quick tests survive, in a child that has what is slow to import."""
+    own = PACKAGES[package]
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -128,7 +151,8 @@ def outcome_of_tests(package: str, seconds: float) -> TestOutcome:
             os.dup2(log, number)
         status = 1
         try:
-            status = pytest.main([*QUICK_TESTS, *NO_WARNING, f"tests/unit/{package}"])
+            words = ("-x", "-q", "-p", "no:cacheprovider", *NO_WARNING, "-m", own.marks)
+            status = pytest.main([*words, *own.tests])
         except BaseException:
             traceback.print_exc()
         finally:
@@ -168,14 +192,16 @@ def run(package: str, sample: int, seed: int, again: bool) -> tuple[str, int, in
     for name in IMPORTED:
         importlib.import_module(name)
     folder = Path("src", "kentry", package)
-    modules = sorted({file for pattern in PACKAGES[package] for file in folder.glob(pattern)})
+    modules = sorted(
+        {file for pattern in PACKAGES[package].modules for file in folder.glob(pattern)}
+    )
     # The other modules are read compiled, those that are mutated as they are.
     compileall.compile_dir("src", quiet=2, rx=re.compile(f"kentry/{package}/"))
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     begin = time.monotonic()
     if outcome_of_tests(package, 600) != TestOutcome.SURVIVED:
-        raise SystemExit(f"tests/unit/{package} fails without a mutation: {HOME / package}.log")
+        raise SystemExit(f"the tests of {package} fail without a mutation: {HOME / package}.log")
     patience = 10 + PATIENCE * (time.monotonic() - begin)
     session = session_of(package, modules, sample, seed)
     is_new = not session.exists()

@@ -162,6 +162,9 @@ def test_calls_of_every_architecture(
         ("signal", "do_signal"),
         ("syscall", "main"),
     ]
+    # Also where the call is the first instruction of all.
+    first = Program({"do_signal": [call], "helper": [event]})
+    assert [one.cause for one in first.events(arch, "do_signal:0", "helper:0")] == ["signal"]
 
 
 @pytest.mark.parametrize("jump", ["b <x>", "br x1", "ret"])

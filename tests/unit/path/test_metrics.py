@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kentry.arch import find_arch
 from kentry.path import metrics
-from kentry.results.recording import ABOUT_PATHS, Access, Instruction
+from kentry.results.recording import Access, Instruction
 
 ARM64 = find_arch("arm64")
 TEXT = 0xFFFF800080000000
@@ -67,10 +67,6 @@ def test_a_path_counted_by_hand() -> None:
         "pages.data": 3,
     }
     assert metrics.stack_bytes(PATH, ACCESSES, ARM64) == 16
-
-
-def test_every_metric_but_the_stack_has_shares() -> None:
-    assert {*ABOUT_PATHS} - totals().keys() == {"stack.bytes"}
 
 
 def test_a_function_has_the_lines_that_it_touches_first() -> None:

@@ -101,6 +101,9 @@ def test_riscv64_entered_by_a_jump() -> None:
         ("return", 1),
     ]
     assert call_depths(RISCV64, find_arch("riscv64")) == [0, 0, 1, 2, 1, 0]
+    # A handler that jumps to the assembly ends all calls.
+    left = [*RISCV64[:4], RISCV64[5]]
+    assert call_depths(left, find_arch("riscv64")) == [0, 0, 1, 2, 0]
 
 
 @pytest.mark.parametrize(("instructions", "arch"), [(ARM64, "arm64"), (X86_64, "x86_64")])

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What instructions are for: the rules, and the paths that they are applied to."""
 
+import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kentry.arch import ARCHES, find_arch
 from kentry.path.phases import parts
-from kentry.path.reasons import NOT_KNOWN, purposes, rules
+from kentry.path.reasons import NOT_KNOWN, Rule, purposes, rules
 from kentry.results.recording import Instruction, read_recording
 from tests import ROOT
 from tests.unit.path.test_phases import ARM64, path
@@ -24,6 +26,32 @@ def test_every_rule_has_a_reason_that_fits_and_a_source(arch: str) -> None:
         assert rule.source, rule
         assert 0 < len(rule.reason) <= WIDEST, rule.reason
         assert rule.reason != NOT_KNOWN
+
+
+INSN = Instruction(0x1008, "", "mov x9, x30", "f", 8)
+BEFORE = INSN._replace(text="nop")
+
+
+@pytest.mark.parametrize(
+    ("condition", "before", "matches"),
+    [
+        ({}, None, True),
+        ({"first": 9}, None, True),
+        ({"first": 8}, None, False),
+        ({"text": re.compile("mov .*")}, None, True),
+        ({"text": re.compile("mov")}, None, False),
+        ({"part": re.compile("exit|return")}, None, True),
+        ({"part": re.compile("ex")}, None, False),
+        ({"behind": re.compile("nop")}, BEFORE, True),
+        ({"behind": re.compile("ret")}, BEFORE, False),
+        ({"behind": re.compile("nop")}, None, False),
+    ],
+)
+def test_a_rule_decides_where_all_its_conditions_hold(
+    condition: dict[str, Any], before: Instruction | None, matches: bool
+) -> None:
+    rule = Rule(re.compile("f"), "why", "source", **condition)
+    assert rule.matches(INSN, before, "exit") is matches
 
 
 def real_path() -> list[Instruction]:

@@ -36,13 +36,6 @@ def test_the_error_of_symmetric_values_is_yuens(count: int) -> None:
     assert mean.freedom == kept - 1
 
 
-def test_few_values_are_all_averaged() -> None:
-    mean = trimmed([1.0, 2.0, 6.0])
-    assert mean.value == pytest.approx(3.0)
-    assert mean.error == pytest.approx(stats.sem([1, 2, 6]))
-    assert mean.freedom == 2
-
-
 def test_an_outlier_moves_neither_mean_nor_error() -> None:
     values = RNG.normal(100, 1, 30)
     values[3] = values.max()

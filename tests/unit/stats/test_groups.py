@@ -2,7 +2,6 @@
 """Verdicts of runs whose truth is known."""
 
 import math
-import time
 from dataclasses import astuple
 
 import numpy as np
@@ -57,14 +56,6 @@ def test_no_change_is_same_when_enough_was_measured() -> None:
     assert max(-found.interval[0], found.interval[1], found.floor) <= found.threshold
 
 
-def test_no_change_is_undecided_when_too_little_was() -> None:
-    found = compare_groups(run(30))
-    assert found.verdict == "undecided"
-    assert found.reason.startswith("too noisy: changes below ")
-    assert found.more is not None
-    assert found.more > 2
-
-
 def test_swapping_sides_turns_the_sign() -> None:
     groups = run(40, 0.03)
     swapped = [Group(one.boot, one.new, one.old) for one in groups]
@@ -89,16 +80,6 @@ def test_a_slot_that_is_slower_by_itself_raises_the_floor() -> None:
     assert found.floor > 0.0075
     assert found.verdict == "undecided"
     assert found.reason == f"identical processes may differ by {found.floor:.2%} in this run"
-
-
-def test_a_change_as_large_as_the_threshold_is_neither() -> None:
-    found = compare_groups(run(4000, 0.0025, noise=0.01))
-    assert found.verdict == "undecided"
-    assert found.reason == "about as large as the threshold of 0.25%"
-
-
-def test_a_small_sure_change_below_the_threshold_is_same() -> None:
-    assert compare_groups(run(400, 0.001, noise=0.002)).verdict == "same"
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
@@ -226,16 +207,6 @@ def test_one_process_a_side_has_no_null_contrast_but_its_noise() -> None:
     assert found.floor > 0
 
 
-def test_slots_need_not_be_two_a_side() -> None:
-    rng = np.random.default_rng(7)
-    rows = np.exp(rng.normal(0, 0.01, (60, 6))).tolist()
-    for split in (1, 2, 3, 4):
-        groups = [Group(0, tuple(row[:split]), tuple(row[split:])) for row in rows]
-        found = compare_groups(groups)
-        assert found.verdict == "undecided"
-        assert 0 < found.floor < 0.02
-
-
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 def test_what_has_no_ratio_is_an_error(value: float) -> None:
     with pytest.raises(ValueError):
@@ -263,11 +234,3 @@ def test_what_a_run_could_have_found_it_finds() -> None:
     size = float(np.median([compare_groups(run(50, seed=s)).detectable for s in range(50)]))
     found = [compare_groups(run(50, size, seed=100 + s)).verdict for s in range(300)]
     assert found.count("worse") / 300 == pytest.approx(0.95, abs=0.04)
-
-
-def test_it_is_the_same_every_time_and_quick() -> None:
-    groups = run(500, 0.001)
-    begun = time.process_time()
-    found = compare_groups(groups)
-    assert time.process_time() - begun < 0.1
-    assert found == compare_groups(groups)

@@ -62,9 +62,3 @@ def test_looking_early_saves_groups() -> None:
     rates = SIMULATED.simulate("normal", 200, change=0.01, looks=5, runs=100)
     assert rates.worse == 1
     assert rates.groups < 120
-
-
-def test_false_positives_as_a_rate() -> None:
-    rate, seconds = SIMULATED.simulate_false_positives(200)
-    assert rate <= 0.01
-    assert seconds > 0

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from kentry.vector.trace import Event, Task, VectorTrace
+from kentry.vector.trace import OF_TWO_TASKS, Event, Task, VectorTrace
 
 Row = tuple[int, ...]  # event, task[, arg[, ns]]
 
@@ -32,8 +32,7 @@ def trace_of(
     ]
     columns = np.array(full, np.int64).reshape(-1, 4)
     tasks = 1 + max(
-        [0, *columns[:, 1].tolist()]
-        + [row[2] for row in full if row[0] in (Event.SWITCH_BLOCKED, Event.FORK)]
+        [0, *columns[:, 1].tolist()] + [row[2] for row in full if row[0] in OF_TWO_TASKS]
     )
     policy = {"arm64": "drop-on-load", "riscv64": "discard", "x86_64": "eager"}[arch]
     ns = columns[:, 3].astype(np.uint64)
