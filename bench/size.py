@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3380,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39412
+TESTS_BUDGET = 39467
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -135,13 +135,6 @@ def test_two_kernels_have_boots_of_their_own_and_are_paired_by_rounds() -> None:
     assert (row.verdict, row.paired, kinds(row)) == ("better", True, [])
 
 
-def test_the_threshold_decides_what_is_no_change() -> None:
-    a, b = timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)
-    assert compare(a, b).timed[0].verdict == "better"
-    row = compare(a, b, threshold=0.05).timed[0]
-    assert (row.verdict, row.threshold) == ("same", 5)
-
-
 # --- imported numbers ----------------------------------------------------
 
 
@@ -151,12 +144,6 @@ def test_an_imported_number_is_shown_and_decides_nothing() -> None:
     assert (row.verdict, row.interval, kinds(row)) == ("undecided", None, ["unsupported"])
     assert "interval, repetitions, kernel" in row.caveats[0]["text"]
     assert "differs" in {caveat["kind"] for caveat in comparison.caveats}
-    jsonschema.validate(to_json(comparison), SCHEMA)
-
-
-def test_a_base_of_zero_has_no_percentage() -> None:
-    comparison = compare(imported({"x": 0.0}), imported({"x": 3.0}))
-    assert only(comparison).percent is None
     jsonschema.validate(to_json(comparison), SCHEMA)
 
 
@@ -205,12 +192,6 @@ def test_imported_numbers_have_a_sign_conflict_though_they_are_undecided() -> No
     row = only(compare(told(1000, 5_000_000.0), told(1051, 5_070_000.0)))
     assert (row.verdict, kinds(row)[-1]) == ("undecided", "sign-conflict")
     assert "instructions +51 (+5.1 %), ops_per_s +1.4 % (imported)" in row.caveats[-1]["text"]
-
-
-def test_no_conflict_is_seen_in_noise() -> None:
-    row = only(compare(both(250, 78.4, OLD), both(249, 78.4, NEW)))
-    assert row.verdict == "same"
-    assert not row.caveats
 
 
 def test_a_change_on_an_identical_path_is_layout() -> None:

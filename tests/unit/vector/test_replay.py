@@ -147,53 +147,6 @@ def test_a_fault_of_another_class_is_no_trap() -> None:
     assert done(rows)["trap"] == 1
 
 
-FORK = [(E.SYSCALL, 1), (E.FORK, 1, 3), (E.EXIT, 1), (E.USE, 1, 1), (E.SYSCALL, 1)]
-
-
-def test_kernel_use_takes_the_registers() -> None:
-    rows = [*TRAP, (E.SYSCALL, 1), (E.KERNEL_USE, 1), (E.KERNEL_USE_END, 1), (E.EXIT, 1)]
-    assert done(rows) == {
-        "trap": 1,
-        "trap_flush": 1,
-        "flush": 1,
-        "small_save": 1,
-        "small_restore": 2,
-        "drop": 1,
-    }
-
-
-def test_a_kernels_own_state_that_is_switched_in_takes_the_registers() -> None:
-    rows = [
-        *((E.EXIT, 2), (E.SYSCALL, 2), (E.KERNEL_USE, 2), (E.SWITCH_PREEMPTED, 2, 1)),
-        *((E.EXIT, 1), (E.SYSCALL, 1), (E.SWITCH_PREEMPTED, 1, 2)),
-        *((E.SWITCH_PREEMPTED, 2, 1), (E.EXIT, 1)),
-    ]
-    assert done(rows) == {"small_save": 1, "small_restore": 2}
-
-
-def test_a_fork_of_later_kernels_costs_the_parent_its_access() -> None:
-    assert done([*TRAP, *FORK], release="7.3.4")["trap"] == 2
-
-
-def test_a_forked_task_has_no_access() -> None:
-    rows = [*TRAP, (E.SYSCALL, 1), (E.FORK, 1, 3), (E.SWITCH_PREEMPTED, 1, 3), (E.EXIT, 3)]
-    assert done([*rows, (E.USE, 3, 1), (E.SYSCALL, 3)], task=3) == {
-        "small_restore": 1,
-        "trap": 1,
-        "trap_flush": 1,
-        "flush": 1,
-    }
-
-
-def test_an_exec_gives_everything_up_unsaved() -> None:
-    assert done([*TRAP, (E.SYSCALL, 1), (E.EXEC, 1), (E.EXIT, 1), (E.USE, 1, 1)]) == {
-        "trap": 2,
-        "trap_flush": 2,
-        "flush": 1,
-        "small_restore": 2,
-    }
-
-
 def signalled(entry: Event) -> list[Row]:
     return [
         *TRAP,
