@@ -19,7 +19,6 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -46,6 +45,7 @@ from kentry.show.blocks import Block, Column, Prose, Table, text_column
 from kentry.show.contexts import recording_context_blocks
 from kentry.show.text import written
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
+from kentry.study.plan import Local, Unit, outcomes, perform
 
 KERNELS = (
     *("debian:6.1,arm64", "debian:6.1,x86_64"),
@@ -114,10 +114,13 @@ def perturbed(cases: Sequence[str], runs: int) -> Iterator[ExactOptions]:
 
 
 def recordings(kernel: Kernel, several: Iterable[ExactOptions]) -> list[Recording]:
-    """Recordings of both boots; RuntimeError where the second of one failed."""
-    runner = QemuRunner(find_arch(kernel.arch))
-    with ThreadPoolExecutor(RECORDINGS_AT_ONCE) as pool:
-        measured = list(pool.map(lambda one: measure(kernel, runner, one, silent), several))
+    """Recordings of both boots, from the cache where they are; RuntimeError where one failed."""
+    units = [
+        Unit(spec=kernel.spec, arch=kernel.arch, measurement=one, source=kernel) for one in several
+    ]
+    with Local(silent, RECORDINGS_AT_ONCE) as executor:
+        performed = dict(outcomes(perform, units, executor))
+    measured = [performed[place].measured() for place in range(len(units))]
     for one in (caveat for recording in measured for caveat in recording.caveats):
         if one["kind"] == caveats.one_boot.kind:
             raise RuntimeError(one["text"])
