@@ -34,14 +34,14 @@ BUDGET = {
     "models": 1034,
     "path": 1291,
     "results": 3092,
-    "show": 6262,
+    "show": 6267,
     "stats": 700,
-    "study": 3105,
+    "study": 3104,
     "time": 2084,
     "vector": 3380,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39467
+TESTS_BUDGET = 39527
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -28,6 +28,8 @@ from kentry.show.numbers import change, number
 from kentry.show.table import line_width
 
 _NAME = 12
+# Kernels that the axis of a chart names.
+_LABELLED = 6
 _LEVELS = "▁▂▃▄▅▆▇█"
 # For an output that is not UTF-8.
 _ASCII_LEVELS = "_.-=+*#@"
@@ -89,7 +91,10 @@ def log_chart(log: Log) -> Chart:
         if one.value is not None
     ]
     label = f"{log.case}: {log.unit} of each kernel, oldest first"
-    drawing = charts.line(points, label, "kernel", log.unit, shape="steps")
+    # The releases or the months of a few, because a place says nothing.
+    few = log.points[:: -(-len(log.points) // _LABELLED)]
+    named = [(one.place, one.date[:7] or one.name.rpartition(":")[2][-_NAME:]) for one in few]
+    drawing = charts.line(points, label, "kernel", log.unit, shape="steps", named=named)
     return Chart(drawing, "The large dots are the changes.")
 
 

@@ -9,10 +9,11 @@ is written down at once, so a run that was killed goes on where it was.
 import hashlib
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -39,33 +40,38 @@ _NAMED = 4
 _STEPS, _PROVISIONAL = "steps.jsonl", "provisional.json"
 
 
-class Measurer(Protocol):
+class Measurer(ABC):
     """What measures commits: it makes units, which its `function` performs."""
 
-    @property
-    def function(self) -> Callable[..., Outcome]:
-        """A module's function of a unit."""
+    function: Callable[..., Outcome]
 
+    @abstractmethod
     def unit(self, commit: Commit, near: Mapping[str, Recording], update: Update) -> Any:
         """The unit of a commit; its recording may be one of `near`, of commits measured before."""
 
+    @abstractmethod
     def unit_anew(self, commit: Commit, own: Path) -> Any:
         """The unit that measures from nothing but what earlier ones have left in `own`."""
 
-    def done(self, commit: Commit, like: str) -> None:
-        """Takes note that the commit's kernel is the one of the commit `like`."""
-
+    @abstractmethod
     def made_with(self, commit: Commit, update: Update) -> list[str]:
         """What a kernel and its recording are made with, besides the source."""
 
-    def compiled(self, commit: Commit, update: Update) -> list[str] | None:
-        """Which files that the commit changes its kernel is made of; None: not known."""
-
+    @abstractmethod
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
         """What it costs to measure the commits anew, a clause."""
 
+    def is_same_kernel(self, commit: Commit, like: str) -> None:
+        """Takes note that the commit's kernel is the one of the commit `like`."""
+        del commit, like
 
-class Kernels:
+    def compiled(self, commit: Commit, update: Update) -> list[str] | None:
+        """Which files that the commit changes its kernel is made of; None: not known."""
+        del commit, update
+        return None
+
+
+class Kernels(Measurer):
     """Builds commits of a tree and boots them under emulation."""
 
     function = staticmethod(perform)
@@ -95,7 +101,7 @@ class Kernels:
         """See Measurer."""
         return self._unit(commit, anew=own)
 
-    def done(self, commit: Commit, like: str) -> None:
+    def is_same_kernel(self, commit: Commit, like: str) -> None:
         """See Measurer."""
         if like in self._built:
             self._built[commit.name] = self._built[like]
@@ -178,7 +184,7 @@ def perform_by_program(unit: ProgramUnit, update: Update) -> Outcome:
         unit.file.unlink()
 
 
-class Program:
+class Program(Measurer):
     """Lets a program of the user's measure: it gets a commit and the file to write."""
 
     function = staticmethod(perform_by_program)
@@ -195,16 +201,9 @@ class Program:
         """See Measurer."""
         return ProgramUnit(self._argv, commit, self._folder / f"{commit.name}.program.json")
 
-    def done(self, commit: Commit, like: str) -> None:
-        """See Measurer."""
-
     def made_with(self, commit: Commit, update: Update) -> list[str]:
         """See Measurer."""
         return list(self._argv)
-
-    def compiled(self, commit: Commit, update: Update) -> list[str] | None:
-        """See Measurer."""
-        return None
 
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
         """See Measurer."""
@@ -335,7 +334,7 @@ class Commits:
         """Writes down what became of a commit."""
         like = outcome.like
         if outcome.status == NOT_COMPILED:
-            self.measurer.done(commit, like)
+            self.measurer.is_same_kernel(commit, like)
         recording = self._recordings[like] if like else outcome.recording
         problem = outcome.problem or Problem("", "")
         # At the end, even if it was there: it was made now.

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from kentry.cli import main
-from kentry.commands import check, measuring
+from kentry.commands import measuring
 from kentry.errors import (
     BuildError,
     FetchError,
@@ -411,7 +411,3 @@ def test_git_bisect_run_stops_at_a_mistake(tmp_path: Path, budgets: Write) -> No
         git(tree, "bisect", "run", *words)
     assert "128" in caught.value.stderr + caught.value.stdout
     assert "is the first bad commit" not in caught.value.stdout
-
-
-def test_the_options_of_a_format_are_all_there() -> None:
-    assert set(check._FORMATS) == {"ktap", "junit", "github"}

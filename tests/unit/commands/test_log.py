@@ -86,6 +86,7 @@ def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path
         pictures.append(picture.read_text())
     assert pictures[0] == pictures[1]
     assert "+8" in pictures[0] and "-6" in pictures[0]
+    assert all(file[-12:] in pictures[0] for file in files)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from kentry.kernels.repository import Repository, Revision
 from kentry.results.bisection import MEASURED
 from kentry.results.recording import write_recording
 from kentry.results.series import NO_BOOT, NO_BUILD
-from kentry.study import plan
 from kentry.study.plan import Local, Outcome, Unit, outcomes, perform
 from tests.builders import image_kernel, recording
 
@@ -119,15 +118,3 @@ def test_a_unit_is_named_by_its_content(tmp_path: Path) -> None:
     assert replace(base, label="patch 1", fresh=True).name == base.name
     config.write_text("CONFIG_X=n")
     assert base.name != names[0]
-
-
-def test_a_stand_in_that_takes_the_same_path_spares_the_boot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "_stand_in", lambda unit, update: ("same-code", "first"))
-    outcome = perform(UNIT, _silent)
-    assert (outcome.status, outcome.like, outcome.recording) == ("same-code", "first", None)
-
-
-def _silent(fraction: float | None, now: str) -> None:
-    """No progress."""
