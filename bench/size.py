@@ -26,7 +26,7 @@ BUDGET = {
     "boot": 2162,
     "commands": 3095,
     "compare": 1826,
-    "count": 1463,
+    "count": 1466,
     "host": 1568,
     "importing": 664,
     "kernels": 4404,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3380,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39527
+TESTS_BUDGET = 39533
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

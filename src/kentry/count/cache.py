@@ -6,6 +6,7 @@ import json
 import os
 import re
 from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def record(
         if known:
             recordings.append(known)
             continue
-        if kept.exists() and not reuse:
+        if not reuse and any(_candidates(kept, one.cases)):
             say(f"{kernel.spec} boots again, although the cache has a recording of it")
         check_room(kept.parent, _RECORDING_BYTES)
         fake = os.environ.get(FAKE)
@@ -83,9 +84,7 @@ def _digest(parts: dict[str, str]) -> str:
 def _known(kept: Path, wanted: dict[str, str]) -> Recording | None:
     """The cases of `wanted` from `kept`, or from a recording beside it that has them all."""
     cases = wanted[_CASES].split()
-    for file in (kept, *sorted({*kept.parent.glob("*.json")} - {kept})):
-        if not file.exists() or (file != kept and not _cases_of(file).issuperset(cases)):
-            continue
+    for file in _candidates(kept, cases):
         try:
             recording = read_recording(file)
         except RecordingError as err:
@@ -103,11 +102,15 @@ def _known(kept: Path, wanted: dict[str, str]) -> Recording | None:
     return None
 
 
-def _cases_of(file: Path) -> set[str]:
-    """The cases that a recording was made for, from the beginning of its file."""
-    with file.open(encoding="utf-8", errors="replace") as text:
-        found = re.search(rf'"{_CASES}": "([^"]*)"', text.read(_HEAD))
-    return set(found[1].split()) if found else set()
+def _candidates(kept: Path, cases: Sequence[str]) -> Iterator[Path]:
+    """`kept` if it exists, then the recordings beside it that say that they have all cases."""
+    if kept.exists():
+        yield kept
+    for file in sorted({*kept.parent.glob("*.json")} - {kept}):
+        with file.open(encoding="utf-8", errors="replace") as text:
+            found = re.search(rf'"{_CASES}": "([^"]*)"', text.read(_HEAD))
+        if found and set(cases) <= set(found[1].split()):
+            yield file
 
 
 def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str]:

@@ -210,12 +210,18 @@ message end 2""",
 
 
 def test_a_recording_of_more_cases_answers_for_one(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (saved / "trace").write_text(TWO_CASES)
     (saved / "console").write_text(CONSOLE.replace("cases=1", "cases=2"))
     both = record(reuse=True, cases=("getppid", "getpid"))
     assert [case.name for case in both.cases] == ["getppid", "getpid"]
+    capsys.readouterr()
+    assert [case.name for case in record(reuse=False, cases=("getpid",)).cases] == ["getpid"]
+    assert "boots again" in capsys.readouterr().err
+    for file in kept(saved):
+        if '"cases": "getpid"' in file.read_text():
+            file.unlink()
     without_boot(monkeypatch)
     one = record(reuse=True, cases=("getppid",))
     assert [case.name for case in one.cases] == ["getppid"]
