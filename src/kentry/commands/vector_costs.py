@@ -24,6 +24,8 @@ EXAMPLES = (
     "kentry vector costs --here -o my-core.toml",
 )
 
+RETIRED = dict.fromkeys(("--program", "--from"), "kentry vector costs --here on that machine")
+
 _TABLE = Need(
     lambda options: options.what or options.here,
     "without a table: name one, a kernel, or --here",

@@ -21,6 +21,8 @@ EXAMPLES = (
     "kentry vector replay base.parquet --closed-loop patched.parquet",
 )
 
+RETIRED = {"--speed": "the trace as it is: an instruction takes 1 ns of its time"}
+
 _OPEN_LOOP = Need(
     lambda options: not options.closed_loop,
     "with --closed-loop: it counts acts of the second kernel's own policy",

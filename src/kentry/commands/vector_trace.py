@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry vector trace: boot a user space, run a workload, write what its tasks did."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from kentry.boot.guest_tasks import TracedWorkload, TraceOptions
+from kentry.arch import Arch
+from kentry.boot.guest_tasks import Ending, TracedWorkload, TraceOptions
 from kentry.boot.userland.root_image import build_userland
 from kentry.boot.userland.rootfs import find_release
-from kentry.boot.userland.workloads import find_workload, parse_copy
+from kentry.boot.userland.workloads import Workload, find_workload, parse_copy
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, list_option, operand, option, path_option
@@ -18,9 +16,6 @@ from kentry.errors import EXIT_DONE, GuestError, UserError
 from kentry.kernels.resolve import resolve
 from kentry.progress import progress
 from kentry.vector.policies import parse_policy
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = (
     "kentry vector trace debian:6.12 --arch arm64 -- shell",
@@ -75,42 +70,31 @@ class Options(measuring.KernelOptions):
         help="the kernel's own policy, if it is not that of Linux of its release",
     )
 
+    def check(self, arch: Arch) -> None:
+        """UserError where no emulated cpu has such vectors, or there is no such policy."""
+        lengths = arch.vector.units[0].lengths
+        if self.vl is not None and self.vl not in lengths:
+            raise UserError(
+                f"No emulated {arch.name} cpu has vectors of {self.vl} bits.",
+                f"Use one of {', '.join(map(str, lengths))}.",
+            )
+        if self.kernel_policy:
+            parse_policy(self.kernel_policy)
+
 
 def run(options: Options) -> int:
     """Builds the user space, boots it, writes the trace, says what is in it."""
     from kentry.show.vector_usage import statistics_to_json, trace_layout
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
-    from kentry.vector.tracing import trace_workload
 
     arch = options.find_arch()
-    lengths = arch.vector.units[0].lengths
-    if options.vl is not None and options.vl not in lengths:
-        raise UserError(
-            f"No emulated {arch.name} cpu has vectors of {options.vl} bits.",
-            f"Use one of {', '.join(map(str, lengths))}.",
-        )
-    if options.kernel_policy:
-        parse_policy(options.kernel_policy)
+    options.check(arch)
     copies = [parse_copy(text) for text in options.copy]
-    release = find_release(options.release, arch)
-    chosen = find_workload(options.workload, copies, options.packages)
-    memory = options.memory or 2048
-    path = options.output or Path(f"{chosen.name}-{arch.name}.parquet")
+    workload = find_workload(options.workload, copies, options.packages)
+    path = options.output or Path(f"{workload.name}-{arch.name}.parquet")
     measuring.check_writable(path)
-    with progress(f"tracing {chosen.name} on {options.spec} for {arch.name}") as update:
-        kernel = resolve(options.spec, arch, update, options.request())
-        userland = build_userland(arch, chosen, release, memory, update)
-        words = (*userland.kernel_words, *options.append.split())
-        ending = trace_workload(
-            kernel,
-            arch,
-            TracedWorkload(chosen.name, userland.initramfs, words, userland.describe()),
-            TraceOptions(memory, timeout=options.timeout or 1800.0, vector_length=options.vl),
-            options.kernel_policy,
-            path,
-            update,
-        )
+    ending = _trace(options, arch, workload, path)
     trace = read_trace(path)
     emit(
         options,
@@ -124,3 +108,22 @@ def run(options: Options) -> int:
             ending.output,
         )
     return EXIT_DONE
+
+
+def _trace(options: Options, arch: Arch, workload: Workload, path: Path) -> Ending:
+    from kentry.vector.tracing import trace_workload
+
+    release, memory = find_release(options.release, arch), options.memory or 2048
+    with progress(f"tracing {workload.name} on {options.spec} for {arch.name}") as update:
+        kernel = resolve(options.spec, arch, update, options.request())
+        userland = build_userland(arch, workload, release, memory, update)
+        words = (*userland.kernel_words, *options.append.split())
+        return trace_workload(
+            kernel,
+            arch,
+            TracedWorkload(workload.name, userland.initramfs, words, userland.describe()),
+            TraceOptions(memory, timeout=options.timeout or 1800.0, vector_length=options.vl),
+            options.kernel_policy,
+            path,
+            update,
+        )
