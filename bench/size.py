@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 531,
     "arch": 1453,
     "boot": 2162,
-    "commands": 3095,
+    "commands": 3164,
     "compare": 1826,
     "count": 1466,
     "host": 1568,
@@ -38,10 +38,10 @@ BUDGET = {
     "stats": 700,
     "study": 3104,
     "time": 2084,
-    "vector": 3380,
+    "vector": 3381,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39533
+TESTS_BUDGET = 39461
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -44,10 +44,10 @@ def run(options: Options) -> int:
     from kentry.vector.trace import read_trace
 
     trace = read_trace(options.trace)
-    found = statistics(trace, options.unit)
+    usage = statistics(trace, options.unit)
     emit(
         options,
-        lambda: statistics_layout(trace, found),
-        lambda: statistics_to_json(trace, found),
+        lambda: statistics_layout(trace, usage),
+        lambda: statistics_to_json(trace, usage),
     )
     return EXIT_DONE

@@ -99,15 +99,15 @@ def hierarchy_of(core: str) -> Hierarchy | None:
         return None
     levels = {}
     for key, name in _NAMES.items():
-        one: _Cache | _Tlb | None = getattr(row, key)
-        if isinstance(one, _Cache):
-            levels[key] = Level(name, one.kib * _KIB, one.ways, one.line)
-        elif one:
-            levels[key] = Level(name, one.entries * _PAGE, one.ways, _PAGE)
-    places = {key: place for place, key in enumerate(levels)}
+        cache: _Cache | _Tlb | None = getattr(row, key)
+        if isinstance(cache, _Cache):
+            levels[key] = Level(name, cache.kib * _KIB, cache.ways, cache.line)
+        elif cache:
+            levels[key] = Level(name, cache.entries * _PAGE, cache.ways, _PAGE)
+    numbers = {key: number for number, key in enumerate(levels)}
     # Where the first is not known, it is not known either what the next ones are asked for.
     chains = tuple(
-        tuple(places[key] for key in keys if key in places) if keys[0] in places else ()
+        tuple(numbers[key] for key in keys if key in numbers) if keys[0] in numbers else ()
         for keys in _CHAINS
     )
     return Hierarchy(core, row.source, tuple(levels.values()), chains)
@@ -120,10 +120,10 @@ def with_misses(
 
     Caveats say which core's caches are not known, and which case has no accesses.
     """
-    arch, found = recording.kernel["arch"], {core: hierarchy_of(core) for core in cores}
-    known = [one for one in found.values() if one]
+    arch, hierarchies = recording.kernel["arch"], {core: hierarchy_of(core) for core in cores}
+    known = [hierarchy for hierarchy in hierarchies.values() if hierarchy]
     notes = [caveats.modelled_caches()] if known else []
-    if unknown := [core for core, one in found.items() if not one]:
+    if unknown := [core for core, hierarchy in hierarchies.items() if not hierarchy]:
         listed = ", ".join(name for name, row in _table().items() if row.arch == arch)
         notes.append(caveats.unknown_caches(", ".join(unknown), listed))
     cases = []
@@ -134,12 +134,12 @@ def with_misses(
                 notes.append(caveats.no_accesses(case.name))
             else:
                 code = recording.instructions(path)
-                rows = tuple(misses(code, path.accesses, one) for one in known)
+                rows = tuple(misses(code, path.accesses, hierarchy) for hierarchy in known)
                 case = replace(case, misses=rows)
         cases.append(case)
     # In place of those of an older model.
-    kinds = {one["kind"] for one in notes}
-    others = [one for one in recording.caveats if one["kind"] not in kinds]
+    kinds = {note["kind"] for note in notes}
+    others = [note for note in recording.caveats if note["kind"] not in kinds]
     return replace(recording, cases=cases, caveats=[*others, *notes])
 
 
@@ -180,24 +180,24 @@ class Model:
 
     def copy(self) -> "Model":
         """Another one in the same state."""
-        found = Model(self._hierarchy)
-        found._tags = self._tags.copy()
-        return found
+        model = Model(self._hierarchy)
+        model._tags = self._tags.copy()
+        return model
 
     def stream(
         self, path: Sequence[Instruction], accesses: Sequence[Access]
     ) -> tuple[_Blocks, _Blocks]:
         """The path for run(): an instruction's fetch, then what it loads and stores."""
         spans = [(n, _CODE, insn.address, len(insn.code) // 2) for n, insn in enumerate(path)]
-        spans += [(one.position, _DATA, one.address, one.size) for one in accesses]
+        spans += [(access.position, _DATA, access.address, access.size) for access in accesses]
         # A stable sort: an instruction's accesses stay in their order.
         spans.sort(key=lambda span: span[:2])
-        found = [
+        accessed = [
             (block, side)
             for _, side, address, size in spans
             for block in range(address // self._unit, (address + size - 1) // self._unit + 1)
         ]
-        both = np.array(found, np.int64).reshape(-1, 2)
+        both = np.array(accessed, np.int64).reshape(-1, 2)
         return both[:, 0].copy(), both[:, 1].copy()
 
     def run(self, blocks: _Blocks, sides: _Blocks) -> tuple[int, ...]:

@@ -82,9 +82,9 @@ class Models:
     def added_to(self, recording: Recording, names: Sequence[str] | None = None) -> Recording:
         """The recording with estimates of the cases of these names, or of all; as estimate()."""
         chosen = [case for case in recording.cases if names is None or case.name in names]
-        found = self.estimate(recording, chosen)
+        estimates = self.estimate(recording, chosen)
         cases = [
-            replace(case, estimates=found[case.name]) if case.name in found else case
+            replace(case, estimates=estimates[case.name]) if case.name in estimates else case
             for case in recording.cases
         ]
         errors, core = [100 * error for error in accuracy().errors], accuracy().core
@@ -127,11 +127,11 @@ class Models:
         named = case.partition("+")[0].partition("@")[2]
         labels: list[_Label] = []
         for call in split_calls(path):
-            found = parts(call, self.arch)
-            before = [one for part in found if part.name in _BEFORE for one in part.instructions]
+            phases = parts(call, self.arch)
+            before = [one for part in phases if part.name in _BEFORE for one in part.instructions]
             excepted = any(self.arch.llvm.exceptions.fullmatch(one.function) for one in before)
             entry = _EXCEPTION if excepted else named or self.arch.entries[0]
-            names = [part.name for part in found for _ in part.instructions]
+            names = [part.name for part in phases for _ in part.instructions]
             labels += [_Label(name, entry if not n else "") for n, name in enumerate(names)]
         return labels
 

@@ -50,15 +50,15 @@ class Analyser:
         if not printed:
             raise _failed(argv, done.stderr)
         mark, *rest = printed
-        found: list[list[str]] = [[]]
+        decoded: list[list[str]] = [[]]
         for line in rest:
             if line == mark:
-                found.append([])
+                decoded.append([])
             else:
-                found[-1].append(line)
-        if len(found) != len(codes) + 1:
-            raise _failed(argv, f"{len(found) - 1} of {len(codes)} instructions were read")
-        return {code: " ".join(one) for code, one in zip(codes, found, strict=False)}
+                decoded[-1].append(line)
+        if len(decoded) != len(codes) + 1:
+            raise _failed(argv, f"{len(decoded) - 1} of {len(codes)} instructions were read")
+        return {code: " ".join(texts) for code, texts in zip(codes, decoded, strict=False)}
 
     def region(self, arch: Arch, core: str, text: Sequence[str], *options: str) -> dict[str, Any]:
         """What llvm-mca prints of instructions in a straight line, without those it cannot take.

@@ -234,7 +234,7 @@ class _Sheet:
         far, near = self.timing.value("trip-each"), self.timing.value("trip-never")
         if not (use and flush and each and once and far and near):
             return None
-        found = (
+        ways = (
             (each - once - use, "getppid with a use before it, less without and less the use"),
             (
                 (far - near - Span.of(flush) * 4) * 0.5 - use,
@@ -243,7 +243,7 @@ class _Sheet:
             ),
         )
         # A later trap allocates nothing; a save and a restore are less than a third of one.
-        fits = (one for one in found if one[0].low > first.value / 3 and one[0].value <= first.high)
+        fits = (way for way in ways if way[0].low > first.value / 3 and way[0].value <= first.high)
         return next(fits, None)
 
     def _switch(self) -> None:

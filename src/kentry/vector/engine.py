@@ -496,18 +496,18 @@ def _merge(states: Any, sizes: Any, t: int, counts: Any, price: Any) -> None:
     first = t * states.shape[1]
     size = 0
     for j in range(sizes[t]):
-        place = 0
-        while place < size and states[t, place] != states[t, j]:
-            place += 1
+        kept = 0
+        while kept < size and states[t, kept] != states[t, j]:
+            kept += 1
         # What the entry that is kept so far costs more than entry j.
         more = 0.0
-        if place < size:
+        if kept < size:
             for act in range(len(price)):
-                more += (counts[first + place, act] - counts[first + j, act]) * price[act]
-        if place == size or more > 0:
-            counts[first + place] = counts[first + j]
-        states[t, place] = states[t, j]
-        size = max(size, place + 1)
+                more += (counts[first + kept, act] - counts[first + j, act]) * price[act]
+        if kept == size or more > 0:
+            counts[first + kept] = counts[first + j]
+        states[t, kept] = states[t, j]
+        size = max(size, kept + 1)
     sizes[t] = size
 
 

@@ -92,8 +92,8 @@ class ActCounts:
 
     def of(self, column: str) -> Ints:
         """One column, int64[tasks]."""
-        found: Ints = self.values[:, COLUMNS.index(column)]
-        return found
+        counts: Ints = self.values[:, COLUMNS.index(column)]
+        return counts
 
     def cost(self, costs: Mapping[str, float]) -> Floats:
         """float64[tasks]: counts times `costs` (act to cost); UserError where a cost is missing."""

@@ -120,14 +120,14 @@ class Statistics:
         number = np.searchsorted(_SHARES, shares, side="left")
         # A class begins with its lowest share, but for HALF and MOST, which begin above it.
         number[np.isin(shares, (_SHARES[0], _SHARES[3]))] += 1
-        found = np.bincount(number, minlength=len(Share))
-        return dict(zip(Share, map(int, found), strict=True))
+        tasks = np.bincount(number, minlength=len(Share))
+        return dict(zip(Share, map(int, tasks), strict=True))
 
     def most(self, count: int) -> list[int]:
         """Tasks with use, sorted by their followed loads, then by their loads."""
-        one = self.counts
-        order = np.lexsort((-one.intervals_used, -one.loads, -one.followed))
-        return [int(task) for task in order if one.intervals_used[task]][:count]
+        counts = self.counts
+        order = np.lexsort((-counts.intervals_used, -counts.loads, -counts.followed))
+        return [int(task) for task in order if counts.intervals_used[task]][:count]
 
 
 def statistics(trace: VectorTrace, unit: str = "vec") -> Statistics:
@@ -180,13 +180,13 @@ def _trap_entries(trace: VectorTrace) -> _Rows:
     """
     event = trace.event
     classes = np.asarray(trace.meta["trap_classes"], np.int32)
-    found = (event == Event.FAULT) & np.isin(trace.arg, classes)
+    traps = (event == Event.FAULT) & np.isin(trace.arg, classes)
     uses = np.zeros(len(event) + 2, bool)
     uses[2:] = (event == Event.USE) | (event == Event.USE_SME)
     svcr = np.zeros(len(event) + 1, bool)
     svcr[1:] = event == Event.SVCR
     # Between the use and the entry there may be an SVCR.
-    return np.asarray(found & (uses[1:-1] | (svcr[:-1] & uses[:-2])), bool)
+    return np.asarray(traps & (uses[1:-1] | (svcr[:-1] & uses[:-2])), bool)
 
 
 class _View:
@@ -255,5 +255,5 @@ def doublings(values: Ints, high: int) -> Histogram:
 
 def _binned(values: Ints, first: int, inner: Ints) -> Histogram:
     edges = np.concatenate(([first], inner, [np.iinfo(np.int64).max]))
-    place = np.searchsorted(edges, values, side="right") - 1
-    return Histogram(edges, np.bincount(place, minlength=len(edges) - 1).astype(np.int64))
+    bins = np.searchsorted(edges, values, side="right") - 1
+    return Histogram(edges, np.bincount(bins, minlength=len(edges) - 1).astype(np.int64))

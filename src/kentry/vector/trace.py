@@ -296,14 +296,14 @@ def read_trace(path: Path) -> VectorTrace:
         names = [(task.name, task.names) for task in tasks]
         if _printable(meta, "\n") != meta or _printable(names) != [[a, list(b)] for a, b in names]:
             raise ValueError("its text is not printable")
-        found = {field.name: field.type for field in file.schema_arrow}
-        if found != {field.name: field.type for field in _ARROW}:
-            raise ValueError(f"its columns are {', '.join(found)}, or of other types")
+        columns = {field.name: field.type for field in file.schema_arrow}
+        if columns != {field.name: field.type for field in _ARROW}:
+            raise ValueError(f"its columns are {', '.join(columns)}, or of other types")
         table = file.read(use_threads=False)
         if any(table[name].null_count for name in COLUMNS):
             raise ValueError("values are missing")
-        columns = {name: table[name].to_numpy() for name in COLUMNS}
-        trace = VectorTrace(**columns, tasks=tasks, meta=meta)
+        arrays = {name: table[name].to_numpy() for name in COLUMNS}
+        trace = VectorTrace(**arrays, tasks=tasks, meta=meta)
         _check_events(trace)
     except (pa.ArrowException, OSError, ValueError) as err:
         what = " ".join(str(err).split())[:_ERROR_LENGTH]

@@ -73,7 +73,8 @@ def sweep(
             f"The policy '{family}' has no value to sweep.", f"Sweep {', '.join(names)}."
         )
     if values is None:
-        values = sorted({round(float(one)) for one in np.geomspace(*_RANGES[parameter], _VALUES)})
+        steps = np.geomspace(*_RANGES[parameter], _VALUES)
+        values = sorted({round(float(step)) for step in steps})
     policies = [Policy(POLICIES[family], value) for value in (*values, NEVER)]
     with ThreadPoolExecutor(_THREADS) as pool:
         *counts, never = pool.map(lambda policy: replay(prepared, policy), policies)
@@ -136,25 +137,25 @@ def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommenda
     The sweeps, one a workload, have the same values of one policy.  Each workload counts the same.
     Of values that cost the same it takes the smallest.  UserError for one without a system call.
     """
-    calls = [one.best.of("calls").astype(float) for one in sweeps]
-    if any(one.sum() == 0 for one in calls):
+    calls = [swept.best.of("calls").astype(float) for swept in sweeps]
+    if any(of_tasks.sum() == 0 for of_tasks in calls):
         raise UserError("A trace has no system call, so there is no cost per call.")
-    cost = [one.cost(costs) for one in sweeps]
-    least = [one.best.cost(costs).sum() for one in sweeps]
+    cost = [swept.cost(costs) for swept in sweeps]
+    least = [swept.best.cost(costs).sum() for swept in sweeps]
     pairs = list(zip(cost, calls, strict=True))
-    by_trace = np.array([one.sum(axis=1) / own.sum() for one, own in pairs])
+    by_trace = np.array([paid.sum(axis=1) / own.sum() for paid, own in pairs])
     per_call = by_trace.mean(axis=0)
     values = sweeps[0].values
     best = int(np.argmin(per_call))
-    places = _best_places(pairs, np.random.default_rng(1))
-    low, high = np.quantile(np.array(values)[places], [0.025, 0.975], method="nearest")
+    drawn = _draw_best(pairs, np.random.default_rng(1))
+    low, high = np.quantile(np.array(values)[drawn], [0.025, 0.975], method="nearest")
     good = np.flatnonzero(per_call > per_call[best] * (1 + FLAT))
     first = int(max(good[good < best], default=-1)) + 1
     last = int(min(good[good > best], default=len(values))) - 1
     floors = [floor / own.sum() for floor, own in zip(least, calls, strict=True)]
     above = [
-        (one.sum(axis=1) - floor) / max(swept.seconds, 1e-9)
-        for one, floor, swept in zip(cost, least, sweeps, strict=True)
+        (paid.sum(axis=1) - floor) / max(swept.seconds, 1e-9)
+        for paid, floor, swept in zip(cost, least, sweeps, strict=True)
     ]
     return Recommendation(
         family=sweeps[0].family,
@@ -194,18 +195,18 @@ def _from_which_on(values: Sequence[int], holds: npt.NDArray[np.bool_]) -> int |
     return values[first] if first < len(values) else None
 
 
-def _best_places(
+def _draw_best(
     workloads: Sequence[tuple[Floats, Floats]], random: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """The place of the best value in each draw; a workload is its cost[values, tasks] and calls."""
+    """The index of the best value in each draw; a workload is its cost[values, tasks] and calls."""
     per_call = np.empty((len(workloads), _DRAWS, len(workloads[0][0])))
-    for place, (all_cost, all_calls) in enumerate(workloads):
+    for number, (all_cost, all_calls) in enumerate(workloads):
         active = all_calls > 0
         calls, cost = all_calls[active], all_cost[:, active]
         tasks = len(calls)
         for draw in range(_DRAWS):
             times = np.bincount(random.integers(tasks, size=tasks), minlength=tasks)
-            per_call[place, draw] = cost @ times / (calls @ times)
+            per_call[number, draw] = cost @ times / (calls @ times)
     chosen = random.integers(len(workloads), size=(_DRAWS, len(workloads)))
     means = per_call[chosen, np.arange(_DRAWS)[:, None]].mean(axis=1)
     return np.asarray(means.argmin(axis=1), np.int64)

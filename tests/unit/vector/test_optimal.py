@@ -12,6 +12,7 @@ from kentry.vector.trace import Event, VectorTrace
 from tests.unit.vector.kernel_models import (
     Arm64,
     Arm64Flushing,
+    Model,
     RiscV,
     Row,
     cheapest,
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.slow
 
 E = Event
 
+Prices = dict[str, float]
 COSTS = st.fixed_dictionaries({act: st.integers(0, 60).map(float) for act in ACTS})
 
 # Policies of the arm64 mechanism that give access by a trap only.
@@ -35,56 +37,45 @@ TRAPPING = (
 SEEING = (*TRAPPING, "timeout-from-use:1us", "count-from-use:2")
 
 
-@given(trace=traces(most=40), costs=COSTS)
-def test_trying_all_decisions_finds_no_less_and_no_more(
-    trace: VectorTrace, costs: dict[str, float]
-) -> None:
-    least = cheapest(Arm64, trace, costs, 9)
-    assume(least is not None)
-    assert optimal(prepare(trace), costs).cost(costs).sum() == least
-
-
-@given(trace=traces(release="7.3.4", most=40), costs=COSTS)
-def test_so_it_is_where_signals_give_the_registers_up(
-    trace: VectorTrace, costs: dict[str, float]
-) -> None:
-    least = cheapest(Arm64Flushing, trace, costs, 9)
-    assume(least is not None)
-    assert optimal(prepare(trace), costs).cost(costs).sum() == least
-
-
-@given(trace=traces("riscv64", signals=False, most=40), costs=COSTS)
-def test_so_it_is_on_riscv(trace: VectorTrace, costs: dict[str, float]) -> None:
-    least = cheapest(RiscV, trace, costs, 9)
-    assume(least is not None)
-    assert optimal(prepare(trace), costs).cost(costs).sum() == least
-
-
-@given(trace=traces(), costs=COSTS, policy=st.sampled_from(TRAPPING))
-def test_no_policy_that_gives_access_by_traps_is_cheaper(
-    trace: VectorTrace, costs: dict[str, float], policy: str
-) -> None:
-    prepared = prepare(trace)
-    best = optimal(prepared, costs).cost(costs)
-    assert (best <= replay(prepared, policy, costs).cost(costs)).all()
-
-
-@given(
-    trace=traces("riscv64", signals=False),
-    costs=COSTS,
-    policy=st.sampled_from((*SEEING, "discard")),
+@pytest.mark.parametrize(
+    ("model", "made"),
+    [
+        (Arm64, traces(most=40)),
+        (Arm64Flushing, traces(release="7.3.4", most=40)),
+        (RiscV, traces("riscv64", signals=False, most=40)),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_no_policy_is_cheaper_on_riscv(
-    trace: VectorTrace, costs: dict[str, float], policy: str
+@given(data=st.data(), costs=COSTS)
+def test_trying_all_decisions_finds_no_less_and_no_more(
+    model: type[Model], made: st.SearchStrategy[VectorTrace], data: st.DataObject, costs: Prices
 ) -> None:
-    prepared = prepare(trace)
+    trace = data.draw(made)
+    least = cheapest(model, trace, costs, 9)
+    assume(least is not None)
+    assert optimal(prepare(trace), costs).cost(costs).sum() == least
+
+
+@pytest.mark.parametrize(
+    ("made", "policies"),
+    [(traces(), TRAPPING), (traces("riscv64", signals=False), (*SEEING, "discard"))],
+    ids=("arm64", "riscv64"),
+)
+@given(data=st.data(), costs=COSTS)
+def test_no_policy_that_gives_access_by_traps_is_cheaper(
+    made: st.SearchStrategy[VectorTrace],
+    policies: tuple[str, ...],
+    data: st.DataObject,
+    costs: Prices,
+) -> None:
+    prepared, policy = prepare(data.draw(made)), data.draw(st.sampled_from(policies))
     best = optimal(prepared, costs).cost(costs)
     assert (best <= replay(prepared, policy, costs).cost(costs)).all()
 
 
 @given(trace=traces("x86_64"), costs=COSTS)
 def test_where_nothing_is_decided_the_optimum_is_what_is_done(
-    trace: VectorTrace, costs: dict[str, float]
+    trace: VectorTrace, costs: Prices
 ) -> None:
     prepared = prepare(trace)
     eager = replay(prepared, "eager").cost(costs)
@@ -120,9 +111,7 @@ def test_an_optimum_needs_costs() -> None:
 
 
 @given(trace=traces(most=300), costs=COSTS)
-def test_the_counts_of_the_optimum_are_of_one_run(
-    trace: VectorTrace, costs: dict[str, float]
-) -> None:
+def test_the_counts_of_the_optimum_are_of_one_run(trace: VectorTrace, costs: Prices) -> None:
     prepared = prepare(trace)
     best = optimal(prepared, costs)
     keep = replay(prepared, "keep")

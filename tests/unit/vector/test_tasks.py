@@ -142,10 +142,6 @@ def test_half_a_record_is_left_out(tmp_path: Path, cut: int) -> None:
     assert len(records_of(tmp_path, raw(*rows)[:-cut])) == 4
 
 
-def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
-    assert records_of(tmp_path, b"") == []
-
-
 def test_a_chunk_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks_module, "_CHUNK", 4)
     data = raw(*((i, i, Event.EXIT, 1, 0) for i in range(10)))

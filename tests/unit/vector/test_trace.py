@@ -12,17 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kentry.errors import UserError
 from kentry.vector.trace import (
     COLUMNS,
     METADATA_KEY,
-    OF_TWO_TASKS,
     Event,
     Task,
-    VectorTrace,
     read_trace,
     write_trace,
 )
@@ -89,45 +85,6 @@ def test_columns_of_unequal_length_are_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="length"):
         write_trace(tmp_path / "boot.trace", META, [], [([1, 2], [0, 0], [0, 0], [0, 0], [0])])
     assert not list(tmp_path.iterdir())
-
-
-def test_a_trace_without_events_is_one(tmp_path: Path) -> None:
-    file = tmp_path / "empty.trace"
-    save(file, trace_of([]))
-    found = read_trace(file)
-    assert len(found) == 0
-    assert found.seconds == 0
-
-
-@pytest.mark.slow
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(Event),
-            st.integers(0, 2**64 - 1),
-            st.integers(0, 2**64 - 1),
-            st.integers(-(2**31), 2**31 - 1),
-        ),
-        max_size=40,
-    )
-)
-def test_every_value_survives(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Event, int, int, int]]
-) -> None:
-    file = tmp_path_factory.mktemp("trace") / "any.trace"
-    rows = [(event, a, b, 1 if event in OF_TWO_TASKS else c) for event, a, b, c in rows]
-    event, instructions, ns, arg = zip(*rows, strict=True) if rows else ((), (), (), ())
-    written = VectorTrace(
-        np.array(event, np.uint8),
-        np.zeros(len(rows), np.uint32),
-        np.array(instructions, np.uint64),
-        np.array(ns, np.uint64),
-        np.array(arg, np.int32),
-        (Task(0, "swapper"), Task(1, "init")),
-        META,
-    )
-    save(file, written)
-    assert same(read_trace(file), written)
 
 
 # --- not whole -----------------------------------------------------------
