@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kentry.commands import measuring
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand
+from kentry.compare.beside import with_paths_and_samples
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError
@@ -62,7 +63,7 @@ def run(options: Options) -> int:
     emit(
         options,
         lambda: comparison_layout(comparison, options.rows_shown, of_metrics=of_metrics),
-        lambda: comparison,
+        lambda: with_paths_and_samples(comparison, old, new),
         lambda: comparison_changelog(comparison),
     )
     if failure:

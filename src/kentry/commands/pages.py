@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from kentry.compare.beside import with_paths_and_samples
 from kentry.compare.counted import compare
-from kentry.compare.path_diff import modal_paths
 from kentry.compare.states import added_by_states
 from kentry.errors import RecordingError, UserError
 from kentry.results.ablation import Ablation
@@ -33,7 +33,6 @@ from kentry.show.page import page
 from kentry.show.path_diff import path_layout
 from kentry.show.recording import recording_layout
 from kentry.show.series import series_layout
-from kentry.stats.exact import SAME
 from kentry.study.series_paths import paths_of, recordings_of
 
 _Make = Callable[[Any, Mapping[str, Any]], Layout]
@@ -87,20 +86,8 @@ def report(files: Sequence[Path]) -> str:
 
 def _comparison(old: Recording, new: Recording) -> Layout:
     """Lays out two recordings that are compared, with both paths and the samples of each case."""
-    comparison = compare(old, new)
-    paths = {
-        row.name: pair
-        for row in comparison.cases
-        if not (row.identical_path and row.verdict == SAME)
-        and (pair := modal_paths(row.name, old, new))
-    }
-    times = {
-        row.name: (before.noisy, after.noisy)
-        for row in comparison.timed
-        if (before := old.case(row.name)) and (after := new.case(row.name))
-    }
-    layout = comparison_layout(comparison, paths=paths, times=times)
-    return replace(layout, json=to_json(comparison))
+    comparison = with_paths_and_samples(compare(old, new), old, new)
+    return replace(comparison_layout(comparison), json=to_json(comparison))
 
 
 def _recording(recording: Recording) -> Layout:
@@ -151,7 +138,7 @@ def _document(file: Path, kind: str, form: type[Struct], make: _Make, command: s
     found = read_document(file, form, remedy, printable=kind == _COMPARISON)
     try:
         return make(found, _json(file))
-    except ArithmeticError as err:
+    except (ArithmeticError, IndexError, ValueError) as err:
         raise RecordingError(f"{file} has numbers that cannot be true: {err}.", remedy) from err
 
 

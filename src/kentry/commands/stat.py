@@ -24,6 +24,7 @@ from kentry.commands.options import (
     option,
     path_option,
 )
+from kentry.compare.beside import with_paths_and_samples
 from kentry.compare.counted import compare
 from kentry.count.catalogue import choose_timed
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
@@ -267,10 +268,11 @@ def _compare(session: Session, options: Options) -> _Result:
             raise UserError(f"{options.target} is a third kernel beside --compare.", "Write kvm.")
         old, new = compare_two_kernels(session, kernels, options.case, schedule)
         comparison = compare(old, new, threshold=threshold)
+        document = with_paths_and_samples(comparison, old, new)
         # Counters decide nothing: the time decided when the run ended.
         rows = [row for row in comparison.timed if row.metric == NS]
         layout = partial(comparison_layout, comparison)
-        return _Result({"old": old, "new": new}, comparison, layout, rows)
+        return _Result({"old": old, "new": new}, document, layout, rows)
     if any(map(measuring.is_spec, kernels)):
         raise UserError(
             f"{options.target} runs its own kernel and cannot boot {kernels[0]}.",

@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from msgspec import UNSET
 
 from kentry.arch import Arch, find_arch
 from kentry.compare.alignment import Codes, Keys, Pair, aligned
 from kentry.compare.differences import differences, of_both
 from kentry.errors import UserError
-from kentry.path.disassembly import readable_text
 from kentry.path.effects import effects
 from kentry.path.loops import Folded, fold
+from kentry.path.pairs import placed
 from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name
@@ -41,7 +40,6 @@ from kentry.results.path_diff import (
     PathComparison,
     PathDiff,
     PathPair,
-    PlacedInstruction,
     Row,
 )
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Instruction, Measured, Recording
@@ -524,17 +522,6 @@ def _row(
             and entry.new is not None
             and old.equal[entry.old] != new.equal[entry.new]
         ),
-        old=None if entry.old is None else _placed(old.folded[entry.old].instruction, arch),
-        new=None if entry.new is None else _placed(new.folded[entry.new].instruction, arch),
-    )
-
-
-def _placed(insn: Instruction, arch: Arch) -> PlacedInstruction:
-    return PlacedInstruction(
-        f"{insn.address:016x}",
-        insn.code,
-        readable_text(insn, arch),
-        base_name(insn.function),
-        insn.offset,
-        insn.source_lines or UNSET,
+        old=None if entry.old is None else placed(old.folded[entry.old].instruction, arch),
+        new=None if entry.new is None else placed(new.folded[entry.new].instruction, arch),
     )

@@ -13,6 +13,9 @@ from kentry.results.series import NO_BOOT, NO_BUILD
 # What became of a commit; beside them series.NO_BUILD and NO_BOOT.
 MEASURED, SAME_CODE, NOT_COMPILED = "measured", "same-code", "not-compiled"
 
+# Functions that a sentence names.
+_NAMED = 4
+
 Name = Annotated[str, Meta(pattern="^[0-9a-f]{40,64}$")]
 
 
@@ -44,6 +47,15 @@ class Provisional(Struct, frozen=True, kw_only=True):
     subject: str
     delta: Real
     functions: tuple[FunctionDelta, ...] = ()
+
+    def __str__(self) -> str:
+        """The commit, what it changes, and the functions that change most."""
+        functions = sorted(self.functions, key=lambda function: -abs(function.delta))[:_NAMED]
+        names = ", ".join(f"{function.name} {function.delta:+d}" for function in functions)
+        return (
+            f'{self.commit[:12]} ("{self.subject}") changes {self.case} by {self.delta:+g}'
+            f"{names and f': {names}'}"
+        )
 
 
 class CommitValue(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from kentry.results.document import (
     read_document,
     schema_of,
 )
-from kentry.results.recording import INSTRUCTIONS, Measured, Pair
+from kentry.results.recording import INSTRUCTIONS, CodeFile, Measured, Pair, Runs
 
 if TYPE_CHECKING:
     from kentry.stats.verdict import Estimate
@@ -231,15 +231,20 @@ class TimedComparison(Struct, frozen=True, kw_only=True):
     ] = None
     functions: Annotated[tuple[FunctionDelta, ...], Meta(max_length=0)] = ()
     caveats: tuple[Caveat, ...] = ()
-    # Half the widths of the intervals that old and new have by themselves; the probability of such
-    # a change by chance.
-    halves: Annotated[tuple[float | None, float | None], UNWRITTEN] = (None, None)
+    halves: Annotated[
+        tuple[float | None, float | None],
+        OMITTED,
+        about("Half the widths of the intervals that old and new have by themselves"),
+    ] = (None, None)
+    estimators: Annotated[
+        tuple[str, ...], OMITTED, about("What the values of both sides are, in words")
+    ] = ()
+    boots: Annotated[int, OMITTED, about("Of old", ge=0)] = 0
+    groups: Annotated[
+        int, OMITTED, about("Of old's processes, where these were interleaved, not the boots", ge=0)
+    ] = 0
+    # The probability of such a change by chance.
     p: Annotated[float, UNWRITTEN] = 1.0
-    # How both sides were measured: what their values are, the old one's boots, and its groups of
-    # processes if these were interleaved rather than the boots.
-    estimators: Annotated[tuple[str, ...], UNWRITTEN] = ()
-    boots: Annotated[int, UNWRITTEN] = 0
-    groups: Annotated[int, UNWRITTEN] = 0
 
     def __post_init__(self) -> None:
         force_setattr(self, "delta", self.new - self.old)
@@ -298,6 +303,43 @@ def _digits(half: float) -> int:
     return min(_MOST_DIGITS, -math.floor(math.log10(half)))
 
 
+# Of rows of a path diff that follow each other: the words of change, function, part, reason and
+# source; whether constants differ; how often each ran; the first on each side, null for none; and
+# how many there are.
+RowRun = tuple[Count, Count, Count, Count, Count, bool, Positive, Count | None, Count | None, Count]
+
+
+class PackedPair(Struct, frozen=True):
+    """Both modal paths of a case as runs in the code of their sides, and how they differ."""
+
+    old: Runs
+    new: Runs
+    rows: tuple[RowRun, ...]
+    renamed: tuple[Renamed, ...] = ()
+
+
+class PackedPaths(Struct, frozen=True):
+    """The paths of the cases that do not execute the same; kentry.path.pairs packs them."""
+
+    old: CodeFile
+    new: CodeFile
+    words: tuple[str, ...]
+    cases: dict[str, PackedPair]
+
+
+class Distribution(Struct, frozen=True, kw_only=True):
+    """A noisy metric of one side, and the value of each of its processes, per call."""
+
+    value: Number
+    unit: str
+    interval: tuple[Real, Real] | None
+    confidence: Confidence | None
+    floor: Number | None
+    values: tuple[Number, ...]
+    estimator: str = ""
+    absent: tuple[str, ...] = ()
+
+
 if TYPE_CHECKING:
     _Rows = tuple[CaseComparison | TimedComparison, ...]
 else:
@@ -321,6 +363,13 @@ class Comparison(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ken
         ),
     ] = field(name="cases")
     caveats: tuple[Caveat, ...]
+    modal_paths: Annotated[
+        PackedPaths | UnsetType, about("Both paths of the cases that do not execute the same")
+    ] = UNSET
+    distributions: Annotated[
+        dict[str, dict[str, tuple[Distribution, Distribution]]] | UnsetType,
+        about("By case and metric the values of both sides' processes"),
+    ] = UNSET
     # The cases whose instructions, or all of whose metrics, only the old kernel has.
     lost: Annotated[tuple[str, ...], UNWRITTEN] = ()
 

@@ -167,14 +167,14 @@ def renumbered(paths: Iterable[Runs], places: Sequence[int]) -> Iterator[Runs]:
 
     @cache
     def moved(first: int, count: int) -> Runs:
-        return _followed((place, 1) for place in places[first : first + count])
+        return followed((place, 1) for place in places[first : first + count])
 
     for runs in paths:
-        yield _followed(piece for run in runs for piece in moved(*run))
+        yield followed(piece for run in runs for piece in moved(*run))
 
 
-def _followed(pieces: Iterable[tuple[int, int]]) -> Runs:
-    """Runs, each that follows the last one joined to it."""
+def followed(pieces: Iterable[tuple[int, int]]) -> Runs:
+    """Returns runs, each that follows the last one joined to it."""
     found: list[tuple[int, int]] = []
     for first, count in pieces:
         if found and sum(found[-1]) == first:
@@ -565,6 +565,45 @@ class CodeFile(Struct):
         about("For each instruction indexes into places: its own, then where that was inlined"),
     ] = UNSET
 
+    @staticmethod
+    def packed(code: Iterable[Instruction]) -> CodeFile:
+        """Returns instructions with each function and place once."""
+        functions: dict[str, int] = {}
+        places: dict[SourceLine, int] = {}
+        rows, lines = [], []
+        for insn in code:
+            function = functions.setdefault(insn.function, len(functions))
+            rows.append((f"{insn.address:016x}", insn.code, insn.text, function, insn.offset))
+            lines.append(tuple([places.setdefault(n, len(places)) for n in insn.source_lines]))
+        if not places:
+            return CodeFile(tuple(functions), rows)
+        return CodeFile(tuple(functions), rows, tuple(places), tuple(lines))
+
+    def unpacked(self) -> list[Instruction]:
+        """Returns the instructions; ValueError where one names what is not there."""
+        names, rows, places = self.functions, self.instructions, self.places or ()
+        source_lines = self.source_lines or ((),) * len(rows)
+        if len(source_lines) != len(rows):
+            raise ValueError("not one of an instruction - at `$.code.source_lines`")
+        try:
+            return [
+                Instruction(
+                    int(address, 16),
+                    insn,
+                    text,
+                    names[function],
+                    offset,
+                    tuple([places[index] for index in own]),
+                )
+                for (address, insn, text, function, offset), own in zip(
+                    rows, source_lines, strict=True
+                )
+            ]
+        except IndexError:
+            raise ValueError(
+                "an instruction of no function or place - at `$.code.instructions`"
+            ) from None
+
 
 # The keys of a target whose values are text.
 _TARGET_TEXTS = ["emulator", "machine", "cpu", "accelerator", "cmdline", "cpu_model"]
@@ -640,28 +679,7 @@ def _from_file(document: RecordingFile) -> Recording:
         raise ValueError("a target without a kind - at `$.target`")
     if not isinstance(document.target.get("emulator", ""), str):
         raise ValueError("an emulator that is no text - at `$.target.emulator`")
-    names = document.code.functions
-    rows = document.code.instructions
-    places = document.code.places or ()
-    source_lines = document.code.source_lines or ((),) * len(rows)
-    if len(source_lines) != len(rows):
-        raise ValueError("not one of an instruction - at `$.code.source_lines`")
-    try:
-        code = [
-            Instruction(
-                int(address, 16),
-                insn,
-                text,
-                names[function],
-                offset,
-                tuple([places[index] for index in own]),
-            )
-            for (address, insn, text, function, offset), own in zip(rows, source_lines, strict=True)
-        ]
-    except IndexError:
-        raise ValueError(
-            "an instruction of no function or place - at `$.code.instructions`"
-        ) from None
+    code = document.code.unpacked()
     cases: dict[str, CaseResult] = {}
     for index, one in enumerate(document.cases):
         case = CaseResult(
@@ -791,22 +809,8 @@ def to_file(recording: Recording) -> dict[str, Any]:
 
 def to_json(recording: Recording) -> dict[str, Any]:
     """The recording as the file has it; ValueError where it could not be read again."""
-    functions: dict[str, int] = {}
-    places: dict[SourceLine, int] = {}
-    rows = [
-        [
-            f"{insn.address:016x}",
-            insn.code,
-            insn.text,
-            functions.setdefault(insn.function, len(functions)),
-            insn.offset,
-        ]
-        for insn in recording.code
-    ]
-    source_lines = [
-        [places.setdefault(one, len(places)) for one in insn.source_lines]
-        for insn in recording.code
-    ]
+    code = CodeFile.packed(recording.code)
+    places, lines = code.places or (), code.source_lines or ()
     return {
         "schema": SCHEMA,
         "tool": recording.tool,
@@ -819,9 +823,10 @@ def to_json(recording: Recording) -> dict[str, Any]:
         **({"contexts": recording.contexts} if recording.contexts else {}),
         "cases": [_case_to_json(case, recording.kernel["arch"]) for case in recording.cases],
         "code": {
-            "functions": list(functions),
-            "instructions": rows,
-            **({"places": list(map(list, places)), "source_lines": source_lines} if places else {}),
+            "functions": list(code.functions),
+            "instructions": list(map(list, code.instructions)),
+            **({"places": list(map(list, places))} if places else {}),
+            **({"source_lines": list(map(list, lines))} if places else {}),
         },
     }
 

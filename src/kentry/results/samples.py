@@ -7,7 +7,8 @@ Importing this module loads numpy and scipy.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from kentry.results.recording import TimedProcess
+from kentry.results.comparison import Distribution
+from kentry.results.recording import NoisyMetric, TimedProcess
 from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.estimators import process_value, trimmed_mean
 from kentry.stats.sequential import Look
@@ -33,6 +34,20 @@ def value_of(process: TimedProcess) -> float:
     if process.blocks or not process.empties:
         return process_value(process.values, process.blocks) / process.calls
     return (_mean_of_kept(process.values) - _mean_of_kept(process.empties)) / process.calls
+
+
+def distribution(metric: NoisyMetric) -> Distribution:
+    """Returns a noisy metric with the value of each process in place of its samples."""
+    return Distribution(
+        value=metric.value,
+        unit=metric.unit,
+        interval=metric.interval,
+        confidence=metric.confidence,
+        floor=metric.floor,
+        values=tuple(map(value_of, metric.samples)),
+        estimator=metric.estimator,
+        absent=metric.absent,
+    )
 
 
 def _mean_of_kept(values: Sequence[float]) -> float:

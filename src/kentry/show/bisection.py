@@ -35,7 +35,6 @@ from kentry.show.blocks import (
     text_column,
 )
 from kentry.show.numbers import change, number
-from kentry.study.commits import provisional_words
 
 _NAME = 12
 _NAMED = 6
@@ -115,7 +114,7 @@ def steps_layout(
     """Lays out the commits that were tried, in that order; and what was named, not verified."""
     blocks: list[Block] = [_step_table(steps, by_program=by_program)]
     for row in provisional:
-        blocks += ["", Prose(f"Not verified yet: {provisional_words(row)}.")]
+        blocks += ["", Prose(f"Not verified yet: {row}.")]
     if provisional:
         blocks.append(Prose("To verify: kentry bisect --continue."))
     return Layout("steps", "", "", blocks)

@@ -5,16 +5,23 @@ A change of a noisy metric has no digit beyond its interval.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kentry.arch import find_arch
+from kentry.path.pairs import unpack_pairs
 from kentry.results import caveats
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import CaseComparison, Comparison, EventDelta, TimedComparison
+from kentry.results.comparison import (
+    CaseComparison,
+    Comparison,
+    Distribution,
+    EventDelta,
+    TimedComparison,
+)
 from kentry.results.path_diff import PathPair
-from kentry.results.recording import INSTRUCTIONS, NoisyMetric
+from kentry.results.recording import INSTRUCTIONS
 from kentry.results.series import Series
 from kentry.show import charts
 from kentry.show.blocks import (
@@ -56,8 +63,7 @@ from kentry.stats import CONFIDENCE
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
 Row = CaseComparison | TimedComparison
-# Both sides' noisy metrics of a case.
-Sides = tuple[Mapping[str, NoisyMetric], Mapping[str, NoisyMetric]]
+Sides = tuple[Distribution, Distribution]
 
 # So many cases are open on a page.
 _OPEN = 3
@@ -71,15 +77,15 @@ def comparison_layout(
     shown: int | None = SHOWN,
     *,
     of_metrics: bool = True,
-    paths: Mapping[str, PathPair] | None = None,
-    times: Mapping[str, Sides] | None = None,
 ) -> Layout:
     """Lays out a comparison, with `shown` rows in a table of functions, None for all of them.
 
-    Without `of_metrics` there are tables for instructions alone.  `paths` and `times` are for a
-    page: by case both modal paths, and both sides' noisy metrics.
+    Without `of_metrics` there are tables for instructions alone.
     """
     old, new = comparison.old, comparison.new
+    packed = comparison.modal_paths
+    paths = unpack_pairs(packed, find_arch(new.kernel["arch"])) if packed else {}
+    times = comparison.distributions or {}
     rows = comparison.rows
     places = {id(row): f"row-{place}" for place, row in enumerate(rows)}
     table = verdict_table(width=_ROW)
@@ -96,14 +102,14 @@ def comparison_layout(
     folds: list[Block] = []
     for case in (*comparison.cases, *comparison.metrics):
         is_metric = case.metric != INSTRUCTIONS
-        fold = _fold(case, comparison, shown, (paths or {}).get(case.name))
+        fold = _fold(case, comparison, shown, paths.get(case.name))
         fold = replace(fold, id=places[id(case)], open=len(folds) < _OPEN)
         if case.delta and (case.functions or not is_metric) and (of_metrics or not is_metric):
             folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
         else:
             folds.append(OnPage([fold]))
     for row in comparison.timed:
-        fold = _timed_fold(row, comparison, (times or {}).get(row.name))
+        fold = _timed_fold(row, comparison, times.get(row.name, {}).get(row.metric))
         folds.append(OnPage([replace(fold, id=places[id(row)], open=True)]))
     facts = [Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)]
     kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
@@ -183,11 +189,10 @@ def _timed_fold(row: TimedComparison, comparison: Comparison, sides: Sides | Non
     told = [f"{name} {percent(value)}" for name, value in limits if value is not None]
     blocks: list[Block] = [f"{'; '.join([bare_change(row), *told])}."]
     if sides:
-        own = [{row.metric: side[row.metric]} for side in sides if row.metric in side]
+        own = [{row.metric: side} for side in sides]
         names = [side.kernel["spec"] for side in (comparison.old, comparison.new)]
-        if len(own) == len(names):
-            for at in (0, 1):
-                blocks += time_blocks(row.name, names[at], own[at], own[1 - at])
+        for at in (0, 1):
+            blocks += time_blocks(row.name, names[at], own[at], own[1 - at])
     old, new = timed_values(row)
     title = f"{row.name} {row.metric}: {old} \u2192 {new}"
     return Fold(title, blocks)

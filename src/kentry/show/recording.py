@@ -10,8 +10,8 @@ from kentry.path.metrics import part_amounts
 from kentry.results import caveats
 from kentry.results.case_name import CaseName, State
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import CaseComparison
-from kentry.results.recording import INSTRUCTIONS, CaseResult, KernelPath, NoisyMetric, Recording
+from kentry.results.comparison import CaseComparison, Distribution
+from kentry.results.recording import INSTRUCTIONS, CaseResult, KernelPath, Recording
 from kentry.results.states import cells_of, without_use
 from kentry.show import charts
 from kentry.show.blocks import (
@@ -274,7 +274,12 @@ def _fold(recording: Recording, case: CaseResult, place: int) -> Fold:
     if path and path.length and arch:
         amounts = part_amounts(code, path.accesses, arch)
         blocks.append(Fold("What the path loads, stores and touches", part_blocks(amounts)))
-    blocks += time_blocks(case.name, recording.kernel["spec"], case.noisy)
+    if case.noisy:
+        # It loads numpy, which counts do not need.
+        from kentry.results.samples import distribution
+
+        noisy = {metric: distribution(one) for metric, one in case.noisy.items()}
+        blocks += time_blocks(case.name, recording.kernel["spec"], noisy)
     title = f"{case.name}: {count.value} kernel instructions" if count else case.name
     return Fold(title, blocks, f"case-{place}")
 
@@ -311,8 +316,8 @@ def _time_table(cases: Iterable[CaseResult]) -> Table:
 def time_blocks(
     case: str,
     kernel: str,
-    noisy: Mapping[str, NoisyMetric],
-    beside: Mapping[str, NoisyMetric] | None = None,
+    noisy: Mapping[str, Distribution],
+    beside: Mapping[str, Distribution] | None = None,
 ) -> Iterator[Block]:
     """Yields the noisy metrics of a case, each with the distribution of its processes.
 
@@ -322,29 +327,22 @@ def time_blocks(
         value, interval = with_interval(one.value, one.interval)
         blocks: list[Block] = []
         # One published number has no distribution.
-        if len(one.samples) > 1:
+        if len(one.values) > 1:
             other = beside.get(metric) if beside else None
             drawing = charts.distribution(
-                _values(one),
+                one.values,
                 *(one.value, one.interval, one.floor),
                 f"{kernel}, {case}, {metric}: {value} {one.unit} {interval}",
                 one.unit,
-                _values(other) if other else (),
+                other.values if other else (),
             )
             level = f" ({100 * one.confidence:.4g} %)" if one.confidence else ""
             floor = percent(None if one.floor is None else 100 * one.floor)
             caption = (
                 f"Each process of the run. The line is the interval{level}, the band the noise"
-                f" floor ({floor} of the value). {len(one.samples)} processes; {one.estimator}."
+                f" floor ({floor} of the value). {len(one.values)} processes; {one.estimator}."
             )
             blocks.append(Chart(drawing, caption))
         if one.absent:
             blocks.append(f"Absent: {', '.join(one.absent)}.")
         yield Section(f"{kernel}, {metric}: {value} {one.unit} {interval}", blocks)
-
-
-def _values(metric: NoisyMetric) -> Sequence[float]:
-    # It loads numpy, which counts do not need.
-    from kentry.results.samples import value_of
-
-    return [value_of(one) for one in metric.samples]

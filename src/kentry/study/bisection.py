@@ -33,7 +33,7 @@ from kentry.results.bisection import (
 from kentry.results.caveats import Caveat, Template
 from kentry.results.comparison import Real
 from kentry.results.recording import Recording
-from kentry.study.commits import Commits, provisional_words
+from kentry.study.commits import Commits
 from kentry.study.distance import Difference, value
 from kentry.study.steps import all_steps, first_step
 
@@ -373,7 +373,7 @@ def _announce(
         return
     commits.keep_provisional(rows)
     for row in rows:
-        say(f"not verified yet: {provisional_words(row)}")
+        say(f"not verified yet: {row}")
     cost = commits.measurer.cost_anew(list(ends.values()), commits.update)
     say(
         f"verifying takes {cost}; --no-verify leaves it out, and after Ctrl-C"

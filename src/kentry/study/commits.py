@@ -35,8 +35,6 @@ from kentry.study.distance import Difference, Pair, value
 from kentry.study.plan import Local, Outcome, StandIn, Unit, outcomes, perform, proof_of
 
 _LAST_CHARACTERS = 400
-# Functions that a line names.
-_NAMED = 4
 _STEPS, _PROVISIONAL = "steps.jsonl", "provisional.json"
 
 
@@ -402,16 +400,6 @@ def steps_in(folder: Path) -> Iterator[Step]:
             yield msgspec.json.decode(line, type=Step)
         except msgspec.MsgspecError as err:
             raise UserError(f"{folder / _STEPS} is damaged.", "Remove it, and begin anew.") from err
-
-
-def provisional_words(row: Provisional) -> str:
-    """A commit that a search has named, what it changes, and the functions that change most."""
-    functions = sorted(row.functions, key=lambda function: -abs(function.delta))[:_NAMED]
-    names = ", ".join(f"{function.name} {function.delta:+d}" for function in functions)
-    return (
-        f'{row.commit[:12]} ("{row.subject}") changes {row.case} by {row.delta:+g}'
-        f"{names and f': {names}'}"
-    )
 
 
 def provisional_in(folder: Path) -> list[Provisional]:

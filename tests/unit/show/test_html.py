@@ -12,6 +12,7 @@ import pytest
 from kentry.arch import find_arch
 from kentry.cli import main
 from kentry.commands.pages import KINDS, report
+from kentry.compare.beside import with_paths_and_samples
 from kentry.compare.counted import compare
 from kentry.errors import RecordingError, UserError
 from kentry.models.caches import with_misses
@@ -57,7 +58,8 @@ def test_a_page_has_the_json_of_its_file_in_it(kind: str, of_kind: dict[str, lis
         assert page.json == [json.loads(of_kind[kind][0].read_text())]
     else:
         old, new = map(read_recording, of_kind[kind])
-        assert page.json == [json.loads(dump(compare(old, new)))]
+        whole = with_paths_and_samples(compare(old, new), old, new)
+        assert page.json == [json.loads(dump(whole))]
 
 
 @pytest.mark.parametrize("kind", KINDS_HERE)
@@ -356,6 +358,32 @@ def test_a_page_that_cannot_be_written_is_a_mistake_before_files_are_read(
     assert main(["report", str(NEW)]) == 2
     assert main(["report", str(tmp_path / "absent.json"), "-o", str(tmp_path / "x.html")]) == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_of_saved_json_is_that_of_the_recordings(
+    tmp_path: Path, of_kind: dict[str, list[Path]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its charts, paths and distributions are in the file, which is smaller than the recordings."""
+    for old, new in ((OLD, NEW), of_kind["timed-comparison"]):
+        assert main(["diff", str(old), str(new), "--json"]) == 0
+        saved = tmp_path / "saved.json"
+        saved.write_text(capsys.readouterr().out)
+        assert report([saved]) == report([old, new])
+        assert saved.stat().st_size < old.stat().st_size + new.stat().st_size
+    assert report([OLD, NEW]).count('class="icicle"') == 4
+
+
+@pytest.mark.parametrize("place", [("old", 0, 1), ("rows", 0, 9), ("rows", 0, 8)])
+def test_paths_beyond_the_code_are_a_sentence(
+    place: tuple[str, int, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", str(OLD), str(NEW), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    key, row, column = place
+    document["modal_paths"]["cases"]["getppid"][key][row][column] = 10**12
+    (tmp_path / "x.json").write_text(json.dumps(document))
+    with pytest.raises(RecordingError):
+        report([tmp_path / "x.json"])
 
 
 def test_a_page_of_a_recording_keeps_every_number_of_it() -> None:
