@@ -139,7 +139,7 @@ def test_an_end_on_the_console_without_a_trace_is_an_error(tmp_path: Path) -> No
 
 def test_a_console_and_a_trace_that_disagree_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "other").write_text(TRACE.replace("message end 1", "message end 2"))
-    with pytest.raises(GuestError, match="disagree about how many cases"):
+    with pytest.raises(GuestError, match="disagree about"):
         play(tmp_path, f"{GOOD}; cp {tmp_path}/other $plugin_out")
 
 

@@ -176,7 +176,7 @@ def test_a_guest_that_misbehaves_is_one_sentence(
 
 def test_a_guest_that_floods_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kvm, "_CONSOLE_LIMIT_BYTES", 4 << 20)
-    with pytest.raises(MachineError, match="stopped because it printed more than 4 MiB"):
+    with pytest.raises(MachineError, match="more than 4 MiB"):
         play(tmp_path, "yes all work and no play")
 
 
@@ -184,10 +184,10 @@ def test_a_guest_has_no_other_program_and_needs_a_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = place_of(tmp_path, ICOUNT)
-    with pytest.raises(MachineError, match="no program but the probe, so 'ls' is not there"):
+    with pytest.raises(MachineError, match="so 'ls' is"):
         place.run_command(["ls"], 1)
     place.kernel = None
-    with pytest.raises(MachineError, match="kvm has no kernel to boot"):
+    with pytest.raises(MachineError, match="kvm has no kernel"):
         place.command(())
     monkeypatch.setattr(kvm, "resolve", lambda spec, arch, update: kernel(arch))
     place.boot("debian:6.12", lambda fraction, now: None)
@@ -202,12 +202,12 @@ def test_a_machine_without_kvm_is_told_what_to_do(
     with pytest.raises(MachineError, match=f"runs {host_arch().name} guests, not {other}"):
         kvm.check_kvm(find_arch(other))
     monkeypatch.setattr(kvm, "DEVICE", tmp_path / "kvm")
-    with pytest.raises(MachineError, match="This machine has no KVM.*--accel tcg"):
+    with pytest.raises(MachineError, match="no KVM.*--accel tcg"):
         kvm.check_kvm(host_arch())
     (tmp_path / "kvm").touch()
     kvm.check_kvm(host_arch())
     monkeypatch.setattr(kvm.os, "access", lambda path, mode: False)  # type: ignore[attr-defined]
-    with pytest.raises(MachineError, match="may not be opened by this user.*adduser"):
+    with pytest.raises(MachineError, match="not be opened.*adduser"):
         kvm.check_kvm(host_arch())
 
 

