@@ -12,9 +12,10 @@ from kentry.errors import PatchError, UserError
 from kentry.kernels import build, deb, debian, image, tree
 from kentry.kernels.config import Request
 from kentry.kernels.floor import CASES
+from kentry.kernels.history import find_range
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.patches import Step, apply_patches, read_patches
-from kentry.kernels.repository import Revision, in_folder
+from kentry.kernels.repository import Revision
 from kentry.kernels.spec import Spec, parse
 from kentry.progress import Update
 from kentry.results.recording import FLOOR
@@ -163,29 +164,19 @@ def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | No
 
 
 def _of_range(spec: str, folder: Path, first: str, last: str) -> Lineup:
-    start, end = tree.full_name(folder, first), tree.full_name(folder, last)
-    base = in_folder(folder, "merge-base", start, end).stdout.strip()
-    if not base:
-        raise UserError(
-            f"{first} and {last} have no commit in common that this repository knows.",
-            f"In a shallow clone run: git -C {folder} fetch --unshallow",
-        )
-    if in_folder(folder, "rev-list", "--merges", f"{base}..{end}").stdout:
+    commits = find_range(folder, first, last)
+    if any(commit.is_merge for commit in commits.commits.values()):
         raise UserError(
             f"There are merges between {first} and {last}, so the commits are no series.",
             "Make them one line of commits: git rebase.",
         )
-    commits = in_folder(folder, "rev-list", "--reverse", f"{base}..{end}").stdout.split()
-    if not commits:
-        raise UserError(
-            f"There is no commit between {first} and {last}.", "Name an older first one."
-        )
     steps = []
-    for number, commit in enumerate(commits, start=1):
-        revision = tree.of_commit(folder, commit)
+    for number, name in enumerate(reversed(list(commits.commits)), start=1):
+        revision = tree.of_commit(folder, name)
         steps.append(Step(number, revision.origin["subject"], revision))
+    base, is_first = commits.start, commits.start.name == commits.good.name
     parsed = parse(spec)
-    name = f"tree:{tree.split(parsed.value)[0]}@{first if base == start else base[:12]}"
-    notes = [] if base == start else [f"the baseline is where {last} left {first}: {base[:12]}"]
-    revision = tree.of_commit(folder, base)
-    return Lineup(name, parsed.options, revision, tuple(steps), notes=tuple(notes))
+    place = f"tree:{tree.split(parsed.value)[0]}@{first if is_first else base.short}"
+    notes = [] if is_first else [f"the baseline is where {last} left {first}: {base.short}"]
+    revision = tree.of_commit(folder, base.name)
+    return Lineup(place, parsed.options, revision, tuple(steps), notes=tuple(notes))
