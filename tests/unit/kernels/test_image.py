@@ -112,7 +112,7 @@ def test_the_config_is_the_one_named_or_the_one_inside(tmp_path: Path, said: Sai
 def test_an_image_of_another_architecture_is_refused(image: Path, said: Said) -> None:
     with pytest.raises(UserError) as raised:
         load(image, said, fakes.X86_64)
-    assert raised.value.sentence == f"{image} is a kernel for arm64, not for x86_64."
+    assert str(image) in raised.value.sentence and "x86_64" in raised.value.sentence
     assert "--arch arm64" in raised.value.remedy
     # And again, when the cache knows it.
     with pytest.raises(UserError, match="riscv64"):

@@ -30,6 +30,7 @@ COUNTED = recording(
     {"getppid": [("el0_svc", 250)], "getppid@svc": [("el0_svc", 9)], "read+vec=1/8": [("f", 900)]}
 )
 TIMED = timed({"getppid": 78.4, "getppid+vec=once+cache=4M": 812.0}, groups=8)
+LESS = "undecided: less than half of the windows agree"
 OTHER = {"release": "6.1.170", "spec": "debian:6.1", "build_id": "aa"}
 
 
@@ -47,7 +48,7 @@ def check_benchfmt(text: str) -> dict[str, list[tuple[int, dict[str, float]]]]:
         elif line.startswith("Benchmark"):
             name, times, *cells = line.split(" ")
             assert not re.match(r"Benchmark[a-z]", name)
-            assert not re.search(r"-\d+$", name), "that would be GOMAXPROCS"
+            assert not re.search(r"-\d+$", name)
             pairs = dict(zip(cells[1::2], map(float, cells[::2]), strict=True))
             assert pairs
             found.setdefault(name, []).append((int(times), pairs))
@@ -86,7 +87,7 @@ def test_a_count_without_a_value_is_left_out_and_said() -> None:
     )
     found = benchfmt.export([odd])
     assert list(check_benchfmt(found.text)) == ["BenchmarkGetppid"]
-    assert found.notes == ("left out, less than half of the windows agree on a count: read",)
+    assert [note.endswith(": read") for note in found.notes] == [True]
 
 
 def test_each_process_is_a_sample() -> None:
@@ -272,7 +273,7 @@ def check_ktap(lines: list[str]) -> list[tuple[str, str, str]]:
         assert int(match[2]) == len(found) + 1
         if inner:
             failed = any(result == "not ok" for result, _, _ in check_ktap(inner))
-            assert failed == (match[1] == "not ok"), "a test fails if a subtest does"
+            assert failed == (match[1] == "not ok")
             inner = []
         found.append((match[1], match[3], match[5] or ""))
     assert len(found) == int(plan[1])
@@ -309,7 +310,7 @@ def test_a_count_says_of_how_many_windows_it_is() -> None:
 def test_an_undecided_count_is_skipped() -> None:
     odd = recording({"getppid": [("f", 5)]}, {"getppid": {5: 4, 7: 3, 9: 3}})
     found = check_ktap(ktap.export([odd]).text.splitlines())
-    assert found == [("ok", "getppid", "undecided: less than half of the windows agree")]
+    assert found == [("ok", "getppid", LESS)]
 
 
 def test_worse_fails_and_undecided_is_skipped(tmp_path: Path) -> None:
@@ -322,7 +323,7 @@ def test_worse_fails_and_undecided_is_skipped(tmp_path: Path) -> None:
     assert check_ktap(text.splitlines()) == [
         ("not ok", "getppid instructions", ""),
         ("ok", "read instructions", ""),
-        ("ok", "stat instructions", "undecided: less than half of the windows agree"),
+        ("ok", "stat instructions", LESS),
     ]
     change = "250 -> 260 (+10, +4.00 % of old), exact, worse\nnot ok 1 "
     assert f"# getppid instructions: {change}" in text

@@ -82,7 +82,7 @@ def test_two_recordings_are_two_columns() -> None:
 def test_a_difference_is_of_the_cases_that_both_have() -> None:
     old, new = recording({"a": [("f", 3)], "b": [("f", 4)]}), recording({"b": [("f", 6)]})
     export = folded.export([old, new])
-    assert export.notes == ("left out, not in both recordings: a",)
+    assert [note.endswith(": a") for note in export.notes] == [True]
     found = check_folded(export.text, 2)
     assert {stack[0] for stack in found} == {"b"}
     with pytest.raises(UserError, match="in common"):
@@ -219,7 +219,4 @@ def test_a_format_holds_so_many_recordings(tmp_path: Path) -> None:
 def test_a_path_that_is_not_the_count_is_said() -> None:
     odd = recording({"getppid": [("f", 5)]}, {"getppid": {5: 400, 7: 600}})
     for export in every([odd]).values():
-        assert export.notes == (
-            "getppid of 6.12.95+deb12-arm64: the commonest path has 5 instructions, the commonest"
-            " count is 7",
-        )
+        assert [re.findall(r" (\d+)(?!\S*\.)\b", note) for note in export.notes] == [["5", "7"]]
