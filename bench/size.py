@@ -27,10 +27,10 @@ BUDGET = {
     "commands": 3154,
     "compare": 1856,
     "count": 1466,
-    "host": 1568,
+    "host": 1575,
     "importing": 604,
     "kernels": 4335,
-    "machines": 1604,
+    "machines": 1600,
     "models": 1034,
     "path": 1404,
     "results": 3173,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3381,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39478
+TESTS_BUDGET = 39479
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

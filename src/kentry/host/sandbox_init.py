@@ -32,10 +32,17 @@ def main(argv: list[str], processes: int, memory: int, file: int, seconds: int) 
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
             signal.signal(number, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file, file))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+        limits = {
+            resource.RLIMIT_AS: memory,
+            resource.RLIMIT_FSIZE: file,
+            resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_NPROC: processes,
+        }
+        for kind, most in limits.items():
+            # A limit that is lower already cannot be raised; -1 is none.
+            hard = resource.getrlimit(kind)[1]
+            least = most if hard < 0 else min(most, hard)
+            resource.setrlimit(kind, (least, least))
         try:
             os.execvp(argv[0], argv)  # noqa: S606
         except OSError as err:

@@ -28,7 +28,7 @@ from kentry.boot.qemu_argv import (
     machine_argv,
 )
 from kentry.errors import GuestError, MachineError, UserError
-from kentry.host.cache import kept_file, write_atomically
+from kentry.host.cache import kept_file
 from kentry.host.native import probe_file
 from kentry.host.process import Exit, need, supervise
 from kentry.kernels.resolve import resolve
@@ -45,6 +45,7 @@ _LISTS = {"cases": "/", "facts": "@"}
 _MOST_CMDLINE_BYTES = 1023
 _MOST_WORDS = 30
 
+_MEMORY_MIB = 512
 # A run prints some MiB.
 _CONSOLE_LIMIT_BYTES = 256 << 20
 
@@ -148,10 +149,8 @@ class KvmMachine(Machine):
                 )
             )
         except GuestError as err:
-            raise MachineError(err.sentence, err.remedy, err.detail) from err
-        finally:
-            if self._options.console_file:
-                write_atomically(self._options.console_file, str(run))
+            remedy = "Run again with -v for the command line."
+            raise MachineError(err.sentence, remedy, err.detail) from err
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Refuses: the probe is the guest's only program."""
@@ -171,7 +170,7 @@ class KvmMachine(Machine):
             "machine": self.arch.machine,
             "cpu": self._cpu,
             "accelerator": ACCELERATORS[self._options.accelerator],
-            "memory_mib": self._options.memory,
+            "memory_mib": _MEMORY_MIB,
             "cmdline": " ".join(self._kernel_words),
         }
 
@@ -189,7 +188,7 @@ class KvmMachine(Machine):
                 self._emulator,
                 self.arch,
                 self._cpu,
-                options.memory,
+                _MEMORY_MIB,
                 accelerator=options.accelerator,
             ),
             *boot_argv(

@@ -41,19 +41,16 @@ class MachineOptions:
     ssh and board: `switch` says how another kernel is booted, "kexec" or a command for the
     machine's shell with {} for the kernel's name.  `boot_timeout` is how many seconds a machine
     may take to answer after it was told to boot, or a guest until the probe starts.
-    kvm: `memory` is in MiB, `emulator` as for find_emulator(), `accelerator` one of
-    qemu_argv.ACCELERATORS, `arch` "" for this machine's.  The guest runs only on cpu `pin` of this
-    machine.  `console_file` keeps its last console.
+    kvm: `emulator` is as for find_emulator(), `accelerator` one of qemu_argv.ACCELERATORS, `arch`
+    "" for this machine's.  The guest runs only on cpu `pin` of this machine.
     """
 
     boot_timeout: float = 300.0
     switch: str = "kexec"
-    memory: int = 512
     emulator: str = "installed"
     accelerator: str = "kvm"
     arch: str = ""
     pin: int | None = None
-    console_file: Path | None = None
 
 
 class Machine(Protocol):

@@ -117,7 +117,9 @@ def folder() -> Iterator[Path]:
 
 def attack(user: str, script: str, folder: Path, confine: bool, **limits: int) -> str:
     """What the script prints."""
-    words = [sys.executable] if user == "own" else [*NOBODY]
+    words = [*NOBODY] if user == "nobody" else [sys.executable]
+    if user == "limited":
+        words = ["prlimit", "--fsize=1048576", "--as=4294967296", *words]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "SECRET": "1"}
     if not confine and script.startswith("mount"):
         words[:0] = ["unshare", "--mount"]
@@ -142,9 +144,10 @@ def test_what_a_program_does_outside_it_cannot_do_inside(
     assert "done" not in attack(user, script, folder, confine=True, **limits)
 
 
-def test_it_writes_its_own_folder(folder: Path) -> None:
+@pytest.mark.parametrize("user", ["own", "limited"])
+def test_it_writes_its_own_folder(folder: Path, user: str) -> None:
     needs_bubblewrap()
-    attack("own", "echo x >$1/own/file", folder, confine=True)
+    attack(user, "echo x >$1/own/file", folder, confine=True, memory=8 << 30)
     assert (folder / "own/file").read_text() == "x\n"
 
 
