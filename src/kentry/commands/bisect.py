@@ -11,6 +11,7 @@ from kentry.commands.options import RARE, Need, flag, list_option, operand, opti
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.kernels import history
 from kentry.progress import progress
+from kentry.results.bisection import Bisection
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show.bisection import bisection_layout, steps_layout
 from kentry.study.bisection import Question, bisect
@@ -142,6 +143,14 @@ def run(options: Options) -> int:
         options = _resumed(options, state)
     if not (options.good and options.bad):
         raise UserError("A bisection needs two commits.", "Name them: --good COMMIT --bad COMMIT.")
+    result = _searched(options, state)
+    emit(options, lambda: bisection_layout(result, options.rows_shown), lambda: result)
+    return EXIT_DONE if result.is_decided else EXIT_UNDECIDED
+
+
+def _searched(options: Options, state: State) -> Bisection:
+    """What the search comes to; operands are looked at before another bisection is waited for."""
+    assert options.good and options.bad
     span = history.find_range(options.top(), options.good, options.bad)
     question, measurer = options.question(), options.measurer(state.folder)
     asked = replace(options, good=span.good.name, bad=span.bad.name, arch=options.find_arch().name)
@@ -155,13 +164,7 @@ def run(options: Options) -> int:
         commits = Commits(
             state.folder, measurer, question.cases, question.metric, update, options.jobs
         )
-        result = bisect(span, question, commits, options.origin())
-    emit(
-        options,
-        lambda: bisection_layout(result, options.rows_shown),
-        lambda: result,
-    )
-    return EXIT_DONE if result.is_decided else EXIT_UNDECIDED
+        return bisect(span, question, commits, options.origin())
 
 
 def _print_log(options: Options, state: State) -> int:

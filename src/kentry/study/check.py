@@ -8,7 +8,7 @@ import contextlib
 import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -246,19 +246,8 @@ def _compared(
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Finding:
-    """What a row says beside its budget; all numbers in `unit`."""
-
-    verdict: Verdict = UNDECIDED
-    reason: str = ""
-    unit: str = ""
-    limit: Fraction | None = None
-    baseline: Real | None = None
-    value: Real | None = None
-    low: Fraction | None = None
-    high: Fraction | None = None
-    counts: tuple[tuple[int, int], ...] = ()
+# What a row says beside its budget, by the names of CheckRow; limit, low and high are Fractions.
+_Finding = dict[str, Any]
 
 
 def _find(
@@ -288,11 +277,11 @@ def _find(
     if not baseline or not before:
         return alone
     if not _has(before, budget.metric):
-        return replace(alone, reason=f"the baseline has no {budget.metric} of it")
+        return alone | {"reason": f"the baseline has no {budget.metric} of it"}
     if own:
         return _relative_time(budget, (before, case), (baseline, recording), comparison)
     if budget.metric not in before.metrics:
-        return replace(alone, reason=f"the baseline's {budget.metric} of it is no count")
+        return alone | {"reason": f"the baseline's {budget.metric} of it is no count"}
     return _relative_count(budget, (before, case), (baseline, recording), comparison)
 
 
@@ -346,7 +335,7 @@ def _relative_count(
     low, high = Fraction(old + change.low), Fraction(old + change.high)
     words = "the change depends on the context, and so does whether it is too much"
     told = _verdict(low, high, Fraction(old + least), Fraction(old + most), words)
-    return replace(found, low=low, high=high, **told)
+    return found | dict(low=low, high=high, **told)
 
 
 def _absolute_time(budget: Budget, own: NoisyMetric) -> _Finding:
@@ -358,7 +347,7 @@ def _absolute_time(budget: Budget, own: NoisyMetric) -> _Finding:
         return found
     low, high = map(_fraction, own.interval)
     told = _verdict(low, high, budget.number, budget.number, "the limit is in the interval")
-    return replace(found, low=low, high=high, **told)
+    return found | dict(low=low, high=high, **told)
 
 
 def _relative_time(
@@ -468,24 +457,17 @@ def _plain(value: Fraction | None) -> Real | None:
     return int(value) if value.denominator == 1 else float(value)
 
 
-def _row(asked: _Asked, found: _Finding) -> CheckRow:
+def _row(asked: _Asked, finding: _Finding) -> CheckRow:
     budget = asked.budget
+    numbers = {name: _plain(finding.get(name)) for name in ("limit", "low", "high")}
     return CheckRow(
         name=asked.name,
         metric=budget.metric,
-        unit=found.unit,
         table=budget.table,
         key=budget.key,
         line=budget.line,
         budget=budget.text,
-        limit=_plain(found.limit),
-        baseline=found.baseline,
-        value=found.value,
-        low=_plain(found.low),
-        high=_plain(found.high),
-        counts=found.counts,
-        verdict=found.verdict,
-        reason=found.reason,
+        **{"verdict": UNDECIDED, **finding, **numbers},
     )
 
 
