@@ -35,7 +35,7 @@ BUDGET = {
     "path": 1404,
     "results": 3173,
     "show": 6269,
-    "stats": 700,
+    "stats": 701,
     "study": 3074,
     "time": 2084,
     "vector": 3381,

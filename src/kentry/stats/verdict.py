@@ -336,12 +336,13 @@ def apply_holm(rows: Sequence[Estimate], alpha: float = 1 - CONFIDENCE) -> list[
     The intervals stay those of each row alone.  A row without one decides nothing and does not
     count.
     """
-    adjusted = iter(holm([row.p for row in rows if math.isfinite(row.interval[0])]))
+    asked = [row.p for row in rows if math.isfinite(row.interval[0])]
+    adjusted = iter(holm(asked))
     corrected = []
     for row in rows:
         p = next(adjusted) if math.isfinite(row.interval[0]) else row.p
         if row.verdict in (BETTER, WORSE) and p > alpha:
-            reason = f"not sure enough for one of {len(rows)} rows"
+            reason = f"one of {len(asked)} cases: not sure enough"
             row = replace(row, verdict=UNDECIDED, more=2.0, reason=reason)
         corrected.append(replace(row, p=p))
     return corrected
