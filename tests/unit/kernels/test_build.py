@@ -6,6 +6,7 @@ What is built ends in the cache whole or not at all, and is not built twice.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -410,11 +411,26 @@ def test_a_users_defaults_for_tuxmake_are_not_used(
     made(revision(sources.repository(tmp_path / "linux")))
 
 
-def test_a_build_writes_nothing_into_its_source(tmp_path: Path) -> None:
-    files = {"Makefile": (sources.FAKE / "Makefile").read_text() + "$(shell touch touched)\n"}
+def test_a_build_writes_nothing_into_its_source_nor_elsewhere(tmp_path: Path) -> None:
+    outside = Path(f"/var/tmp/kentry-test.{os.getpid()}")
+    attack = f"touch touched; mount -o remount,bind,rw / && echo x >{outside}"
+    files = {"Makefile": (sources.FAKE / "Makefile").read_text() + f"$(shell {attack})\n"}
     found = revision(sources.repository(tmp_path / "linux", files))
     made(found)
     assert (found.repository.work / "touched").exists() != sandbox.works()
+    assert not outside.exists()
+
+
+def test_a_build_that_starts_processes_without_end_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not sandbox.works():
+        pytest.skip("the system does not allow bubblewrap")
+    monkeypatch.setattr(sandbox, "Limits", functools.partial(sandbox.Limits, processes=50))
+    bomb = "$(shell for i in $$(seq 200); do sleep 5 & done; sleep 5)"
+    files = {"Makefile": (sources.FAKE / "Makefile").read_text() + f"{bomb}\n"}
+    error = failed(revision(sources.repository(tmp_path / "linux", files)))
+    assert "50 processes" in error.sentence
 
 
 # More than one kentry.
