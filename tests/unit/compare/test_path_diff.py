@@ -140,6 +140,14 @@ def test_a_compiler_moves_an_instruction_24_places_at_most(others: int, moved: i
     assert (found.moved, found.removed) == (moved, 1 - moved)
 
 
+def test_what_moved_has_the_same_registers() -> None:
+    lines = ["mul t1,t2,t3", "csrrs s4,scause,zero", "xor t1,t2,t3", "sltu a0,a1,a2"]
+    found = diffed(
+        path(("f", "; ".join(lines))), path(("f", "; ".join([*lines[1:], "mul a0,a1,a2"])))
+    )
+    assert (found.added, found.removed, found.moved) == (1, 1, 0)
+
+
 def test_a_block_that_moved_to_another_function_is_moved() -> None:
     block = f"{SAVE}; mul t1,t2,t3"
     long = "; ".join(f"addi a{n % 8},a{n // 8},{n}" for n in range(40))

@@ -10,6 +10,7 @@ import pytest
 
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, FakeRunner, GuestRun, QemuRunner
+from kentry.count.contexts import second_boot
 from kentry.count.recorder import measure
 from kentry.errors import GuestError
 from kentry.kernels.kernel import Kernel, Symbol
@@ -110,6 +111,16 @@ def test_a_case_that_allocates_has_the_contexts_of_both_boots(tmp_path: Path) ->
     assert [path.length for path in read.paths] == [2, 3]
     assert [one["memory_mib"] for one in recording.contexts] == [512, 1024]
     assert not read.caveats
+
+
+@pytest.mark.parametrize(("first", "second"), [(512, 1024), (576, 1024), (577, 256), (4096, 256)])
+def test_the_second_boot_is_of_other_contexts(first: int, second: int) -> None:
+    """Memory on the other side of 512 MiB, small hash chains, and 8 paths a round."""
+    other = second_boot(replace(OPTIONS, memory=first, check=True))
+    assert other.memory == second
+    assert (other.windows, other.rounds, other.path_windows, other.warmup) == (0, 24, 192, 4)
+    assert (other.dentry_hash, other.links, other.check) == (4096, 5120, False)
+    assert other.seed != OPTIONS.seed
 
 
 def test_what_is_written_can_be_read(tmp_path: Path) -> None:

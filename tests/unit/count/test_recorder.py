@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """From a saved run to a recording: nothing lost, nothing made up."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +10,14 @@ import pytest
 from kentry.boot.exact import ExactOptions, FakeRunner
 from kentry.count.recorder import measure
 from kentry.errors import GuestError, KernelError, TraceError
-from kentry.results.recording import Recording
+from kentry.results.recording import Access, Recording
 from tests.builders import image_kernel as kernel
 
 PATHS = """\
 message case getppid path 1
 insn 0 ffff800008010800 03000014 b #0xffff800008010804
 insn 1 ffff800008010804 00000000 nop
-insn 2 ffff800008020000 00000000 bl #0xffff800008010800
+insn 2 ffff800008020000 00000094 bl #0xffff800008010800
 path 0 2 0+2
 path 1 3 0+3
 window 5 2 0 1 0 0 0 0
@@ -37,6 +38,7 @@ def run(
     build_id: str | None = None,
     user: str = "1",
     paths: str = "",
+    slide: int = 0,
 ) -> Recording:
     windows = sum(
         int(line.split()[1]) for line in (counted + paths).splitlines() if line[:6] == "window"
@@ -45,6 +47,9 @@ def run(
         f"kentry-probe start arm64\nkentry-probe release 6.1\n{said}kentry-probe end cases=1\n"
     )
     paths = PATHS.replace("path 1", f"path {user}", 1) + paths
+    if slide:
+        messages += f"message text {0xFFFF800008010000 + slide:x}\n"
+        paths = re.sub("ffff80000.{7}", lambda at: f"{int(at[0], 16) + slide:x}", paths)
     (folder / "trace").write_text(
         f"kentry-trace 1\nqemu aarch64 api=1\n{messages}message case getppid count {user}\n"
         f"{counted}{paths}message end 1\n{closing}end {windows + 8}\n"
@@ -68,6 +73,38 @@ def test_a_run_becomes_a_recording(tmp_path: Path) -> None:
         ("other", 1, 3),
     ]
     assert [insn.text for insn in recording.code] == ["b <vectors+0x4>", "nop", "bl <vectors>"]
+    # Of the paths of windows that no interrupt hit.
+    assert case.metrics["branches"].samples == ((1, 5), (2, 1))
+    assert case.metrics["calls"].samples == ((0, 5), (1, 1))
+    assert "loads" not in case.metrics
+    assert "unnamed" not in [caveat["kind"] for caveat in recording.caveats]
+
+
+def test_what_only_some_paths_execute_is_none_in_the_others(tmp_path: Path) -> None:
+    insn = "insn 3 ffff800007000000 df3f03d5 isb\n"
+    recording = run(tmp_path, paths=f"{insn}path 2 4 0+4\nwindow 3 4 0 1 0 0 0 2\n")
+    case = recording.cases[0]
+    assert case.metrics["serialising.isb"].samples == ((0, 6), (1, 3))
+    # That instruction is in no symbol, and one in four is many.
+    assert "unnamed" in [caveat["kind"] for caveat in recording.caveats]
+
+
+def test_the_modal_path_has_its_accesses(tmp_path: Path) -> None:
+    told = "accesses {} 0:ffff000000001000:16:s 1:ffff000000001008:8:l\n"
+    modal, other = run(tmp_path, paths=told.format(0) + told.format(1)).cases[0].paths
+    assert modal.accesses == (
+        Access(0, 0xFFFF000000001000, 16, True),
+        Access(1, 0xFFFF000000001008, 8, False),
+    )
+    assert other.accesses is None
+    assert run(tmp_path, paths=told.format(1)).cases[0].paths[0].accesses is None
+
+
+def test_code_is_as_linked_wherever_the_kernel_was_loaded(tmp_path: Path) -> None:
+    slid = run(tmp_path, slide=0x200000, options=replace(OPTIONS, randomise=True))
+    assert slid.code == run(tmp_path).code
+    with pytest.raises(KernelError):
+        run(tmp_path, slide=0x200800, options=replace(OPTIONS, randomise=True))
 
 
 @pytest.mark.parametrize("last", [14, 15, 16, 30])
