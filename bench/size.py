@@ -33,15 +33,15 @@ BUDGET = {
     "machines": 1600,
     "models": 1034,
     "path": 1404,
-    "results": 3173,
-    "show": 6269,
+    "results": 3178,
+    "show": 6286,
     "stats": 701,
     "study": 3074,
     "time": 2084,
     "vector": 3381,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39554
+TESTS_BUDGET = 39577
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

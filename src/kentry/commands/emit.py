@@ -92,7 +92,7 @@ def emit(
         return
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     with terminal(columns) as laid_out:
-        lines = to_text(layout())
+        lines = to_text(layout(), verbose=getattr(options, "verbose", False))
     write(lines, options.color, laid_out.headings, paged=paged, columns=columns)
 
 

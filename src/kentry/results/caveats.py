@@ -225,14 +225,19 @@ def of_side(side: str, caveat: Caveat) -> Caveat:
     return {"kind": caveat["kind"], "text": f"{side}: {caveat['text']}"}
 
 
+CONFIG = "config-differs"
+# What begins the part of that note which names options.
+OF_ENTRY = "; of kernel entry: "
+
+
 def config_differs(changed: int, gone: int, new: int, named: list[str]) -> Caveat:
     """The two kernels were configured differently; options built in, modules left out.
 
     `named` are those that shape kernel entry, as NAME=old/new.
     """
     text = f"config differs in {changed} built-in options: {gone} only old, {new} only new"
-    entry = f"; of kernel entry: {', '.join(named)}" if named else ""
-    return {"kind": "config-differs", "text": text + entry}
+    entry = f"{OF_ENTRY}{', '.join(named)}" if named else ""
+    return {"kind": CONFIG, "text": text + entry}
 
 
 def metric_only_in(side: str, metric: str, names: list[str]) -> Caveat:

@@ -15,6 +15,7 @@ from kentry.show.blocks import (
     text_column,
 )
 from kentry.show.contexts import counts_text
+from kentry.show.estimate import without_model_notes
 from kentry.show.frame import kernel_facts, kernel_lines, kernel_name
 from kentry.show.numbers import number, significant
 
@@ -39,7 +40,7 @@ def check_layout(check: Check) -> Layout:
             InText([*lines, f"budgets: {check.budgets}", ""]),
             Section("Budgets", budgets if check.written is None else _changes(check)),
         ],
-        check.caveats,
+        without_model_notes(check.caveats, cycles=False),
         facts,
     )
 

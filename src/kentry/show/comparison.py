@@ -44,7 +44,7 @@ from kentry.show.blocks import (
     text_column,
 )
 from kentry.show.contexts import comparison_context_blocks
-from kentry.show.estimate import estimate_change_blocks
+from kentry.show.estimate import estimate_change_blocks, without_model_notes
 from kentry.show.frame import kernel_facts, kernel_lines, side_facts
 from kentry.show.frames import frames
 from kentry.show.numbers import (
@@ -235,7 +235,8 @@ def comparison_caveats(comparison: Comparison) -> list[Caveat]:
         caveat for case in (*comparison.cases, *comparison.metrics) for caveat in case.caveats
     ]
     found += [caveat for row in comparison.timed for caveat in row.caveats]
-    return caveats.unique(found)
+    cycles = any(case.estimates for case in comparison.cases)
+    return without_model_notes(caveats.unique(found), cycles=cycles)
 
 
 def purpose_blocks(case: CaseComparison) -> list[Block]:

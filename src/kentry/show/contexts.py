@@ -51,7 +51,7 @@ def comparison_context_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
         if case.contexts:
             old, new = counts_text(case.contexts.old), counts_text(case.contexts.new)
             blocks += [Prose(f"{case.name}: old {old}; new {new}", "  ", "    ")]
-            blocks += [Prose(unseen_text(case), "    ")] if unseen_text(case) else []
+            blocks += [Prose(unseen_text(case), "    ", "    ")] if unseen_text(case) else []
     return ["", "Depends on the context, which is not the kernel:", *blocks] if blocks else []
 
 

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.results.annotation import AnnotatedCase
+from kentry.results.caveats import Caveat, modelled, modelled_caches, no_accesses, unknown_caches
 from kentry.results.comparison import CaseComparison, Cycles
 from kentry.results.estimate import UNKNOWN, Estimate, LeftOut, Share
 from kentry.results.recording import CaseResult
@@ -30,6 +31,13 @@ def estimate_blocks(
             rows = _share_blocks(estimates, [one.functions for one in estimates], shown)
             blocks += ["", f"{name}, by function", *rows]
     return [*blocks, "", *_left_blocks([one for row in found.values() for one in row])]
+
+
+def without_model_notes(caveats: Iterable[Caveat], *, cycles: bool) -> list[Caveat]:
+    """Returns notes but for those on misses and, without `cycles`, on cycles: none are shown."""
+    templates = (modelled_caches, unknown_caches, no_accesses, *(() if cycles else (modelled,)))
+    kinds = {one.kind for one in templates}
+    return [one for one in caveats if one["kind"] not in kinds]
 
 
 def cycle_blocks(cases: Iterable[CaseResult | AnnotatedCase]) -> list[Block]:

@@ -77,8 +77,9 @@ def replay_layout(replay: ReplayDocument) -> Layout:
         of_page.append(Section(trace.workload, [*_trace_blocks(trace), *ranks, *tasks]))
     of_page.append(Section(f"Costs of acts: {costs.name}", [_cost_table(costs)]))
     notes = msgspec.convert([note for one in traces for note in one.caveats], list[Caveat])
-    once = unique(notes)
-    blocks.append(OnPage([*of_page, Section("What to know beside the numbers", [Notes(once)])]))
+    blocks.append(
+        OnPage([*of_page, Section("What to know beside the numbers", [Notes(unique(notes))])])
+    )
     cheapest = [
         f"cheapest on {trace.workload}: {others[0].policy}"
         for trace in traces

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kentry.results.caveats import Caveat
+from kentry.results.caveats import CONFIG, OF_ENTRY, Caveat
 from kentry.results.comparison import FunctionDelta
 from kentry.results.path_diff import (
     ADDED,
@@ -53,9 +53,15 @@ _NOTES = 40
 _SIGNS = {SAME: " ", ADDED: "+", REMOVED: "-", MOVED_FROM: "<", MOVED_TO: ">"}
 
 
-def to_text(layout: Layout) -> str:
-    """Returns the whole result, its caveats below it."""
-    return written([*layout.blocks, *note_blocks(layout.caveats)])
+def to_text(layout: Layout, *, verbose: bool = False) -> str:
+    """Returns the whole result, its caveats below it; only `verbose` ones name config options."""
+    notes = list(layout.caveats)
+    if not verbose:
+        notes = [
+            {**one, "text": one["text"].partition(OF_ENTRY)[0]} if one["kind"] == CONFIG else one
+            for one in notes
+        ]
+    return written([*layout.blocks, *note_blocks(notes)])
 
 
 def written(blocks: Iterable[Block]) -> str:

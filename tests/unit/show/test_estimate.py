@@ -8,17 +8,19 @@ import jsonschema
 import msgspec
 
 from kentry.compare.counted import compare
+from kentry.results import caveats
 from kentry.results.document import to_json
 from kentry.results.estimate import Estimate, LeftOut, Limit, Share
 from kentry.results.recording import Recording
 from kentry.results.series import Problem
+from kentry.show.blocks import Layout
 from kentry.show.changelog import (
     comparison_changelog,
     recording_changelog,
     series_changelog,
 )
 from kentry.show.comparison import comparison_layout
-from kentry.show.estimate import estimate_blocks, series_estimate_blocks
+from kentry.show.estimate import estimate_blocks, series_estimate_blocks, without_model_notes
 from kentry.show.series import series_layout
 from kentry.show.table import WIDTH
 from kentry.show.text import to_text, written
@@ -145,3 +147,24 @@ def test_text_for_commits_says_that_cycles_are_a_models() -> None:
         assert "scheduling models (not measured)" in text
         assert "neoverse-n1" in text
         assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_notes_on_models_stand_only_where_their_numbers_do() -> None:
+    """A recording may have cycles and misses, of which a comparison has one and a check neither."""
+    notes = [caveats.modelled("22", "A", "B", 9.0, 20.0), caveats.modelled_caches()]
+    notes.append(caveats.not_time())
+    kinds = [one["kind"] for one in without_model_notes(notes, cycles=True)]
+    assert kinds == ["modelled", "not-time"]
+    plain = replace(recording(), caveats=notes)
+    comparison = compare(plain, plain)
+    assert "modelled" not in {one["kind"] for one in comparison_layout(comparison).caveats}
+    both = replace(recording(estimate("neoverse-n1", 150)), caveats=notes)
+    kinds = [one["kind"] for one in comparison_layout(compare(both, both)).caveats]
+    assert "modelled" in kinds and "modelled-caches" not in kinds
+
+
+def test_options_of_kernel_entry_are_named_with_v_alone() -> None:
+    note = caveats.config_differs(2, 1, 1, ["A=y/n", "B=n/y"])
+    layout = Layout("x", "", "", [], [note])
+    assert to_text(layout).splitlines()[1:] == [f"note: {note['text'].partition(';')[0]}"]
+    assert "A=y/n, B=n/y" in to_text(layout, verbose=True)
