@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from kentry.results.samples import estimate_rows
 from kentry.stats import CONFIDENCE
-from kentry.stats.verdict import Estimate
+from kentry.stats.verdict import Effect
 from kentry.time.analysis import NS
 from kentry.time.comparing import Pair, metrics_of_pair
 from kentry.time.output import Output, Process, Samples
@@ -128,7 +128,7 @@ def windows(pairs: Pairs, groups_each: int) -> list[list[tuple[Process, Samples]
 
 def kentry_comparison(
     pairs: Pairs, confidence: float = CONFIDENCE, pair: Pair = NO_CHANGE
-) -> Estimate:
+) -> Effect:
     """What kentry says of a pair's processes if it looks once, at the end."""
     output = Output(processes={(one.run, one.group, one.slot): (one, of) for one, of in pairs})
     old, new = metrics_of_pair(output, 0, pair)

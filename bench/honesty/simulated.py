@@ -21,7 +21,7 @@ from scipy import stats
 
 from kentry.stats.estimators import trimmed_mean
 from kentry.stats.sequential import Look, plan_looks
-from kentry.stats.verdict import Estimate, Group, compare_groups
+from kentry.stats.verdict import Effect, Group, compare_groups
 
 Array = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Array]  # groups -> logarithms, a row of four a group
@@ -186,7 +186,7 @@ def _made_up(
         yield [Group(int(at), (a, d), (b, c)) for at, (a, b, c, d) in zip(boot, rows, strict=True)]
 
 
-def judge(run: list[Group], plan: Sequence[Look]) -> Estimate:
+def judge(run: list[Group], plan: Sequence[Look]) -> Effect:
     """The verdict of a run that is looked at as planned, and ends with the first verdict."""
     if len(plan) == 1:
         return compare_groups(run, confidence=CONFIDENCE)

@@ -20,7 +20,7 @@ from kentry.results.samples import estimate_rows, values_by_boot
 from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from kentry.stats.sequential import LOOKS, Look, plan_looks
-from kentry.stats.verdict import Estimate, compare_unpaired
+from kentry.stats.verdict import Effect, compare_unpaired
 
 # In units that end so, more is better; in all others, less.
 _RATE = "/s"
@@ -85,7 +85,7 @@ def _row(
     metric: str,
     old: NoisyMetric,
     new: NoisyMetric,
-    estimate: Estimate | None,
+    estimate: Effect | None,
     threshold: float,
 ) -> TimedComparison:
     """Makes the row of the estimate of interleaved groups; without any it has no verdict."""
@@ -137,7 +137,7 @@ def _half(interval: tuple[float, float] | None) -> float | None:
     return None if interval is None else (interval[1] - interval[0]) / 2
 
 
-def _with_estimate(plain: TimedComparison, estimate: Estimate) -> TimedComparison:
+def _with_estimate(plain: TimedComparison, estimate: Effect) -> TimedComparison:
     """Returns the row with the estimate; old and new in the estimated ratio, about their middle."""
     middle = math.sqrt(plain.old * plain.new)
     if not math.isfinite(estimate.effect) or estimate.effect <= -1 or not middle:

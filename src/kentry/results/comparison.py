@@ -27,7 +27,7 @@ from kentry.results.document import (
 from kentry.results.recording import INSTRUCTIONS, CodeFile, Measured, Pair, Runs
 
 if TYPE_CHECKING:
-    from kentry.stats.verdict import Estimate
+    from kentry.stats.verdict import Effect
 
 Verdict = Annotated[str, Meta(pattern="^(same|better|worse|undecided)$")]
 Real = int | float
@@ -249,7 +249,7 @@ class TimedComparison(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         force_setattr(self, "delta", self.new - self.old)
 
-    def with_estimate(self, estimate: "Estimate") -> Self:
+    def with_estimate(self, estimate: "Effect") -> Self:
         """This row with all that was estimated of an interleaved measurement."""
         low, high = map(_percent, estimate.interval)
         return replace(

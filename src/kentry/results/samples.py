@@ -12,7 +12,7 @@ from kentry.results.recording import NoisyMetric, TimedProcess
 from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.estimators import process_value, trimmed_mean
 from kentry.stats.sequential import Look
-from kentry.stats.verdict import Estimate, Group, apply_holm, compare_groups
+from kentry.stats.verdict import Effect, Group, apply_holm, compare_groups
 
 # Boots of each kernel in a round: A B B A.
 BOOTS_A_SIDE = 2
@@ -111,7 +111,7 @@ def estimate_rows(
     threshold: float = THRESHOLD,
     look: Look | None = None,
     higher_is_better: bool = False,
-) -> list[Estimate | None]:
+) -> list[Effect | None]:
     """Estimates the change of new against old in each row of a table, with Holm's correction.
 
     A row is None if nothing of it ran interleaved.

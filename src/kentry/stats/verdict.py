@@ -41,7 +41,7 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Effect:
     """The change of new against old and its verdict.  Changes are fractions: 0.01 is 1 % more."""
 
     effect: float
@@ -67,7 +67,7 @@ class Criteria:
     look: Look | None = None
 
 
-def decide(mean: Mean, criteria: Criteria, groups: int) -> Estimate:
+def decide(mean: Mean, criteria: Criteria, groups: int) -> Effect:
     """Decides by the effect, first in `mean`, and the null contrasts behind it."""
     effect, error = float(mean.value[0]), float(mean.error[0])
     half, floor = float(half_width(mean, criteria.alpha)[0]), noise_floor(mean)
@@ -81,7 +81,7 @@ def decide(mean: Mean, criteria: Criteria, groups: int) -> Estimate:
     p = tail_t(effect, error, mean.freedom)
     # The bar is measured too and varies between runs as the effect does: hence the root of two.
     margin = quantile_t(2 * (1 - POWER), mean.freedom) * error * math.sqrt(2)
-    estimate = Estimate(
+    estimate = Effect(
         effect=_fraction(effect),
         interval=(_fraction(effect - half), _fraction(effect + half)),
         confidence=1 - criteria.alpha,
@@ -146,7 +146,7 @@ def least_units(alpha: float) -> int:
     return max(LEAST_UNITS, math.ceil(-math.log2(alpha)) - 1)
 
 
-def too_few(estimate: Estimate, criteria: Criteria, count: int, unit: str) -> Estimate:
+def too_few(estimate: Effect, criteria: Criteria, count: int, unit: str) -> Effect:
     """Returns the estimate without a verdict, from `count` groups or boots (`unit`)."""
     least = least_units(criteria.alpha)
     return replace(
@@ -157,9 +157,9 @@ def too_few(estimate: Estimate, criteria: Criteria, count: int, unit: str) -> Es
     )
 
 
-def without_spread(effect: float, criteria: Criteria, groups: int) -> Estimate:
+def without_spread(effect: float, criteria: Criteria, groups: int) -> Effect:
     """Returns the estimate of an effect (a logarithm) that has no interval."""
-    return Estimate(
+    return Effect(
         effect=_fraction(effect),
         interval=(math.nan, math.nan),
         confidence=1 - criteria.alpha,
@@ -198,7 +198,7 @@ def compare_groups(
     threshold: float = THRESHOLD,
     look: Look | None = None,
     higher_is_better: bool = False,
-) -> Estimate:
+) -> Effect:
     """Compares new with old by interleaved groups in their order; ValueError if a side is empty.
 
     The groups are the sample, or the boots if there are several.  At a planned `look` the
@@ -263,7 +263,7 @@ def compare_unpaired(
     *,
     threshold: float = THRESHOLD,
     higher_is_better: bool = False,
-) -> Estimate:
+) -> Effect:
     """Compares new with old, the values of processes by boot; ValueError without values.
 
     The boots are the sample.  If a side has one boot only, the interval covers just these two
@@ -330,7 +330,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(value) for value in adjusted)
 
 
-def apply_holm(rows: Sequence[Estimate], alpha: float = 1 - CONFIDENCE) -> list[Estimate]:
+def apply_holm(rows: Sequence[Effect], alpha: float = 1 - CONFIDENCE) -> list[Effect]:
     """Adjusts p in the rows of one table; a difference that fails the test becomes undecided.
 
     The intervals stay those of each row alone.  A row without one decides nothing and does not

@@ -24,7 +24,7 @@ from kentry.results.samples import estimate_rows
 from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.sequential import LOOKS, Look, plan_looks
-from kentry.stats.verdict import Estimate
+from kentry.stats.verdict import Effect
 from kentry.time.analysis import NS, metrics_of, metrics_of_pairs
 from kentry.time.output import Output
 from kentry.time.sampling import PILOT_GROUPS, Extent, Sampler, Settings
@@ -38,7 +38,7 @@ LEAST_ROUNDS, ROUNDS = 6, 12
 _REMEDY = "Look at its boot loader; --boot says how kernels are switched."
 
 Metrics = Mapping[str, NoisyMetric]
-Rows = list[Estimate | None]
+Rows = list[Effect | None]
 
 
 @dataclass(frozen=True)

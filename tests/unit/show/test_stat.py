@@ -16,13 +16,13 @@ from kentry.results.recording import NoisyMetric
 from kentry.show.stat import pairs_layout, stat_layout, sweep_layout, tails_layout
 from kentry.show.text import to_text
 from kentry.stats.sequential import plan_looks
-from kentry.stats.verdict import Estimate
+from kentry.stats.verdict import Effect
 from kentry.time.analysis import Tail
 from kentry.time.comparing import Ending
 from kentry.time.preflight import NOTE, WARNING, Finding
 from tests.builders import noisy, processes, timed
 
-WORSE = Estimate(
+WORSE = Effect(
     effect=0.0102,
     interval=(0.0096, 0.0108),
     confidence=0.9999,
@@ -52,14 +52,14 @@ def metric(value: float, half: float | None) -> NoisyMetric:
     )
 
 
-def row_of(estimate: Estimate, old: float = 80.0, new: float = 80.8) -> TimedComparison:
+def row_of(estimate: Effect, old: float = 80.0, new: float = 80.8) -> TimedComparison:
     row = TimedComparison(
         name="a -> b", metric="ns", unit="ns", old=old, new=new, verdict="undecided"
     )
     return row.with_estimate(estimate)
 
 
-def pair_lines(estimate: Estimate, old: float = 80.0, new: float = 80.8) -> list[str]:
+def pair_lines(estimate: Effect, old: float = 80.0, new: float = 80.8) -> list[str]:
     """The lines of one pair."""
     row = row_of(estimate, old, new)
     ending = Ending([estimate], plan_looks(0.01)[1], 5, 60, 300, "groups")
@@ -100,7 +100,7 @@ def test_a_value_has_no_digit_beyond_its_interval(
         (UNDECIDED, "+1.0 %, no interval"),
     ],
 )
-def test_a_change_and_its_interval_have_the_same_digits(estimate: Estimate, change: str) -> None:
+def test_a_change_and_its_interval_have_the_same_digits(estimate: Effect, change: str) -> None:
     assert f"ns, {change} of the first, 99 %" in pair_lines(estimate)[1]
 
 
@@ -131,7 +131,7 @@ def test_values_without_an_interval_are_printed_as_measured() -> None:
         (replace(UNDECIDED, more=None), "undecided, too few groups: 2 of 6"),
     ],
 )
-def test_a_verdict_has_its_reason_and_how_much_longer(estimate: Estimate, verdict: str) -> None:
+def test_a_verdict_has_its_reason_and_how_much_longer(estimate: Effect, verdict: str) -> None:
     assert pair_lines(estimate)[0] == f"a -> b: {verdict}"
 
 

@@ -9,7 +9,7 @@ from kentry.errors import MachineError
 from kentry.results.recording import TimedProcess
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from kentry.stats.sequential import LOOKS
-from kentry.stats.verdict import Estimate
+from kentry.stats.verdict import Effect
 from kentry.time.analysis import metrics_of
 from kentry.time.comparing import (
     LEAST_ROUNDS,
@@ -42,7 +42,7 @@ def times(side: KernelRuns) -> Sequence[TimedProcess]:
     return metrics_of(side.output, "read")["ns"].samples
 
 
-def estimates(ending: Ending) -> dict[str, Estimate]:
+def estimates(ending: Ending) -> dict[str, Effect]:
     return {case: row for case, row in zip(PLAN.cases, ending.rows, strict=True) if row}
 
 

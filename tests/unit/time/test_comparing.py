@@ -9,7 +9,7 @@ import pytest
 from kentry.errors import MachineError
 from kentry.stats.exact import SAME, UNDECIDED, WORSE
 from kentry.stats.sequential import LOOKS
-from kentry.stats.verdict import Estimate
+from kentry.stats.verdict import Effect
 from kentry.time.comparing import (
     LEAST_GROUPS,
     Ending,
@@ -37,7 +37,7 @@ def compared(
     return compare_cases(sampler, pairs, schedule, silent)
 
 
-def estimated(place: FakePlace, old: str, new: str) -> Estimate:
+def estimated(place: FakePlace, old: str, new: str) -> Effect:
     (row,) = compared(place, Pair(old, new)).rows
     assert row
     return row

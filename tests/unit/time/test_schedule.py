@@ -4,10 +4,10 @@
 from dataclasses import replace
 
 from kentry.stats.sequential import Look
-from kentry.stats.verdict import Estimate
+from kentry.stats.verdict import Effect
 from kentry.time.comparing import Ending, Rows, run_looks
 
-UNDECIDED = Estimate(0.0, (-1.0, 1.0), 0.99, 0.1, 0.01, 0.2, "undecided", 9, None, 1.0)
+UNDECIDED = Effect(0.0, (-1.0, 1.0), 0.99, 0.1, 0.01, 0.2, "undecided", 9, None, 1.0)
 DECIDED = replace(UNDECIDED, verdict="worse")
 
 
