@@ -93,7 +93,7 @@ def _table() -> dict[str, _Row]:
 
 
 def hierarchy_of(core: str) -> Hierarchy | None:
-    """The caches and TLBs of the core with this LLVM name; None if they are not known."""
+    """Looks up the caches and TLBs of a core by LLVM's name; None if they are not known."""
     row = _table().get(core)
     if row is None:
         return None
@@ -116,7 +116,7 @@ def hierarchy_of(core: str) -> Hierarchy | None:
 def with_misses(
     recording: Recording, cores: Iterable[str], names: Collection[str] | None = None
 ) -> Recording:
-    """The recording with what the paths of the cases of these names, or of all, miss on each core.
+    """Adds to a recording what the paths of cases of these names, or of all, miss on each core.
 
     Caveats say which core's caches are not known, and which case has no accesses.
     """
@@ -144,7 +144,7 @@ def with_misses(
 
 
 def misses(path: Sequence[Instruction], accesses: Sequence[Access], hierarchy: Hierarchy) -> Misses:
-    """What the path misses: after itself (warm), in empty caches (cold), and after each walk.
+    """Counts what a path misses: after itself (warm), in empty caches (cold), after each walk.
 
     Each walk is twice as long as the one before.  It reads data, so code stays in its own cache.
     """
@@ -162,7 +162,7 @@ class Model:
     """The state of a core's caches and TLBs."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
-        """Everything is empty."""
+        """Begins with everything empty."""
         self._hierarchy = hierarchy
         levels = hierarchy.levels
         self._unit = min(level.line for level in levels)
@@ -179,7 +179,7 @@ class Model:
         self._tags = np.full(sum(entries), -1, np.int64)
 
     def copy(self) -> "Model":
-        """Another one in the same state."""
+        """Makes another one in the same state."""
         model = Model(self._hierarchy)
         model._tags = self._tags.copy()
         return model
@@ -187,7 +187,7 @@ class Model:
     def stream(
         self, path: Sequence[Instruction], accesses: Sequence[Access]
     ) -> tuple[_Blocks, _Blocks]:
-        """The path for run(): an instruction's fetch, then what it loads and stores."""
+        """Prepares a path for run(): an instruction's fetch, then what it loads and stores."""
         spans = [(n, _CODE, insn.address, len(insn.code) // 2) for n, insn in enumerate(path)]
         spans += [(access.position, _DATA, access.address, access.size) for access in accesses]
         # A stable sort: an instruction's accesses stay in their order.
@@ -207,7 +207,7 @@ class Model:
         return tuple(found.tolist())
 
     def walks(self) -> Iterator[tuple[int, "Model"]]:
-        """After a program has read 4 KiB, 8 KiB, ..., in order: the bytes, and a copy."""
+        """Reads 4 KiB, 8 KiB, ..., in order; yields the bytes, and a copy behind each."""
         walked, size = 0, _SHORTEST_WALK
         # A walk over as much as a level holds leaves none of the data that were in it.
         while walked < max(level.bytes for level in self._hierarchy.levels):

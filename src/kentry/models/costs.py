@@ -128,17 +128,17 @@ class CostTable(Document, frozen=True, tag_field="schema", tag="kentry/costs/1")
 
 
 def in_order(figures: dict[str, Figure]) -> dict[str, Figure]:
-    """The figures of known acts, in the order of ACTS."""
+    """Sorts the figures of known acts by ACTS."""
     return {act: figures[act] for act in ACTS if act in figures}
 
 
 def shipped() -> tuple[str, ...]:
-    """The names of the tables that come with kentry."""
+    """Lists the names of the tables that come with kentry."""
     return tuple(sorted(file.stem for file in _FOLDER.glob("*.toml")))
 
 
 def load_costs(text: str | Path) -> CostTable:
-    """The table that comes with kentry under this name, or the one in this file.
+    """Reads the table that comes with kentry under this name, or the one in this file.
 
     UserError says in one sentence what is wrong: no such table, or what in it is not right.
     """
@@ -168,7 +168,7 @@ def load_costs(text: str | Path) -> CostTable:
 
 
 def _table(document: dict[str, Any]) -> CostTable:
-    """The table of a file; ValueError where a figure or a text is wrong."""
+    """Makes the table of a file; ValueError where a figure or a text is wrong."""
     if "absent" in document:
         raise ValueError("'absent' is no key of a file")
     figures = _figures(document, "figures")
@@ -197,7 +197,7 @@ def _table(document: dict[str, Any]) -> CostTable:
 
 
 def _figures(document: dict[str, Any], kind: str) -> dict[str, Figure]:
-    """The figures of one kind; ValueError where one is wrong."""
+    """Reads the figures of one kind; ValueError where one is wrong."""
     figures = {}
     for name, values in msgspec.convert(document.get(kind, {}), dict[str, dict[str, Any]]).items():
         place = f"{kind}.{name}"
@@ -215,7 +215,7 @@ def _figures(document: dict[str, Any], kind: str) -> dict[str, Figure]:
 
 
 def to_toml(table: CostTable) -> str:
-    """The table as a file that load_costs() reads."""
+    """Writes a table as a file that load_costs() reads."""
     document = msgspec.to_builtins(table)
     del document["schema"], document["absent"]
     for rows in (document["figures"], document["instructions"]):
@@ -231,7 +231,7 @@ def to_toml(table: CostTable) -> str:
 
 
 def prices_on(arch: str, core: str) -> dict[str, Figure]:
-    """What the shipped tables know of a core's instructions, in cycles, by instruction.
+    """Collects what the shipped tables know of a core's instructions, in cycles.
 
     What is known of the core itself goes before what is known of the whole architecture.
     """
@@ -245,12 +245,12 @@ def prices_on(arch: str, core: str) -> dict[str, Figure]:
 
 
 def price_of(name: str, prices: dict[str, Figure]) -> Figure | None:
-    """The figure of an instruction: its own, or that of its first word; None if there is none."""
+    """Looks up the figure of an instruction, or of its first word; None if there is none."""
     return prices.get(name) or prices.get(name.partition(" ")[0])
 
 
 def table_for(arch: str, bits: int, unit: str = "vec") -> CostTable:
-    """The shipped table of counts for an architecture and vector length in bits, or for SME.
+    """Finds the shipped counts for an architecture and vector length in bits, or for SME.
 
     UserError where there is none: it says what there is for that architecture.
     """

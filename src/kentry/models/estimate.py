@@ -80,7 +80,7 @@ class Models:
     analyser: Analyser
 
     def added_to(self, recording: Recording, names: Sequence[str] | None = None) -> Recording:
-        """The recording with estimates of the cases of these names, or of all; as estimate()."""
+        """Adds estimates of the cases of these names, or of all, to a recording; as estimate()."""
         chosen = [case for case in recording.cases if names is None or case.name in names]
         estimates = self.estimate(recording, chosen)
         cases = [
@@ -97,7 +97,7 @@ class Models:
     def estimate(
         self, recording: Recording, cases: Iterable[CaseResult]
     ) -> dict[str, tuple[Estimate, ...]]:
-        """What each core makes of each case's modal path, by case; without those that have none.
+        """Estimates each case's modal path on each core, by case, without cases that have none.
 
         UserError where no case has a path, or where llvm-mca fails.
         """
@@ -123,7 +123,7 @@ class Models:
         }
 
     def _labels(self, path: Sequence[Instruction], case: str) -> list[_Label]:
-        """What each instruction is of the kernel entry that it is in."""
+        """Labels each instruction by its part of the kernel entry that it is in."""
         named = case.partition("+")[0].partition("@")[2]
         labels: list[_Label] = []
         for call in split_calls(path):
@@ -147,7 +147,7 @@ class Models:
 
 
 def find_models(arch: Arch, names: Sequence[str]) -> Models:
-    """The models of the cores with these names, each once.
+    """Finds the models of the cores with these names, each once.
 
     MissingToolError without llvm-mca.  UserError for a name that is no core of `arch`, or that
     has no model.
@@ -171,7 +171,7 @@ class _Core:
     prices: dict[str, Figure]
 
     def run(self, path: Sequence[Instruction], labels: Sequence[_Label]) -> Estimate:
-        """What the core makes of one path, which has as many labels."""
+        """Estimates one path, which has as many labels."""
         steps = [self._step(insn) for insn in path]
         stream = [step.text for step in steps if step.why is None]
         cycles = self._cycles(stream)
@@ -222,7 +222,7 @@ class _Core:
         return _Step(insn.function, text, name, UNKNOWN)
 
     def _cycles(self, stream: Sequence[str]) -> list[int]:
-        """Of one pass, the cycles that go by until each instruction has retired.
+        """Counts the cycles that go by in one pass until each instruction has retired.
 
         They add up to the pass.  An in-order core may retire one before another that began
         earlier: that one adds none.
@@ -238,7 +238,7 @@ class _Core:
         return [now - before for before, now in pairwise([0, *latest])]
 
     def _steady(self, stream: Sequence[str], once: int) -> tuple[float, Limit]:
-        """Cycles of a pass when passes follow each other, and what limits them."""
+        """Counts the cycles of a pass when passes follow each other, and finds what limits them."""
         if not stream:
             return 0, Limit(DEPENDENCIES, 0, "", 0, "")
         passes = max(2, min(_PASSES, _MOST_STEADY // len(stream)))
@@ -265,7 +265,7 @@ class _Core:
 
 
 def _port(name: str) -> str:
-    """A port's name; llvm-mca has the number of one of several as a character."""
+    """Names a port; llvm-mca has the number of one of several as a character."""
     return re.sub(r"\.([\0-\x1f])$", lambda found: f".{ord(found[1])}", name)
 
 
@@ -280,7 +280,7 @@ def _left_out(name: str, times: int, why: Why, figure: Figure | None) -> LeftOut
 
 
 def _shares(names: Sequence[str], rows: Sequence[_Row]) -> tuple[Share, ...]:
-    """A row a name, in the order in which they first come."""
+    """Sums the rows of each name, in the order in which the names first come."""
     groups: dict[str, list[_Row]] = {}
     for name, row in zip(names, rows, strict=True):
         groups.setdefault(name, []).append(row)
@@ -288,7 +288,7 @@ def _shares(names: Sequence[str], rows: Sequence[_Row]) -> tuple[Share, ...]:
 
 
 def _share(name: str, rows: Sequence[_Row]) -> Share:
-    """The rows together: the model's cycles, and the figures of what was left out."""
+    """Sums rows: the model's cycles, and the figures of what was left out."""
     figures = [figure for _, costs in rows for figure in costs]
     known = [figure for figure in figures if figure]
     cycles = sum(spent for spent, _ in rows)

@@ -35,7 +35,7 @@ class Analyser:
     mc: Path
 
     def texts(self, arch: Arch, core: str, codes: Sequence[str]) -> dict[str, str]:
-        """LLVM's text of each code (hex, in memory order); "" of one that is no instruction."""
+        """Disassembles each code (hex, in memory order); "" for one that is no instruction."""
         # A mark stands before and after each: one may be printed in two lines, or in none.
         end = arch.llvm.mark.hex()
         codes = [code for code in codes if code != end]
@@ -61,7 +61,7 @@ class Analyser:
         return {code: " ".join(texts) for code, texts in zip(codes, decoded, strict=False)}
 
     def region(self, arch: Arch, core: str, text: Sequence[str], *options: str) -> dict[str, Any]:
-        """What llvm-mca prints of instructions in a straight line, without those it cannot take.
+        """Runs llvm-mca on instructions in a straight line, without those it cannot take.
 
         UserError where LLVM has no model of the core.
         """
@@ -92,7 +92,7 @@ class Analyser:
         return dict(region)
 
     def known(self, arch: Arch, core: str, texts: Sequence[str]) -> set[str]:
-        """Those of different texts that the core's model has a latency of."""
+        """Selects the texts that the core's model has a latency of."""
         region = self.region(
             arch, core, texts, "-iterations=1", "-instruction-info", "-resource-pressure=false"
         )
@@ -113,7 +113,7 @@ _SOME = {
 
 
 def find_analyser() -> Analyser:
-    """The newest LLVM that is installed; MissingToolError where there is none, or only old ones."""
+    """Finds the newest LLVM installed; MissingToolError where there is none, or only old ones."""
     mca = llvm.newest("llvm-mca", beside="llvm-mc")
     version = llvm.version(mca)
     if llvm.numbers(version)[0] < OLDEST:
@@ -127,14 +127,14 @@ def find_analyser() -> Analyser:
 
 @cache
 def _cores(mca: Path, triple: str) -> tuple[str, ...]:
-    """The cores that LLVM has a name for, some of them without a model."""
+    """Lists the cores that LLVM has a name for, some of them without a model."""
     text = run([str(mca), f"-mtriple={triple}", "-mcpu=help"], check=False).stderr
     table = text.partition("Available CPUs")[2].partition("Available features")[0]
     return tuple(re.findall(r"^\s+(\S+)\s+- ", table, re.MULTILINE))
 
 
 def check_core(analyser: Analyser, arch: Arch, core: str) -> None:
-    """UserError unless LLVM has a scheduling model of the core for this architecture."""
+    """Raises UserError unless LLVM has a scheduling model of the core for this architecture."""
     names = {one.name: _cores(analyser.mca, one.llvm.triple) for one in ARCHES.values()}
     if core in names[arch.name]:
         analyser.region(arch, core, ["nop"], "-iterations=1")
@@ -158,7 +158,7 @@ def _options(arch: Arch, core: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """An instruction as LLVM prints it, without a comment, one blank between words."""
+    """Strips an instruction of LLVM's comment, and leaves one blank between words."""
     return " ".join(re.sub(r"\s(//|# ).*", "", text).split())
 
 

@@ -31,7 +31,7 @@ _RETURN = re.compile(r"eret|sret|sysret|iret")
 
 
 def cases_needed(rules: CountingRules, length: int | None, *, sme: bool = False) -> tuple[str, ...]:
-    """The names of the cases that count() reads, at a vector length in bits or the cpu's own."""
+    """Names the cases that count() reads, at a vector length in bits or the cpu's own."""
     states: list[tuple[str, str, tuple[str, ...]]] = [
         ("getppid", "vec", ("none", "once", "each")),
         ("pingpong", "vec", ("none", "once", "each")),
@@ -49,7 +49,7 @@ def cases_needed(rules: CountingRules, length: int | None, *, sme: bool = False)
 def count(
     recording: Recording, rules: CountingRules, length: int | None, command: str
 ) -> CostTable:
-    """The table of a recording with the cases of cases_needed().
+    """Counts the table of a recording that has the cases of cases_needed().
 
     `command` makes the recording, given the cases: a figure's source begins with it.
     """
@@ -104,7 +104,7 @@ class _Counter:
         return self.recording.case(str(CaseName(call, State(unit, use, self.length))))
 
     def _times(self, case: CaseResult, act: str, *, outside_traps: bool = False) -> int:
-        """How often the act is in the case."""
+        """Counts how often a case has the act."""
         event = self.rules.events.get(act)
         return sum(
             one.times
@@ -115,14 +115,14 @@ class _Counter:
     def _keep(
         self, act: str, values: Sequence[int], cases: Sequence[CaseResult], how: str, note: str = ""
     ) -> None:
-        """The commonest of several counts is the figure; the others are its interval."""
+        """Keeps the commonest of several counts as the figure, the others as its interval."""
         value = min(values, key=lambda one: (-values.count(one), one))
         source = f"{self.command} --case {','.join(case.name for case in cases)}: {how}"
         self.figures[act] = Figure(value, min(values), max(values), "counted", source, note)
         self.absent.pop(act, None)
 
     def _entry(self, act: str, unit: str) -> None:
-        """The kernel entries of a commonest path in which the act's event begins."""
+        """Counts the kernel entries of a modal path in which the act's event begins."""
         first = self._case("first-use", "each", unit)
         if act not in self.rules.events or not first:
             return
@@ -157,7 +157,7 @@ class _Counter:
         return lengths
 
     def _difference(self, act: str, call: str, use: str, other: str) -> bool:
-        """What a case takes more than in another state; False where that gives no figure."""
+        """Counts what a case takes more than in another state; False where that gives no figure."""
         one, two = self._case(call, use), self._case(call, other)
         if act not in self.rules.events or not (one and two and one.modal_path and two.modal_path):
             return False
@@ -183,7 +183,7 @@ class _Counter:
         return True
 
     def _call(self, act: str, case: CaseResult | None, less: str = "") -> None:
-        """The calls of the functions around an act, less the figure of another act in them."""
+        """Counts calls of the functions around an act, less the figure of another act in them."""
         assert case
         functions = self.rules.calls[less or act]
         path = self.recording.instructions(case.modal_path) if case.modal_path else ()
@@ -199,7 +199,7 @@ class _Counter:
         self._keep(act, [value - known for value in values], [case], how)
 
     def _function(self, act: str) -> None:
-        """How much more of the function that does the act at a switch one state executes."""
+        """Counts how much more of the function that does the act at a switch one state executes."""
         one, two = self._case("pingpong", "once"), self._case("pingpong", "none")
         assert one and two
         for event in one.events or ():
@@ -213,7 +213,7 @@ class _Counter:
 
 
 def call_lengths(path: Sequence[Instruction], functions: re.Pattern[str]) -> list[int]:
-    """How many instructions each call of these functions took, with what it called.
+    """Counts the instructions of each call of these functions, with what it called.
 
     A call begins at the function's first instruction.  It ends where the path comes back to the
     instruction behind the one that led there.  A call that does not end, because the kernel

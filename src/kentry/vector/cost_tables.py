@@ -41,7 +41,7 @@ class MadeTable:
 
 
 def timing_program(arch: Arch) -> Path:
-    """The static program that times, built beside the probe; MissingToolError where it is not."""
+    """Finds the static program that times, built beside the probe; MissingToolError without it."""
     what = f"the program that times costs on {arch.name}"
     return built_file(f"costs-{arch.name}", what, arch.compiler_package)
 
@@ -91,7 +91,7 @@ def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) 
 
 
 def _time_in_guest(kernel: Kernel, arch: Arch, options: ExactOptions, update: Update) -> str:
-    """What guest/costs.c prints as the only program of an emulated guest, without a plugin.
+    """Runs guest/costs.c as the only program of an emulated guest; returns what it prints.
 
     The guest's time counts instructions, one a nanosecond, and the program reads it through the
     guest's own clock: 62.5 MHz on arm64's machine, 10 MHz on riscv64's.

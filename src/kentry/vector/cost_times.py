@@ -45,7 +45,7 @@ class Span:
 
     @classmethod
     def of(cls, figure: Figure) -> Span:
-        """A figure's value and interval."""
+        """Takes a figure's value and interval."""
         return cls(figure.value, figure.low, figure.high)
 
     def __add__(self, other: Span) -> Span:
@@ -59,7 +59,7 @@ class Span:
         return Span(self.value * factor, *ends)
 
     def figure(self, assume: Assumption, source: str, note: str = "") -> Figure:
-        """A figure to a tenth, the precision of clocks and cores; no cost is less than 0."""
+        """Rounds to a tenth, the precision of clocks and cores; no cost is less than 0."""
         value, low, high = (round(max(0.0, one), 1) for one in (self.value, self.low, self.high))
         return Figure(value, low, high, assume, source, note)
 
@@ -78,7 +78,7 @@ class Timing:
     blocks: dict[str, list[float]] = field(default_factory=dict)
 
     def value(self, measure: str) -> Span | None:
-        """What a measure took, with its interval; None where there are too few blocks."""
+        """Estimates what a measure took; None where there are too few blocks."""
         values = self.blocks.get(measure, [])
         if len(values) < LEAST_BLOCKS:
             return None
@@ -86,7 +86,7 @@ class Timing:
 
 
 def median(values: Iterable[float]) -> Span:
-    """The median, and the two values that have the true one between them with 95 %."""
+    """Takes the median; the true one is between the two ends with 95 % confidence."""
     ordered = sorted(values)
     count = len(ordered)
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
@@ -97,14 +97,14 @@ def median(values: Iterable[float]) -> Span:
 
 
 def quartile(values: Iterable[float]) -> Span:
-    """The lower quartile, between the least value and the median."""
+    """Takes the lower quartile, between the least value and the median."""
     ordered = sorted(values)
     count = len(ordered)
     return Span(ordered[count // 4], ordered[0], ordered[count // 2])
 
 
 def parse(text: str, *, virtual: bool = False) -> Timing:
-    """The program's lines in a text that may have others; UserError where they are not whole."""
+    """Reads the program's lines among others; UserError where some are missing or damaged."""
     timing: Timing | None = None
     ended = -1
     for line in text.splitlines():
@@ -146,7 +146,7 @@ class TimedTable:
 
 
 def tabulate(timing: Timing, name: str, about: str, command: str) -> TimedTable:
-    """The figures of a run; UserError where it had no vector unit, or too few blocks.
+    """Makes the table of a run; UserError where it had no vector unit, or too few blocks.
 
     A figure's source begins with `command`.
     """
@@ -214,7 +214,7 @@ class _Sheet:
         self.figures[act] = value.figure(assume, f"{self.command}: {how}", note)
 
     def _copies(self) -> None:
-        """The loads and stores themselves, which user space can run in a hot cache."""
+        """Keeps the loads and stores themselves, which user space can run in a hot cache."""
         nothing = self.timing.value("copy-nothing")
         note = "without what the kernel does around it"
         note += "" if self.timing.virtual else ", and in a hot cache"
@@ -247,7 +247,7 @@ class _Sheet:
         return next(fits, None)
 
     def _switch(self) -> None:
-        """A switch saves and loads the task's whole state; only the sum of the two is timed."""
+        """Splits a switch's saving and loading of the whole state; only their sum is timed."""
         of, sums = self.timing.value, []
         once, never, flush = of("trip-once"), of("trip-never"), self.figures.get("flush")
         if once and never and flush and "small_save" not in self.figures:
@@ -272,7 +272,7 @@ class _Sheet:
 
 
 def completed(table: CostTable, timed: TimedTable) -> CostTable:
-    """A counted table with what no case does, from the same kernel timed by its guest's clock.
+    """Adds to a counted table what no case does, timed on the same kernel by its guest's clock.
 
     arm64 stores a task's whole SVE state only if an interrupt falls between two uses, which no
     window of a case has; timed.switch is what that adds to small_save and small_restore.  No
@@ -293,7 +293,7 @@ def completed(table: CostTable, timed: TimedTable) -> CostTable:
 
 
 def checks(counted: CostTable, timed: TimedTable) -> list[tuple[str, float, float]]:
-    """What was counted along paths and timed by the guest's own clock: (what, counted, timed)."""
+    """Pairs what was counted along paths with what the guest timed: (what, counted, timed)."""
     mine, other = counted.prices, timed.table.prices
     rows = []
     if "flush" in mine and "flush" in other:

@@ -153,7 +153,7 @@ class StatisticsDocument(
 
 
 def schemas() -> dict[str, str]:
-    """The text of each schema, by its file's name."""
+    """Generates the text of each schema, by its file's name."""
     texts = {}
     for struct in (TraceMeta, ReplayDocument, StatisticsDocument, CostTable):
         document = msgspec.json.encode(schema([struct], _on_one_line))

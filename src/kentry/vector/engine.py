@@ -21,7 +21,7 @@ _ACTS = f"acts_{zlib.crc32(' '.join(Act.__members__).encode()):x}"
 
 
 def record(values: Mechanism | Rule) -> Any:
-    """A mechanism or rule as a numpy record: compiled code takes it by reference.
+    """Makes a numpy record of a mechanism or rule: compiled code takes it by reference.
 
     A named tuple would take twice as long to compile.
     """
@@ -75,7 +75,7 @@ _USED, _TRAP, _LOADED, _TAKEN, _LATE, _IN_KERNEL = range(6)
 
 
 def codes(m: Mechanism) -> Any:
-    """The stream's code for each kind of row, for compact(); NOTHING for rows to leave out."""
+    """Maps each kind of row to the stream's code, for compact(); NOTHING leaves a row out."""
     table = np.full(256, NOTHING, np.uint8)
     table[_USE_SME if m.za else _USE] = USE
     for row, code in (
@@ -92,7 +92,7 @@ def codes(m: Mechanism) -> Any:
 def compact(  # noqa: C901 - one loop over the rows
     event: Any, task: Any, arg: Any, tasks: int, codes: Any, m: Any, seen: bool
 ) -> Any:
-    """The rows that replay needs, as (code, row).  Some move, and some are added:
+    """Keeps the rows that replay needs, as (code, row).  Some move, and some are added:
 
     - A use whose trap the traced kernel took is TRAPPED_USE; the trace has it again at its retry.
     - If that trap slept before it made the state (no SEEN_FLUSH before the switch), the use moves
@@ -168,7 +168,7 @@ def compact(  # noqa: C901 - one loop over the rows
 
 @compiled
 def _save(bits: int, m: Any, counts: Any, i: int) -> int:
-    """The registers are stored if they are the task's."""
+    """Stores the registers if they are the task's."""
     if not bits & LIVE:
         return bits
     full = bits & ZA if m.za else (bits & OPEN and not bits & DISCARDED)
@@ -185,7 +185,7 @@ def _undecided(bits: int, m: Any) -> bool:
 
 @compiled
 def _load(bits: int, want: bool, m: Any, counts: Any, i: int) -> int:
-    """The task's state goes into the registers; `want`: access is on, if the policy decides."""
+    """Loads the task's state into the registers; `want`: access is on, if the policy decides."""
     if not _undecided(bits, m):
         if bits & OPEN or m.loads_closed:
             counts[i, _INITIAL_RESTORE if bits & INITIAL else m.restore] += 1
@@ -218,7 +218,7 @@ def _owns(bits: int, m: Any) -> bool:
 
 @compiled
 def _call(bits: int, want: bool, m: Any, counts: Any, i: int) -> int:
-    """A system call's entry; `want`: access stays on."""
+    """Enters a system call; `want`: access stays on."""
     counts[i, _CALLS] += 1
     counts[i, m.smstop] += 1
     if bits & OPEN:
@@ -244,7 +244,7 @@ def _may_drop(bits: int, m: Any) -> bool:
 
 @compiled
 def _use(bits: int, trapped: bool, m: Any, counts: Any, i: int) -> int:
-    """The program uses the unit; `trapped`: in the traced kernel it trapped, and is retried."""
+    """Uses the unit; `trapped`: in the traced kernel it trapped, and is retried."""
     if not bits & OPEN:
         counts[i, m.trap] += 1
         bits |= OPEN
@@ -265,7 +265,7 @@ def _use(bits: int, trapped: bool, m: Any, counts: Any, i: int) -> int:
 
 @compiled
 def _switch_out(bits: int, m: Any, counts: Any, i: int) -> int:
-    """The previous task at a switch."""
+    """Switches a task out, as the kernel does with the previous one."""
     if bits & KERNEL:
         counts[i, m.kernel_save] += 1
         return bits
@@ -281,20 +281,20 @@ def _switch_in(bits: int, m: Any, counts: Any, i: int) -> int:
 
 @compiled
 def _new(m: Any) -> int:
-    """A task after an exec: its state is the initial one, in memory."""
+    """Makes the bits of a task after an exec: its state is the initial one, in memory."""
     return OPEN if m.always_open else 0
 
 
 @compiled
 def _child(parent: int, m: Any) -> int:
-    """A task just forked: its memory has the parent's frames and ZA."""
+    """Makes the bits of a task just forked: its memory has the parent's frames and ZA."""
     bits = _new(m) | parent >> _FRAMES_AT << _FRAMES_AT
     return bits | OPEN | ZA | FULL if m.za and parent & ZA else bits
 
 
 @compiled
 def _load_before(bits: int, m: Any, counts: Any, i: int) -> int:
-    """x86-64 loads the task's state before it stores the registers elsewhere."""
+    """Loads the task's state before its registers are stored elsewhere, as x86-64 does."""
     if not bits & LIVE and bits & OPEN:
         counts[i, m.restore] += 1
         bits |= LIVE
@@ -303,7 +303,7 @@ def _load_before(bits: int, m: Any, counts: Any, i: int) -> int:
 
 @compiled
 def _fork(bits: int, m: Any, counts: Any, i: int) -> int:
-    """The parent's bits after a fork."""
+    """Forks; returns the parent's bits."""
     if not bits & USER:
         return bits
     if m.fork_loads:
@@ -317,7 +317,7 @@ def _fork(bits: int, m: Any, counts: Any, i: int) -> int:
 
 @compiled
 def _signal(bits: int, m: Any, counts: Any, i: int) -> int:
-    """A signal: its frame gets the state, and goes on top of the task's frames."""
+    """Delivers a signal: its frame gets the state, and goes on top of the task's frames."""
     if m.signal_resets:
         bits = _load_before(bits, m, counts, i)
         if bits & OPEN:
@@ -335,7 +335,7 @@ def _signal(bits: int, m: Any, counts: Any, i: int) -> int:
 
 @compiled
 def _sigreturn(bits: int, m: Any, counts: Any, i: int) -> int:
-    """The frame's state becomes the task's; without LIVE in the result it must be loaded."""
+    """Takes the state from the newest frame; without LIVE in the result it must be loaded."""
     if m.signal_resets:
         if bits & OPEN:
             counts[i, m.restore] += 1
@@ -359,7 +359,7 @@ def _sigreturn(bits: int, m: Any, counts: Any, i: int) -> int:
 
 @compiled
 def _exit(bits: int, m: Any, counts: Any, i: int) -> int:
-    """The return to user mode, after every load."""
+    """Returns to user mode, after every load."""
     counts[i, _RETURNS] += 1
     if bits & OPEN:
         counts[i, _OPEN_RETURN] += 1
@@ -370,7 +370,7 @@ def _exit(bits: int, m: Any, counts: Any, i: int) -> int:
 
 @compiled
 def _rare(c: int, b: int, other: int, m: Any, counts: Any, i: int) -> int:
-    """The task's bits after a rare event: kernel use, fork, exec, a signal, a change of SVCR."""
+    """Handles a rare event: kernel use, fork, exec, a signal, a change of SVCR."""
     if c == KERNEL_USE:
         if b & KERNEL:
             counts[i, m.kernel_save] += 1
@@ -399,7 +399,7 @@ def _rare(c: int, b: int, other: int, m: Any, counts: Any, i: int) -> int:
 def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are slower
     code: Any, task: Any, arg: Any, time: Any, bits: Any, owner: int, m: Any, rule: Any
 ) -> Any:
-    """Counts[tasks, acts] of one policy: `rule` decides, `m` is the mechanism.
+    """Replays one policy into counts[tasks, acts]: `rule` decides, `m` is the mechanism.
 
     `time` and `rule.time` have one unit.  `bits` and `owner` are beginning()'s; `bits` is changed.
     """
@@ -465,7 +465,7 @@ def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are 
 
 
 def beginning(tasks: int, first: int, first_open: bool, m: Mechanism) -> Any:
-    """The bits of each task at the trace's first row.
+    """Makes the bits of each task at the trace's first row.
 
     `first` is the task in user mode then, -1 for none; `first_open`: it has access.
     """
@@ -478,7 +478,7 @@ def beginning(tasks: int, first: int, first_open: bool, m: Mechanism) -> Any:
 
 @compiled
 def _take(owner: int, t: int, bits: Any) -> int:
-    """The registers go to `t`, or with -1 to the kernel; `bits`: of each task, or its entries'."""
+    """Gives the registers to `t`, or with -1 to the kernel; `bits`: of tasks, or their entries."""
     if owner >= 0 and owner != t:
         bits[owner] &= ~LIVE
     return t
@@ -492,7 +492,7 @@ def _take(owner: int, t: int, bits: Any) -> int:
 
 @compiled
 def _merge(states: Any, sizes: Any, t: int, counts: Any, price: Any) -> None:
-    """Of a task's entries in the same state only the cheapest stays."""
+    """Keeps only the cheapest of a task's entries in the same state."""
     first = t * states.shape[1]
     size = 0
     for j in range(sizes[t]):
@@ -513,7 +513,7 @@ def _merge(states: Any, sizes: Any, t: int, counts: Any, price: Any) -> None:
 
 @compiled
 def _twin(states: Any, sizes: Any, t: int, j: int, counts: Any) -> int:
-    """A new entry like entry j."""
+    """Adds an entry like entry j."""
     first, k = t * states.shape[1], sizes[t]
     states[t, k] = states[t, j]
     counts[first + k] = counts[first + j]
@@ -523,7 +523,7 @@ def _twin(states: Any, sizes: Any, t: int, j: int, counts: Any) -> int:
 
 @compiled
 def _load_both(states: Any, sizes: Any, t: int, j: int, m: Any, counts: Any) -> None:
-    """Entry j is loaded with access off and, as another entry, on."""
+    """Loads entry j with access off and, as another entry, on."""
     first = t * states.shape[1]
     if _undecided(states[t, j], m) and states[t, j] & OPEN:
         k = _twin(states, sizes, t, j, counts)
@@ -533,7 +533,7 @@ def _load_both(states: Any, sizes: Any, t: int, j: int, m: Any, counts: Any) -> 
 
 @compiled
 def _call_both(t: int, states: Any, sizes: Any, m: Any, counts: Any) -> None:
-    """A call of all entries, with access kept and, as other entries, dropped."""
+    """Calls from all entries, with access kept and, as other entries, dropped."""
     first = t * states.shape[1]
     for j in range(sizes[t]):
         if _may_drop(states[t, j], m):
@@ -546,7 +546,7 @@ def _call_both(t: int, states: Any, sizes: Any, m: Any, counts: Any) -> None:
 def best(  # noqa: C901 - one loop over the stream
     code: Any, task: Any, arg: Any, bits: Any, owner: int, capacity: int, m: Any, price: Any
 ) -> Any:
-    """Counts[tasks, acts] of the cheapest decisions, and whether `capacity` states were enough.
+    """Finds counts[tasks, acts] of the cheapest decisions, and if `capacity` states were enough.
 
     `bits` and `owner` are beginning()'s.
     """

@@ -53,7 +53,7 @@ _ACTS = {
 
 
 def find_hooks(kernel: Kernel, arch: Arch) -> tuple[str, ...]:
-    """The plugin's lines for a kernel.
+    """Finds the plugin's lines for a kernel.
 
     Raises KernelError where it has no type information, UserError where its image is none.
     """
@@ -70,7 +70,7 @@ def find_hooks(kernel: Kernel, arch: Arch) -> tuple[str, ...]:
 
 
 def _functions(kernel: Kernel, arch: Arch) -> Iterator[str]:
-    """A line for every function of the kernel that is a hook by its name."""
+    """Yields a line for every function of the kernel that is a hook by its name."""
     side = arch.vector
     names = {side.switch: "switch", side.settled: "settled", side.fork: "fork"}
     patterns: list[tuple[re.Pattern[str], str | Event, int]] = [
@@ -94,7 +94,7 @@ def _functions(kernel: Kernel, arch: Arch) -> Iterator[str]:
 
 
 def _places(marker: Marker, kernel: Kernel, text: KernelText, arch: Arch) -> Iterator[int]:
-    """The addresses of a marker's instructions, or of the functions that it names."""
+    """Yields the addresses of a marker's instructions, or of the functions that it names."""
     if marker.symbol:
         yield from (one.address for one in kernel.symbols if marker.symbol.fullmatch(one.name))
         return

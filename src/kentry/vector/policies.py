@@ -152,7 +152,7 @@ class Policy:
         return f"{self.family.name}:{value}"
 
     def rule(self) -> Rule:
-        """When it drops; UserError where its count was left out and no cost table gave one."""
+        """Says when it drops; UserError where its count was left out and no cost table gave one."""
         name, rule, parameter = self.family.name, self.family.rule, self.family.parameter
         if not parameter:
             return rule
@@ -166,7 +166,7 @@ class Policy:
         return rule._replace(**changes)
 
     def mechanism(self, base: Mechanism) -> Mechanism:
-        """The architecture's mechanism with the policy's changes; UserError if it does not fit."""
+        """Changes the architecture's mechanism as the policy does; UserError if it does not fit."""
         if not self.family.fits(base):
             raise UserError(
                 f"The policy '{self.family.name}' does not fit the trace's architecture:"
@@ -175,14 +175,14 @@ class Policy:
         return base._replace(**self.family.changes)
 
     def resolved(self, costs: Mapping[str, float] | None) -> Policy:
-        """The policy with the break-even of `costs` (act to cost) for a count that was left out."""
+        """Fills in the break-even of `costs` (act to cost) for a count that was left out."""
         if self.family.parameter != BREAK_EVEN or self.value is not None or costs is None:
             return self
         return replace(self, value=break_even(costs))
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy that a text names: `drop-on-load`, `timeout:100ms`, `count:12`.
+    """Reads the policy that a text names: `drop-on-load`, `timeout:100ms`, `count:12`.
 
     Raises UserError for an unknown name, and for a parameter that is missing, wrong or too many.
     """
@@ -209,7 +209,7 @@ def parse_policy(text: str) -> Policy:
 
 
 def parse_duration(text: str, policy: str) -> int:
-    """A time in ns; UserError where it is none, or longer than a million seconds."""
+    """Reads a time into ns; UserError where it is none, or longer than a million seconds."""
     match = _DURATION.fullmatch(text.strip())
     ns = int(Fraction(match[1]) * _NS[match[2]]) if match else _LONGEST_NS + 1
     if ns > _LONGEST_NS:
@@ -220,7 +220,7 @@ def parse_duration(text: str, policy: str) -> int:
 
 
 def duration(ns: int) -> str:
-    """A time as parse_duration() reads it, in the largest unit that makes it short."""
+    """Writes a time as parse_duration() reads it, in the largest unit that makes it short."""
     for unit in ("s", "ms", "us"):
         if ns and ns % _NS[unit] == 0:
             return f"{ns // _NS[unit]}{unit}"
@@ -228,7 +228,7 @@ def duration(ns: int) -> str:
 
 
 def break_even(costs: Mapping[str, float]) -> int:
-    """n* = B/r rounded down: clears (`flush`) that cost what a trap and its drop cost.
+    """Divides the cost of a trap and its drop by a clear's (`flush`), rounded down.
 
     Raises UserError where `costs` (act to cost) lacks `trap` or `flush`, or a flush costs nothing.
     """

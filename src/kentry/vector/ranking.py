@@ -74,7 +74,7 @@ class TraceFile:
 
 
 def find_table(sources: Sequence[TraceFile], name: str | None) -> CostTable:
-    """The named cost table, or the counted one of the traces; UserError if they do not fit."""
+    """Finds the named cost table, or the counted one of the traces; UserError where none fits."""
     table = load_costs(name) if name else None
     arches = sorted({source.trace.meta["arch"] for source in sources})
     lengths = sorted({source.trace.meta["unit"]["vl"] for source in sources})
@@ -130,7 +130,7 @@ def compare_policies(
 def replay_document(
     rankings: list[TraceRanking], sweeps: list[Recommendation], table: CostTable
 ) -> ReplayDocument:
-    """The result as kentry/vector-replay/1."""
+    """Puts the result together as kentry/vector-replay/1."""
     return ReplayDocument(
         tool={"name": "kentry", "version": __version__},
         costs=Costs(table.name, table.unit, table.figures),
@@ -168,7 +168,7 @@ def rank(source: TraceFile, policies: Sequence[str], table: CostTable) -> TraceR
 def _replayed(
     source: TraceFile, policy: Policy, table: CostTable, least: float | None = None
 ) -> PolicyDocument:
-    """A policy on a trace; `least` is the cost of the optimal one, None for that one itself."""
+    """Replays a policy; `least` is the cost of the optimal one, None for that one itself."""
     costs = table.prices
     policy = policy.resolved(costs)
     counts = replay(source.prepared, policy, costs)
@@ -194,7 +194,7 @@ def _replayed(
 
 
 def _means(rankings: Sequence[TraceRanking]) -> list[PolicyMean]:
-    """The policies that every trace was replayed with, `optimal` first."""
+    """Averages the policies that every trace was replayed with, `optimal` first."""
     result = []
     for name in [row.policy for row in rankings[0].policies]:
         pairs = [(ranking, row) for ranking in rankings for row in ranking.policies]

@@ -109,7 +109,7 @@ class ActCounts:
 
 
 def prices(costs: Mapping[str, float]) -> Floats:
-    """float64[columns] of `costs` (act to cost).
+    """Puts `costs` (act to cost) into float64[columns].
 
     Where they are left out, kept_load and initial_restore cost a flush, all others nothing: a
     trap's price includes its flush.  Names that are no columns, like `syscall`, are ignored.
@@ -123,7 +123,7 @@ def prices(costs: Mapping[str, float]) -> Floats:
 
 
 def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
-    """The trace made ready; UserError where its architecture or cpu has no such unit to replay."""
+    """Makes a trace ready; UserError where its architecture or cpu has no such unit to replay."""
     mechanisms = find_arch(trace.meta["arch"]).vector.mechanisms.get(unit)
     if mechanisms is None:
         raise UserError(
@@ -161,7 +161,7 @@ def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
 
 
 def _task_in_user_mode(trace: VectorTrace) -> tuple[int, bool]:
-    """The task in user mode when the trace began, and whether its call was flushed untrapped."""
+    """Finds the task in user mode when the trace began, and if its call was flushed untrapped."""
     rows = np.flatnonzero(trace.event < Event.SEEN_TRAP)
     if not len(rows) or trace.event[rows[0]] not in _FROM_USER_MODE:
         return -1, False
@@ -175,7 +175,7 @@ def _task_in_user_mode(trace: VectorTrace) -> tuple[int, bool]:
 def replay(
     prepared: Prepared, policy: Policy | str, costs: Mapping[str, float] | None = None
 ) -> ActCounts:
-    """What a kernel with the policy would have done.
+    """Counts what a kernel with the policy would have done.
 
     `optimal` needs `costs` (act to cost), and so does a count whose number was left out.  Times
     are in jiffies of the traced kernel's HZ, where that is known.  Raises UserError where the
@@ -198,7 +198,7 @@ def replay(
 
 
 def optimal(prepared: Prepared, costs: Mapping[str, float] | None) -> ActCounts:
-    """The counts of the decisions with the least cost for each task, under `costs` (act to cost).
+    """Finds the decisions with the least cost for each task, under `costs` (act to cost).
 
     It decides where a kernel may, at a system call's entry and at a load of the small state, but
     knows what follows; a trap gives access back.  All else is the traced architecture's
@@ -224,7 +224,7 @@ def optimal(prepared: Prepared, costs: Mapping[str, float] | None) -> ActCounts:
 
 
 def seen(trace: VectorTrace, unit: str = VEC) -> ActCounts:
-    """What the traced kernel was seen doing; all its flushes are in `flush`."""
+    """Counts what the traced kernel was seen doing; all its flushes are in `flush`."""
     values = np.zeros((len(trace.tasks), len(COLUMNS)), np.int64)
     for act in _SEEN[unit]:
         tasks = trace.task[trace.event == Event[f"SEEN_{act.name}"]]

@@ -69,7 +69,7 @@ class TaskCounts:
     drops: Ints
 
     def of(self, chosen: npt.NDArray[Any]) -> dict[str, int]:
-        """The sums over some tasks."""
+        """Sums over some tasks."""
         return {one.name: int(getattr(self, one.name)[chosen].sum()) for one in fields(self)}
 
 
@@ -114,7 +114,7 @@ class Statistics:
         return self.using & (self.counts.loads > 0)
 
     def classes(self, least: int = 1) -> dict[Share, int]:
-        """How many tasks of `loading` with that many loads are in each class."""
+        """Counts the tasks of `loading` with that many loads in each class."""
         chosen = self.loading & (self.counts.loads >= least)
         shares = self.counts.followed[chosen] / self.counts.loads[chosen]
         number = np.searchsorted(_SHARES, shares, side="left")
@@ -124,14 +124,14 @@ class Statistics:
         return dict(zip(Share, map(int, tasks), strict=True))
 
     def most(self, count: int) -> list[int]:
-        """Tasks with use, sorted by their followed loads, then by their loads."""
+        """Finds the tasks with use that have most followed loads, then most loads."""
         counts = self.counts
         order = np.lexsort((-counts.intervals_used, -counts.loads, -counts.followed))
         return [int(task) for task in order if counts.intervals_used[task]][:count]
 
 
 def statistics(trace: VectorTrace, unit: str = "vec") -> Statistics:
-    """What the trace says about `unit`: "vec" or "sme" (see Event.USE, Event.USE_SME)."""
+    """Counts the use of `unit` in a trace: "vec" or "sme" (see Event.USE, Event.USE_SME)."""
     event = trace.event
     # Only an architecture that shares state with FP has loads that leave the rest out.
     by_trap = unit == "vec" and bool((event == Event.SEEN_SMALL_RESTORE).any())
@@ -173,7 +173,7 @@ def statistics(trace: VectorTrace, unit: str = "vec") -> Statistics:
 
 
 def _trap_entries(trace: VectorTrace) -> _Rows:
-    """Entries that are a unit's trap.
+    """Finds the entries that are a unit's trap.
 
     The use that trapped is repeated right after it.  Both are one use, so such an entry does not
     end a user interval.
@@ -216,11 +216,11 @@ class _View:
         self.first_use, self.end = marks[firsts[whole]], marks[ends[whole]]
 
     def by_task(self, rows: npt.NDArray[Any], weights: npt.NDArray[Any] | None = None) -> Ints:
-        """How many of the rows each task has, or the sum of their weights."""
+        """Counts the rows of each task, or sums their weights."""
         return np.bincount(self.task[rows], weights, minlength=self.size).astype(np.int64)
 
     def beside(self, ones: _Rows, others: _Rows, *, after: bool) -> tuple[Ints, Ints]:
-        """How many of `ones` each task has, and how many with one of `others` next to it.
+        """Counts the `ones` of each task, and those with one of `others` next to it.
 
         Next to it is after it and before the next of `ones`, or before it and after the last.
         """
@@ -243,13 +243,13 @@ class Histogram:
 
 
 def decades(values: Ints, low: int, high: int) -> Histogram:
-    """A histogram of a bin a decade between two powers of ten, and one outside each end."""
+    """Bins values a decade each between two powers of ten, with one bin outside each end."""
     inner = np.round(np.geomspace(low, high, round(np.log10(high / low)) + 1)).astype(np.int64)
     return _binned(values, np.iinfo(np.int64).min, inner)
 
 
 def doublings(values: Ints, high: int) -> Histogram:
-    """A histogram with bins 0, 1, 2-3, 4-7, ..., and from `high`, a power of two, on."""
+    """Bins values as 0, 1, 2-3, 4-7, ..., and from `high`, a power of two, on."""
     return _binned(values, 0, 1 << np.arange(high.bit_length(), dtype=np.int64))
 
 

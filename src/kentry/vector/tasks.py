@@ -84,12 +84,12 @@ def read_task_table(file: Path) -> TaskTable:
 
 
 def count_records(file: Path) -> int:
-    """How many whole records a file has."""
+    """Counts the whole records of a file."""
     return file.stat().st_size // _RECORD.itemsize
 
 
 def read_records(file: Path) -> Iterator[tuple[npt.NDArray[Any], ...]]:
-    """The columns of a trace, about a million rows at a time, without half a record at the end."""
+    """Yields columns of about a million rows at a time, without half a record at the end."""
     with open(file, "rb") as source:
         while len(rows := np.fromfile(source, dtype=_RECORD, count=_CHUNK)):
             event = (rows["task_event"] & ((1 << _EVENT_BITS) - 1)).astype(np.uint8)

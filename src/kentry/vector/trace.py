@@ -166,7 +166,7 @@ _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 
 def release_of(meta: Mapping[str, Any]) -> tuple[int, int]:
-    """Version and patch level of the traced kernel, (0, 0) where its release has none."""
+    """Reads version and patch level of the traced kernel, (0, 0) where its release has none."""
     match = _RELEASE.search(str(meta["kernel"].get("release", "")))
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
@@ -255,7 +255,7 @@ def write_trace(
 
 
 def _printable(value: Any, kept: str = "") -> Any:
-    """The same with "?" for all that could move a terminal's cursor, but for the characters `kept`.
+    """Puts "?" for all that could move a terminal's cursor, but for the characters `kept`.
 
     Tasks name themselves; a console's output has line ends.
     """
@@ -267,7 +267,7 @@ def _printable(value: Any, kept: str = "") -> Any:
 
 
 def read_trace(path: Path) -> VectorTrace:
-    """The trace in `path`; UserError where it is none, damaged, or of a newer kentry."""
+    """Reads the trace in `path`; UserError where it is none, damaged, or of a newer kentry."""
     try:
         path.open("rb").close()
     except OSError as err:
@@ -312,7 +312,7 @@ def read_trace(path: Path) -> VectorTrace:
 
 
 def _check_events(trace: VectorTrace) -> None:
-    """ValueError where an event is not known, or a task is not in the table."""
+    """Raises ValueError where an event is not known, or a task is not in the table."""
     if not np.isin(np.unique(trace.event), list(Event)).all():
         raise ValueError("this kentry does not know all of its events")
     tasks = trace.arg[np.isin(trace.event, OF_TWO_TASKS)]

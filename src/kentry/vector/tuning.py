@@ -132,7 +132,7 @@ class Recommendation(Document, frozen=True):
 
 
 def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommendation:
-    """The value to choose for all workloads, with its interval; `costs` is act to cost.
+    """Finds the value with the least cost for all workloads; `costs` is act to cost.
 
     The sweeps, one a workload, have the same values of one policy.  Each workload counts the same.
     Of values that cost the same it takes the smallest.  UserError for one without a system call.
@@ -172,7 +172,7 @@ def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommenda
 
 
 def _never(sweeps: Sequence[Sweep], by_trace: Floats, costs: Mapping[str, float]) -> Never | None:
-    """What never dropping costs, and which values cannot be told from it; None without a cost."""
+    """Finds what never dropping costs, and the values that are like it; None without a cost."""
     values = sweeps[0].values
     try:
         never = np.array(
@@ -190,7 +190,7 @@ def _never(sweeps: Sequence[Sweep], by_trace: Floats, costs: Mapping[str, float]
 
 
 def _from_which_on(values: Sequence[int], holds: npt.NDArray[np.bool_]) -> int | None:
-    """The least value such that it holds for this one and all above; None if for none."""
+    """Finds the least value such that it holds for this one and all above; None if for none."""
     first = int(max(np.flatnonzero(~holds), default=-1)) + 1
     return values[first] if first < len(values) else None
 
@@ -198,7 +198,7 @@ def _from_which_on(values: Sequence[int], holds: npt.NDArray[np.bool_]) -> int |
 def _draw_best(
     workloads: Sequence[tuple[Floats, Floats]], random: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """The index of the best value in each draw; a workload is its cost[values, tasks] and calls."""
+    """Draws the index of the best value; a workload is its cost[values, tasks] and calls."""
     per_call = np.empty((len(workloads), _DRAWS, len(workloads[0][0])))
     for number, (all_cost, all_calls) in enumerate(workloads):
         active = all_calls > 0
