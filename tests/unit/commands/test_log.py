@@ -53,8 +53,6 @@ def test_kernels_that_do_not_differ_have_no_change(
 ) -> None:
     assert main(["log", *files[:2], "--json"]) == 0
     assert parsed(capsys)["changes"] == []
-    assert main(["log", *files[:2]]) == 0
-    assert "No change was found." in capsys.readouterr().out
 
 
 def test_each_case_has_its_history_and_what_else_differs_is_said(
