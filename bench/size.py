@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 531,
     "arch": 1453,
     "boot": 2162,
-    "commands": 3157,
+    "commands": 3158,
     "compare": 1856,
     "count": 1466,
     "host": 1575,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3321,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39577
+TESTS_BUDGET = 39572
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

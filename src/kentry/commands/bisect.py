@@ -12,6 +12,7 @@ from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.kernels import history
 from kentry.progress import progress
 from kentry.results.bisection import Bisection
+from kentry.results.document import to_json
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show.bisection import bisection_layout, steps_layout
 from kentry.study.bisection import Question, bisect
@@ -175,7 +176,7 @@ def _print_log(options: Options, state: State) -> int:
     emit(
         options,
         lambda: steps_layout(steps, provisional, by_program=state.by_program),
-        lambda: document,
+        lambda: to_json(document),
     )
     return EXIT_DONE
 
