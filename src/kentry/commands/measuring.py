@@ -30,9 +30,8 @@ from kentry.kernels import floor
 from kentry.kernels.config import TINY, Request, parse_set
 from kentry.kernels.resolve import arch_of
 from kentry.kernels.spec import KINDS, parse
-from kentry.progress import progress
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
-from kentry.study.plan import Unit, measure
+from kentry.study.plan import Unit, measure_all
 
 if TYPE_CHECKING:
     from kentry.models.estimate import Models
@@ -309,9 +308,7 @@ RETIRED = {
 
 def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Recording:
     """Resolves, boots and measures `spec`; with `reuse`, a cached recording will do."""
-    unit = options.unit(spec, fresh=not reuse)
-    with progress(f"{spec} ({unit.arch})") as update:
-        return measure(unit, update)
+    return measure_all([options.unit(spec, fresh=not reuse)])[0]
 
 
 def floor_counts(options: MeasureOptions) -> dict[str, int]:
@@ -352,15 +349,17 @@ def obtain_both(
     if files and options.case:
         names = match_cases(list(sides.values()), options.case)
         options = replace(options, case=tuple(names))
-    for spec in filter(is_spec, inputs):
-        for file in files:
+    specs = list(dict.fromkeys(filter(is_spec, inputs)))
+    for file in files:
+        for spec in specs:
             if not any(INSTRUCTIONS in case.metrics for case in sides[file].cases):
                 raise UserError(
                     f"{file} has times only, and kentry would count instructions of {spec}.",
                     "Name two recordings with times, as kentry stat --compare of two kernels"
                     " writes them.",
                 )
-        sides[spec] = obtain(spec, options, fresh=fresh)
+    measured = measure_all([options.unit(spec, fresh=fresh) for spec in specs])
+    sides |= dict(zip(specs, measured, strict=True))
     return sides[inputs[0]], sides[inputs[1]], names
 
 

@@ -166,6 +166,22 @@ def outcomes(
             yield running.pop(future), future.result()
 
 
+def perform_all(units: Sequence[Unit]) -> list[Outcome]:
+    """Performs the units in this process; their outcomes in their order."""
+    with Local() as executor:
+        performed = dict(outcomes(perform, units, executor))
+    return [performed[place] for place in range(len(units))]
+
+
+def measure_all(units: Sequence[Unit]) -> list[Recording]:
+    """The recordings of the units, in their order; raises the first error."""
+    recordings = {}
+    with Local() as executor:
+        for place, outcome in outcomes(perform, units, executor):
+            recordings[place] = outcome.measured()
+    return [recordings[place] for place in range(len(units))]
+
+
 def perform(unit: Unit, update: Update | None = None) -> Outcome:
     """Builds, boots and measures; what does not build or boot is an outcome with its reason."""
     began = time.monotonic()
