@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 531,
     "arch": 1453,
     "boot": 2162,
-    "commands": 3158,
+    "commands": 3157,
     "compare": 1856,
     "count": 1466,
     "host": 1575,
@@ -36,12 +36,12 @@ BUDGET = {
     "results": 3178,
     "show": 6286,
     "stats": 701,
-    "study": 3074,
+    "study": 3084,
     "time": 2084,
     "vector": 3321,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39572
+TESTS_BUDGET = 39573
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

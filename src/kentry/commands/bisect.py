@@ -172,7 +172,7 @@ def _print_log(options: Options, state: State) -> int:
     steps, provisional = tuple(steps_in(state.folder)), provisional_in(state.folder)
     if not steps:
         raise state.absent()
-    document = {"steps": steps, **({"provisional": provisional} if provisional else {})}
+    document = to_json({"steps": steps, **({"provisional": provisional} if provisional else {})})
     emit(
         options,
         lambda: steps_layout(steps, provisional, by_program=state.by_program),
