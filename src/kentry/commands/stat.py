@@ -113,7 +113,7 @@ class Options(ResultOptions):
         needs=(
             Need(
                 lambda options: not isinstance(options.extent, float) or options.takes_seconds,
-                "in seconds where groups, boots or rounds are counted",
+                "in seconds here: give a number of groups or rounds",
             ),
         ),
         help=f"how long to measure: seconds (60s; by default {SECONDS:g}s, and {COMPARE_SECONDS:g}s"
