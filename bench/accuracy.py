@@ -181,7 +181,7 @@ def recording_of(found: list[Traced]) -> Recording:
     for one in found:
         runs = ((len(code), len(one.path)),)
         metric = {"instructions": Metric.of({len(one.path): 1})}
-        path = KernelPath(1, MODAL, runs)
+        path = KernelPath(role=MODAL, times=1, runs=runs)
         cases.append(CaseResult(one.name, metric, (), ((one.name, len(one.path)),), (path,)))
         code += one.path
     return Recording({"arch": ARCH}, {}, {}, code, cases)

@@ -26,14 +26,14 @@ BUDGET = {
     "boot": 2162,
     "commands": 3157,
     "compare": 1796,
-    "count": 1466,
+    "count": 1480,
     "host": 1575,
     "importing": 604,
     "kernels": 4335,
     "machines": 1600,
     "models": 1034,
     "path": 1404,
-    "results": 3178,
+    "results": 3144,
     "show": 6286,
     "stats": 701,
     "study": 3084,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3321,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39573
+TESTS_BUDGET = 39593
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -92,7 +92,9 @@ def recording(
                 },
                 interrupted=(),
                 functions=tuple((f, c) for f, c in counts.items() if c),
-                paths=(KernelPath(64, MODAL, ((first, length),) if length else ()),),
+                paths=(
+                    KernelPath(role=MODAL, times=64, runs=((first, length),) if length else ()),
+                ),
             )
         )
     return Recording(

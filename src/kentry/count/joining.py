@@ -71,7 +71,7 @@ def only_code_of_paths(
     kept = []
     for case in cases:
         paths = [
-            replace(path, runs=tuple((moved[first], count) for first, count in path.runs))
+            structs.replace(path, runs=tuple((moved[first], count) for first, count in path.runs))
             for path in case.paths
         ]
         kept.append(replace(case, paths=tuple(paths)))
@@ -141,7 +141,10 @@ def _all_cases(
             indexes.append(places[insn])
         for case in other.cases:
             moved = renumbered((path.runs for path in case.paths), indexes)
-            paths = [replace(path, runs=runs) for path, runs in zip(case.paths, moved, strict=True)]
+            paths = [
+                structs.replace(path, runs=runs)
+                for path, runs in zip(case.paths, moved, strict=True)
+            ]
             later = [
                 structs.replace(one, context=one.context + len(contexts)) for one in case.contexts
             ]

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
+
+from msgspec import structs
 
 from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner, Runner
@@ -426,15 +427,21 @@ def _paths(
         order = [modal, *(path for path in order if path != modal)]
     base = Counter[str]()
     if modal is not None:
-        base.update(_functions(KernelPath(1, MODAL, tuple(trace.paths[modal])), code))
+        base.update(
+            _functions(KernelPath(role=MODAL, times=1, runs=tuple(trace.paths[modal])), code)
+        )
     kept: list[KernelPath] = []
     for path in order[: max(_PATHS_KEPT, len(commonest) + 1)]:
-        taken = KernelPath(times[path], MODAL if path == modal else OTHER, tuple(trace.paths[path]))
+        taken = KernelPath(
+            role=MODAL if path == modal else OTHER,
+            times=times[path],
+            runs=tuple(trace.paths[path]),
+        )
         accesses = trace.accesses.get(path, ())
         if path == modal and path in trace.accesses and len(accesses) <= _ACCESSES_KEPT:
-            taken = replace(taken, accesses=accesses)
+            taken = structs.replace(taken, rows=tuple(one.row for one in accesses))
         reason = "" if path == modal else why(base, _functions(taken, code))
-        kept.append(replace(taken, why=reason))
+        kept.append(structs.replace(taken, why=reason))
     return kept, {path: place for place, path in enumerate(order[: len(kept)])}
 
 

@@ -4,6 +4,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from kentry.arch import Arch, find_arch
 from kentry.arch.record import Unit
 from kentry.boot.exact import ExactOptions, GuestRun
@@ -115,7 +117,9 @@ def with_events(
     counted = []
     for case in cases:
         if case.parsed.state:
-            paths = [replace(path, events=counter.count(path.indexes)) for path in case.paths]
+            paths = [
+                structs.replace(path, events=counter.count(path.indexes)) for path in case.paths
+            ]
             case = replace(case, paths=tuple(paths))
         counted.append(case)
     return counted, {marker.event: marker.label for marker in markers.found}

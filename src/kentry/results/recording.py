@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec.structs import force_setattr
 
 from kentry import __version__
 from kentry.arch import find_arch
@@ -105,6 +106,13 @@ class Instruction(NamedTuple):
     source_lines: tuple[SourceLine, ...] = ()
 
 
+_LOAD: Final = "load"
+_STORE: Final = "store"
+AccessRow = tuple[
+    Count, Annotated[str, Meta(pattern="^[0-9a-f]{1,16}$")], Positive, Literal["load", "store"]
+]
+
+
 class Access(NamedTuple):
     """What the instruction at a position of a path loads, or stores: `size` bytes in a row."""
 
@@ -112,6 +120,11 @@ class Access(NamedTuple):
     address: int
     size: int
     is_store: bool
+
+    @property
+    def row(self) -> AccessRow:
+        """As a file has it."""
+        return self.position, f"{self.address:x}", self.size, _STORE if self.is_store else _LOAD
 
 
 class VectorEvent(Struct, frozen=True):
@@ -128,25 +141,40 @@ class VectorEvent(Struct, frozen=True):
 Runs = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class KernelPath:
-    """A distinct path: `times` windows took it; `runs` are (first, count) into the code.
+class KernelPath(Struct, frozen=True, kw_only=True):
+    """A distinct path of a case."""
 
-    `events` is also empty where nobody looked for events; Recording.markers tells.  `accesses` are
-    those of one window, None where they are not known.
-    """
-
-    times: int
     role: Literal["modal", "other"]
-    runs: Runs
+    times: Positive
+    # The sum of the runs' lengths, whatever a file says.
+    length: Count = field(default=0, name="instructions")
     why: str = ""
-    events: tuple[VectorEvent, ...] = ()
-    accesses: tuple[Access, ...] | None = None
+    runs: Annotated[
+        tuple[Pair, ...], about("[first index into code.instructions, how many], in order")
+    ]
+    # Also empty where nobody looked for events; Recording.markers tells.
+    events: Annotated[tuple[VectorEvent, ...], OMITTED] = ()
+    # UNSET where they are not known.
+    rows: Annotated[
+        tuple[AccessRow, ...] | UnsetType,
+        about(
+            "What one window's kernel instructions load and store, in order: [position of the"
+            " instruction in the path, address, bytes, load or store]; of the modal path"
+        ),
+    ] = field(default=UNSET, name="accesses")
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "length", sum(count for _, count in self.runs))
 
     @property
-    def length(self) -> int:
-        """How many instructions it has."""
-        return sum(count for _, count in self.runs)
+    def accesses(self) -> tuple[Access, ...] | None:
+        """What one window loads and stores; None where that is not known."""
+        if self.rows is UNSET:
+            return None
+        return tuple(
+            Access(at, int(address, 16), size, kind == _STORE)
+            for at, address, size, kind in self.rows
+        )
 
     @property
     def indexes(self) -> list[int]:
@@ -451,34 +479,6 @@ class FunctionFile(TypedDict):
     instructions: Positive
 
 
-# What an access is in the file.
-_LOAD: Final = "load"
-_STORE: Final = "store"
-AccessFile = tuple[
-    Count, Annotated[str, Meta(pattern="^[0-9a-f]{1,16}$")], Positive, Literal["load", "store"]
-]
-
-
-class PathFile(Struct):
-    """A distinct path of a case."""
-
-    role: Literal["modal", "other"]
-    times: Positive
-    instructions: Count
-    why: str
-    runs: Annotated[
-        tuple[Pair, ...], about("[first index into code.instructions, how many], in order")
-    ]
-    events: tuple[VectorEvent, ...] | UnsetType = UNSET
-    accesses: Annotated[
-        tuple[AccessFile, ...] | UnsetType,
-        about(
-            "What one window's kernel instructions load and store, in order: [position of the"
-            " instruction in the path, address, bytes, load or store]; of the modal path"
-        ),
-    ] = UNSET
-
-
 class VectorFile(TypedDict):
     """The vector state in a case's name."""
 
@@ -512,7 +512,7 @@ class CaseFile(Struct):
     functions: Annotated[
         tuple[FunctionFile, ...], about("Of the modal path; they add up to its length")
     ]
-    paths: Annotated[tuple[PathFile, ...], about("Distinct paths, the modal one first")]
+    paths: Annotated[tuple[KernelPath, ...], about("Distinct paths, the modal one first")]
     caveats: tuple[Caveat, ...]
     checked: Annotated[
         str | UnsetType,
@@ -687,17 +687,7 @@ def _from_file(document: RecordingFile) -> Recording:
             metrics={name: m for name, m in one.metrics.items() if isinstance(m, Metric)},
             interrupted=one.interrupted,
             functions=tuple((row["name"], row["instructions"]) for row in one.functions),
-            paths=tuple(
-                KernelPath(
-                    path.times,
-                    path.role,
-                    path.runs,
-                    path.why,
-                    path.events or (),
-                    None if path.accesses is UNSET else _accesses_from_file(path.accesses),
-                )
-                for path in one.paths
-            ),
+            paths=one.paths,
             caveats=one.caveats,
             noisy={name: m for name, m in one.metrics.items() if isinstance(m, NoisyMetric)},
             contexts=one.contexts or (),
@@ -727,13 +717,6 @@ def _from_file(document: RecordingFile) -> Recording:
     )
 
 
-def _accesses_from_file(rows: tuple[AccessFile, ...]) -> tuple[Access, ...]:
-    return tuple(
-        Access(position, int(address, 16), size, kind == _STORE)
-        for position, address, size, kind in rows
-    )
-
-
 def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[str]:
     """Why a case does not add up: runs inside the code, functions to the path, mode to value."""
     for one in case.contexts:
@@ -742,8 +725,7 @@ def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[st
     for path in case.paths:
         if any(first + count > instructions for first, count in path.runs):
             yield "a path beyond the code"
-        length = path.length
-        if any(access.position >= length for access in path.accesses or ()):
+        if any(row[0] >= path.length for row in path.rows or ()):
             yield "an access of no instruction"
     for name, metric in case.metrics.items():
         if metric.value != exact.mode(dict(metric.samples)):
@@ -854,27 +836,10 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
         document["vector"]["calls"] = state.calls
         if case.events is not None:
             document["events"] = structs_to_json(case.events)
-    paths = [
-        PathFile(
-            path.role,
-            path.times,
-            path.length,
-            path.why,
-            path.runs,
-            path.events or UNSET,
-            UNSET
-            if path.accesses is None
-            else tuple(
-                (one.position, f"{one.address:x}", one.size, _STORE if one.is_store else _LOAD)
-                for one in path.accesses
-            ),
-        )
-        for path in case.paths
-    ]
     if case.contexts:
         document["contexts"] = structs_to_json(case.contexts)
     if case.estimates:
         document["estimates"] = structs_to_json(case.estimates)
     if case.misses:
         document["misses"] = structs_to_json(case.misses)
-    return document | {"paths": structs_to_json(paths), "caveats": list(case.caveats)}
+    return document | {"paths": structs_to_json(case.paths), "caveats": list(case.caveats)}

@@ -49,6 +49,7 @@ _PUBLISHED = {
     "Cell": "CellFile",
     "CommitValue": "CommitFile",
     "Comparison": "ComparisonFile",
+    "KernelPath": "PathFile",
     "Log": "LogFile",
     "Measured": "SideFile",
     "PatchRow": "PatchRowFile",

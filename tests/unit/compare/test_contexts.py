@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kentry.compare.contexts import Change, changes
 from kentry.compare.counted import compare
@@ -33,12 +34,12 @@ def in_contexts(contexts: Sequence[Functions], seed: int = 1, case: str = "stat"
     samples = exact.histogram((value, 10) for value in values)
     value = exact.mode(samples)
     found = recording({case: contexts[values.index(value)]})
-    paths = [replace(found.cases[0].paths[0], role=MODAL)]
+    paths = [structs.replace(found.cases[0].paths[0], role=MODAL)]
     places = [0] * len(contexts)
     for index, functions in enumerate(contexts):
         if values[index] != value:
             code = instructions(functions)
-            paths.append(KernelPath(10, OTHER, ((len(found.code), len(code)),)))
+            paths.append(KernelPath(role=OTHER, times=10, runs=((len(found.code), len(code)),)))
             found.code += code
             places[index] = len(paths) - 1
     found.cases[0] = replace(

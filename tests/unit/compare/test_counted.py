@@ -188,13 +188,13 @@ def test_an_event_without_a_marker_is_unknown(missing: dict[str, str]) -> None:
 def test_events_are_compared_where_all_paths_agree_on_them() -> None:
     new = with_one(DISCARD)
     [case] = new.cases
-    path = replace(case.paths[0], role=OTHER)
+    path = structs.replace(case.paths[0], role=OTHER)
     undecided = {"instructions": Metric.of({5: 1, 6: 1, 7: 1})}
     case = replace(case, metrics=undecided)
     new.cases = [replace(case, paths=(path, path), functions=())]
     [event] = compared(with_one(), new).events
     assert (event.old, event.new) == (0, 1)
-    new.cases = [replace(case, paths=(path, replace(path, events=())), functions=())]
+    new.cases = [replace(case, paths=(path, structs.replace(path, events=())), functions=())]
     assert compared(with_one(), new).events == ()
 
 

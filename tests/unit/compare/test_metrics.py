@@ -4,6 +4,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from kentry.compare.counted import compare
 from kentry.compare.metrics import ALL
@@ -23,7 +24,11 @@ def with_accesses(lines: dict[str, int], **samples: dict[int, int]) -> Recording
     metrics["loads"] = metrics["lines.data"] = Metric.of({len(accesses): 128})
     metrics |= {name.replace("_", "."): Metric.of(own) for name, own in samples.items()}
     [path] = case.paths
-    changed = replace(case, metrics=metrics, paths=(replace(path, accesses=accesses),))
+    changed = replace(
+        case,
+        metrics=metrics,
+        paths=(structs.replace(path, rows=tuple(one.row for one in accesses)),),
+    )
     return replace(made, cases=[changed])
 
 

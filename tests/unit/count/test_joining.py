@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kentry.count.joining import joined, with_times
 from kentry.errors import UserError
@@ -46,8 +47,8 @@ def boot(
     """A recording with these of INSNS, whose cases took these runs of them."""
     cases = []
     for name, runs in paths.items():
-        modal = KernelPath(8, MODAL, tuple(runs))
-        other = KernelPath(1, OTHER, tuple(runs[:1]), "less")
+        modal = KernelPath(role=MODAL, times=8, runs=tuple(runs))
+        other = KernelPath(role=OTHER, times=1, runs=tuple(runs[:1]), why="less")
         length = modal.length
         metrics = {
             "instructions": Metric.of({length: 10}),
@@ -137,7 +138,7 @@ def test_every_path_keeps_its_instructions(recordings: list[Recording]) -> None:
             assert replace(found, paths=()) == replace(case, paths=())
             for old, new in zip(case.paths, found.paths, strict=True):
                 assert both.instructions(new) == one.instructions(old)
-                assert replace(new, runs=()) == replace(old, runs=())
+                assert structs.replace(new, runs=()) == structs.replace(old, runs=())
                 # Runs that touch are one; the first boot's are as they were.
                 if one is not recordings[0]:
                     assert all(sum(a) != b[0] for a, b in zip(new.runs, new.runs[1:], strict=False))

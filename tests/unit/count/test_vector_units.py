@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kentry.arch import ARCHES
 from kentry.boot.exact import ExactOptions, FakeRunner, GuestRun
@@ -175,9 +176,9 @@ def test_every_path_of_a_state_has_its_events_and_the_others_none(tmp_path: Path
     code = [Instruction(TEXT + 0x1000, DISCARD, "vmv.v.i v0,-1", "f", 0)]
     code.append(Instruction(TEXT + 0x1004, NOP, "nop", "f", 4))
     paths = (
-        KernelPath(7, MODAL, ((0, 2),)),
-        KernelPath(1, "other", ((0, 2), (0, 1)), "more in f"),
-        KernelPath(1, "other", ((1, 1),)),
+        KernelPath(role=MODAL, times=7, runs=((0, 2),)),
+        KernelPath(role="other", times=1, runs=((0, 2), (0, 1)), why="more in f"),
+        KernelPath(role="other", times=1, runs=((1, 1),)),
     )
     cases, markers = with_events(
         [case("getppid", *paths), case("getppid+vec=once", *paths)], code, booted
@@ -188,7 +189,7 @@ def test_every_path_of_a_state_has_its_events_and_the_others_none(tmp_path: Path
         (VectorEvent("discard", "syscall", "f", 2),),
         (),
     ]
-    assert [replace(path, events=()) for path in cases[1].paths] == list(paths)
+    assert [structs.replace(path, events=()) for path in cases[1].paths] == list(paths)
     assert markers == {"discard": "vmv.v.i v0,-1"}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from kentry.arch import ARCHES
 from kentry.models import caches
@@ -162,7 +163,9 @@ def test_misses_are_kept_in_the_file(tmp_path: Path) -> None:
     cases = [
         replace(
             case,
-            paths=tuple(replace(path, accesses=(Access(0, 64, 8, False),)) for path in case.paths),
+            paths=tuple(
+                structs.replace(path, rows=(Access(0, 64, 8, False).row,)) for path in case.paths
+            ),
         )
         for case in base.cases
     ]

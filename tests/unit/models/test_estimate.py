@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kentry.arch import ARCHES
 from kentry.errors import KentryError, MissingToolError, UserError
@@ -237,7 +238,7 @@ def test_a_window_of_several_calls_enters_several_times() -> None:
     recording = recorded(within("vectors", ADD, NOP))
     (case,) = recording.cases
     (path,) = case.paths
-    twice = replace(case, paths=(replace(path, runs=((0, 2), (0, 2), (0, 2))),))
+    twice = replace(case, paths=(structs.replace(path, runs=((0, 2), (0, 2), (0, 2))),))
     found = find_models(ARCHES["arm64"], ["cortex-a55"]).estimate(recording, [twice])
     (estimate,) = found["getppid"]
     assert [(one.name, one.times) for one in estimate.left] == [("svc", 3)]

@@ -316,7 +316,9 @@ def test_events_are_not_known_where_no_path_was_recorded() -> None:
 
 
 def without_modal(*events: Sequence[VectorEvent]) -> CaseResult:
-    paths = tuple(KernelPath(1, OTHER, ((0, 1),), "", tuple(one)) for one in events)
+    paths = tuple(
+        KernelPath(role=OTHER, times=1, runs=((0, 1),), events=tuple(one)) for one in events
+    )
     spread = {"instructions": Metric.of({42: 2, 43: 2, 44: 2})}
     metrics = {**STATES.cases[3].metrics, **spread}
     return replace(STATES.cases[3], paths=paths, functions=(), metrics=metrics)
@@ -324,7 +326,7 @@ def without_modal(*events: Sequence[VectorEvent]) -> CaseResult:
 
 def test_events_are_the_modal_paths_or_those_that_all_paths_have() -> None:
     assert STATES.cases[3].events == EVENTS
-    other = KernelPath(1, OTHER, ((0, 1),))
+    other = KernelPath(role=OTHER, times=1, runs=((0, 1),))
     assert replace(STATES.cases[3], paths=(*STATES.cases[3].paths, other)).events == EVENTS
     assert without_modal(EVENTS, EVENTS[::-1]).events == EVENTS
     assert without_modal((), ()).events == ()

@@ -4,6 +4,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from kentry.arch import Arch
 from kentry.path.events import EventCounter, Markers
 from kentry.results.recording import Instruction, Recording, VectorEvent
@@ -27,7 +29,8 @@ def with_events(
         replace(
             case,
             paths=tuple(
-                replace(path, events=tuple(events.get(case.name, ()))) for path in case.paths
+                structs.replace(path, events=tuple(events.get(case.name, ())))
+                for path in case.paths
             ),
         )
         for case in recording.cases
