@@ -25,8 +25,7 @@ _SIMPLE_CASES = {"syscall": "getppid", "open/close": "openat+close"}
 # Olof Johansson's loop prints "V=1 242.9 ns/call (12144527848 ns / 50000000 iters)".
 _PER_CALL = re.compile(r"\s*(?:([\w=.+@/-]+):?\s+)?(\d+(?:\.\d+)?) (ns|us|cycles)/(?:sys)?call\b")
 
-# perf bench groups digits as the locale does (tools/perf/bench/syscall.c), so the same number
-# is 5110201, 5,110,201, 5.110.201 or 51,10,201.
+# perf bench groups digits as the locale does (tools/perf/bench/syscall.c): 5.110.201, 51,10,201.
 _GROUPED = r"(\d[\d., '\u2019]*)"
 _EXECUTED = re.compile(rf"# Executed {_GROUPED} (\w+)\(\) calls")
 _USECS = re.compile(r"\s*(\d+[.,]\d+) usecs/op\s*")
@@ -90,8 +89,7 @@ def read_perf_bench(text: Text) -> Iterator[Number]:
         elif match := _USECS.fullmatch(line):
             yield Number(number, text.side(number), case, NS, match[1].replace(",", "."), "us")
         elif match := _RATE.fullmatch(line):
-            digits = re.sub(r"\D", "", match[1])
-            yield Number(number, text.side(number), case, OPS, digits, "ops/s")
+            yield Number(number, text.side(number), case, OPS, re.sub(r"\D", "", match[1]), "ops/s")
 
 
 def read_fp_pidbench(text: Text) -> Iterator[Number]:

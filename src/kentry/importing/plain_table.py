@@ -35,7 +35,7 @@ _CELL = re.compile(r"(~?[+-]?\d[\d,]*(?:\.\d+)?)\s*(%?)")
 
 # Aligned columns: a line of names that begins with blanks, and rows "SIDE: NUMBER NUMBER".
 _NAMES = re.compile(r"\s+[a-z_]\w*(?:\s+[a-z_]\w*)*\s*")
-_ROW = re.compile(r"\s*(\S.*):((?:\s*\d[\d,]*(?:\.\d+)?(?=\s|$))+)\s*")
+_PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _QUOTED = re.compile(r'"([A-Z]\w*)"')
 _UNIT = re.compile(r"\b(ns|us|cycle|cycles|ticks|instructions)\b")
 
@@ -72,24 +72,23 @@ def read_columns(text: Text) -> Iterator[Number]:
     the last names in quotes above tell them apart: with "EPC" and "BREAK" they are `getpid@epc`
     and `getpid@break`.  A table without a unit or such names is not read.
     """
-    cases: list[str] = []
+    cases, units, entries = list[str](), list[str](), list[str]()
     for number, line in text:
-        row = _ROW.fullmatch(line)
-        if not row:
+        side, colon, rest = line.strip().rpartition(":")
+        published = rest.split()
+        if not (colon and side and published and all(map(_PLAIN.fullmatch, published))):
+            units += _UNIT.findall(line)
+            entries += _QUOTED.findall(line)
             cases = line.split() if _NAMES.fullmatch(line) else []
             continue
-        above = "\n".join(text.lines[: number - 1])
-        units, published = _UNIT.findall(above), row[2].split()
-        if not cases or not units:
-            continue
-        variants = len(published) // len(cases)
-        entries = list(dict.fromkeys(_QUOTED.findall(above)))[-variants:]
-        names = [f"{case}@{entry.lower()}" for case in cases for entry in entries]
+        variants = len(published) // max(len(cases), 1)
+        chosen = list(dict.fromkeys(entries))[-variants:]
+        names = [f"{case}@{entry.lower()}" for case in cases for entry in chosen]
         names = cases if variants == 1 else names
-        if len(names) == len(published):
+        if units and len(names) == len(published):
             unit = "cycles" if units[-1] == "cycle" else units[-1]
             for case, value in zip(names, published, strict=True):
-                yield Number(number, row[1], case, UNITS[unit], value, unit)
+                yield Number(number, side, case, UNITS[unit], value, unit)
 
 
 def _header(cells: list[str]) -> list[str]:

@@ -163,7 +163,7 @@ def samples(numbers: Iterable[Number]) -> list[Samples]:
 
 
 # A line "Before:", "-- baseline --" or "## After the patch" names the side of what follows.
-_HEADING = re.compile(r"(?:[-=*]{2,}|#{2,})\s*(\w[^:|]*?)\s*[-=*:]*|(\w[^:|]{0,71}):")
+_HEADING = re.compile(r"(?:[-=*]{2,}|#{2,})\s*(\w[^:|]{0,71}?)\s*[-=*:]*|(\w[^:|]{0,71}):")
 # It is none if it has the punctuation, the length or a verb of a sentence.
 _SENTENCE = re.compile(
     r"[.,;?!](?:\s|$)|(?:\S+\s+){7}"
@@ -173,8 +173,6 @@ _SENTENCE = re.compile(
 # It is none below a line of prose, which has no digit, or above a list.
 _PROSE = re.compile(r"\s*[^\W\d]\S*\s\D*(?<![\s:-])\s*")
 _LIST = re.compile(r"\s*[-*+] ")
-
-
 # No reader knows a longer line.
 _LONGEST_LINE = 4000
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
@@ -202,15 +200,20 @@ class Text:
 
     def side(self, number: int) -> str:
         """Return the last heading above line `number`; "" without one."""
-        for position in range(number - 2, -1, -1):
-            match = _HEADING.fullmatch(self.lines[position].strip())
+        return self._sides[number - 1]
+
+    @cached_property
+    def _sides(self) -> list[str]:
+        sides = [""]
+        for position, line in enumerate(self.lines[:-1]):
+            match = _HEADING.fullmatch(line.strip())
             heading = (match[1] or match[2]) if match else ""
             if (
-                heading
-                and heading != "commit"
-                and not _SENTENCE.search(heading)
-                and not _LIST.match(self.lines[position + 1])
-                and not (position and _PROSE.fullmatch(self.lines[position - 1]))
+                heading in ("", "commit")
+                or _SENTENCE.search(heading)
+                or _LIST.match(self.lines[position + 1])
+                or (position and _PROSE.fullmatch(self.lines[position - 1]))
             ):
-                return heading
-        return ""
+                heading = sides[-1]
+            sides.append(heading)
+        return sides

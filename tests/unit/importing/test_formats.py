@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -317,3 +318,18 @@ def test_the_numbers_of_a_posted_document(name: str, numbers: int, sides: str) -
     found = import_file(SEEDS / name).numbers
     assert (len(found), found[0].side) == (numbers, sides)
     assert all(len(number.side) < 60 and ". " not in number.side for number in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(["-- " + "a" * 3900] * 500 + [LINE] * 500),
+        "\n".join(["a:1 " * 900] * 200 + [LINE]),
+        "In ns:\n  getpid\n" + "x: " + "1 " * 1900 + "\n" + "row: 5\n" * 5000,
+    ],
+    ids=["headings", "colons", "columns"],
+)
+def test_a_long_text_takes_no_time(text: str) -> None:
+    began = time.monotonic()
+    assert imported(text).numbers
+    assert time.monotonic() - began < 5
