@@ -231,7 +231,7 @@ def run(options: Options) -> int:
 
 
 def _time(session: Session, options: Options) -> _Result:
-    """A table, tails, or a sweep over working sets."""
+    """Times a table, tails, or a sweep over working sets."""
     from kentry.show.stat import stat_layout, sweep_layout, tails_layout
     from kentry.time.measurements import time_cases, time_sweep, time_tails
     from kentry.time.sampling import GROUPS
@@ -252,7 +252,7 @@ def _time(session: Session, options: Options) -> _Result:
 
 
 def _compare(session: Session, options: Options) -> _Result:
-    """Two kernels, or pairs of cases."""
+    """Compares two kernels, or pairs of cases."""
     from kentry.show.stat import pairs_layout
     from kentry.time.analysis import NS
     from kentry.time.comparing import Schedule
