@@ -27,9 +27,9 @@ BUDGET = {
     "commands": 3157,
     "compare": 1796,
     "count": 1480,
-    "host": 1575,
+    "host": 1574,
     "importing": 604,
-    "kernels": 4335,
+    "kernels": 4396,
     "machines": 1600,
     "models": 1034,
     "path": 1404,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3321,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39609
+TESTS_BUDGET = 39615
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

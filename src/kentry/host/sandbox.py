@@ -64,8 +64,9 @@ def confined(
 ) -> list[str]:
     """`argv` run so that it writes below `writable` only, with `env` as its whole environment.
 
-    It reads those, the system's programs, kentry's own files and `readable`.  MissingToolError
-    where bubblewrap does not work, unless the user allowed that.
+    It reads those, the system's programs, kentry's own files and `readable`, but no other folder
+    of PATH: programs there may be scripts that need the rest of a home folder, as pyenv's do.
+    MissingToolError where bubblewrap does not work, unless the user allowed that.
     """
     check()
     if not works():
@@ -75,7 +76,7 @@ def confined(
         apart = [setpriv, "--pdeathsig", "clear", "--"] if setpriv else []
         return [*apart, "env", "-i", *(f"{name}={value}" for name, value in env.items()), *argv]
     return [
-        *_base([*readable, *env.get("PATH", "").split(os.pathsep)], writable),
+        *_base(readable, writable),
         *(word for pair in env.items() for word in ("--setenv", *pair)),
         *_first_process(limits or Limits()),
         *argv,
@@ -119,10 +120,8 @@ def _base(readable: Iterable[str | Path], writable: Iterable[Path]) -> list[str]
     words = [_PROGRAM, "--proc", "/proc", "--remount-ro", "/proc"]
     words += ["--dev", "/dev", *_TMPFS, "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108
     words += [*_TMPFS, "/tmp"]  # noqa: S108
-    for path in dict.fromkeys(str(path) for path in (*_SYSTEM, *own, *readable)):
-        # The home folder may be in PATH, as may be a folder named by its relation to this one.
-        if os.path.isabs(path) and not Path.home().is_relative_to(path):
-            words += ["--ro-bind-try", path, path]
+    for path in map(str, (*_SYSTEM, *own, *readable)):
+        words += ["--ro-bind-try", path, path]
     for path in map(str, writable):
         words += ["--bind", path, path]
     return [*words, "--remount-ro", "/", *_NAMESPACES, "--clearenv"]

@@ -54,7 +54,8 @@ class Toolchain:
 
     def folders(self, arch: Arch) -> list[Path]:
         """The folders of the compiler's programs and, beside them, of what these read."""
-        programs = {Path(target).resolve().parent for _, target in self.links}
+        targets = [Path(target) for _, target in self.links]
+        programs = {path.parent for target in targets for path in (target, target.resolve())}
         beside = ("lib", "lib64", "libexec", arch.cross.removesuffix("-"))
         return [path for one in programs for path in (one, *(one.parent / n for n in beside))]
 

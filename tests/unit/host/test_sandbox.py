@@ -172,6 +172,12 @@ def test_its_status_words_and_environment_come_through(
     assert (done.returncode, done.stdout, done.stderr) == (3, "said a b\n", "aside\n")
 
 
+def test_programs_of_the_home_folder_do_not_stand_before_the_systems(tmp_path: Path) -> None:
+    needs_bubblewrap()
+    path = f"{program(tmp_path / 'bin', 'python3', 'a script of mine').parent}:/usr/bin:/bin"
+    assert run(confined(["python3", "-c", "print(1)"], env={"PATH": path})).stdout == "1\n"
+
+
 def without_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: str) -> None:
     """Puts a bubblewrap that does not work first in PATH."""
     file = program(tmp_path / "bin", "bwrap", "")
