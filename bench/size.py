@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 531,
     "arch": 1453,
     "boot": 2162,
-    "commands": 3157,
+    "commands": 3165,
     "compare": 1796,
     "count": 1480,
     "host": 1574,
@@ -34,14 +34,14 @@ BUDGET = {
     "models": 1034,
     "path": 1404,
     "results": 3144,
-    "show": 6286,
+    "show": 6279,
     "stats": 701,
     "study": 3084,
     "time": 2024,
     "vector": 3321,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39615
+TESTS_BUDGET = 39616
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

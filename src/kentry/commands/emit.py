@@ -5,6 +5,8 @@ Text goes into a pipe or a file as it is.  For a terminal it is laid out in its 
 what its lines look like, and given to a pager if it is longer than the screen.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shlex
@@ -14,16 +16,14 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct
-
-from kentry.host.cache import write_atomically
 from kentry.progress import printable
-from kentry.results.document import dump
-from kentry.show.blocks import Chart, Layout
-from kentry.show.table import terminal
-from kentry.show.text import to_text
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from kentry.show.blocks import Chart, Layout
 
 AUTO, ALWAYS, NEVER = COLORS = ("auto", "always", "never")
 
@@ -79,6 +79,12 @@ def emit(
     Text is as wide as the terminal.  A command that writes a file beside it waits for no pager, nor
     does one that git runs.
     """
+    # The parser of the command line needs none of them.
+    from kentry.host.cache import write_atomically
+    from kentry.results.document import dump
+    from kentry.show.table import terminal
+    from kentry.show.text import to_text
+
     if picture and (file := getattr(options, "picture", None)):
         from kentry.show.charts import standing_alone
 

@@ -16,7 +16,6 @@ from typing import Any, NoReturn, TypeVar
 
 from kentry.commands import emit, values
 from kentry.errors import UserError, did_you_mean
-from kentry.show.blocks import SHOWN
 
 # The last group of a command's help, and that of options which may stand anywhere on the line.
 RARE, ANYWHERE = "rarely needed", "anywhere on the line"
@@ -135,6 +134,9 @@ class ResultOptions(TextOptions):
     @property
     def rows_shown(self) -> int | None:
         """How many rows a table of functions has at most; None for all, with -v."""
+        # It loads structs, which the parser of the command line does not need.
+        from kentry.show.blocks import SHOWN
+
         return None if self.verbose else SHOWN
 
 

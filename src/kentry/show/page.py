@@ -22,7 +22,7 @@ from markupsafe import Markup
 from kentry import __version__
 from kentry.show.blocks import Cell, Column, Delta, Deltas, Layout, Table
 from kentry.show.hunks import hunks
-from kentry.show.numbers import number, share, signed
+from kentry.show.numbers import number, signed
 from kentry.stats import exact
 
 _MARKS = {
@@ -90,7 +90,6 @@ def _environment() -> Environment:
         "hunks": lambda block: list(hunks(block.diff.rows, block.context)),
         "linked": _linked,
     }
-    environment.globals["share"] = share
     return environment
 
 

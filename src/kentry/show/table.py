@@ -73,12 +73,6 @@ def plain(text: str) -> str:
     return " ".join(printable.encode("ascii", "replace").decode().split())
 
 
-def ascii_lines(lines: Iterable[str]) -> str:
-    """The lines as one text, in ASCII, with no blank at the end of a line."""
-    text = "\n".join(line.rstrip() for line in lines) + "\n"
-    return text.encode("ascii", "replace").decode()
-
-
 def shortened(text: str, width: int) -> str:
     """`text`, its end replaced by "..." where it is longer than `width`."""
     return text if len(text) <= width else text[: width - 3].rstrip() + "..."

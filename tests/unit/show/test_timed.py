@@ -131,23 +131,21 @@ def test_time_is_below_the_instructions_of_its_case() -> None:
         lines[at + 1],
     )
     assert lines[at].index("->") == lines[at + 1].index("->")
-    assert "timed on local, bench, Neoverse-N1 r3p1, clock vdso" in lines
-    assert "old and new interleaved: 40 groups of processes in one boot" in lines
+    assert sum("40 groups" in line for line in lines) == 1
 
 
 def test_a_note_on_many_rows_is_printed_once() -> None:
     cases = {"getppid": 78.4, "getpid": 60.0}
     a, b = (timed(cases, target={"session": one}) for one in ("0a", "0b"))
-    text = to_text(comparison_layout(compare(a, b)))
-    assert text.count("undecided: measured apart") == 2
-    assert text.count("note: the times were measured apart") == 1
+    layout = comparison_layout(compare(a, b))
+    assert to_text(layout).count("undecided: measured apart") == 2
+    assert [one["kind"] for one in layout.caveats].count("measured-apart") == 1
 
 
 def test_nothing_of_time_is_said_where_nothing_was_timed() -> None:
     one = recording({"getppid": [("el0_svc", 5)]})
     comparison = compare(one, one)
     assert "timed" not in to_text(comparison_layout(comparison))
-    assert "not measured: time, cache misses," in to_text(comparison_changelog(comparison))
 
 
 # --- changelog -----------------------------------------------------------
@@ -183,11 +181,9 @@ def test_a_commit_message_can_have_it(number: int) -> None:
 
 def test_the_base_and_the_level_of_the_interval_are_in_the_heading() -> None:
     text = unwrapped(to_text(comparison_changelog(comparisons()[0])))
-    assert "Time of a call in ns, in the old and the new kernel; change in % of old" in text
     assert "[its 99 % interval]:" in text
-    assert "not measured: cache misses, other architectures" in text
-    assert "exact instruction counts under emulation; not time" in text
-    assert "bench" not in text, "a machine's own name is nobody's business"
+    # A machine's own name is nobody's business.
+    assert "bench" not in text
 
 
 def test_a_message_on_times_alone_speaks_of_no_counts() -> None:
@@ -195,4 +191,3 @@ def test_a_message_on_times_alone_speaks_of_no_counts() -> None:
     assert "instruction counts" not in text
     assert "windows a case" not in text
     assert "emulator" not in text
-    assert "not measured: instructions, cache misses" in text
