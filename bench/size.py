@@ -33,7 +33,7 @@ BUDGET = {
     "machines": 1600,
     "models": 1034,
     "path": 1404,
-    "results": 3144,
+    "results": 3084,
     "show": 6279,
     "stats": 701,
     "study": 3084,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3321,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39616
+TESTS_BUDGET = 39628
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 290
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

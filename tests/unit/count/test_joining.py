@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kentry.count.joining import joined, with_times
+from kentry.count.joining import joined, only, with_times
 from kentry.errors import UserError
+from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.recording import (
     MODAL,
@@ -125,6 +126,17 @@ def boots(draw: st.DrawFn) -> list[Recording]:
         ]
         found.append(boot(code, {f"x{number}": runs}))
     return found
+
+
+def test_a_case_of_several_leaves_behind_what_is_of_the_others() -> None:
+    both = boot([0, 1, 2], {"x": [(0, 2)], "y": [(1, 2)]})
+    general, own = caveats.randomised(), caveats.windows_lost("y", 9, 10)
+    both.caveats += [general, caveats.case_failed("x", "it ended"), own]
+    found = only(both, ["y"])
+    assert [case.name for case in found.cases] == ["y"]
+    assert found.caveats == [general, own]
+    assert found.code == both.code[1:]
+    assert found.cases[0].paths[0].runs == ((0, 2),)
 
 
 @given(boots())
