@@ -98,8 +98,9 @@ def test_one_that_was_asked_for_is_not_replaced(monkeypatch: pytest.MonkeyPatch)
     asked = having(monkeypatch, **{"/opt/qemu": emulator(9, 1, 3)})
     with pytest.raises(MissingToolError) as caught:
         tracing_emulator(ARM64, "/opt/qemu", silent)
-    assert caught.value.sentence == ("9.1.3 cannot trace tasks: QEMU 9.2 is the first that can.")
-    assert "--emulator backports or newest" in caught.value.remedy
+    assert "9.1.3" in caught.value.sentence
+    assert "9.2" in caught.value.sentence
+    assert "--emulator" in caught.value.remedy
     assert asked == ["/opt/qemu"]
 
 
@@ -190,11 +191,12 @@ def test_the_console_is_kept_and_a_late_failure_is_not_judged(tmp_path: Path) ->
         console_file=tmp_path / "c",
     )
     assert (tmp_path / "c").read_text() == "booting\n"
-    assert (traced.ending.clause, traced.ending.stderr) == ("it was stopped after 0.5 s", "warning")
+    assert "0.5 s" in traced.ending.clause
+    assert traced.ending.stderr == "warning"
 
 
 def test_an_emulator_that_dies_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(GuestError, match="QEMU ended with status 3") as caught:
+    with pytest.raises(GuestError, match="status 3") as caught:
         play(tmp_path, "echo 'no offset of pid' >&2; exit 3", console_file=tmp_path / "console")
     assert caught.value.detail == "no offset of pid"
     assert (tmp_path / "console").exists()

@@ -170,7 +170,7 @@ def test_what_is_wrong_with_a_file_is_one_sentence(
 
 @pytest.mark.parametrize("text", ["", "figures = 3", 'name = "x"\narch="y"\nunit="ns"\nfigures={}'])
 def test_a_file_without_figures_is_no_table(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UserError, match="not a cost table"):
+    with pytest.raises(UserError, match="cost table"):
         load_costs(written(tmp_path, text))
 
 
@@ -178,12 +178,12 @@ def test_a_file_that_is_no_text_or_too_long_is_no_table(tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
     for data in (b"\xff\xfe", b"#" * (1 << 21), b"a=" + b"[" * 100_000):
         file.write_bytes(data)
-        with pytest.raises(UserError, match="not a cost table"):
+        with pytest.raises(UserError, match="cost table"):
             load_costs(file)
 
 
 def test_an_unknown_name_lists_those_that_ship() -> None:
-    with pytest.raises(UserError, match="Did you mean sve128") as caught:
+    with pytest.raises(UserError, match="mean sve128") as caught:
         load_costs("sve12")
     assert "sifive-x280" in caught.value.remedy
     with pytest.raises(UserError, match="/none.toml"):

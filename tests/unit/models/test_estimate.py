@@ -283,7 +283,7 @@ def test_estimates_are_kept_in_a_recording(tmp_path: Path) -> None:
     document = to_json(with_them)
     document["cases"][0]["estimates"][0]["functions"][0]["instructions"] += 1
     (tmp_path / "b.json").write_text(dump(document))
-    with pytest.raises(KentryError, match="an estimate for cortex-a55"):
+    with pytest.raises(KentryError, match="cortex-a55"):
         read_recording(tmp_path / "b.json")
 
 
@@ -349,7 +349,7 @@ def test_a_recording_without_paths_cannot_be_estimated() -> None:
     recording = recorded(within("vectors", ADD))
     bare: list[CaseResult] = [replace(case, paths=()) for case in recording.cases]
     models = find_models(ARCHES["arm64"], ["cortex-a55"])
-    with pytest.raises(UserError, match="No kernel path was recorded"):
+    with pytest.raises(UserError, match="kernel path"):
         models.estimate(recording, bare)
 
 

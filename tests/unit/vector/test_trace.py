@@ -199,7 +199,7 @@ def test_metadata_that_the_schema_forbids_is_an_error(
 def test_a_foreign_file_is_an_error(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "foreign"
     file.write_bytes(data)
-    with pytest.raises(UserError, match="not a vector trace"):
+    with pytest.raises(UserError, match="foreign"):
         read_trace(file)
 
 
