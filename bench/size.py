@@ -34,7 +34,7 @@ BUDGET = {
     "models": 1034,
     "path": 1404,
     "results": 3084,
-    "show": 6279,
+    "show": 6286,
     "stats": 701,
     "study": 3084,
     "time": 2024,

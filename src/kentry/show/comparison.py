@@ -88,6 +88,24 @@ def comparison_layout(
     times = comparison.distributions or {}
     rows = comparison.rows
     places = {id(row): f"row-{place}" for place, row in enumerate(rows)}
+    folds: list[Block] = []
+    opened: list[str] = []
+    for case in (*comparison.cases, *comparison.metrics):
+        is_metric = case.metric != INSTRUCTIONS
+        pair = paths.get(case.name)
+        if not case.delta and (is_metric or pair is None):
+            continue
+        fold = replace(_fold(case, comparison, shown, pair), id=places[id(case)])
+        opened.append(fold.id)
+        fold = replace(fold, open=len(opened) <= _OPEN)
+        if case.delta and (case.functions or not is_metric) and (of_metrics or not is_metric):
+            folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
+        else:
+            folds.append(OnPage([fold]))
+    for noisy in comparison.timed:
+        fold = _timed_fold(noisy, comparison, times.get(noisy.name, {}).get(noisy.metric))
+        folds.append(OnPage([replace(fold, id=places[id(noisy)], open=True)]))
+        opened.append(places[id(noisy)])
     table = verdict_table(width=_ROW)
     last = ""
     for row in rows:
@@ -96,21 +114,10 @@ def comparison_layout(
             before, after = timed_values(row)
         else:
             before, after = str(row.old), str(row.new)
+        link = places[id(row)] if label and places[id(row)] in opened else ""
         verdict = Cell(_verdict(row), row.verdict)
-        table.row(Cell(label, link=places[id(row)]), before, "->", after, verdict)
+        table.row(Cell(label, link=link), before, "->", after, verdict)
         last = row.name
-    folds: list[Block] = []
-    for case in (*comparison.cases, *comparison.metrics):
-        is_metric = case.metric != INSTRUCTIONS
-        fold = _fold(case, comparison, shown, paths.get(case.name))
-        fold = replace(fold, id=places[id(case)], open=len(folds) < _OPEN)
-        if case.delta and (case.functions or not is_metric) and (of_metrics or not is_metric):
-            folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
-        else:
-            folds.append(OnPage([fold]))
-    for row in comparison.timed:
-        fold = _timed_fold(row, comparison, times.get(row.name, {}).get(row.metric))
-        folds.append(OnPage([replace(fold, id=places[id(row)], open=True)]))
     facts = [Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)]
     kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
     events = event_change_blocks(comparison.cases)
@@ -127,7 +134,9 @@ def comparison_layout(
             *([*events, ""] if events else []),
             Section("Verdicts", [table, *comparison_context_blocks(comparison.cases)]),
             OnPage([_timed_chart(timed)] if timed else []),
-            Section("Where", [OnPage([ICICLE_HELP] if paths else []), *folds]),
+            Section("Where", [OnPage([ICICLE_HELP] if paths else []), *folds])
+            if folds
+            else OnPage(["Nothing changed."]),
             *estimate_change_blocks(comparison.cases),
         ],
         comparison_caveats(comparison),
@@ -163,8 +172,6 @@ def _fold(
     purposes = [] if metric else purpose_blocks(row)
     functions = Deltas(row.functions, row.old, row.new, shown)
     blocks: list[Block] = [OnPage(of_page), *([functions] if row.delta else []), OnPage(purposes)]
-    if not row.delta and not is_shown:
-        blocks.append("Nothing changed.")
     return Fold(title, blocks)
 
 
