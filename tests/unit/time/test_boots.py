@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two kernels interleaved, a boot each, on a machine whose times are known."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -127,3 +127,27 @@ def test_a_boot_that_timed_nothing_is_an_error() -> None:
 def test_a_case_that_is_absent_is_in_no_comparison() -> None:
     ending, _ = compared(FakePlace(NS, absent={"read": "no unit"}))
     assert set(estimates(ending)) == {"getppid"}
+
+
+class Loader(FakePlace):
+    """A machine whose boot loader starts these releases, whatever it is told."""
+
+    def __init__(self, *releases: str) -> None:
+        super().__init__(NS)
+        self.releases = releases
+
+    def _lines(self, words: Sequence[str]) -> Iterator[str]:
+        yield "notes 0400"
+        for line in super()._lines(words):
+            release = self.releases[(len(self.booted) - 1) % len(self.releases)]
+            yield f"release {release}" if line.startswith("release ") else line
+
+
+def test_a_boot_loader_that_falls_back_to_another_kernel_is_an_error() -> None:
+    with pytest.raises(MachineError, match="another kernel than before: 5"):
+        compared(Loader("6.1", "6.12", "5.10"))
+
+
+def test_a_boot_loader_that_always_starts_the_same_kernel_is_an_error() -> None:
+    with pytest.raises(MachineError, match="the same kernel, 6.1"):
+        compared(Loader("6.1"))
