@@ -18,7 +18,6 @@ that of its architecture before that of all, then the one that stands further do
 
 import difflib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,15 +38,6 @@ _MOST_BYTES = 1 << 20
 _MOST = (1 << 63) - 1
 _MORE = re.compile(r"\+([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(%?)")
 
-# Parts of a TOML file in which digits may stand: a comment, a string, what has no quotes.
-_TOKEN = re.compile(
-    r"(?P<comment>\#[^\n]*)|(?P<string>"
-    r'"{3}(?:[^\\]|\\.)*?"{3,5}|"(?:[^"\\\n]|\\.)*"'
-    r"|'{3}.*?'{3,5}|'[^'\n]*')"
-    r"|[\w.+-]+",
-    re.DOTALL,
-)
-_NUMBER = re.compile(r"[+-]?[0-9][\w.+-]*")
 # Numbers that stand in for values; none is as long as a value can be.
 _FIRST_MARK = 10**20
 
@@ -92,33 +82,23 @@ class Budgets:
         return found
 
     def renewed(self, limits: Mapping[Budget, int | float]) -> str:
-        """The text of the file with other numbers as limits, and all else as it is.
+        """Return the text of the file with other numbers as limits, and all else as it is."""
+        import tomlkit
 
-        UserError where they cannot be written in place.
-        """
-        places = _places(self.text)
-        text, expected = self.text, tomllib.loads(self.text)
-        edits = []
+        document: dict[str, Any] = tomlkit.parse(self.text)
         for budget, limit in limits.items():
-            table = expected[budget.table]
-            keys: Keys = (budget.table, budget.key)
-            if isinstance(table[budget.key], dict):
-                table, keys = table[budget.key], (*keys, budget.metric)
-            table[keys[-1]] = limit
-            if keys in places:
-                edits.append((places[keys], repr(limit)))
-        for (start, end), new in sorted(edits, reverse=True):
-            text = text[:start] + new + text[end:]
-        if tomllib.loads(text) != expected:
-            raise UserError(
-                f"The numbers in {self.file} cannot be replaced where they stand.",
-                "Write each as a plain number: getppid = 312.",
-            )
-        return text
+            cases = document[budget.table]
+            if isinstance(cases[budget.key], dict):
+                cases[budget.key][budget.metric] = limit
+            else:
+                cases[budget.key] = limit
+        return tomlkit.dumps(document)
 
 
 def read_budgets(file: Path) -> Budgets:
-    """The budgets in `file`; UserError says in one sentence what is wrong."""
+    """Read the budgets in `file`; UserError says in one sentence what is wrong."""
+    import tomlkit
+
     try:
         with file.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
@@ -131,13 +111,14 @@ def read_budgets(file: Path) -> Budgets:
             raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
         # As bytes, because a file's own line ends are kept when numbers are renewed.
         text = data.decode()
-        document = tomllib.loads(text)
+        parsed = tomlkit.parse(text)
+        document = parsed.unwrap()
         baselines = _baselines(document.pop(BASELINE, {}), file)
-        lines = {keys: text.count("\n", 0, at) + 1 for keys, (at, _) in _places(text).items()}
+        lines = _lines(parsed)
         budgets = tuple(_budgets(document, lines))
         if not budgets:
             raise ValueError("it has no budget")
-    except (ValueError, RecursionError) as err:
+    except (ValueError, RecursionError, tomlkit.exceptions.TOMLKitError) as err:
         reason = " ".join(str(err).split())[:300].rstrip(".")
         shown = "".join(char if char.isprintable() else "?" for char in reason)
         raise UserError(f"{file} is not a file of budgets: {shown}.", REMEDY) from err
@@ -202,42 +183,25 @@ def _limit(value: Any, place: str) -> tuple[str, Fraction, bool, bool]:
     return f"+{more[1]}{' %' if percent else ''}", Fraction(more[1]), True, percent
 
 
-def _places(text: str) -> dict[Keys, tuple[int, int]]:
-    """Where the values that are numbers or strings stand in a TOML file: [start, end).
+def _lines(document: Any) -> dict[Keys, int]:
+    """Find the line of each value, which tomlkit does not tell: a mark takes the value's place."""
+    marked: list[tuple[Keys, int]] = []
 
-    tomllib tells no places, so each value is found by what changes when a number takes its place.
-    """
-    tokens = [
-        match.span()
-        for match in _TOKEN.finditer(text)
-        if match["string"] or (not match["comment"] and _NUMBER.fullmatch(match[0]))
-    ]
+    def mark(table: dict[str, Any], keys: Keys) -> None:
+        for key, value in list(table.items()):
+            if isinstance(value, dict):
+                mark(value, (*keys, key))
+            else:
+                newlines = value.as_string().count("\n") if hasattr(value, "as_string") else 0
+                table[key] = _FIRST_MARK + len(marked)
+                marked.append(((*keys, key), newlines))
 
-    def marked(numbers: list[int]) -> dict[Keys, int]:
-        """The marks that tomllib finds as values, where these tokens are replaced by marks."""
-        pieces, end = [], 0
-        for number in numbers:
-            start, stop = tokens[number]
-            pieces += [text[end:start], str(_FIRST_MARK + number)]
-            end = stop
-        try:
-            document = tomllib.loads("".join([*pieces, text[end:]]))
-        except ValueError:
-            return {}
-        return {
-            keys: value - _FIRST_MARK
-            for keys, value in _values(document, ())
-            if isinstance(value, int) and 0 <= value - _FIRST_MARK < len(tokens)
-        }
-
-    # Some tokens are keys.  With all replaced, the values are known but not their keys.
-    values = sorted(set(marked(list(range(len(tokens)))).values()))
-    return {keys: tokens[number] for keys, number in marked(values).items()}
-
-
-def _values(value: Any, keys: Keys) -> Iterator[tuple[Keys, Any]]:
-    if isinstance(value, dict):
-        for key, below in value.items():
-            yield from _values(below, (*keys, key))
-    else:
-        yield keys, value
+    mark(document, ())
+    lines, above = {}, 0
+    for number, line in enumerate(document.as_string().split("\n"), start=1):
+        for digits in re.findall(r"\b10{10}\d{10}\b", line):
+            # A comment may have any number in it.
+            for keys, newlines in marked[int(digits) - _FIRST_MARK :][:1]:
+                lines[keys] = number + above
+                above += newlines
+    return lines

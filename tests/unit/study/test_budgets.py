@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 import tomllib
 from fractions import Fraction
 from pathlib import Path
@@ -97,6 +99,8 @@ def test_an_architecture_without_a_budget_is_said(tmp_path: Path) -> None:
         ('baseline = "old.json"\n[arm64]\na = 1', "baseline names no architecture"),
         ('baseline.vax = "x"\n[arm64]\na = 1', "baseline.vax is of no architecture"),
         ("baseline.arm64 = 3\n[arm64]\na = 1", "baseline.arm64 is not a file's name"),
+        ("[[arm64]]\ngetppid = 1", "arm64 is not a table"),
+        ("[arm64]\na.b = [1]\n[all]\n[arm64.c]\nd = [2]\n# 1" + "0" * 10 + "9" * 10, "no budget"),
         (b"\xff\xfe", "decode"),
         (b"#" * (2 << 20), "larger than 1 MiB"),
     ],
@@ -141,15 +145,6 @@ def test_only_the_renewed_numbers_change(tmp_path: Path) -> None:
 def test_a_budget_that_is_not_renewed_stays(tmp_path: Path) -> None:
     budgets = read(tmp_path, WHOLE)
     assert budgets.renewed({}) == WHOLE
-
-
-def test_numbers_that_are_not_found_are_not_half_renewed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    budgets = read(tmp_path, WHOLE)
-    monkeypatch.setattr("kentry.study.budgets._places", lambda text: {})
-    with pytest.raises(UserError, match="cannot be replaced"):
-        budgets.renewed({budgets.all[0]: 5})
 
 
 @pytest.mark.parametrize(
@@ -202,3 +197,22 @@ def test_renewed_files_say_what_they_should_whatever_the_names(
     assert tomllib.loads(renewed)["arm64"] == {one.key: limit for one, limit in new.items()}
     for before, after in zip(text.splitlines(), renewed.splitlines(), strict=True):
         assert before.partition("# ")[2] == after.partition("# ")[2] or '"' in before
+
+
+def test_a_line_is_that_of_the_file_below_a_value_of_several_lines(tmp_path: Path) -> None:
+    budgets = read(tmp_path, '[arm64]\nx = """\\\n\n+2"""\ny = 1\n\n[all]\n"#" = 2\n')
+    assert [(one.key, one.line) for one in budgets.all] == [("x", 2), ("y", 5), ("#", 8)]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (f"[arm64]\n{'.'.join(['a'] * 20_000)} = 1\n", 2),
+        ("[arm64]\n" + "".join(f"case{n} = {n}\n" for n in range(5_000)), 10),
+    ],
+)
+def test_a_large_file_is_no_hang(tmp_path: Path, text: str, seconds: float) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(UserError):
+        assert read(tmp_path, text).all[-1].line == 5_001
+    assert time.monotonic() - began < seconds
