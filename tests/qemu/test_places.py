@@ -129,7 +129,7 @@ def test_kentry_stat_of_a_board_is_a_recording(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The whole way: labgrid boots it, preflight looks, the probe times, all of it is removed."""
-    words = ["--case", "getppid,read", "--groups", "6"]
+    words = ["--case", "getppid,read", "--for", "6"]
     with timed(f"kentry stat board:arm64, {KERNEL} by labgrid's QEMUDriver"):
         assert main(["stat", "board:arm64", *words, "--json", "-q"]) == 0
         document = json.loads(capsys.readouterr().out)

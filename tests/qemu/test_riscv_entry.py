@@ -111,7 +111,7 @@ def test_a_page_of_two_kernels_adds_up_to_the_json(
     page, complaints = opened(browser, file)
     tables = page.evaluate(
         """Object.fromEntries([...document.querySelectorAll("table.functions")].map((table) => [
-             table.closest("details").querySelector("summary code").textContent,
+             table.closest("details").querySelector("summary").textContent.split(" (")[0],
              [...table.querySelectorAll("tbody tr:not(.same)")].map((row) =>
                [row.querySelector("th").textContent,
                 Number(row.querySelector("td.delta").textContent)])]))"""
