@@ -21,29 +21,29 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 531,
+    "(loose)": 471,
     "arch": 1453,
     "boot": 2162,
-    "commands": 3165,
+    "commands": 3105,
     "compare": 1796,
-    "count": 1480,
+    "count": 1420,
     "host": 1574,
     "importing": 604,
-    "kernels": 4396,
+    "kernels": 4336,
     "machines": 1600,
     "models": 1034,
-    "path": 1404,
+    "path": 1344,
     "results": 3084,
-    "show": 6286,
+    "show": 6226,
     "stats": 701,
-    "study": 3048,
+    "study": 2988,
     "time": 2024,
     "vector": 3321,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39725
+TESTS_BUDGET = 39665
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
-PROSE_BUDGET = 290
+PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")
 
 OPTIONS = """
