@@ -23,7 +23,7 @@
 #include "text.h"
 #include "vector.h"
 #include "copies.h"
-#include "start.h"
+#include "windows.h" /* for _start only */
 
 #define MAP_SHARED_ANONYMOUS 0x21
 

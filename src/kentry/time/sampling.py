@@ -11,7 +11,7 @@ from kentry.machines.machine import Machine
 from kentry.progress import Update
 from kentry.time.output import Output
 
-# The probe has this many slots for processes: guest/slots.h.
+# The probe has this many slots for processes: guest/timed.c.
 MOST_SLOTS = 64
 # A run of the probe is stopped after this multiple of its expected time, plus these seconds.
 _PATIENCE, _PATIENCE_SECONDS = 10.0, 60.0
