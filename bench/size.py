@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3321,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39665
+TESTS_BUDGET = 39673
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kentry.progress import set_quiet
+
 settings.register_profile("kentry", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kentry")
 
@@ -30,6 +32,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("what was booted")
         for line in lines:
             terminalreporter.line(line)
+
+
+@pytest.fixture(autouse=True)
+def progress_is_shown() -> None:
+    """A command of an earlier test may have asked for silence, which lasts as long as the process."""
+    set_quiet(False)
 
 
 @pytest.fixture

@@ -332,6 +332,6 @@ def test_a_pager_ends_with_kentry(tmp_path: Path) -> None:
     child.kill(signal.SIGTERM)
     child.expect(pexpect.EOF)
     child.close()
-    assert child.exitstatus == 128 + signal.SIGINT
+    assert child.exitstatus == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
