@@ -36,7 +36,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def progress_is_shown() -> None:
-    """A command of an earlier test may have asked for silence, which lasts as long as the process."""
+    """A command of an earlier test may have silenced progress for the whole process."""
     set_quiet(False)
 
 

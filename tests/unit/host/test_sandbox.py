@@ -54,8 +54,8 @@ ATTACKS: dict[str, tuple[str, dict[str, int]]] = {
         {"processes": 100},
     ),
     "takes memory": (
-        'for i in 1 2 3; do python3 -c "import time; x = bytearray(200 << 20); time.sleep(6)" & done;'
-        ' python3 -c "import time; x = bytearray(200 << 20); time.sleep(4)"; echo done',
+        'for i in 1 2 3; do python3 -c "import time; x = bytearray(2**28); time.sleep(6)" & done;'
+        ' python3 -c "import time; x = bytearray(2**28); time.sleep(4)"; echo done',
         {"memory": 512 << 20},
     ),
     "takes memory at once": (
