@@ -111,4 +111,9 @@ def test_a_killed_run_is_taken_up_again(
     row = json.loads(run(tmp_path, "--json"))["rows"][1]
     assert row["cases"]["getppid"]["delta"] == NO_OPS + 30
     again = json.loads(run(folder, "--json", "--fresh"))
+    # A timer's interrupt may hit another window of another boot: that one is set apart.
+    for row in [*document["rows"], *again["rows"]]:
+        for case in row["cases"].values():
+            assert case.pop("windows") > 990
+            assert case.pop("agreeing") > 990
     assert again == document

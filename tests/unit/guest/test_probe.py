@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The probe as it is built: small, static, and able to run as an ordinary process."""
 
+import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,16 @@ def test_it_runs_every_case_of_no_group_as_an_ordinary_process() -> None:
     assert lines[-1] == f"kentry-probe end cases={len(without_group()) - absent}"
 
 
-def test_it_runs_every_case_that_is_named() -> None:
+@pytest.fixture
+def one_cpu() -> Iterator[None]:
+    """On one CPU, as in a guest of kentry: two tasks of a case never run at once."""
+    cpus = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cpus)})
+    yield
+    os.sched_setaffinity(0, cpus)
+
+
+def test_it_runs_every_case_that_is_named(one_cpu: None) -> None:
     names = [case.name for case in catalogue(host_arch()) if not case.needs_state]
     lines = run("n=20", "paths=2", "warmup=1", f"cases={','.join(names)}")
     assert not said(lines, "failed")
