@@ -31,14 +31,14 @@ from kentry.count.recorder import measure
 from kentry.host.cache import scratch_folder
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.path.contexts import (
+from kentry.path.symbols import why_in_context
+from kentry.path.variation import (
     calls_by_context,
     functions_by_context,
     loop_bodies,
     settles,
     varying,
 )
-from kentry.path.symbols import why_in_context
 from kentry.results import caveats
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.show.blocks import Block, Column, Prose, Table, text_column

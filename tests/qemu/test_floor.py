@@ -16,12 +16,12 @@ from kentry.boot.console import boot
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.boot.initramfs import build_initramfs
 from kentry.boot.qemu_argv import boot_argv, machine_argv
-from kentry.count.floor import on_floor
+from kentry.count.catalogue import on_floor
 from kentry.count.recorder import measure
 from kentry.host import native as native_module
 from kentry.kernels import floor
 from kentry.kernels.spec import parse
-from kentry.path.phases import parts
+from kentry.path.calls import parts
 from kentry.results.recording import INSTRUCTIONS, Recording
 
 from .conftest import GetEmulator, timed

@@ -18,7 +18,7 @@ from kentry.count.recorder import measure
 from kentry.errors import KentryError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.path.effects import effects
+from kentry.path.instructions import effects
 from kentry.results.document import dump
 from kentry.results.recording import to_json
 

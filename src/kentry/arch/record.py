@@ -152,7 +152,7 @@ class Decoding:
     second alone is indirect. `atomic` are read-modify-write and exclusive instructions. `reads`
     and `writes` are the instructions that access data memory. `serialising` has a name for each
     instruction, or group of instructions, that no instruction behind it overtakes, with its
-    pattern. They are compiled where they are used (path/effects.py), with re.DOTALL.
+    pattern. They are compiled where they are used (path/instructions.py), with re.DOTALL.
     """
 
     conditional: bytes

@@ -13,7 +13,7 @@ from kentry.compare.states import added_by_states
 from kentry.count.catalogue import cases_of_file, catalogue, choose
 from kentry.errors import EXIT_DONE, KentryError, UserError
 from kentry.host.native import probe_with_case
-from kentry.path.phases import split_calls
+from kentry.path.calls import split_calls
 from kentry.results.recording import Recording, to_file, write_recording
 from kentry.show.changelog import recording_changelog
 from kentry.show.recording import recording_layout

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kentry.arch import find_arch
 from kentry.arch.record import Arch
-from kentry.path.contexts import (
+from kentry.path.variation import (
     Calls,
     calls_by_context,
     functions_by_context,

@@ -17,9 +17,9 @@ from kentry.compare.differences import differences, of_both, shared_metrics
 from kentry.compare.metrics import by_size, compare_metrics, function_deltas
 from kentry.compare.purpose import Deltas, purposes_of_both
 from kentry.errors import UserError
-from kentry.path.contexts import distinct_paths, functions_of, settles
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name, depends_on_context
+from kentry.path.variation import distinct_paths, functions_of, settles
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import (

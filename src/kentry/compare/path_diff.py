@@ -22,11 +22,10 @@ from kentry.arch import Arch, find_arch
 from kentry.compare.alignment import Codes, Keys, Pair, aligned
 from kentry.compare.differences import differences, of_both
 from kentry.errors import UserError
-from kentry.path.effects import effects
-from kentry.path.loops import Folded, fold
+from kentry.path.instructions import effects
 from kentry.path.pairs import placed
 from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
-from kentry.path.stream import stream
+from kentry.path.stream import Folded, fold, stream
 from kentry.path.symbols import base_name
 from kentry.results import caveats
 from kentry.results.comparison import Renamed

@@ -16,8 +16,10 @@ from pathlib import Path
 
 from kentry.arch import ARCHES, Arch
 from kentry.arch.record import Unit
+from kentry.boot.exact import ExactOptions
 from kentry.errors import UserError, did_you_mean
 from kentry.host.native import probe_file
+from kentry.kernels import floor
 from kentry.results.case_name import (
     COLD,
     MOST_CALLS,
@@ -276,3 +278,17 @@ def match_names(names: Sequence[str], arch: str, patterns: Sequence[str]) -> lis
         if not fnmatch.filter(names, pattern):
             raise UserError(f"Unknown case '{pattern}' on {arch}.", f"Cases: {', '.join(names)}.")
     return [one for one in names if any(fnmatch.fnmatchcase(one, word) for word in patterns)]
+
+
+def on_floor(options: ExactOptions, arch: Arch) -> ExactOptions:
+    """The options for the floor, in one context, as it has no state; UserError for other cases."""
+    named = options.cases != tuple(choose(arch, ()))
+    absent = [name for name in options.cases if name not in floor.CASES]
+    if named and absent:
+        raise UserError(
+            f"The floor has no case {absent[0]}.", f"It has {' and '.join(floor.CASES)}."
+        )
+    if options.randomise:
+        raise UserError("The floor has nothing to randomise.", "Leave --randomise out.")
+    cases = tuple(name for name in options.cases if name in floor.CASES)
+    return replace(options, cases=cases, rounds=1)

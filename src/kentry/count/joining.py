@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Recordings of one kernel -> one: boots with different vector lengths, or counts and times."""
+"""What was measured of one kernel -> one: two boots, other vector lengths, counts and times."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from msgspec import structs
 
+from kentry.boot.plugin_trace import PluginTrace
 from kentry.errors import UserError
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
@@ -196,3 +197,40 @@ def _check_kernels(counted: Recording, timed: Recording) -> list[Caveat]:
     if a["release"] and b["release"] and a["release"] != b["release"]:
         doubts.append(caveats.differs("release (counts / times)", a["release"], b["release"]))
     return doubts
+
+
+def add_boot(
+    trace: PluginTrace,
+    code: list[Instruction],
+    other: PluginTrace,
+    its_code: list[Instruction],
+    cases: Container[str],
+) -> None:
+    """Adds `cases` of a second boot of the same kernel to a trace and its code.
+
+    Code is compared as linked, so it does not matter where KASLR put either.
+    """
+    places = {(one.address, one.code): index for index, one in enumerate(code)}
+    moved = []
+    for one in its_code:
+        if (one.address, one.code) not in places:
+            places[one.address, one.code] = len(code)
+            code.append(one)
+        moved.append(places[one.address, one.code])
+    known = {tuple(runs): index for index, runs in enumerate(trace.paths)}
+    paths = []
+    for its_place, path in enumerate(renumbered(map(tuple, other.paths), moved)):
+        if path not in known:
+            known[path] = len(trace.paths)
+            trace.paths.append(list(path))
+            if its_place in other.accesses:
+                trace.accesses[known[path]] = other.accesses[its_place]
+        paths.append(known[path])
+    for phase in (one for one in other.phases if one.case in cases):
+        windows = [
+            one if one.path is None else replace(one, path=paths[one.path]) for one in phase.windows
+        ]
+        trace.phases.append(
+            replace(phase, windows=windows, context=phase.context + len(trace.contexts))
+        )
+    trace.contexts += other.contexts

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -15,9 +16,8 @@ from msgspec import structs
 from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner, Runner
 from kentry.boot.plugin_trace import Phase, PluginTrace, Window
-from kentry.count.contexts import add_boot, second_boot
 from kentry.count.cross_check import REPORT_IT, cross_check
-from kentry.count.joining import only_code_of_paths
+from kentry.count.joining import add_boot, only_code_of_paths
 from kentry.count.vector_units import check_units, with_events
 from kentry.errors import GuestError, KernelError, MissingToolError, TraceError
 from kentry.host import interrupt
@@ -45,6 +45,15 @@ from kentry.stats import exact
 
 T = TypeVar("T")
 
+# The second boot has a dentry hash table so small that the names which each eighth round adds meet
+# in chains (fs/dcache.c, dhash_entries=), and its memory is on the other side of 512 MiB: with less
+# free when it boots, a kernel has no transparent huge pages (mm/huge_memory.c, hugepage_init()).
+_MOST_SMALL, _SMALL, _LARGE = 576, 256, 1024  # MiB
+_DENTRY_HASH = 4096
+_LINKS = 5120
+# Its rounds only record paths: the plugin's mode does not change, so each is quick.
+_ROUNDS = 24
+_WARMUP, _WINDOWS_A_ROUND = 4, 8
 # How often a wait for the second boot looks for Ctrl-C.
 _POLL_SECONDS = 0.2
 # Distinct paths kept of one case; `samples` count the others too.
@@ -107,6 +116,26 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         caveats=[*_caveats(kernel, run, options, code), *lost],
         markers=markers,
         contexts=run.trace.contexts,
+    )
+
+
+def second_boot(options: ExactOptions) -> ExactOptions:
+    """How the same cases are measured in other contexts than those of the first boot.
+
+    docs/methods.md says what a context consists of and why two boots suffice.
+    """
+    return replace(
+        options,
+        check=False,
+        console_file=None,
+        windows=0,
+        warmup=_WARMUP,
+        path_windows=_WINDOWS_A_ROUND * _ROUNDS,
+        rounds=_ROUNDS,
+        links=_LINKS,
+        dentry_hash=_DENTRY_HASH,
+        seed=options.seed + 1,
+        memory=_LARGE if options.memory <= _MOST_SMALL else _SMALL,
     )
 
 

@@ -26,7 +26,7 @@ from kentry.errors import UserError
 from kentry.models.accuracy import accuracy
 from kentry.models.costs import Figure, price_of, prices_on
 from kentry.models.llvm import Analyser, check_core, find_analyser
-from kentry.path.phases import parts, split_calls
+from kentry.path.calls import parts, split_calls
 from kentry.results import caveats
 from kentry.results.estimate import (
     DEPENDENCIES,

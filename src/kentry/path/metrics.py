@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from kentry.arch import Arch
-from kentry.path.effects import effects, is_far
-from kentry.path.phases import parts, split_calls
+from kentry.path.calls import parts, split_calls
+from kentry.path.instructions import effects, is_far
 from kentry.results.recording import ABOUT_PATHS, Access, Instruction
 
 LOADS, STORES, LOADED, STORED = "loads", "stores", "bytes.loaded", "bytes.stored"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET
 
 from kentry.arch import Arch
-from kentry.path.disassembly import readable_text
+from kentry.path.instructions import readable_text
 from kentry.path.symbols import base_name
 from kentry.results.comparison import PackedPair, PackedPaths, RowRun
 from kentry.results.path_diff import PathDiff, PathPair, PlacedInstruction, Row

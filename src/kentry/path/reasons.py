@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kentry.arch import Arch
-from kentry.path.phases import parts, split_calls
+from kentry.path.calls import parts, split_calls
 from kentry.path.symbols import base_name
 from kentry.results.recording import Instruction
 

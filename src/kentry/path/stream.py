@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A path as executed, wherever its code and data were linked.
+"""A path made comparable: as executed wherever its code was linked, and with its loops folded.
 
 Two kernels took the same path when they executed the same instructions in the same functions,
 though a patch elsewhere moved all of them.  What the linker chose is replaced by placeholders:
@@ -20,6 +20,7 @@ function's share depends on any of this.
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kentry.arch import Arch
 from kentry.arch.record import Linking
@@ -32,6 +33,11 @@ _NAMED = re.compile(r"<([^<>\n]+?)(?:\+0x[0-9a-f]+)?>")
 _UNKNOWN = re.compile(r"\.|illegal|\(bad\)")
 
 _LOW = "%lo"
+
+# A longer body is no loop that a reader would look for; a system call that is repeated is one.
+_MOST = 4096
+# A loop in a loop in a loop.
+_DEEPEST = 3
 
 
 def stream(path: Sequence[Instruction], arch: Arch) -> tuple[tuple[str, str], ...]:
@@ -116,3 +122,54 @@ class _Parts:
     def _forget(self, text: str) -> None:
         for name in self._linking.register.findall(text):
             self._held.pop(name, None)
+
+
+class Folded(NamedTuple):
+    """An instruction, its first place in the path, and how often it ran from there on."""
+
+    instruction: Instruction
+    place: int
+    times: int
+
+
+def fold(path: Sequence[Instruction]) -> list[Folded]:
+    """The path with the rounds of each loop as one; the times add up to the path's length.
+
+    Rounds are one where they execute the same instructions directly after each other.
+    """
+    found = [Folded(insn, place, 1) for place, insn in enumerate(path)]
+    for _ in range(_DEEPEST):
+        before = len(found)
+        found = _folded(found)
+        if len(found) == before:
+            break
+    return found
+
+
+def _folded(path: Sequence[Folded]) -> list[Folded]:
+    # The whole instruction, since code can be patched while it runs.
+    tokens = [(one.instruction, one.times) for one in path]
+    found: list[Folded] = []
+    done: list[tuple[Instruction, int]] = []
+    last: dict[tuple[Instruction, int], int] = {}
+    at = 0
+    while at < len(path):
+        token = tokens[at]
+        start = last.get(token, len(done))
+        size = len(done) - start
+        rounds = 0
+        if 0 < size <= _MOST and done[start] == token:
+            body = done[start:]
+            while tokens[at + rounds * size : at + (rounds + 1) * size] == body:
+                rounds += 1
+        if rounds:
+            for i in range(start, len(done)):
+                found[i] = found[i]._replace(times=found[i].times * (rounds + 1))
+                done[i] = (done[i][0], found[i].times)
+            at += rounds * size
+        else:
+            last[token] = len(done)
+            done.append(token)
+            found.append(path[at])
+            at += 1
+    return found

@@ -3,8 +3,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from kentry.path.contexts import functions_by_context, settles, varying
 from kentry.path.symbols import why_in_context
+from kentry.path.variation import functions_by_context, settles, varying
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import CaseResult, Recording
 from kentry.show.blocks import Block, Prose

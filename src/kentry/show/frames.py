@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kentry.arch import Arch
-from kentry.path.phases import parts, split_calls
-from kentry.path.spans import spans
+from kentry.path.calls import parts, spans, split_calls
 from kentry.path.symbols import base_name
 from kentry.results.comparison import FunctionDelta
 from kentry.results.recording import Instruction

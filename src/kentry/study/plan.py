@@ -20,7 +20,7 @@ from typing import Any
 from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions
 from kentry.count import cache
-from kentry.count.floor import on_floor
+from kentry.count.catalogue import on_floor
 from kentry.errors import BuildError, GuestError, KentryError, KernelError
 from kentry.host import interrupt
 from kentry.host.cache import cache_dir, sha256_of, write_atomically

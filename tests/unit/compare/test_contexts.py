@@ -13,7 +13,7 @@ from msgspec import structs
 
 from kentry.compare.contexts import Change, changes
 from kentry.compare.counted import compare
-from kentry.path.contexts import settles
+from kentry.path.variation import settles
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import (
     INSTRUCTIONS,

@@ -10,8 +10,7 @@ import pytest
 
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, FakeRunner, GuestRun, QemuRunner
-from kentry.count.contexts import second_boot
-from kentry.count.recorder import measure
+from kentry.count.recorder import measure, second_boot
 from kentry.errors import GuestError
 from kentry.kernels.kernel import Kernel, Symbol
 from kentry.progress import Update

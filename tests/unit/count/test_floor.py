@@ -5,8 +5,7 @@ import pytest
 
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions
-from kentry.count.catalogue import choose
-from kentry.count.floor import on_floor
+from kentry.count.catalogue import choose, on_floor
 from kentry.errors import UserError
 from kentry.kernels.resolve import resolve
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from kentry.path.contexts import settles
+from kentry.path.variation import settles
 from tests.unit.compare.test_contexts import in_contexts, stat
 
 

@@ -4,7 +4,7 @@
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.path.disassembly import readable_text
+from kentry.path.instructions import readable_text
 from kentry.results.recording import Instruction
 
 

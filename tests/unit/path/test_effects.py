@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.path.effects import Effects, effects
+from kentry.path.instructions import Effects, effects
 from tests.unit.machines.sshd import skip
 
 # Of each instruction, by the manuals: its bytes; what it does; its text.

@@ -4,7 +4,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.path.loops import fold
+from kentry.path.stream import fold
 from kentry.results.recording import Instruction
 
 

@@ -4,7 +4,7 @@
 import pytest
 
 from kentry.arch import find_arch
-from kentry.path.phases import call_depths, parts, split_calls
+from kentry.path.calls import call_depths, parts, split_calls
 from kentry.results.recording import Instruction
 
 FUNCTIONS: dict[str, int] = {}

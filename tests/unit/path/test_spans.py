@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.path.phases import call_depths, split_calls
-from kentry.path.spans import Span, spans
+from kentry.path.calls import Span, call_depths, spans, split_calls
 from kentry.results.recording import Instruction, Recording, read_recording
 from tests import ROOT
 

@@ -17,7 +17,7 @@ from kentry.compare.beside import with_paths_and_samples
 from kentry.compare.counted import compare
 from kentry.errors import RecordingError, UserError
 from kentry.models.caches import with_misses
-from kentry.path.phases import call_depths
+from kentry.path.calls import call_depths
 from kentry.results.document import dump
 from kentry.results.recording import (
     INSTRUCTIONS,

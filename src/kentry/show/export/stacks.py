@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kentry.arch import find_arch
 from kentry.errors import UserError
-from kentry.path.spans import Span, Spans, spans
+from kentry.path.calls import Span, Spans, spans
 from kentry.results.recording import INSTRUCTIONS, Instruction, Recording
 from kentry.show.export.common import labels, printable
 

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an instruction does besides running, by its bytes.
+"""What one instruction is by its bytes: what it does besides running, and its name.
 
 The architectures' records have the patterns (Decoding), from their manuals.  capstone is not used:
 what its 5.0.7 says of memory and branches differs from LLVM 22 for 2,611 of 21,034 distinct
 instructions of arm64 in recordings (str reads, cas and ldadd access nothing) and for 157 of 3,495
 of x86-64 (lea reads, push writes nothing); for riscv64 it does not say which memory operands are
 read.  tests/unit/path/test_effects.py compares the patterns with LLVM.
+
+QEMU 7.2's disassembler prints `.byte 0x5f, 0x41, 0x03, 0xd5` and `hint #0x19` where objdump prints
+`msr dit, #1` and `paciasp`.  A recording keeps the emulator's text, which path/stream.py compares;
+only what is shown to people is named by capstone.
 """
 
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from kentry.arch import ARCHES, Arch
+from kentry.results.recording import Instruction
+
+_NAMELESS = re.compile(r"\.byte|hint #")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +89,18 @@ def _matches(pattern: bytes, raw: bytes) -> bool:
 @cache
 def _compiled(pattern: bytes) -> re.Pattern[bytes]:
     return re.compile(pattern, re.DOTALL)
+
+
+def readable_text(insn: Instruction, arch: Arch) -> str:
+    """The instruction's text, by capstone where the emulator has no name for it."""
+    if not arch.capstone or not _NAMELESS.match(insn.text):
+        return insn.text
+    found = next(_disassembler(arch.capstone).disasm(bytes.fromhex(insn.code), insn.address), None)
+    return f"{found.mnemonic} {found.op_str}".strip() if found else insn.text
+
+
+@cache
+def _disassembler(names: tuple[str, str]) -> Any:
+    import capstone
+
+    return capstone.Cs(*(getattr(capstone, name) for name in names))
