@@ -45,7 +45,7 @@ from kentry.show.blocks import Block, Column, Prose, Table, text_column
 from kentry.show.contexts import recording_context_blocks
 from kentry.show.text import written
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
-from kentry.study.plan import Local, Unit, outcomes, perform
+from kentry.study.plan import Unit, outcomes, perform
 
 KERNELS = (
     *("debian:6.1,arm64", "debian:6.1,x86_64"),
@@ -118,8 +118,7 @@ def recordings(kernel: Kernel, several: Iterable[ExactOptions]) -> list[Recordin
     units = [
         Unit(spec=kernel.spec, arch=kernel.arch, measurement=one, source=kernel) for one in several
     ]
-    with Local(silent, RECORDINGS_AT_ONCE) as executor:
-        performed = dict(outcomes(perform, units, executor))
+    performed = dict(outcomes(perform, units, silent, RECORDINGS_AT_ONCE))
     measured = [performed[place].measured() for place in range(len(units))]
     for one in (caveat for recording in measured for caveat in recording.caveats):
         if one["kind"] == caveats.one_boot.kind:

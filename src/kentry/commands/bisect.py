@@ -16,8 +16,15 @@ from kentry.results.document import to_json
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show.bisection import bisection_layout, steps_layout
 from kentry.study.bisection import Question, bisect
-from kentry.study.commits import Commits, Kernels, Measurer, Program, provisional_in, steps_in
-from kentry.study.state import State
+from kentry.study.commits import (
+    Commits,
+    Kernels,
+    Measurer,
+    Program,
+    State,
+    provisional_in,
+    steps_in,
+)
 
 EXAMPLES = (
     "kentry bisect --good v6.3 --bad v6.4 --arch riscv64",

@@ -12,7 +12,7 @@ from kentry.kernels.repository import Revision
 from kentry.results.ablation import Ablation, Added, OptionRow
 from kentry.results.recording import Measured, Recording
 from kentry.results.series import NO_BUILD
-from kentry.study.plan import Outcome, Unit, perform_all
+from kentry.study.plan import Outcome, Unit, outcomes, perform
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation
     KentryError where the base cannot be measured.
     """
     assert isinstance(unit.source, Revision)
-    base = perform_all([unit])[0].measured()
+    base = perform(unit).measured()
     revision, arch = unit.source, find_arch(unit.arch)
     tried = [one for one in candidates if named or knows_option(revision, one.name, arch)]
     on = _try(unit, tried, "on", {one.name: one.on() for one in tried})
@@ -75,7 +75,7 @@ def _try(
         request = replace(unit.request, sets=tuple(words.values()))
         label = f"{number} of {len(options)}: {option.name} {how}"
         units.append(replace(unit, request=request, label=label))
-    return dict(zip((option.name for option in options), perform_all(units), strict=True))
+    return {options[place].name: outcome for place, outcome in outcomes(perform, units)}
 
 
 def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str] = ()) -> Ablation:

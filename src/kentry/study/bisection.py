@@ -7,11 +7,13 @@ on the line that git rev-list --first-parent prints, and goes into a merge where
 change.  Each case is searched for itself, among the same recordings.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -33,11 +35,80 @@ from kentry.results.bisection import (
 from kentry.results.caveats import Caveat, Template
 from kentry.results.comparison import Real
 from kentry.results.recording import Recording
-from kentry.study.commits import Commits
-from kentry.study.distance import Difference, value
-from kentry.study.steps import all_steps, first_step
+from kentry.study.commits import Commits, Difference, value
 
 _MINUTE = 60
+# Measures the places, perhaps at once; whether each has a value.
+Measure = Callable[[Sequence[int]], Sequence[bool]]
+
+
+class Span(NamedTuple):
+    """Two places of a line that differ, next to each other but for places without a value."""
+
+    low: int
+    high: int
+
+
+def first_step(
+    last: int, measure: Measure, like_last: Callable[[int], bool | None], at_once: int = 1
+) -> Span:
+    """A step between 0, which is not like the last place, and the last.
+
+    `like_last` says it of a measured place; None where it cannot be told.  Where the value changes
+    more than once, it is one of the steps across the middle of the two ends' values.
+    """
+    low, high = 0, last
+    without: set[int] = set()
+    while places := _next(low, high, without, at_once):
+        for place, has_value in zip(places, measure(places), strict=True):
+            alike = like_last(place) if has_value else None
+            if alike is None:
+                without.add(place)
+            elif alike:
+                high = min(high, place)
+            elif place < high:
+                low = max(low, place)
+    return Span(low, high)
+
+
+def all_steps(
+    last: int, measure: Measure, differ: Callable[[int, int], bool], at_once: int = 1
+) -> list[Span]:
+    """Every step between places 0 and `last`, in order, that the halving meets.
+
+    Between two places that do not differ nothing is searched: steps there that cancel each other
+    out are not found.
+    """
+    found = []
+    without: set[int] = set()
+    spans = [Span(0, last)]
+    while spans:
+        low, high = span = spans.pop()
+        if not differ(low, high):
+            continue
+        places = _next(low, high, without, at_once)
+        if not places:
+            found.append(span)
+            continue
+        has_value = measure(places)
+        without |= {place for place, has in zip(places, has_value, strict=True) if not has}
+        ends = [low, *(place for place in places if place not in without), high]
+        spans += [Span(*pair) for pair in itertools.pairwise(ends)]
+    return sorted(found)
+
+
+def _next(low: int, high: int, without: set[int], at_once: int) -> list[int]:
+    """The next places to try: in the middle, or farther from it where that has no value."""
+    free = [place for place in range(low + 1, high) if place not in without]
+    failed = high - low - 1 - len(free)
+    if not failed:
+        fractions = [number / (at_once + 1) for number in range(1, at_once + 1)]
+    else:
+        # Commits that do not build come in runs: 1/4, 3/4, 1/8, ... leave one soonest.  This is van
+        # der Corput's sequence of base 2: the digits of a number, reversed.
+        numbers = range(failed + 1, failed + 1 + at_once)
+        fractions = [int(f"{number:b}"[::-1], 2) / 2 ** number.bit_length() for number in numbers]
+    return sorted({free[int(fraction * len(free))] for fraction in fractions} if free else ())
 
 
 @dataclass(frozen=True)
@@ -155,12 +226,6 @@ class Search:
         measured = self.commits.value(commit, self.case)
         assert measured is not None
         return measured
-
-    def agrees(self, jump: Jump, again: Difference) -> bool:
-        """Whether a jump is the same when it is measured again: to the unit where it is exact."""
-        if again.low == again.high and again.is_sure:
-            return again.delta == self.delta(jump)
-        return again.is_sure and (again.delta > 0) == (self.delta(jump) > 0)
 
     def check_misled(self) -> None:
         """MisledError where commits were taken for others' kernels, which may have been wrong."""
@@ -328,7 +393,7 @@ def _why_not_searched(search: Search, old: Recording) -> UserError | Caveat | No
     """Why no change of the case can be searched, if none can."""
     good, start, bad = search.span.good, search.span.start, search.span.bad
     whole = search.apart(good, bad)
-    if whole.is_none:
+    if whole.low == whole.high == 0:
         metric = search.commits.metric
         return UserError(
             f"{search.case} has {value(old, search.case, metric)} {metric} at {good.short} and at"
@@ -356,20 +421,20 @@ def _announce(
     rows: list[Provisional] = []
     ends: dict[str, Commit] = {}
     for search, found in zip(searches, jumps, strict=True):
-        for jump in found:
+        for jump in found if question.verify else ():
             if jump.is_one:
-                apart = search.apart(jump.before, jump.culprit)
-                ends |= {jump.before.name: jump.before, jump.culprit.name: jump.culprit}
+                commit, apart = jump.culprit, search.apart(jump.before, jump.culprit)
+                ends |= {jump.before.name: jump.before, commit.name: commit}
                 rows.append(
                     Provisional(
                         case=search.case,
-                        commit=jump.culprit.name,
-                        subject=jump.culprit.subject,
+                        commit=commit.name,
+                        subject=commit.subject,
                         delta=apart.delta,
                         functions=apart.changed,
                     )
                 )
-    if not (rows and question.verify):
+    if not rows:
         return
     commits.keep_provisional(rows)
     for row in rows:
@@ -404,13 +469,15 @@ def _answer(
             first = commits.measure_anew(jump.before, own)
             commits.measure_anew(jump.culprit, own)
             change = commits.apart_anew(jump.before, jump.culprit, search.case)
-            if not search.agrees(jump, change):
+            expected, is_exact = search.delta(jump), change.low == change.high
+            agrees = change.delta == expected if is_exact else (change.delta > 0) == (expected > 0)
+            if not (change.is_sure and agrees):
                 search.check_misled()
                 suspects.append(jump)
-                expected, again = f"{search.delta(jump):+g}", f"{change.delta:+g}"
-                notes.append(caveats.unconfirmed(jump.culprit.short, expected, again))
+                again = f"{expected:+g}", f"{change.delta:+g}"
+                notes.append(caveats.unconfirmed(jump.culprit.short, *again))
                 continue
-            if change.low != change.high:
+            if not is_exact:
                 before = value(first, search.case, commits.metric)
         else:
             change = search.booted(jump)
@@ -454,7 +521,6 @@ def _culprit(
     search: Search, jump: Jump, before: Real, change: Difference, whole: Difference
 ) -> Culprit:
     commit = jump.culprit
-    compiled = search.commits.measurer.compiled(commit, search.commits.update)
     arch = find_arch(search.commits.recording(commit).kernel["arch"])
     return Culprit(
         commit=commit.name,
@@ -466,7 +532,7 @@ def _culprit(
         delta=change.delta,
         share=100 * change.delta / whole.delta if whole.delta else None,
         functions=change.changed,
-        compiled=None if compiled is None else tuple(compiled),
+        compiled=search.commits.measurer.compiled(commit, search.commits.update),
         doubts=tuple(_doubts(jump, search.span.folder, arch)),
     )
 

@@ -11,7 +11,9 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +22,110 @@ import msgspec
 from kentry.arch import Arch
 from kentry.boot.emulator import find_emulator
 from kentry.boot.exact import ExactOptions
+from kentry.compare.counted import compare
+from kentry.count import cache
 from kentry.errors import EXIT_SKIP, GuestError, KernelError, RecordingError, UserError
-from kentry.host.cache import cache_dir, write_atomically
+from kentry.host.cache import cache_dir, held, read_json, write_atomically
 from kentry.host.process import run
 from kentry.kernels import build, history, made_of, tree
 from kentry.kernels.config import Request
 from kentry.kernels.history import Commit
 from kentry.progress import Update, say
 from kentry.results.bisection import MEASURED, NOT_COMPILED, SAME_CODE, Provisional, Step
-from kentry.results.comparison import Real
-from kentry.results.recording import Recording, read_recording, write_recording
+from kentry.results.comparison import Comparison, FunctionDelta, Real
+from kentry.results.recording import (
+    INSTRUCTIONS,
+    CaseResult,
+    Recording,
+    read_recording,
+    write_recording,
+)
 from kentry.results.series import NO_BOOT, NO_BUILD, Problem
-from kentry.study.distance import Difference, Pair, value
-from kentry.study.plan import Local, Outcome, StandIn, Unit, outcomes, perform, proof_of
+from kentry.stats import exact
+from kentry.stats.exact import UNDECIDED
+from kentry.study.plan import Outcome, StandIn, Unit, outcomes, perform, proof_of
 
 _LAST_CHARACTERS = 400
-_STEPS, _PROVISIONAL = "steps.jsonl", "provisional.json"
+_ASKED, _STEPS, _PROVISIONAL = "bisection.json", "steps.jsonl", "provisional.json"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """New less old in the metric's unit.
+
+    `low` and `high` are the ends of its interval; an exact difference is all three.  None where it
+    cannot be told: a case that never settles, a metric with too few samples.  `functions` are
+    those of an exact difference of instructions.
+    """
+
+    delta: Real
+    low: Real | None
+    high: Real | None
+    functions: tuple[FunctionDelta, ...] = ()
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether there surely is one."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+    @property
+    def changed(self) -> tuple[FunctionDelta, ...]:
+        """The functions that differ."""
+        return tuple(row for row in self.functions if row.delta)
+
+
+def value(recording: Recording, case: str, metric: str) -> Real:
+    """The metric's value; UserError where the recording has none."""
+    result = _case(recording, case)
+    measured = result.metrics.get(metric) or result.noisy.get(metric)
+    if measured is None:
+        names = ", ".join([*result.metrics, *result.noisy])
+        raise UserError(f"{case} has no metric '{metric}'.", f"It has {names}.")
+    return measured.value
+
+
+def _case(recording: Recording, name: str) -> CaseResult:
+    if result := recording.case(name):
+        return result
+    names = ", ".join(one.name for one in recording.cases)
+    raise UserError(f"The recording has no case {name}.", f"It has {names}.")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two recordings and the cases in question, which are compared once."""
+
+    old: Recording
+    new: Recording
+    cases: Sequence[str]
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The comparison of all cases."""
+        return compare(self.old, self.new, list(self.cases))
+
+    def difference(self, case: str, metric: str = INSTRUCTIONS) -> Difference:
+        """The difference of one metric; UserError where a side does not have it."""
+        delta = value(self.new, case, metric) - value(self.old, case, metric)
+        before, after = _case(self.old, case).metrics, _case(self.new, case).metrics
+        if metric == INSTRUCTIONS and metric in before and metric in after:
+            row = next(one for one in self.comparison.cases if one.name == case)
+            known = None if row.verdict == UNDECIDED else row.delta
+            return Difference(row.delta, known, known, row.functions)
+        if metric in before and metric in after:
+            verdict = exact.verdict(dict(before[metric].samples), dict(after[metric].samples))
+            ends = (None, None) if verdict == UNDECIDED else (delta, delta)
+            return Difference(delta, *ends)
+        # The interval of a noisy change, which recordings made apart have, too.
+        for timed in self.comparison.timed:
+            if (timed.name, timed.metric) == (case, metric):
+                low, high = timed.interval or (None, None)
+                if low is None or high is None:
+                    return Difference(timed.delta, None, None)
+                return Difference(timed.delta, timed.old * low / 100, timed.old * high / 100)
+        raise UserError(
+            f"The two recordings have no {metric} of {case} in one unit.", "Use one unit."
+        )
 
 
 class Measurer(ABC):
@@ -59,13 +149,11 @@ class Measurer(ABC):
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
         """What it costs to measure the commits anew, a clause."""
 
-    def is_same_kernel(self, commit: Commit, like: str) -> None:
+    def is_same_kernel(self, commit: Commit, like: str) -> None:  # noqa: B027
         """Takes note that the commit's kernel is the one of the commit `like`."""
-        del commit, like
 
-    def compiled(self, commit: Commit, update: Update) -> list[str] | None:
+    def compiled(self, commit: Commit, update: Update) -> tuple[str, ...] | None:
         """Which files that the commit changes its kernel is made of; None: not known."""
-        del commit, update
         return None
 
 
@@ -104,13 +192,13 @@ class Kernels(Measurer):
         if like in self._built:
             self._built[commit.name] = self._built[like]
 
-    def compiled(self, commit: Commit, update: Update) -> list[str] | None:
+    def compiled(self, commit: Commit, update: Update) -> tuple[str, ...] | None:
         """See Measurer."""
         made = made_of.read(cache_dir("built") / self._plan(commit.name, update).key())
         if made is None or not commit.parents:
             return None
         changed = history.changed_files(self._folder, commit.parents[0], commit.name)
-        return [path for _, path in changed if path in made.files]
+        return tuple(path for _, path in changed if path in made.files)
 
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
         """See Measurer."""
@@ -146,66 +234,55 @@ class Kernels(Measurer):
         return self._built[name]
 
 
-@dataclass(frozen=True)
-class ProgramUnit:
-    """A commit that a program of the user's measures; it writes the recording to `file`."""
-
-    argv: tuple[str, ...]
-    commit: Commit
-    file: Path
-
-
-def perform_by_program(unit: ProgramUnit, update: Update) -> Outcome:
-    """Runs the program with the commit and the file; UserError where it fails."""
-    unit.file.unlink(missing_ok=True)
-    began = time.monotonic()
-    program = unit.argv[0]
-    update(None, f"{program} measures {unit.commit.short}")
-    done = run([*unit.argv, unit.commit.name, str(unit.file)], check=False)
-    said = done.stderr.strip()[-_LAST_CHARACTERS:]
-    if done.returncode == EXIT_SKIP:
-        error = GuestError(f"{program} cannot measure it", "", said)
-        return Outcome(status=NO_BOOT, error=error)
-    if done.returncode or not unit.file.exists():
-        status = f"ended with status {done.returncode}"
-        raise UserError(
-            f"{program} {status if done.returncode else 'wrote no recording'} for"
-            f" {unit.commit.short}.",
-            f"It gets a commit and a file to write, and ends with {EXIT_SKIP} where it cannot.",
-            said,
-        )
-    try:
-        recording = read_recording(unit.file)
-        seconds = round(time.monotonic() - began, 1)
-        return Outcome(status=MEASURED, recording=recording, seconds=seconds)
-    finally:
-        unit.file.unlink()
-
-
 class Program(Measurer):
     """Lets a program of the user's measure: it gets a commit and the file to write."""
 
-    function = staticmethod(perform_by_program)
-
     def __init__(self, argv: Sequence[str], folder: Path) -> None:
-        self._argv = tuple(argv)
+        self._argv = list(argv)
         self._folder = folder
+        self.function = self._perform
 
-    def unit(self, commit: Commit, near: Mapping[str, Recording], update: Update) -> ProgramUnit:
+    def unit(self, commit: Commit, near: Mapping[str, Recording], update: Update) -> Commit:
         """See Measurer."""
-        return ProgramUnit(self._argv, commit, self._folder / f"{commit.name}.program.json")
+        return commit
 
-    def unit_anew(self, commit: Commit, own: Path) -> ProgramUnit:
+    def unit_anew(self, commit: Commit, own: Path) -> Commit:
         """See Measurer."""
-        return ProgramUnit(self._argv, commit, self._folder / f"{commit.name}.program.json")
+        return commit
 
     def made_with(self, commit: Commit, update: Update) -> list[str]:
         """See Measurer."""
-        return list(self._argv)
+        return self._argv
 
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
         """See Measurer."""
         return f"{len(commits)} runs of {self._argv[0]}"
+
+    def _perform(self, commit: Commit, update: Update) -> Outcome:
+        """Runs the program with the commit and the file; UserError where it fails."""
+        program, file = self._argv[0], self._folder / f"{commit.name}.program.json"
+        file.unlink(missing_ok=True)
+        began = time.monotonic()
+        update(None, f"{program} measures {commit.short}")
+        done = run([*self._argv, commit.name, str(file)], check=False)
+        said = done.stderr.strip()[-_LAST_CHARACTERS:]
+        if done.returncode == EXIT_SKIP:
+            error = GuestError(f"{program} cannot measure it", "", said)
+            return Outcome(status=NO_BOOT, error=error)
+        if done.returncode or not file.exists():
+            status = f"ended with status {done.returncode}"
+            raise UserError(
+                f"{program} {status if done.returncode else 'wrote no recording'} for"
+                f" {commit.short}.",
+                f"It gets a commit and a file to write, and ends with {EXIT_SKIP} where it cannot.",
+                said,
+            )
+        try:
+            recording = read_recording(file)
+        finally:
+            file.unlink()
+        seconds = round(time.monotonic() - began, 1)
+        return Outcome(status=MEASURED, recording=recording, seconds=seconds)
 
 
 class Commits:
@@ -237,7 +314,16 @@ class Commits:
         self._recordings: dict[str, Recording] = {}
         self._anew: dict[str, Recording] = {}
         self._pairs: dict[tuple[str, str], Pair] = {}
-        self._read()
+        for step in steps_in(folder):
+            if step.status == NO_BOOT:
+                continue
+            if step.status != NO_BUILD:
+                try:
+                    own = step.like or step.commit
+                    self._recordings[step.commit] = read_recording(self._file(own))
+                except RecordingError:
+                    continue
+            self.steps[step.commit] = step
 
     def measure(
         self, commits: Sequence[Commit], near: Sequence[Commit] = (), boot: bool = False
@@ -254,17 +340,16 @@ class Commits:
         }
         missing = [commit for commit in commits if not self._is_known(commit.name, boot)]
         units = [self.measurer.unit(commit, known, self._show) for commit in missing]
-        with Local(self._show, self.at_once) as executor:
-            for index, outcome in outcomes(self.measurer.function, units, executor):
-                self._add(missing[index], outcome)
+        function = self.measurer.function
+        for place, outcome in outcomes(function, units, self._show, self.at_once):
+            self._add(missing[place], outcome)
         return [self._recordings.get(commit.name) for commit in commits]
 
     def measure_anew(self, commit: Commit, own: Path) -> Recording:
         """A second recording, once a run; KernelError where the commit has none now."""
         if commit.name not in self._anew:
             unit = self.measurer.unit_anew(commit, own)
-            with Local(self.update) as executor:
-                [(_, outcome)] = outcomes(self.measurer.function, [unit], executor)
+            outcome = self.measurer.function(unit, self.update)
             if outcome.error:
                 raise KernelError(
                     f"{commit.short} was measured, but not a second time: {outcome.error.sentence}",
@@ -289,9 +374,7 @@ class Commits:
             return None
         if case == self.cases[0]:
             return self.steps[commit.name].value
-        first = next(name for name, one in self._recordings.items() if one.case(case))
-        before = value(self._recordings[first], case, self.metric)
-        return before + self._apart(first, commit.name, case).delta
+        return self._from_first(commit.name, case)
 
     def apart(self, old: Commit, new: Commit, case: str) -> Difference:
         """How far two measured commits are apart; two recordings are compared once."""
@@ -314,6 +397,11 @@ class Commits:
     def _show(self, fraction: float | None, now: str) -> None:
         step = self.made + 1
         self.update(fraction, f"step {step} of about {max(step, self.expected)}: {now}")
+
+    def _from_first(self, name: str, case: str) -> Real:
+        first = next(name for name, one in self._recordings.items() if one.case(case))
+        before = value(self._recordings[first], case, self.metric)
+        return before + self._apart(first, name, case).delta
 
     def _apart(self, old: str, new: str, case: str) -> Difference:
         # The commits whose recordings these are.
@@ -349,33 +437,15 @@ class Commits:
         )
         if recording:
             self._recordings[commit.name] = recording
-            case = self.cases[0]
-            if recording.case(case):
-                first = next(name for name, one in self._recordings.items() if one.case(case))
-                before = value(self._recordings[first], case, self.metric)
-                delta = self._apart(first, commit.name, case).delta
-                self.steps[commit.name] = step = msgspec.structs.replace(step, value=before + delta)
-        self._write(step)
-        self.made += 1
-        say(f"step {self.made} of about {max(self.made, self.expected)}: {step_line(step)}")
-
-    def _read(self) -> None:
-        for step in steps_in(self._folder):
-            if step.status == NO_BOOT:
-                continue
-            if step.status != NO_BUILD:
-                try:
-                    own = step.like or step.commit
-                    self._recordings[step.commit] = read_recording(self._file(own))
-                except RecordingError:
-                    continue
-            self.steps[step.commit] = step
-
-    def _write(self, step: Step) -> None:
+            if recording.case(self.cases[0]):
+                own = self._from_first(commit.name, self.cases[0])
+                self.steps[commit.name] = step = msgspec.structs.replace(step, value=own)
         if step.status == MEASURED:
             write_recording(self._recordings[step.commit], self._file(step.commit))
         rows = [json.dumps(msgspec.to_builtins(one)) + "\n" for one in self.steps.values()]
         write_atomically(self._folder / _STEPS, "".join(rows))
+        self.made += 1
+        say(f"step {self.made} of about {max(self.made, self.expected)}: {step_line(step)}")
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}.json"
@@ -408,3 +478,66 @@ def provisional_in(folder: Path) -> list[Provisional]:
         return msgspec.json.decode((folder / _PROVISIONAL).read_bytes(), type=list[Provisional])
     except (OSError, msgspec.MsgspecError):
         return []
+
+
+class State:
+    """A bisection's folder, by the tree's."""
+
+    def __init__(self, tree: Path) -> None:
+        name = hashlib.sha256(str(tree.expanduser().resolve()).encode()).hexdigest()[:16]
+        self.folder = cache_dir("bisections", name)
+        self._tree = tree
+
+    @contextmanager
+    def locked(self, update: Update) -> Iterator[None]:
+        """Keeps other bisections of the tree out; says at Ctrl-C how to go on."""
+        from filelock import FileLock
+
+        lock = FileLock(self.folder / "lock")
+        with held(lock, update, "another bisection of the tree"):
+            try:
+                yield
+            except KeyboardInterrupt:
+                tree = "" if self._tree == Path(".") else f" --tree {self._tree}"
+                say(f"what was measured is kept; to go on: kentry bisect --continue{tree}")
+                raise
+
+    def asked(self, names: Sequence[str]) -> dict[str, Any]:
+        """What was asked, by these names; UserError where there is no bisection of the tree."""
+        kept = read_json(self.folder / _ASKED).get("asked", {})
+        if set(kept) != set(names):
+            raise self.absent()
+        return {name: tuple(one) if isinstance(one, list) else one for name, one in kept.items()}
+
+    @property
+    def by_program(self) -> bool:
+        """Whether a program of the user's measures."""
+        return bool(read_json(self.folder / _ASKED).get("asked", {}).get("run"))
+
+    def absent(self) -> UserError:
+        """The error that there is none."""
+        return UserError(
+            f"The tree '{self._tree}' has no bisection.", "Begin one: --good COMMIT --bad COMMIT."
+        )
+
+    def begin(
+        self, asked: Mapping[str, Any], made_with: Sequence[str], *, resume: bool, keep: bool
+    ) -> None:
+        """Writes down what is asked; what is known of the same question stays with `keep`.
+
+        UserError where a bisection that goes on is not made with what it was begun with.
+        """
+        # As JSON has it: tuples are lists.
+        new = json.loads(
+            json.dumps({"asked": asked, "made_with": [cache.own_digest(), *made_with]})
+        )
+        is_same = read_json(self.folder / _ASKED) == new
+        if resume and not is_same:
+            raise UserError(
+                "The config, the compiler, the emulator or kentry has changed since it began.",
+                "Begin anew, without --continue.",
+            )
+        if not (resume or (keep and is_same)):
+            for file in self.folder.glob("*.json*"):
+                file.unlink()
+            write_atomically(self.folder / _ASKED, json.dumps(new) + "\n")

@@ -17,9 +17,8 @@ from kentry.results.comparison import Real
 from kentry.results.log import CaseLog, ChangePoint, Log, Point
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.study.bisection import MisledError, Question, Search, measure_ends
-from kentry.study.commits import Commits, Measurer
-from kentry.study.distance import Pair, value
-from kentry.study.plan import Local, Unit, outcomes, perform
+from kentry.study.commits import Commits, Measurer, Pair, value
+from kentry.study.plan import Unit, outcomes, perform
 from kentry.study.series import DIFFERENCES
 
 
@@ -126,13 +125,12 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
     cases = units[0].measurement.cases
     recordings: dict[int, Recording] = {}
     problems: dict[int, str] = {}
-    with Local() as executor:
-        for place, outcome in outcomes(perform, units, executor):
-            if outcome.recording:
-                recordings[place] = outcome.recording
-            elif outcome.error:
-                problems[place] = outcome.error.sentence
-                say(f"{units[place].spec}: {problems[place]}")
+    for place, outcome in outcomes(perform, units):
+        if outcome.recording:
+            recordings[place] = outcome.recording
+        elif outcome.error:
+            problems[place] = outcome.error.sentence
+            say(f"{units[place].spec}: {problems[place]}")
     if not recordings:
         raise KernelError("No kernel of the list could be measured.", "Look at the reasons above.")
     measured = sorted(recordings)

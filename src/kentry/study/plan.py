@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measures several kernels: a plan is a list of units, and an executor performs them.
+"""Measures several kernels: a plan is a list of units, each one kernel to build, boot and measure.
 
-A unit is one kernel to build, boot and measure: plain data, so another process or machine can
-perform it.  An executor has the interface of concurrent.futures.  Built kernels and recordings lie
-in the cache under a hash of all that they depend on, so a plan that was killed finds them again.
+A unit is plain data, so another process or machine can perform it.  Built kernels and recordings
+lie in the cache under a hash of all that they depend on: a plan that was killed finds them again.
 """
 
 import contextlib
-import hashlib
-import itertools
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +20,7 @@ from kentry.count.catalogue import on_floor
 from kentry.errors import BuildError, GuestError, KentryError, KernelError
 from kentry.host import interrupt
 from kentry.host.cache import cache_dir, sha256_of, write_atomically
-from kentry.host.native import probe_file
-from kentry.kernels import build, config, floor, made_of
+from kentry.kernels import build, floor, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Revision
@@ -71,24 +66,6 @@ class Unit:
     anew: Path | None = None
     label: str = ""
 
-    @property
-    def name(self) -> str:
-        """The SHA-256 of the content: source or image, config, compiler, cpu, probe, options."""
-        content: str = self.spec
-        if isinstance(self.source, Path):
-            content = sha256_of(self.source)
-        elif isinstance(self.source, Kernel):
-            content = self.source.image_sha256
-        elif self.source:
-            content = self.source.tree
-        arch, asked = find_arch(self.arch), asdict(self.measurement)
-        asked["probe"] = sha256_of(self.measurement.probe or probe_file(arch))
-        request = asdict(self.request)
-        if self.request.config not in config.BUILT_IN:
-            request["config"] = sha256_of(Path(self.request.config).expanduser())
-        parts = [self.spec, content, arch.name, arch.machine, arch.cpu_with(), request, asked]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
-
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -117,69 +94,40 @@ class Outcome:
         return self.recording
 
 
-class Local(Executor):
-    """Performs units in this process: one in this thread, or several at once in their own.
-
-    `update` shows the progress of all; None: each unit shows its own.
-    """
-
-    def __init__(self, update: Update | None = None, at_once: int = 1) -> None:
-        self.at_once = at_once
-        self._pool = ThreadPoolExecutor(at_once) if at_once > 1 else None
-        self._update = _checked(update) if update and self._pool else update
-
-    def submit(self, function: Callable[..., Any], /, *args: Any, **words: Any) -> Future[Any]:
-        """See Executor; without a pool the future is done when it is returned."""
-        if self._update:
-            words["update"] = self._update
-        if self._pool:
-            return self._pool.submit(function, *args, **words)
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*args, **words))
-        except Exception as err:
-            future.set_exception(err)
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
-        """See Executor."""
-        if self._pool:
-            self._pool.shutdown(wait, cancel_futures=cancel_futures)
-
-
 def outcomes(
-    function: Callable[..., Outcome], units: Sequence[Any], executor: Executor
+    function: Callable[..., Outcome],
+    units: Sequence[Any],
+    update: Update | None = None,
+    at_once: int = 1,
 ) -> Iterator[tuple[int, Outcome]]:
     """What `function`, one of a module, makes of each unit: its place and outcome, as they finish.
 
-    What the function raises ends the plan.
+    `update` shows the progress of all; None: each unit shows its own.  What the function raises
+    ends the plan.
     """
-    most = executor.at_once if isinstance(executor, Local) else len(units)
-    places = iter(range(len(units)))
-    running: dict[Future[Outcome], int] = {}
-    while True:
-        for place in itertools.islice(places, most - len(running)):
-            running[executor.submit(function, units[place])] = place
-        if not running:
-            return
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
-            yield running.pop(future), future.result()
+    if at_once == 1:
+        for place, unit in enumerate(units):
+            yield place, function(unit, update)
+        return
 
+    def checked(fraction: float | None, now: str) -> None:
+        # Python brings no Ctrl-C to threads.
+        interrupt.check()
+        if update:
+            update(fraction, now)
 
-def perform_all(units: Sequence[Unit]) -> list[Outcome]:
-    """Performs the units in this process; their outcomes in their order."""
-    with Local() as executor:
-        performed = dict(outcomes(perform, units, executor))
-    return [performed[place] for place in range(len(units))]
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        places = {pool.submit(function, unit, checked): at for at, unit in enumerate(units)}
+        for future in as_completed(places):
+            yield places[future], future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def measure_all(units: Sequence[Unit]) -> list[Recording]:
     """The recordings of the units, in their order; raises the first error."""
-    recordings = {}
-    with Local() as executor:
-        for place, outcome in outcomes(perform, units, executor):
-            recordings[place] = outcome.measured()
-    return [recordings[place] for place in range(len(units))]
+    return [outcome.measured() for _, outcome in outcomes(perform, units)]
 
 
 def perform(unit: Unit, update: Update | None = None) -> Outcome:
@@ -252,13 +200,3 @@ def _stand_in(unit: Unit, update: Update) -> tuple[str, str]:
         if own and made and made_of.same_code(own, made, one.executed):
             return SAME_CODE, one.name
     return MEASURED, ""
-
-
-def _checked(update: Update) -> Update:
-    """Raises KeyboardInterrupt at each update, because Python brings no Ctrl-C to threads."""
-
-    def checked(fraction: float | None, now: str) -> None:
-        interrupt.check()
-        update(fraction, now)
-
-    return checked

@@ -39,7 +39,7 @@ from kentry.results.series import (
     Series,
     SeriesColumn,
 )
-from kentry.study.plan import Local, Unit, outcomes, perform
+from kentry.study.plan import Unit, outcomes, perform
 
 # The result in a folder of rows, beside their recordings.
 SERIES_FILE = "series.json"
@@ -94,16 +94,15 @@ def measure_series(
             for step in lineup.steps
             if step.revision
         ]
-    with Local() as executor:
-        for place, outcome in outcomes(perform, [unit for _, unit in numbered], executor):
-            number, unit = numbered[place]
-            if not number or outcome.recording:
-                recording = keep(number, outcome.measured())
-                rows[number].recordings[unit.arch] = recording
-                say(f"{unit.label}: {_counts(recording)}")
-            elif outcome.problem:
-                rows[number].problems[unit.arch] = outcome.problem
-                say(f"{unit.label}: {outcome.problem.sentence}")
+    for place, outcome in outcomes(perform, [unit for _, unit in numbered]):
+        number, unit = numbered[place]
+        if not number or outcome.recording:
+            recording = keep(number, outcome.measured())
+            rows[number].recordings[unit.arch] = recording
+            say(f"{unit.label}: {_counts(recording)}")
+        elif outcome.problem:
+            rows[number].problems[unit.arch] = outcome.problem
+            say(f"{unit.label}: {outcome.problem.sentence}")
     before = lineup.base
     for step in lineup.steps:
         if step.revision:

@@ -25,9 +25,9 @@ from kentry.compare.counted import compare
 from kentry.count import cache
 from kentry.results.comparison import Comparison
 from kentry.results.recording import Recording, write_recording
-from kentry.study import distance
+from kentry.study import commits as study_commits
 from kentry.study.bisection import _only_comments
-from kentry.study.state import State
+from kentry.study.commits import State
 from tests.builders import recording, schema, timed
 from tests.unit.kernels import sources
 
@@ -368,7 +368,7 @@ def test_several_cases_are_searched_among_the_same_recordings(
 ) -> None:
     pairs: Counter[tuple[int, int]] = Counter()
     monkeypatch.setattr(
-        distance, "compare", lambda old, new, cases: counted(pairs, old, new, cases)
+        study_commits, "compare", lambda old, new, cases: counted(pairs, old, new, cases)
     )
     commits = [
         tree.commit(10 if place < 3 else 12, {"file": str(place)}, read=20 if place < 6 else 27)

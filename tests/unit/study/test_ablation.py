@@ -18,7 +18,6 @@ from kentry.results.document import to_json
 from kentry.results.recording import Recording
 from kentry.results.series import MEASURED, NO_BUILD
 from kentry.study import ablation as study_ablation
-from kentry.study import plan
 from kentry.study.ablation import Trial, ablate, tabulate
 from kentry.study.plan import Outcome, Unit
 from tests import ROOT
@@ -137,7 +136,7 @@ def test_each_option_is_measured_on_and_off(
 ) -> None:
     monkeypatch.setenv("KENTRY_CACHE", str(tmp_path))
     source = Built()
-    monkeypatch.setattr(plan, "perform", source)
+    monkeypatch.setattr(study_ablation, "perform", source)
     monkeypatch.setattr(
         study_ablation, "knows_option", lambda revision, name, arch: name[-1] != "Z"
     )

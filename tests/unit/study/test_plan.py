@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Plans of units: what names a unit, who may perform it, what becomes of one that fails."""
+"""Plans of units: how they are performed, what becomes of one that fails."""
 
 from __future__ import annotations
 
 import pickle
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +12,19 @@ import pytest
 from kentry.boot.exact import ExactOptions
 from kentry.count import cache
 from kentry.errors import BuildError, GuestError, RecordingError
-from kentry.kernels.config import Request
 from kentry.kernels.repository import Repository, Revision
+from kentry.progress import Update
 from kentry.results.bisection import MEASURED
 from kentry.results.recording import write_recording
 from kentry.results.series import NO_BOOT, NO_BUILD
-from kentry.study.plan import Local, Outcome, Unit, outcomes, perform
+from kentry.study.plan import Outcome, Unit, outcomes, perform
 from tests.builders import image_kernel, recording
 
 UNIT = Unit(spec="kernel", arch="arm64", measurement=ExactOptions(("getppid",)))
+
+
+def silent(fraction: float | None, now: str) -> None:
+    """No progress."""
 
 
 @pytest.fixture
@@ -35,42 +38,33 @@ def units(tmp_path: Path) -> list[Unit]:
     return made
 
 
-def counts(units: list[Unit], executor: Executor) -> dict[int, int]:
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_each_unit_is_performed(units: list[Unit], at_once: int) -> None:
     found = {}
-    with executor:
-        for place, outcome in outcomes(perform, units, executor):
-            assert outcome.recording
-            found[place] = outcome.recording.cases[0].metrics["instructions"].value
-    return found
+    for place, outcome in outcomes(perform, units, silent, at_once):
+        found[place] = outcome.measured().cases[0].metrics["instructions"].value
+    assert found == {0: 1, 1: 2, 2: 3}
+    units[1] = replace(UNIT, source=Path("/gone.json"))
+    with pytest.raises(RecordingError):
+        list(outcomes(perform, units, silent, at_once))
 
 
-def test_any_executor_of_concurrent_futures_performs_a_plan(units: list[Unit]) -> None:
-    for executor in (Local(), Local(at_once=2), ThreadPoolExecutor(2), ProcessPoolExecutor(1)):
-        assert counts(units, executor) == {0: 1, 1: 2, 2: 3}
-
-
-def test_units_of_a_source_or_a_kernel_can_be_sent_to_another_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path))
+def test_units_of_a_source_or_a_kernel_can_be_sent_to_another_process() -> None:
     revision = Revision(Repository("git x"), "1" * 40, "2" * 40, {"kind": "tree"})
     for source in (revision, image_kernel()):
         unit = replace(UNIT, source=source)
-        copy = pickle.loads(pickle.dumps(unit))
-        assert copy.name == unit.name
-        assert copy.measurement == unit.measurement
+        assert pickle.loads(pickle.dumps(unit)).measurement == unit.measurement
 
 
 def test_here_a_unit_is_performed_when_the_one_before_has_been_taken(units: list[Unit]) -> None:
     performed = []
 
-    def note(unit: Unit) -> Outcome:
+    def note(unit: Unit, update: Update) -> Outcome:
         performed.append(unit.spec)
         return Outcome(status=MEASURED)
 
-    with Local() as executor:
-        for place, _ in outcomes(note, units, executor):
-            assert len(performed) == place + 1
+    for place, _ in outcomes(note, units):
+        assert len(performed) == place + 1
 
 
 @pytest.mark.parametrize(
@@ -91,30 +85,3 @@ def test_what_does_not_build_or_boot_is_an_outcome(
     assert (outcome.status, outcome.recording) == (status, None)
     assert outcome.problem
     assert (outcome.problem.sentence, outcome.problem.detail) == (error.sentence, detail)
-
-
-def test_a_mistake_ends_the_plan(units: list[Unit], tmp_path: Path) -> None:
-    units[1] = replace(UNIT, source=tmp_path / "gone.json")
-    for executor in (Local(), Local(at_once=2)):
-        with pytest.raises(RecordingError), executor:
-            list(outcomes(perform, units, executor))
-
-
-def test_a_unit_is_named_by_its_content(tmp_path: Path) -> None:
-    probe, config = tmp_path / "probe", tmp_path / "config"
-    probe.write_text("x")
-    config.write_text("CONFIG_X=y")
-    base = replace(UNIT, source=image_kernel(), request=Request(config=str(config)))
-    others = [
-        replace(base, source=replace(image_kernel(), image_sha256="f" * 64)),
-        replace(base, arch="riscv64"),
-        replace(base, request=Request(compiler="clang")),
-        replace(base, request=replace(base.request, sets=("CONFIG_A=y",))),
-        replace(base, measurement=replace(base.measurement, windows=7)),
-        replace(base, measurement=replace(base.measurement, probe=probe)),
-    ]
-    names = [base.name, *(unit.name for unit in others)]
-    assert len(set(names)) == len(names)
-    assert replace(base, label="patch 1", fresh=True).name == base.name
-    config.write_text("CONFIG_X=n")
-    assert base.name != names[0]
