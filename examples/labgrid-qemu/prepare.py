@@ -17,8 +17,7 @@ from pathlib import Path
 from kentry.arch import Arch, find_arch
 from kentry.boot.initramfs import Entry, archive
 from kentry.errors import FetchError
-from kentry.host.apt import AptRoot, file_tree
-from kentry.host.mirror import RELEASES
+from kentry.host.apt import RELEASES, AptRoot, file_tree
 from kentry.kernels.resolve import resolve
 
 # cttyhack gives the shell the console for a terminal, so that ^C reaches what runs in it.

@@ -16,8 +16,7 @@ from elftools.elf.elffile import ELFFile
 
 from kentry.arch import Arch
 from kentry.boot.initramfs import Entry, archive
-from kentry.host.apt import AptRoot
-from kentry.host.mirror import RELEASES
+from kentry.host.apt import RELEASES, AptRoot
 from kentry.host.process import need, run
 
 _LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")

@@ -19,7 +19,7 @@ from kentry.boot.qemu_argv import boot_argv, machine_argv
 from kentry.count.catalogue import on_floor
 from kentry.count.recorder import measure
 from kentry.host import native as native_module
-from kentry.kernels import floor
+from kentry.kernels.image import resolve_floor
 from kentry.kernels.spec import parse
 from kentry.path.calls import parts
 from kentry.results.recording import INSTRUCTIONS, Recording
@@ -102,7 +102,7 @@ def recorded(arch: Arch, kind: str, choice: str, *, check: bool) -> Recording:
     options = ExactOptions(
         cases=("getpid", "getppid"), windows=100, path_windows=8, emulator=choice, check=check
     )
-    kernel = floor.resolve(parse(f"floor:{kind}"), arch)
+    kernel = resolve_floor(parse(f"floor:{kind}"), arch)
     with timed(f"floor:{kind} for {arch.name} under QEMU {choice}"):
         return measure(
             kernel, QemuRunner(arch), on_floor(options, arch), lambda fraction, now: None
@@ -142,7 +142,7 @@ def test_it_runs_with_little_memory_and_much(
 ) -> None:
     monkeypatch.setattr(native_module, "_FOLDER", native)
     options = ExactOptions(cases=("getppid",), windows=16, path_windows=1, rounds=1, memory=memory)
-    kernel = floor.resolve(parse("floor:linux"), arch)
+    kernel = resolve_floor(parse("floor:linux"), arch)
     (case,) = measure(kernel, QemuRunner(arch), options, lambda fraction, now: None).cases
     assert case.metrics[INSTRUCTIONS].value == sum(HAND_COUNTS[arch.name, "linux"][0])
 
@@ -173,7 +173,7 @@ def test_a_call_keeps_every_register_but_the_result(
     subprocess.run([f"{arch.cross}gcc", *words, "-o", str(tmp_path / "init")], check=True)
     files = tmp_path / "initramfs"
     files.write_bytes(build_initramfs(tmp_path / "init", ()))
-    kernel = floor.resolve(parse(f"floor:{kind}"), arch)
+    kernel = resolve_floor(parse(f"floor:{kind}"), arch)
     argv = machine_argv(emulator, arch, arch.cpu_with(), 512)
     guest = boot(
         [*argv, *boot_argv(kernel, files, ["--"])], emulator, 20, lambda fraction, now: None

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.errors import KentryError, MissingToolError, UserError
-from kentry.host.apt import AptRoot, host_root
+from kentry.host.apt import RELEASES, AptRoot, host_root
 from kentry.host.cache import cache_dir, fresh_folder, held
-from kentry.host.mirror import RELEASES
 from kentry.host.process import need, run
 from kentry.progress import Update
 

@@ -9,7 +9,7 @@ from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, Need, flag, list_option, operand, option
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
-from kentry.kernels import history
+from kentry.kernels import tree
 from kentry.progress import progress
 from kentry.results.bisection import Bisection
 from kentry.results.document import to_json
@@ -159,7 +159,7 @@ def run(options: Options) -> int:
 def _searched(options: Options, state: State) -> Bisection:
     """What the search comes to; operands are looked at before another bisection is waited for."""
     assert options.good and options.bad
-    span = history.find_range(options.top(), options.good, options.bad)
+    span = tree.find_range(options.top(), options.good, options.bad)
     question, measurer = options.question(), options.measurer(state.folder)
     asked = replace(options, good=span.good.name, bad=span.bad.name, arch=options.find_arch().name)
     with progress(f"bisecting {options.tree}") as update, state.locked(update):

@@ -12,8 +12,8 @@ from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError, UserError
 from kentry.host import sandbox
+from kentry.host.apt import find_mirror
 from kentry.host.cache import cache_dir
-from kentry.host.mirror import find_mirror
 from kentry.host.native import plugin_file, probe_file
 from kentry.host.process import need
 from kentry.kernels import toolchain

@@ -11,7 +11,7 @@ from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import Need, operand, option, path_option
 from kentry.errors import EXIT_DONE
-from kentry.kernels import debian, history
+from kentry.kernels import debian, tree
 from kentry.kernels.spec import parse
 from kentry.progress import Update, progress
 from kentry.results.log import Log
@@ -88,7 +88,7 @@ def run(options: Options) -> int:
 
 
 def _of_commits(options: Options, first: str, last: str) -> Log:
-    span = history.find_range(options.top(), first, last)
+    span = tree.find_range(options.top(), first, last)
     arch = options.find_arch()
     measurement = options.measurement(arch)
     question = Question(

@@ -26,10 +26,9 @@ from kentry.commands.options import (
 )
 from kentry.count.catalogue import catalogue, choose, match_names, matrix
 from kentry.errors import UserError
-from kentry.kernels import floor
 from kentry.kernels.config import TINY, Request, parse_set
 from kentry.kernels.resolve import arch_of
-from kentry.kernels.spec import KINDS, parse
+from kentry.kernels.spec import FLOOR_CASES, KINDS, parse
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.study.plan import Unit, measure_all
 
@@ -313,7 +312,7 @@ def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Record
 
 def floor_counts(options: MeasureOptions) -> dict[str, int]:
     """What each case of the floor executes there: from the cache, or by a boot of half a second."""
-    measured = record("floor:", replace(options, case=floor.CASES), reuse=True)
+    measured = record("floor:", replace(options, case=FLOOR_CASES), reuse=True)
     return {case.name: case.metrics[INSTRUCTIONS].value for case in measured.cases}
 
 

@@ -19,7 +19,7 @@ from kentry.arch.record import Unit
 from kentry.boot.exact import ExactOptions
 from kentry.errors import UserError, did_you_mean
 from kentry.host.native import probe_file
-from kentry.kernels import floor
+from kentry.kernels.spec import FLOOR_CASES
 from kentry.results.case_name import (
     COLD,
     MOST_CALLS,
@@ -283,12 +283,12 @@ def match_names(names: Sequence[str], arch: str, patterns: Sequence[str]) -> lis
 def on_floor(options: ExactOptions, arch: Arch) -> ExactOptions:
     """The options for the floor, in one context, as it has no state; UserError for other cases."""
     named = options.cases != tuple(choose(arch, ()))
-    absent = [name for name in options.cases if name not in floor.CASES]
+    absent = [name for name in options.cases if name not in FLOOR_CASES]
     if named and absent:
         raise UserError(
-            f"The floor has no case {absent[0]}.", f"It has {' and '.join(floor.CASES)}."
+            f"The floor has no case {absent[0]}.", f"It has {' and '.join(FLOOR_CASES)}."
         )
     if options.randomise:
         raise UserError("The floor has nothing to randomise.", "Leave --randomise out.")
-    cases = tuple(name for name in options.cases if name in floor.CASES)
+    cases = tuple(name for name in options.cases if name in FLOOR_CASES)
     return replace(options, cases=cases, rounds=1)

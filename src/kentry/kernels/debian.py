@@ -1,26 +1,163 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The distribution's own kernels: the packages of debian:VERSION, and their source and configs."""
+"""Kernel packages: deb:FILE, debian:VERSION, and the distribution's source and configs.
 
+A package's kernel is kept in the cache under the SHA-256 of its .deb.
+"""
+
+import hashlib
 import json
+import logging
 import lzma
 import re
 import shutil
 import subprocess
 import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kentry.arch import Arch, host_arch
 from kentry.errors import FetchError, KentryError, UserError
-from kentry.host.apt import AptRoot, Candidate, first_problem, lists_error
-from kentry.host.cache import cache_dir, fresh_folder, read_json, write_atomically
-from kentry.host.mirror import RELEASES
+from kentry.host.apt import RELEASES, AptRoot, Candidate, file_tree, first_problem, lists_error
+from kentry.host.cache import (
+    cache_dir,
+    fresh_folder,
+    held,
+    read_bytes,
+    read_json,
+    read_manifest,
+    sha256_of,
+    write_atomically,
+    write_checked,
+)
 from kentry.host.process import need, run
-from kentry.kernels import deb, image
+from kentry.kernels import image
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Repository, Revision
 from kentry.kernels.spec import NEWEST, OLDEST, Spec
 from kentry.kernels.tree import take_files
 from kentry.progress import Update
+
+log = logging.getLogger("kentry")
+
+# Where a package keeps its kernel: in /boot, or since Debian's 6.19 beside its modules.  The
+# names are plain; nothing else is taken out of a package.
+_KERNEL_FILE = re.compile(
+    r"(?:\./)?(?:boot/|(?:usr/)?lib/modules/[^/]+/)"
+    r"((vmlinu[xz]|config)(?:-[\w.+~-]+)?)",
+    re.ASCII,
+)
+_ROLES = {"vmlinuz": "image", "vmlinux": "image", "config": "config"}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An unpacked kernel package in the cache; `manifest` is what its manifest.json says."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    def source(self, spec: str, origin: dict[str, str]) -> image.Source:
+        """Return the kernel as image.load() takes it."""
+        config = self.manifest.get("config")
+        return image.Source(
+            spec,
+            image=self.folder / self.manifest["image"],
+            image_sha256=self.manifest["sha256"][self.manifest["image"]],
+            config=self.folder / config if config else None,
+            origin=origin,
+        )
+
+
+def resolve_deb(spec: Spec, arch: Arch, update: Update) -> Kernel:
+    """Load the kernel of deb:FILE; UserError where that is no kernel package for `arch`."""
+    from filelock import FileLock
+
+    path = spec.path()
+    digest = hashlib.sha256(read_bytes(path)).hexdigest()
+    facts = identify(path)
+    if facts["arch"] != arch.debian:
+        raise UserError(
+            f"{path} is a package for {facts['arch']}, not for {arch.debian}.",
+            "Choose that architecture with --arch, or name another package.",
+        )
+    # Two kentry runs that unpack the same package at once would take it from each other.
+    with held(FileLock(cache_dir("locks") / "kernels"), update, "another kentry that unpacks"):
+        stored = find_stored(digest, update) or store([path], digest, facts, update)
+    origin = {
+        "kind": "deb",
+        "file": str(path.absolute()),
+        "package": facts["package"],
+        "version": facts["version"],
+        "deb_sha256": digest,
+    }
+    return image.load(stored.source(spec.text, origin), arch, update)
+
+
+def identify(path: Path) -> dict[str, str]:
+    """Read the package, version and arch of a .deb; UserError where it is none."""
+    argv = [need("dpkg-deb", "dpkg"), "--show", "--showformat"]
+    argv += ["${Package}\\n${Version}\\n${Architecture}\\n", str(path)]
+    try:
+        name, version, debian_arch = run(argv).stdout.splitlines()
+    except (subprocess.CalledProcessError, ValueError) as err:
+        raise UserError(
+            f"{path} is not a Debian package.",
+            "Give a linux-image-VERSION-FLAVOUR package as deb:FILE.",
+            str(getattr(err, "stderr", "")).strip(),
+        ) from err
+    return {"package": name, "version": version, "arch": debian_arch}
+
+
+def find_stored(digest: str, update: Update) -> Stored | None:
+    """Look in the cache for the kernel of the .deb with SHA-256 `digest`, undamaged."""
+    folder = cache_dir("kernels") / digest
+    manifest = read_manifest(folder)
+    if manifest and manifest.get("image") in manifest["sha256"]:
+        return Stored(folder, manifest)
+    if folder.is_dir():
+        sentence = f"The kernel in {folder} is damaged; it is unpacked again."
+        log.warning(sentence)
+        update(None, sentence)
+    return None
+
+
+def store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Update) -> Stored:
+    """Unpack the kernel in `paths`, its .debs, into the cache under the first one's SHA-256.
+
+    `facts` go into its manifest.  UserError where there is no kernel in them.  Names are taken
+    only if they are plain, and files are made by us: no path, link or mode in a package has any
+    effect.
+    """
+    update(None, f"unpacking {facts['package']}")
+    final = cache_dir("kernels") / digest
+    with fresh_folder(final) as folder:
+        roles: dict[str, str] = {}
+        for path in paths:
+            with file_tree(path, "Download it again.") as tar:
+                for member in tar:
+                    name = _KERNEL_FILE.fullmatch(member.name)
+                    if not name and {"image", "config"} <= roles.keys():
+                        # Members of one folder come together, and 100 MB of modules follow.
+                        break
+                    source = tar.extractfile(member) if name and member.isreg() else None
+                    if not name or source is None:
+                        continue
+                    with (folder / name[1]).open("wb") as out:
+                        shutil.copyfileobj(source, out)
+                    roles[_ROLES[name[2]]] = name[1]
+        if "image" not in roles:
+            raise UserError(
+                f"{paths[0]} is not a kernel package: there is no vmlinuz in it.",
+                "Give a linux-image-VERSION-FLAVOUR package (linux-binary-VERSION-FLAVOUR since"
+                " Debian's 6.19), not -dbg or a meta-package.",
+            )
+        hashes = {name: sha256_of(folder / name) for name in sorted(roles.values())}
+        manifest = {**facts, "deb_sha256": digest, **roles, "sha256": hashes}
+        write_checked(folder / "manifest.json", manifest)
+    return Stored(final, manifest)
+
 
 # The version in a package's name: 6.1.0-47, 6.12.95+deb12, 6.10.11+bpo, 6.1.0-0.deb11.5.
 # What follows is the flavour, never of this form: cloud-arm64, rt-arm64, arm64-16k.
@@ -51,7 +188,7 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     for path in sorted(index.iterdir()):
         name, _, rest = path.name.partition("_")
         if rest == f"{spec.value}_{arch.debian}" and re.fullmatch(pattern, name):
-            stored = deb.find_stored(path.read_text(encoding="utf-8").strip(), update)
+            stored = find_stored(path.read_text(encoding="utf-8").strip(), update)
             break
     if not stored:
         stored, note = _from_archive(spec, arch, pattern, update)
@@ -129,7 +266,7 @@ def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candid
     return tuple(same[name] for name in names if name in same)
 
 
-def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple[deb.Stored, str]:
+def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple[Stored, str]:
     """Return the package unpacked, and a note where a suite that failed might have changed which.
 
     A suite that the mirror does not have is one that failed: apt does not tell them apart.
@@ -143,7 +280,7 @@ def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple
         raise _not_found(roots, spec, arch, pattern, update)
     root, parts = packages
     with root.locked(update):
-        stored = deb.find_stored(parts[0].sha256, update)
+        stored = find_stored(parts[0].sha256, update)
         if not stored:
             # The lists may be older than the mirror, so there are two tries.
             try:
@@ -174,15 +311,15 @@ def _search(roots: list[AptRoot], prefix: str, pattern: str, update: Update) -> 
     return matches[-1 if prefix == NEWEST else 0] if matches else None
 
 
-def _download(packages: _Packages, arch: Arch, update: Update) -> deb.Stored:
+def _download(packages: _Packages, arch: Arch, update: Update) -> Stored:
     root, parts = packages
     paths: list[Path] = []
     try:
         for part in parts:
             paths.append(root.download(part, update))
-        facts = deb.identify(paths[0])
+        facts = identify(paths[0])
         facts |= {"suite": parts[0].suite, "release": root.release.name}
-        return deb.store(paths, parts[0].sha256, facts, update)
+        return store(paths, parts[0].sha256, facts, update)
     finally:
         # 60 to 110 MB, of which the kernel is a third.
         for path in paths:

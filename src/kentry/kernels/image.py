@@ -24,12 +24,13 @@ from kentry.host.cache import (
     write_atomically,
     write_checked,
 )
+from kentry.host.native import floor_files
 from kentry.kernels import payload, symtab
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.kernels.source_lines import debug_info_of
 from kentry.kernels.spec import Spec
-from kentry.kernels.unpack import unpack
 from kentry.progress import Update
+from kentry.results.recording import FLOOR
 
 # Raised whenever what is kept, or how it is found, changes: older entries are made anew.
 _CACHE_VERSION = 1
@@ -43,6 +44,10 @@ _IMAGES = (
     "lib/modules/{}/vmlinuz",
 )
 _CONFIGS = ("boot/config-{}", "usr/lib/modules/{}/config", "lib/modules/{}/config")
+_FLOORS = {
+    "": "the least that hardware and ABI allow",
+    "linux": "the least with what Linux promises besides",
+}
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
                 return folder, {**facts, "image_sha256": digest}
     update(None, f"unpacking {image.name}")
     data = read_bytes(image)
-    unpacked = unpack(data, str(image))
+    unpacked = payload.unpack(data, str(image))
     wrapped = unpacked.boot is not data
     config = payload.built_in_config(unpacked.payload)
     if wrapped:
@@ -226,4 +231,25 @@ def _image(root: Path, release: str) -> Path:
     raise UserError(
         f"The image of the running kernel, {paths[0]}, does not exist.",
         "Name a copy of it with image:FILE.  Inside a container, the host has it.",
+    )
+
+
+def resolve_floor(spec: Spec, arch: Arch) -> Kernel:
+    """floor: or floor:linux, kentry's own kernel of guest/floor/; MissingToolError if not built."""
+    image, program = floor_files(arch, spec.value)
+    return Kernel(
+        spec=spec.text,
+        arch=arch.name,
+        image=image,
+        image_sha256=hashlib.sha256(read_bytes(image)).hexdigest(),
+        symbols=symtab.of_program(program),
+        symbols_from="symbol table",
+        release="",
+        banner="",
+        compiler="",
+        config=None,
+        config_sha256=None,
+        build_id=payload.elf_build_id(read_bytes(program)),
+        origin={"kind": FLOOR, "what": _FLOORS[spec.value]},
+        debug_info=debug_info_of(program),
     )

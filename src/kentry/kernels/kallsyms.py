@@ -14,7 +14,7 @@ from pathlib import Path
 
 from vmlinux_to_elf.core.kallsyms import KallsymsFinder
 
-from kentry.kernels.unpack import unpack
+from kentry.kernels.payload import unpack
 
 # Ten times what Debian's largest kernel takes.
 _CPU_SECONDS = 120

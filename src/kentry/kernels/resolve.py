@@ -9,20 +9,19 @@ from pathlib import Path
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import PatchError, UserError
-from kentry.kernels import build, deb, debian, image, tree
+from kentry.kernels import build, debian, image, tree
 from kentry.kernels.config import Request
-from kentry.kernels.floor import CASES
-from kentry.kernels.history import find_range
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.patches import Step, apply_patches, read_patches
 from kentry.kernels.repository import Revision
-from kentry.kernels.spec import Spec, parse
+from kentry.kernels.spec import FLOOR_CASES, Spec, parse
+from kentry.kernels.tree import find_range
 from kentry.progress import Update
 from kentry.results.recording import FLOOR
 
 _READY: dict[str, Callable[[Spec, Arch, Update], Kernel]] = {
     "debian": debian.resolve,
-    "deb": deb.resolve,
+    "deb": debian.resolve_deb,
     "image": image.resolve,
     "running": image.resolve_running,
 }
@@ -43,7 +42,7 @@ def arch_of(text: str) -> Arch | None:
     spec = parse(text)
     if spec.kind == "image":
         return ARCHES[image.arch_of(spec.path())]
-    named = deb.identify(spec.path())["arch"]
+    named = debian.identify(spec.path())["arch"]
     return next((arch for arch in ARCHES.values() if arch.debian == named), None)
 
 
@@ -57,7 +56,7 @@ def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS)
     parsed = parse(spec)
     if parsed.kind == FLOOR:
         raise UserError(
-            f"'{spec}' takes {' and '.join(CASES)} only, to be counted.",
+            f"'{spec}' takes {' and '.join(FLOOR_CASES)} only, to be counted.",
             "Use it with kentry record, diff, annotate or check.",
         )
     if parsed.kind in _READY:

@@ -36,6 +36,9 @@ KINDS = {
     )
 }
 
+# The calls that are measured on a floor; the others are slow, and are those that the probe needs.
+FLOOR_CASES = ("getpid", "getppid")
+
 # debian: also takes the ends of what there is for an architecture.
 OLDEST, NEWEST = "oldest", "newest"
 

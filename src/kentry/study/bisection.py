@@ -20,8 +20,8 @@ from msgspec import structs
 from kentry.arch import Arch, find_arch
 from kentry.errors import KernelError, UserError
 from kentry.host.cache import scratch_folder
-from kentry.kernels import history
-from kentry.kernels.history import Commit, Range, touching
+from kentry.kernels import tree
+from kentry.kernels.tree import Commit, Range, touching
 from kentry.progress import say
 from kentry.results import caveats
 from kentry.results.bisection import (
@@ -562,7 +562,7 @@ def _doubts(jump: Jump, folder: Path, arch: Arch) -> list[Caveat]:
     commit, parent = jump.culprit, jump.before.name
     if jump.unexplained:
         return [jump.unexplained(commit.short)]
-    paths = [path for _, path in history.changed_files(folder, parent, commit.name)]
+    paths = [path for _, path in tree.changed_files(folder, parent, commit.name)]
     for what, pattern in (
         ("documentation", r"Documentation/|MAINTAINERS$|.*\.(rst|txt)$"),
         ("tests", r"tools/testing/|lib/(.*/)?test_|.*kunit"),
@@ -570,7 +570,7 @@ def _doubts(jump: Jump, folder: Path, arch: Arch) -> list[Caveat]:
     ):
         if paths and all(re.match(pattern, path) for path in paths):
             return [caveats.doubt_files(commit.short, what)]
-    if _only_comments(history.diff(folder, parent, commit.name)):
+    if _only_comments(tree.diff(folder, parent, commit.name)):
         return [caveats.doubt_comments(commit.short)]
     return []
 

@@ -27,9 +27,9 @@ from kentry.count import cache
 from kentry.errors import EXIT_SKIP, GuestError, KernelError, RecordingError, UserError
 from kentry.host.cache import cache_dir, held, read_json, write_atomically
 from kentry.host.process import run
-from kentry.kernels import build, history, made_of, tree
+from kentry.kernels import build, made_of, tree
 from kentry.kernels.config import Request
-from kentry.kernels.history import Commit
+from kentry.kernels.tree import Commit
 from kentry.progress import Update, say
 from kentry.results.bisection import MEASURED, NOT_COMPILED, SAME_CODE, Provisional, Step
 from kentry.results.comparison import Comparison, FunctionDelta, Real
@@ -176,7 +176,7 @@ class Kernels(Measurer):
             StandIn(
                 name=name,
                 built=self._key(name, update),
-                changed=tuple(history.changed_files(self._folder, name, commit.name)),
+                changed=tuple(tree.changed_files(self._folder, name, commit.name)),
                 executed=frozenset(insn.function for insn in recording.code),
             )
             for name, recording in near.items()
@@ -197,7 +197,7 @@ class Kernels(Measurer):
         made = made_of.read(cache_dir("built") / self._plan(commit.name, update).key())
         if made is None or not commit.parents:
             return None
-        changed = history.changed_files(self._folder, commit.parents[0], commit.name)
+        changed = tree.changed_files(self._folder, commit.parents[0], commit.name)
         return tuple(path for _, path in changed if path in made.files)
 
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kentry.count import cache
 from kentry.errors import KernelError
 from kentry.host.cache import cache_dir, held
-from kentry.kernels.history import Commit, Range
+from kentry.kernels.tree import Commit, Range
 from kentry.progress import Update, say
 from kentry.results import caveats
 from kentry.results.caveats import Caveat, some

@@ -20,7 +20,7 @@ from kentry.count.catalogue import on_floor
 from kentry.errors import BuildError, GuestError, KentryError, KernelError
 from kentry.host import interrupt
 from kentry.host.cache import cache_dir, sha256_of, write_atomically
-from kentry.kernels import build, floor, made_of
+from kentry.kernels import build, image, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Revision
@@ -158,7 +158,7 @@ def measure(unit: Unit, update: Update) -> Recording:
     elif unit.source:
         kernel = _built(unit, unit.source, arch, update)
     elif (parsed := parse(unit.spec)).kind == FLOOR:
-        kernel, measurement = floor.resolve(parsed, arch), on_floor(measurement, arch)
+        kernel, measurement = image.resolve_floor(parsed, arch), on_floor(measurement, arch)
     else:
         kernel = resolve(unit.spec, arch, update, unit.request)
     return cache.record(kernel, arch, measurement, update, reuse=not (unit.fresh or unit.anew))

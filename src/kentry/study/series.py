@@ -12,9 +12,9 @@ from kentry.compare.counted import compare
 from kentry.compare.metrics import choose_metrics
 from kentry.host.cache import cache_dir
 from kentry.kernels import build, made_of
-from kentry.kernels.history import changed_files
 from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import Lineup
+from kentry.kernels.tree import changed_files
 from kentry.progress import say
 from kentry.results import caveats
 from kentry.results.caveats import Caveat, of_side, some

@@ -8,8 +8,7 @@ import pytest
 from kentry.arch import find_arch, host_arch
 from kentry.boot.emulator import find_emulator
 from kentry.errors import MissingToolError, UserError
-from kentry.host.apt import AptRoot
-from kentry.host.mirror import RELEASES
+from kentry.host.apt import RELEASES, AptRoot
 
 ARCH = find_arch("riscv64")
 GOOD = (

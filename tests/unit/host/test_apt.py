@@ -17,7 +17,7 @@ import pytest
 
 from kentry.arch import Arch
 from kentry.errors import FetchError, MissingToolError, UserError
-from kentry.host import apt, mirror
+from kentry.host import apt
 from kentry.kernels import debian
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
@@ -98,8 +98,8 @@ def archive(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Arch
     made = Archive(tmp_path / "archive", keys)
     monkeypatch.delenv("KENTRY_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv(mirror.MIRROR_VARIABLE, f"copy:{made.folder}")
-    monkeypatch.setenv(mirror.KEYRING_VARIABLE, str(keys / "good.gpg"))
+    monkeypatch.setenv(apt.MIRROR_VARIABLE, f"copy:{made.folder}")
+    monkeypatch.setenv(apt.KEYRING_VARIABLE, str(keys / "good.gpg"))
     made.add("6.1.99-1")
     made.add("6.1.170-3")
     made.publish()
@@ -116,12 +116,12 @@ def load(version: str, said: Said, arch: Arch = fakes.ARM64) -> Kernel:
 
 
 def root(arch: str = "arm64") -> apt.AptRoot:
-    return apt.AptRoot(arch, mirror.RELEASES[0])
+    return apt.AptRoot(arch, apt.RELEASES[0])
 
 
 def expire_lists() -> None:
     """As if the lists were fetched an hour ago: old enough to be fetched again."""
-    for release in mirror.RELEASES:
+    for release in apt.RELEASES:
         path = apt.AptRoot("arm64", release).folder / "refreshed.json"
         if path.exists():
             stamp = json.loads(path.read_text())
@@ -280,7 +280,7 @@ def test_a_mirror_in_the_middle_of_an_update_has_whole_lists_under_the_other_nam
 def test_another_key_is_refused(
     archive: Archive, keys: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(mirror.KEYRING_VARIABLE, str(keys / "wrong.gpg"))
+    monkeypatch.setenv(apt.KEYRING_VARIABLE, str(keys / "wrong.gpg"))
     with pytest.raises(FetchError) as raised:
         load("6.1", said)
     assert "NO_PUBKEY" in raised.value.sentence
@@ -336,7 +336,7 @@ def test_another_mirror_has_other_lists(
     other = Archive(tmp_path / "other", keys)
     other.add("6.1.50-1")
     other.publish()
-    monkeypatch.setenv(mirror.MIRROR_VARIABLE, f"copy:{other.folder}")
+    monkeypatch.setenv(apt.MIRROR_VARIABLE, f"copy:{other.folder}")
     assert load("6.1", said).origin["version"] == "6.1.50-1"
 
 
@@ -360,7 +360,7 @@ def test_a_closure_is_what_is_not_installed(archive: Archive, said: Said) -> Non
         "Package: there\nStatus: install ok installed\nVersion: 1\nArchitecture: arm64\n"
         "Maintainer: A Test <test@example.org>\nDescription: a test\n\n"
     )
-    files = apt.AptRoot("arm64", mirror.RELEASES[0], status).download_closure(["top"], said)
+    files = apt.AptRoot("arm64", apt.RELEASES[0], status).download_closure(["top"], said)
     assert sorted(path.name for path in files) == ["base_1%3a2+x~1_arm64.deb", "top_1_arm64.deb"]
     assert all(path.read_bytes().startswith(b"!<arch>") for path in files)
     with pytest.raises(FetchError, match="package absent"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import MissingToolError, UserError
-from kentry.host import mirror
+from kentry.host import apt as mirror
 
 
 class TestMirror:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import FetchError, UserError
-from kentry.host.apt import Candidate
-from kentry.host.mirror import Release
+from kentry.host.apt import Candidate, Release
 from kentry.kernels import debian
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import parse

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import FetchError
-from kentry.host.apt import Candidate
-from kentry.host.mirror import Release
+from kentry.host.apt import Candidate, Release
 from kentry.kernels import debian
 from kentry.progress import Update
 from tests.unit.kernels import fakes

@@ -70,7 +70,7 @@ def test_the_second_time_nothing_is_read_again(
 ) -> None:
     first = load(image, said)
     monkeypatch.delattr(symtab, "of_image")
-    monkeypatch.delattr("kentry.kernels.image.unpack")
+    monkeypatch.delattr("kentry.kernels.payload.unpack")
     said.clear()
     assert load(image, said) == first
     assert said == []

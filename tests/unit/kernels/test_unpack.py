@@ -12,7 +12,7 @@ import zstandard
 
 from kentry.arch import Arch
 from kentry.errors import UserError
-from kentry.kernels.unpack import unpack
+from kentry.kernels.payload import unpack
 from tests.unit.kernels import fakes
 
 IMAGE = fakes.image()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.kernels.history import Commit, Range
+from kentry.kernels.tree import Commit, Range
 from kentry.study.bisection import Question, Search, Span, all_steps, first_step
 from kentry.study.commits import Commits, Difference
 

@@ -17,9 +17,9 @@ from kentry.errors import BuildError
 from kentry.host.cache import cache_dir
 from kentry.kernels import build, made_of
 from kentry.kernels.config import Request
-from kentry.kernels.history import Commit, find_range
 from kentry.kernels.made_of import MadeOf
 from kentry.kernels.repository import Revision
+from kentry.kernels.tree import Commit, find_range
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.study.commits import Commits, Kernels
 from tests.builders import recording

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kentry.kernels.history import find_range
+from kentry.kernels.tree import find_range
 from kentry.results.log import Log
 from kentry.results.recording import INSTRUCTIONS, write_recording
 from kentry.study.bisection import Question

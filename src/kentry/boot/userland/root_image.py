@@ -19,8 +19,8 @@ from kentry.boot.userland.finish import begin, enable, finish
 from kentry.boot.userland.rootfs import fetched, unpack
 from kentry.boot.userland.workloads import FOLDER, PREPARE, RUNNER, WORKLOAD, Copy, Workload
 from kentry.errors import UserError
+from kentry.host.apt import Release
 from kentry.host.cache import cache_dir, held, sha256_of, write_atomically
-from kentry.host.mirror import Release
 from kentry.host.native import runner_file
 from kentry.progress import Update
 

@@ -16,8 +16,7 @@ from urllib.parse import unquote
 from kentry.arch import Arch
 from kentry.boot.userland.file_tree import Tree
 from kentry.errors import FetchError, UserError
-from kentry.host.apt import AptRoot, file_tree
-from kentry.host.mirror import USERLAND_RELEASES, Release
+from kentry.host.apt import USERLAND_RELEASES, AptRoot, Release, file_tree
 from kentry.progress import Update
 
 # Debian's essential packages; apt adds them by itself only to what is installed already.

@@ -16,7 +16,7 @@ from kentry.boot.userland.root_image import Userland, build_userland, check_mach
 from kentry.boot.userland.rootfs import Package
 from kentry.boot.userland.workloads import BOOT, Copy, Workload, find_workload
 from kentry.errors import UserError
-from kentry.host.mirror import RELEASES, Release
+from kentry.host.apt import RELEASES, Release
 from kentry.host.native import runner_file
 from kentry.progress import Update
 from tests.unit.boot.userland.conftest import rows

@@ -15,7 +15,7 @@ from kentry.boot.userland import rootfs
 from kentry.boot.userland.file_tree import Tree
 from kentry.boot.userland.rootfs import ESSENTIAL, Package, fetched, find_release, unpack
 from kentry.errors import FetchError, UserError
-from kentry.host.mirror import RELEASES, USERLAND_RELEASES
+from kentry.host.apt import RELEASES, USERLAND_RELEASES
 from kentry.progress import Update
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
