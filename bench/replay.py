@@ -23,9 +23,9 @@ from statistics import median
 
 import numpy as np
 
+from kentry.vector.ranking import sweep
 from kentry.vector.replay import Prepared, prepare, replay
 from kentry.vector.trace import Event, Task, VectorTrace
-from kentry.vector.tuning import sweep
 
 ROOT = Path(__file__).parents[1]
 LEAST_PER_SECOND = 20e6

@@ -19,15 +19,14 @@ from statistics import median
 
 from kentry.arch import Arch, find_arch
 from kentry.boot.console import boot
+from kentry.boot.emulator import boot_argv, kernel_words, machine_argv
 from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, trace_guest, tracing_emulator
-from kentry.boot.qemu_argv import boot_argv, kernel_words, machine_argv
-from kentry.boot.userland.root_image import build_userland
-from kentry.boot.userland.rootfs import find_release
+from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import find_workload
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
-from kentry.vector.hooks import find_hooks
 from kentry.vector.trace import read_trace
+from kentry.vector.tracing import find_hooks
 
 SPEC = "debian:6.12"
 MEMORY = 2048  # MiB

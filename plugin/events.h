@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The tasks plugin's two files.  Read by kentry/vector/tasks.py.
+ * The tasks plugin's two files.  Read by kentry/vector/tracing.py.
  *
  * out=FILE: records of 24 bytes, little endian, in the order of events:
  *	u64	instructions dispatched since power on

@@ -233,7 +233,7 @@ def _models_page() -> str:
     """What the page says above the measured routines, and these."""
     from statistics import median
 
-    from kentry.models.accuracy import accuracy
+    from kentry.models.estimate import accuracy
 
     page, title = ROOT / "docs" / "reference" / "models.md", "\n## Cycles: measured here\n"
     found, errors = accuracy(), accuracy().errors

@@ -13,9 +13,9 @@ import pytest
 
 from kentry.arch import Arch
 from kentry.boot.console import boot
+from kentry.boot.emulator import boot_argv, machine_argv
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.boot.initramfs import build_initramfs
-from kentry.boot.qemu_argv import boot_argv, machine_argv
 from kentry.count.catalogue import on_floor
 from kentry.count.recorder import measure
 from kentry.host import native as native_module

@@ -18,20 +18,16 @@ import numpy as np
 import pytest
 
 from kentry.arch import Arch, find_arch
-from kentry.boot.emulator import BACKPORTS, INSTALLED, NEWEST
+from kentry.boot.emulator import BACKPORTS, INSTALLED, NEWEST, machine_argv, plugin_argv
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, trace_guest
-from kentry.boot.qemu_argv import machine_argv, plugin_argv
-from kentry.boot.userland.root_image import build_userland
-from kentry.boot.userland.rootfs import find_release
+from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import find_workload, parse_copy
 from kentry.count.recorder import measure
 from kentry.host.native import probe_file, tasks_plugin_file
-from kentry.vector.hooks import find_hooks
 from kentry.vector.replay import check
-from kentry.vector.tasks import read_records, read_task_table
 from kentry.vector.trace import Event, VectorTrace, read_trace
-from kentry.vector.tracing import trace_workload
+from kentry.vector.tracing import find_hooks, read_records, read_task_table, trace_workload
 from tests.unit.vector.traces import columns_of
 
 from .conftest import GetEmulator, skip, timed

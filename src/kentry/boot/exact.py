@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Counts instructions exactly: a Runner boots a kernel once and returns what it counted.
 
-See qemu_argv.py for how the guest is confined.
+See emulator.py for how the guest is confined.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,20 +11,20 @@ from typing import Any
 
 from kentry.arch import Arch
 from kentry.boot.console import GuestExit, boot, explain, tail
-from kentry.boot.emulator import find_emulator
-from kentry.boot.initramfs import CASES_FILE, build_initramfs
-from kentry.boot.plugin_trace import PluginTrace, parse_trace
-from kentry.boot.probe_protocol import ProbeReport, read_report
-from kentry.boot.qemu_argv import (
+from kentry.boot.emulator import (
     ACCELERATORS,
     ICOUNT,
     RANDOM,
     STEADY,
     boot_argv,
+    find_emulator,
     kernel_words,
     machine_argv,
     plugin_argv,
 )
+from kentry.boot.initramfs import CASES_FILE, build_initramfs
+from kentry.boot.plugin_trace import PluginTrace, parse_trace
+from kentry.boot.probe_protocol import ProbeReport, read_report
 from kentry.errors import GuestError, TraceError, UserError
 from kentry.host.cache import kept_file, scratch_folder
 from kentry.host.native import plugin_file, probe_file

@@ -3,7 +3,7 @@
 
 How the workload ended is in the lines that guest/runner.c prints on the console.
 
-See qemu_argv.py for how the guest is confined.
+See emulator.py for how the guest is confined.
 """
 
 import re
@@ -15,11 +15,15 @@ from typing import Any
 
 from kentry.arch import Arch
 from kentry.boot.console import GuestExit, boot
-from kentry.boot.emulator import BACKPORTS, INSTALLED, NEWEST, Emulator, find_emulator
-from kentry.boot.qemu_argv import (
+from kentry.boot.emulator import (
     ACCELERATORS,
+    BACKPORTS,
     ICOUNT,
+    INSTALLED,
+    NEWEST,
+    Emulator,
     boot_argv,
+    find_emulator,
     kernel_words,
     machine_argv,
     plugin_argv,

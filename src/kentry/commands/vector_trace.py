@@ -6,8 +6,7 @@ from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.boot.guest_tasks import Ending, TracedWorkload, TraceOptions
-from kentry.boot.userland.root_image import build_userland
-from kentry.boot.userland.rootfs import find_release
+from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import Workload, find_workload, parse_copy
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit

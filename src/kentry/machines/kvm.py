@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A guest of this machine: every run of the probe is a boot with the probe as /init.
 
-The guest is untrusted; see qemu_argv.py.  Under KVM the processor runs the guest, so its time is
-the processor's.  "tcg" and "icount" try the whole way where there is no KVM.
+The guest is untrusted; see boot/emulator.py.  Under KVM the processor runs the guest, so its time
+is the processor's.  "tcg" and "icount" try the whole way where there is no KVM.
 """
 
 import os
@@ -15,18 +15,19 @@ from typing import Any
 
 from kentry.arch import Arch, find_arch, host_arch
 from kentry.boot.console import Console, exit_clause, explain, tail
-from kentry.boot.emulator import Emulator, find_emulator
-from kentry.boot.initramfs import CASES_FILE, build_initramfs
-from kentry.boot.probe_protocol import PREFIX, OnLine, ProbeLines, parse_line
-from kentry.boot.qemu_argv import (
+from kentry.boot.emulator import (
     ACCELERATORS,
     ICOUNT,
     KVM,
     STEADY,
+    Emulator,
     boot_argv,
+    find_emulator,
     kernel_words,
     machine_argv,
 )
+from kentry.boot.initramfs import CASES_FILE, build_initramfs
+from kentry.boot.probe_protocol import PREFIX, OnLine, ProbeLines, parse_line
 from kentry.errors import GuestError, MachineError, UserError
 from kentry.host.cache import kept_file
 from kentry.host.native import probe_file

@@ -11,19 +11,24 @@ kernel, those of the system (Arch.llvm), and those that this model does not know
 """
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate, pairwise
 from os import cpu_count
 from os.path import commonprefix
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+from msgspec import Struct
+
 from kentry.arch import Arch
 from kentry.errors import UserError
-from kentry.models.accuracy import accuracy
 from kentry.models.costs import Figure, price_of, prices_on
 from kentry.models.llvm import Analyser, check_core, find_analyser
 from kentry.path.calls import parts, split_calls
@@ -40,6 +45,50 @@ from kentry.results.estimate import (
     Share,
 )
 from kentry.results.recording import CaseResult, Instruction, Recording
+
+_TABLE = Path(__file__).with_name("accuracy.toml")
+
+
+class Routine(Struct, frozen=True):
+    """A routine of a kernel: cycles a call, measured (with its interval) and by the model.
+
+    `missing` of its instructions are not known to the model.
+    """
+
+    name: str
+    instructions: int
+    model: float
+    measured: float
+    low: float
+    high: float
+    missing: int
+
+    @property
+    def error(self) -> float:
+        """The model's, as a fraction of what was measured."""
+        return self.model / self.measured - 1
+
+
+class Accuracy(Struct, frozen=True):
+    """The routines on one core, by LLVM's name for it."""
+
+    core: str
+    cpu: str
+    llvm: str
+    kernel: str
+    routine: tuple[Routine, ...]
+
+    @property
+    def errors(self) -> list[float]:
+        """The absolute errors of the routines of which the model knows every instruction."""
+        return [abs(one.error) for one in self.routine if not one.missing]
+
+
+@cache
+def accuracy() -> Accuracy:
+    """Reads the shipped table."""
+    return msgspec.convert(tomllib.loads(_TABLE.read_text()), Accuracy)
+
 
 # A steady state is of this many passes, or of fewer over a path that is long; two at least.
 _PASSES = 100

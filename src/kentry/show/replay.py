@@ -26,10 +26,16 @@ from kentry.show.blocks import (
 )
 from kentry.show.numbers import duration, number, share
 from kentry.show.table import plain
-from kentry.vector.documents import Costs, PolicyMean, ReplayDocument, ReplayedTrace, TraceRanking
+from kentry.vector.documents import (
+    Costs,
+    PolicyMean,
+    Recommendation,
+    ReplayDocument,
+    ReplayedTrace,
+    TraceRanking,
+)
 from kentry.vector.policies import POLICIES, TIME
 from kentry.vector.ranking import ClosedLoop
-from kentry.vector.tuning import Recommendation
 
 # Rows of a sweep's text, of its 100 values.
 _SWEEP_ROWS = 15

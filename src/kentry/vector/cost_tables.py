@@ -1,8 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Makes a cost table: counts the acts of a kernel in a guest, or times them on this machine."""
+"""Makes a cost table: counts the acts of a kernel in a guest, or times them on this machine.
 
+guest/costs.c prints blocks of times, on a machine or in a guest.
+A measure's value is the median over its blocks.  Its interval ends at the two blocks that have
+the true median between them with 95 % confidence (order statistics, no assumed distribution).  A
+figure is a sum of such values with factors; its interval has the least favourable ends.
+
+In a guest under -icount the clock counts instructions, so the same program gives a table in
+instructions: a second way of counting beside cost_counts.py.  There the timer may interrupt the
+same measure in most rounds, so the value is the lower quartile, between the least and the median.
+"""
+
+from __future__ import annotations
+
+import math
 import platform
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,20 +24,304 @@ import msgspec
 
 from kentry.arch import Arch, host_arch
 from kentry.boot.console import boot, tail
-from kentry.boot.emulator import find_emulator
+from kentry.boot.emulator import boot_argv, find_emulator, kernel_words, machine_argv
 from kentry.boot.exact import ExactOptions
 from kentry.boot.initramfs import build_initramfs
-from kentry.boot.qemu_argv import boot_argv, kernel_words, machine_argv
 from kentry.count import cache
 from kentry.count.catalogue import choose
-from kentry.errors import GuestError, KentryError
+from kentry.errors import GuestError, KentryError, UserError
 from kentry.host.cache import kept_file
 from kentry.host.native import built_file
 from kentry.host.process import command_line, supervise
 from kentry.kernels.kernel import Kernel, config_lines
-from kentry.models.costs import CostTable
+from kentry.models.costs import INSTRUCTIONS, NS, Assumption, CostTable, Figure, in_order
 from kentry.progress import Update
-from kentry.vector import cost_counts, cost_times
+from kentry.vector import cost_counts
+
+_PREFIX = "kentry-costs "
+# With fewer blocks there is no interval at 95 %.
+LEAST_BLOCKS = 6
+# 95 % of a normal distribution are within this many standard deviations.
+_SIGMAS = 1.96
+
+SPLIT = "only the sum of save and restore is known: split evenly"
+
+# The most of a trap that a write of CPACR_EL1 and its isb can be.
+_MOST_DROP = 0.1
+
+_AGAIN = "Run kentry vector costs again; -v shows the program's command line."
+
+
+@dataclass(frozen=True)
+class Span:
+    """A value between two ends."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, figure: Figure) -> Span:
+        """Takes a figure's value and interval."""
+        return cls(figure.value, figure.low, figure.high)
+
+    def __add__(self, other: Span) -> Span:
+        return Span(self.value + other.value, self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: Span) -> Span:
+        return self + other * -1
+
+    def __mul__(self, factor: float) -> Span:
+        ends = sorted((self.low * factor, self.high * factor))
+        return Span(self.value * factor, *ends)
+
+    def figure(self, assume: Assumption, source: str, note: str = "") -> Figure:
+        """Rounds to a tenth, the precision of clocks and cores; no cost is less than 0."""
+        value, low, high = (round(max(0.0, one), 1) for one in (self.value, self.low, self.high))
+        return Figure(value, low, high, assume, source, note)
+
+
+@dataclass
+class Timing:
+    """What one run of the program said: `blocks` are ns a call, by measure; `bits` 0: no unit.
+
+    `virtual`: the clock counted a guest's instructions.
+    """
+
+    arch: str
+    bits: int
+    release: str
+    virtual: bool = False
+    blocks: dict[str, list[float]] = field(default_factory=dict)
+
+    def value(self, measure: str) -> Span | None:
+        """Estimates what a measure took; None where there are too few blocks."""
+        values = self.blocks.get(measure, [])
+        if len(values) < LEAST_BLOCKS:
+            return None
+        return quartile(values) if self.virtual else median(values)
+
+
+def median(values: Iterable[float]) -> Span:
+    """Takes the median; the true one is between the two ends with 95 % confidence."""
+    ordered = sorted(values)
+    count = len(ordered)
+    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
+    reach = _SIGMAS * math.sqrt(count) / 2
+    first = max(0, math.floor(count / 2 - reach))
+    last = min(count - 1, math.ceil(count / 2 + reach))
+    return Span(middle, ordered[first], ordered[last])
+
+
+def quartile(values: Iterable[float]) -> Span:
+    """Takes the lower quartile, between the least value and the median."""
+    ordered = sorted(values)
+    count = len(ordered)
+    return Span(ordered[count // 4], ordered[0], ordered[count // 2])
+
+
+def parse(text: str, *, virtual: bool = False) -> Timing:
+    """Reads the program's lines among others; UserError where some are missing or damaged."""
+    timing: Timing | None = None
+    ended = -1
+    for line in text.splitlines():
+        words = line.partition(_PREFIX)[2].split()
+        try:
+            match words:
+                case []:
+                    continue
+                case ["start", arch, *settings]:
+                    values = dict(word.split("=", 1) for word in settings)
+                    timing, ended = Timing(arch, int(values["bits"]), "", virtual), -1
+                case ["end", blocks] if timing:
+                    ended = int(blocks.removeprefix("blocks="))
+                case ["release", *release] if timing:
+                    timing.release = " ".join(release)
+                case ["block", measure, calls, ns] if timing:
+                    timing.blocks.setdefault(measure, []).append(int(ns) / int(calls))
+                case ["absent", *_] if timing:
+                    continue
+                case _:
+                    raise ValueError("an unknown line, or the beginning is missing")
+        except (ValueError, KeyError, ZeroDivisionError) as err:
+            raise UserError(f"'{line.strip()[:60]}' is no line of costs.c's.", _AGAIN) from err
+    if timing is None:
+        raise UserError("There is no 'kentry-costs start' line in what was printed.", _AGAIN)
+    if ended < 0 or ended != sum(map(len, timing.blocks.values())):
+        raise UserError("What was printed is not whole: blocks are missing.", _AGAIN)
+    return timing
+
+
+@dataclass(frozen=True)
+class TimedTable:
+    """A table, and what a switch there and back takes longer for a task with its whole state live
+    than for one without: `switch`, None where that cannot be told.
+    """
+
+    table: CostTable
+    switch: Span | None
+
+
+def tabulate(timing: Timing, name: str, about: str, command: str) -> TimedTable:
+    """Makes the table of a run; UserError where it had no vector unit, or too few blocks.
+
+    A figure's source begins with `command`.
+    """
+    if not timing.bits:
+        raise UserError(
+            f"The machine (Linux {timing.release}) has no vector unit that its kernel knows of.",
+            "Take another, or a kernel with the option.",
+        )
+    if timing.value("syscall-never") is None:
+        raise UserError(
+            f"There are fewer than {LEAST_BLOCKS} blocks of a measure.",
+            _AGAIN,
+        )
+    sheet = _Sheet(timing, command)
+    sheet.fill()
+    table = CostTable(
+        name=name,
+        about=about,
+        arch=timing.arch,
+        unit=INSTRUCTIONS if timing.virtual else NS,
+        vl=timing.bits,
+        figures=in_order(sheet.figures),
+        absent={act: why for act, why in sheet.absent.items() if act not in sheet.figures},
+    )
+    return TimedTable(table, sheet.switch)
+
+
+@dataclass
+class _Sheet:
+    """Works out one figure after the other."""
+
+    timing: Timing
+    command: str
+    figures: dict[str, Figure] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    switch: Span | None = None
+
+    def fill(self) -> None:
+        """Works out all figures that the measures give."""
+        never, once = self.timing.value("syscall-never"), self.timing.value("syscall-once")
+        assert never
+        self._keep("syscall", never, "getppid, the program's loop in it")
+        self._copies()
+        first = self.timing.value("first-use")
+        if not first or first.low <= 0:
+            why = "a process's first use takes no longer than its second"
+            self.absent |= dict.fromkeys(("trap", "flush"), why)
+            return
+        if once:
+            how = "getppid by a task that used the unit once, less one that never did"
+            self._keep("flush", once - never, how)
+        if again := self._later_trap(first):
+            self._keep("trap", *again, f"the first in a task's life: {first.value:.4g}")
+            how = "it cannot be told from the trap after it, and is in its figure; high: a tenth"
+            most = Span(0.0, 0.0, again[0].value * _MOST_DROP)
+            self.figures["drop"] = most.figure("assumed", f"{self.command}: {how}")
+        else:
+            how = "a process's first use less its second"
+            self._keep("trap", first, how, "with the state's allocation")
+            self.absent["drop"] = "no kernel entry that was timed does it"
+        self._switch()
+
+    def _keep(self, act: str, value: Span, how: str, note: str = "") -> None:
+        assume: Assumption = "derived" if self.timing.virtual else "measured"
+        self.figures[act] = value.figure(assume, f"{self.command}: {how}", note)
+
+    def _copies(self) -> None:
+        """Keeps the loads and stores themselves, which user space can run in a hot cache."""
+        nothing = self.timing.value("copy-nothing")
+        note = "without what the kernel does around it"
+        note += "" if self.timing.virtual else ", and in a hot cache"
+        for act in ("save", "restore", "small_save", "small_restore", "kept_load"):
+            copy = self.timing.value(f"copy-{act}")
+            if copy and nothing:
+                self._keep(act, copy - nothing, "the kernel's instructions, run in a loop", note)
+            elif act in ("save", "restore"):
+                self.absent[act] = "this cpu has not the instructions, or they could not be run"
+
+    def _later_trap(self, first: Span) -> tuple[Span, str] | None:
+        """A trap after a drop at every system call, as arm64's 6.1 does, or at a blocking switch,
+        as 6.12 does.
+        """
+        use, flush = self.timing.value("use"), self.figures.get("flush")
+        each, once = self.timing.value("syscall-each"), self.timing.value("syscall-once")
+        far, near = self.timing.value("trip-each"), self.timing.value("trip-never")
+        if not (use and flush and each and once and far and near):
+            return None
+        ways = (
+            (each - once - use, "getppid with a use before it, less without and less the use"),
+            (
+                (far - near - Span.of(flush) * 4) * 0.5 - use,
+                "two processes that use the unit before each byte that they pass, less two that"
+                " never do, less 4 x flush, by 2, less the use",
+            ),
+        )
+        # A later trap allocates nothing; a save and a restore are less than a third of one.
+        fits = (way for way in ways if way[0].low > first.value / 3 and way[0].value <= first.high)
+        return next(fits, None)
+
+    def _switch(self) -> None:
+        """Splits a switch's saving and loading of the whole state; only their sum is timed."""
+        of, sums = self.timing.value, []
+        once, never, flush = of("trip-once"), of("trip-never"), self.figures.get("flush")
+        if once and never and flush and "small_save" not in self.figures:
+            # A system call's discard makes the state dirty, and so it is saved; not on arm64.
+            how = (
+                "what a round trip between two processes takes longer where both used"
+                " the unit once, less 4 x flush, by 2"
+            )
+            sums.append(((once - never - Span.of(flush) * 4) * 0.5, how))
+        use, live, without = of("use"), of("gap-each"), of("gap-never")
+        if use and live and without:
+            how = "what a preempted task is away for longer while it uses the unit, less a use"
+            sums.append((live - without - use, how))
+        self.switch, how = next((one for one in sums if one[0].low > 0), (None, ""))
+        if not self.switch:
+            return
+        for act in ("save", "restore"):
+            small = self.figures.get(f"small_{act}")
+            whole = self.switch * 0.5 + Span.of(small) if small else self.switch * 0.5
+            source = f"small_{act} and half of {how}" if small else f"half of {how}"
+            self._keep(act, whole, source, SPLIT)
+
+
+def completed(table: CostTable, timed: TimedTable) -> CostTable:
+    """Adds to a counted table what no case does, timed on the same kernel by its guest's clock.
+
+    arm64 stores a task's whole SVE state only if an interrupt falls between two uses, which no
+    window of a case has; timed.switch is what that adds to small_save and small_restore.  No
+    kernel keeps SVE on at an FPSIMD-only load yet; what it would execute for that can be run.
+    """
+    figures = dict(table.figures)
+    other = timed.table.figures
+    if "kept_load" in other:
+        figures.setdefault("kept_load", other["kept_load"])
+    for act in ("save", "restore"):
+        small = table.figures.get(f"small_{act}")
+        if act not in figures and small and act in other and timed.switch:
+            # The counted figure is exact: its interval is not part of the sum.
+            half = timed.switch * 0.5 + Span(small.value, small.value, small.value)
+            figures[act] = half.figure("derived", other[act].source, SPLIT)
+    absent = {act: why for act, why in table.absent.items() if act not in figures}
+    return msgspec.structs.replace(table, figures=in_order(figures), absent=absent)
+
+
+def checks(counted: CostTable, timed: TimedTable) -> list[tuple[str, float, float]]:
+    """Pairs what was counted along paths with what the guest timed: (what, counted, timed)."""
+    mine, other = counted.prices, timed.table.prices
+    rows = []
+    if "flush" in mine and "flush" in other:
+        rows.append(("flush", mine["flush"], other["flush"]))
+    if {"trap", "drop"} <= mine.keys() and {"trap", "drop"} <= other.keys():
+        rows.append(("trap + drop", mine["trap"] + mine["drop"], other["trap"]))
+    if {"save", "restore"} <= mine.keys() and timed.switch:
+        both = mine["save"] + mine["restore"]
+        rows.append(("save + restore", both, round(timed.switch.value, 1)))
+    return rows
+
 
 # A few hundred blocks of a millisecond take seconds; a slow machine gets more.
 _SECONDS_HERE = 300.0
@@ -57,12 +355,12 @@ def time_here(length: int | None) -> CostTable:
             f"The program that times costs was stopped {end.stopped}.",
             f"Run it by hand: {command_line(argv)}",
         )
-    timing = cost_times.parse("\n".join(lines))
+    timing = parse("\n".join(lines))
     host = re.sub(r"[^a-z0-9._-]+", "-", f"{timing.arch}-{platform.node()}".lower())
     linux = f"Linux {timing.release}"
     about = f"timed by kentry vector costs on {linux}"
     command = f"kentry vector costs --here, {linux}"
-    return cost_times.tabulate(timing, host.strip("-._")[:64], about, command).table
+    return tabulate(timing, host.strip("-._")[:64], about, command).table
 
 
 def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) -> MadeTable:
@@ -85,9 +383,9 @@ def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) 
         return MadeTable(table)
     console = _time_in_guest(kernel, arch, options, update)
     command = f"kentry vector costs {where}" + (f" --vl {length}" if length else "")
-    timing = cost_times.parse(console, virtual=True)
-    timed = cost_times.tabulate(timing, "timed", "", command)
-    return MadeTable(cost_times.completed(table, timed), cost_times.checks(table, timed))
+    timing = parse(console, virtual=True)
+    timed = tabulate(timing, "timed", "", command)
+    return MadeTable(completed(table, timed), checks(table, timed))
 
 
 def _time_in_guest(kernel: Kernel, arch: Arch, options: ExactOptions, update: Update) -> str:

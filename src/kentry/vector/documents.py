@@ -7,6 +7,7 @@ tables, generated from the structs.
 
 import sys
 from dataclasses import fields
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,9 @@ from kentry.results.schemas import file_name, schema
 from kentry.vector.replay import OwnPolicyCheck
 from kentry.vector.statistics import TaskCounts
 from kentry.vector.trace import Count, TraceMeta
-from kentry.vector.tuning import Recommendation
+
+# A value within this of the best is as good: no cost has been measured more precisely.
+FLAT = 0.01
 
 # Above optimal, as a part of it; below 0 for a policy with another mechanism.
 Regret = Annotated[float, Meta(ge=-1, description="above optimal, as a part of it")]
@@ -96,6 +99,55 @@ class TraceRanking(ReplayedTrace, frozen=True, kw_only=True):
     policies: list[PolicyDocument]
     flips: list[dict[str, Any]] = msgspec.field(default_factory=list)
     caveats: list[dict[str, str]]
+
+
+class Never(Document, frozen=True):
+    """What the policy costs per call, the mean of the traces, where it never drops.
+
+    `unreached` is the least value that does the same as never in every trace; null: none does.
+    `alike` has for each trace the least value from which on all cost within 1 % of never: the trace
+    cannot tell such values from never.
+    """
+
+    cost_per_call: Cost
+    unreached: Count | None
+    alike: list[Count | None]
+
+
+class Recommendation(Document, frozen=True):
+    """A policy's values (ns of a timeout, else a count), rising, with the mean of the traces.
+
+    `regret_per_call` and `regret_per_second` are above `optimal` (virtual time).  `recommended` is
+    the value with the least cost per call.  `interval` has the best value of 95 % of the
+    bootstrap's draws, of workloads and of tasks in each; `within_1_percent` the values around the
+    recommended one that cost at most 1 % more: others may, too.  `per_call_by_trace` has the costs
+    per call on each trace.
+    """
+
+    family: str
+    values: list[Count]
+    cost_per_call: list[Cost]
+    regret_per_call: list[float]
+    regret_per_second: list[float]
+    recommended: Count
+    interval: tuple[Count, Count]
+    within_1_percent: tuple[Count, Count]
+    never: Never | None = None
+    per_call_by_trace: list[list[Cost]] = msgspec.field(default_factory=list)
+
+    @property
+    def good(self) -> list[tuple[Count, Count]]:
+        """The first and last of each run of neighbouring values within 1 % of the least cost."""
+        most = min(self.cost_per_call) * (1 + FLAT)
+        pairs = zip(self.values, self.cost_per_call, strict=True)
+        runs = groupby(pairs, key=lambda pair: pair[1] <= most)
+        good = [[value for value, _ in run] for is_good, run in runs if is_good]
+        return [(run[0], run[-1]) for run in good]
+
+    @property
+    def flat(self) -> bool:
+        """Whether all values cost the same within 1 %, so that none is the least."""
+        return self.good == [(self.values[0], self.values[-1])]
 
 
 class ReplayDocument(Document, frozen=True, tag_field="schema", tag="kentry/vector-replay/1"):

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import ARCHES, Arch, find_arch
-from kentry.boot.emulator import Emulator
-from kentry.boot.qemu_argv import ACCELERATORS, ICOUNT, machine_argv, plugin_argv
+from kentry.boot.emulator import ACCELERATORS, ICOUNT, Emulator, machine_argv, plugin_argv
 from kentry.errors import MachineError
 
 EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))

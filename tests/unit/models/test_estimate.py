@@ -13,9 +13,8 @@ from msgspec import structs
 from kentry.arch import ARCHES
 from kentry.errors import KentryError, MissingToolError, UserError
 from kentry.host import llvm
-from kentry.models.accuracy import accuracy
 from kentry.models.costs import load_costs
-from kentry.models.estimate import find_models
+from kentry.models.estimate import accuracy, find_models
 from kentry.models.llvm import _SOME, OLDEST, Analyser, find_analyser
 from kentry.results.document import dump
 from kentry.results.estimate import DEPENDENCIES, Estimate

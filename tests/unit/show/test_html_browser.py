@@ -13,8 +13,7 @@ from playwright.sync_api import Browser, Page
 from kentry.cli import main
 from kentry.commands.pages import report
 from kentry.results.document import dump
-from kentry.vector.ranking import rank, replay_document
-from kentry.vector.tuning import recommend, sweep
+from kentry.vector.ranking import rank, recommend, replay_document, sweep
 from tests.browser import browser as browser
 from tests.browser import opened
 from tests.unit.show import test_replay

@@ -12,9 +12,8 @@ from kentry.results.document import dump
 from kentry.show.replay import closed_layout, replay_layout, value_text
 from kentry.show.table import WIDTH
 from kentry.show.text import to_text
-from kentry.vector.ranking import TraceFile, close_loop, rank, replay_document
+from kentry.vector.ranking import TraceFile, close_loop, rank, recommend, replay_document, sweep
 from kentry.vector.trace import Event, VectorTrace
-from kentry.vector.tuning import recommend, sweep
 from tests.unit.vector.traces import META, SVE_TRAP, Row, trace_of
 
 # Compiles the search for the best decisions.

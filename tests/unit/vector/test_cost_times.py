@@ -5,7 +5,7 @@ import pytest
 
 from kentry.errors import UserError
 from kentry.models.costs import CostTable, Figure
-from kentry.vector.cost_times import (
+from kentry.vector.cost_tables import (
     Span,
     TimedTable,
     Timing,

@@ -13,9 +13,9 @@ from kentry.arch import ARCHES
 from kentry.errors import KernelError
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.kernels.payload import KernelText
-from kentry.vector import hooks as hooks_module
-from kentry.vector.hooks import _ACTS, find_hooks
+from kentry.vector import tracing as hooks_module
 from kentry.vector.trace import Event
+from kentry.vector.tracing import _ACTS, find_hooks
 from tests.builders import image_kernel as kernel
 
 TEXT = 0xFFFF800080000000

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from kentry.errors import TraceError
-from kentry.vector import tasks as tasks_module
-from kentry.vector.tasks import TaskTable, read_records, read_task_table
+from kentry.vector import tracing as tasks_module
 from kentry.vector.trace import Event, Task
+from kentry.vector.tracing import TaskTable, read_records, read_task_table
 from tests import ROOT
 
 Row = tuple[int, int, Event, int, int]  # instructions, ns, event, task, arg

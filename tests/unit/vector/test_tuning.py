@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kentry.errors import UserError
+from kentry.vector.documents import Never, Recommendation
 from kentry.vector.policies import duration
+from kentry.vector.ranking import recommend, sweep
 from kentry.vector.replay import prepare, replay
 from kentry.vector.trace import Event, VectorTrace
-from kentry.vector.tuning import Never, Recommendation, recommend, sweep
 from tests.unit.vector.kernel_models import Row, trace_of, traces
 
 # Compiles the search for the best decisions, and draws 1000 times.

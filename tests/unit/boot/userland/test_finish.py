@@ -3,8 +3,7 @@
 
 import pytest
 
-from kentry.boot.userland.file_tree import Tree
-from kentry.boot.userland.finish import begin, enable, finish
+from kentry.boot.userland.file_tree import Tree, begin, enable, finish
 from tests.unit.boot.userland.conftest import rows
 
 PASSWD = "root:*:0:0:root:/root:/bin/bash\nnobody:*:65534:65534:nobody:/nonexistent:/bin/false\n"

@@ -12,8 +12,7 @@ import pytest
 
 from kentry.arch import Arch, find_arch
 from kentry.boot.userland import root_image
-from kentry.boot.userland.root_image import Userland, build_userland, check_machine
-from kentry.boot.userland.rootfs import Package
+from kentry.boot.userland.root_image import Package, Userland, build_userland, check_machine
 from kentry.boot.userland.workloads import BOOT, Copy, Workload, find_workload
 from kentry.errors import UserError
 from kentry.host.apt import RELEASES, Release

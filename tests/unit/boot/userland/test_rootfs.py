@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kentry.arch import find_arch
-from kentry.boot.userland import rootfs
+from kentry.boot.userland import root_image as rootfs
 from kentry.boot.userland.file_tree import Tree
-from kentry.boot.userland.rootfs import ESSENTIAL, Package, fetched, find_release, unpack
+from kentry.boot.userland.root_image import ESSENTIAL, Package, fetched, find_release, unpack
 from kentry.errors import FetchError, UserError
 from kentry.host.apt import RELEASES, USERLAND_RELEASES
 from kentry.progress import Update
