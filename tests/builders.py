@@ -22,7 +22,7 @@ from kentry.results.recording import (
     Recording,
     TimedProcess,
 )
-from kentry.results.series import Problem
+from kentry.results.studies import Problem
 from kentry.study.series import PatchKernels
 from tests import ROOT
 

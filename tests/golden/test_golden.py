@@ -13,27 +13,31 @@ from msgspec import structs
 from kentry.boot.exact import FakeRunner
 from kentry.cli import build_parser, main
 from kentry.commands.options import Parser
-from kentry.compare.counted import compare
-from kentry.compare.states import added_by_states
+from kentry.compare.counted import added_by_states, compare
 from kentry.count.recorder import measure
 from kentry.results import caveats
 from kentry.results import recording as recording_result
-from kentry.results.ablation import Ablation
-from kentry.results.bisection import (
+from kentry.results.comparison import Comparison, FunctionDelta
+from kentry.results.document import dump, to_json
+from kentry.results.recording import Recording, read_recording
+from kentry.results.studies import (
     MEASURED,
+    NO_APPLY,
+    NO_BUILD,
     NOT_COMPILED,
     SAME_CODE,
+    Ablation,
     Bisection,
+    ChangePoint,
     CommitValue,
     Culprit,
+    Log,
+    Point,
+    Problem,
+    Series,
     Step,
     Suspects,
 )
-from kentry.results.comparison import Comparison, FunctionDelta
-from kentry.results.document import dump, to_json
-from kentry.results.log import ChangePoint, Log, Point
-from kentry.results.recording import Recording, read_recording
-from kentry.results.series import NO_APPLY, NO_BUILD, Problem, Series
 from kentry.show.ablation import ablation_layout
 from kentry.show.bisection import bisection_layout, steps_layout
 from kentry.show.blocks import Layout

@@ -23,7 +23,7 @@ from kentry.arch import ARCHES
 from kentry.errors import FetchError, MissingToolError
 from kentry.host.cache import cache_dir
 from kentry.kernels import toolchain
-from kentry.results.series import NO_BUILD
+from kentry.results.studies import NO_BUILD
 from tests.histories import History, make
 
 from .conftest import skip, timed

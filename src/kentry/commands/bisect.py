@@ -11,9 +11,9 @@ from kentry.commands.options import RARE, Need, flag, list_option, operand, opti
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.kernels import tree
 from kentry.progress import progress
-from kentry.results.bisection import Bisection
 from kentry.results.document import to_json
 from kentry.results.recording import INSTRUCTIONS
+from kentry.results.studies import Bisection
 from kentry.show.bisection import bisection_layout, steps_layout
 from kentry.study.bisection import Question, bisect
 from kentry.study.commits import (

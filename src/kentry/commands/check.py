@@ -10,7 +10,7 @@ from kentry.commands import measuring
 from kentry.commands.emit import emit
 from kentry.commands.options import Need, flag, operand, option, path_option
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_SKIP, EXIT_UNDECIDED, UserError
-from kentry.results.check import OVER, UNDECIDED, WITHIN, Check
+from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.show.check import check_layout
 from kentry.show.export.github import check_github
 from kentry.show.export.junit import check_junit

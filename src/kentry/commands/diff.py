@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from kentry.commands import measuring
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand
-from kentry.compare.beside import with_paths_and_samples
-from kentry.compare.counted import compare
-from kentry.compare.metrics import ALL
+from kentry.compare.counted import ALL, compare, with_paths_and_samples
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError
 from kentry.results.comparison import Comparison
 from kentry.show.changelog import comparison_changelog

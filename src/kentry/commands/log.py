@@ -14,8 +14,8 @@ from kentry.errors import EXIT_DONE
 from kentry.kernels import debian, tree
 from kentry.kernels.spec import parse
 from kentry.progress import Update, progress
-from kentry.results.log import Log
 from kentry.results.recording import INSTRUCTIONS
+from kentry.results.studies import Log
 from kentry.show import charts
 from kentry.show.log import log_chart, log_layout
 from kentry.study.bisection import Question

@@ -9,20 +9,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from kentry.compare.beside import with_paths_and_samples
-from kentry.compare.counted import compare
-from kentry.compare.states import added_by_states
+from kentry.compare.counted import added_by_states, compare, with_paths_and_samples
 from kentry.errors import RecordingError, UserError
-from kentry.results.ablation import Ablation
-from kentry.results.bisection import Bisection
-from kentry.results.check import Check
+from kentry.results.annotation import PathComparison
 from kentry.results.comparison import Comparison
 from kentry.results.document import read_document, schema_of, to_json
-from kentry.results.log import Log
-from kentry.results.path_diff import PathComparison
 from kentry.results.recording import Recording, read_recording
 from kentry.results.recording import to_json as recording_to_json
-from kentry.results.series import Series
+from kentry.results.studies import Ablation, Bisection, Check, Log, Series
 from kentry.show.ablation import ablation_layout
 from kentry.show.bisection import bisection_layout
 from kentry.show.blocks import Layout

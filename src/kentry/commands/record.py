@@ -9,7 +9,7 @@ from kentry.boot.exact import ExactOptions
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, Need, flag, operand, option, path_option
-from kentry.compare.states import added_by_states
+from kentry.compare.counted import added_by_states
 from kentry.count.catalogue import cases_of_file, catalogue, choose
 from kentry.errors import EXIT_DONE, KentryError, UserError
 from kentry.host.native import probe_with_case

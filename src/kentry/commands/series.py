@@ -14,7 +14,7 @@ from kentry.kernels.resolve import Lineup, is_range, line_up
 from kentry.progress import progress
 from kentry.results.document import dump
 from kentry.results.recording import Recording, write_recording
-from kentry.results.series import NO_APPLY, Series
+from kentry.results.studies import NO_APPLY, Series
 from kentry.show.changelog import series_changelog
 from kentry.show.series import series_layout
 from kentry.study.plan import Unit

@@ -24,8 +24,7 @@ from kentry.commands.options import (
     option,
     path_option,
 )
-from kentry.compare.beside import with_paths_and_samples
-from kentry.compare.counted import compare
+from kentry.compare.counted import compare, with_paths_and_samples
 from kentry.count.catalogue import choose_timed
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.machines.machine import MachineOptions

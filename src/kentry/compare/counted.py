@@ -2,10 +2,12 @@
 """Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
+from kentry.arch import find_arch
 from kentry.compare.contexts import (
     Change,
     Side,
@@ -14,13 +16,15 @@ from kentry.compare.contexts import (
     sum_of,
 )
 from kentry.compare.differences import differences, of_both, shared_metrics
-from kentry.compare.metrics import by_size, compare_metrics, function_deltas
-from kentry.compare.purpose import Deltas, purposes_of_both
 from kentry.errors import UserError
+from kentry.path import metrics as path_metrics
+from kentry.path.pairs import pack_pairs
+from kentry.path.reasons import NOT_KNOWN, purposes
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name, depends_on_context
 from kentry.path.variation import distinct_paths, functions_of, settles
 from kentry.results import caveats
+from kentry.results.case_name import State
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import (
     CaseComparison,
@@ -30,12 +34,16 @@ from kentry.results.comparison import (
     EstimateChange,
     EventDelta,
     FunctionDelta,
+    PurposeDelta,
     TimedComparison,
 )
-from kentry.results.estimate import Estimate
-from kentry.results.recording import INSTRUCTIONS, CaseResult, Measured, Recording
+from kentry.results.recording import ABOUT_PATHS, INSTRUCTIONS, CaseResult, Measured, Recording
+from kentry.results.states import cells_of, without_use
 from kentry.stats import exact
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
+
+# Stands for every metric.
+ALL = "all"
 
 
 def compare(
@@ -96,7 +104,7 @@ def compare(
     counted_pairs = [(a, b) for a, b in pairs if a.name in counted]
     if alone := _in_one_context(counted_pairs):
         notes.append(caveats.one_context(", ".join(alone)))
-    more = compare_metrics(old, new, counted_pairs, metrics) if metrics else ()
+    more = _compare_metrics(old, new, counted_pairs, metrics) if metrics else ()
     order = {case.name: place for place, case in enumerate(old.cases)}
     return Comparison(
         tool=new.tool,
@@ -122,15 +130,15 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
     contexts = None
     if depends_on_contexts(*cases):
         contexts = Contexts(*(tuple(case.values.items()) for case in cases))
-        functions, verdict, reasons = _in_contexts(old, new)
-        notes += reasons
+        functions, verdict, why = _in_contexts(old, new)
+        notes += why
         if functions:
             before = sum(row.old for row in functions)
             after = sum(row.new for row in functions)
-    parts: Deltas = ()
-    purposes: Deltas = ()
+    parts: tuple[PurposeDelta, ...] = ()
+    reasons: tuple[PurposeDelta, ...] = ()
     if old.recording.is_floor or new.recording.is_floor:
-        parts, purposes = purposes_of_both((old, before), (new, after))
+        parts, reasons = _purposes_of_both(old, new, [before, after])
     else:
         functions = _with_renames(functions, old, new)
     return CaseComparison(
@@ -143,7 +151,7 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
         caveats=tuple(notes),
         events=_events(old, new),
         parts=parts,
-        reasons=purposes,
+        reasons=reasons,
         contexts=contexts or UNSET,
         estimates=_estimates(*cases),
         windows=((a.agreeing, a.windows), (b.agreeing, b.windows)),
@@ -153,7 +161,10 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
 def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
     """Returns both sides on the cores that both were estimated for, by the same version of LLVM."""
     before, after = (
-        {(estimate.core, estimate.llvm): _cycles(estimate) for estimate in case.estimates}
+        {
+            (one.core, one.llvm): Cycles(one.low, one.high, one.missing, one.steady)
+            for one in case.estimates
+        }
         for case in (old, new)
     )
     return tuple(
@@ -161,10 +172,6 @@ def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
         for model, cycles in before.items()
         if model in after
     )
-
-
-def _cycles(estimate: Estimate) -> Cycles:
-    return Cycles(estimate.low, estimate.high, estimate.missing, estimate.steady)
 
 
 def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, list[Caveat]]:
@@ -180,7 +187,7 @@ def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, 
         FunctionDelta(name, shares[name], max(0, shares[name] + change.low))
         for name, change in (dict.fromkeys(shares, Change(0, 0)) | by_function).items()
     ]
-    functions = by_size(row for row in rows if row.old or row.new)
+    functions = _by_size(row for row in rows if row.old or row.new)
     if not settles(case) or not settles(new.case):
         return functions, UNDECIDED, [caveats.unsettled(case.name)]
     low, high = sum_of(by_function)
@@ -254,7 +261,7 @@ def _with_renames(
         if own:
             sums = sum(row.old for row in own), sum(row.new for row in own)
             rows[renamed.name] = FunctionDelta(renamed.name, *sums, renamed=renamed)
-    return by_size(rows.values())
+    return _by_size(rows.values())
 
 
 def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
@@ -267,4 +274,195 @@ def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
         if counts.total() != case.metrics[INSTRUCTIONS].value:
             return ()
         sides.append(counts)
-    return function_deltas(*sides)
+    return _function_deltas(*sides)
+
+
+def _compare_metrics(
+    old: Recording,
+    new: Recording,
+    pairs: Sequence[tuple[CaseResult, CaseResult]],
+    wanted: Sequence[str],
+) -> tuple[CaseComparison, ...]:
+    """Compares each metric that both sides of a case have; instructions are left out.
+
+    UserError for a metric that no case has on both sides.
+    """
+    chosen = choose_metrics(pairs, wanted)
+    shares = {
+        id(case): _Shares(case, side) for a, b in pairs for case, side in ((a, old), (b, new))
+    }
+    return tuple(
+        _row(pair, metric, shares[id(pair[0])], shares[id(pair[1])])
+        for pair in pairs
+        for metric in chosen
+        if _has(pair, metric)
+    )
+
+
+def choose_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]) -> list[str]:
+    """Returns the metrics asked for, ALL being every one that all cases of a group have.
+
+    Instructions are left out.  UserError for a metric that no group has.
+    """
+    known = [metric for metric in ABOUT_PATHS if any(_has(group, metric) for group in groups)]
+    known += sorted(
+        {
+            metric
+            for group in groups
+            for case in group
+            for metric in case.metrics
+            if metric.startswith(f"{path_metrics.SERIALISING}.") and _has(group, metric)
+        }
+    )
+    if ALL in wanted:
+        return known
+    for name in wanted:
+        if name not in (*known, INSTRUCTIONS):
+            have = ", ".join([INSTRUCTIONS, *known])
+            raise UserError(
+                f"No case has a metric '{name}' that can be compared.",
+                f"There are {have}. Recordings of an older kentry have instructions alone: make"
+                " them again with kentry record.",
+            )
+    return [name for name in dict.fromkeys(wanted) if name != INSTRUCTIONS]
+
+
+def _has(group: Sequence[CaseResult], metric: str) -> bool:
+    """Tells whether all have the metric; a case that never executed an instruction has it, too."""
+    total = metric.partition(".")[0] if metric.startswith(path_metrics.SERIALISING) else metric
+    return all(total in case.metrics for case in group)
+
+
+class _Shares:
+    """The shares of a case's functions in its modal path, by metric; read once for all metrics."""
+
+    def __init__(self, case: CaseResult, recording: Recording) -> None:
+        path = case.modal_path
+        code = recording.instructions(path) if path else []
+        accesses = path.accesses if path else None
+        arch = find_arch(recording.kernel["arch"])
+        self._functions = [base_name(insn.function) for insn in code]
+        self._amounts = path_metrics.amounts(code, accesses, arch)
+        # See path/metrics.py; empty where no accesses are known.
+        self.unreported = Counter[str]()
+        if accesses is not None:
+            self.unreported = path_metrics.unreported(code, accesses, arch)
+
+    def of(self, metric: str) -> Counter[str]:
+        """Empty where no path is known, or where the metric is no sum over instructions."""
+        return path_metrics.shares(self._amounts.get(metric, Counter()), self._functions)
+
+
+def _row(
+    pair: tuple[CaseResult, CaseResult], metric: str, old: _Shares, new: _Shares
+) -> CaseComparison:
+    samples = [
+        dict(own.metrics[metric].samples) if metric in own.metrics else {0: 1} for own in pair
+    ]
+    values = [exact.mode(own) for own in samples]
+    shares = old.of(metric), new.of(metric)
+    missing = old.unreported | new.unreported if metric in path_metrics.OF_ACCESSES else {}
+    words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
+    return CaseComparison(
+        name=pair[0].name,
+        metric=metric,
+        old=values[0],
+        new=values[1],
+        verdict=exact.verdict(*samples),
+        identical_path=False,
+        functions=_function_deltas(*shares) if [one.total() for one in shares] == values else (),
+        caveats=(caveats.unreported_accesses(pair[0].name, words),) if words else (),
+    )
+
+
+def _function_deltas(old: Counter[str], new: Counter[str]) -> tuple[FunctionDelta, ...]:
+    """Returns every function of either side."""
+    return _by_size(FunctionDelta(name, old[name], new[name]) for name in {**old, **new})
+
+
+def _by_size(rows: Iterable[FunctionDelta]) -> tuple[FunctionDelta, ...]:
+    """Returns the functions that changed most first."""
+    return tuple(sorted(rows, key=lambda row: row.place))
+
+
+def _purposes_of_both(
+    old: Side, new: Side, counts: list[int]
+) -> tuple[tuple[PurposeDelta, ...], tuple[PurposeDelta, ...]]:
+    """Returns the parts in the order of the path, and the reasons, the largest change first.
+
+    Both add up to the counts; both are empty where a path of such a length was not recorded.
+    """
+    sides = [
+        list(purposes(side.recording.instructions(path), side.arch))
+        if (path := side.case.modal_path)
+        else []
+        for side in (old, new)
+    ]
+    if [len(side) for side in sides] != counts:
+        return (), ()
+    parts = _deltas([[(purpose.part, "") for purpose in side] for side in sides])
+    reasons = _deltas([[(purpose.reason, purpose.source) for purpose in side] for side in sides])
+    order = list(dict.fromkeys(purpose.part for side in reversed(sides) for purpose in side))
+    return (
+        tuple(sorted(parts, key=lambda row: order.index(row.name))),
+        tuple(sorted(reasons, key=lambda row: (row.name == NOT_KNOWN, -abs(row.delta), row.name))),
+    )
+
+
+def _deltas(sides: Sequence[Sequence[tuple[str, str]]]) -> list[PurposeDelta]:
+    """Returns a row a name, from each side's names and sources."""
+    counts = [Counter(name for name, _ in side) for side in sides]
+    sources: dict[str, dict[str, None]] = {}
+    for name, source in (pair for side in sides for pair in side):
+        sources.setdefault(name, {}).update({source: None} if source else {})
+    old, new = counts
+    return [
+        PurposeDelta(name, old[name], new[name], sources=tuple(own))
+        for name, own in sources.items()
+    ]
+
+
+def added_by_states(recording: Recording) -> Iterator[tuple[CaseComparison, State, State]]:
+    """Yields what each state adds to the same case without use: the comparison and both states."""
+    cells = cells_of(recording)
+    for case, state in cells:
+        base = without_use(case, state, cells)
+        if base is None or base is case or base.parsed.calls != case.parsed.calls:
+            continue
+        if base.metrics[INSTRUCTIONS].is_decided and case.metrics[INSTRUCTIONS].is_decided:
+            assert base.parsed.state
+            sides = Side(base, recording), Side(case, recording)
+            yield compare_case(*sides), state, base.parsed.state
+
+
+def with_paths_and_samples(comparison: Comparison, old: Recording, new: Recording) -> Comparison:
+    """Returns the comparison of two recordings with both sides' paths and values of processes."""
+    # They load numpy, which counts do not need.
+    from kentry.compare.path_diff import modal_paths
+    from kentry.results.samples import distribution
+
+    pairs = {
+        row.name: pair
+        for row in comparison.cases
+        if not (row.identical_path and row.verdict == SAME)
+        and (pair := modal_paths(row.name, old, new))
+    }
+    if pairs:
+        packed = pack_pairs(pairs, find_arch(new.kernel["arch"]))
+        comparison = replace(comparison, modal_paths=packed)
+    both = {
+        row.name: (before.noisy, after.noisy)
+        for row in comparison.timed
+        if (before := old.case(row.name)) and (after := new.case(row.name))
+    }
+    if both:
+        distributions = {
+            name: {
+                metric: (distribution(one), distribution(after[metric]))
+                for metric, one in before.items()
+                if metric in after
+            }
+            for name, (before, after) in both.items()
+        }
+        comparison = replace(comparison, distributions=distributions)
+    return comparison

@@ -28,8 +28,7 @@ from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
 from kentry.path.stream import Folded, fold, stream
 from kentry.path.symbols import base_name
 from kentry.results import caveats
-from kentry.results.comparison import Renamed
-from kentry.results.path_diff import (
+from kentry.results.annotation import (
     ADDED,
     MOVED_FROM,
     MOVED_TO,
@@ -41,6 +40,7 @@ from kentry.results.path_diff import (
     PathPair,
     Row,
 )
+from kentry.results.comparison import Renamed
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Instruction, Measured, Recording
 
 # A function is another one's body where this share of it is alike there, the mean of with and

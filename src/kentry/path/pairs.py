@@ -8,8 +8,8 @@ from msgspec import UNSET
 from kentry.arch import Arch
 from kentry.path.instructions import readable_text
 from kentry.path.symbols import base_name
+from kentry.results.annotation import PathDiff, PathPair, PlacedInstruction, Row
 from kentry.results.comparison import PackedPair, PackedPaths, RowRun
-from kentry.results.path_diff import PathDiff, PathPair, PlacedInstruction, Row
 from kentry.results.recording import CodeFile, Instruction, followed
 
 # Where both sides' places begin in a run of rows.

@@ -1,14 +1,124 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The path of each case, instruction by instruction; and its file kentry/annotation/1."""
+"""What kentry annotate prints: the path of each case, or two kernels' paths beside each other.
 
-from typing import Annotated, Any
+The files are kentry/annotation/1, and kentry/path-diff/1, which is `kentry diff --path --json` too.
+"""
 
-from msgspec import Struct
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kentry.results.caveats import Caveat
+from kentry.results.comparison import Renamed
 from kentry.results.document import OMITTED, Count, Positive, about
 from kentry.results.estimate import Estimate, Misses
-from kentry.results.path_diff import PlacedInstruction
+from kentry.results.recording import Instruction, Measured, SourceLine
+
+SAME: Final = "same"
+ADDED: Final = "added"
+REMOVED: Final = "removed"
+MOVED_FROM: Final = "moved-from"
+MOVED_TO: Final = "moved-to"
+Change = Literal["same", "added", "removed", "moved-from", "moved-to"]
+
+
+class PlacedInstruction(Struct, frozen=True):
+    """An instruction of one side, as kentry annotate prints it."""
+
+    address: Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="Without KASLR")]
+    code: Annotated[str, about("Its bytes in memory order")]
+    text: str
+    function: str
+    offset: Annotated[Count, about("In the function, in bytes")]
+    source_lines: Annotated[
+        tuple[SourceLine, ...] | UnsetType,
+        about(
+            "Where the kernel has debug info, [file, line, function]: its own, then where that was"
+            " inlined"
+        ),
+    ] = UNSET
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """An instruction of one side or of both.
+
+    `times` is how often it ran in a loop that is folded here.  An instruction that moved has two
+    rows, one where it was and one where it is; each has both sides.
+    """
+
+    change: Change
+    times: Positive
+    function: Annotated[str, about("Of the new path, or of the old one; of a rename, both")]
+    part: Annotated[str, about("Of the path: entry, dispatch, handler, exit or return")]
+    reason: Annotated[str, about("What it is for, by kentry's rules; empty if not known")] = ""
+    source: Annotated[str, about("Where Linux says so")] = ""
+    constants_differ: Annotated[
+        bool, about("Whether two that are the same have other constants, such as offsets")
+    ] = False
+    old: PlacedInstruction | None
+    new: PlacedInstruction | None
+
+
+class PathDiff(Struct, frozen=True, kw_only=True):
+    """One case: `added` less `removed` instructions are exactly `delta`."""
+
+    name: str
+    old: Count
+    new: Count
+    delta: int
+    same: Count
+    added: Count
+    removed: Count
+    moved: Count
+    renamed: Annotated[
+        tuple[Renamed, ...],
+        about("Functions with other names, inlined or split: recognised by their instructions"),
+    ]
+    rows: tuple[Row, ...]
+    caveats: tuple[Caveat, ...] = ()
+
+    @staticmethod
+    def of(
+        name: str, rows: Iterable[Row], renamed: Iterable[Renamed], caveats: Iterable[Caveat]
+    ) -> "PathDiff":
+        """The diff that has these rows."""
+        rows = tuple(rows)
+        counts = dict.fromkeys((SAME, ADDED, REMOVED, MOVED_FROM, MOVED_TO), 0)
+        for row in rows:
+            counts[row.change] += row.times
+        common = counts[SAME] + counts[MOVED_TO]
+        return PathDiff(
+            name=name,
+            old=common + counts[REMOVED],
+            new=common + counts[ADDED],
+            delta=counts[ADDED] - counts[REMOVED],
+            same=counts[SAME],
+            added=counts[ADDED],
+            removed=counts[REMOVED],
+            moved=counts[MOVED_TO],
+            renamed=tuple(renamed),
+            rows=rows,
+            caveats=tuple(caveats),
+        )
+
+
+class PathPair(NamedTuple):
+    """Both modal paths of a case, and how they differ."""
+
+    old: Sequence[Instruction]
+    new: Sequence[Instruction]
+    diff: PathDiff
+
+
+class PathComparison(Struct, frozen=True, tag_field="schema", tag="kentry/path-diff/1"):
+    """Where two kernels' paths differ, instruction by instruction."""
+
+    tool: dict[str, str]
+    old: Measured
+    new: Measured
+    cases: Annotated[tuple[PathDiff, ...], Meta(min_length=1)]
+    caveats: tuple[Caveat, ...]
 
 
 class AnnotatedInstruction(PlacedInstruction, frozen=True, kw_only=True):

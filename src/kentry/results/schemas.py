@@ -14,31 +14,20 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from kentry.results import (
-    ablation,
-    annotation,
-    bisection,
-    check,
-    comparison,
-    import_document,
-    log,
-    path_diff,
-    recording,
-    series,
-)
+from kentry.results import annotation, comparison, import_document, recording, studies
 from kentry.results.document import dump
 
 # The structs that are a file, each with those that msgspec cannot find by itself.
 _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     (recording.RecordingFile,),
     (comparison.Comparison, comparison.CaseComparison, comparison.TimedComparison),
-    (series.Series,),
-    (ablation.Ablation,),
+    (studies.Series,),
+    (studies.Ablation,),
     (annotation.Annotation,),
-    (bisection.Bisection,),
-    (log.Log,),
-    (path_diff.PathComparison,),
-    (check.Check,),
+    (studies.Bisection,),
+    (studies.Log,),
+    (annotation.PathComparison,),
+    (studies.Check,),
     (import_document.ImportDocument,),
 )
 # The names that structs have in published schemas, where these have another.

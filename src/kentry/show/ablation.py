@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The layout of an ablation: a row for each config option."""
 
-from kentry.results.ablation import Ablation, OptionRow
+from kentry.results.studies import Ablation, OptionRow
 from kentry.show.blocks import (
     SHOWN,
     Block,

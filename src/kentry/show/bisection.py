@@ -4,8 +4,11 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kentry.results.bisection import (
+from kentry.results.comparison import Real
+from kentry.results.studies import (
     MEASURED,
+    NO_BOOT,
+    NO_BUILD,
     NOT_COMPILED,
     SAME_CODE,
     Answer,
@@ -15,8 +18,6 @@ from kentry.results.bisection import (
     Step,
     Suspects,
 )
-from kentry.results.comparison import Real
-from kentry.results.series import NO_BOOT, NO_BUILD
 from kentry.show import charts
 from kentry.show.blocks import (
     SHOWN,

@@ -14,9 +14,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from kentry.results.annotation import PathDiff
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import FunctionDelta, PurposeDelta
-from kentry.results.path_diff import PathDiff
 
 # Rows of a table of functions; text adds up further ones in one row.
 SHOWN = 10

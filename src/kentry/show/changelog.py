@@ -13,8 +13,8 @@ from kentry.arch import find_arch
 from kentry.results.case_name import CaseName
 from kentry.results.comparison import CaseComparison, Comparison
 from kentry.results.recording import INSTRUCTIONS, Recording
-from kentry.results.series import Problem, Series
 from kentry.results.states import cells_of
+from kentry.results.studies import Problem, Series
 from kentry.show.blocks import SHOWN, Block, Deltas, Layout, Prose
 from kentry.show.comparison import (
     changelog_times,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The layout of a check: how many budgets hold, then a row a budget, then caveats."""
 
-from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow
 from kentry.results.recording import INSTRUCTIONS
+from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check, CheckRow
 from kentry.show.blocks import (
     Block,
     Cell,

@@ -11,6 +11,7 @@ from dataclasses import replace
 from kentry.arch import find_arch
 from kentry.path.pairs import unpack_pairs
 from kentry.results import caveats
+from kentry.results.annotation import PathPair
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import (
@@ -20,9 +21,8 @@ from kentry.results.comparison import (
     EventDelta,
     TimedComparison,
 )
-from kentry.results.path_diff import PathPair
 from kentry.results.recording import INSTRUCTIONS
-from kentry.results.series import Series
+from kentry.results.studies import Series
 from kentry.show import charts
 from kentry.show.blocks import (
     CHANGE_KINDS,

@@ -8,7 +8,7 @@ from kentry.results.caveats import Caveat, modelled, modelled_caches, no_accesse
 from kentry.results.comparison import CaseComparison, Cycles
 from kentry.results.estimate import UNKNOWN, Estimate, LeftOut, Share
 from kentry.results.recording import CaseResult
-from kentry.results.series import Series, SeriesColumn
+from kentry.results.studies import Series, SeriesColumn
 from kentry.show.blocks import SHOWN, Block, Column, Prose, Table, text_column
 
 # Functions are printed of so many cases.

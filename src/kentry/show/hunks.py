@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kentry.results.path_diff import ADDED, MOVED_FROM, REMOVED, SAME, PlacedInstruction, Row
+from kentry.results.annotation import ADDED, MOVED_FROM, REMOVED, SAME, PlacedInstruction, Row
 from kentry.show.source_lines import place_text
 
 

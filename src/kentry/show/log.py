@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from kentry.results.comparison import Real
-from kentry.results.log import ChangePoint, Log
+from kentry.results.studies import ChangePoint, Log
 from kentry.show import charts
 from kentry.show.blocks import (
     SHOWN,

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kentry.results.comparison import CaseComparison
-from kentry.results.series import MetricStep, Series, SeriesColumn
+from kentry.results.studies import MetricStep, Series, SeriesColumn
 from kentry.show.blocks import Block, Column, Prose, Table, text_column
 from kentry.show.numbers import signed
 from kentry.stats.exact import UNDECIDED

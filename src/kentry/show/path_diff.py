@@ -3,8 +3,8 @@
 
 from collections.abc import Iterator
 
+from kentry.results.annotation import PathComparison, PathDiff
 from kentry.results.caveats import unique
-from kentry.results.path_diff import PathComparison, PathDiff
 from kentry.show.blocks import Block, InText, Layout, Paths, Prose, Section
 from kentry.show.frame import kernel_facts, kernel_lines, kernel_name, side_facts
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from kentry.results import caveats
+from kentry.results.annotation import PathDiff
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
-from kentry.results.path_diff import PathDiff
-from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, PatchRow, Series, SeriesColumn
-from kentry.results.series import Cell as SeriesCell
+from kentry.results.studies import NO_APPLY, NO_BOOT, NO_BUILD, PatchRow, Series, SeriesColumn
+from kentry.results.studies import Cell as SeriesCell
 from kentry.show import charts
 from kentry.show.blocks import (
     SHOWN,

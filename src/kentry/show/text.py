@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kentry.results.caveats import CONFIG, OF_ENTRY, Caveat
-from kentry.results.comparison import FunctionDelta
-from kentry.results.path_diff import (
+from kentry.results.annotation import (
     ADDED,
     MOVED_FROM,
     MOVED_TO,
@@ -16,6 +14,8 @@ from kentry.results.path_diff import (
     PathDiff,
     PlacedInstruction,
 )
+from kentry.results.caveats import CONFIG, OF_ENTRY, Caveat
+from kentry.results.comparison import FunctionDelta
 from kentry.show.blocks import (
     Block,
     Delta,

@@ -9,9 +9,8 @@ from kentry.compare.counted import compare
 from kentry.kernels.build import knows_option
 from kentry.kernels.config import Option
 from kentry.kernels.repository import Revision
-from kentry.results.ablation import Ablation, Added, OptionRow
 from kentry.results.recording import Measured, Recording
-from kentry.results.series import NO_BUILD
+from kentry.results.studies import NO_BUILD, Ablation, Added, OptionRow
 from kentry.study.plan import Outcome, Unit, outcomes, perform
 
 

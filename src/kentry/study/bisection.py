@@ -24,7 +24,10 @@ from kentry.kernels import tree
 from kentry.kernels.tree import Commit, Range, touching
 from kentry.progress import say
 from kentry.results import caveats
-from kentry.results.bisection import (
+from kentry.results.caveats import Caveat, Template
+from kentry.results.comparison import Real
+from kentry.results.recording import Recording
+from kentry.results.studies import (
     Answer,
     Bisection,
     CommitValue,
@@ -32,9 +35,6 @@ from kentry.results.bisection import (
     Provisional,
     Suspects,
 )
-from kentry.results.caveats import Caveat, Template
-from kentry.results.comparison import Real
-from kentry.results.recording import Recording
 from kentry.study.commits import Commits, Difference, value
 
 _MINUTE = 60

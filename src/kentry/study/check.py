@@ -21,18 +21,7 @@ from kentry.count.catalogue import choose, match, match_names
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
 from kentry.results.caveats import Caveat, unique
-from kentry.results.check import (
-    OVER,
-    UNDECIDED,
-    WITHIN,
-    Check,
-    CheckRow,
-    Real,
-    Renewed,
-    Verdict,
-    verdict_of,
-)
-from kentry.results.comparison import Comparison, TimedComparison
+from kentry.results.comparison import Comparison, Real, TimedComparison
 from kentry.results.recording import (
     ABOUT_PATHS,
     INSTRUCTIONS,
@@ -42,6 +31,16 @@ from kentry.results.recording import (
     Recording,
     read_recording,
     write_recording,
+)
+from kentry.results.studies import (
+    OVER,
+    UNDECIDED,
+    WITHIN,
+    Check,
+    CheckRow,
+    Renewed,
+    Verdict,
+    verdict_of,
 )
 from kentry.stats import THRESHOLD, exact
 from kentry.study.budgets import ALL, BASELINE, Budget, Budgets

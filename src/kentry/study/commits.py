@@ -31,7 +31,6 @@ from kentry.kernels import build, made_of, tree
 from kentry.kernels.config import Request
 from kentry.kernels.tree import Commit
 from kentry.progress import Update, say
-from kentry.results.bisection import MEASURED, NOT_COMPILED, SAME_CODE, Provisional, Step
 from kentry.results.comparison import Comparison, FunctionDelta, Real
 from kentry.results.recording import (
     INSTRUCTIONS,
@@ -40,7 +39,16 @@ from kentry.results.recording import (
     read_recording,
     write_recording,
 )
-from kentry.results.series import NO_BOOT, NO_BUILD, Problem
+from kentry.results.studies import (
+    MEASURED,
+    NO_BOOT,
+    NO_BUILD,
+    NOT_COMPILED,
+    SAME_CODE,
+    Problem,
+    Provisional,
+    Step,
+)
 from kentry.stats import exact
 from kentry.stats.exact import UNDECIDED
 from kentry.study.plan import Outcome, StandIn, Unit, outcomes, perform, proof_of

@@ -14,8 +14,8 @@ from kentry.progress import Update, say
 from kentry.results import caveats
 from kentry.results.caveats import Caveat, some
 from kentry.results.comparison import Real
-from kentry.results.log import CaseLog, ChangePoint, Log, Point
 from kentry.results.recording import INSTRUCTIONS, Recording
+from kentry.results.studies import CaseLog, ChangePoint, Log, Point
 from kentry.study.bisection import MisledError, Question, Search, measure_ends
 from kentry.study.commits import Commits, Measurer, Pair, value
 from kentry.study.plan import Unit, outcomes, perform

@@ -27,9 +27,8 @@ from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import parse
 from kentry.progress import Update, progress
-from kentry.results.bisection import MEASURED, NOT_COMPILED, SAME_CODE
 from kentry.results.recording import FLOOR, Recording, read_recording
-from kentry.results.series import NO_BOOT, NO_BUILD, Problem
+from kentry.results.studies import MEASURED, NO_BOOT, NO_BUILD, NOT_COMPILED, SAME_CODE, Problem
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from kentry.arch import find_arch
-from kentry.compare.counted import compare
-from kentry.compare.metrics import choose_metrics
+from kentry.compare.counted import choose_metrics, compare
 from kentry.host.cache import cache_dir
 from kentry.kernels import build, made_of
 from kentry.kernels.repository import Revision
@@ -28,7 +27,7 @@ from kentry.results.recording import (
     Recording,
     read_recording,
 )
-from kentry.results.series import (
+from kentry.results.studies import (
     MEASURED,
     NO_APPLY,
     Cell,

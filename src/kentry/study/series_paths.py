@@ -4,9 +4,9 @@
 from collections.abc import Mapping, Sequence
 
 from kentry.compare.path_diff import modal_paths
-from kentry.results.path_diff import PathDiff
+from kentry.results.annotation import PathDiff
 from kentry.results.recording import INSTRUCTIONS, Recording
-from kentry.results.series import PatchRow, Series
+from kentry.results.studies import PatchRow, Series
 
 # By commit and architecture.
 _Measured = Mapping[tuple[str, str], Recording]

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from kentry.cli import main
 from kentry.commands import emit
-from kentry.results.log import Point
+from kentry.results.studies import Point
 from kentry.show.blocks import Table, text_column
 from kentry.show.log import log_layout
 from kentry.show.table import WIDTH, table_lines, terminal

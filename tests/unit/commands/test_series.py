@@ -14,7 +14,7 @@ from kentry.cli import main
 from kentry.host.cache import write_atomically
 from kentry.results.document import dump
 from kentry.results.recording import write_recording
-from kentry.results.series import NO_BUILD, Problem
+from kentry.results.studies import NO_BUILD, Problem
 from kentry.study.series import PatchKernels, row_file, tabulate
 from tests.builders import built
 from tests.unit.kernels import sources

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from kentry.compare.counted import compare
-from kentry.compare.metrics import ALL
+from kentry.compare.counted import ALL, compare
 from kentry.errors import UserError
 from kentry.results.recording import Access, Metric, Recording
 from tests.builders import recording

@@ -13,8 +13,8 @@ from kentry.arch import find_arch
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths, diff_paths
 from kentry.errors import UserError
+from kentry.results.annotation import PathComparison, PathDiff
 from kentry.results.comparison import Renamed
-from kentry.results.path_diff import PathComparison, PathDiff
 from kentry.results.recording import Instruction, Measured, Recording, SourceLine, read_recording
 from kentry.show.comparison import comparison_caveats
 from kentry.show.path_diff import path_layout

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from kentry.results.recording import Recording, VectorEvent
-from kentry.results.series import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series
+from kentry.results.studies import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series
 from kentry.study.series import PatchKernels, tabulate
 from tests.builders import Functions, built, outcome, recording
 from tests.unit.vector.builders import with_events

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.compare.counted import compare
-from kentry.results.series import NO_APPLY, NO_BUILD, Problem, Series
+from kentry.results.studies import NO_APPLY, NO_BUILD, Problem, Series
 from kentry.show.changelog import comparison_changelog, series_changelog
 from kentry.show.text import to_text
 from kentry.study.series import PatchKernels, tabulate

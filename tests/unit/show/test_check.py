@@ -9,8 +9,17 @@ from xml.etree import ElementTree
 import pytest
 from msgspec.structs import replace
 
-from kentry.results.check import OVER, UNDECIDED, WITHIN, Check, CheckRow, Real, Verdict, verdict_of
+from kentry.results.comparison import Real
 from kentry.results.recording import Measured
+from kentry.results.studies import (
+    OVER,
+    UNDECIDED,
+    WITHIN,
+    Check,
+    CheckRow,
+    Verdict,
+    verdict_of,
+)
 from kentry.show.check import check_layout, row_sentence, summary
 from kentry.show.export.github import check_github
 from kentry.show.export.junit import check_junit

@@ -12,7 +12,7 @@ from kentry.results import caveats
 from kentry.results.document import to_json
 from kentry.results.estimate import Estimate, LeftOut, Limit, Share
 from kentry.results.recording import Recording
-from kentry.results.series import Problem
+from kentry.results.studies import Problem
 from kentry.show.blocks import Layout
 from kentry.show.changelog import (
     comparison_changelog,

@@ -13,8 +13,7 @@ from msgspec import structs
 from kentry.arch import find_arch
 from kentry.cli import main
 from kentry.commands.pages import KINDS, report
-from kentry.compare.beside import with_paths_and_samples
-from kentry.compare.counted import compare
+from kentry.compare.counted import compare, with_paths_and_samples
 from kentry.errors import RecordingError, UserError
 from kentry.models.caches import with_misses
 from kentry.path.calls import call_depths
@@ -27,7 +26,7 @@ from kentry.results.recording import (
     to_json,
     write_recording,
 )
-from kentry.results.series import NO_BUILD, Problem
+from kentry.results.studies import NO_BUILD, Problem
 from kentry.show.frames import frames
 from kentry.show.page import embedded
 from kentry.study.series import tabulate

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from kentry.arch import ARCHES
-from kentry.compare.counted import compare
-from kentry.compare.states import added_by_states
+from kentry.compare.counted import added_by_states, compare
 from kentry.results.case_name import USES
 from kentry.results.comparison import CaseComparison, EventDelta
 from kentry.results.recording import Recording, VectorEvent

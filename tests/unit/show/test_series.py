@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.results.series import NO_APPLY, Problem, Series
+from kentry.results.studies import NO_APPLY, Problem, Series
 from kentry.show.comparison import series_event_blocks
 from kentry.show.series import series_layout
 from kentry.show.text import to_text, written

@@ -16,7 +16,7 @@ from kentry.kernels.repository import Repository, Revision
 from kentry.progress import Update
 from kentry.results.document import to_json
 from kentry.results.recording import Recording
-from kentry.results.series import MEASURED, NO_BUILD
+from kentry.results.studies import MEASURED, NO_BUILD
 from kentry.study import ablation as study_ablation
 from kentry.study.ablation import Trial, ablate, tabulate
 from kentry.study.plan import Outcome, Unit

@@ -12,9 +12,9 @@ import jsonschema
 import pytest
 from msgspec import structs
 
-from kentry.results.check import Check, CheckRow
 from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS, CaseContext, Metric, Recording
+from kentry.results.studies import Check, CheckRow
 from kentry.study.budgets import read_budgets
 from kentry.study.check import check, new_limits
 from tests.builders import imported, recording, schema, timed

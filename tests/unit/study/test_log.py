@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kentry.kernels.tree import find_range
-from kentry.results.log import Log
 from kentry.results.recording import INSTRUCTIONS, write_recording
+from kentry.results.studies import Log
 from kentry.study.bisection import Question
 from kentry.study.commits import Program
 from kentry.study.log import log_tree

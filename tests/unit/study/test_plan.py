@@ -14,9 +14,8 @@ from kentry.count import cache
 from kentry.errors import BuildError, GuestError, RecordingError
 from kentry.kernels.repository import Repository, Revision
 from kentry.progress import Update
-from kentry.results.bisection import MEASURED
 from kentry.results.recording import write_recording
-from kentry.results.series import NO_BOOT, NO_BUILD
+from kentry.results.studies import MEASURED, NO_BOOT, NO_BUILD
 from kentry.study.plan import Outcome, Unit, outcomes, perform
 from tests.builders import image_kernel, recording
 

@@ -20,7 +20,7 @@ from kentry.progress import Update
 from kentry.results.comparison import Comparison
 from kentry.results.document import to_json
 from kentry.results.recording import Metric, Recording, VectorEvent
-from kentry.results.series import (
+from kentry.results.studies import (
     MEASURED,
     NO_APPLY,
     NO_BOOT,

@@ -4,8 +4,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kentry.results.check import Check
 from kentry.results.recording import PROBE_METRICS, CaseResult, NoisyMetric, Recording
+from kentry.results.studies import Check
 
 
 class Export(NamedTuple):

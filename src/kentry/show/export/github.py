@@ -5,7 +5,7 @@ A runner takes what a step prints for a command if a line begins with "::", so v
 as actions/toolkit does (packages/core/src/command.ts).
 """
 
-from kentry.results.check import OVER, UNDECIDED, WITHIN, Check
+from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.show.check import row_sentence, summary
 from kentry.show.export.common import check_names
 from kentry.show.frame import kernel_name

@@ -8,7 +8,7 @@ There is no standard; these are the elements and attributes that the Jenkins xUn
 import re
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from kentry.results.check import OVER, UNDECIDED, Check
+from kentry.results.studies import OVER, UNDECIDED, Check
 from kentry.show.check import row_sentence, summary
 from kentry.show.export.common import check_names
 from kentry.show.frame import kernel_name

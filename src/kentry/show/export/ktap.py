@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kentry.results.check import OVER, UNDECIDED, Check
 from kentry.results.comparison import CaseComparison, Comparison, TimedComparison
 from kentry.results.recording import CaseResult, Recording
+from kentry.results.studies import OVER, UNDECIDED, Check
 from kentry.show.check import row_sentence
 from kentry.show.comparison import bare_change, timed_values
 from kentry.show.export.common import (
