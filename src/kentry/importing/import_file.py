@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kentry.arch import ARCHES, find_arch
 from kentry.errors import UserError
-from kentry.importing import benchmarks, plain_table
-from kentry.importing.published import Number, Text, samples
+from kentry.importing.published import Number, parse_text, samples
+from kentry.importing.readers import FORMATS
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import imported as imported_caveat
 from kentry.results.recording import CaseResult, NoisyMetric, Recording
@@ -17,16 +17,6 @@ from kentry.results.recording import CaseResult, NoisyMetric, Recording
 # Architectures that kentry does not run, by the kernel's names.
 FOREIGN_ARCHES = ("ia64", "powerpc", "loongarch64", "s390x")
 _MOST_BYTES = 8 << 20
-
-FORMATS = {
-    "lat_syscall": benchmarks.read_lat_syscall,
-    "per-call": benchmarks.read_per_call,
-    "fp-pidbench": benchmarks.read_fp_pidbench,
-    "unixbench": benchmarks.read_unixbench,
-    "perf-bench": benchmarks.read_perf_bench,
-    "table": plain_table.read,
-    "columns": plain_table.read_columns,
-}
 
 
 @dataclass(frozen=True)
@@ -59,21 +49,20 @@ def import_file(file: Path, arch: str = "") -> Imported:
 
 def import_text(content: str, name: str, arch: str = "") -> Imported:
     """Read every number in a text; UserError where no reader finds any."""
-    text = Text.parse(name, content)
-    numbers = {format_name: list(read(text)) for format_name, read in FORMATS.items()}
-    formats = tuple(format_name for format_name in FORMATS if numbers[format_name])
-    if not formats:
+    text = parse_text(name, content)
+    by_format = {form: numbers for form, read in FORMATS.items() if (numbers := list(read(text)))}
+    if not by_format:
         raise UserError(
             f"{name} has no numbers in a format that kentry reads.",
             f"It reads {', '.join(FORMATS)}. docs/howto/import.md shows how to write a table.",
         )
-    merged = sorted(chain.from_iterable(numbers.values()), key=lambda number: number.line)
+    merged = sorted(chain.from_iterable(by_format.values()), key=lambda number: number.line)
     if wrong := next((number for number in merged if not number.is_plausible), None):
         raise UserError(
             f"Line {wrong.line} of {name} has '{wrong.published[:40]}' in place of a number.",
             "Correct it, or cut the line out.",
         )
-    return Imported(name, arch, formats, tuple(merged))
+    return Imported(name, arch, tuple(by_format), tuple(merged))
 
 
 def arch_name(name: str) -> str:

@@ -14,14 +14,11 @@ from kentry.results.recording import NoisyMetric, TimedProcess
 
 # What a number may lack, beside the interval, which all of them lack.
 REPETITIONS, VALUE, TIMER = "repetitions", "value", "timer frequency"
-
 # The case where the output does not name the system call.
 SYSCALL = "syscall"
-
 # Metrics by their names in a recording.  `all-instructions` counts user instructions, the
 # kernel's and everything else that ran.
 NS, CYCLES, OPS, TICKS, ALL_INSTRUCTIONS = "ns", "cycles", "ops_per_s", "ticks", "all-instructions"
-METRICS = (NS, CYCLES, OPS, TICKS, ALL_INSTRUCTIONS)
 # Units in which a text may give a number, and the metric that each is of.
 UNITS = {
     "ns": NS,
@@ -31,8 +28,8 @@ UNITS = {
     "ticks": TICKS,
     "instructions": ALL_INSTRUCTIONS,
 }
-# The unit of a metric in a recording, where it may be published in another, such as us or lps.
-_PUBLISHED = {NS: "ns", CYCLES: "cycles", OPS: "ops/s", ALL_INSTRUCTIONS: "instructions"}
+# The unit of each metric in a recording; a text may have another, such as us or lps.
+_RECORDED = {metric: unit for unit, metric in reversed(UNITS.items())}
 # Appended to the metric where only a percentage of an unpublished value was published.
 OF_BASE = "-of-base"
 _MOST_DIGITS = 18
@@ -42,10 +39,9 @@ _MOST_DIGITS = 18
 class Number:
     """One published measurement.
 
-    `published` and `unit` are as in the file.  `scale` makes it a value per call; microseconds
-    become nanoseconds.  `side` is what the file calls the kernel or the set-up, "" where it says
-    nothing.  `percent_of` says of what a number in "%" is.  `lacks` is what it lacks besides an
-    interval.
+    `published` and `unit` are as in the file, `side` is what it calls the kernel or the set-up.
+    `scale` makes it a value per call; microseconds become nanoseconds.  `percent_of` says of what
+    a number in "%" is.  `lacks` is what it lacks besides an interval.
     """
 
     line: int
@@ -120,10 +116,9 @@ class Samples:
         return str(first) if first == last else f"{first}-{last}"
 
     def change_from(self, base: Samples) -> str:
-        """Return the change from `base` in per cent of it: "-5.2%".
+        """Return the change in per cent of `base`, "-5.2%"; "" where that may be 0.
 
-        It has at most one decimal, and none that the printed digits do not support; "" where
-        `base` may be 0.
+        It has at most one decimal, and none that the printed digits do not support.
         """
         old_half = median(number.half_digit for number in base.numbers)
         new_half = median(number.half_digit for number in self.numbers)
@@ -137,14 +132,12 @@ class Samples:
     def noisy_metric(self) -> NoisyMetric:
         """Make a recording's metric; -6 per cent of a base is 94, in the unit "percent"."""
         first, count = self.first, len(self.numbers)
-        unit, base = _PUBLISHED.get(first.metric) or first.unit or first.metric, Decimal(0)
-        if first.percent_of:
-            unit, base = "percent", Decimal(100)
+        base = Decimal(100 if first.percent_of else 0)
         # Repeats in one file are repetitions.
         lacks = [word for word in first.lacks if count == 1 or word != REPETITIONS]
         return NoisyMetric(
             value=float(base + self.middle),
-            unit=unit,
+            unit="percent" if first.percent_of else _RECORDED[first.metric],
             samples=tuple(
                 TimedProcess(0, 0, place, 0, 1, 0, (float(base + number.amount),))
                 for place, number in enumerate(self.numbers)
@@ -180,40 +173,31 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\
 
 @dataclass(frozen=True)
 class Text:
-    """The lines of the file `name`, without escape sequences and control characters."""
+    """The lines of the file `name`, without escape sequences and control characters.
+
+    `sides` has the last heading above each line, "" without one.
+    """
 
     name: str
-    lines: tuple[str, ...]
+    lines: list[str]
+    sides: list[str]
 
-    @classmethod
-    def parse(cls, name: str, content: str) -> Text:
-        """Split `content` into lines, whatever ends them."""
-        lines = []
-        for line in re.split(r"\r\n|\r|\n", content):
-            text = _ESCAPE.sub("", line[:_LONGEST_LINE]).replace("\t", "        ")
-            lines.append("".join(char for char in text if char.isprintable()))
-        return cls(name, tuple(lines))
+    def __iter__(self) -> Iterator[tuple[int, str, str]]:
+        return zip(range(1, len(self.lines) + 1), self.sides, self.lines, strict=True)
 
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Return each line with its number, from 1."""
-        return iter(enumerate(self.lines, start=1))
 
-    def side(self, number: int) -> str:
-        """Return the last heading above line `number`; "" without one."""
-        return self._sides[number - 1]
-
-    @cached_property
-    def _sides(self) -> list[str]:
-        sides = [""]
-        for position, line in enumerate(self.lines[:-1]):
-            match = _HEADING.fullmatch(line.strip())
-            heading = (match[1] or match[2]) if match else ""
-            if (
-                heading in ("", "commit")
-                or _SENTENCE.search(heading)
-                or _LIST.match(self.lines[position + 1])
-                or (position and _PROSE.fullmatch(self.lines[position - 1]))
-            ):
-                heading = sides[-1]
-            sides.append(heading)
-        return sides
+def parse_text(name: str, content: str) -> Text:
+    """Split `content` into lines, whatever ends them."""
+    lines = []
+    for line in re.split(r"\r\n|\r|\n", content):
+        text = _ESCAPE.sub("", line[:_LONGEST_LINE]).replace("\t", "        ")
+        lines.append("".join(char for char in text if char.isprintable()))
+    sides = [""]
+    for before, line, after in zip(["", *lines], lines, lines[1:], strict=False):
+        match = _HEADING.fullmatch(line.strip())
+        heading = (match[1] or match[2]) if match else ""
+        is_text = heading in ("", "commit") or _SENTENCE.search(heading)
+        if is_text or _LIST.match(after) or _PROSE.fullmatch(before):
+            heading = sides[-1]
+        sides.append(heading)
+    return Text(name, lines, sides)

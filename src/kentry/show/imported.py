@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from kentry.importing.import_file import Imported
-from kentry.importing.published import METRICS, OF_BASE, TICKS, Number, Samples, samples
+from kentry.importing.published import OF_BASE, TICKS, UNITS, Number, Samples, samples
 from kentry.results import caveats
 from kentry.results.import_document import (
     ImportBase,
@@ -87,7 +87,7 @@ def _table(rows: Sequence[_Row]) -> Table:
     for row in rows:
         number = row.number
         # The unit names the usual metrics.
-        metric = "" if number.metric in METRICS else number.metric
+        metric = "" if number.metric in UNITS.values() else number.metric
         cells = [
             number.line,
             "" if number.side == side else number.side,

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import UserError
-from kentry.importing.import_file import FORMATS, import_file
+from kentry.importing.import_file import import_file
+from kentry.importing.readers import FORMATS
 from tests import ROOT
 from tests.unit.importing import samples
 from tests.unit.importing.samples import imported, values
