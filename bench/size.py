@@ -28,7 +28,7 @@ BUDGET = {
     "compare": 1748,
     "count": 1405,
     "host": 1562,
-    "importing": 604,
+    "importing": 573,
     "kernels": 4277,
     "machines": 1601,
     "models": 1031,
@@ -37,11 +37,11 @@ BUDGET = {
     "show": 6232,
     "stats": 701,
     "study": 2858,
-    "time": 2024,
+    "time": 1934,
     "vector": 3296,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39640
+TESTS_BUDGET = 39649
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -41,8 +41,7 @@ from kentry.progress import Update, progress
 from kentry.show.table import plain, wrapped
 from kentry.stats import THRESHOLD
 from kentry.time import preflight
-from kentry.time.machine_facts import Facts, gather
-from kentry.time.preflight import WARNING, describe
+from kentry.time.preflight import WARNING, Facts, describe, gather
 from kentry.time.sampling import Settings
 
 # The default threshold would call 0.25 % none.

@@ -1,25 +1,340 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Is the machine quiet enough to measure time on?  The checks, and what a recording keeps.
+"""What a machine says about itself, and whether it is quiet enough to measure time on.
 
-docs/howto/quiet-machine.md has a section for each check.
+The probe reads files of /proc and /sys (`facts=`) without root, so this works alike on this
+machine, over ssh, on a board and in a guest.  A file that is missing or makes no sense is an
+unknown fact, never an error.  docs/howto/quiet-machine.md has a section for each check.
 """
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, NamedTuple
 
-from kentry.time.machine_facts import (
-    BOOST,
-    CLOCKSOURCE,
-    CPU_FOLDER,
-    CPU_MAX,
-    ENOENT,
-    NO_TURBO,
-    SYSCTL,
-    TRACING,
-    VULNERABILITIES,
-    Facts,
+from kentry.boot.probe_protocol import parse_line
+from kentry.errors import KentryError
+from kentry.machines.machine import Machine
+
+# Seconds between the two readings: 50 ticks of /proc/stat, so one tick is 2 %.
+BETWEEN = 0.5
+TIMEOUT = 30.0
+# The probe cuts a file after this many bytes, perhaps in the middle of a line.
+MOST_BYTES = 65536
+
+CPU_FOLDER = "/sys/devices/system/cpu"
+CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
+TRACING = "/sys/kernel/tracing"
+_SYSCTL = "/proc/sys/kernel"
+_NO_TURBO = f"{CPU_FOLDER}/intel_pstate/no_turbo"
+_BOOST = f"{CPU_FOLDER}/cpufreq/boost"
+_CPU_MAX = "/sys/fs/cgroup/cpu.max"
+_CPUSET = "/sys/fs/cgroup/cpuset.cpus.effective"
+# The cpus of isolated cpuset partitions, in Linux 6.7 and later.
+_PARTITIONS = "/sys/fs/cgroup/cpuset.cpus.isolated"
+
+# Ordered by how much they can do to a kernel entry.
+VULNERABILITIES = [
+    "meltdown",
+    "retbleed",
+    "spec_rstack_overflow",
+    "spectre_v2",
+    "mds",
+    "mmio_stale_data",
+    "reg_file_data_sampling",
+    "tsx_async_abort",
+    "tsa",
+    "indirect_target_selection",
+    "vmscape",
+    "spectre_v1",
+    "spec_store_bypass",
+    "srbds",
+    "l1tf",
+    "gather_data_sampling",
+    "itlb_multihit",
+    "ghostwrite",
+    "old_microcode",
+]
+_CHANGING = ("/proc/stat", "/proc/interrupts")
+_OF_MACHINE = (
+    *_CHANGING,
+    "/proc/cpuinfo",
+    "/proc/cmdline",
+    "/proc/version",
+    "/proc/self/status",
+    "/proc/self/loginuid",
+    "/run/auditd.pid",
+    *(f"{_SYSCTL}/{name}" for name in ("hostname", "osrelease", "randomize_va_space")),
+    f"{_SYSCTL}/perf_event_paranoid",
+    *(f"{CPU_FOLDER}/{name}" for name in ("online", "isolated", "nohz_full", "smt/active")),
+    _NO_TURBO,
+    _BOOST,
+    *(f"{CPU_FOLDER}/vulnerabilities/{name}" for name in VULNERABILITIES),
+    f"{CLOCKSOURCE}/current_clocksource",
+    f"{CLOCKSOURCE}/available_clocksource",
+    *(f"{TRACING}/{name}" for name in ("tracing_on", "current_tracer", "events/enable")),
+    "/sys/class/dmi/id/sys_vendor",
+    "/sys/class/dmi/id/product_name",
+    "/proc/device-tree/model",
+    _CPU_MAX,
+    _CPUSET,
+    _PARTITIONS,
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/kernel/security/lsm",
 )
+_OF_CPU = (
+    *(f"cpufreq/scaling_{name}" for name in ("governor", "min_freq", "max_freq")),
+    "cpufreq/base_frequency",
+    "cpufreq/cpuinfo_max_freq",
+    "cpufreq/boost",
+    "topology/thread_siblings_list",
+)
+
+# include/uapi/asm-generic/errno-base.h: errnos of a file that does not exist, or does.
+_ENOENT = 2
+_EXISTS = frozenset({1, 13})  # EPERM, EACCES
+
+# Rows of /proc/interrupts that count errors, or the cpu's own timer: x86, arm64, riscv64.
+_NO_WORK = re.compile(r"(ERR|MIS|Err|LOC) .*|.*\b(arch_timer|riscv-timer)")
+
+
+class Ticks(NamedTuple):
+    """What a cpu did, in ticks of 10 ms (USER_HZ): proc(5), /proc/stat."""
+
+    busy: int
+    idle: int
+    steal: int
+
+
+class Interrupts(NamedTuple):
+    """One row of /proc/interrupts: its name ("36", "LOC"), its device, a count for each cpu."""
+
+    name: str
+    device: str
+    counts: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the probe read.
+
+    `cpu` is the one to measure on.  `files` has the newest text by path, `missing` the errno of
+    files that could not be read, `before` what the files that change held `seconds` earlier.
+    `virtualization` is the answer of systemd-detect-virt, "" if the machine does not have it.
+    """
+
+    cpu: int = 0
+    files: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
+    before: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    virtualization: str = ""
+
+    def text(self, path: str) -> str:
+        """Returns a file without surrounding blanks and a final NUL, which is printed as "?"."""
+        return self.files.get(path, "").strip().rstrip("?")
+
+    def number(self, path: str) -> int | None:
+        """Returns a decimal number."""
+        with contextlib.suppress(ValueError):
+            return int(self.text(path))
+        return None
+
+    def of_cpu(self, name: str) -> str:
+        """Returns the path of a file of the chosen cpu."""
+        return f"{CPU_FOLDER}/cpu{self.cpu}/{name}"
+
+    @property
+    def online(self) -> tuple[int, ...]:
+        """The cpus that are online; at least one."""
+        return cpu_list(self.text(f"{CPU_FOLDER}/online")) or (*self.ticks(),) or (self.cpu,)
+
+    @property
+    def isolated(self) -> tuple[int, ...]:
+        """The cpus that the scheduler leaves alone, from boot on or as a cpuset partition."""
+        return cpu_list(self.text(f"{CPU_FOLDER}/isolated")) + cpu_list(self.text(_PARTITIONS))
+
+    @property
+    def status(self) -> dict[str, str]:
+        """The probe's own /proc/self/status."""
+        return _fields(self.text("/proc/self/status"))
+
+    @property
+    def is_first_process(self) -> bool:
+        """Whether the probe was PID 1 of a guest, with nothing else running there."""
+        return self.status.get("Pid") == "1"
+
+    @property
+    def cmdline(self) -> list[str]:
+        """The kernel's command line; words after "--" are the first process's."""
+        words = self.files.get("/proc/cmdline", "").split()
+        return words[: words.index("--")] if "--" in words else words
+
+    @property
+    def processor(self) -> dict[str, str]:
+        """What /proc/cpuinfo says about the chosen cpu, or the first one if it is not there."""
+        blocks = map(_fields, re.split(r"\n\s*\n", self.files.get("/proc/cpuinfo", "")))
+        by_number = {block["processor"]: block for block in blocks if "processor" in block}
+        return by_number.get(str(self.cpu)) or next(iter(by_number.values()), {})
+
+    def ticks(self) -> dict[int, Ticks]:
+        """Returns each cpu's ticks since boot."""
+        cpus = {}
+        for line in self.files.get("/proc/stat", "").splitlines():
+            if match := re.fullmatch(r"cpu(\d+)((?: +\d+){4,})\s*", line):
+                values = [int(word) for word in match[2].split()] + [0] * 4
+                user, nice, system, idle, iowait, irq, softirq, steal = values[:8]
+                busy = user + nice + system + irq + softirq
+                cpus[int(match[1])] = Ticks(busy, idle + iowait, steal)
+        return cpus
+
+    def ticks_between(self) -> dict[int, Ticks]:
+        """Returns each cpu's ticks between the two readings; empty after one reading."""
+        before, now = Facts(files=self.before).ticks(), self.ticks()
+        # iowait may go backwards, so no difference counts below 0.
+        passed = {
+            cpu: Ticks(*(max(new - old, 0) for old, new in zip(before[cpu], now[cpu], strict=True)))
+            for cpu in now.keys() & before.keys()
+        }
+        return {cpu: ticks for cpu, ticks in sorted(passed.items()) if sum(ticks) >= 10}
+
+    def busy(self, cpu: int) -> float:
+        """Returns the share of the time between the readings that a cpu worked; 0 if unknown."""
+        passed = self.ticks_between().get(cpu)
+        return passed.busy / sum(passed) if passed else 0.0
+
+    def interrupts(self) -> list[Interrupts]:
+        """Returns the rows that count interrupts of every cpu since boot, but for its timer's."""
+        text = self.files.get("/proc/interrupts", "")
+        lines = text.splitlines()
+        if len(text) >= MOST_BYTES - 1:
+            lines = lines[:-1]
+        cpus = [int(number) for number in re.findall(r"\bCPU(\d+)", lines[0])] if lines else []
+        rows = []
+        for line in lines[1:]:
+            name, _, rest = line.strip().partition(":")
+            words = rest.split(None, len(cpus))
+            numbers = [int(word) for word in words[: len(cpus)] if word.isdecimal()]
+            device = " ".join(words[len(cpus) :])
+            if cpus and len(numbers) == len(cpus) and not _NO_WORK.fullmatch(f"{name} {device}"):
+                rows.append(Interrupts(name, device, dict(zip(cpus, numbers, strict=True))))
+        return rows
+
+    def interrupt_rates(self) -> list[tuple[float, Interrupts]]:
+        """Returns each row's interrupts a second on the chosen cpu between the readings."""
+        rows = Facts(files=self.before).interrupts()
+        before = {row.name: row.counts[self.cpu] for row in rows if self.cpu in row.counts}
+        return [
+            (max(row.counts[self.cpu] - before[row.name], 0) / self.seconds, row)
+            for row in self.interrupts()
+            if self.seconds > 0 and self.cpu in row.counts and row.name in before
+        ]
+
+
+def cpu_list(text: str) -> tuple[int, ...]:
+    """Returns the cpus of a list as the kernel writes it: "0-3,8"; "" and "(null)" have none."""
+    cpus: set[int] = set()
+    for part in text.split(","):
+        if match := re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part):
+            first, last = int(match[1]), int(match[2] or match[1])
+            cpus.update(range(first, min(last, first + 65536) + 1))
+    return tuple(sorted(cpus))
+
+
+def _fields(text: str) -> dict[str, str]:
+    """Parses lines "NAME: VALUE"."""
+    pairs = (line.partition(":") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, colon, value in pairs if colon}
+
+
+def paths_to_read(cpu: int | None, of_machine: Sequence[str] = _OF_MACHINE) -> list[str]:
+    """Returns the files of the machine, and those of `cpu` if it is chosen already."""
+    of_cpu = [] if cpu is None else [f"{CPU_FOLDER}/cpu{cpu}/{name}" for name in _OF_CPU]
+    return [*of_machine, *of_cpu]
+
+
+def gather(machine: Machine, cpu: int | None, clock: Any = time) -> Facts:
+    """Reads twice, half a second apart; chooses the cpu if `cpu` is None.
+
+    In a guest whose first process is the probe, one reading is enough: nothing else runs there.
+    """
+
+    def read(paths: Sequence[str], cpu: int) -> Facts:
+        lines: list[str] = []
+        machine.run_probe([f"facts={','.join(paths)}"], TIMEOUT, lines.append)
+        return parse_lines(lines, cpu)
+
+    start = clock.monotonic()
+    first = read(paths_to_read(cpu), cpu or 0)
+    chosen = choose_cpu(first) if cpu is None else cpu
+    if first.is_first_process:
+        return Facts(chosen, first.files, first.missing)
+    virtualization = ""
+    with contextlib.suppress(KentryError):
+        answer = machine.run_command(["systemd-detect-virt", "--vm"], TIMEOUT).stdout.strip()
+        virtualization = answer if re.fullmatch(r"[a-z0-9-]+", answer) else ""
+    clock.sleep(BETWEEN)
+    again = clock.monotonic()
+    second = read(paths_to_read(chosen, _CHANGING), chosen)
+    return Facts(
+        chosen,
+        first.files | second.files,
+        first.missing | second.missing,
+        {path: first.files[path] for path in _CHANGING if path in first.files},
+        again - start,
+        virtualization,
+    )
+
+
+def parse_lines(lines: Sequence[str], cpu: int = 0) -> Facts:
+    """Collects the files that the probe printed (guest/facts.h); it skips a console's lines."""
+    files: dict[str, list[str]] = {}
+    missing: dict[str, int] = {}
+    rows: list[str] = []
+    for line in lines:
+        word, rest = parse_line(line) or ("", "")
+        if word == "file":
+            rows = files.setdefault(rest, [])
+        elif word == "nofile":
+            path, _, error = rest.rpartition(" ")
+            missing[path] = int(error) if error.isdecimal() else 0
+        elif word == ">":
+            rows.append(rest)
+        elif word == "+" and rows:
+            rows[-1] += rest
+    return Facts(cpu, {path: "\n".join(text) for path, text in files.items()}, missing)
+
+
+def choose_cpu(facts: Facts) -> int:
+    """Chooses an isolated cpu, else not cpu 0; then the one with the fewest interrupts.
+
+    Of the isolated cpus it prefers those without nohz_full, whose kernel entry does more.  A task
+    starts on the cpus that are not isolated and may ask for the others, so its list of allowed
+    cpus is a limit only if it has fewer than those.
+    """
+    online, isolated = set(facts.online), set(facts.isolated)
+    tickless = set(cpu_list(facts.text(f"{CPU_FOLDER}/nohz_full")))
+    allowed = set(cpu_list(facts.status.get("Cpus_allowed_list", ""))) or online
+    if allowed >= online - isolated:
+        allowed |= isolated
+    in_group = set(cpu_list(facts.text(_CPUSET))) or online
+    usable = online & allowed & in_group or online & allowed or {min(allowed)}
+    rows = facts.interrupts()
+    return min(
+        usable,
+        key=lambda cpu: (
+            cpu not in isolated | tickless,
+            cpu in tickless,
+            cpu == 0,
+            sum(row.counts.get(cpu, 0) for row in rows),
+            cpu,
+        ),
+    )
+
+
+# --- the checks -------------------------------------------------------------------------
 
 # A warning: results spread or are off on this machine.  A note: it belongs to the number, which
 # compares only with others that have the same.
@@ -36,10 +351,9 @@ _CPUS_USED = 2
 _VDSO_CLOCKS = frozenset(
     {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"}
 )
-_OPEN = "vulnerable"
 
-# What the sentence of a check names; None where there is nothing to say.
-Values = Mapping[str, object] | None
+# What is wrong, and what to do about it; None where there is nothing to say.
+Advice = tuple[str, str] | None
 
 
 class Finding(NamedTuple):
@@ -51,76 +365,82 @@ class Finding(NamedTuple):
     level: str
 
 
-class Check(NamedTuple):
-    """A check: `read` answers with the values that `text` and `remedy` name."""
-
-    kind: str
-    read: Callable[[Facts], Values]
-    text: str
-    remedy: str
-    level: str = WARNING
-
-
-def _quota(facts: Facts) -> Values:
-    """Returns the limit of a control group below what the probe uses."""
-    words = (facts.text(CPU_MAX) or "").split()
-    if len(words) != 2 or not all(word.isdecimal() for word in words):
+def _quota(facts: Facts) -> Advice:
+    match = re.fullmatch(r"([0-9]+)\s+([0-9]+)", facts.text(_CPU_MAX))
+    most, period = map(int, match.groups()) if match else (0, 0)  # us of work, and in which time
+    if not most or most >= _CPUS_USED * period:
         return None
-    most, period = map(int, words)  # microseconds of work, and in which time
-    if not most or not period or most >= _CPUS_USED * period:
-        return None
-    return {"cpus": most / period, "work": most / 1000, "period": period / 1000}
+    return (
+        f"A control group allows {most / period:.2f} cpus: after {most / 1000:.0f} ms of work in"
+        f" {period / 1000:.0f} ms all its tasks stop",
+        "sudo systemctl set-property UNIT CPUQuota= (or docker run without --cpus)",
+    )
 
 
-def _tracing(facts: Facts) -> Values:
-    """Returns the kernel's tracer, or events."""
+def _tracing(facts: Facts) -> Advice:
+    function = facts.text(f"{TRACING}/current_tracer") or "nop"
     if facts.text(f"{TRACING}/tracing_on") == "0":
         return None
-    function = facts.text(f"{TRACING}/current_tracer") or "nop"
     if function != "nop":
-        return {"what": f"current_tracer {function}", "file": "current_tracer", "off": "nop"}
-    if facts.text(f"{TRACING}/events/enable") in ("1", "X"):
-        return {"what": "trace events are on", "file": "events/enable", "off": "0"}
-    return None
+        what, file, off = f"current_tracer {function}", "current_tracer", "nop"
+    elif facts.text(f"{TRACING}/events/enable") in ("1", "X"):
+        what, file, off = "trace events are on", "events/enable", "0"
+    else:
+        return None
+    return f"The kernel is being traced: {what:.60}", f"echo {off} | sudo tee {TRACING}/{file}"
 
 
-def _load(facts: Facts) -> Values:
-    """Returns other work on this cpu, or on the others, which share caches and memory."""
-    busy = facts.busy(facts.cpu) or 0.0
+def _load(facts: Facts) -> Advice:
+    busy, only = facts.busy(facts.cpu), ""
+    mean = fmean([facts.busy(cpu) for cpu in facts.ticks_between() if cpu != facts.cpu] or [0.0])
     if busy > _BUSY:
-        return {
-            "who": f"cpu {facts.cpu} was {busy:.0%} busy with other work",
-            "only": f" | awk '$1 == {facts.cpu}'",
-        }
-    shares = [facts.busy(cpu) or 0.0 for cpu in facts.ticks_between() if cpu != facts.cpu]
-    if shares and sum(shares) / len(shares) > _OTHERS_BUSY:
-        mean = sum(shares) / len(shares)
-        return {"who": f"The other cpus, which share caches and power, were {mean:.0%} busy"}
-    return None
+        who = f"cpu {facts.cpu} was {busy:.0%} busy with other work"
+        only = f" | awk '$1 == {facts.cpu}'"
+    elif mean > _OTHERS_BUSY:
+        who = f"The other cpus, which share caches and power, were {mean:.0%} busy"
+    else:
+        return None
+    return (
+        f"{who} in the {facts.seconds:.1f} s before",
+        f"ps -eo psr,pcpu,pid,comm --sort=-pcpu{only} | head",
+    )
 
 
-def _smt(facts: Facts) -> Values:
-    """Returns the other thread of the core, if it works."""
-    busy = {other: facts.busy(other) or 0.0 for other in facts.siblings}
+def _smt(facts: Facts) -> Advice:
+    threads = cpu_list(facts.text(facts.of_cpu("topology/thread_siblings_list")))
+    busy = {cpu: facts.busy(cpu) for cpu in threads if cpu != facts.cpu and cpu in facts.online}
     other = max(busy, key=busy.__getitem__, default=-1)
-    return {"other": other, "busy": busy[other]} if busy.get(other, 0.0) > _BUSY else None
+    if busy.get(other, 0.0) <= _BUSY:
+        return None
+    return (
+        f"cpu {other}, the other thread of cpu {facts.cpu}'s core, was {busy[other]:.0%} busy:"
+        " the two share all its units",
+        f"echo 0 | sudo tee {CPU_FOLDER}/cpu{other}/online",
+    )
 
 
-def _steal(facts: Facts) -> Values:
-    """Returns the share of the cpu's time that the host gives to other guests."""
+def _steal(facts: Facts) -> Advice:
     passed = facts.ticks_between().get(facts.cpu)
     share = passed.steal / sum(passed) if passed else 0.0
-    return {"share": share} if share > _STOLEN else None
+    if share <= _STOLEN:
+        return None
+    return (
+        f"The host took {share:.0%} of cpu {facts.cpu}'s time for other guests (steal)",
+        "Get a cpu of its own: on the host, virsh vcpupin, or a dedicated instance",
+    )
 
 
-def _governor(facts: Facts) -> Values:
-    """Returns the governor of a frequency that follows the load."""
+def _governor(facts: Facts) -> Advice:
     path = facts.of_cpu("cpufreq/scaling_governor")
     name, limits = facts.text(path), frequency_limits(facts)
-    if name in (None, "", "performance", "userspace") or (limits and limits[0] == limits[1]):
+    if name in ("", "performance", "userspace") or (limits and limits[0] == limits[1]):
         return None
     between = f" between {limits[0]} and {limits[1]} MHz" if limits else ""
-    return {"name": name, "between": between, "path": path}
+    return (
+        f"cpu {facts.cpu}'s frequency follows the load{between} (governor {name:.16}),"
+        " and so does the time of each call",
+        f"echo performance | sudo tee {path}",
+    )
 
 
 def frequency_limits(facts: Facts) -> tuple[int, int] | None:
@@ -132,183 +452,108 @@ def frequency_limits(facts: Facts) -> tuple[int, int] | None:
 
 def turbo_switch(facts: Facts) -> tuple[str, bool] | None:
     """Returns the file that switches turbo, and whether turbo is on; None without such a file."""
-    if (off := facts.number(NO_TURBO)) is not None:
-        return NO_TURBO, off == 0
-    for path in (BOOST, facts.of_cpu("cpufreq/boost")):
-        if (boost := facts.number(path)) is not None:
-            return path, boost != 0
+    for path in (_NO_TURBO, _BOOST, facts.of_cpu("cpufreq/boost")):
+        if (value := facts.number(path)) is not None:
+            return path, (value == 0) == (path == _NO_TURBO)
     return None
 
 
-def _turbo(facts: Facts) -> Values:
-    """Returns how far above the nominal one the frequency may rise."""
+def _turbo(facts: Facts) -> Advice:
     path, is_on = turbo_switch(facts) or ("", False)
+    if not is_on:
+        return None
     base = facts.number(facts.of_cpu("cpufreq/base_frequency"))
     most = facts.number(facts.of_cpu("cpufreq/cpuinfo_max_freq"))
-    between = f"from {base // 1000} to {most // 1000} MHz" if base and most else ""
-    between = between or "above its nominal frequency"
-    return {"between": between, "off": int(path == NO_TURBO), "path": path} if is_on else None
+    between = "above its nominal frequency"
+    if base and most:
+        between = f"from {base // 1000} to {most // 1000} MHz"
+    return (
+        f"Turbo is on: cpu {facts.cpu} goes {between} while few cores work and they are cool",
+        f"echo {int(path == _NO_TURBO)} | sudo tee {path}",
+    )
 
 
-def _interrupts(facts: Facts) -> Values:
-    """Returns the most frequent interrupt, if devices or other cpus often interrupt this cpu."""
+def _interrupts(facts: Facts) -> Advice:
     rates = facts.interrupt_rates()
     total = sum(rate for rate, _ in rates)
     if total < _INTERRUPTS:
         return None
     rate, row = max(rates, key=lambda pair: pair[0])
     device, remedy = row.device, f"watch -d grep {row.name}: /proc/interrupts, and stop its cause"
-    elsewhere = next((cpu for cpu in facts.online if cpu != facts.cpu), None)
     if row.name.isdecimal():
-        device = row.device.split()[-1] if row.device else row.name
-        if elsewhere is not None:
+        device = (row.device or row.name).split()[-1]
+        for elsewhere in [cpu for cpu in facts.online if cpu != facts.cpu][:1]:
             remedy = f"echo {elsewhere} | sudo tee /proc/irq/{row.name}/smp_affinity_list"
-    return {"total": total, "rate": rate, "name": row.name, "device": device, "remedy": remedy}
+    text = f"cpu {facts.cpu} took {total:.0f} interrupts a second besides its timer's,"
+    return f"{text} {rate:.0f} of {row.name} ({device:.32})", remedy
 
 
-def _clocksource(facts: Facts) -> Values:
-    """Returns a clocksource that a program reads by a system call."""
+def _clocksource(facts: Facts) -> Advice:
     name = facts.text(f"{CLOCKSOURCE}/current_clocksource")
     if not name or name in _VDSO_CLOCKS:
         return None
-    others = (facts.text(f"{CLOCKSOURCE}/available_clocksource") or "").split()
-    better = next((other for other in others if other in _VDSO_CLOCKS), None)
-    switch = f"echo {better} | sudo tee {CLOCKSOURCE}/current_clocksource; " if better else ""
-    return {"name": name, "switch": switch}
+    others = facts.text(f"{CLOCKSOURCE}/available_clocksource").split()
+    better = next((other for other in others if other in _VDSO_CLOCKS), "")
+    switch = better and f"echo {better} | sudo tee {CLOCKSOURCE}/current_clocksource; "
+    return (
+        f"The clocksource is {name:.40}, which no vDSO can read, so each reading of the time"
+        " is a system call",
+        f"{switch}sudo dmesg | grep -i -e clocksource -e tsc",
+    )
 
 
-def _virtual(facts: Facts) -> Values:
-    """Returns what this virtual machine is a guest of."""
+def _virtual(facts: Facts) -> Advice:
     name = hypervisor(facts)
-    return {"kind": "" if name == "unnamed" else f" ({name:.30})"} if name else None
+    if not name:
+        return None
+    kind = "" if name == "unnamed" else f" ({name:.30})"
+    return (
+        f"This is a virtual machine{kind}: exits to the host and its other guests are in the times",
+        "Measure on the host, or pin the guest's cpus there: virsh vcpupin GUEST 1 3",
+    )
 
 
-def _isolation(facts: Facts) -> Values:
-    """Returns a cpu on which the scheduler may put other tasks."""
+def _isolation(facts: Facts) -> Advice:
     if facts.is_first_process or len(facts.online) == 1 or facts.cpu in facts.isolated:
         return None
-    return {"other": facts.cpu or next((other for other in facts.online if other), 0)}
+    other = facts.cpu or next((other for other in facts.online if other), 0)
+    return (
+        f"cpu {facts.cpu} is not isolated: other tasks and the kernel's own work run there too",
+        f"Boot with isolcpus=managed_irq,domain,{other} rcu_nocbs={other} irqaffinity=0",
+    )
 
 
-# The most important first.
-CHECKS = (
-    Check(
-        "quota",
-        _quota,
-        "A control group allows {cpus:.2f} cpus: after {work:.0f} ms of work in {period:.0f} ms"
-        " all its tasks stop",
-        "sudo systemctl set-property UNIT CPUQuota= (or docker run without --cpus)",
-    ),
-    Check(
-        "tracing",
-        _tracing,
-        "The kernel is being traced: {what:.60}",
-        f"echo {{off}} | sudo tee {TRACING}/{{file}}",
-    ),
-    Check(
-        "load",
-        _load,
-        "{who} in the {seconds:.1f} s before",
-        "ps -eo psr,pcpu,pid,comm --sort=-pcpu{only} | head",
-    ),
-    Check(
-        "smt",
-        _smt,
-        "cpu {other}, the other thread of cpu {cpu}'s core, was {busy:.0%} busy:"
-        " the two share all its units",
-        f"echo 0 | sudo tee {CPU_FOLDER}/cpu{{other}}/online",
-    ),
-    Check(
-        "steal",
-        _steal,
-        "The host took {share:.0%} of cpu {cpu}'s time for other guests (steal)",
-        "Get a cpu of its own: on the host, virsh vcpupin, or a dedicated instance",
-    ),
-    Check(
-        "governor",
-        _governor,
-        "cpu {cpu}'s frequency follows the load{between} (governor {name:.16}),"
-        " and so does the time of each call",
-        "echo performance | sudo tee {path}",
-    ),
-    Check(
-        "turbo",
-        _turbo,
-        "Turbo is on: cpu {cpu} goes {between} while few cores work and they are cool",
-        "echo {off} | sudo tee {path}",
-    ),
-    Check(
-        "interrupts",
-        _interrupts,
-        "cpu {cpu} took {total:.0f} interrupts a second besides its timer's,"
-        " {rate:.0f} of {name} ({device:.32})",
-        "{remedy}",
-    ),
-    Check(
-        "clocksource",
-        _clocksource,
-        "The clocksource is {name:.40}, which no vDSO can read, so each reading of the time"
-        " is a system call",
-        "{switch}sudo dmesg | grep -i -e clocksource -e tsc",
-    ),
-    Check(
-        "virtual",
-        _virtual,
-        "This is a virtual machine{kind}: exits to the host and its other guests are in the times",
-        "Measure on the host, or pin the guest's cpus there: virsh vcpupin GUEST 1 3",
-        NOTE,
-    ),
-    Check(
-        "isolation",
-        _isolation,
-        "cpu {cpu} is not isolated: other tasks and the kernel's own work run there too",
-        "Boot with isolcpus=managed_irq,domain,{other} rcu_nocbs={other} irqaffinity=0",
-        NOTE,
-    ),
-)
+# The most important first; notes last.
+CHECKS: dict[str, Callable[[Facts], Advice]] = {
+    "quota": _quota,
+    "tracing": _tracing,
+    "load": _load,
+    "smt": _smt,
+    "steal": _steal,
+    "governor": _governor,
+    "turbo": _turbo,
+    "interrupts": _interrupts,
+    "clocksource": _clocksource,
+    "virtual": _virtual,
+    "isolation": _isolation,
+}
+_NOTES = ("virtual", "isolation")
 
 
 def check(facts: Facts) -> list[Finding]:
     """Returns what the checks find, in their order: warnings, then notes."""
-    findings = []
-    for kind, read, text, remedy, level in CHECKS:
-        if (values := read(facts)) is not None:
-            named = {"cpu": facts.cpu, "seconds": facts.seconds, "only": "", **values}
-            text, remedy = text.format(**named), remedy.format(**named)
-            findings.append(Finding(f"preflight-{kind}", text, remedy, level))
-    return findings
+    return [
+        Finding(f"preflight-{kind}", *advice, NOTE if kind in _NOTES else WARNING)
+        for kind, read in CHECKS.items()
+        if (advice := read(facts))
+    ]
 
 
-def hypervisor(facts: Facts) -> str | None:
+def hypervisor(facts: Facts) -> str:
     """Names what the machine is a guest of; "unnamed" if only x86's cpu flag says so."""
     if facts.virtualization:
-        return None if facts.virtualization == "none" else facts.virtualization
-    return "unnamed" if "hypervisor" in facts.processor.get("flags", "").split() else None
-
-
-def mitigations(facts: Facts) -> dict[str, str] | None:
-    """Returns a word for each flaw that this cpu has: the mitigation's, or "vulnerable".
-
-    None if the kernel says nothing about them.  "bhi", which the kernel lists within spectre_v2
-    and which is work at each entry, has a word of its own.
-    """
-    paths = {name: f"{CPU_FOLDER}/vulnerabilities/{name}" for name in VULNERABILITIES}
-    texts = {name: text for name, path in paths.items() if (text := facts.text(path))}
-    states = {}
-    for name, text in texts.items():
-        if match := re.match(r"(?:KVM: )?Mitigation: ([^;,]*)", text):
-            states[name] = _word(match[1].partition(" and ")[0])
-        elif "ulnerable" in text:
-            states[name] = _OPEN
-        elif not text.startswith("Not affected"):
-            states[name] = _word(re.split("[;,:]", text)[0])
-        if match := re.search(r"; BHI: (?!Not affected)([^;,]*)", text):
-            states["bhi"] = _OPEN if "ulnerable" in match[1] else _word(match[1])
-    return states if texts else None
-
-
-def _word(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")
+        return "" if facts.virtualization == "none" else facts.virtualization
+    return "unnamed" if "hypervisor" in facts.processor.get("flags", "").split() else ""
 
 
 # --- what a recording keeps --------------------------------------------------------
@@ -326,34 +571,58 @@ _RELEVANT = re.compile(
 )
 
 
+def mitigations(facts: Facts) -> str:
+    """Returns a word for each flaw that this cpu has: the mitigation's, or "vulnerable".
+
+    "" if the kernel says nothing about them.  "bhi", which the kernel lists within spectre_v2
+    and which is work at each entry, has a word of its own.
+    """
+    states, is_known = [], False
+    for name in VULNERABILITIES:
+        text = facts.text(f"{CPU_FOLDER}/vulnerabilities/{name}")
+        is_known = is_known or bool(text)
+        if match := re.match(r"(?:KVM: )?Mitigation: ([^;,]*)", text):
+            states.append(f"{name}={_word(match[1].partition(' and ')[0])}")
+        elif "ulnerable" in text:
+            states.append(f"{name}=vulnerable")
+        elif text and not text.startswith("Not affected"):
+            states.append(f"{name}={_word(re.split('[;,:]', text)[0])}")
+        if match := re.search(r"; BHI: (?!Not affected)([^;,]*)", text):
+            states.append(f"bhi={'vulnerable' if 'ulnerable' in match[1] else _word(match[1])}")
+    return " ".join(states) or ("none" if is_known else "")
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")
+
+
 def audit_state(facts: Facts) -> str:
     """ "off", "on" or "unknown": only root can read the rules (kernel/auditsc.c, audit_alloc())."""
     told = [word for word in facts.cmdline if word.startswith("audit=")][-1:]
-    without_audit = facts.status and facts.missing.get("/proc/self/loginuid") == ENOENT
+    without_audit = facts.status and facts.missing.get("/proc/self/loginuid") == _ENOENT
     if without_audit or told in (["audit=0"], ["audit=off"]):
         return "off"
-    is_on = told in (["audit=1"], ["audit=on"]) or facts.exists("/run/auditd.pid")
-    return "on" if is_on else "unknown"
+    daemon = "/run/auditd.pid"
+    is_running = daemon in facts.files or facts.missing.get(daemon) in _EXISTS
+    return "on" if told in (["audit=1"], ["audit=on"]) or is_running else "unknown"
 
 
 def describe(facts: Facts) -> dict[str, str | int]:
     """Returns the facts that a recording's target keeps; unknown ones are left out."""
-    limits, switch, states = frequency_limits(facts), turbo_switch(facts), mitigations(facts)
-    vendor = facts.text("/sys/class/dmi/id/sys_vendor")
-    product = facts.text("/sys/class/dmi/id/product_name")
-    filters: str | None = facts.status.get("Seccomp_filters", "1")
-    if facts.status.get("Seccomp", "0") == "0":
-        filters = "0" if facts.status else None
+    limits, switch = frequency_limits(facts), turbo_switch(facts)
+    names = (facts.text(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name"))
+    filters = "0" if facts.status else ""
+    if facts.status.get("Seccomp", "0") != "0":
+        filters = facts.status.get("Seccomp_filters", "1")
     version = facts.text("/proc/version")
-    preemption = re.search(r"\bPREEMPT(_\w+)?\b", version or "")
-    thp = re.search(r"\[(\w+)\]", facts.text("/sys/kernel/mm/transparent_hugepage/enabled") or "")
+    preemption = re.search(r"\bPREEMPT(_\w+)?\b", version)
+    thp = re.search(r"\[(\w+)\]", facts.text("/sys/kernel/mm/transparent_hugepage/enabled"))
     relevant = [word for word in facts.cmdline if _RELEVANT.fullmatch(word.partition("=")[0])]
     target: dict[str, str | int | None] = {
         "cpu_model": cpu_model(facts.processor),
         "microcode": facts.processor.get("microcode"),
-        "machine": " ".join(word for word in (vendor, product) if word)
-        or facts.text("/proc/device-tree/model"),
-        "host": facts.text(f"{SYSCTL}/hostname"),
+        "machine": " ".join(filter(None, names)) or facts.text("/proc/device-tree/model"),
+        "host": facts.text(f"{_SYSCTL}/hostname"),
         "cpus": len(facts.online),
         "isolated": facts.text(f"{CPU_FOLDER}/isolated"),
         "clocksource": facts.text(f"{CLOCKSOURCE}/current_clocksource"),
@@ -362,17 +631,15 @@ def describe(facts: Facts) -> dict[str, str | int]:
         "governor": facts.text(facts.of_cpu("cpufreq/scaling_governor")),
         "frequency": limits and f"{limits[0]}-{limits[1]} MHz",
         "turbo": switch and ("on" if switch[1] else "off"),
-        "smt": {"1": "on", "0": "off"}.get(facts.text(f"{CPU_FOLDER}/smt/active") or ""),
-        "mitigations": None
-        if states is None
-        else " ".join(f"{name}={how}" for name, how in states.items()) or "none",
+        "smt": {"1": "on", "0": "off"}.get(facts.text(f"{CPU_FOLDER}/smt/active")),
+        "mitigations": mitigations(facts),
         "audit": audit_state(facts),
-        "seccomp_filters": int(filters) if filters and filters.isdecimal() else None,
+        "seccomp_filters": int(filters) if filters.isdecimal() else None,
         "preemption": preemption[0] if preemption else "none" if version else None,
-        "aslr": facts.number(f"{SYSCTL}/randomize_va_space"),
+        "aslr": facts.number(f"{_SYSCTL}/randomize_va_space"),
         "thp": thp and thp[1],
         "lsm": facts.text("/sys/kernel/security/lsm"),
-        "perf_event_paranoid": facts.number(f"{SYSCTL}/perf_event_paranoid"),
+        "perf_event_paranoid": facts.number(f"{_SYSCTL}/perf_event_paranoid"),
     }
     return {name: value for name, value in target.items() if value not in (None, "")}
 

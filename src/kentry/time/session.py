@@ -18,9 +18,8 @@ from kentry.progress import progress
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.recording import CaseResult, NoisyMetric, Recording, write_recording
-from kentry.time.machine_facts import Facts, gather
 from kentry.time.output import Output
-from kentry.time.preflight import Finding, check, describe
+from kentry.time.preflight import Facts, Finding, check, describe, gather
 
 log = logging.getLogger("kentry")
 

@@ -8,7 +8,7 @@ from typing import cast
 from kentry.errors import MachineError
 from kentry.machines import machine
 from kentry.machines.machine import CommandResult
-from kentry.time.machine_facts import Facts, gather
+from kentry.time.preflight import Facts, gather
 
 CPU = "/sys/devices/system/cpu"
 CLOCK = "/sys/devices/system/clocksource/clocksource0"

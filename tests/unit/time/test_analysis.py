@@ -16,8 +16,8 @@ from kentry.results.recording import (
 )
 from kentry.results.samples import value_of
 from kentry.time.analysis import metric, metrics_of
-from kentry.time.machine_facts import Facts
 from kentry.time.output import Output
+from kentry.time.preflight import Facts
 from kentry.time.sampling import Sampler, Settings
 from kentry.time.session import Session
 from tests import ROOT
