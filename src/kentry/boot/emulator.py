@@ -142,10 +142,8 @@ def _only(root: Path, pattern: str) -> Path:
 
 def _copy(root: AptRoot, name: str, update: Update) -> Path:
     """The folder with the backports QEMU of `root`'s release, unpacked on first use."""
-    from filelock import FileLock
-
     folder = cache_dir("emulators") / f"{name}-{root.arch}"
-    with held(FileLock(f"{folder}.lock"), update, "another kentry that fetches QEMU"):
+    with held(folder.with_name(f"{folder.name}.lock"), update, "another kentry that fetches QEMU"):
         if folder.is_dir():
             return folder
         suite = next(one for one in root.release.suites if one.endswith("-backports"))

@@ -88,9 +88,18 @@ def find_mirror() -> Mirror:
         )
     if named:
         return Mirror(named[0], named[1] if len(named) > 1 else None, _keyring())
-    sources = list(_debian_sources())
-    security = [uri for uri, is_security in sources if is_security]
-    base = [uri for uri, is_security in sources if not is_security]
+    fields = ("REPO_URI", "ORIGIN", "LABEL", "RELEASE")
+    layout = "|".join(f"$({field})" for field in fields)
+    argv = [need("apt-get", "apt"), "indextargets", "--format", layout, "Created-By: Packages"]
+    ours = {suite for release in USERLAND_RELEASES for suite in (*release.suites, release.security)}
+    base: list[str] = []
+    security: list[str] = []
+    for line in run(argv, check=False).stdout.splitlines():
+        uri, origin, label, suite = line.split("|")
+        # apt leaves $(ORIGIN) as it is until it has fetched the Release file once.
+        if origin == "Debian" or (origin.startswith("$(") and suite in ours):
+            is_security = label == "Debian-Security" or "-security" in suite
+            (security if is_security else base).append(uri)
     if not base:
         raise UserError(
             "This machine's apt uses no Debian mirror.",
@@ -100,8 +109,7 @@ def find_mirror() -> Mirror:
 
 
 def _keyring() -> Path:
-    named = os.environ.get(KEYRING_VARIABLE)
-    if named:
+    if named := os.environ.get(KEYRING_VARIABLE):
         path = Path(os.path.expanduser(named))
         # apt takes a list of keyrings, separated by blanks.
         if not path.is_file() or not str(path).isprintable() or " " in str(path):
@@ -116,20 +124,6 @@ def _keyring() -> Path:
             f"Run: apt-get install debian-archive-keyring, or name one in {KEYRING_VARIABLE}.",
         )
     return _KEYRING
-
-
-def _debian_sources() -> Iterator[tuple[str, bool]]:
-    """Read from the user's apt, in its order: URI, and whether it is for security."""
-    fields = ("REPO_URI", "ORIGIN", "LABEL", "RELEASE")
-    layout = "|".join(f"$({field})" for field in fields)
-    argv = [need("apt-get", "apt"), "indextargets", "--format", layout, "Created-By: Packages"]
-    ours = {suite for release in USERLAND_RELEASES for suite in (*release.suites, release.security)}
-    for line in run(argv, check=False).stdout.splitlines():
-        uri, origin, label, suite = line.split("|")
-        # apt leaves $(ORIGIN) as it is until it has fetched the Release file once.
-        if origin == "Debian" or (origin.startswith("$(") and suite in ours):
-            is_security = label == "Debian-Security" or "-security" in suite
-            yield uri, is_security
 
 
 log = logging.getLogger("kentry")
@@ -185,11 +179,8 @@ class AptRoot:
         self.arch = arch
         self.release = release
         self._status = status
-        from filelock import FileLock
-
         kind = "host-" if status else ""
         self.folder = cache_dir("apt", f"{kind}{release.name}-{arch}")
-        self._lock = FileLock(self.folder / "lock")
         self._is_writable = os.access(self.folder, os.W_OK)
 
     @property
@@ -200,8 +191,7 @@ class AptRoot:
     def candidates(self, pattern: str, update: Update) -> list[Candidate]:
         """Return every version of every package whose whole name `pattern` matches.
 
-        Refreshes the lists if they are older than 24 hours.  Empty where there is none;
-        `problems` then may say why.
+        Refreshes lists that are older than 24 hours.  Where there is none, `problems` may say why.
         """
         with self._ready(update):
             listed = self._apt("apt-cache", "pkgnames", check=False)
@@ -211,18 +201,18 @@ class AptRoot:
                 self._update_lists(update)
                 listed = self._apt("apt-cache", "pkgnames", check=False)
             if listed.returncode:
-                raise _fetch_error("The package lists", listed, self.problems)
+                raise self._fetch_error("The package lists", listed)
             names = sorted(name for name in listed.stdout.split() if re.fullmatch(pattern, name))
             return self._show(names) if names else []
 
     def download(self, candidate: Candidate, update: Update) -> Path:
         """Fetch one package and return its verified .deb, which the caller may delete.
 
-        The file is the caller's only while it has the root `locked()`.  FetchError quotes
-        apt where it cannot be had or is not what the lists say.
+        It is the caller's only while it has the root `locked()`.  FetchError where it cannot be had
+        or is not what the lists say.
         """
         name = candidate.package
-        file = self.folder / "archives" / deb_name(name, candidate.version, candidate.arch)
+        file = self.folder / "archives" / _deb_name(name, candidate.version, candidate.arch)
         with self._ready(update):
             file.unlink(missing_ok=True)
             wanted = f"{name}={candidate.version}"
@@ -238,21 +228,20 @@ class AptRoot:
     def download_closure(
         self, packages: Sequence[str], update: Update, suite: str | None = None
     ) -> list[Path]:
-        """Fetch packages and what they depend on that is not installed; return the .deb files.
+        """Fetch packages, as apt-get install names them, and what they need that is not installed.
 
-        `packages` are as for apt-get install; `suite` is one to prefer, as its -t takes.
-        Nothing is installed.  FetchError quotes apt.
+        `suite` is one to prefer.  Nothing is installed.  FetchError quotes apt.
         """
         target = ["-t", suite] if suite else []
         command = [*target, "--no-install-recommends", "--yes", "install", *packages]
         with self._ready(update):
             planned = self._apt("apt-get", "--simulate", *command, check=False)
             if planned.returncode:
-                raise _fetch_error(" ".join(packages), planned, self.problems)
+                raise self._fetch_error(" ".join(packages), planned)
             # Inst NAME [OLD VERSION] (VERSION SUITE... [ARCH])
             row = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) .*\[(\w+)\]\)", re.MULTILINE)
             archives = self.folder / "archives"
-            files = [archives / deb_name(*found) for found in row.findall(planned.stdout)]
+            files = [archives / _deb_name(*names) for names in row.findall(planned.stdout)]
             what = packages[0] if packages else "packages"
             self._fetch(["--download-only", *command], what, 0, update)
         missing = [file.name for file in files if not file.is_file()]
@@ -299,7 +288,7 @@ class AptRoot:
     @contextmanager
     def locked(self, update: Update) -> Iterator[None]:
         """Keep every other kentry out of this root while the block runs; may be nested."""
-        with held(self._lock, update, f"another kentry that uses {self.folder}"):
+        with held(self.folder / "lock", update, f"another kentry that uses {self.folder}"):
             yield
 
     @contextmanager
@@ -315,8 +304,7 @@ class AptRoot:
                     if "settings" in stamp:
                         log.warning("%s was moved or damaged; kentry renews it.", self.folder)
                     self._configure(stamp.get("problems", ()))
-                    stamp["settings"] = self._settings_digest()
-                    write_atomically(self.folder / _STAMP, json.dumps(stamp) + "\n")
+                    self._write_stamp(**stamp)
             yield
 
     def _settings_digest(self) -> str:
@@ -335,9 +323,11 @@ class AptRoot:
         those the mirror may still have all of the day before.
         """
         aliases = self._aliases() if any(map(_NOT_AS_SIGNED.search, problems)) else ()
-        etc = [f"root/etc/apt/{name}.d" for name in ("apt.conf", "preferences", "trusted.gpg")]
-        var = ["root/var/cache/apt", "root/var/lib/apt"]
-        for name in ("sources", "lists/partial", "archives/partial", *etc, *var):
+        for name in (
+            *("sources", "lists/partial", "archives/partial"),
+            *("root/var/cache/apt", "root/var/lib/apt"),
+            *(f"root/etc/apt/{name}.d" for name in ("apt.conf", "preferences", "trusted.gpg")),
+        ):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
         mirror = find_mirror()
@@ -385,22 +375,12 @@ class AptRoot:
         if any(map(_NOT_AS_SIGNED.search, problems)) and self._aliases():
             self._configure(problems)
             self._apt("apt-get", "update", check=False)
-        stamp = {
-            "named": _named_by_user(),
-            "problems": problems,
-            "settings": self._settings_digest(),
-            "time": time.time(),
-        }
-        if result.returncode and not any(self.folder.glob("lists/*_InRelease")):
-            # Nothing at all came: the next run tries again.
-            stamp["time"] = 0.0
-        write_atomically(self.folder / _STAMP, json.dumps(stamp) + "\n")
+        # Where nothing at all came the next run tries again.
+        came = not result.returncode or any(self.folder.glob("lists/*_InRelease"))
+        self._write_stamp(problems=problems, time=time.time() if came else 0.0)
 
     def _aliases(self) -> dict[str, str]:
-        """Read the archive's other names for the release's suites on the ordinary mirror.
-
-        A Release file has both: "Suite: stable" and "Codename: trixie".
-        """
+        """Read other names of the release's suites: "Suite: stable" with "Codename: trixie"."""
         from debian.deb822 import Release as ReleaseFile
 
         aliases = {}
@@ -415,6 +395,10 @@ class AptRoot:
 
     def _stamp(self) -> dict[str, Any]:
         return read_json(self.folder / _STAMP)
+
+    def _write_stamp(self, **facts: Any) -> None:
+        facts |= {"named": _named_by_user(), "settings": self._settings_digest()}
+        write_atomically(self.folder / _STAMP, json.dumps(facts) + "\n")
 
     def _age(self) -> float:
         """Return how many seconds ago the lists were fetched; very many if they never were."""
@@ -432,10 +416,37 @@ class AptRoot:
         archives = self.folder / "archives"
         update(0.0 if size else None, f"fetching {what}")
         check_room(archives, size)
-        with _watched(archives, size, what, update):
+        done = threading.Event()
+        began = time.time()
+
+        def watch() -> None:
+            while not done.wait(_POLL_SECONDS):
+                come = 0
+                for path in (*archives.glob("*.deb"), *archives.glob("partial/*")):
+                    with suppress(OSError):
+                        status = path.stat()
+                        come += status.st_size if status.st_mtime >= began - 1 else 0
+                text = f"fetching {what}: {come / 1e6:.0f} MB"
+                update(min(come / size, 1.0) if size else None, text)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
             result = self._apt("apt-get", *words, check=False, cwd=archives)
+        finally:
+            done.set()
+            thread.join()
         if result.returncode:
-            raise _fetch_error(what, result, self.problems)
+            raise self._fetch_error(what, result)
+
+    def _fetch_error(self, what: str, result: subprocess.CompletedProcess[str]) -> FetchError:
+        lines = _problem_lines(result) + self.problems
+        reason = first_problem(lines) or result.stderr.strip() or "apt gave no reason"
+        return FetchError(
+            f"{what} could not be fetched: {reason}",
+            f"Try again, or name another mirror in {MIRROR_VARIABLE}.",
+            "\n".join(lines[1:]),
+        )
 
 
 def host_root(arch: str, release: Release) -> AptRoot:
@@ -448,8 +459,7 @@ def host_root(arch: str, release: Release) -> AptRoot:
     return AptRoot(arch, release, _HOST_STATUS)
 
 
-def deb_name(package: str, version: str, arch: str) -> str:
-    """Return the file name that apt gives to a package."""
+def _deb_name(package: str, version: str, arch: str) -> str:
     return f"{package}_{version.replace(':', '%3a')}_{arch}.deb"
 
 
@@ -483,18 +493,13 @@ def lists_error(
     problems: Sequence[str], remedy: str = "Try again, or name another mirror in KENTRY_MIRROR."
 ) -> FetchError:
     """Make the error where no list of packages was fetched; `problems` are apt's lines on it."""
-    return FetchError(
-        f"The package lists could not be fetched: {first_problem(problems)}",
-        remedy,
-        "\n".join(problems),
-    )
+    sentence = f"The package lists could not be fetched: {first_problem(problems)}"
+    return FetchError(sentence, remedy, "\n".join(problems))
 
 
 def _problem_lines(result: subprocess.CompletedProcess[str]) -> list[str]:
-    """Return what apt complains of, a line each, as "E: " or "W: " and its words.
-
-    A list with a wrong hash is on stdout only if anything else failed too.
-    """
+    """Return what apt complains of, a line each, as "E: " or "W: " and its words."""
+    # A list with a wrong hash is on stdout only if anything else failed too.
     lines = [line for line in result.stderr.splitlines() if line.startswith(("E: ", "W: "))]
     # "Err:6 WHAT", and below it, indented, why.
     for what, why in re.findall(r"^Err:\d+ (.*)\n +(.*)", result.stdout, re.MULTILINE):
@@ -503,43 +508,5 @@ def _problem_lines(result: subprocess.CompletedProcess[str]) -> list[str]:
     return lines
 
 
-def _fetch_error(
-    what: str, result: subprocess.CompletedProcess[str], problems: list[str]
-) -> FetchError:
-    lines = _problem_lines(result) + problems
-    reason = first_problem(lines) or result.stderr.strip() or "apt gave no reason"
-    return FetchError(
-        f"{what} could not be fetched: {reason}",
-        f"Try again, or name another mirror in {MIRROR_VARIABLE}.",
-        "\n".join(lines[1:]),
-    )
-
-
 def _named_by_user() -> list[str]:
-    """Return what the lists depend on besides the user's apt set-up."""
     return [os.environ.get(name, "") for name in (MIRROR_VARIABLE, KEYRING_VARIABLE)]
-
-
-@contextmanager
-def _watched(folder: Path, size: int, what: str, update: Update) -> Iterator[None]:
-    """Report how much of `size` bytes has come into `folder` while the block runs."""
-    done = threading.Event()
-    began = time.time()
-
-    def watch() -> None:
-        while not done.wait(_POLL_SECONDS):
-            come = 0
-            for path in (*folder.glob("*.deb"), *folder.glob("partial/*")):
-                with suppress(OSError):
-                    status = path.stat()
-                    come += status.st_size if status.st_mtime >= began - 1 else 0
-            text = f"fetching {what}: {come / 1e6:.0f} MB"
-            update(min(come / size, 1.0) if size else None, text)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()

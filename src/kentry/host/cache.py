@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The cache folder, folders for one run, and files that are written whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -13,24 +11,17 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from kentry.errors import UserError
 from kentry.progress import Update
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 _FEW_FILES = 64
 
 
 def cache_dir(*parts: str) -> Path:
-    """Return a folder of the cache; it is created if it does not exist.
-
-    The cache is $KENTRY_CACHE, or kentry below $XDG_CACHE_HOME, or ~/.cache/kentry.
-    """
-    base = os.environ.get("KENTRY_CACHE")
-    if not base:
+    """Make a folder, if need be, in $KENTRY_CACHE, $XDG_CACHE_HOME/kentry or ~/.cache/kentry."""
+    if not (base := os.environ.get("KENTRY_CACHE")):
         xdg = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         base = os.path.join(xdg, "kentry")
     # Without symbolic links, because a build's sandbox has the folder under this name.
@@ -59,10 +50,8 @@ def no_space_is_an_error(path: Path) -> Iterator[None]:
 
 
 def check_room(folder: Path, size: int) -> None:
-    """UserError unless `folder` has room for `size` bytes and a few new files.
-
-    For steps that end badly on a full disk: apt-get update waits two minutes there.
-    """
+    """UserError unless `folder` has room for `size` bytes and a few new files."""
+    # For steps that end badly on a full disk: apt-get update waits two minutes there.
     stat = os.statvfs(folder)
     # Some file systems have no fixed number of files and say 0.
     no_files = stat.f_files > 0 and stat.f_favail < _FEW_FILES
@@ -93,19 +82,16 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_checked(path: Path) -> dict[str, Any]:
-    """Read what write_checked() wrote; empty where there is none or it is damaged.
-
-    Files of older versions have no checksum and are read as they are.
-    """
+    """Read what write_checked() wrote; empty where there is none or it is damaged."""
     content = read_json(path)
+    # Files of older versions have none and are read as they are.
     checksum = content.pop("checksum", None)
     return content if checksum in (None, _checksum(content)) else {}
 
 
 def write_checked(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON object with a checksum of it."""
-    whole = {**content, "checksum": _checksum(content)}
-    write_atomically(path, json.dumps(whole, indent=1) + "\n")
+    write_atomically(path, json.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n")
 
 
 def _checksum(content: dict[str, Any]) -> str:
@@ -129,18 +115,17 @@ def sha256_of(path: Path) -> str:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Writes the whole file or none of it: a reader never sees half of one.
-
-    A symbolic link is followed; a device or pipe is written to, not replaced.
-    """
-    data = content.encode("utf-8") if isinstance(content, str) else content
+    """Write the whole file or none of it, as whole_file()."""
     with whole_file(path) as file:
-        file.write(data)
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that appears as `path` when the block ends well, as write_atomically()."""
+    """A file to write that appears as `path` when the block ends well: nobody sees half of it.
+
+    A symbolic link is followed; a device or pipe is written to, not replaced.
+    """
     with no_space_is_an_error(path):
         path = path.resolve()
         if path.exists() and not path.is_file():
@@ -163,7 +148,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 def kept_file(name: str, content: str | bytes) -> Path:
     """Return a file for QEMU that stays in the cache, so that a command line can be repeated."""
-    data = content.encode("utf-8") if isinstance(content, str) else content
+    data = content.encode() if isinstance(content, str) else content
     file = cache_dir("boot", hashlib.sha256(data).hexdigest()) / name
     if not file.is_file() or file.read_bytes() != data:
         write_atomically(file, data)
@@ -187,13 +172,14 @@ def fresh_folder(final: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def held(lock: BaseFileLock, update: Update, other: str) -> Iterator[None]:
-    """Hold the lock while the block runs; show in the progress that it waits for `other`.
+def held(file: Path, update: Update, other: str) -> Iterator[None]:
+    """Hold the lock while the block runs, also nested; the progress says that it waits for `other`.
 
     A cache that may not be written is read without the lock.
     """
-    from filelock import Timeout
+    from filelock import FileLock, Timeout
 
+    lock = FileLock(file, is_singleton=True)
     try:
         lock.acquire(timeout=0)
     except Timeout:

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The compiled parts: the QEMU plugins, and one probe for each architecture."""
+"""Compiled code: the QEMU plugins, the programs for each architecture, LLVM's, and numba's."""
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from kentry.arch import Arch
 from kentry.errors import MissingToolError, UserError
@@ -16,6 +21,12 @@ from kentry.host.sandbox import STOPPED, Limits, confined
 _FOLDER = Path(__file__).parents[1] / "native"
 # In a clone of kentry's repository, where it is installed from.
 _GUEST = Path(__file__).parents[3] / "guest"
+
+# What scripts/install-packages installs, of Debian 12, and Debian's folders beside those in $PATH.
+LLVM_PACKAGE = "llvm-22"
+_LLVM_FOLDERS = Path("/usr/lib")
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _MOST_SOURCE_BYTES = 1 << 20
 # gcc takes 100 MB and a second for a case, on a busy machine half a minute.
@@ -109,3 +120,53 @@ def built_file(name: str, what: str, package: str) -> Path:
             f"Run: apt-get install {package} make, then install kentry again (make setup).",
         )
     return file
+
+
+def newest_llvm(name: str, beside: str = "") -> Path:
+    """The newest NAME or NAME-NN that is installed; MissingToolError where there is none.
+
+    `beside` is another program of LLVM that has to be there too, with the same ending.
+    """
+    pattern = re.compile(rf"{re.escape(name)}(-[0-9]+)?")
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(":") if folder]
+    folders += sorted(_LLVM_FOLDERS.glob("llvm-*/bin"))
+    programs: dict[Path, Path] = {}
+    for folder in folders:
+        # Some that $PATH names may not be there, or not be for this user.
+        with contextlib.suppress(OSError):
+            for file in filter(pattern.fullmatch, os.listdir(folder)):
+                own, other = folder / file, folder / file.replace(name, beside or name)
+                if os.access(own, os.X_OK) and os.access(other, os.X_OK):
+                    programs.setdefault(own.resolve(), own)
+    if not programs:
+        raise MissingToolError(f"{name} is not installed.", f"Run: apt-get install {LLVM_PACKAGE}.")
+    return max(programs.values(), key=lambda file: version_numbers(llvm_version(file)))
+
+
+@cache
+def llvm_version(program: Path) -> str:
+    """The version of LLVM that the program is of, such as 22.1.8; "0" if it does not say so."""
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        text = run([str(program), "--version"]).stdout
+        if version := re.search(r"LLVM version ([0-9.]*[0-9])", text):
+            return version[1]
+    return "0"
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """A version's parts, to compare it with another."""
+    return tuple(map(int, version.split(".")))
+
+
+def compiled(function: _Function) -> _Function:
+    """The function, compiled by numba at its first call; the result is kept beside its file.
+
+    Where neither that folder nor the user's cache can be written, each process compiles again.
+    numba looks for changes in the function's own file only, so what it calls is in the same file.
+    """
+    from numba import njit
+
+    try:
+        return cast(_Function, njit(cache=True, nogil=True)(function))
+    except RuntimeError:
+        return cast(_Function, njit(nogil=True)(function))

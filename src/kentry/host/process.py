@@ -60,20 +60,18 @@ def child(
     shown: str | None = None,
     **popen: Any,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Starts `argv`; its process group is killed, and gone, when the block ends.
+    """Start `argv`; its process group is killed, and gone, when the block ends.
 
-    `env` is added to our own environment.  `shown` is what -v prints, where the command line
-    alone would not work a second time.  `popen` goes to subprocess.Popen; by default standard
-    input is empty and both outputs are pipes.
+    `env` is added to our own environment; -v prints `shown` where the command line alone would not
+    work a second time; `popen` goes to subprocess.Popen, by default no input and both outputs.
     """
     log.info("$ %s", shown or command_line(argv, env))
     # setpriv starts the program itself, so nothing is left to clean up if kentry is killed.
-    setpriv = shutil.which("setpriv")
-    if setpriv:
+    if setpriv := shutil.which("setpriv"):
         argv = [setpriv, "--pdeathsig", "KILL", "--", *argv]
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
     environment = {**os.environ, **(env or {})}
+    start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
     process = start(argv, env=environment, start_new_session=True, **(options | popen))
     try:
         yield process
@@ -105,10 +103,9 @@ def run(
     check: bool = True,
     feed: bytes = b"",
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `argv` to its end and returns it with stdout and stderr as text.
+    """Run `argv` to its end, with `env` added to ours and `feed` as its input; output is text.
 
-    `env` is added to our own environment, `feed` goes to standard input.  With `check`, a status
-    other than 0 raises subprocess.CalledProcessError; the caller knows what that means to a user.
+    With `check`, a status other than 0 raises subprocess.CalledProcessError.
     """
     # A file: communicate() cannot go on to feed a pipe after a timeout.
     with tempfile.TemporaryFile() if feed else open(os.devnull, "r+b") as stdin:
@@ -129,11 +126,10 @@ def run(
 
 @dataclass(frozen=True)
 class Exit:
-    """How a supervised program ended.
+    """How a supervised program ended: its status, 128 + a signal's number if that ended it.
 
-    `status` is 128 + a signal's number if that ended it.  `stopped` says why we stopped it ("after
-    60 s"), "" if we did not.  `rest` is its output after the last newline, `stderr` the end of its
-    standard error.
+    `stopped` says why we stopped it ("after 60 s"), "" if we did not.  `rest` is its output after
+    the last newline, `stderr` the end of its standard error.
     """
 
     status: int
@@ -163,26 +159,24 @@ def supervise(
     limit: int = 0,
     progress: Callable[[], int] | None = None,
 ) -> Exit:
-    """Runs `argv` for at most `timeout` seconds and hands on its output as it comes.
+    """Run `argv` for at most `timeout` seconds and hand on its output as it comes.
 
     Time in which it waits for a processor does not count, so a busy machine ends nothing.  With
     `progress`, a number that grows while the program gets on, `timeout` is from the last growth or
-    output, and ten times as long in all.
-    `on_line` gets each line of standard output without its newline.  `feed` goes to standard
-    input; with `hold` that stays open while the program runs.  `check` is called a few times a
-    second with the end of standard error.  What `on_line` or `check` raises ends the program.
-    `shown` is the command line that -v prints in place of `argv`.  `limit` is how many bytes it
-    may print, 0 for any number.
+    output, and ten times as long in all.  `on_line` gets each line of standard output without its
+    newline, `check` a few times a second the end of standard error; what they raise ends it.
+    `feed` goes to standard input, which with `hold` stays open while the program runs.  -v prints
+    `shown` in place of `argv`.  `limit` is how many bytes it may print, 0 for any number.
     """
     stdin = subprocess.PIPE if feed or hold else subprocess.DEVNULL
     line = command_line(shown or argv, env)
     with child(argv, env=env, shown=line, stdin=stdin, bufsize=0) as process:
         pipes = _Pipes(process, on_line, feed, hold)
-        clock = _Clock(process.pid)
+        clock = _seconds_of(process.pid)
         now = last = 0.0
         size = 0
         stopped = ""
-        while not stopped and pipes.are_open:
+        while not stopped and pipes.outputs:
             # Asked first: what it printed before its end is in the pipes then.
             ended = process.poll() is not None
             idle = not pipes.serve()
@@ -191,7 +185,7 @@ def supervise(
                 check(pipes.stderr.decode(errors="replace"))
             if idle and ended:
                 break  # a process that it left behind holds the pipes
-            now = clock()
+            now = next(clock)
             if progress and (grown := pipes.size + progress()) != size:
                 size, last = grown, now
             if now > min(last, 9 * timeout) + timeout:
@@ -214,25 +208,21 @@ def supervise(
     )
 
 
-class _Clock:
-    """Counts the seconds in which a program ran or slept, not those it waited for a processor."""
-
-    def __init__(self, pid: int) -> None:
-        self._threads = Path(f"/proc/{pid}/task")
-        self._seconds = self._ran = 0.0
-        self._wall = time.monotonic()
-
-    def __call__(self) -> float:
-        wall, ran, runnable = time.monotonic(), 0, False
+def _seconds_of(pid: int) -> Iterator[float]:
+    """Yield for how long a program ran or slept so far; waiting for a processor does not count."""
+    seconds = before = 0.0
+    wall = time.monotonic()
+    while True:
+        now, ran, runnable = time.monotonic(), 0, False
         with contextlib.suppress(OSError, IndexError, ValueError):
-            for thread in self._threads.iterdir():
+            for thread in Path(f"/proc/{pid}/task").iterdir():
                 # In ns: Documentation/scheduler/sched-stats.rst.  The state: proc(5).
                 ran += int((thread / "schedstat").read_text().split()[0])
                 runnable |= (thread / "stat").read_text().rpartition(")")[2].split()[0] == "R"
-        passed = wall - self._wall
-        self._seconds += min(passed, max(ran / 1e9 - self._ran, 0.0)) if runnable else passed
-        self._wall, self._ran = wall, ran / 1e9
-        return self._seconds
+        passed = now - wall
+        seconds += min(passed, max(ran / 1e9 - before, 0.0)) if runnable else passed
+        wall, before = now, ran / 1e9
+        yield seconds
 
 
 class _Pipes:
@@ -248,6 +238,7 @@ class _Pipes:
         self.rest = bytearray()
         self.stderr = bytearray()
         self.size = 0
+        self.outputs = 2
         self._on_line = on_line
         self._stdin = process.stdin
         self._feed = memoryview(feed)
@@ -260,25 +251,23 @@ class _Pipes:
             os.set_blocking(process.stdin.fileno(), False)
             self._selector.register(process.stdin, selectors.EVENT_WRITE)
 
-    @property
-    def are_open(self) -> bool:
-        """Whether the program may still print something."""
-        return any(key.events & selectors.EVENT_READ for key in self._selector.get_map().values())
-
     def serve(self) -> bool:
-        """Moves what can be moved, after a short wait; whether there was anything."""
+        """Move what can be moved, after a short wait; return whether there was anything."""
         ready = self._selector.select(_POLL_SECONDS)
         for key, events in ready:
             if events & selectors.EVENT_WRITE:
                 more = self._write()
-            elif more := bool(chunk := os.read(key.fd, _CHUNK_BYTES)):
+            else:
+                chunk = os.read(key.fd, _CHUNK_BYTES)
+                more = bool(chunk)
                 key.data(chunk)
+                self.outputs -= not more
             if not more:
                 self._selector.unregister(key.fileobj)
         return bool(ready)
 
     def _write(self) -> bool:
-        """Feeds some more; whether there is more to feed."""
+        """Feed some more; return whether there is more to feed."""
         assert self._stdin is not None
         try:
             self._feed = self._feed[os.write(self._stdin.fileno(), self._feed[:_CHUNK_BYTES]) :]
@@ -298,5 +287,4 @@ class _Pipes:
             self._on_line(line.decode(errors="replace").removesuffix("\r"))
 
     def _take_stderr(self, chunk: bytes) -> None:
-        self.stderr += chunk
-        del self.stderr[:-_STDERR_BYTES]
+        self.stderr = (self.stderr + chunk)[-_STDERR_BYTES:]

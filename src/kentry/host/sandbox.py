@@ -64,9 +64,8 @@ def confined(
 ) -> list[str]:
     """`argv` run so that it writes below `writable` only, with `env` as its whole environment.
 
-    It reads those, the system's programs, kentry's own files and `readable`, but no other folder
-    of PATH: programs there may be scripts that need the rest of a home folder, as pyenv's do.
-    MissingToolError where bubblewrap does not work, unless the user allowed that.
+    It reads those, the system's programs, kentry's own files and `readable`, but no other folder of
+    PATH: scripts there may need the rest of a home folder, as pyenv's do.  MissingToolError.
     """
     check()
     if not works():

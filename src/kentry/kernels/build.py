@@ -160,15 +160,13 @@ def built(build: Build, update: Update, anew: Path | None = None) -> Path:
     afterwards.  The result is beside the cached one, which it neither reads nor replaces, and
     takes the place of the last one built anew.
     """
-    from filelock import FileLock
-
     folder = cache_dir("built") / (f"{build.key()}.anew" if anew else build.key())
     if not anew and read_manifest(folder):
         return folder
     toolchain.check_tools(build.arch)
     sandbox.check()
     # One build at a time for all that share the cache: each already uses every core.
-    slot = held(FileLock(cache_dir("built") / "lock"), update, "another kernel to be built")
+    slot = held(cache_dir("built") / "lock", update, "another kernel to be built")
     with slot, no_space_is_an_error(folder), build.revision.repository.locked(update):
         if anew or not read_manifest(folder):
             _make(build, folder, update, anew)

@@ -72,8 +72,6 @@ class Stored:
 
 def resolve_deb(spec: Spec, arch: Arch, update: Update) -> Kernel:
     """Load the kernel of deb:FILE; UserError where that is no kernel package for `arch`."""
-    from filelock import FileLock
-
     path = spec.path()
     digest = hashlib.sha256(read_bytes(path)).hexdigest()
     facts = identify(path)
@@ -83,7 +81,7 @@ def resolve_deb(spec: Spec, arch: Arch, update: Update) -> Kernel:
             "Choose that architecture with --arch, or name another package.",
         )
     # Two kentry runs that unpack the same package at once would take it from each other.
-    with held(FileLock(cache_dir("locks") / "kernels"), update, "another kentry that unpacks"):
+    with held(cache_dir("locks") / "kernels", update, "another kentry that unpacks"):
         stored = find_stored(digest, update) or store([path], digest, facts, update)
     origin = {
         "kind": "deb",

@@ -142,23 +142,15 @@ class Repository:
     """A repository below the cache, by `key`: what it holds the source of."""
 
     def __init__(self, key: str) -> None:
-        from filelock import FileLock
-
-        self._key = key
         digest = hashlib.sha256(key.encode()).hexdigest()
         self.folder = cache_dir("trees", digest[:16])
         self.work = self.folder / "linux"
         self.git = Git(self.folder / "git", self.work)
-        self._lock = FileLock(self.folder / "lock")
-
-    def __reduce__(self) -> tuple[type["Repository"], tuple[str]]:
-        """What a copy in another process is made of; it has a lock of its own."""
-        return Repository, (self._key,)
 
     @contextlib.contextmanager
     def locked(self, update: Update) -> Iterator[None]:
         """Keep every other kentry out while the block runs; may be nested."""
-        with held(self._lock, update, f"another kentry that uses {self.folder}"):
+        with held(self.folder / "lock", update, f"another kentry that uses {self.folder}"):
             yield
 
     def borrow_objects(self, objects: Path, shallow: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kentry.errors import KernelError, MissingToolError
-from kentry.host import llvm, sandbox
+from kentry.host import native, sandbox
 from kentry.host.process import supervise
 from kentry.kernels.kernel import Kernel
 from kentry.progress import printable
@@ -35,7 +35,7 @@ def debug_info_of(vmlinux: Path) -> Path | None:
 def reader() -> str:
     """Return what can read debug info here: LLVM's version; "" where nothing can."""
     try:
-        return llvm.version(_symbolizer())
+        return native.llvm_version(_symbolizer())
     except MissingToolError:
         return ""
 
@@ -75,7 +75,7 @@ def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceL
 
 def _symbolizer() -> Path:
     """LLVM's program; MissingToolError where it is not installed or could not be confined."""
-    program = llvm.newest("llvm-symbolizer")
+    program = native.newest_llvm("llvm-symbolizer")
     sandbox.check()
     return program
 

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from kentry.host.compiled import compiled
+from kentry.host.native import compiled
 from kentry.results import caveats
 from kentry.results.estimate import Level, Misses
 from kentry.results.recording import Access, Instruction, Recording

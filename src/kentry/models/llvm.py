@@ -12,7 +12,7 @@ from typing import Any
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import MissingToolError, UserError
-from kentry.host import llvm
+from kentry.host import native
 from kentry.host.cache import kept_file
 from kentry.host.process import run
 
@@ -114,13 +114,13 @@ _SOME = {
 
 def find_analyser() -> Analyser:
     """Finds the newest LLVM installed; MissingToolError where there is none, or only old ones."""
-    mca = llvm.newest("llvm-mca", beside="llvm-mc")
-    version = llvm.version(mca)
-    if llvm.numbers(version)[0] < OLDEST:
+    mca = native.newest_llvm("llvm-mca", beside="llvm-mc")
+    version = native.llvm_version(mca)
+    if native.version_numbers(version)[0] < OLDEST:
         raise MissingToolError(
             f"llvm-mca is of LLVM {version}, which cannot go on after an instruction that"
             f" its model does not know; LLVM {OLDEST} can.",
-            f"Run: apt-get install {llvm.PACKAGE}  (or any llvm-NN from {OLDEST} on).",
+            f"Run: apt-get install {native.LLVM_PACKAGE}  (or any llvm-NN from {OLDEST} on).",
         )
     return Analyser(version, mca, mca.with_name(mca.name.replace("mca", "mc")))
 

@@ -499,10 +499,7 @@ class State:
     @contextmanager
     def locked(self, update: Update) -> Iterator[None]:
         """Keeps other bisections of the tree out; says at Ctrl-C how to go on."""
-        from filelock import FileLock
-
-        lock = FileLock(self.folder / "lock")
-        with held(lock, update, "another bisection of the tree"):
+        with held(self.folder / "lock", update, "another bisection of the tree"):
             try:
                 yield
             except KeyboardInterrupt:

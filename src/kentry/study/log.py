@@ -37,13 +37,11 @@ def log_tree(
 
     `fresh` forgets what was measured of it before.
     """
-    from filelock import FileLock
-
     # The kernels and recordings are in the cache; this folder says how they hang together.
     made_with = measurer.made_with(span.bad, update)
     key = " ".join([str(span.folder), *question.cases, cache.own_digest(), *made_with])
     folder = cache_dir("logs", hashlib.sha256(key.encode()).hexdigest()[:16])
-    with held(FileLock(folder / "lock"), update, "another kentry log of the tree"):
+    with held(folder / "lock", update, "another kentry log of the tree"):
         if fresh:
             for file in folder.glob("*.json*"):
                 file.unlink()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kentry.arch.mechanism import Act, Mechanism
-from kentry.host.compiled import compiled
+from kentry.host.native import compiled
 from kentry.vector.policies import Rule
 
 # Compiled code has the numbers of the acts in it.  Their checksum is part of the record's type, so

@@ -14,7 +14,7 @@ from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions
 from kentry.count import cache
 from kentry.errors import UserError
-from kentry.host import llvm
+from kentry.host import native
 from kentry.host.cache import check_room
 from kentry.kernels import source_lines
 from kentry.kernels.kernel import Kernel, SymbolTable
@@ -237,7 +237,7 @@ def test_a_recording_that_lacks_lines_of_source_is_made_again(
     """Once that is installed which its note names."""
     kernel = replace(KERNEL, debug_info=saved / "vmlinux")
     with monkeypatch.context() as without:
-        without.setattr(llvm, "_FOLDERS", saved)
+        without.setattr(native, "_LLVM_FOLDERS", saved)
         without.setenv("PATH", "")
         notes = [one["text"] for one in record(reuse=True, kernel=kernel).caveats]
         missing = key(kernel)

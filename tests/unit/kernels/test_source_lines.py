@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import KernelError, MissingToolError
-from kentry.host import llvm, sandbox
+from kentry.host import native, sandbox
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.kernels.source_lines import _chain, debug_info_of, source_lines
 from kentry.results.recording import SourceLine
@@ -48,7 +48,7 @@ int handler(int a);
 @pytest.fixture(params=sorted(ARCHES))
 def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Kernel:
     """A program that has the layout of Linux's source, built in another folder than it lies in."""
-    builders.skip_without(lambda: llvm.newest("llvm-symbolizer"), MissingToolError)
+    builders.skip_without(lambda: native.newest_llvm("llvm-symbolizer"), MissingToolError)
     builders.skip_without(sandbox.check, MissingToolError)
     arch: Arch = ARCHES[request.param]
     if not shutil.which(f"{arch.cross}gcc"):

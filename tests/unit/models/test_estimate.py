@@ -12,7 +12,7 @@ from msgspec import structs
 
 from kentry.arch import ARCHES
 from kentry.errors import KentryError, MissingToolError, UserError
-from kentry.host import llvm
+from kentry.host import native
 from kentry.models.costs import load_costs
 from kentry.models.estimate import accuracy, find_models
 from kentry.models.llvm import _SOME, OLDEST, Analyser, find_analyser
@@ -104,7 +104,7 @@ FOLDERS = [
 def test_every_version_from_the_oldest_on_can_be_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(llvm, "_FOLDERS", folder / "none")
+    monkeypatch.setattr(native, "_LLVM_FOLDERS", folder / "none")
     monkeypatch.setenv("PATH", str(folder))
     version = find_analyser().version
     estimate = estimated(within("vectors", ADD, MRS, NONSENSE, *[ADD] * 50), "neoverse-n1")
@@ -325,7 +325,7 @@ def test_without_llvm_mca_the_package_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(llvm, "_FOLDERS", tmp_path)
+    monkeypatch.setattr(native, "_LLVM_FOLDERS", tmp_path)
     with pytest.raises(MissingToolError, match=r"not installed.*apt-get install llvm-"):
         find_analyser()
 
@@ -333,7 +333,7 @@ def test_without_llvm_mca_the_package_is_named(
 def test_an_old_llvm_mca_is_refused_and_the_newest_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(llvm, "_FOLDERS", tmp_path / "none")
+    monkeypatch.setattr(native, "_LLVM_FOLDERS", tmp_path / "none")
     monkeypatch.setenv("PATH", f"{tmp_path / 'a'}:{tmp_path / 'none'}::{tmp_path / 'a'}")
     program(tmp_path / "a", "llvm-mca", "14.0.6")
     with pytest.raises(MissingToolError, match=r"14\.0\.6.*LLVM 19 can") as caught:

@@ -178,14 +178,11 @@ def build_userland(
     FetchError or UserError where a package cannot be had.  UserError where the files do not fit
     into the guest's memory, or the guest not into this machine's.
     """
-    from filelock import FileLock
-
     check_machine(memory)
     key = _request_key(arch, workload, release)
     final = cache_dir("userland") / key
     image, description = final.with_suffix(".cpio"), final.with_suffix(".json")
-    lock = FileLock(final.with_suffix(".lock"))
-    with held(lock, update, "another kentry that makes this userland"):
+    with held(final.with_suffix(".lock"), update, "another kentry that makes this userland"):
         try:
             facts = json.loads(description.read_text(encoding="utf-8"))
             whole = isinstance(facts, dict) and facts.get("size_bytes") == image.stat().st_size
