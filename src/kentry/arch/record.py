@@ -185,7 +185,7 @@ class Llvm:
     exceptions: re.Pattern[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Arch:
     """One architecture: its names, its machine in QEMU, the shape of its kernel entry.
 

@@ -113,7 +113,7 @@ def with_events(
     """The cases, those with a vector state with their paths' events; and the markers used."""
     arch = find_arch(kernel.arch)
     markers = find_markers(arch.vector, kernel.symbols.names, text_of(kernel).text)
-    counter = EventCounter(markers, arch.vector, arch.calls, code)
+    counter = EventCounter(markers, arch, code)
     counted = []
     for case in cases:
         if case.parsed.state:
@@ -122,4 +122,4 @@ def with_events(
             ]
             case = replace(case, paths=tuple(paths))
         counted.append(case)
-    return counted, {marker.event: marker.label for marker in markers.found}
+    return counted, {marker.event: marker.label for marker in markers}

@@ -9,6 +9,7 @@ returns in the path itself; a kernel that dispatches in assembly has no dispatch
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from kentry.arch import Arch
@@ -32,7 +33,7 @@ def split_calls(path: Sequence[Instruction]) -> Iterator[Sequence[Instruction]]:
     if not path:
         return
     starts = [i for i, insn in enumerate(path) if insn.address == path[0].address]
-    for start, end in zip(starts, [*starts[1:], len(path)], strict=True):
+    for start, end in pairwise([*starts, len(path)]):
         yield path[start:end]
 
 
@@ -51,7 +52,7 @@ def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
     names = ("entry", "dispatch", "handler", "exit", "return")
     return [
         Part(name, tuple(path[start:end]), tuple(depths[start:end]))
-        for name, start, end in zip(names, cuts[:-1], cuts[1:], strict=True)
+        for name, (start, end) in zip(names, pairwise(cuts), strict=True)
         if end > start
     ]
 

@@ -9,9 +9,9 @@ save, switch or use by the kernel in the same window.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 
+from kentry.arch import Arch
 from kentry.arch.record import Marker, VectorSide
 from kentry.path.symbols import base_name
 from kentry.results.recording import Instruction, VectorEvent
@@ -47,18 +47,10 @@ _RESTORES = frozenset(("restore", "fpsimd-restore", "za-restore"))
 _LOADS = re.compile(r"\w*(load|restore|bind|exit_to_user)\w*")
 
 
-@dataclass(frozen=True)
-class Markers:
-    """The markers that a kernel has, and the events for which it has none."""
-
-    found: tuple[Marker, ...]
-    absent: tuple[str, ...]
-
-
-def find_markers(side: VectorSide, symbols: Iterable[str], image: bytes) -> Markers:
-    """Looks for every marker of an architecture in a kernel's symbols and uncompressed image."""
+def find_markers(side: VectorSide, symbols: Iterable[str], image: bytes) -> list[Marker]:
+    """The markers of an architecture that a kernel's symbols and uncompressed image have."""
     names = {base_name(symbol) for symbol in symbols}
-    found, absent = [], []
+    found = []
     for marker in side.markers:
         patterns = [pattern for pattern in (marker.symbol, marker.within) if pattern]
         present = all(any(map(pattern.fullmatch, names)) for pattern in patterns)
@@ -71,28 +63,20 @@ def find_markers(side: VectorSide, symbols: Iterable[str], image: bytes) -> Mark
             present = match is not None
         if present:
             found.append(marker)
-        else:
-            absent.append(marker.event)
-    return Markers(tuple(found), tuple(absent))
+    return found
 
 
 class EventCounter:
     """Counts the events in paths through one kernel's code."""
 
-    def __init__(
-        self,
-        markers: Markers,
-        side: VectorSide,
-        calls: re.Pattern[str],
-        code: Sequence[Instruction],
-    ) -> None:
+    def __init__(self, markers: Sequence[Marker], arch: Arch, code: Sequence[Instruction]) -> None:
         self._code = code
-        self._switch = side.switch
-        self._calls = [bool(calls.match(insn.text)) for insn in code]
+        self._switch = arch.vector.switch
+        self._calls = [bool(arch.calls.match(insn.text)) for insn in code]
         self._functions = [base_name(insn.function) for insn in code]
         self._raw = [bytes.fromhex(insn.code) for insn in code]
         self._markers = [
-            [marker for marker in markers.found if self._is_at(marker, index)]
+            [marker for marker in markers if self._is_at(marker, index)]
             for index in range(len(code))
         ]
 
@@ -108,7 +92,9 @@ class EventCounter:
 
     def count(self, path: Iterable[int]) -> tuple[VectorEvent, ...]:
         """The events of a path, given as indexes into the code."""
-        walk = _Walk()
+        # The calls that the path is in: where each returns to, and its caller.  After a switch to
+        # another task those of that task are not known.
+        frames: list[tuple[int, str]] = []
         counts: Counter[tuple[str, str, str]] = Counter()
         lost = EARLIER
         before = -1
@@ -116,25 +102,29 @@ class EventCounter:
         for index in path:
             insn, function = self._code[index], self._functions[index]
             if before >= 0:
-                last = self._code[before]
-                walk.step(last, insn, self._functions[before], is_call=self._calls[before])
+                self._step(frames, before, insn)
             if function == self._switch and insn.offset == 0:
-                walk.frames.clear()
+                frames.clear()
                 lost = SWITCH
             for marker in self._markers[index]:
                 behind = marker.behind
                 if behind and (before < 0 or not behind.match(self._raw[before])):
                     continue
-                if marker.symbol and walk.is_called_by(marker.symbol):
+                # The function and its callers, the innermost first.
+                around = [function, *(name for _, name in reversed(frames))]
+                if marker.symbol and any(map(marker.symbol.fullmatch, around[1:])):
                     continue
-                if marker.within and not walk.is_within(marker.within, function):
+                if marker.within and not any(map(marker.within.fullmatch, around)):
                     continue
                 if marker.repeats and marker is repeated:
                     continue
                 repeated = marker
-                cause = walk.cause(function)
+                causes = [cause for cause in map(_cause_of, around) if cause]
+                # The kernel's own use is the weakest.
+                weakest = causes[0] if causes else SYSCALL
+                cause = next((cause for cause in causes if cause != _KERNEL_USE), weakest)
                 if cause == SYSCALL and (
-                    marker.event in _RESTORES or walk.is_within(_LOADS, function)
+                    marker.event in _RESTORES or any(map(_LOADS.fullmatch, around))
                 ):
                     cause = lost
                 elif marker.event in _SAVES:
@@ -143,50 +133,22 @@ class EventCounter:
             before = index
         return tuple(VectorEvent(*key, count) for key, count in counts.items())
 
-
-@dataclass
-class _Walk:
-    """The calls that a path is in: (where each returns to, its caller).
-
-    After a switch to another task the calls of that task are not known.
-    """
-
-    frames: list[tuple[int, str]] = field(default_factory=list)
-
-    def step(self, last: Instruction, insn: Instruction, function: str, *, is_call: bool) -> None:
-        """Notes a call, a return, or a jump into another function; `function` is that of `last`."""
+    def _step(self, frames: list[tuple[int, str]], before: int, insn: Instruction) -> None:
+        """Notes a call, a return, or a jump into another function."""
+        last = self._code[before]
         behind = last.address + len(last.code) // 2
         if insn.address == behind:
             return
-        if is_call and insn.offset == 0:
-            self.frames.append((behind, function))
+        if self._calls[before] and insn.offset == 0:
+            frames.append((behind, self._functions[before]))
             return
-        for i in range(len(self.frames) - 1, -1, -1):
-            if self.frames[i][0] == insn.address:
-                del self.frames[i:]
+        for i in range(len(frames) - 1, -1, -1):
+            if frames[i][0] == insn.address:
+                del frames[i:]
                 return
-
-    def is_within(self, pattern: re.Pattern[str], function: str) -> bool:
-        """Whether the function or one that called it matches."""
-        return bool(pattern.fullmatch(function)) or self.is_called_by(pattern)
-
-    def is_called_by(self, pattern: re.Pattern[str]) -> bool:
-        """Whether a caller matches."""
-        return any(pattern.fullmatch(name) for _, name in self.frames)
-
-    def cause(self, function: str) -> str:
-        """The innermost function that stands for a cause; the kernel's own use is the weakest."""
-        weak = ""
-        for name in (function, *(name for _, name in reversed(self.frames))):
-            cause = cause_of(name)
-            if cause == _KERNEL_USE:
-                weak = weak or cause
-            elif cause:
-                return cause
-        return weak or SYSCALL
 
 
 @cache
-def cause_of(function: str) -> str:
+def _cause_of(function: str) -> str:
     """The cause that a function stands for, or nothing."""
     return next((cause for cause, pattern in _CAUSES if pattern.fullmatch(function)), "")

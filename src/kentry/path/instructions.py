@@ -13,21 +13,17 @@ only what is shown to people is named by capstone.
 """
 
 import re
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import NamedTuple
 
-from kentry.arch import ARCHES, Arch
+from kentry.arch import Arch
 from kentry.results.recording import Instruction
 
 _NAMELESS = re.compile(r"\.byte|hint #")
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
-    """What one instruction does besides running.
-
-    `branch`: it may change the flow of control within its privilege level; `conditional`,
+class Effects(NamedTuple):
+    """`branch`: it may change the flow of control within its privilege level; `conditional`,
     `call` and `returns` are kinds of it.  `indirect`: a jump or call whose target is in a register
     or in memory.  `atomic`: a read-modify-write, load-exclusive or store-exclusive instruction:
     arm64's ldxr, stxr, cas, swp, ld<op>, st<op>; riscv64's lr, sc, amo*; on x86-64 those with a
@@ -48,59 +44,41 @@ class Effects:
     writes: bool
 
 
+@cache
 def effects(code: str, arch: Arch) -> Effects:
-    """Of the instruction with these bytes (hex, memory order), cached; ValueError if not hex."""
-    return _effects(code, arch.name)
-
-
-@cache
-def is_far(before: str, code: str, arch: str) -> bool:
-    """Whether two instructions in a row make one jump or call to a fixed address.
-
-    `arch` is an architecture's name.
-    """
-    return _matches(ARCHES[arch].decoding.far, bytes.fromhex(before + code))
-
-
-@cache
-def _effects(code: str, arch: str) -> Effects:
+    """Of the instruction with these bytes (hex, memory order); ValueError if not hex."""
     raw = bytes.fromhex(code)
-    of = ARCHES[arch].decoding
-    conditional, call, returns = (
-        _matches(pattern, raw) for pattern in (of.conditional, of.calls, of.returns)
-    )
+    of = arch.decoding
+
+    def fits(pattern: bytes) -> bool:
+        return bool(re.match(pattern, raw, re.DOTALL))
+
+    conditional, call, returns = fits(of.conditional), fits(of.calls), fits(of.returns)
     return Effects(
-        branch=conditional or call or returns or _matches(of.jumps, raw),
+        branch=conditional or call or returns or fits(of.jumps),
         conditional=conditional,
-        indirect=_matches(of.indirect, raw),
+        indirect=fits(of.indirect),
         call=call,
         returns=returns,
-        atomic=_matches(of.atomic, raw),
-        serialising=next((name for name, one in of.serialising.items() if _matches(one, raw)), ""),
-        reads=_matches(of.reads, raw),
-        writes=_matches(of.writes, raw),
+        atomic=fits(of.atomic),
+        serialising=next((name for name, one in of.serialising.items() if fits(one)), ""),
+        reads=fits(of.reads),
+        writes=fits(of.writes),
     )
 
 
-def _matches(pattern: bytes, raw: bytes) -> bool:
-    return bool(_compiled(pattern).match(raw))
-
-
 @cache
-def _compiled(pattern: bytes) -> re.Pattern[bytes]:
-    return re.compile(pattern, re.DOTALL)
+def is_far(before: str, code: str, arch: Arch) -> bool:
+    """Whether two instructions in a row make one jump or call to a fixed address."""
+    return bool(re.match(arch.decoding.far, bytes.fromhex(before + code), re.DOTALL))
 
 
 def readable_text(insn: Instruction, arch: Arch) -> str:
     """The instruction's text, by capstone where the emulator has no name for it."""
     if not arch.capstone or not _NAMELESS.match(insn.text):
         return insn.text
-    found = next(_disassembler(arch.capstone).disasm(bytes.fromhex(insn.code), insn.address), None)
-    return f"{found.mnemonic} {found.op_str}".strip() if found else insn.text
-
-
-@cache
-def _disassembler(names: tuple[str, str]) -> Any:
     import capstone
 
-    return capstone.Cs(*(getattr(capstone, name) for name in names))
+    disassembler = capstone.Cs(*(getattr(capstone, name) for name in arch.capstone))
+    found = next(disassembler.disasm(bytes.fromhex(insn.code), insn.address), None)
+    return f"{found.mnemonic} {found.op_str}".strip() if found else insn.text

@@ -7,7 +7,7 @@ has no share of it.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from kentry.arch import Arch
 from kentry.path.calls import parts, split_calls
@@ -52,7 +52,7 @@ def amounts_of_code(path: Sequence[Instruction], arch: Arch) -> Amounts:
             "atomics": own.atomic,
             "branches": own.branch,
             "branches.taken": own.branch and elsewhere,
-            "branches.indirect": own.indirect and not is_far(before, insn.code, arch.name),
+            "branches.indirect": own.indirect and not is_far(before, insn.code, arch),
             "calls": own.call,
             "returns": own.returns,
             SERIALISING: bool(own.serialising),
@@ -130,33 +130,25 @@ def part_amounts(
         for part in parts(call, arch)
         for _ in part.instructions
     ]
-    found = amounts(path, accesses, arch)
-    by_part = {metric: shares(own, names) for metric, own in found.items() if own}
-    order = dict.fromkeys(names)
+    by_part = {
+        metric: shares(own, names) for metric, own in amounts(path, accesses, arch).items() if own
+    }
+    # As people read them, names of instructions at the end.
+    known = [name for name in ABOUT_PATHS if name in by_part]
     return {
-        metric: {name: own[name] for name in order}
-        for metric, own in sorted(by_part.items(), key=_place)
+        metric: {name: by_part[metric][name] for name in dict.fromkeys(names)}
+        for metric in [*known, *sorted(by_part.keys() - set(known))]
     }
 
 
-def _place(item: tuple[str, Counter[str]]) -> tuple[int, str]:
-    """In the order in which people read them, names of instructions at the end."""
-    name = item[0]
-    return (ABOUT_PATHS.index(name) if name in ABOUT_PATHS else len(ABOUT_PATHS)), name
-
-
 def _blocks(lines: str, pages: str, spans: Collection[tuple[int, int, int]]) -> Amounts:
-    sizes = {lines: _LINE, **{f"{lines}.{size}": size for size in _OTHER_LINES}, pages: _PAGE}
-    return {name: _first_touched(spans, size) for name, size in sizes.items()}
-
-
-def _first_touched(spans: Iterable[tuple[int, int, int]], size: int) -> Counter[int]:
     """How many blocks each position is the first to touch; spans are (position, start, end)."""
-    known: set[int] = set()
-    found: Counter[int] = Counter()
-    for position, start, end in spans:
-        for block in range(start // size, (end - 1) // size + 1):
-            if block not in known:
-                known.add(block)
-                found[position] += 1
+    sizes = {lines: _LINE, **{f"{lines}.{size}": size for size in _OTHER_LINES}, pages: _PAGE}
+    found = {}
+    for name, size in sizes.items():
+        first: dict[int, int] = {}
+        for position, start, end in spans:
+            for block in range(start // size, (end - 1) // size + 1):
+                first.setdefault(block, position)
+        found[name] = Counter(first.values())
     return found

@@ -34,9 +34,10 @@ def pack_pairs(pairs: Mapping[str, PathPair], arch: Arch) -> PackedPaths:
     words: dict[str, int] = {}
     cases = {}
     for name, pair in pairs.items():
-        runs = []
-        for code, path in zip(codes, (pair.old, pair.new), strict=True):
-            runs.append(followed((code.setdefault(insn, len(code)), 1) for insn in path))
+        runs = [
+            followed((code.setdefault(insn, len(code)), 1) for insn in path)
+            for code, path in zip(codes, (pair.old, pair.new), strict=True)
+        ]
         # A row has what is printed of an instruction of the path.
         places = [
             {placed(insn, arch): code[insn] for insn in dict.fromkeys(path)}
@@ -45,12 +46,10 @@ def pack_pairs(pairs: Mapping[str, PathPair], arch: Arch) -> PackedPaths:
         rows = []
         for row in pair.diff.rows:
             texts = (row.change, row.function, row.part, row.reason, row.source)
-            own = [
-                None if insn is None else places[side][insn]
-                for side, insn in enumerate((row.old, row.new))
-            ]
+            old = None if row.old is None else places[0][row.old]
+            new = None if row.new is None else places[1][row.new]
             a, b, c, d, e = (words.setdefault(text, len(words)) for text in texts)
-            rows.append((a, b, c, d, e, row.constants_differ, row.times, own[0], own[1], 1))
+            rows.append((a, b, c, d, e, row.constants_differ, row.times, old, new, 1))
         cases[name] = PackedPair(runs[0], runs[1], _runs(rows), pair.diff.renamed)
     return PackedPaths(CodeFile.packed(codes[0]), CodeFile.packed(codes[1]), tuple(words), cases)
 
@@ -69,22 +68,18 @@ def _runs(rows: Sequence[RowRun]) -> tuple[RowRun, ...]:
     return tuple(runs)
 
 
-def _check(name: str, case: PackedPair, codes: Sequence[Sequence[Instruction]]) -> None:
-    """ValueError where a path or a row is beyond the code: it could fill the memory."""
-    for code, runs, place in zip(codes, (case.old, case.new), (7, 8), strict=True):
-        ends = [first + count for first, count in runs if min(first, count) >= 0]
-        ends += [(row[place] or 0) + row[9] for row in case.rows if row[place] is not None]
-        if len(ends) < len(runs) or max(ends, default=0) > len(code):
-            raise ValueError(f"the paths of {name} are beyond the code")
-
-
 def unpack_pairs(packed: PackedPaths, arch: Arch) -> dict[str, PathPair]:
     """Returns the paths by case; ValueError or IndexError where they do not add up."""
     codes = packed.old.unpacked(), packed.new.unpacked()
     shown = [[placed(insn, arch) for insn in code] for code in codes]
     found = {}
     for name, case in packed.cases.items():
-        _check(name, case, codes)
+        for code, runs, place in zip(codes, (case.old, case.new), (7, 8), strict=True):
+            ends = [first + count for first, count in runs if min(first, count) >= 0]
+            ends += [(row[place] or 0) + row[9] for row in case.rows if row[place] is not None]
+            # What is beyond the code could fill the memory.
+            if len(ends) < len(runs) or max(ends, default=0) > len(code):
+                raise ValueError(f"the paths of {name} are beyond the code")
         rows = []
         for *texts, constants, times, old, new, count in case.rows:
             change, function, part, reason, source = (packed.words[word] for word in texts)

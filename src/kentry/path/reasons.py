@@ -4,10 +4,11 @@
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 from kentry.arch import Arch
 from kentry.path.calls import parts, split_calls
@@ -17,13 +18,8 @@ from kentry.results.recording import Instruction
 # For what no rule matches.
 NOT_KNOWN = "not known"
 
-_FILE = Path(__file__).with_name("reasons.toml")
-_ALL = "all"
-_PATTERNS = {"functions", "text", "part", "behind"}
 
-
-@dataclass(frozen=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One rule; reasons.toml describes its fields."""
 
     functions: re.Pattern[str]
@@ -38,12 +34,9 @@ class Rule:
         """Whether it decides about `insn` of its functions, executed directly after `before`."""
         return (
             (self.first is None or insn.offset < self.first)
-            and (self.text is None or self.text.fullmatch(insn.text) is not None)
-            and (self.part is None or self.part.fullmatch(part) is not None)
-            and (
-                self.behind is None
-                or (before is not None and self.behind.fullmatch(before.text) is not None)
-            )
+            and (not self.text or bool(self.text.fullmatch(insn.text)))
+            and (not self.part or bool(self.part.fullmatch(part)))
+            and (not self.behind or bool(before and self.behind.fullmatch(before.text)))
         )
 
 
@@ -58,8 +51,9 @@ class Purpose(NamedTuple):
 @cache
 def rules(arch: str) -> tuple[Rule, ...]:
     """An architecture's rules in their order."""
-    tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    return tuple(map(_rule, [*tables[arch], *tables[_ALL]]))
+    tables = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
+    own = [*tables[arch], *tables["all"]]
+    return msgspec.convert(own, tuple[Rule, ...], dec_hook=lambda _, text: re.compile(text))
 
 
 # A path has some hundred functions.
@@ -68,13 +62,6 @@ def _rules_of(arch: str, function: str) -> tuple[Rule, ...]:
     """Those about a function, a compiler's clone by its own name."""
     name = base_name(function)
     return tuple(rule for rule in rules(arch) if rule.functions.fullmatch(name))
-
-
-def _rule(table: dict[str, Any]) -> Rule:
-    words = dict(table)
-    for name in _PATTERNS & words.keys():
-        words[name] = re.compile(words[name])
-    return Rule(**words)
 
 
 def purposes(path: Sequence[Instruction], arch: Arch) -> Iterator[Purpose]:

@@ -32,8 +32,6 @@ _NAMED = re.compile(r"<([^<>\n]+?)(?:\+0x[0-9a-f]+)?>")
 # What the disassembler did not know may have written any register.
 _UNKNOWN = re.compile(r"\.|illegal|\(bad\)")
 
-_LOW = "%lo"
-
 # A longer body is no loop that a reader would look for; a system call that is repeated is one.
 _MOST = 4096
 # A loop in a loop in a loop.
@@ -51,19 +49,18 @@ def stream(path: Sequence[Instruction], arch: Arch) -> tuple[tuple[str, str], ..
     parts = _Parts(arch.linking)
     lines = []
     jumped = False
-    following = [(insn.address, base_name(insn.function)) for insn in path[1:]]
-    for insn, line, (address, next_) in zip(
-        path, text.split("\n"), [*following, (-1, "")], strict=True
+    functions = [base_name(insn.function) for insn in path]
+    for position, (insn, function, line) in enumerate(
+        zip(path, functions, text.split("\n"), strict=True), 1
     ):
-        behind = insn.address + len(insn.code) // 2
         if jumped:
             parts.returned(insn.address)
         shown = parts.follow(line)
+        behind = insn.address + len(insn.code) // 2
         if arch.calls.match(line):
             parts.called(behind)
-        jumped = address != behind
-        function = base_name(insn.function)
-        taken = jumped and shown.endswith(">") and function == next_
+        jumped = position == len(path) or path[position].address != behind
+        taken = jumped and shown.endswith(">") and functions[position : position + 1] == [function]
         lines.append((function, f"{shown} (taken)" if taken else shown))
     return tuple(lines)
 
@@ -71,8 +68,7 @@ def stream(path: Sequence[Instruction], arch: Arch) -> tuple[tuple[str, str], ..
 class _Parts:
     """Which registers hold the upper part of an address, as instructions are executed.
 
-    Any instruction that names such a register and is not one that adds the lower part makes it
-    an ordinary one: whatever it writes is among what it names.
+    Any instruction that names such a register and adds no lower part may have written it.
     """
 
     def __init__(self, linking: Linking) -> None:
@@ -83,10 +79,8 @@ class _Parts:
 
     def called(self, back: int) -> None:
         """A call, that returns to the address `back`."""
-        preserved = self._linking.preserved.fullmatch
-        self._calls.append(
-            (back, {name: low for name, low in self._held.items() if preserved(name)})
-        )
+        preserved = filter(self._linking.preserved.fullmatch, self._held)
+        self._calls.append((back, {name: self._held[name] for name in preserved}))
 
     def returned(self, address: int) -> None:
         """A jump to `address`; where a call returns to it, functions called restored registers."""
@@ -110,12 +104,12 @@ class _Parts:
                     first = self._held[base]
                     if first is None:
                         self._held[base] = first = low
-                    more = f"{_LOW}{low - first:+d}" if low != first else _LOW
+                    more = f"{low - first:+d}" if low != first else ""
                     # What is written is named before the base.
                     self._forget(line[: match.start("base")])
                     if base == self._linking.global_pointer:
                         self._held[base] = None
-                    return match.expand(placeholder).replace(_LOW, more)
+                    return match.expand(placeholder).replace("%lo", f"%lo{more}")
             self._forget(line)
         return line
 

@@ -20,43 +20,31 @@ _LABEL = re.compile(r"\$[xd]")
 _CLONE = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
 
 # Why a function executes another number of instructions in another context.
-_IN_CONTEXT: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("other names in a dentry hash chain", re.compile(r"\w*d_lookup\w*")),
-    ("digits of the clock", re.compile(r"\w*(ktime|timekeep|clock|timespec)\w*")),
-    ("random pool refill", re.compile(r"\w*(random|crng|chacha|blake2s)\w*")),
-    (
-        "which slab object or page is free",
-        re.compile(
-            r"\w*(slab|kmem_cache|kmalloc|kfree|cache_from_obj|check_object_size|obj_cgroup)\w*"
-            r"|(__)?memset\w*|(__)?mem(cpy|move)\w*"
-        ),
+_IN_CONTEXT = {
+    "other names in a dentry hash chain": r"\w*d_lookup\w*",
+    "digits of the clock": r"\w*(ktime|timekeep|clock|timespec)\w*",
+    "random pool refill": r"\w*(random|crng|chacha|blake2s)\w*",
+    "which slab object or page is free": (
+        r"\w*(slab|kmem_cache|kmalloc|kfree|cache_from_obj|check_object_size|obj_cgroup)\w*"
+        r"|(__)?memset\w*|(__)?mem(cpy|move)\w*"
     ),
-    ("which page is free", re.compile(r"\w*(page|folio|lru|rmqueue|pcp)\w*")),
-    ("which process numbers are in use", re.compile(r"\w*(radix_tree|idr_)\w*|delete_node")),
-    (
-        "whether the idle task's loop ran an even number of times",
-        re.compile(r"cpu_startup_entry|do_idle"),
-    ),
-    (
-        "order of tasks and timers",
-        re.compile(r"\w*(sched|(en|de)queue|pelt|hrtimer|timer|rb_|vruntime)\w*"),
-    ),
-)
+    "which page is free": r"\w*(page|folio|lru|rmqueue|pcp)\w*",
+    "which process numbers are in use": r"\w*(radix_tree|idr_)\w*|delete_node",
+    "whether the idle task's loop ran an even number of times": r"cpu_startup_entry|do_idle",
+    "order of tasks and timers": (r"\w*(sched|(en|de)queue|pelt|hrtimer|timer|rb_|vruntime)\w*"),
+}
 
 # What happened, by a function that only runs when it does; the first that matches says it.
-_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("interrupt", re.compile(r"handle_irq_event|generic_handle_arch_irq|do_irq|sysvec_\w+")),
-    ("reschedule", re.compile(r"__schedule|schedule")),
-    ("page fault", re.compile(r"do_page_fault|exc_page_fault|handle_mm_fault")),
-    ("RCU", re.compile(r"rcu_core|rcu_do_batch|note_gp_changes|call_rcu\w*|__call_rcu\w*")),
-    ("page allocator", re.compile(r"__alloc_pages\w*|get_page_from_freelist|free_pcppages_bulk")),
-    (
-        "slab refill",
-        re.compile(r"___slab_alloc|__slab_free|new_slab|allocate_slab|put_cpu_partial"),
-    ),
-    ("random pool refill", re.compile(r"get_random_\w+|_get_random_bytes|crng_\w+")),
-    ("task work", re.compile(r"task_work_run|resume_user_mode_work")),
-)
+_REASONS = {
+    "interrupt": r"handle_irq_event|generic_handle_arch_irq|do_irq|sysvec_\w+",
+    "reschedule": r"__schedule|schedule",
+    "page fault": r"do_page_fault|exc_page_fault|handle_mm_fault",
+    "RCU": r"rcu_core|rcu_do_batch|note_gp_changes|call_rcu\w*|__call_rcu\w*",
+    "page allocator": r"__alloc_pages\w*|get_page_from_freelist|free_pcppages_bulk",
+    "slab refill": r"___slab_alloc|__slab_free|new_slab|allocate_slab|put_cpu_partial",
+    "random pool refill": r"get_random_\w+|_get_random_bytes|crng_\w+",
+    "task work": r"task_work_run|resume_user_mode_work",
+}
 _NAMED = 3
 
 # Functions of which the number of instructions depends on the kernel's state: they allocate, look
@@ -75,10 +63,8 @@ class SymbolMap:
     def __init__(self, symbols: Iterable[tuple[int, str]], end: int | None = None) -> None:
         best: dict[int, str] = {}
         for address, name in symbols:
-            if _LABEL.search(name):
-                continue
-            if address not in best or _quality(name) < _quality(best[address]):
-                best[address] = name
+            if not _LABEL.search(name):
+                best[address] = min(best[address], name, key=_quality) if address in best else name
         self._addresses = sorted(best)
         self._names = [best[address] for address in self._addresses]
         self._end = end
@@ -108,7 +94,7 @@ def depends_on_context(functions: Iterable[str]) -> bool:
 
 def why_in_context(function: str) -> str:
     """Why the function's share of a path differs from context to context; "" if not known."""
-    return next((reason for reason, names in _IN_CONTEXT if names.fullmatch(function)), "")
+    return next((why for why, names in _IN_CONTEXT.items() if re.fullmatch(names, function)), "")
 
 
 def why(modal: Mapping[str, int], other: Mapping[str, int]) -> str:
@@ -116,12 +102,11 @@ def why(modal: Mapping[str, int], other: Mapping[str, int]) -> str:
     extra = Counter(other)
     extra.subtract(modal)
     grown = [name for name, count in extra.most_common() if count > 0]
-    for reason, pattern in _REASONS:
-        if any(pattern.fullmatch(name) and name not in modal for name in grown):
+    for reason, names in _REASONS.items():
+        if any(re.fullmatch(names, name) and name not in modal for name in grown):
             return reason
     if grown:
-        return "more in " + ", ".join(grown[:_NAMED])
-    shrunk = sorted((name for name, count in extra.items() if count < 0), key=lambda n: extra[n])
-    if shrunk:
-        return "less in " + ", ".join(shrunk[:_NAMED])
+        return f"more in {', '.join(grown[:_NAMED])}"
+    if shrunk := sorted((name for name in extra if extra[name] < 0), key=extra.__getitem__):
+        return f"less in {', '.join(shrunk[:_NAMED])}"
     return "the same functions, other instructions"

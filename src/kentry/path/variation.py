@@ -95,13 +95,10 @@ def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]
 
 def varying(by_context: Mapping[int, Mapping[str, int]]) -> dict[str, dict[int, int]]:
     """Returns functions with several counts: in how many contexts each."""
-    names = dict.fromkeys(name for shares in by_context.values() for name in shares)
-    several = {}
-    for name in names:
-        counts = Counter(shares.get(name, 0) for shares in by_context.values())
-        if len(counts) > 1:
-            several[name] = dict(sorted(counts.items()))
-    return several
+    contexts = by_context.values()
+    names = dict.fromkeys(name for shares in contexts for name in shares)
+    counts = {name: Counter(shares.get(name, 0) for shares in contexts) for name in names}
+    return {name: dict(sorted(own.items())) for name, own in counts.items() if len(own) > 1}
 
 
 def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from kentry.arch import Arch
-from kentry.path.events import EventCounter, Markers
+from kentry.path.events import EventCounter
 from kentry.results.recording import Instruction, Recording, VectorEvent
 
 # As find_markers() names them for a riscv64 kernel with a vector unit.
@@ -64,8 +64,7 @@ class Program:
 
     def events(self, arch: Arch, *places: str) -> list[VectorEvent]:
         """What is counted on that path where the kernel has every marker of the architecture."""
-        markers = Markers(arch.vector.markers, ())
-        counter = EventCounter(markers, arch.vector, arch.calls, self.code)
+        counter = EventCounter(arch.vector.markers, arch, self.code)
         return list(counter.count(self.path(*places)))
 
 
