@@ -10,13 +10,14 @@ from typing import Any
 from msgspec import Struct
 
 from kentry.compare.counted import added_by_states, compare, with_paths_and_samples
+from kentry.compare.path_diff import modal_paths
 from kentry.errors import RecordingError, UserError
-from kentry.results.annotation import PathComparison
+from kentry.results.annotation import PathComparison, PathDiff
 from kentry.results.comparison import Comparison
 from kentry.results.document import read_document, schema_of, to_json
-from kentry.results.recording import Recording, read_recording
+from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.results.recording import to_json as recording_to_json
-from kentry.results.studies import Ablation, Bisection, Check, Log, Series
+from kentry.results.studies import Ablation, Bisection, Check, Log, PatchRow, Series
 from kentry.show.ablation import ablation_layout
 from kentry.show.bisection import bisection_layout
 from kentry.show.blocks import Layout
@@ -27,9 +28,10 @@ from kentry.show.page import page
 from kentry.show.path_diff import path_layout
 from kentry.show.recording import recording_layout
 from kentry.show.series import series_layout
-from kentry.study.series_paths import paths_of, recordings_of
 
 _Make = Callable[[Any, Mapping[str, Any]], Layout]
+# The recordings of a series, by commit and architecture.
+_ByRow = Mapping[tuple[str, str], Recording]
 
 
 def _laid_out(layout: Callable[[Any], Layout]) -> _Make:
@@ -113,8 +115,8 @@ def _read(
     if kind == "series":
 
         def make(series: Series, document: Mapping[str, Any]) -> Layout:
-            measured = recordings_of(series, recordings)
-            paths = paths_of(series, measured)
+            measured = _recordings_of(series, recordings)
+            paths = _paths_of(series, measured)
             if paths:
                 shown.extend(measured.values())
             return replace(series_layout(series, paths=paths), json=document)
@@ -139,3 +141,57 @@ def _document(file: Path, kind: str, form: type[Struct], make: _Make, command: s
 def _json(file: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(file.read_bytes())
     return document
+
+
+def _recordings_of(series: Series, recordings: Sequence[Recording]) -> _ByRow:
+    """Returns those of the recordings that are the series' rows."""
+    found: dict[tuple[str, str], Recording] = {}
+    base, *patches = series.rows
+    by_commit = {row.commit: row for row in patches if row.commit}
+    for one in recordings:
+        arch, origin = one.kernel["arch"], one.kernel["origin"]
+        first = series.base.get(arch)
+        if first is None or first.target != one.target:
+            continue
+        row = by_commit.get(origin.get("patched_commit", origin.get("commit")))
+        # A patch to comments leaves the image as it was.
+        if row is None and first.kernel.get("image_sha256") == one.kernel["image_sha256"]:
+            row = base
+        if row and _is_of(row, arch, series, one):
+            found.setdefault((row.commit, arch), one)
+    return found
+
+
+def _is_of(row: PatchRow, arch: str, series: Series, recording: Recording) -> bool:
+    """Whether a recording has the row's counts, and no case that the series does not have.
+
+    Of a case that depends on the context a row's count may be one that no context has.
+    """
+    cells = {one.case: row.cases.get(one.name) for one in series.columns if one.arch == arch}
+    for case in recording.cases:
+        cell = cells.get(case.name)
+        if cell is None or INSTRUCTIONS not in case.metrics:
+            return False
+        if case.metrics[INSTRUCTIONS].value != cell.instructions and len(case.values) < 2:
+            return False
+    return True
+
+
+def _paths_of(series: Series, measured: _ByRow) -> dict[tuple[int, str], PathDiff]:
+    """Returns by patch and column the difference of the paths before the patch and after it.
+
+    Of columns in which a patch changes the same the first one is compared.
+    """
+    arches = {column.name: (column.case, column.arch) for column in series.columns}
+    last: dict[str, PatchRow] = {}
+    found = {}
+    for row in series.rows:
+        for (name, *_), _ in row.changes:
+            case, arch = arches.get(name, (name, ""))
+            before = last.get(name)
+            old = before and measured.get((before.commit, arch))
+            new = measured.get((row.commit, arch))
+            if old and new and (pair := modal_paths(case, old, new)):
+                found[row.patch, name] = pair.diff
+        last |= dict.fromkeys(row.cases, row)
+    return found

@@ -41,21 +41,17 @@ def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation
     off = _try(unit, tried_off, "off", {one.name: one.off() for one in tried_off})
     # An option of a choice cannot be set to n.  It is off if it is not asked for.
     choices = [one for one in tried_off if off[one.name].status == NO_BUILD]
-    for name, outcome in _try(
-        unit, choices, "not asked for", {one.name: one.needs for one in choices}
-    ).items():
-        option = next(one for one in choices if one.name == name)
-        if not outcome.recording or not _is_on(option, outcome.recording):
-            off[name] = outcome
+    unasked = _try(unit, choices, "not asked for", {one.name: one.needs for one in choices})
+    for one in choices:
+        outcome = unasked[one.name]
+        if not outcome.recording or not _is_on(one, outcome.recording):
+            off[one.name] = outcome
     trials = []
     for one in tried:
         sides = [side for side in (on[one.name], off.get(one.name)) if side]
         problem = next((side.error.sentence for side in sides if side.error), "")
-        trial = Trial(one.name, _is_on(one, base), one.needs, problem=problem)
-        if not problem:
-            measured_on, measured_off = (side.measured() for side in sides)
-            trial = replace(trial, off=measured_off, on=measured_on)
-        trials.append(trial)
+        found = [None, None] if problem else [side.measured() for side in sides]
+        trials.append(Trial(one.name, _is_on(one, base), one.needs, found[1], found[0], problem))
     return tabulate(base, trials, [one.name for one in candidates if one not in tried])
 
 

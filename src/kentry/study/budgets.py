@@ -26,6 +26,7 @@ from typing import Any
 
 from kentry.arch import ARCHES
 from kentry.errors import UserError
+from kentry.progress import printable
 from kentry.results.recording import INSTRUCTIONS
 
 BASELINE = "baseline"
@@ -119,9 +120,8 @@ def read_budgets(file: Path) -> Budgets:
         if not budgets:
             raise ValueError("it has no budget")
     except (ValueError, RecursionError, tomlkit.exceptions.TOMLKitError) as err:
-        reason = " ".join(str(err).split())[:300].rstrip(".")
-        shown = "".join(char if char.isprintable() else "?" for char in reason)
-        raise UserError(f"{file} is not a file of budgets: {shown}.", REMEDY) from err
+        reason = printable(" ".join(str(err).split())[:300].rstrip("."))
+        raise UserError(f"{file} is not a file of budgets: {reason}.", REMEDY) from err
     return Budgets(file, text, budgets, baselines)
 
 
@@ -163,9 +163,7 @@ def _budgets(document: dict[str, Any], lines: Mapping[Keys, int]) -> Iterator[Bu
                 keys = (table, key, metric) if by_metric is value else (table, key)
                 if not all(word and word.isprintable() for word in (key, metric)):
                     raise ValueError(f"{'.'.join(keys)} is not a line of printable text")
-                text, number, relative, percent = _limit(one, ".".join(keys))
-                line = lines.get(keys)
-                yield Budget(table, key, metric, text, number, relative, percent, line)
+                yield Budget(table, key, metric, *_limit(one, ".".join(keys)), lines.get(keys))
 
 
 def _limit(value: Any, place: str) -> tuple[str, Fraction, bool, bool]:

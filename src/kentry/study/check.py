@@ -6,11 +6,10 @@ All that a number may be is held against the limit: the counts of every context,
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -20,14 +19,13 @@ from kentry.compare.counted import compare
 from kentry.count.catalogue import choose, match, match_names
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
-from kentry.results.caveats import Caveat, unique
-from kentry.results.comparison import Comparison, Real, TimedComparison
+from kentry.results.caveats import unique
+from kentry.results.comparison import Comparison, Real
 from kentry.results.recording import (
     ABOUT_PATHS,
     INSTRUCTIONS,
     CaseResult,
     Measured,
-    NoisyMetric,
     Recording,
     read_recording,
     write_recording,
@@ -39,7 +37,6 @@ from kentry.results.studies import (
     Check,
     CheckRow,
     Renewed,
-    Verdict,
     verdict_of,
 )
 from kentry.stats import THRESHOLD, exact
@@ -54,12 +51,8 @@ _COUNTED = (INSTRUCTIONS, "user_instructions", "firmware_instructions", *ABOUT_P
 # A limit made of an interval has this many digits.
 _DIGITS = 4
 
-# The cases that a key of a file of budgets stands for; UserError where it stands for none.
-CasesOf = Callable[[str], Sequence[str]]
 
-
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(NamedTuple):
     """A case and the budget of one of its metrics; or a budget that is of no case, and why."""
 
     name: str
@@ -80,18 +73,20 @@ def check(
     """
     sides = [recording, baseline] if baseline else [recording]
     arch = recording.kernel["arch"]
-    known = dict.fromkeys([*expected, *(case.name for side in sides for case in side.cases)])
-    asked = _asked(
-        budgets.of_arch(arch), sides, lambda key: match_names(list(known), arch, [key]), expected
-    )
+    asked = _asked(budgets.of_arch(arch), sides, expected)
     names = list(dict.fromkeys(one.name for one in asked))
     left = _chosen(names, arch, patterns, budgets)
     asked = [one for one in asked if one.name in left]
     comparison = _compared(asked, recording, baseline)
-    rows = [_row(one, _find(one, recording, baseline, comparison)) for one in asked]
+    rows = [_row(one, recording, baseline, comparison) for one in asked]
     notes = [*(comparison.caveats if comparison else recording.caveats)]
     for one in asked:
-        notes += _notes(one, recording, comparison)
+        if one.budget.relative and comparison:
+            key = one.name, one.budget.metric
+            for row in comparison.rows:
+                notes += row.caveats if (row.name, row.metric) == key else ()
+        elif case := recording.case(one.name):
+            notes += case.caveats
     used = baseline if any(one.budget.relative for one in asked) else None
     return Check(
         tool=recording.tool,
@@ -123,8 +118,6 @@ def find_baseline(budgets: Budgets, arch: str, *, new: bool) -> Recording | None
         if new:
             return None
         raise UserError(f"The baseline {file} does not exist.", "kentry check --update writes it.")
-    if not file.is_file():
-        raise UserError(f"The baseline {file} is not a file.", "Name a recording.")
     baseline = read_recording(file)
     if baseline.kernel["arch"] != arch:
         raise UserError(
@@ -173,52 +166,40 @@ def _chosen(
 
 
 def _asked(
-    budgets: Sequence[Budget],
-    sides: Sequence[Recording],
-    cases_of: CasesOf,
-    expected: Sequence[str],
+    budgets: Sequence[Budget], sides: Sequence[Recording], expected: Sequence[str]
 ) -> list[_Asked]:
     """Every case with the budget that is its own, in the order of the file.
 
     `sides` are the recording and, if there is one, the baseline.
     """
-    chosen: dict[tuple[str, str], Budget] = {}
-    problems: dict[Budget, str] = {}
-    found: dict[Budget, list[str]] = {}
+    known = dict.fromkeys([*expected, *(case.name for side in sides for case in side.cases)])
+    asked: list[_Asked] = []
     for budget in budgets:
         try:
-            names = list(cases_of(budget.key))
+            names = match_names(list(known), sides[0].kernel["arch"], [budget.key])
         except UserError:
-            problems[budget] = "the recording has no such case"
+            asked.append(_Asked(budget.key, budget, "the recording has no such case"))
             continue
         if names != [budget.key]:
             # A pattern is of the cases that have the metric, or should have it.
-            known = sides if budget.relative else sides[:1]
+            some = sides if budget.relative else sides[:1]
             names = [
                 name
                 for name in names
-                if name in expected or any(_has(one.case(name), budget.metric) for one in known)
+                if name in expected or any(_has(one.case(name), budget.metric) for one in some)
             ]
             if not names:
-                problems[budget] = f"the recording has no {budget.metric} of such a case"
-        found[budget] = names
-    ranks = {
-        (budget, name): (name == budget.key, budget.table != ALL, place)
-        for place, (budget, names) in enumerate(found.items())
-        for name in names
-    }
-    for (budget, name), _ in sorted(ranks.items(), key=lambda item: item[1]):
-        chosen[name, budget.metric] = budget
-    asked = []
-    for budget in budgets:
-        if budget in problems:
-            asked.append(_Asked(budget.key, budget, problems[budget]))
-        asked += [
-            _Asked(name, budget)
-            for name in found.get(budget, ())
-            if chosen[name, budget.metric] is budget
-        ]
-    return asked
+                problem = f"the recording has no {budget.metric} of such a case"
+                asked.append(_Asked(budget.key, budget, problem))
+        asked += [_Asked(name, budget) for name in names]
+
+    # The last one is a case's own: that of its name, of its architecture, further down.
+    ranked = sorted(
+        (one for one in asked if not one.problem),
+        key=lambda one: (one.name == one.budget.key, one.budget.table != ALL),
+    )
+    own = {(one.name, one.budget.metric): one.budget for one in ranked}
+    return [one for one in asked if one.problem or own[one.name, one.budget.metric] is one.budget]
 
 
 def _has(case: CaseResult | None, metric: str) -> bool:
@@ -245,58 +226,67 @@ def _compared(
         return None
 
 
-# What a row says beside its budget, by the names of CheckRow; limit, low and high are Fractions.
+# What a row says beside its budget, by the names of CheckRow.
 _Finding = dict[str, Any]
+
+
+def _row(
+    asked: _Asked, recording: Recording, baseline: Recording | None, comparison: Comparison | None
+) -> CheckRow:
+    """What was measured, held against the budget."""
+    budget = asked.budget
+    found = _find(asked, recording, baseline, comparison)
+    numbers = {
+        name: _plain(found[name])
+        for name in ("limit", "low", "high")
+        if found.get(name) is not None
+    }
+    return CheckRow(
+        name=asked.name,
+        metric=budget.metric,
+        table=budget.table,
+        key=budget.key,
+        line=budget.line,
+        budget=budget.text,
+        **{"verdict": UNDECIDED, **found, **numbers},
+    )
 
 
 def _find(
     asked: _Asked, recording: Recording, baseline: Recording | None, comparison: Comparison | None
 ) -> _Finding:
-    """What was measured, held against the budget."""
-    budget, case = asked.budget, recording.case(asked.name)
+    budget, metric, case = asked.budget, asked.budget.metric, recording.case(asked.name)
     limit = None if budget.relative else budget.number
-    if asked.problem:
-        return _Finding(reason=asked.problem, limit=limit)
-    if case is None:
-        return _Finding(reason="the recording has no such case", limit=limit)
-    if not _has(case, budget.metric):
-        return _Finding(reason=f"the recording has no {budget.metric} of it", limit=limit)
-    own = case.noisy.get(budget.metric)
+    if asked.problem or case is None:
+        return _Finding(reason=asked.problem or "the recording has no such case", limit=limit)
+    if not _has(case, metric):
+        return _Finding(reason=f"the recording has no {metric} of it", limit=limit)
+    own = case.noisy.get(metric)
+    found = _Finding(
+        unit=own.unit if own else INSTRUCTIONS, value=(own or case.metrics[metric]).value
+    )
     if own and own.unit.endswith(_RATE):
-        reason = f"of {own.unit} more is better, and a budget is the most"
-        return _Finding(reason=reason, unit=own.unit, value=own.value)
-    if not budget.relative:
-        return _absolute_time(budget, own) if own else _absolute_count(budget, case)
+        return found | {"reason": f"of {own.unit} more is better, and a budget is the most"}
+    if limit is not None:
+        # Within or over if the whole interval is, or every count.
+        ends = own.interval if own else _counts(case, metric)
+        found |= {"limit": limit, "counts": () if own else _by_context(case, metric)}
+        if ends is None:
+            return found | {"reason": "it has no interval"}
+        between = "its counts are on both sides of the limit"
+        low, high = _fraction(min(ends)), _fraction(max(ends))
+        between = "the limit is in the interval" if own else between
+        return found | _verdict(low, high, limit, limit, between)
     before = baseline.case(asked.name) if baseline else None
-    alone = _Finding(
-        reason="the baseline has no such case",
-        unit=own.unit if own else INSTRUCTIONS,
-        value=(own or case.metrics[budget.metric]).value,
-    )
     if not baseline or not before:
-        return alone
-    if not _has(before, budget.metric):
-        return alone | {"reason": f"the baseline has no {budget.metric} of it"}
+        return found | {"reason": "the baseline has no such case"}
+    if not _has(before, metric):
+        return found | {"reason": f"the baseline has no {metric} of it"}
     if own:
-        return _relative_time(budget, (before, case), (baseline, recording), comparison)
-    if budget.metric not in before.metrics:
-        return alone | {"reason": f"the baseline's {budget.metric} of it is no count"}
-    return _relative_count(budget, (before, case), (baseline, recording), comparison)
-
-
-def _absolute_count(budget: Budget, case: CaseResult) -> _Finding:
-    """Within or over if every count is."""
-    counts = _counts(case, budget.metric)
-    low, high, limit = Fraction(min(counts)), Fraction(max(counts)), budget.number
-    return _Finding(
-        **_verdict(low, high, limit, limit, "its counts are on both sides of the limit"),
-        unit=INSTRUCTIONS,
-        limit=limit,
-        value=case.metrics[budget.metric].value,
-        low=low,
-        high=high,
-        counts=_by_context(case, budget.metric),
-    )
+        return found | _relative_time(budget, (before, case), (baseline, recording), comparison)
+    if metric not in before.metrics:
+        return found | {"reason": f"the baseline's {metric} of it is no count"}
+    return found | _relative_count(budget, (before, case), (baseline, recording), comparison)
 
 
 def _relative_count(
@@ -306,47 +296,25 @@ def _relative_count(
     comparison: Comparison | None,
 ) -> _Finding:
     """Within or over if the change is in every context; a part of the old count is of each."""
-    metric = budget.metric
-    a, b = (case.metrics[metric] for case in cases)
+    a, b = (case.metrics[budget.metric] for case in cases)
     old, new = a.value, b.value
     change: Change | None = None
-    if metric == INSTRUCTIONS:
+    if budget.metric == INSTRUCTIONS:
         # Where the count depends on the context, both are those of one context.
-        rows = comparison.cases if comparison else ()
-        for row in rows:
+        for row in comparison.cases if comparison else ():
             if row.name == cases[0].name:
                 old, new = row.old, row.new
         change = count_change(*map(Side, cases, sides))
     elif a.is_decided and b.is_decided:
         change = Change(new - old, new - old)
-    base = _counts(cases[0], metric)
-    least, most = (math.floor(_allowance(budget, count)) for count in (min(base), max(base)))
-    found = _Finding(
-        reason="too few of its windows or contexts agree on a count",
-        unit=INSTRUCTIONS,
-        limit=Fraction(old + least),
-        baseline=old,
-        value=new,
-        counts=_by_context(cases[1], metric),
-    )
+    base = _counts(cases[0], budget.metric)
+    least, most = (old + math.floor(_allowance(budget, count)) for count in (min(base), max(base)))
+    counts = _by_context(cases[1], budget.metric)
+    found = _Finding(limit=least, baseline=old, value=new, counts=counts)
     if change is None:
-        return found
-    low, high = Fraction(old + change.low), Fraction(old + change.high)
-    words = "the change depends on the context, and so does whether it is too much"
-    told = _verdict(low, high, Fraction(old + least), Fraction(old + most), words)
-    return found | dict(low=low, high=high, **told)
-
-
-def _absolute_time(budget: Budget, own: NoisyMetric) -> _Finding:
-    """Within or over if the whole interval is."""
-    found = _Finding(
-        reason="it has no interval", unit=own.unit, limit=budget.number, value=own.value
-    )
-    if own.interval is None:
-        return found
-    low, high = map(_fraction, own.interval)
-    told = _verdict(low, high, budget.number, budget.number, "the limit is in the interval")
-    return found | dict(low=low, high=high, **told)
+        return found | {"reason": "too few of its windows or contexts agree on a count"}
+    between = "the change depends on the context, and so does whether it is too much"
+    return found | _verdict(old + change.low, old + change.high, least, most, between)
 
 
 def _relative_time(
@@ -356,65 +324,52 @@ def _relative_time(
     comparison: Comparison | None,
 ) -> _Finding:
     """The comparison's verdict, with what the budget allows as the threshold."""
-    name, metric = cases[0].name, budget.metric
-    own = cases[1].noisy[metric]
+    key = cases[0].name, budget.metric
     rows = comparison.timed if comparison else ()
-    row = next((one for one in rows if (one.name, one.metric) == (name, metric)), None)
+    row = next((one for one in rows if (one.name, one.metric) == key), None)
     if row is None or not row.old:
         # Of the probe itself, of two units, or nothing.
-        reason = f"the two recordings' {metric} cannot be compared"
-        return _Finding(reason=reason, unit=own.unit, value=own.value)
-    share = max(_allowance(budget, _fraction(row.old)) / _fraction(row.old), _fraction(THRESHOLD))
-    verdict, reason = _timed_verdict(row, cases, sides, float(share))
-    low, high = (_fraction(row.old * (1 + end / 100)) for end in row.interval or (0, 0))
-    return _Finding(
-        verdict=verdict,
-        reason=reason,
-        unit=row.unit,
-        limit=_fraction(row.old) * (1 + share),
-        baseline=row.old,
-        value=row.new,
-        low=low if row.interval else None,
-        high=high if row.interval else None,
+        return _Finding(reason=f"the two recordings' {budget.metric} cannot be compared")
+    old = _fraction(row.old)
+    share = max(_allowance(budget, old) / old, _fraction(THRESHOLD))
+    found = _Finding(
+        unit=row.unit, limit=old * (1 + share), baseline=row.old, value=row.new, verdict=WITHIN
     )
-
-
-def _timed_verdict(
-    row: TimedComparison,
-    cases: tuple[CaseResult, CaseResult],
-    sides: tuple[Recording, Recording],
-    share: float,
-) -> tuple[Verdict, str]:
-    """The verdict and why it is undecided; changes up to `share` are within the budget."""
+    if row.interval:
+        low, high = (_fraction(row.old * (1 + end / 100)) for end in row.interval)
+        found |= {"low": low, "high": high}
     if row.verdict in (exact.SAME, exact.BETTER):
-        return WITHIN, ""
+        return found
     # It loads numpy and scipy, which exact counts do not need.
     from kentry.compare.timed import compare_timed
 
-    found = compare_timed([cases], {}, *sides, share)
-    wide = next(one for one in found if one.metric == row.metric)
+    compared = compare_timed([cases], {}, *sides, float(share))
+    wide = next(one for one in compared if one.metric == row.metric)
     if wide.verdict == exact.SAME:
-        return WITHIN, ""
+        return found
     if wide.verdict != exact.WORSE or row.verdict != exact.WORSE:
-        return UNDECIDED, wide.reason or row.reason
+        return found | {"verdict": UNDECIDED, "reason": wide.reason or row.reason}
     # As for kentry diff's exit code.
     if row.is_layout:
-        return UNDECIDED, "the same instructions, so by layout or noise"
-    return OVER, ""
+        reason = "the same instructions, so by layout or noise"
+        return found | {"verdict": UNDECIDED, "reason": reason}
+    return found | {"verdict": OVER}
 
 
 def _verdict(
-    low: Fraction, high: Fraction, least: Fraction, most: Fraction, otherwise: str
-) -> dict[str, Any]:
+    low: Fraction | int,
+    high: Fraction | int,
+    least: Fraction | int,
+    most: Fraction | int,
+    otherwise: str,
+) -> _Finding:
     """The verdict of what may be anything from `low` to `high`, and its reason.
 
     The limit is `least` or, in other contexts, up to `most`.
     """
-    if high <= least:
-        return {"verdict": WITHIN, "reason": ""}
-    if low > most:
-        return {"verdict": OVER, "reason": ""}
-    return {"verdict": UNDECIDED, "reason": otherwise}
+    verdict = WITHIN if high <= least else OVER if low > most else UNDECIDED
+    reason = otherwise if verdict == UNDECIDED else ""
+    return _Finding(verdict=verdict, reason=reason, low=low, high=high)
 
 
 def _allowance(budget: Budget, base: int | Fraction) -> Fraction:
@@ -422,7 +377,7 @@ def _allowance(budget: Budget, base: int | Fraction) -> Fraction:
     return budget.number * base / 100 if budget.percent else budget.number
 
 
-def _counts(case: CaseResult, metric: str) -> AbstractSet[int]:
+def _counts(case: CaseResult, metric: str) -> set[int]:
     """The commonest count of every context; of a context without a majority all but rare ones."""
     own = [case.metrics[metric].samples]
     if metric == INSTRUCTIONS and case.contexts:
@@ -436,7 +391,7 @@ def _counts(case: CaseResult, metric: str) -> AbstractSet[int]:
         elif 2 * sum(samples[count] for count in often) > windows:
             found |= often
         else:
-            found |= samples.keys()
+            found |= set(samples)
     return found
 
 
@@ -450,37 +405,8 @@ def _fraction(value: float) -> Fraction:
     return Fraction(str(value))
 
 
-def _plain(value: Fraction | None) -> Real | None:
-    if value is None:
-        return None
+def _plain(value: Fraction | int) -> Real:
     return int(value) if value.denominator == 1 else float(value)
-
-
-def _row(asked: _Asked, finding: _Finding) -> CheckRow:
-    budget = asked.budget
-    numbers = {name: _plain(finding.get(name)) for name in ("limit", "low", "high")}
-    return CheckRow(
-        name=asked.name,
-        metric=budget.metric,
-        table=budget.table,
-        key=budget.key,
-        line=budget.line,
-        budget=budget.text,
-        **{"verdict": UNDECIDED, **finding, **numbers},
-    )
-
-
-def _notes(asked: _Asked, recording: Recording, comparison: Comparison | None) -> list[Caveat]:
-    """The caveats of a case: of its comparison, or of its own."""
-    if asked.budget.relative and comparison:
-        return [
-            caveat
-            for row in comparison.rows
-            if (row.name, row.metric) == (asked.name, asked.budget.metric)
-            for caveat in row.caveats
-        ]
-    case = recording.case(asked.name)
-    return list(case.caveats) if case else []
 
 
 def renew(
@@ -497,7 +423,7 @@ def renew(
             file=str(budgets.file),
             name=budget.key,
             metric=budget.metric,
-            old=float(budget.number) if budget.number.denominator > 1 else int(budget.number),
+            old=_plain(budget.number),
             new=limit,
         )
         for budget, limit in limits.items()
@@ -506,13 +432,9 @@ def renew(
     written = []
     if any(one.relative for one in budgets.of_arch(recording.kernel["arch"])):
         file = budgets.baselines[recording.kernel["arch"]]
-        for row in result.rows:
-            if (
-                row.is_relative
-                and row.value is None
-                and baseline
-                and _has(baseline.case(row.name), row.metric)
-            ):
+        relative = [row for row in result.rows if row.is_relative]
+        for row in relative:
+            if row.value is None and baseline and _has(baseline.case(row.name), row.metric):
                 raise UserError(
                     f"{file} has {row.metric} of {row.name}, which would be lost: {row.reason}.",
                     "Record it too, or take its budget out of the file.",
@@ -523,8 +445,8 @@ def renew(
             Renewed(
                 file=str(file), name=row.name, metric=row.metric, old=row.baseline, new=row.value
             )
-            for row in result.rows
-            if row.is_relative and row.value is not None and row.value != row.baseline
+            for row in relative
+            if row.value is not None and row.value != row.baseline
         ]
     if text != budgets.text:
         write_atomically(budgets.file, text)
@@ -555,9 +477,6 @@ def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:
 
 def _rounded_up(value: Real) -> Real:
     """A count as it is, the end of an interval up to four digits."""
-    if isinstance(value, int) or value <= 0:
+    if isinstance(value, int):
         return value
-    digits = _DIGITS - 1 - math.floor(math.log10(value))
-    scaled = math.ceil(_fraction(value) * Fraction(10) ** digits)
-    rounded = Fraction(scaled) / Fraction(10) ** digits
-    return int(rounded) if rounded.denominator == 1 else float(rounded)
+    return _plain(Fraction(Context(_DIGITS, ROUND_CEILING).create_decimal(str(value))))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Recordings of a series' kernels -> a Series: steps that sum to the total."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
 from msgspec import structs
 
 from kentry.arch import find_arch
@@ -17,9 +18,8 @@ from kentry.kernels.tree import changed_files
 from kentry.progress import say
 from kentry.results import caveats
 from kentry.results.caveats import Caveat, of_side, some
-from kentry.results.comparison import CaseComparison, Comparison
+from kentry.results.comparison import CaseComparison
 from kentry.results.document import read_document
-from kentry.results.estimate import Estimate
 from kentry.results.recording import (
     INSTRUCTIONS,
     CaseResult,
@@ -98,7 +98,12 @@ def measure_series(
         if not number or outcome.recording:
             recording = keep(number, outcome.measured())
             rows[number].recordings[unit.arch] = recording
-            say(f"{unit.label}: {_counts(recording)}")
+            counts = [
+                f"{case.name} {case.metrics[INSTRUCTIONS].value}"
+                for case in recording.cases
+                if INSTRUCTIONS in case.metrics
+            ]
+            say(f"{unit.label}: {some(counts)}")
         elif outcome.problem:
             rows[number].problems[unit.arch] = outcome.problem
             say(f"{unit.label}: {outcome.problem.sentence}")
@@ -113,12 +118,8 @@ def measure_series(
 
 def origin_of(lineup: Lineup) -> dict[str, str]:
     """Where the patches are for and from."""
-    words = {
-        "base": lineup.base_spec,
-        "commit": lineup.base.commit,
-        "base-commit": lineup.base_commit,
-        "change-id": lineup.change_id,
-    }
+    words: dict[str, str | None] = {"base": lineup.base_spec, "commit": lineup.base.commit}
+    words |= {"base-commit": lineup.base_commit, "change-id": lineup.change_id}
     return {name: word for name, word in words.items() if word}
 
 
@@ -131,15 +132,6 @@ def notes_of(lineup: Lineup) -> list[Caveat]:
     if refused and refused[-1] != lineup.steps[-1].number:
         notes.append(caveats.left_out(refused))
     return notes
-
-
-def _counts(recording: Recording) -> str:
-    counts = [
-        f"{case.name} {case.metrics[INSTRUCTIONS].value}"
-        for case in recording.cases
-        if INSTRUCTIONS in case.metrics
-    ]
-    return some(counts)
 
 
 def _not_compiled(units: Sequence[Unit], old: Revision, new: Revision) -> Iterator[str]:
@@ -206,50 +198,25 @@ def tabulate(
     cases = [case for column in columns if (case := base[column.arch].case(column.case))]
     wanted = choose_metrics([[case] for case in cases], metrics) if metrics else ()
     before = {column: base[column.arch] for column in columns}
-    comparisons: dict[tuple[int, int, tuple[str, ...]], Comparison] = {}
-
-    def compared(old: Recording, new: Recording, cases: tuple[str, ...]) -> Comparison:
-        key = id(old), id(new), cases
-        if key not in comparisons:
-            comparisons[key] = compare(old, new, list(cases))
-        return comparisons[key]
-
     rows = []
     last_cells: dict[SeriesColumn, Cell] = {}
     last_metrics: dict[SeriesColumn, dict[str, MetricStep]] = {column: {} for column in columns}
-    totals = {column.name: 0 for column in columns}
     for patch in kernels:
-        steps: dict[SeriesColumn, CaseComparison] = {}
-        of_row: list[Caveat] = []
         measured = {
             column: case
             for column in columns
             if (own := patch.recordings.get(column.arch)) and (case := own.case(column.case))
         }
-        for (arch, _), group in _grouped(measured, before).items() if patch.patch else ():
-            recording = patch.recordings[arch]
-            step = compared(before[group[0]], recording, tuple(one.case for one in group))
-            steps |= dict(zip(group, step.cases, strict=True))
-            if group[0] == next(one for one in measured if one.arch == arch):
-                names = [one.case for one in measured if one.arch == arch]
-                known = _caveats_of(base[arch], names)
-                new = [one for one in _caveats_of(recording, names) if one not in known]
-                new += [one for one in step.caveats if one["kind"] in DIFFERENCES]
-                of_row += [of_side(arch, one) if len(base) > 1 else one for one in new]
+        steps, of_row = _steps(patch, measured, before, base) if patch.patch else ({}, [])
         cells = {
             column: _cell(
-                case,
-                steps.get(column),
-                last_cells.get(column),
-                last_metrics[column],
-                wanted,
+                case, steps.get(column), last_cells.get(column), last_metrics[column], wanted
             )
             for column, case in measured.items()
         }
         last_cells |= cells
         for column, cell in cells.items():
             last_metrics[column] |= {name: one for name, one in cell.metrics.items() if one}
-            totals[column.name] += cell.step
         statuses = [problem.status for problem in patch.problems.values()]
         identical = bool(patch.patch and cells)
         rows.append(
@@ -273,7 +240,7 @@ def tabulate(
     for arch, first in base.items():
         keys = {one.case: one.name for one in columns if one.arch == arch}
         if present := [case for case in keys if last[arch].case(case)]:
-            whole = compared(first, last[arch], tuple(present))
+            whole = compare(first, last[arch], present)
             changes |= {keys[case.name]: case for case in whole.cases}
             differing += [
                 of_side(f"first to last{f', {arch}' if len(base) > 1 else ''}", one)
@@ -286,7 +253,7 @@ def tabulate(
         base={arch: Measured.of(recording) for arch, recording in base.items()},
         columns=columns,
         rows=tuple(rows),
-        totals=totals,
+        totals={column.name: last_cells[column].total for column in columns},
         caveats=tuple(notes),
         base_caveats={
             arch: tuple(_caveats_of(recording, [case for case, own in found if own == arch]))
@@ -297,14 +264,29 @@ def tabulate(
     )
 
 
-def _grouped(
-    columns: Iterable[SeriesColumn], before: Mapping[SeriesColumn, Recording]
-) -> dict[tuple[str, int], list[SeriesColumn]]:
-    """The columns that are compared with one recording, by architecture and its identity."""
+def _steps(
+    patch: PatchKernels,
+    measured: Mapping[SeriesColumn, CaseResult],
+    before: Mapping[SeriesColumn, Recording],
+    base: Mapping[str, Recording],
+) -> tuple[dict[SeriesColumn, CaseComparison], list[Caveat]]:
+    """A patch's steps against what was measured before, and caveats that the base has not."""
+    steps: dict[SeriesColumn, CaseComparison] = {}
+    notes: list[Caveat] = []
     groups: dict[tuple[str, int], list[SeriesColumn]] = {}
-    for column in columns:
+    for column in measured:
         groups.setdefault((column.arch, id(before[column])), []).append(column)
-    return groups
+    for (arch, _), group in groups.items():
+        recording = patch.recordings[arch]
+        step = compare(before[group[0]], recording, [one.case for one in group])
+        steps |= dict(zip(group, step.cases, strict=True))
+        if group[0] == next(one for one in measured if one.arch == arch):
+            names = [one.case for one in measured if one.arch == arch]
+            known = _caveats_of(base[arch], names)
+            new = [one for one in _caveats_of(recording, names) if one not in known]
+            new += [one for one in step.caveats if one["kind"] in DIFFERENCES]
+            notes += [of_side(arch, one) if len(base) > 1 else one for one in new]
+    return steps, notes
 
 
 def _cell(
@@ -321,7 +303,7 @@ def _cell(
         windows=metric.windows,
         agreeing=metric.agreeing,
         metrics={name: _metric(case, name, metrics_before.get(name)) for name in metrics},
-        estimates=tuple(map(_estimate, case.estimates)),
+        estimates=msgspec.convert(case.estimates, tuple[CellEstimate, ...], from_attributes=True),
     )
     if step is None or last is None:
         return cell
@@ -348,17 +330,6 @@ def _metric(case: CaseResult, name: str, before: MetricStep | None) -> MetricSte
         return MetricStep(value)
     step = value - before.value
     return MetricStep(value, step, before.total + step)
-
-
-def _estimate(one: Estimate) -> CellEstimate:
-    return CellEstimate(
-        core=one.core,
-        llvm=one.llvm,
-        low=one.low,
-        high=one.high,
-        missing=one.missing,
-        steady=one.steady,
-    )
 
 
 def _caveats_of(recording: Recording, names: Sequence[str]) -> list[Caveat]:

@@ -116,7 +116,7 @@ RELATIVE = '[arm64]\ngetppid = "+2"\n'
         (f'baseline.arm64 = "none.json"\n{RELATIVE}', [], "none.json does not exist"),
         (f'baseline.arm64 = "budgets.toml"\n{RELATIVE}', [], "is not a recording"),
         (f'baseline.arm64 = "other.json"\n{RELATIVE}', [], "is of riscv64"),
-        (f'baseline.arm64 = "folder"\n{RELATIVE}', [], "is not a file"),
+        (f'baseline.arm64 = "folder"\n{RELATIVE}', [], "Is a directory"),
         (f'baseline.arm64 = "../x.json"\n{RELATIVE}', [], "is not below the folder"),
         ("[arm64]\ngetppid = 1", ["--format", "xml"], "Unknown format 'xml'"),
         ("[arm64]\ngetppid = 1", ["--format", "ktap", "--json"], "--format has no effect"),
