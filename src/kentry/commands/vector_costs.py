@@ -13,10 +13,10 @@ from kentry.commands.options import Need, ResultOptions, flag, operand, option, 
 from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
-from kentry.models.costs import load_costs, shipped, to_toml
+from kentry.models.costs import CostTable, load_costs, shipped, to_toml
 from kentry.progress import progress
 from kentry.show.cost_table import costs_layout, list_layout
-from kentry.vector.cost_tables import MadeTable, count_costs, time_here
+from kentry.vector.cost_tables import count_costs, time_here
 
 EXAMPLES = (
     "kentry vector costs sve128",
@@ -72,24 +72,24 @@ def run(options: Options) -> int:
         return EXIT_DONE
     if options.output:
         measuring.check_writable(options.output)
-    made = _make(options)
+    table, checks = _make(options)
     emit(
         options,
-        lambda: costs_layout(made.table, made.checks),
-        lambda: msgspec.to_builtins(made.table),
+        lambda: costs_layout(table, checks),
+        lambda: msgspec.to_builtins(table),
     )
     if options.output:
-        write_atomically(options.output, to_toml(made.table))
+        write_atomically(options.output, to_toml(table))
     return EXIT_DONE
 
 
-def _make(options: Options) -> MadeTable:
-    """The table that is named, or that of a kernel or of this machine."""
+def _make(options: Options) -> tuple[CostTable, list[tuple[str, float, float]]]:
+    """The table that is named, or that of a kernel or of this machine; and checks of it."""
     if not options.what:
         with progress("timing vector state on this machine"):
-            return MadeTable(time_here(options.vl))
+            return time_here(options.vl), []
     if not measuring.is_spec(options.what):
-        return MadeTable(load_costs(options.what))
+        return load_costs(options.what), []
     arch = find_arch(options.arch) if options.arch else host_arch()
     with progress(f"{options.what} ({arch.name})") as update:
         return count_costs(resolve(options.what, arch, update), arch, options.vl, update)

@@ -32,18 +32,15 @@ _RETURN = re.compile(r"eret|sret|sysret|iret")
 
 def cases_needed(rules: CountingRules, length: int | None, *, sme: bool = False) -> tuple[str, ...]:
     """Names the cases that count() reads, at a vector length in bits or the cpu's own."""
-    states: list[tuple[str, str, tuple[str, ...]]] = [
-        ("getppid", "vec", ("none", "once", "each")),
-        ("pingpong", "vec", ("none", "once", "each")),
-    ]
+    uses = ("none", "once", "each")
+    states = [(call, "vec", use) for call in ("getppid", "pingpong") for use in uses]
     # x86-64 flushes nothing, and so nothing traps.
     if "flush" in rules.events:
-        states.append(("first-use", "vec", ("each",)))
+        states.append(("first-use", "vec", "each"))
     if sme:
-        states += [("pingpong", "za", ("none", "once")), ("first-use", "za", ("each",))]
-    return tuple(
-        str(CaseName(call, State(unit, use, length))) for call, unit, uses in states for use in uses
-    )
+        states += [("pingpong", "za", "none"), ("pingpong", "za", "once")]
+        states.append(("first-use", "za", "each"))
+    return tuple(str(CaseName(call, State(unit, use, length))) for call, unit, use in states)
 
 
 def count(

@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 import platform
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -96,28 +96,16 @@ class Timing:
 
     def value(self, measure: str) -> Span | None:
         """Estimates what a measure took; None where there are too few blocks."""
-        values = self.blocks.get(measure, [])
-        if len(values) < LEAST_BLOCKS:
+        ordered = sorted(self.blocks.get(measure, []))
+        count = len(ordered)
+        if count < LEAST_BLOCKS:
             return None
-        return quartile(values) if self.virtual else median(values)
-
-
-def median(values: Iterable[float]) -> Span:
-    """Takes the median; the true one is between the two ends with 95 % confidence."""
-    ordered = sorted(values)
-    count = len(ordered)
-    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
-    reach = _SIGMAS * math.sqrt(count) / 2
-    first = max(0, math.floor(count / 2 - reach))
-    last = min(count - 1, math.ceil(count / 2 + reach))
-    return Span(middle, ordered[first], ordered[last])
-
-
-def quartile(values: Iterable[float]) -> Span:
-    """Takes the lower quartile, between the least value and the median."""
-    ordered = sorted(values)
-    count = len(ordered)
-    return Span(ordered[count // 4], ordered[0], ordered[count // 2])
+        if self.virtual:
+            return Span(ordered[count // 4], ordered[0], ordered[count // 2])
+        reach = _SIGMAS * math.sqrt(count) / 2
+        first = max(0, math.floor(count / 2 - reach))
+        last = min(count - 1, math.ceil(count / 2 + reach))
+        return Span(median(ordered), ordered[first], ordered[last])
 
 
 def parse(text: str, *, virtual: bool = False) -> Timing:
@@ -152,48 +140,14 @@ def parse(text: str, *, virtual: bool = False) -> Timing:
     return timing
 
 
-@dataclass(frozen=True)
-class TimedTable:
-    """A table, and what a switch there and back takes longer for a task with its whole state live
-    than for one without: `switch`, None where that cannot be told.
-    """
-
-    table: CostTable
-    switch: Span | None
-
-
-def tabulate(timing: Timing, name: str, about: str, command: str) -> TimedTable:
-    """Makes the table of a run; UserError where it had no vector unit, or too few blocks.
-
-    A figure's source begins with `command`.
-    """
-    if not timing.bits:
-        raise UserError(
-            f"The machine (Linux {timing.release}) has no vector unit that its kernel knows of.",
-            "Take another, or a kernel with the option.",
-        )
-    if timing.value("syscall-never") is None:
-        raise UserError(
-            f"There are fewer than {LEAST_BLOCKS} blocks of a measure.",
-            _AGAIN,
-        )
-    sheet = _Sheet(timing, command)
-    sheet.fill()
-    table = CostTable(
-        name=name,
-        about=about,
-        arch=timing.arch,
-        unit=INSTRUCTIONS if timing.virtual else NS,
-        vl=timing.bits,
-        figures=in_order(sheet.figures),
-        absent={act: why for act, why in sheet.absent.items() if act not in sheet.figures},
-    )
-    return TimedTable(table, sheet.switch)
-
-
 @dataclass
-class _Sheet:
-    """Works out one figure after the other."""
+class Sheet:
+    """Works out the figures of a run one after the other; their sources begin with `command`.
+
+    UserError where the run had no vector unit, or too few blocks.  `switch` is what a switch there
+    and back takes longer for a task with its whole state live than for one without, None where
+    that cannot be told.
+    """
 
     timing: Timing
     command: str
@@ -201,10 +155,17 @@ class _Sheet:
     absent: dict[str, str] = field(default_factory=dict)
     switch: Span | None = None
 
-    def fill(self) -> None:
+    def __post_init__(self) -> None:
         """Works out all figures that the measures give."""
+        if not self.timing.bits:
+            raise UserError(
+                f"The machine (Linux {self.timing.release}) has no vector unit that its kernel"
+                " knows of.",
+                "Take another, or a kernel with the option.",
+            )
         never, once = self.timing.value("syscall-never"), self.timing.value("syscall-once")
-        assert never
+        if never is None:
+            raise UserError(f"There are fewer than {LEAST_BLOCKS} blocks of a measure.", _AGAIN)
         self._keep("syscall", never, "getppid, the program's loop in it")
         self._copies()
         first = self.timing.value("first-use")
@@ -225,6 +186,18 @@ class _Sheet:
             self._keep("trap", first, how, "with the state's allocation")
             self.absent["drop"] = "no kernel entry that was timed does it"
         self._switch()
+
+    def table(self, name: str, about: str) -> CostTable:
+        """Makes the table of the run."""
+        return CostTable(
+            name=name,
+            about=about,
+            arch=self.timing.arch,
+            unit=INSTRUCTIONS if self.timing.virtual else NS,
+            vl=self.timing.bits,
+            figures=in_order(self.figures),
+            absent={act: why for act, why in self.absent.items() if act not in self.figures},
+        )
 
     def _keep(self, act: str, value: Span, how: str, note: str = "") -> None:
         assume: Assumption = "derived" if self.timing.virtual else "measured"
@@ -288,15 +261,14 @@ class _Sheet:
             self._keep(act, whole, source, SPLIT)
 
 
-def completed(table: CostTable, timed: TimedTable) -> CostTable:
+def completed(table: CostTable, timed: Sheet) -> CostTable:
     """Adds to a counted table what no case does, timed on the same kernel by its guest's clock.
 
     arm64 stores a task's whole SVE state only if an interrupt falls between two uses, which no
     window of a case has; timed.switch is what that adds to small_save and small_restore.  No
     kernel keeps SVE on at an FPSIMD-only load yet; what it would execute for that can be run.
     """
-    figures = dict(table.figures)
-    other = timed.table.figures
+    figures, other = dict(table.figures), timed.figures
     if "kept_load" in other:
         figures.setdefault("kept_load", other["kept_load"])
     for act in ("save", "restore"):
@@ -309,9 +281,9 @@ def completed(table: CostTable, timed: TimedTable) -> CostTable:
     return msgspec.structs.replace(table, figures=in_order(figures), absent=absent)
 
 
-def checks(counted: CostTable, timed: TimedTable) -> list[tuple[str, float, float]]:
+def checks(counted: CostTable, timed: Sheet) -> list[tuple[str, float, float]]:
     """Pairs what was counted along paths with what the guest timed: (what, counted, timed)."""
-    mine, other = counted.prices, timed.table.prices
+    mine, other = counted.prices, {act: one.value for act, one in timed.figures.items()}
     rows = []
     if "flush" in mine and "flush" in other:
         rows.append(("flush", mine["flush"], other["flush"]))
@@ -328,14 +300,6 @@ _SECONDS_HERE = 300.0
 
 # A block of 500 system calls, or 50 round trips, is shorter than the time between two ticks.
 _ROUNDS, _CALLS = 16, 500
-
-
-@dataclass(frozen=True)
-class MadeTable:
-    """A table, and what was counted twice: (what, counted, timed)."""
-
-    table: CostTable
-    checks: list[tuple[str, float, float]] = field(default_factory=list)
 
 
 def timing_program(arch: Arch) -> Path:
@@ -360,14 +324,18 @@ def time_here(length: int | None) -> CostTable:
     linux = f"Linux {timing.release}"
     about = f"timed by kentry vector costs on {linux}"
     command = f"kentry vector costs --here, {linux}"
-    return tabulate(timing, host.strip("-._")[:64], about, command).table
+    return Sheet(timing, command).table(host.strip("-._")[:64], about)
 
 
-def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) -> MadeTable:
-    """Counts the table of a kernel, in instructions, at a vector length in bits.
+def count_costs(
+    kernel: Kernel, arch: Arch, length: int | None, update: Update
+) -> tuple[CostTable, list[tuple[str, float, float]]]:
+    """Counts the table of a kernel, in instructions, at a vector length in bits; adds checks().
 
-    Acts are counted along recorded paths.  The same kernel then boots with the program that times,
-    whose clock counts instructions there: that gives what no path has, and a check.
+    Acts are counted along recorded paths.  The same kernel then boots with guest/costs.c as its
+    only program, whose clock counts instructions there, one a nanosecond: that gives what no path
+    has, and a check.  The program reads the guest's own clock: 62.5 MHz on arm64's machine, 10 MHz
+    on riscv64's.
     """
     rules, own = arch.vector.counting, arch.vector.units[0].lengths[0]
     bits, length = length or own, length if length != own else None
@@ -380,20 +348,7 @@ def count_costs(kernel: Kernel, arch: Arch, length: int | None, update: Update) 
     table = msgspec.structs.replace(counted, vl=bits)
     # Where nothing is flushed, nothing traps, and there is nothing more to time.
     if "flush" not in rules.events:
-        return MadeTable(table)
-    console = _time_in_guest(kernel, arch, options, update)
-    command = f"kentry vector costs {where}" + (f" --vl {length}" if length else "")
-    timing = parse(console, virtual=True)
-    timed = tabulate(timing, "timed", "", command)
-    return MadeTable(completed(table, timed), checks(table, timed))
-
-
-def _time_in_guest(kernel: Kernel, arch: Arch, options: ExactOptions, update: Update) -> str:
-    """Runs guest/costs.c as the only program of an emulated guest; returns what it prints.
-
-    The guest's time counts instructions, one a nanosecond, and the program reads it through the
-    guest's own clock: 62.5 MHz on arm64's machine, 10 MHz on riscv64's.
-    """
+        return table, []
     emulator = find_emulator(arch, options.emulator)
     cpu = arch.cpu_with(options.vector_length)
     initramfs = kept_file("initramfs", build_initramfs(timing_program(arch), ()))
@@ -409,4 +364,6 @@ def _time_in_guest(kernel: Kernel, arch: Arch, options: ExactOptions, update: Up
             "-v shows the command line.",
             guest.stderr or tail(guest.console),
         )
-    return guest.console
+    command = f"kentry vector costs {where}" + (f" --vl {length}" if length else "")
+    timed = Sheet(parse(guest.console, virtual=True), command)
+    return completed(table, timed), checks(table, timed)

@@ -50,19 +50,13 @@ _FRAMES_AT = 16
 _FRAMES_MASK = 0b111
 
 # kentry.vector.trace.Event, for compiled code.
-_SYSCALL, _FAULT, _INTERRUPT, _EXIT, _USE, _USE_SME, _SVCR = range(1, 8)
-_BLOCKED, _PREEMPTED, _FORK, _EXEC, _DIE, _SIGNAL, _SIGRETURN, _KERNEL_USE, _KERNEL_END = range(
-    8, 17
-)
+_SYSCALL, _FAULT, _INTERRUPT, _EXIT, _USE, _USE_SME, _SVCR, _BLOCKED, _PREEMPTED = range(1, 10)
+_FORK, _EXEC, _DIE, _SIGNAL, _SIGRETURN, _KERNEL_USE, _KERNEL_END = range(10, 17)
 _SEEN_TRAP, _SEEN_FLUSH, _SEEN_RESTORE, _SEEN_SMALL_RESTORE, _SEEN_SME_TRAP = 32, 33, 36, 38, 40
 
-_CALLS = int(Act.CALLS)
-_RETURNS = int(Act.RETURNS)
-_OPEN_RETURN = int(Act.OPEN_RETURN)
-_DROP = int(Act.DROP)
-_OPEN_EXIT = int(Act.OPEN_EXIT)
-_INITIAL_RESTORE = int(Act.INITIAL_RESTORE)
-NOTHING_ACT = int(Act.NOTHING)
+_CALLS, _RETURNS, _OPEN_RETURN = int(Act.CALLS), int(Act.RETURNS), int(Act.OPEN_RETURN)
+_DROP, _OPEN_EXIT = int(Act.DROP), int(Act.OPEN_EXIT)
+_INITIAL_RESTORE, NOTHING_ACT = int(Act.INITIAL_RESTORE), int(Act.NOTHING)
 
 
 # --- the compact stream -------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -22,7 +22,6 @@ from kentry.errors import UserError, did_you_mean
 NEVER = 1 << 62
 
 _NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
-_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(ns|us|ms|s)")
 _LONGEST_NS = 10**15
 _MOST = 10**9
 
@@ -43,14 +42,11 @@ class Rule(NamedTuple):
     opens: bool = False
 
 
-_NEVER_DROPS = Rule()
-
 # What a policy's parameter is.
 TIME, BREAK_EVEN = "T", "[N]"
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """A policy without its parameter's value.
 
     `parameter` is TIME, BREAK_EVEN (a count that a cost table can give), or "".  An architecture
@@ -59,11 +55,11 @@ class Family:
     """
 
     name: str
-    rule: Rule = _NEVER_DROPS
+    rule: Rule = Rule()
     parameter: str = ""
     needs: str = "drops"
     misfit: str = "access cannot be turned off there"
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = {}
 
     @property
     def form(self) -> str:
@@ -153,17 +149,17 @@ class Policy:
 
     def rule(self) -> Rule:
         """Says when it drops; UserError where its count was left out and no cost table gave one."""
-        name, rule, parameter = self.family.name, self.family.rule, self.family.parameter
-        if not parameter:
-            return rule
+        if not self.family.parameter:
+            return self.family.rule
         if self.value is None:
+            name = self.family.name
             raise UserError(
                 f"The policy '{name}' has no count.",
                 f"Write {name}:N, or name a cost table: N is then a trap's cost in flushes.",
             )
-        name = {TIME: "time", BREAK_EVEN: "limit"}[parameter]
-        changes: dict[str, Any] = {name: self.value}
-        return rule._replace(**changes)
+        if self.family.parameter == TIME:
+            return self.family.rule._replace(time=self.value)
+        return self.family.rule._replace(limit=self.value)
 
     def mechanism(self, base: Mechanism) -> Mechanism:
         """Changes the architecture's mechanism as the policy does; UserError if it does not fit."""
@@ -189,9 +185,9 @@ def parse_policy(text: str) -> Policy:
     name, colon, parameter = text.strip().partition(":")
     family = POLICIES.get(name)
     if family is None:
-        meant = did_you_mean(name, POLICIES)
         forms = ", ".join(family.form for family in POLICIES.values())
-        raise UserError(f"There is no policy '{name}'.{meant}", f"Policies are {forms}.")
+        sentence = f"There is no policy '{name}'.{did_you_mean(name, POLICIES)}"
+        raise UserError(sentence, f"Policies are {forms}.")
     if not colon:
         if family.parameter in ("", BREAK_EVEN):
             return Policy(family)
@@ -210,7 +206,7 @@ def parse_policy(text: str) -> Policy:
 
 def parse_duration(text: str, policy: str) -> int:
     """Reads a time into ns; UserError where it is none, or longer than a million seconds."""
-    match = _DURATION.fullmatch(text.strip())
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)(ns|us|ms|s)", text.strip())
     ns = int(Fraction(match[1]) * _NS[match[2]]) if match else _LONGEST_NS + 1
     if ns > _LONGEST_NS:
         raise UserError(

@@ -5,17 +5,16 @@ A sweep replays a policy with each of many values, for a recommendation of one. 
 seeded: the same input gives the same result.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from kentry import __version__
 from kentry.arch.mechanism import ACTS, VEC
@@ -36,19 +35,8 @@ from kentry.vector.documents import (
     TraceRanking,
 )
 from kentry.vector.policies import BREAK_EVEN, NEVER, POLICIES, TIME, Policy, parse_policy
-from kentry.vector.replay import ActCounts, Prepared, check, optimal, prepare, replay
+from kentry.vector.replay import ActCounts, Floats, Prepared, check, optimal, prepare, replay
 from kentry.vector.trace import Event, VectorTrace, read_trace
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from kentry.vector.replay import Prepared
-
-    Floats = npt.NDArray[np.float64]
-
-
-# --- policies beside each other -------------------------------------------------------------------
-
 
 # The times (ns) of policies that are not named.  1 s is the arm64 series' own; its review asked for
 # "quite a lot shorter".
@@ -66,7 +54,7 @@ class TraceFile:
     head: ReplayedTrace
 
     @classmethod
-    def read(cls, file: Path, unit: str) -> TraceFile:
+    def read(cls, file: Path, unit: str) -> Self:
         """Reads and prepares a file; UserError where it is no trace, is empty, or as prepare()."""
         trace = read_trace(file)
         if not len(trace):
@@ -74,7 +62,7 @@ class TraceFile:
         return cls.of(str(file), trace, unit)
 
     @classmethod
-    def of(cls, name: str, trace: VectorTrace, unit: str = VEC) -> TraceFile:
+    def of(cls, name: str, trace: VectorTrace, unit: str = VEC) -> Self:
         """Prepares a trace and checks its kernel's own policy; UserError as prepare()."""
         prepared = prepare(trace, unit)
         head = ReplayedTrace(
@@ -288,10 +276,6 @@ class Sweep:
     best: ActCounts
     seconds: float
 
-    def cost(self, costs: Mapping[str, float]) -> Floats:
-        """float64[values, tasks], in the unit of `costs` (act to cost)."""
-        return np.stack([counts.cost(costs) for counts in self.counts])
-
 
 def sweep(
     prepared: Prepared, family: str, costs: Mapping[str, float], values: Sequence[int] | None = None
@@ -325,7 +309,8 @@ def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommenda
     calls = [swept.best.of("calls").astype(float) for swept in sweeps]
     if any(of_tasks.sum() == 0 for of_tasks in calls):
         raise UserError("A trace has no system call, so there is no cost per call.")
-    cost = [swept.cost(costs) for swept in sweeps]
+    # Of each sweep, the costs as float64[values, tasks].
+    cost = [np.stack([one.cost(costs) for one in swept.counts]) for swept in sweeps]
     least = [swept.best.cost(costs).sum() for swept in sweeps]
     pairs = list(zip(cost, calls, strict=True))
     by_trace = np.array([paid.sum(axis=1) / own.sum() for paid, own in pairs])
@@ -360,11 +345,10 @@ def _never(sweeps: Sequence[Sweep], by_trace: Floats, costs: Mapping[str, float]
     """Finds what never dropping costs, and the values that are like it; None without a cost."""
     values = sweeps[0].values
     try:
-        never = np.array(
-            [one.never.cost(costs).sum() / one.best.of("calls").sum() for one in sweeps]
-        )
+        paid = [one.never.cost(costs).sum() / one.best.of("calls").sum() for one in sweeps]
     except UserError:
         return None
+    never = np.array(paid)
     same = [[(one.values == swept.never.values).all() for one in swept.counts] for swept in sweeps]
     near = np.abs(by_trace - never[:, None]) <= FLAT * never[:, None]
     return Never(

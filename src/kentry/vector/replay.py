@@ -12,13 +12,11 @@ only the policy would take is put before the use.  On one cpu the replay of the 
 policy has the counts that were seen, except for what docs/methods.md lists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from kentry.arch import find_arch
 from kentry.arch.mechanism import ACTS, COLUMNS, SME, VEC, Act, Mechanism
@@ -26,15 +24,10 @@ from kentry.errors import UserError
 from kentry.models.costs import Document
 from kentry.vector import engine
 from kentry.vector.policies import NEVER, Policy, parse_policy
-from kentry.vector.trace import Count, Event, release_of
+from kentry.vector.trace import Count, Event, VectorTrace, release_of
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from kentry.vector.trace import VectorTrace
-
-    Ints = npt.NDArray[np.int64]
-    Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 _NS = 10**9
 
@@ -44,18 +37,8 @@ _SEEN = {
     VEC: (Act.TRAP, Act.FLUSH, Act.SAVE, Act.RESTORE, Act.SMALL_SAVE, Act.SMALL_RESTORE),
     SME: (Act.SMSTOP, Act.SME_TRAP, Act.ZA_SAVE, Act.ZA_RESTORE),
 }
-_SME_EVENTS = (Event.USE_SME, Event.SVCR, Event.SEEN_SMSTOP, Event.SEEN_SME_TRAP)
-_FLUSHES = (Act.FLUSH, Act.TRAP_FLUSH, Act.KEPT_LOAD)
-_LEAVES_USER_MODE = (Event.EXIT, Event.SWITCH_BLOCKED, Event.SWITCH_PREEMPTED)
-_FROM_USER_MODE = (
-    *(Event.SYSCALL, Event.FAULT, Event.INTERRUPT),
-    *(Event.USE, Event.USE_SME, Event.SVCR),
-)
 # Acts that need no figure in a cost table: see prices().
 _DEFAULTED = (Act.TRAP_FLUSH, Act.OPEN_EXIT, Act.KEPT_LOAD, Act.INITIAL_RESTORE, Act.SMSTOP)
-
-# The states that a task can be in at once are few; signals within signals make more.
-_FEW_STATES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +75,7 @@ class ActCounts:
 
     def of(self, column: str) -> Ints:
         """One column, int64[tasks]."""
-        counts: Ints = self.values[:, COLUMNS.index(column)]
-        return counts
+        return np.asarray(self.values[:, COLUMNS.index(column)])
 
     def cost(self, costs: Mapping[str, float]) -> Floats:
         """float64[tasks]: counts times `costs` (act to cost); UserError where a cost is missing."""
@@ -104,8 +86,7 @@ class ActCounts:
                     f"There is no cost of the act '{act.word}', which this policy has.",
                     "Give it in a cost table: acts are " + ", ".join(ACTS) + ".",
                 )
-        result: Floats = self.values @ prices(costs)
-        return result
+        return np.asarray(self.values @ prices(costs))
 
 
 def prices(costs: Mapping[str, float]) -> Floats:
@@ -129,8 +110,10 @@ def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
         raise UserError(
             f"There is no policy to replay for the unit '{unit}' of {trace.meta['arch']}."
         )
-    mechanism = max(one for one in mechanisms if one[0] <= release_of(trace.meta))[1]
-    if unit == SME and not np.isin(trace.event, _SME_EVENTS).any():
+    release = release_of(trace.meta["kernel"]["release"])
+    mechanism = max(one for one in mechanisms if one[0] <= release)[1]
+    of_sme = (Event.USE_SME, Event.SVCR, Event.SEEN_SMSTOP, Event.SEEN_SME_TRAP)
+    if unit == SME and not np.isin(trace.event, of_sme).any():
         raise UserError(
             "The trace has no SME: its cpu or its kernel has none.",
             "Trace a kernel with CONFIG_ARM64_SME on a cpu that has it.",
@@ -144,29 +127,20 @@ def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
     hz = trace.meta.get("hz")
     tick = _NS // hz if hz else 1
     ns = trace.ns[row].astype(np.int64)
-    first, first_open = _task_in_user_mode(trace)
-    return Prepared(
-        code=code,
-        task=trace.task[row].astype(np.int32),
-        arg=trace.arg[row].astype(np.int32),
-        time=ns // tick,
-        tick=tick,
-        seconds=float(ns[-1] - ns[0]) / _NS if len(ns) else 0.0,
-        tasks=tasks,
-        mechanism=mechanism,
-        unit=unit,
-        first=first,
-        first_open=first_open,
-    )
+    seconds = float(ns[-1] - ns[0]) / _NS if len(ns) else 0.0
+    rows = (code, trace.task[row].astype(np.int32), trace.arg[row].astype(np.int32), ns // tick)
+    return Prepared(*rows, tick, seconds, tasks, mechanism, unit, *_task_in_user_mode(trace))
 
 
 def _task_in_user_mode(trace: VectorTrace) -> tuple[int, bool]:
     """Finds the task in user mode when the trace began, and if its call was flushed untrapped."""
     rows = np.flatnonzero(trace.event < Event.SEEN_TRAP)
-    if not len(rows) or trace.event[rows[0]] not in _FROM_USER_MODE:
+    # The events up to SVCR but EXIT are those of a task in user mode.
+    if not len(rows) or (began := trace.event[rows[0]]) == Event.EXIT or began > Event.SVCR:
         return -1, False
     task = int(trace.task[rows[0]])
-    end = rows[np.isin(trace.event[rows], _LEAVES_USER_MODE)][:1]
+    leaves = (Event.EXIT, Event.SWITCH_BLOCKED, Event.SWITCH_PREEMPTED)
+    end = rows[np.isin(trace.event[rows], leaves)][:1]
     before = slice(0, int(end[0]) if len(end) else None)
     acts = trace.event[before][trace.task[before] == task]
     return task, bool((acts == Event.SEEN_FLUSH).any() and not (acts == Event.SEEN_TRAP).any())
@@ -211,7 +185,8 @@ def optimal(prepared: Prepared, costs: Mapping[str, float] | None) -> ActCounts:
             "Name a cost table with --costs.",
         )
     mechanism, first = prepared.mechanism, prepared.first
-    enough, capacity = False, _FEW_STATES
+    # The states that a task can be in at once are few; signals within signals make more.
+    enough, capacity = False, 16
     while not enough:
         values, enough = engine.best(
             *(prepared.code, prepared.task, prepared.arg),
@@ -271,7 +246,7 @@ def check(trace: VectorTrace, unit: str = VEC) -> OwnPolicyCheck:
     own = str(trace.meta["policy"]) if unit == VEC else "keep"
     ours = replay(prepare(trace, unit), own).values.copy()
     theirs = seen(trace, unit).values
-    ours[:, Act.FLUSH] = ours[:, _FLUSHES].sum(axis=1)
+    ours[:, Act.FLUSH] = ours[:, [Act.FLUSH, Act.TRAP_FLUSH, Act.KEPT_LOAD]].sum(axis=1)
     acts, differences = {}, []
     for act in _SEEN[unit]:
         mine, its = ours[:, act], theirs[:, act]

@@ -33,7 +33,6 @@ class Share(enum.Enum):
 
 # The lowest share of MOST lies just above one half: the series says "more than 50%".
 _SHARES = (0.05, 0.45, 0.50, 0.95)
-
 # With fewer loads a task's share says little: with one load it is 0 or 100 %.
 ENOUGH_LOADS = 10
 
@@ -135,11 +134,10 @@ def statistics(trace: VectorTrace, unit: str = "vec") -> Statistics:
     event = trace.event
     # Only an architecture that shares state with FP has loads that leave the rest out.
     by_trap = unit == "vec" and bool((event == Event.SEEN_SMALL_RESTORE).any())
+    load = Event.SEEN_SMALL_RESTORE if by_trap else Event.SEEN_RESTORE
+    side = Side(Event.USE, Event.SEEN_TRAP, load)
     if unit == "sme":
         side = Side(Event.USE_SME, Event.SEEN_SME_TRAP, Event.SEEN_ZA_RESTORE)
-    else:
-        load = Event.SEEN_SMALL_RESTORE if by_trap else Event.SEEN_RESTORE
-        side = Side(Event.USE, Event.SEEN_TRAP, load)
     kinds = (Event.SYSCALL, Event.FAULT, Event.INTERRUPT, *side)
     rows = np.flatnonzero(np.isin(event, kinds) & ~_trap_entries(trace))
     # A task's rows together, in the order of time.  numpy sorts 16-bit numbers in linear time.
@@ -234,8 +232,7 @@ class _View:
         return self.by_task(marks[ones[marks]]), self.by_task(marks[ones[marks] & near])
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(NamedTuple):
     """How many values lie in [edges[i], edges[i + 1])."""
 
     edges: Ints

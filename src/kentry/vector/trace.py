@@ -162,12 +162,9 @@ class TraceMeta(msgspec.Struct, tag_field="schema", tag=SCHEMA):
     console_tail: str = ""
 
 
-_RELEASE = re.compile(r"(\d+)\.(\d+)")
-
-
-def release_of(meta: Mapping[str, Any]) -> tuple[int, int]:
-    """Reads version and patch level of the traced kernel, (0, 0) where its release has none."""
-    match = _RELEASE.search(str(meta["kernel"].get("release", "")))
+def release_of(release: str) -> tuple[int, int]:
+    """Reads a kernel's version and patch level, (0, 0) where its release has none."""
+    match = re.search(r"(\d+)\.(\d+)", release)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
@@ -198,9 +195,6 @@ class VectorTrace:
 # --- the file ------------------------------------------------------------
 
 _NOT_A_TRACE = "kentry vector trace SPEC -o FILE -- WORKLOAD makes one."
-_AGAIN = "Make it again with kentry vector trace."
-# An error inside a file is shown up to this length.
-_ERROR_LENGTH = 100
 
 # Times grow, so their differences are small; the other columns have few values.  Measured on 5
 # million events: level 3 of zstd takes 1 % more room than level 9, and half the time to write.
@@ -281,14 +275,11 @@ def read_trace(path: Path) -> VectorTrace:
         schema = str(document.get("schema"))
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as err:
         raise UserError(f"{path} is not a vector trace, or is cut short.", _NOT_A_TRACE) from err
-    if not schema.startswith(KIND):
-        raise UserError(
-            f"{path} is not a vector trace: its schema is '{schema}', not {SCHEMA}.", _NOT_A_TRACE
-        )
     if schema != SCHEMA:
+        newer = schema.startswith(KIND)
         raise UserError(
-            f"{path} has schema '{schema}'; this kentry reads up to {SCHEMA}.",
-            "Use a newer kentry.",
+            f"{path} has the schema '{schema}'; this kentry reads {SCHEMA}.",
+            "Use a newer kentry." if newer else _NOT_A_TRACE,
         )
     try:
         tasks = tuple(msgspec.convert(document, TraceMeta).tasks)
@@ -304,21 +295,15 @@ def read_trace(path: Path) -> VectorTrace:
             raise ValueError("values are missing")
         arrays = {name: table[name].to_numpy() for name in COLUMNS}
         trace = VectorTrace(**arrays, tasks=tasks, meta=meta)
-        _check_events(trace)
+        if not np.isin(np.unique(trace.event), list(Event)).all():
+            raise ValueError("this kentry does not know all of its events")
+        named = trace.arg[np.isin(trace.event, OF_TWO_TASKS)]
+        parents = [task.parent for task in tasks]
+        last = max(int(trace.task.max(initial=0)), int(named.max(initial=0)), *parents, -1)
+        if len(trace) and (named.min(initial=0) < 0 or last >= len(tasks)):
+            raise ValueError("it has tasks that are not in its table")
     except (pa.ArrowException, OSError, ValueError) as err:
-        what = " ".join(str(err).split())[:_ERROR_LENGTH]
-        raise UserError(f"{path} is not a whole trace: {what}.", _AGAIN) from err
+        what = " ".join(str(err).split())[:100]
+        again = "Make it again with kentry vector trace."
+        raise UserError(f"{path} is not a whole trace: {what}.", again) from err
     return trace
-
-
-def _check_events(trace: VectorTrace) -> None:
-    """Raises ValueError where an event is not known, or a task is not in the table."""
-    if not np.isin(np.unique(trace.event), list(Event)).all():
-        raise ValueError("this kentry does not know all of its events")
-    tasks = trace.arg[np.isin(trace.event, OF_TWO_TASKS)]
-    if not len(trace):
-        return
-    numbers = (int(trace.task.max()), int(tasks.min(initial=0)), int(tasks.max(initial=0)))
-    parents = max(task.parent for task in trace.tasks) if trace.tasks else 0
-    if min(numbers) < 0 or max(*numbers, parents) >= len(trace.tasks):
-        raise ValueError("it has tasks that are not in its table")

@@ -163,12 +163,13 @@ class TaskTable:
     begin: tuple[int, int] | None = None
     records: int = -1
 
-    def cover(self, columns: tuple[npt.NDArray[Any], ...]) -> None:
-        """Adds every task of `columns` that never ran."""
+    def cover(self, columns: tuple[npt.NDArray[Any], ...]) -> tuple[npt.NDArray[Any], ...]:
+        """Adds every task of `columns` that never ran; returns them."""
         event, task, _, _, arg = columns
         others = arg[np.isin(event, OF_TWO_TASKS)]
         last = max(int(task.max(initial=0)), int(others.max(initial=0)))
         self.tasks += [_NOBODY] * (last + 1 - len(self.tasks))
+        return columns
 
 
 def read_task_table(file: Path) -> TaskTable:
@@ -204,11 +205,6 @@ def read_task_table(file: Path) -> TaskTable:
     return table
 
 
-def count_records(file: Path) -> int:
-    """Counts the whole records of a file."""
-    return file.stat().st_size // _RECORD.itemsize
-
-
 def read_records(file: Path) -> Iterator[tuple[npt.NDArray[Any], ...]]:
     """Yields columns of about a million rows at a time, without half a record at the end."""
     with open(file, "rb") as source:
@@ -226,6 +222,7 @@ def read_records(file: Path) -> Iterator[tuple[npt.NDArray[Any], ...]]:
 # --- a trace --------------------------------------------------------------------------------------
 
 
+_OF_THE_KERNEL = ("spec", "arch", "release", "build_id", "config_sha256", "compiler", "origin")
 # The kernel prints one of these if the root file system does not fit into its memory.
 _NO_ROOM = re.compile(r"Initramfs unpacking failed|Out of memory|No space left on device")
 
@@ -246,7 +243,7 @@ def trace_workload(
     """
     check_built_in(kernel, arch.vector.units[0])
     if not policy:
-        release = release_of({"kernel": {"release": kernel.release}})
+        release = release_of(kernel.release)
         if not any(release):
             raise KernelError(
                 f"{kernel.spec} calls itself '{kernel.release}', which is no release of Linux.",
@@ -264,20 +261,19 @@ def trace_workload(
         except TraceError as err:
             raise TraceError(err.sentence, err.remedy, traced.ending.stderr) from err
         if table.begin is None or not table.tasks:
-            if _NO_ROOM.search(console):
-                raise GuestError(
-                    "The root file system did not fit into the guest's memory.",
-                    "Give it more with --memory MIB.",
-                    tail(console),
-                )
+            full = _NO_ROOM.search(console)
             raise GuestError(
-                f"The workload never began: {traced.ending.clause}.",
-                "The console's last lines are below.",
+                "The root file system did not fit into the guest's memory."
+                if full
+                else f"The workload never began: {traced.ending.clause}.",
+                "Give it more with --memory MIB."
+                if full
+                else "The console's last lines are below.",
                 tail(console),
             )
         update(None, "writing the trace")
         # After a while without disk space some of what the plugin wrote is missing.
-        whole = table.records == count_records(records)
+        whole = table.records == records.stat().st_size // _RECORD.itemsize
         complete = whole and ending.status is not None
         notes = [caveats.not_time(), caveats.one_instruction_a_nanosecond()]
         if traced.stand_in:
@@ -286,11 +282,7 @@ def trace_workload(
         hz = (config_lines(kernel) or {}).get("HZ")
         meta = {
             "arch": arch.name,
-            "kernel": {
-                name: getattr(kernel, name)
-                for name in ("spec", "arch", "release", "build_id", "config_sha256", "compiler")
-            }
-            | {"origin": kernel.origin},
+            "kernel": {name: getattr(kernel, name) for name in _OF_THE_KERNEL},
             "target": traced.target,
             "workload": {"name": workload.name, **workload.description, "status": ending.status},
             "unit": {"vl": options.vector_length or arch.vector.units[0].lengths[0]},
@@ -302,10 +294,5 @@ def trace_workload(
             "caveats": notes,
         }
 
-        def parts() -> Iterator[tuple[Any, ...]]:
-            for columns in read_records(records):
-                table.cover(columns)
-                yield columns
-
-        write_trace(path, meta, table.tasks, parts())
+        write_trace(path, meta, table.tasks, map(table.cover, read_records(records)))
         return ending
