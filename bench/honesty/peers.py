@@ -18,7 +18,7 @@ from kentry.results.samples import estimate_rows
 from kentry.stats import CONFIDENCE
 from kentry.stats.verdict import Effect
 from kentry.time.analysis import NS
-from kentry.time.comparing import Pair, metrics_of_pair
+from kentry.time.measurements import Pair, metrics_of_pair
 from kentry.time.output import Output, Process, Samples
 
 Array = npt.NDArray[np.float64]

@@ -23,7 +23,7 @@ from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, MachineError
 from kentry.machines.machine import Machine
 from kentry.stats import THRESHOLD
 from kentry.stats.exact import UNDECIDED
-from kentry.time.comparing import Pair, Schedule, compare_cases
+from kentry.time.measurements import Pair, Schedule, compare_cases, pairs_sampler
 from kentry.time.output import Output
 from kentry.time.sampling import PILOT_GROUPS, Sampler, Settings
 
@@ -122,8 +122,7 @@ class Bench:
         }
 
     def _sampler(self, pair: Pair, output: Output) -> Sampler:
-        settings = self.settings
-        return Sampler(self.place, pair.slots, settings, output, pair.odd_slots, all_of_them=True)
+        return pairs_sampler(self.place, [pair], self.settings, output)
 
 
 def _at_once(output: Output, pair: Pair) -> Step:

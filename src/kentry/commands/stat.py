@@ -254,8 +254,7 @@ def _compare(session: Session, options: Options) -> _Result:
     """Compares two kernels, or pairs of cases."""
     from kentry.show.stat import pairs_layout
     from kentry.time.analysis import NS
-    from kentry.time.comparing import Schedule
-    from kentry.time.measurements import compare_pairs, compare_two_kernels
+    from kentry.time.measurements import Schedule, compare_pairs, compare_two_kernels
 
     threshold = THRESHOLD if options.threshold is None else options.threshold / 100
     schedule = Schedule(options.extent or COMPARE_SECONDS, threshold)
@@ -265,13 +264,13 @@ def _compare(session: Session, options: Options) -> _Result:
             raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
         if options.target.startswith("kvm:"):
             raise UserError(f"{options.target} is a third kernel beside --compare.", "Write kvm.")
-        old, new = compare_two_kernels(session, kernels, options.case, schedule)
-        comparison = compare(old, new, threshold=threshold)
-        document = with_paths_and_samples(comparison, old, new)
+        sides = compare_two_kernels(session, kernels, options.case, schedule)
+        comparison = compare(sides["old"], sides["new"], threshold=threshold)
+        document = with_paths_and_samples(comparison, sides["old"], sides["new"])
         # Counters decide nothing: the time decided when the run ended.
         rows = [row for row in comparison.timed if row.metric == NS]
         layout = partial(comparison_layout, comparison)
-        return _Result({"old": old, "new": new}, document, layout, rows)
+        return _Result(sides, document, layout, rows)
     if any(map(measuring.is_spec, kernels)):
         raise UserError(
             f"{options.target} runs its own kernel and cannot boot {kernels[0]}.",

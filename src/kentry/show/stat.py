@@ -13,7 +13,7 @@ from kentry.show.numbers import change_with_interval, decimals, fixed, level, pe
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
 from kentry.time.analysis import LOOP, NS, SHARES, Tail
-from kentry.time.comparing import Ending
+from kentry.time.measurements import Ending
 from kentry.time.preflight import WARNING, Finding
 
 # The width of the longest bar of a sweep, columns.

@@ -1,35 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What `kentry stat` measures: a table, a sweep over working sets, tails, pairs, two kernels.
 
-Each function measures in a session, which keeps the samples however that ends, and returns
-recordings.
+What is measured in a session is kept however that ends.  Comparisons are always interleaved; the
+one loop of their planned looks (interim analyses) is run_looks().
+
+Each pair of cases has four slots, A B B A, in every group of a run.  So a group also compares A
+with A and B with B, and the noise floor is how much those differ.
+
+Two kernels are booted A, B, B, A or B, A, A, B in each round, and the boots are the sample.  What
+differs from boot to boot (which pages, which cpu has the timer) would otherwise look like a
+difference of the kernels.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from kentry.arch import Arch
 from kentry.count.catalogue import choose_timed
-from kentry.errors import UserError
-from kentry.progress import progress
+from kentry.errors import MachineError, UserError
+from kentry.kernels.kernel import Kernel
+from kentry.machines.machine import Machine
+from kentry.progress import Update
 from kentry.results.case_name import WARM, CaseName, parse_size, size_name
 from kentry.results.comparison import TimedComparison
-from kentry.results.recording import NoisyMetric, Recording
-from kentry.time.analysis import NS, Tail, metrics_of, tails_of
-from kentry.time.comparing import (
-    LEAST_GROUPS,
-    LEAST_ROUNDS,
-    BootPlan,
-    Ending,
-    KernelRuns,
-    Pair,
-    Schedule,
-    compare_cases,
-    compare_kernels,
-    metrics_of_pair,
-)
+from kentry.results.recording import NoisyMetric, Recording, TimedProcess
+from kentry.results.samples import estimate_rows
+from kentry.stats import CONFIDENCE, THRESHOLD
+from kentry.stats.exact import UNDECIDED
+from kentry.stats.sequential import LOOKS, Look, plan_looks
+from kentry.stats.verdict import Effect
+from kentry.time.analysis import NS, Tail, metrics_of, metrics_of_pairs, tails_of
 from kentry.time.output import Output
-from kentry.time.sampling import CALLS, TURNS, Extent, Sampler, Settings, time_calls
+from kentry.time.sampling import CALLS, PILOT_GROUPS, TURNS, Extent, Sampler, Settings
 from kentry.time.session import Session
 
 # The working sets of a sweep, bytes: each is twice the one before.
@@ -38,6 +41,17 @@ SMALLEST, LARGEST = 32 << 10, 256 << 20
 SWEEP_TURNS = 2
 # The least groups of a sweep, besides the pilot's: one takes more than a second.
 SWEEP_GROUPS = 4
+# The slots of a pair's A in even runs of the probe and of B in odd ones; and the other way round.
+_OUTER, _INNER = (0, 3), (1, 2)
+LEAST_GROUPS, LEAST_BOOTS = 20, 6
+# The rounds of the first look: fewer have no interval; and the most, unless told otherwise.
+LEAST_ROUNDS, ROUNDS = 6, 12
+# The groups of each boot of a kernel.
+BOOT_GROUPS = 20
+_REMEDY = "Look at its boot loader; --boot says how kernels are switched."
+
+Metrics = Mapping[str, NoisyMetric]
+Rows = list[Effect | None]
 
 
 def time_cases(
@@ -49,8 +63,7 @@ def time_cases(
     sampler = Sampler(session.machine, [*names, *names], settings, Output())
     options = {"turns": settings.turns, "blocks": settings.blocks}
     title = f"timing {len(names)} cases"
-    recording = _sampled(session, sampler, options, extent, LEAST_GROUPS, title)
-    return recording, sampler.output.absent
+    return _sampled(session, sampler, options, extent, LEAST_GROUPS, title), sampler.output.absent
 
 
 def sweep_sizes(text: str) -> list[int]:
@@ -73,7 +86,7 @@ def sweep_names(case: str, sizes: Sequence[int]) -> list[str]:
 def time_sweep(session: Session, words: Sequence[str], sizes: str, extent: Extent) -> Recording:
     """Times one case behind walks through working sets of these sizes."""
     walks = sweep_sizes(sizes)
-    case = one_case(session.machine.arch, words or ["getppid"], "--working-set")
+    case = _one_case(session.machine.arch, words or ["getppid"], "--working-set")
     _check_plain([case], "--working-set")
     settings = Settings(turns=SWEEP_TURNS, cpu=session.cpu)
     sampler = Sampler(session.machine, sweep_names(case, walks), settings, Output())
@@ -81,8 +94,7 @@ def time_sweep(session: Session, words: Sequence[str], sizes: str, extent: Exten
     return _sampled(session, sampler, {"sizes": len(walks)}, extent, SWEEP_GROUPS, title)
 
 
-def one_case(arch: Arch, words: Sequence[str], flag: str) -> str:
-    """Returns the case that the words stand for; UserError if they stand for several."""
+def _one_case(arch: Arch, words: Sequence[str], flag: str) -> str:
     names = choose_timed(arch, words)
     if len(names) != 1:
         raise UserError(
@@ -101,11 +113,6 @@ def _check_plain(names: Sequence[str], flag: str) -> None:
             )
 
 
-def _cases(sampler: Sampler) -> dict[str, dict[str, NoisyMetric]]:
-    names = dict.fromkeys(sampler.slots)
-    return {name: metrics_of(sampler.output, name) for name in names}
-
-
 def _sampled(
     session: Session,
     sampler: Sampler,
@@ -114,29 +121,134 @@ def _sampled(
     least: int,
     title: str,
 ) -> Recording:
-    def so_far() -> Recording:
-        return session.recording(sampler.output, _cases(sampler), options)
-
-    with session.keeping(lambda: {"": so_far()}), progress(title) as update:
+    with session.measuring(title, lambda: {"": _record(session, sampler, options)}) as update:
         sampler.sample(extent, least, update)
-    return so_far()
+    return _record(session, sampler, options)
+
+
+def _record(session: Session, sampler: Sampler, options: Mapping[str, int]) -> Recording:
+    cases = {name: metrics_of(sampler.output, name) for name in dict.fromkeys(sampler.slots)}
+    return session.recording(sampler.output, cases, options)
 
 
 def time_tails(session: Session, words: Sequence[str], groups: int) -> tuple[Recording, list[Tail]]:
     """Times calls of each case one by one, in this many groups."""
     names = choose_timed(session.machine.arch, words or ["getppid", "getpid", "invalid"])
     _check_plain(names, "--tails")
-    output = Output()
+    sampler = Sampler(session.machine, names, Settings(cpu=session.cpu), Output())
     calls = groups * TURNS * CALLS
 
-    def so_far() -> Recording:
-        cases = {tail.name: tail.metrics for tail in tails_of(output, names)}
-        return session.recording(output, cases, {"calls": calls})
+    def so_far() -> dict[str, Recording]:
+        cases = {tail.name: tail.metrics for tail in tails_of(sampler.output, names)}
+        return {"": session.recording(sampler.output, cases, {"calls": calls})}
 
     title = f"timing {calls} calls of {', '.join(names)} one by one"
-    with session.keeping(lambda: {"": so_far()}), progress(title):
-        time_calls(session.machine, names, groups, session.cpu, output)
-    return so_far(), tails_of(output, names)
+    with session.measuring(title, so_far):
+        sampler.run_tails(groups)
+    return so_far()[""], tails_of(sampler.output, names)
+
+
+# --- comparisons ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A comparison lasts `extent`, or ends at an earlier look once every row is decided.
+
+    Two kernels have at most ROUNDS rounds unless `extent` is their number.  `threshold` is a
+    fraction: changes up to it count as none.
+    """
+
+    extent: Extent
+    threshold: float = THRESHOLD
+
+    def check(self, least: int) -> None:
+        """Raises UserError if fewer than `least` groups or rounds are asked for."""
+        if isinstance(self.extent, int) and self.extent < least:
+            raise UserError(
+                f"--for {self.extent} is too few for an interval.", f"Write --for {least} or more."
+            )
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Where a comparison ended: an estimate a row (None: not measured), the look, units measured.
+
+    A unit is what a look counts: groups, boots or rounds; at most `planned` of them.
+    """
+
+    rows: Rows
+    look: Look
+    looks: int
+    done: int
+    planned: int
+    unit: str
+
+    @property
+    def options(self) -> dict[str, int]:
+        """As a recording has them."""
+        return {self.unit: self.done, "looks": self.looks, "look": self.look.number}
+
+
+def run_looks(
+    planned: int,
+    least: int,
+    unit: str,
+    measure: Callable[[int, int], None],
+    estimate: Callable[[Look], Rows],
+) -> Ending:
+    """Measures up to each planned look, at least `least` units, until every row is decided.
+
+    `measure` is called with the number of units so far and the number that must exist, `estimate`
+    with the look.
+    """
+    looks = plan_looks(1 - CONFIDENCE, LOOKS)
+    done = 0
+    for look in looks:
+        before, done = done, max(done, least, round(planned * look.fraction))
+        measure(before, done)
+        rows = estimate(look)
+        measured = [row for row in rows if row]
+        if measured and all(row.verdict != UNDECIDED for row in measured):
+            break
+    return Ending(rows, look, len(looks), done, planned, unit)
+
+
+def _estimate(sides: Sequence[tuple[Metrics, Metrics]], schedule: Schedule, look: Look) -> Rows:
+    """Compares the times of each row; None where old and new have no groups in common."""
+
+    def times(metrics: Metrics) -> Sequence[TimedProcess]:
+        return metrics[NS].samples if NS in metrics else ()
+
+    rows = [(times(old), times(new)) for old, new in sides]
+    return estimate_rows(rows, threshold=schedule.threshold, look=look)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two cases; percentages are of `old`."""
+
+    old: str
+    new: str
+
+    @property
+    def slots(self) -> list[str]:
+        """The cases of the probe's slots in even runs."""
+        return [self.old, self.new, self.new, self.old]
+
+    @property
+    def name(self) -> str:
+        """As a row of a table."""
+        return f"{self.old} -> {self.new}"
+
+
+def pairs_sampler(
+    machine: Machine, pairs: Sequence[Pair], settings: Settings, output: Output
+) -> Sampler:
+    """Makes the sampler of compare_cases(): in odd runs B A A B."""
+    slots = [name for pair in pairs for name in pair.slots]
+    odd_slots = [name for pair in pairs for name in Pair(pair.new, pair.old).slots]
+    return Sampler(machine, slots, settings, output, odd_slots)
 
 
 def compare_pairs(
@@ -145,23 +257,14 @@ def compare_pairs(
     """Compares pairs of cases interleaved; a row of the comparison for each pair."""
     schedule.check(LEAST_GROUPS)
     pairs = [_pair(session.machine.arch, *pair) for pair in words]
-    slots = [name for pair in pairs for name in pair.slots]
-    odd_slots = [name for pair in pairs for name in pair.odd_slots]
-    output = Output()
-    sampler = Sampler(
-        session.machine, slots, Settings(cpu=session.cpu), output, odd_slots, all_of_them=True
-    )
-
-    def so_far(options: Mapping[str, int]) -> Recording:
-        return session.recording(output, _cases(sampler), options)
-
+    sampler = pairs_sampler(session.machine, pairs, Settings(cpu=session.cpu), Output())
     title = ", ".join(pair.name for pair in pairs)
-    with session.keeping(lambda: {"": so_far({})}), progress(title) as update:
+    with session.measuring(title, lambda: {"": _record(session, sampler, {})}) as update:
         ending = compare_cases(sampler, pairs, schedule, update)
     rows = []
     for number, (pair, estimate) in enumerate(zip(pairs, ending.rows, strict=True)):
         assert estimate
-        old, new = metrics_of_pair(output, number, pair)
+        old, new = metrics_of_pair(sampler.output, number, pair)
         row = TimedComparison(
             name=pair.name,
             metric=NS,
@@ -171,11 +274,11 @@ def compare_pairs(
             verdict=estimate.verdict,
         )
         rows.append(row.with_estimate(estimate))
-    return so_far(ending.options), ending, rows
+    return _record(session, sampler, ending.options), ending, rows
 
 
 def _pair(arch: Arch, *words: str) -> Pair:
-    pair = Pair(*(one_case(arch, [word], "--compare") for word in words))
+    pair = Pair(*(_one_case(arch, [word], "--compare") for word in words))
     if len({CaseName.parse(name).cache is None for name in (pair.old, pair.new)}) > 1:
         raise UserError(
             f"{pair.name} compares calls in blocks with calls one by one.",
@@ -184,24 +287,161 @@ def _pair(arch: Arch, *words: str) -> Pair:
     return pair
 
 
+def compare_cases(
+    sampler: Sampler, pairs: Sequence[Pair], schedule: Schedule, update: Update
+) -> Ending:
+    """Measures until every pair is decided at a planned look, or the schedule ends.
+
+    The unit of the schedule is a group, or a boot if each run of the probe is one.  MachineError
+    if a pair cannot be compared.
+    """
+    sampler.run(PILOT_GROUPS)
+    unit, least, piloted, seconds = "groups", LEAST_GROUPS, PILOT_GROUPS, sampler.seconds_a_group
+    a_boot = 0
+    if sampler.run_is_boot:
+        # About a second a boot: more groups would tell more about the same boot only.
+        a_boot = max(PILOT_GROUPS, int(1 / sampler.group_seconds))
+        unit, least, piloted = "boots", LEAST_BOOTS, 1
+        seconds = sampler.run_overhead + a_boot * sampler.group_seconds
+    extent = schedule.extent
+    planned = max(least, extent if isinstance(extent, int) else int(extent / seconds))
+
+    def show(ended: int) -> None:
+        update(min(1.0, ended / planned), f"{ended} of at most {planned} {unit}")
+
+    def measure(before: int, count: int) -> None:
+        before = max(before, piloted)
+        if not sampler.run_is_boot:
+            sampler.run(count - before, show)
+        for boot in range(before, count if sampler.run_is_boot else 0):
+            show(boot)
+            sampler.run_in_one(a_boot)
+
+    def estimate(look: Look) -> Rows:
+        output = sampler.output
+        sides = [metrics_of_pair(output, number, pair) for number, pair in enumerate(pairs)]
+        rows = _estimate(sides, schedule, look)
+        for pair in (pair for pair, row in zip(pairs, rows, strict=True) if row is None):
+            raise MachineError(
+                f"{pair.name} cannot be compared: calls take no longer than reading the clock,"
+                f" whose step is {output.resolution:g} ns.",
+                "Compare them in blocks: leave +cache= out.",
+            )
+        return rows
+
+    return run_looks(planned, least, unit, measure, estimate)
+
+
+def metrics_of_pair(output: Output, number: int, pair: Pair) -> tuple[Metrics, Metrics]:
+    """Returns both sides' metrics of the pair with this number; MachineError if it has none."""
+    sides = []
+    for case, even, odd in ((pair.old, _OUTER, _INNER), (pair.new, _INNER, _OUTER)):
+        # The name counts too: if the line about an absent case was lost, others have its slots.
+        slots = [{(4 * number + slot, case) for slot in of_run} for of_run in (even, odd)]
+        processes = [
+            (process, samples)
+            for process, samples in output.processes.values()
+            if (process.slot, process.case) in slots[process.run % 2]
+        ]
+        if not processes:
+            reason = next(iter(output.absent.items()), (pair.name, "the probe did not run it"))
+            raise MachineError(
+                f"{pair.name} was not timed: {reason[0]} {reason[1]}.", "Compare other cases."
+            )
+        sides.append(metrics_of_pairs(processes))
+    return sides[0], sides[1]
+
+
+@dataclass
+class KernelRuns:
+    """One of the kernels: what the probe printed in all its boots, and the file that was booted."""
+
+    kernel: str
+    output: Output = field(default_factory=Output)
+    booted: Kernel | None = None
+
+
 def compare_two_kernels(
     session: Session, kernels: tuple[str, str], words: Sequence[str], schedule: Schedule
-) -> tuple[Recording, Recording]:
-    """Boots two kernels interleaved; a recording of each."""
+) -> dict[str, Recording]:
+    """Boots two kernels interleaved; a recording of each, "old" and "new"."""
     schedule.check(LEAST_ROUNDS)
     names = choose_timed(session.machine.arch, words or ["getppid", "getpid", "read"])
-    plan = BootPlan(names, Settings(cpu=session.cpu))
     old, new = map(KernelRuns, kernels)
 
     def recording(side: KernelRuns, options: Mapping[str, int]) -> Recording:
-        cases = {name: metrics_of(side.output, name) for name in plan.cases}
+        cases = {name: metrics_of(side.output, name) for name in names}
         result = session.recording(side.output, cases, options, side.booted)
         result.kernel["spec"] = side.kernel
         return result
 
-    with (
-        session.keeping(lambda: {"old": recording(old, {}), "new": recording(new, {})}),
-        progress(f"{old.kernel} and {new.kernel} interleaved") as update,
-    ):
-        ending = compare_kernels(session.machine, (old, new), plan, schedule, update)
-    return recording(old, ending.options), recording(new, ending.options)
+    title = f"{old.kernel} and {new.kernel} interleaved"
+
+    def both(options: Mapping[str, int]) -> dict[str, Recording]:
+        return {"old": recording(old, options), "new": recording(new, options)}
+
+    with session.measuring(title, lambda: both({})) as update:
+        settings = Settings(cpu=session.cpu)
+        ending = compare_kernels(session.machine, (old, new), names, settings, schedule, update)
+    return both(ending.options)
+
+
+def compare_kernels(
+    machine: Machine,
+    sides: tuple[KernelRuns, KernelRuns],
+    cases: Sequence[str],
+    settings: Settings,
+    schedule: Schedule,
+    update: Update,
+) -> Ending:
+    """Boots the two interleaved until every case is decided at a planned look, or to the end.
+
+    What was measured is in `sides`, however it ends.  MachineError if a boot fails, times nothing,
+    or runs another kernel than it should.
+    """
+    planned = schedule.extent if isinstance(schedule.extent, int) else ROUNDS
+    order = random.Random(settings.seed)  # noqa: S311
+
+    def measure(before: int, count: int) -> None:
+        for number in range(before, count):
+
+            def show(fraction: float | None, now: str, number: int = number) -> None:
+                update(number / planned, f"round {number + 1} of at most {planned}: {now}")
+
+            outer, inner = sides if order.random() < 0.5 else (sides[1], sides[0])
+            for turn, side in enumerate((outer, inner, inner, outer)):
+                sampler = Sampler(machine, cases, settings, side.output, boot=4 * number + turn)
+                _run_boot(sampler, side, show)
+            output, other = (side.output for side in sides)
+            is_same = output.notes and output.identity == other.identity
+            if is_same and sides[0].kernel != sides[1].kernel:
+                raise MachineError(
+                    f"{machine.name} runs the same kernel, {output.release}, whether it is told"
+                    f" to boot {sides[0].kernel} or {sides[1].kernel}.",
+                    _REMEDY,
+                )
+
+    def estimate(look: Look) -> Rows:
+        old, new = (side.output for side in sides)
+        rows = [(metrics_of(old, case), metrics_of(new, case)) for case in cases]
+        return _estimate(rows, schedule, look)
+
+    return run_looks(planned, LEAST_ROUNDS, "rounds", measure, estimate)
+
+
+def _run_boot(sampler: Sampler, side: KernelRuns, update: Update) -> None:
+    """Boots and measures one side."""
+    machine, output, before = sampler.machine, side.output, side.output.identity
+    update(None, side.kernel)
+    machine.boot(side.kernel, update)
+    side.booted = machine.kernel
+    sampler.run_in_one(BOOT_GROUPS)
+    # A boot loader may silently fall back to another kernel.
+    if output.run and output.identity != before:
+        raise MachineError(
+            f"{machine.name} was told to boot {side.kernel}, but runs another kernel than before:"
+            f" {output.release}.",
+            _REMEDY,
+        )
+    if not any(key[0] == output.run for key in output.processes):
+        raise MachineError(f"{side.kernel} on {machine.name} timed nothing.", "Run again with -v.")

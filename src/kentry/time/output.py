@@ -19,9 +19,7 @@ _CLOCK_SLACK = 1_000_000
 
 
 class Process(NamedTuple):
-    """A process: its run of the probe, group, slot and case, the calls in one of its blocks, and
-    the boot in which it ran.
-    """
+    """A process; `calls` are those in one of its blocks."""
 
     run: int
     group: int
@@ -61,8 +59,9 @@ class Output:
     """Everything that the probe has printed, in all its runs; `run` is the current one, in `boot`,
     and `groups_before` is how many groups had ended before it.
 
-    Processes between two readings of the clocks between which a clock jumped are dropped; `lost`
-    counts such readings.  `since_clock` are the processes since the last reading.
+    `jumps` says how a clock jumped between two readings; the processes between them are dropped.
+    `since_clock` are the processes since the last reading.  `run_groups` of this run took
+    `run_ns` by the machine's own clock, without jumps.
     """
 
     run: int = -1
@@ -75,14 +74,12 @@ class Output:
     processes: dict[tuple[int, int, int], tuple[Process, Samples]] = field(default_factory=dict)
     clocks: list[Clocks] = field(default_factory=list)
     jumps: list[str] = field(default_factory=list)
-    lost: int = 0
     since_clock: list[tuple[int, int, int]] = field(default_factory=list)
     multiplexed: set[str] = field(default_factory=set)
     groups_ended: int = 0
     groups_before: int = 0
     run_groups: int = 0
     run_ns: int = 0
-    ended: bool = False
 
     def begin_run(self, boot: int = 0) -> None:
         """Begins another run, in this boot: the lines that follow belong to it."""
@@ -92,17 +89,11 @@ class Output:
         self.since_clock.clear()
         self.groups_before = self.groups_ended
         self.run_groups = self.run_ns = 0
-        self.ended = False
 
     @property
     def identity(self) -> tuple[str, bytes]:
         """The running kernel: uname -r and its ELF notes."""
         return self.release, self.notes
-
-    @property
-    def seconds_of_run(self) -> float:
-        """How long `run_groups` of this run took by the machine's own clock, without jumps."""
-        return self.run_ns / 1e9
 
     @property
     def resolution(self) -> float:
@@ -118,7 +109,6 @@ class Output:
             self._take_sample(word, text)
 
     def _take_fact(self, word: str, text: str) -> None:
-        name, _, rest = text.partition(" ")
         match word:
             case "release":
                 self.release = text
@@ -126,12 +116,9 @@ class Output:
                 self.notes = bytes.fromhex(text)
             case "timing":
                 self.machine = dict(word.split("=", 1) for word in text.split())
-            case "absent":
-                self.absent[name] = rest
-            case "failed":
-                self.failed[name] = rest
-            case "end":
-                self.ended = True
+            case "absent" | "failed":
+                name, _, reason = text.partition(" ")
+                (self.absent if word == "absent" else self.failed)[name] = reason
 
     def _take_sample(self, word: str, text: str) -> None:
         match word:
@@ -177,7 +164,6 @@ class Output:
             if not jump and cpu != str(now.cpu):
                 jump = f"cpu {cpu} was left for cpu {now.cpu}"
             if jump:
-                self.lost += 1
                 self.jumps.append(jump)
                 self.clocks.clear()
                 for key in self.since_clock:

@@ -4,7 +4,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from kentry.errors import MachineError, UserError
 from kentry.machines.machine import Machine
@@ -43,19 +43,6 @@ class Settings:
     cpu: int = -1
     seed: int = 1
 
-    def words(self, slots: Sequence[str], groups: int, run: int) -> list[str]:
-        """Returns the probe's arguments."""
-        return [
-            "time",
-            f"groups={groups}",
-            f"turns={self.turns}",
-            f"blocks={self.blocks}",
-            f"block_ns={self.block_ns}",
-            f"cpu={self.cpu}",
-            f"seed={self.seed + run}",
-            f"cases={','.join(slots)}",
-        ]
-
 
 # How much to measure: a float is seconds, an int the number of groups, boots or rounds.
 Extent = int | float
@@ -66,9 +53,9 @@ class Sampler:
     """Runs groups of slots on a machine and keeps what the probe printed in `output`.
 
     Every other run of the probe uses `odd_slots`, if given: a slot keeps its memory for a run, and
-    the effect of that must not always be on the same case.  With `all_of_them` a case that is
-    absent is an error, because the processes of the others are known by their slots.  `boot` is
-    the machine's; None: each run is the next one on a guest, and all are one elsewhere.
+    the effect of that must not always be on the same case.  Then a case that is absent is an
+    error, because the processes of the others are known by their slots.  `boot` is the machine's;
+    None: each run is the next one on a guest, and all are one elsewhere.
     """
 
     machine: Machine
@@ -76,7 +63,6 @@ class Sampler:
     settings: Settings
     output: Output
     odd_slots: Sequence[str] = ()
-    all_of_them: bool = False
     boot: int | None = None
     group_seconds: float = math.inf
     run_overhead: float = 0.0
@@ -94,14 +80,14 @@ class Sampler:
         return self.machine.kind == "kvm"
 
     @property
-    def seconds_a_group(self) -> float:
-        """The time of a group with its share of starting the probe; infinite before the pilot."""
-        return self.group_seconds * (1 + self.run_overhead / self._run_seconds)
+    def run_seconds(self) -> float:
+        """The length of a run; one that is a boot must not be mostly booting."""
+        return max(_RUN_SECONDS, 2 * self.run_overhead)
 
     @property
-    def _run_seconds(self) -> float:
-        # A run that is a boot must not be mostly booting.
-        return max(_RUN_SECONDS, 2 * self.run_overhead)
+    def seconds_a_group(self) -> float:
+        """The time of a group with its share of starting the probe; infinite before the pilot."""
+        return self.group_seconds * (1 + self.run_overhead / self.run_seconds)
 
     def sample(self, extent: Extent, least: int, update: Update) -> None:
         """Measures groups, in seconds at least `least`; in boots GUEST_BOOTS whatever the time."""
@@ -126,7 +112,7 @@ class Sampler:
         while groups > 0:
             a_run = PILOT_GROUPS
             if math.isfinite(self.group_seconds):
-                a_run = max(1, int(self._run_seconds / self.group_seconds))
+                a_run = max(1, int(self.run_seconds / self.group_seconds))
             self.run_in_one(min(groups, a_run), on_groups)
             groups -= a_run
 
@@ -134,9 +120,9 @@ class Sampler:
         self, groups: int, on_groups: Callable[[int], None] = lambda ended: None
     ) -> None:
         """Measures more groups in one run of the probe."""
-        output, name = self.output, self.machine.name
-        next_boot = output.run + 1 if self.run_is_boot else 0
-        output.begin_run(next_boot if self.boot is None else self.boot)
+        output = self.output
+        boot = output.run + 1 if self.run_is_boot else 0
+        output.begin_run(boot if self.boot is None else self.boot)
         began = time.monotonic()
 
         def take(line: str) -> None:
@@ -146,64 +132,58 @@ class Sampler:
                 on_groups(output.groups_ended)
 
         slots = self.odd_slots if self.odd_slots and output.run % 2 else self.slots
+        settings = asdict(replace(self.settings, seed=self.settings.seed + output.run))
+        told = [f"{name}={value}" for name, value in settings.items()]
+        words = ["time", f"groups={groups}", *told, f"cases={','.join(slots)}"]
         expected = groups * (self.group_seconds if math.isfinite(self.group_seconds) else 10.0)
         timeout = _PATIENCE * (expected + self.run_overhead) + _PATIENCE_SECONDS
-        self.machine.run_probe(self.settings.words(slots, groups, output.run), timeout, take)
-        check(output, name, self.slots, self.settings.cpu, groups, self.all_of_them)
+        self.machine.run_probe(words, timeout, take)
+        self.check(groups)
         wall = time.monotonic() - began
-        a_group = output.seconds_of_run / output.run_groups if output.run_groups else wall / groups
+        a_group = output.run_ns / 1e9 / output.run_groups if output.run_groups else wall / groups
         self.group_seconds = max(a_group, _LEAST_SECONDS)
         self.run_overhead = max(0.0, wall - groups * a_group)
 
+    def run_tails(self, groups: int) -> None:
+        """Has the probe time groups of calls of each slot's case one by one."""
+        self.output.begin_run()
+        cpu, cases = f"cpu={self.settings.cpu}", f"cases={','.join(self.slots)}"
+        words = ["tails", f"groups={groups}", f"turns={TURNS}", f"calls={CALLS}", cpu, cases]
+        calls = groups * TURNS * CALLS * len(self.slots)
+        timeout = _TAILS_PATIENCE_SECONDS + _MOST_SECONDS_A_CALL * calls
+        self.machine.run_probe(words, timeout, self.output.take)
+        self.check(groups)
 
-def time_calls(
-    machine: Machine, names: Sequence[str], groups: int, cpu: int, output: Output
-) -> None:
-    """Has the probe time groups of calls of each case one by one; the samples are in `output`."""
-    output.begin_run()
-    words = ["tails", f"groups={groups}", f"turns={TURNS}", f"calls={CALLS}", f"cpu={cpu}"]
-    calls = groups * TURNS * CALLS * len(names)
-    timeout = _TAILS_PATIENCE_SECONDS + _MOST_SECONDS_A_CALL * calls
-    machine.run_probe([*words, f"cases={','.join(names)}"], timeout, output.take)
-    check(output, machine.name, names, cpu, groups, all_of_them=False)
-
-
-def check(
-    output: Output, name: str, slots: Sequence[str], cpu: int, groups: int, all_of_them: bool
-) -> None:
-    """Raises MachineError if the output cannot be used, or has not all `groups` of the last run.
-
-    With `all_of_them` a case that is absent is an error.
-    """
-    if output.machine.get("cpu") == "-1":
-        raise MachineError(
-            f"{name} has no cpu {cpu} for the probe: it is offline, or not allowed.",
-            "Name another with --cpu, or see /sys/devices/system/cpu/online and taskset -p $$.",
-        )
-    for case, reason in output.failed.items():
-        if reason == "phase=turn call=0 result=-9":
+    def check(self, groups: int) -> None:
+        """Raises MachineError if the output is of no use, or the last run lacks groups."""
+        output, name, cpu = self.output, self.machine.name, self.settings.cpu
+        if output.machine.get("cpu") == "-1":
             raise MachineError(
-                f"The process that timed {case} on {name} was killed.",
-                "Is there too little memory? Name fewer cases, or smaller working sets.",
+                f"{name} has no cpu {cpu} for the probe: it is offline, or not allowed.",
+                "Name another with --cpu, or see /sys/devices/system/cpu/online and taskset -p $$.",
             )
-        raise MachineError(
-            f"{case} cannot be timed on {name}: {reason}.", "Leave it out with --case."
-        )
-    absent = [case for case in dict.fromkeys(slots) if case in output.absent]
-    if absent and (all_of_them or len(absent) == len(set(slots))):
-        raise MachineError(
-            f"{absent[0]} cannot be timed on {name}: {output.absent[absent[0]]}.",
-            "Name other cases.",
-        )
-    if output.lost and not output.processes:
-        raise MachineError(
-            f"No sample from {name} can be used: {output.jumps[0]}.",
-            "Do not change its clock or cpus, and do not suspend it, while it measures; see"
-            " /sys/devices/system/clocksource/clocksource0/current_clocksource.",
-        )
-    ended = output.groups_ended - output.groups_before
-    if ended < groups:
-        raise MachineError(
-            f"The probe on {name} timed {ended} of {groups} groups.",
-            "Run again with -v for its command line.",
-        )
+        for case, reason in output.failed.items():
+            sentence = f"{case} cannot be timed on {name}: {reason}."
+            remedy = "Leave it out with --case."
+            if reason == "phase=turn call=0 result=-9":
+                sentence = f"The process that timed {case} on {name} was killed."
+                remedy = "Is there too little memory? Name fewer cases, or smaller working sets."
+            raise MachineError(sentence, remedy)
+        absent = [case for case in dict.fromkeys(self.slots) if case in output.absent]
+        if absent and (self.odd_slots or len(absent) == len(set(self.slots))):
+            raise MachineError(
+                f"{absent[0]} cannot be timed on {name}: {output.absent[absent[0]]}.",
+                "Name other cases.",
+            )
+        if output.jumps and not output.processes:
+            raise MachineError(
+                f"No sample from {name} can be used: {output.jumps[0]}.",
+                "Do not change its clock or cpus, and do not suspend it, while it measures; see"
+                " /sys/devices/system/clocksource/clocksource0/current_clocksource.",
+            )
+        ended = output.groups_ended - output.groups_before
+        if ended < groups:
+            raise MachineError(
+                f"The probe on {name} timed {ended} of {groups} groups.",
+                "Run again with -v for its command line.",
+            )

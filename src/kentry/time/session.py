@@ -14,7 +14,7 @@ from kentry.errors import KentryError, UserError
 from kentry.host.cache import cache_dir
 from kentry.kernels.kernel import Kernel, gnu_build_id, kernel_to_json
 from kentry.machines.machine import Machine
-from kentry.progress import progress
+from kentry.progress import Update, progress
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.recording import CaseResult, NoisyMetric, Recording, write_recording
@@ -38,10 +38,7 @@ Cases = Mapping[str, Mapping[str, NoisyMetric]]
 
 @dataclass(frozen=True)
 class Session:
-    """What all recordings of one measurement share; what ran in one session ran interleaved.
-
-    `cpu` is the cpu to measure on (-1: any), `file` the file that the user named for the recording.
-    """
+    """One measurement, in which all ran interleaved, on `cpu` (-1: any); `file` is the user's."""
 
     machine: Machine
     facts: Facts = field(default_factory=Facts)
@@ -54,14 +51,15 @@ class Session:
         self, output: Output, cases: Cases, options: Mapping[str, int], kernel: Kernel | None = None
     ) -> Recording:
         """Records the cases that have metrics; `kernel` is the file that was booted."""
-        target = {
-            "kind": self.machine.kind,
+        machine = self.machine
+        target: dict[str, Any] = {
+            "kind": machine.kind,
             "emulator": "",
-            "place": self.machine.name,
+            "place": machine.name,
             "session": self.name,
-            **(describe(self.facts) if self.facts.files else {}),
-            **self.machine.describe(),
         }
+        target |= describe(self.facts) if self.facts.files else {}
+        target |= machine.describe()
         if output.machine.get("cpu", "").isdecimal():
             target["on_cpu"] = int(output.machine["cpu"])
         notes = [
@@ -71,7 +69,7 @@ class Session:
         if str(target.get("accelerator", "")).startswith("tcg"):
             notes.append(caveats.emulated_time())
         return Recording(
-            kernel=self.kernel_of(output, kernel or self.machine.kernel),
+            kernel=self._kernel(output, kernel or machine.kernel),
             target=target,
             options=dict(options),
             code=[],
@@ -80,10 +78,10 @@ class Session:
                 for name, metrics in cases.items()
                 if metrics
             ],
-            caveats=[*notes, *output_caveats(output)],
+            caveats=[*notes, *_caveats(output)],
         )
 
-    def kernel_of(self, output: Output, kernel: Kernel | None) -> dict[str, Any]:
+    def _kernel(self, output: Output, kernel: Kernel | None) -> dict[str, Any]:
         """Describes the file that was booted, or else what the running kernel tells."""
         if kernel is not None:
             return kernel_to_json(kernel, output.release, output.notes)
@@ -104,13 +102,16 @@ class Session:
         }
 
     @contextlib.contextmanager
-    def keeping(self, so_far: Callable[[], Mapping[str, Recording]]) -> Iterator[None]:
+    def measuring(
+        self, title: str, so_far: Callable[[], Mapping[str, Recording]]
+    ) -> Iterator[Update]:
         """If the block ends early, writes what was measured before the error goes on.
 
         `so_far` has the recordings by side: "" if there is one kernel, else "old" and "new".
         """
         try:
-            yield
+            with progress(title) as update:
+                yield update
         except (Exception, KeyboardInterrupt) as err:
             files = []
             with contextlib.suppress(KentryError, ValueError):
@@ -127,24 +128,24 @@ class Session:
 
     def save(self, recording: Recording, side: str = "") -> None:
         """Writes the user's file, if any; UserError names the file in the cache instead."""
-        if self.file is None:
-            return
-        kept = self._write(recording, side)
-        if kept != file_of_side(self.file, side):
-            raise UserError(
-                f"{file_of_side(self.file, side)} could not be written.",
-                f"Is its disk full? The recording is in {kept}.",
-            )
+        if self.file:
+            file, kept = _file_of_side(self.file, side), self._write(recording, side)
+            if kept != file:
+                raise UserError(
+                    f"{file} could not be written.",
+                    f"Is its disk full? The recording is in {kept}.",
+                )
 
     def _write(self, recording: Recording, side: str) -> Path:
         """Writes the user's file, or one in the cache if that fails or there is none."""
         if self.file:
             with contextlib.suppress(KentryError, OSError):
-                write_recording(recording, file_of_side(self.file, side))
-                return file_of_side(self.file, side)
-        in_cache = file_of_side(cache_dir("stat") / f"{self.name}.json", side)
-        write_recording(recording, in_cache)
-        return in_cache
+                file = _file_of_side(self.file, side)
+                write_recording(recording, file)
+                return file
+        file = _file_of_side(cache_dir("stat") / f"{self.name}.json", side)
+        write_recording(recording, file)
+        return file
 
 
 def open_session(machine: Machine, cpu: int | None, file: Path | None) -> Session:
@@ -159,12 +160,12 @@ def open_session(machine: Machine, cpu: int | None, file: Path | None) -> Sessio
     return Session(machine, facts, tuple(check(facts)), file, chosen)
 
 
-def file_of_side(file: Path, side: str) -> Path:
+def _file_of_side(file: Path, side: str) -> Path:
     """NAME.old.json or NAME.new.json for NAME.json; the file itself for the side ""."""
     return file.with_suffix(f".{side}{file.suffix or '.json'}") if side else file
 
 
-def output_caveats(output: Output) -> list[Caveat]:
+def _caveats(output: Output) -> list[Caveat]:
     """Returns what the probe printed that a reader must know."""
     notes = []
     counters = output.machine.get("counters", "")
@@ -174,8 +175,8 @@ def output_caveats(output: Output) -> list[Caveat]:
         notes.append(caveats.few_counters(counters))
     if output.multiplexed:
         notes.append(caveats.multiplexed(", ".join(sorted(output.multiplexed))))
-    if output.lost:
-        notes.append(caveats.clock_jumped(output.lost, output.jumps[0]))
+    if output.jumps:
+        notes.append(caveats.clock_jumped(len(output.jumps), output.jumps[0]))
     if output.resolution > _COARSE_NS:
         notes.append(caveats.coarse_clock(output.resolution))
     if output.machine.get("clock") == "syscall":

@@ -18,7 +18,7 @@ from kentry.show.text import to_text
 from kentry.stats.sequential import plan_looks
 from kentry.stats.verdict import Effect
 from kentry.time.analysis import Tail
-from kentry.time.comparing import Ending
+from kentry.time.measurements import Ending
 from kentry.time.preflight import NOTE, WARNING, Finding
 from tests.builders import noisy, processes, timed
 

@@ -10,8 +10,7 @@ import pytest
 from kentry.machines.machine import MachineOptions
 from kentry.machines.open import open_machine
 from kentry.results.recording import to_json
-from kentry.time.comparing import Schedule
-from kentry.time.measurements import compare_pairs, time_cases
+from kentry.time.measurements import Schedule, compare_pairs, time_cases
 from kentry.time.session import Session, open_session
 from tests.builders import schema
 from tests.unit.machines.sshd import Server, serving

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Comparisons on a machine whose times are known: looks, pairs of cases, two kernels."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kentry.errors import MachineError
+from kentry.results.recording import TimedProcess
+from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
+from kentry.stats.sequential import LOOKS, Look
+from kentry.stats.verdict import Effect
+from kentry.time import measurements
+from kentry.time.analysis import metrics_of
+from kentry.time.measurements import (
+    LEAST_GROUPS,
+    LEAST_ROUNDS,
+    Ending,
+    KernelRuns,
+    Pair,
+    Rows,
+    Schedule,
+    compare_cases,
+    compare_kernels,
+    metrics_of_pair,
+    pairs_sampler,
+    run_looks,
+)
+from kentry.time.output import Output
+from kentry.time.sampling import Settings
+from tests.places import FakePlace, silent
+
+OPEN = Effect(0.0, (-1.0, 1.0), 0.99, 0.1, 0.01, 0.2, UNDECIDED, 9, None, 1.0)
+DECIDED = replace(OPEN, verdict=WORSE)
+
+
+def looked(*rows: Rows, least: int = 6) -> tuple[Ending, list[tuple[int, int]]]:
+    """The ending if the looks find these rows in turn, and the units measured at each look."""
+    measured: list[int] = []
+    looks: list[tuple[int, int]] = []
+
+    def measure(before: int, count: int) -> None:
+        assert before == (measured[-1] if measured else 0)
+        measured.append(count)
+
+    def estimate(look: Look) -> Rows:
+        looks.append((look.number, measured[-1]))
+        return rows[min(len(looks), len(rows)) - 1]
+
+    ending = run_looks(100, least, "groups", measure, estimate)
+    return ending, looks
+
+
+def test_it_ends_at_the_first_look_that_decides_every_row() -> None:
+    ending, looks = looked([OPEN, DECIDED], [DECIDED, DECIDED])
+    assert looks == [(1, 10), (2, 20)]
+    assert ending.options == {"groups": 20, "looks": 5, "look": 2}
+
+
+def test_an_undecided_row_takes_all_planned_looks_and_no_other() -> None:
+    ending, looks = looked([OPEN])
+    assert looks == [(1, 10), (2, 20), (3, 40), (4, 70), (5, 100)]
+    assert (ending.done, ending.planned, ending.rows) == (100, 100, [OPEN])
+
+
+def test_no_look_has_fewer_units_than_an_interval_needs() -> None:
+    _, looks = looked([OPEN], least=30)
+    assert [units for _, units in looks] == [30, 30, 40, 70, 100]
+
+
+def test_a_row_that_was_not_measured_is_not_waited_for() -> None:
+    assert looked([None, DECIDED])[0].look.number == 1
+    assert looked([None])[0].look.number == 5
+
+
+# --- pairs ------------------------------------------------------------------------
+
+NS = {"a": 80.0, "b": 80.8, "same": 80.0, "fast": 40.0}
+SETTINGS = Settings(turns=2, blocks=4)
+SCHEDULE = Schedule(100)
+
+
+def compared(
+    place: FakePlace, *pairs: Pair, schedule: Schedule = SCHEDULE, output: Output | None = None
+) -> Ending:
+    sampler = pairs_sampler(place, pairs, SETTINGS, output or Output())
+    return compare_cases(sampler, pairs, schedule, silent)
+
+
+def estimated(place: FakePlace, old: str, new: str) -> Effect:
+    (row,) = compared(place, Pair(old, new)).rows
+    assert row
+    return row
+
+
+def the_verdict(place: FakePlace, old: str, new: str) -> str:
+    return estimated(place, old, new).verdict
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_case_is_the_same_as_itself(seed: int) -> None:
+    assert the_verdict(FakePlace(NS, seed=seed), "a", "a") == SAME
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_per_cent_is_found_and_how_much_it_is(seed: int) -> None:
+    row = estimated(FakePlace(NS, seed=seed), "a", "b")
+    assert row.verdict == WORSE
+    assert row.interval[0] < 0.01 < row.interval[1]
+
+
+def test_the_percentages_are_of_the_first() -> None:
+    up, down = estimated(FakePlace(NS), "fast", "a"), estimated(FakePlace(NS), "a", "fast")
+    assert up.effect == pytest.approx(1.0, rel=0.01)
+    assert down.effect == pytest.approx(-0.5, rel=0.01)
+    assert (up.verdict, down.verdict) == ("worse", "better")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_drift_is_in_both_and_makes_no_difference(seed: int) -> None:
+    assert the_verdict(FakePlace(NS, drift=0.3, seed=seed), "a", "a") == SAME
+    assert the_verdict(FakePlace(NS, drift=0.3, seed=seed), "a", "b") == WORSE
+
+
+def test_a_machine_too_noisy_leaves_it_undecided_at_the_last_look() -> None:
+    ending = compared(FakePlace(NS, spread=0.05), Pair("a", "b"))
+    (row,) = ending.rows
+    assert row and row.verdict == UNDECIDED and row.reason
+    assert ending.look.number == len(LOOKS)
+
+
+def test_groups_in_which_a_clock_jumped_are_in_no_comparison() -> None:
+    place, output = FakePlace(NS, jumps=frozenset({2, 3, 15})), Output()
+    ending = compared(place, Pair("a", "b"), output=output)
+    (row,) = ending.rows
+    assert row and row.groups == ending.done - 3
+    old, _ = metrics_of_pair(output, 0, Pair("a", "b"))
+    assert len(old["ns"].samples) == 2 * (ending.done - 3)
+
+
+# --- how much is measured ----------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "look", "groups"), [(("fast", "a"), 2, 60), (("a", "b"), 5, 300)]
+)
+def test_it_measures_as_many_groups_as_the_look_that_decides_has(
+    names: tuple[str, str], look: int, groups: int
+) -> None:
+    place = FakePlace(NS, spread=0.001 if look == 2 else 0.05)
+    ending = compared(place, Pair(*names), schedule=Schedule(300))
+    assert ending.options == {"groups": groups, "looks": 5, "look": look}
+    assert (place.groups, ending.planned) == (groups, 300)
+
+
+def test_an_early_look_has_a_higher_confidence_than_the_schedule() -> None:
+    (row,) = compared(FakePlace(NS), Pair("fast", "a"), schedule=Schedule(300)).rows
+    assert row and row.confidence > 0.999
+
+
+def test_a_schedule_has_at_least_the_groups_of_an_interval() -> None:
+    ending = compared(FakePlace(NS), Pair("fast", "a"), schedule=Schedule(6))
+    assert ending.done == ending.planned == LEAST_GROUPS
+
+
+def test_the_boots_of_a_guest_are_the_sample() -> None:
+    place = FakePlace(NS, kind="kvm")
+    ending = compared(place, Pair("fast", "a"), schedule=Schedule(12))
+    assert (ending.unit, ending.done) == ("boots", len(place.runs))
+
+
+# --- rows ------------------------------------------------------------------------
+
+
+def test_each_pair_has_slots_of_its_own() -> None:
+    pairs, output = (Pair("a", "b"), Pair("fast", "fast"), Pair("b", "a")), Output()
+    ending = compared(FakePlace(NS), *pairs, output=output)
+    assert [row.verdict for row in ending.rows if row] == ["worse", "same", "better"]
+    for number, pair in enumerate(pairs):
+        old, new = metrics_of_pair(output, number, pair)
+        for samples, slots in ((old, ((0, 3), (1, 2))), (new, ((1, 2), (0, 3)))):
+            for one in samples["ns"].samples:
+                assert one.slot - 4 * number in slots[one.group // 100_000 % 2]
+
+
+@pytest.mark.slow
+def test_it_goes_on_until_every_row_is_decided() -> None:
+    ns = {**NS, "tiny": 80.24}
+    schedule = Schedule(300)
+    pair, other = Pair("fast", "a"), Pair("a", "tiny")
+    alone = compared(FakePlace(ns), pair, schedule=schedule)
+    both = compared(FakePlace(ns, spread=0.003), pair, other, schedule=schedule)
+    assert both.look.number > alone.look.number
+
+
+# --- slots that are not there ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("gone", ["a", "b", "fast"])
+def test_a_case_that_is_absent_is_an_error_and_never_another_ones_slot(gone: str) -> None:
+    place = FakePlace(NS, absent={gone: "no such case"})
+    with pytest.raises(MachineError, match=gone):
+        compared(place, Pair("a", "b"), Pair("fast", "same"))
+
+
+def test_neither_is_one_whose_line_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slots behind it move up: their names say whose they are."""
+    place = FakePlace(NS, absent={"a": "no such case"})
+    lines = place._lines
+
+    def without_absent(words: Sequence[str]) -> Any:
+        return (line for line in lines(words) if not line.startswith("absent"))
+
+    monkeypatch.setattr(place, "_lines", without_absent)
+    with pytest.raises(MachineError):
+        compared(place, Pair("a", "b"), Pair("fast", "same"))
+
+
+# --- two kernels ---------------------------------------------------------------------
+
+TWO = {"getppid": 80.0, "read": 120.0}
+TIMED = Schedule(1.0)
+
+
+@pytest.fixture(autouse=True)
+def _few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurements, "BOOT_GROUPS", 3)
+
+
+def booted(
+    place: FakePlace,
+    schedule: Schedule = TIMED,
+    both: tuple[KernelRuns, KernelRuns] | None = None,
+) -> tuple[Ending, tuple[KernelRuns, KernelRuns]]:
+    both = both or (KernelRuns("6.1"), KernelRuns("6.12"))
+    settings = Settings(turns=2, blocks=4, seed=7)
+    return compare_kernels(place, both, list(TWO), settings, schedule, silent), both
+
+
+def times(side: KernelRuns) -> Sequence[TimedProcess]:
+    return metrics_of(side.output, "read")["ns"].samples
+
+
+def estimates(ending: Ending) -> dict[str, Effect]:
+    return {case: row for case, row in zip(TWO, ending.rows, strict=True) if row}
+
+
+def test_each_round_boots_abba_or_baab() -> None:
+    place = FakePlace(TWO, boot_spread=0.05)
+    ending, _ = booted(place)
+    rounds = [tuple(place.booted[i : i + 4]) for i in range(0, len(place.booted), 4)]
+    assert len(rounds) == ending.done == 12
+    a, b = "6.1", "6.12"
+    assert set(rounds) == {(a, b, b, a), (b, a, a, b)}
+
+
+def test_boots_are_numbered_through_and_each_has_its_groups() -> None:
+    place = FakePlace(TWO, boot_spread=0.05)
+    _, (old, new) = booted(place)
+    for number, side in enumerate((old, new)):
+        wanted = [i for i, kernel in enumerate(place.booted) if kernel == ("6.1", "6.12")[number]]
+        samples = times(side)
+        assert [one.boot for one in samples] == [boot for boot in wanted for _ in range(3)]
+    assert all("groups=3" in words and "cases=getppid,read" in words for words in place.runs)
+
+
+def test_a_kernel_that_is_slower_is_found() -> None:
+    ending, _ = booted(FakePlace(TWO, kernels={"6.12": 1.02}, boot_spread=0.002))
+    assert {case: one.verdict for case, one in estimates(ending).items()} == dict.fromkeys(
+        TWO, WORSE
+    )
+    assert estimates(ending)["read"].interval[0] < 0.02 < estimates(ending)["read"].interval[1]
+    ending, _ = booted(FakePlace(TWO, kernels={"6.1": 1.02}, boot_spread=0.002))
+    assert estimates(ending)["read"].verdict == BETTER
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_that_are_alike_are_never_a_difference(seed: int) -> None:
+    ending, _ = booted(FakePlace(TWO, boot_spread=0.01, seed=seed))
+    assert {one.verdict for one in estimates(ending).values()} <= {SAME, UNDECIDED}
+
+
+def test_boots_that_differ_hide_what_their_groups_would_show() -> None:
+    """A kernel 1 % slower, boots that differ by 3 %: groups alone would be very sure."""
+    ending, _ = booted(FakePlace(TWO, kernels={"6.12": 1.01}, boot_spread=0.03))
+    assert {one.verdict for one in estimates(ending).values()} == {UNDECIDED}
+    assert {one.groups for one in estimates(ending).values()} == {12}
+
+
+def test_it_ends_at_a_planned_look() -> None:
+    place = FakePlace(TWO, kernels={"6.12": 1.5})
+    ending, _ = booted(place, Schedule(40))
+    assert ending.look.number < len(LOOKS)
+    assert ending.done in [max(LEAST_ROUNDS, round(40 * part)) for part in LOOKS]
+    assert len(place.booted) == 4 * ending.done
+    assert ending.options == {"rounds": ending.done, "looks": 5, "look": ending.look.number}
+
+
+@pytest.mark.parametrize(
+    ("place", "pattern", "samples"),
+    [(FakePlace(TWO, refuses=5), "6.1", 15), (FakePlace(TWO, dies_in=5), "ssh:bench", 16)],
+)
+def test_a_boot_or_probe_that_fails_keeps_what_was_measured(
+    place: FakePlace, pattern: str, samples: int
+) -> None:
+    both = KernelRuns("6.1"), KernelRuns("6.12")
+    with pytest.raises(MachineError, match=pattern):
+        booted(place, both=both)
+    assert len([one for side in both for one in times(side)]) == samples
+
+
+def test_a_boot_that_timed_nothing_is_an_error() -> None:
+    """Its groups were all lost, though those of the boots before were not."""
+    place = FakePlace(TWO, boot_spread=0.05, jumps=frozenset(range(6, 9)))
+    with pytest.raises(MachineError, match="ssh:bench"):
+        booted(place)
+
+
+def test_a_case_that_is_absent_is_in_no_comparison() -> None:
+    ending, _ = booted(FakePlace(TWO, absent={"read": "no unit"}))
+    assert set(estimates(ending)) == {"getppid"}
+
+
+class Loader(FakePlace):
+    """A machine whose boot loader starts these releases, whatever it is told."""
+
+    def __init__(self, *releases: str) -> None:
+        super().__init__(TWO)
+        self.releases = releases
+
+    def _lines(self, words: Sequence[str]) -> Iterator[str]:
+        yield "notes 0400"
+        for line in super()._lines(words):
+            release = self.releases[(len(self.booted) - 1) % len(self.releases)]
+            yield f"release {release}" if line.startswith("release ") else line
+
+
+def test_a_boot_loader_that_falls_back_to_another_kernel_is_an_error() -> None:
+    with pytest.raises(MachineError, match="another kernel than before: 5"):
+        booted(Loader("6.1", "6.12", "5.10"))
+
+
+def test_a_boot_loader_that_always_starts_the_same_kernel_is_an_error() -> None:
+    with pytest.raises(MachineError, match="the same kernel, 6.1"):
+        booted(Loader("6.1"))
