@@ -464,12 +464,6 @@ def test_what_a_program_measured_is_not_said_to_be_booted(
     assert "step 1 of about 4: " in said
 
 
-def test_the_folder_must_be_a_git_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for folder in (tmp_path, tmp_path / "gone"):
-        assert main(["bisect", "--good", "a", "--bad", "b", "--tree", str(folder)]) == 2
-        assert "not a git repository" in capsys.readouterr().err
-
-
 def test_what_a_topic_merged_itself_is_not_its_own(tree: Tree, printed: Printed) -> None:
     """The topic merges the main line, which grew before good, and adds a little of its own."""
     tree.commit(10)

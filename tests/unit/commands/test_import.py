@@ -57,26 +57,6 @@ def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(document["files"][0]["numbers"]) == 8
 
 
-@pytest.mark.parametrize(
-    ("arguments", "datum"),
-    [(["--arch", "vax"], "vax"), (["-o", "out"], "--arch"), (["none.txt"], "none.txt")],
-    ids=["arch", "no-arch", "no-file"],
-)
-def test_a_mistake_ends_with_code_2_and_writes_nothing(
-    file: Path,
-    arguments: list[str],
-    datum: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(file.parent)
-    assert main(["import", str(file), *arguments]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert datum in printed.err
-    assert not (file.parent / "out").exists()
-
-
 def test_control_characters_never_reach_the_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

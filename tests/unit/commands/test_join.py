@@ -87,20 +87,6 @@ def test_two_kernels_are_one_sentence_and_nothing_is_written(tmp_path: Path) -> 
     assert not (tmp_path / "both.json").exists()
 
 
-def test_what_is_no_recording_is_one_sentence(tmp_path: Path) -> None:
-    times = kept(tmp_path, "times.json", timed({"getppid": 80.0}))
-    assert joined(str(tmp_path / "none.json"), times, "-o", str(tmp_path / "both.json")) == 2
-    assert joined(times, times, "-o", str(tmp_path / "none" / "both.json")) == 2
-
-
-def test_times_are_not_compared_with_a_kernel_to_count(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    times = kept(tmp_path, "times.json", timed({"getppid": 80.0}))
-    assert main(["diff", times, "debian:6.12"]) == 2
-    assert "has times only" in capsys.readouterr().err
-
-
 def test_imported_cases_of_any_architecture_are_chosen_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

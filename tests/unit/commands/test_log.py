@@ -85,24 +85,3 @@ def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path
     assert pictures[0] == pictures[1]
     assert "+8" in pictures[0] and "-6" in pictures[0]
     assert all(file[-12:] in pictures[0] for file in files)
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--every", "2"], "--every has no effect"),
-        (["--jobs", "2"], "--jobs has no effect"),
-        (["--case", "getppid,read"], "no case read"),
-        (["--picture", "a.txt"], "unknown picture format"),
-    ],
-)
-def test_what_cannot_be_done_is_said(
-    files: list[str], words: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["log", *files, *words]) == 2
-    assert says in capsys.readouterr().err
-
-
-def test_a_range_needs_a_git_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["log", "v1..v2", "--tree", str(tmp_path)]) == 2
-    assert "not a git repository" in capsys.readouterr().err

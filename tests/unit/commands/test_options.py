@@ -3,15 +3,12 @@
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from kentry.cli import build_parser, main
 from kentry.commands.options import RARE, Parser, read, take_anywhere
 from kentry.errors import UserError
-from kentry.results.recording import write_recording
-from tests.builders import recording
 
 COMMON = {"--help", "--verbose", "--quiet"}
 # An output is a file, or a folder where there are several results; only kentry record takes
@@ -81,63 +78,6 @@ def test_help_opens_with_three_examples_of_the_command(
     assert lines[6] == ""
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> list[str]:
-    names = [str(tmp_path / "old.json"), str(tmp_path / "new.json")]
-    for name in names:
-        write_recording(recording({"getppid": [("el0_svc", 40)]}), Path(name))
-    return names
-
-
-MEASURING = (
-    "--arch=arm64",
-    "--config=distro",
-    "--config=tiny",
-    "--config=CONFIG_X=y",
-    "--emulator=newest",
-    "--timeout=5",
-    "--fresh",
-)
-
-
-@pytest.mark.parametrize("word", MEASURING)
-def test_options_that_measure_are_refused_on_recordings(
-    word: str, files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["diff", *files]) == 0
-    assert main(["annotate", files[0]]) == 0
-    capsys.readouterr()
-    for command in (["diff", *files, word], ["annotate", files[0], word]):
-        if command[0] == "annotate" and word == "--fresh":
-            continue  # annotate has no such option
-        assert main(command) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert f"kentry: {word.partition('=')[0]} has no effect" in captured.err
-
-
-@pytest.mark.parametrize("word", ["--paths=5", "--vl=256", "--matrix=vector", "--seed=3"])
-def test_diff_has_no_options_that_only_record_needs(word: str, files: list[str]) -> None:
-    assert main(["diff", *files, word]) == 2
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["record", "debian:6.12", "--config", "distro"],
-        ["record", "debian:6.12", "--config", "CONFIG_X=y"],
-        ["bisect", "--log", "--compiler", "gcc"],
-        ["record", "debian:6.12", "--vl", "256"],
-        ["diff", "debian:6.1", "running", "--config", "CONFIG_X=y"],
-    ],
-)
-def test_an_option_without_effect_is_refused_before_anything_is_fetched(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-    assert f"{words[-2]} has no effect" in capsys.readouterr().err
-
-
 VALUED = [
     (prog, one.option_strings[-1]) for prog, one in OPTIONS if one.nargs in (None, 1, "+", "*")
 ]
@@ -147,16 +87,6 @@ VALUED = [
 def test_an_empty_value_is_refused(prog: str, name: str) -> None:
     with pytest.raises(UserError, match=name):
         build_parser().parse_args([*prog.split()[1:], f"{name}="])
-
-
-NUMBERS = ("--paths", "--seed", "--memory", "--timeout", "--vl")
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("text", ["1_000", "-1", "nan", "inf", "1e3", "0x10", " 7", "٣"])
-def test_numbers_are_plain_digits(name: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["record", "debian:6.12", "--matrix", "vector", f"{name}={text}"]) == 2
-    assert name in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -174,14 +104,6 @@ def test_some_options_may_stand_anywhere(words: list[str], fields: dict[str, obj
     args = build_parser().parse_args(others, anywhere)
     options = read(args.command.Options, args)
     assert {name: getattr(options, name) for name in fields} == fields
-
-
-@pytest.mark.parametrize("word", ["--fresh", "--emulator=newest", "--timeout=5"])
-def test_an_option_of_boots_is_refused_by_a_command_that_boots_nothing(
-    word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", word, "a.json", "-o", "b.html"]) == 2
-    assert word.partition("=")[0] in capsys.readouterr().err
 
 
 RETIRED = [(prog.split()[1:], name) for prog, parser in PARSERS.items() for name in parser.retired]

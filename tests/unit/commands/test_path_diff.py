@@ -66,28 +66,6 @@ def test_more_context_shows_more_and_changes_no_row(capsys: pytest.CaptureFixtur
     assert any("the same:" in line for line in texts[1])
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["annotate", OLD, ARM], "two architectures, riscv64 and arm64"),
-        (["annotate", OLD, __file__], "is not a"),
-        (["annotate", OLD, "/nonexistent.json"], "cannot be read"),
-        (["annotate", OLD, NEW, "--case", "read"], "Unknown case 'read'"),
-        (["annotate", OLD, NEW, "--core", "cortex-a55"], "--core has no effect"),
-        (["annotate", OLD, "--context", "5"], "--context has no effect"),
-        (["annotate", OLD, NEW, "--context", "-1"], "not a whole number"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_a_remedy(
-    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert sentence in captured.err
-    assert len(captured.err.splitlines()) == 2
-
-
 def test_a_case_that_only_one_side_has_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

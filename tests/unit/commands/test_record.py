@@ -70,12 +70,6 @@ def test_a_length_without_a_vector_state_is_refused(words: list[str]) -> None:
         measurement("--vl", "256", *words)
 
 
-@pytest.mark.parametrize("text", ["", "big", "128,", "128,,256", "-1", "1.5", "1_28"])
-def test_a_bad_list_of_lengths_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="--vl"):
-        measurement("--matrix", "vector", f"--vl={text}")
-
-
 @pytest.mark.parametrize(
     ("words", "windows", "paths"),
     [

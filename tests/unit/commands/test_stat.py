@@ -289,76 +289,6 @@ def test_a_mistake_is_one_sentence_and_code_2(
     assert not place.runs
 
 
-@pytest.mark.parametrize(
-    ("words", "telling"),
-    [
-        (["bench"], "bench"),
-        (["ssh:"], "ssh:"),
-        (["--compare", *[f"/boot/{k}" for k in "ab"]], "/boot/"),
-        (["-o", "/nonexistent/x.json"], "/nonexistent"),
-        (["--working-set", ""], "--working-set"),
-    ],
-)
-def test_so_is_a_target_that_cannot_do_it(words: list[str], telling: str, capsys: Capture) -> None:
-    check_mistake(words, telling, capsys)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("--seconds", "--for 60s"),
-        ("--groups", "--for 30"),
-        ("--rounds", "--for 12"),
-        ("--kernel", "kvm:SPEC"),
-        ("--ssh-option", "~/.ssh/config"),
-    ],
-)
-def test_an_old_spelling_answers_with_the_new_one(old: str, new: str, capsys: Capture) -> None:
-    assert main(["stat", old, "9"]) == 2
-    assert new in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("refused", "words"),
-    [
-        ("--tails", ["--tails", "--working-set", "1M"]),
-        ("--tails", ["--tails", "--compare", "read", "write"]),
-        ("--working-set", ["--working-set", "1M", "--compare", "read", "write"]),
-        ("--case", ["--compare", "read", "write", "--case", "stat"]),
-        ("--threshold", ["--threshold", "1"]),
-        ("--for", ["--tails", "--for", "9s"]),
-        ("--for", ["kvm", "--for", "9s"]),
-        ("--for", ["ssh:x", "--compare", "6.1", "6.12", "--for", "9s"]),
-        ("--accel", ["--accel", "tcg"]),
-        ("--arch", ["ssh:x", "--arch", "arm64"]),
-        ("--boot", ["ssh:x", "--boot", "kexec"]),
-        ("--boot", ["--boot", "kexec", "--compare", "6.1", "6.12"]),
-        ("--emulator", ["ssh:x", "--emulator", "newest"]),
-    ],
-)
-def test_an_option_without_effect_is_refused(
-    refused: str, words: list[str], capsys: Capture
-) -> None:
-    assert main(["stat", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"kentry: {refused} has no effect ")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(["--for", word] for word in ("0", "0s", "-1", "1.5", "nans", "1e9s", "1_000s", "x", "s")),
-        *(["--threshold", word] for word in ("0", "100", "x")),
-        *(["--cpu", word] for word in ("-1", "8192", "x")),
-        ["--compare", "a"],
-        ["--accel", "hvf"],
-        ["--case", ""],
-        ["local", "more"],
-    ],
-)
-def test_wrong_arguments_are_code_2(words: list[str]) -> None:
-    assert main(["stat", *words]) == 2
-
-
 @pytest.mark.parametrize(("word", "groups"), [("7", 7), ("0.5s", 20)])
 def test_for_takes_groups_or_seconds(word: str, groups: int, use: Use, capsys: Capture) -> None:
     """A second passes by the machine's clock in each group, so seconds end with the least."""
@@ -371,11 +301,6 @@ def test_a_guest_with_a_kernel_compares_no_two_others(use: Use, capsys: Capture)
     use(FakePlace(NS, kind="kvm", name="kvm:debian:6.1"))
     words = ["kvm:debian:6.1", "--compare", "debian:6.1", "debian:6.12"]
     check_mistake(words, "kvm:debian:6.1", capsys)
-
-
-def test_a_cpu_that_is_not_there_is_an_error(capsys: Capture) -> None:
-    assert main(["stat", "-q", "--cpu", "8191", "--case", "getppid", "--for", "1"]) == 2
-    assert "8191" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

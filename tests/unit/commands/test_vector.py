@@ -128,42 +128,6 @@ def test_a_workload_that_fails_is_an_error_and_its_trace_is_kept(
     assert main(["vector", "stats", "x.parquet", "-q"]) == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "datum"),
-    [
-        (("--vl", "300", "--", "true"), "300"),
-        (("--timeout", "0", "--", "true"), "--timeout"),
-        (("--timeout", "nan", "--", "true"), "--timeout"),
-        (("--timeout", "1_000", "--", "true"), "--timeout"),
-        (("--kernel-policy", "nonsense", "--", "true"), "nonsense"),
-        (("--kernel-policy", "", "--", "true"), "--kernel-policy"),
-        (("--release", "potato", "--", "true"), "potato"),
-        (("--packages", "~nobody", "--", "true"), "~nobody"),
-        (("--packages", "bc,-o=x", "--", "true"), "-o=x"),
-        (("--packages", ",", "--", "true"), "--packages"),
-        (("--copy", "/nonexistent/file", "--", "true"), "/nonexistent/file"),
-        (("--copy", "/etc/hosts:etc", "--", "true"), "etc"),
-        (("-o", "/nonexistent/x.parquet", "--", "true"), "/nonexistent"),
-        (("-o", "/", "--", "true"), "/"),
-        # debian:6.12 is not built here.
-        (("--config", "userland", "--", "true"), "--config"),
-        (("--", ""), "empty"),
-        ((), "WORKLOAD"),
-    ],
-)
-def test_a_mistake_is_found_before_anything_is_fetched(
-    called: Called, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], datum: str
-) -> None:
-    assert traced(*words) == 2
-    assert datum in capsys.readouterr().err
-    assert "spec" not in called
-
-
-def test_an_architecture_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["vector", "trace", "debian:6.12", "--arch", "vax", "--", "true"]) == 2
-    assert "Unknown architecture 'vax'" in capsys.readouterr().err
-
-
 def test_what_goes_wrong_behind_it_is_said(
     called: Called, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,40 +151,3 @@ def test_stats_as_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["vector", "stats", "x.parquet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["schema"].startswith("kentry/vector-statistics/")
     assert main(["vector", "stats", "x.parquet", "--unit", "sme"]) == 0
-
-
-def test_stats_of_what_is_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("x").write_text("x" * 200)
-    for name in ("x", "none"):
-        assert main(["vector", "stats", name]) == 2
-        assert f"kentry: {name} " in capsys.readouterr().err
-
-
-# --- replay --------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("words", "datum"),
-    [
-        (("--costs", ""), "--costs"),
-        (("--costs", "none-such"), "none-such"),
-        (("--costs", "sifive-x280"), "riscv64"),
-        (("--policy", ","), "--policy"),
-        (("--policy", "nonsense"), "nonsense"),
-        (("--policy", "timeout-from-use:1s"), "timeout-from-use"),
-        (("--sweep", "keep"), "keep"),
-        (("--picture", "/nonexistent/x.svg"), "/nonexistent"),
-        (("x.parquet",), "x.parquet"),
-        (("--closed-loop", "x.parquet", "--policy", "keep"), "--policy"),
-        (("--closed-loop", "x.parquet", "--sweep", "count"), "--sweep"),
-        (("--closed-loop", "x.parquet", "y.parquet"), "--closed-loop"),
-    ],
-)
-def test_a_replay_that_cannot_be_is_an_error(
-    words: tuple[str, ...], datum: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    save(Path("x.parquet"), trace_of(ROWS))
-    assert main(["vector", "replay", "-q", *words, "x.parquet"]) == 2
-    captured = capsys.readouterr()
-    assert datum in captured.err
-    assert captured.out == ""

@@ -73,26 +73,3 @@ def test_this_machine_is_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     # From the fastest to the slowest machine that Linux runs on.
     assert 10 < table.figures["syscall"].value < 100_000
     assert table.figures["save"].value > 0
-
-
-@pytest.mark.parametrize(
-    ("words", "datum"),
-    [
-        (["sve128", "--here"], "--here"),
-        (["none-such"], "none-such"),
-        (["sve128", "-o", "/none/x.toml"], "/none/x.toml"),
-        (["debian:6.12", "--arch", "m68k"], "m68k"),
-        (["debian:6.12", "--arch", "arm64", "--vl", "100"], "100"),
-        # Without effect.
-        (["-o", "x.toml"], "--output"),
-        (["sve128", "--arch", "arm64"], "--arch"),
-        (["sve128", "--vl", "128"], "--vl"),
-    ],
-)
-def test_a_mistake_is_an_error_that_names_it(
-    words: list[str], datum: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(*words) == 2
-    captured = capsys.readouterr()
-    assert datum in captured.err
-    assert captured.out == ""

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A mistake in a command line is one sentence that names it, a remedy and code 2, and no output."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from kentry.cli import main
+from kentry.commands import vector_trace
+from kentry.results.recording import write_recording
+from tests.builders import recording, timed
+from tests.unit.commands.test_vector import ROWS
+from tests.unit.importing import samples
+from tests.unit.vector.traces import save, trace_of
+
+NO_EFFECT = "has no effect"
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    # A mistake is found before anything is fetched.
+    monkeypatch.setattr(vector_trace, "resolve", lambda *words: pytest.fail("fetched"))
+    for name, count in (("old", 40), ("new", 43)):
+        write_recording(recording({"getppid": [("el0_svc", count)]}), tmp_path / f"{name}.json")
+    write_recording(timed({"getppid": 80.0}, groups=2), tmp_path / "times.json")
+    other = recording({"getppid": [("a", 9)]}, kernel={"arch": "riscv64"})
+    write_recording(other, tmp_path / "riscv.json")
+    write_recording(recording({"read": [("a", 9)]}), tmp_path / "read.json")
+    save(tmp_path / "x.parquet", trace_of(ROWS))
+    (tmp_path / "mine.txt").write_text(samples.LAT_SYSCALL)
+    (tmp_path / "Image").write_bytes(b"MZ\x00")
+    (tmp_path / "long").write_text("x" * 200)
+
+
+def check(line: str, datum: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(shlex.split(line)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert datum in captured.err
+    assert len([one for one in captured.err.splitlines() if one.startswith("kentry: ")]) >= 2
+    assert "kentry failed" not in captured.err and "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("line", "datum"),
+    [
+        ("", "COMMAND"),
+        ("frobnicate", "frobnicate"),
+        ("recrod x", "Did you mean record?"),
+        ("help vector replya", "Did you mean replay?"),
+        ("record", "SPEC"),
+        ("record debain:6.12", "Did you mean debian?"),
+        ("record tree:.", "tree"),
+        ("record debian:6.12 --arch vax", "Unknown architecture 'vax'"),
+        ("record debian:6.12 --arch amr64", "Did you mean arm64?"),
+        (
+            "record debian:6.12 --arch arm64 --case getpppid",
+            "Unknown case 'getpppid' on arm64. Did you mean getppid?",
+        ),
+        ("record debian:6.12 --case ,", "--case"),
+        ("record debian:6.12 -o /nonexistent/x.json", "does not exist"),
+        ("record debian:6.12 -o /proc/x.json", "/proc"),
+        ("record debian:6.12 --console /nonexistent/console", "/nonexistent"),
+        ("record debian:6.12 --memory 1", "--memory"),
+        ("record debian:6.12 --config distro", f"--config {NO_EFFECT}"),
+        ("record debian:6.12 --config CONFIG_X=y", f"--config {NO_EFFECT}"),
+        ("record debian:6.12 --vl 256", f"--vl {NO_EFFECT}"),
+        ("record x --paths 0", "--paths"),
+        ("record image:/nonexistent/Image", "/nonexistent/Image"),
+        ("record deb:/nonexistent/x.deb", "/nonexistent/x.deb"),
+        ("diff a.json b.json", "a.json cannot be read: No such file or directory"),
+        ("diff nonsense:1 b.json", "nonsense"),
+        (f"diff image:{'x' * 5000} old.json", "xxx"),
+        ("diff a --jsno b", "Did you mean --json?"),
+        ("diff old.json new.json --case read", "Unknown case 'read' on arm64."),
+        ("diff old.json riscv.json", "riscv64"),
+        ("diff times.json debian:6.12", "has times only"),
+        ("diff debian:6.1 running --config CONFIG_X=y", f"--config {NO_EFFECT}"),
+        *((f"diff old.json new.json {word}", word) for word in ("--paths", "--seed", "--matrix")),
+        ("annotate ''", "the value is empty"),
+        (f"annotate {'x' * 300}", "xxx"),
+        ("annotate none.json", "none.json cannot be read"),
+        ("annotate Image", "image:Image"),
+        ("annotate old.json --case read", "Unknown case 'read'"),
+        ("annotate old.json riscv.json", "two architectures"),
+        ("annotate old.json long", "is not a"),
+        ("annotate old.json none.json", "cannot be read"),
+        ("annotate old.json new.json --case read", "Unknown case 'read'"),
+        ("annotate old.json new.json --core cortex-a55", f"--core {NO_EFFECT}"),
+        ("annotate old.json new.json --context -1", "not a whole number"),
+        ("annotate old.json --context 5", f"--context {NO_EFFECT}"),
+        ("bisect --log --compiler gcc", f"--compiler {NO_EFFECT}"),
+        ("bisect --good a --bad b", "not a git repository"),
+        ("bisect --good a --bad b --tree gone", "not a git repository"),
+        ("log v1..v2", "not a git repository"),
+        ("log old.json new.json --every 2", f"--every {NO_EFFECT}"),
+        ("log old.json new.json --jobs 2", f"--jobs {NO_EFFECT}"),
+        ("log old.json new.json --case getppid,read", "no case read"),
+        ("log old.json new.json --picture a.txt", "unknown picture format"),
+        *((f"report {word} a.json -o b", word[:6]) for word in ("--fresh", "--timeout=5")),
+        ("export x --format foldd", "Did you mean folded?"),
+        ("export old.json", "--format"),
+        (
+            "export old.json --format xml",
+            "Unknown format 'xml'.\nkentry: Formats: benchfmt, ktap, ",
+        ),
+        ("export old.json --format csv -o no/x", "does not exist.\nkentry: Run: "),
+        ("export old.json --format csv -o .", "is a folder.\n"),
+        ("export none.json --format csv", "none.json cannot be"),
+        ("export old.json times.json --format speedscope", "has no paths"),
+        *(
+            (f"export old.json --format {name}", "--format speedscope")
+            for name in ("callgrind", "pprof", "perfetto")
+        ),
+        ("import mine.txt --arch vax", "vax"),
+        ("import mine.txt -o out", "--arch"),
+        ("import mine.txt none.txt", "none.txt"),
+        ("join none.json times.json -o both.json", "none.json"),
+        ("join times.json times.json -o none/both.json", "none"),
+        ("series . HEAD~1..HEAD", "'tree:.'"),
+    ],
+)
+def test_a_mistake(line: str, datum: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check(line, datum, capsys)
+    assert not Path("out").exists() and not Path("both.json").exists()
+
+
+@pytest.mark.parametrize("name", ["--paths", "--seed", "--memory", "--timeout", "--vl"])
+@pytest.mark.parametrize("text", ["1_000", "-1", "nan", "inf", "1e3", "0x10", "' 7'", "٣"])
+def test_numbers_are_plain_digits(name: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check(f"record debian:6.12 --matrix vector {name}={text}", name, capsys)
+
+
+@pytest.mark.parametrize("text", ["big", "128,", "128,,256", "1.5"])
+def test_a_list_of_lengths_is_of_numbers(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check(f"record debian:6.12 --matrix vector --vl={text}", "--vl", capsys)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("--arch=arm64", "--config=distro", "--config=tiny", "--config=CONFIG_X=y"),
+        *("--emulator=newest", "--timeout=5", "--fresh"),
+    ],
+)
+def test_options_that_measure_have_no_effect_on_recordings(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    datum = f"{word.partition('=')[0]} {NO_EFFECT}"
+    check(f"diff old.json new.json {word}", datum, capsys)
+    check(f"annotate old.json {word}", datum, capsys)
+
+
+KERNELS = "--compare /boot/a /boot/b"
+
+
+@pytest.mark.parametrize(
+    ("words", "datum"),
+    [
+        ("bench", "bench"),
+        ("ssh:", "ssh:"),
+        (KERNELS, "/boot/"),
+        ("-o /nonexistent/x.json", "/nonexistent"),
+        ("--working-set ''", "--working-set"),
+        ("--tails --working-set 1M", f"--tails {NO_EFFECT}"),
+        ("--tails --compare read write", f"--tails {NO_EFFECT}"),
+        ("--working-set 1M --compare read write", f"--working-set {NO_EFFECT}"),
+        ("--compare read write --case stat", f"--case {NO_EFFECT}"),
+        ("--threshold 1", f"--threshold {NO_EFFECT}"),
+        ("--tails --for 9s", f"--for {NO_EFFECT}"),
+        ("kvm --for 9s", f"--for {NO_EFFECT}"),
+        ("ssh:x --compare 6.1 6.12 --for 9s", f"--for {NO_EFFECT}"),
+        ("--accel tcg", f"--accel {NO_EFFECT}"),
+        ("ssh:x --arch arm64", f"--arch {NO_EFFECT}"),
+        ("ssh:x --boot kexec", f"--boot {NO_EFFECT}"),
+        ("--boot kexec --compare 6.1 6.12", f"--boot {NO_EFFECT}"),
+        ("ssh:x --emulator newest", f"--emulator {NO_EFFECT}"),
+        *(
+            (f"--for {word}", "--for")
+            for word in ("0", "0s", "-1", "1.5", "nans", "1e9s", "x", "s")
+        ),
+        *((f"--threshold {word}", "--threshold") for word in ("0", "100", "x")),
+        *((f"--cpu {word}", "--cpu") for word in ("-1", "8192", "x")),
+        ("--cpu 8191 --case getppid --for 1", "8191"),
+        ("--compare a", "--compare"),
+        ("--accel hvf", "--accel"),
+        ("--case ''", "--case"),
+        ("local more", "more"),
+    ],
+)
+def test_a_time_that_cannot_be_measured(
+    words: str, datum: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(f"stat -q {words}", datum, capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "datum"),
+    [
+        ("--vl 300 -- true", "300"),
+        ("--timeout 0 -- true", "--timeout"),
+        ("--kernel-policy nonsense -- true", "nonsense"),
+        ("--kernel-policy '' -- true", "--kernel-policy"),
+        ("--release potato -- true", "potato"),
+        ("--packages ~nobody -- true", "~nobody"),
+        ("--packages bc,-o=x -- true", "-o=x"),
+        ("--packages , -- true", "--packages"),
+        ("--copy /nonexistent/file -- true", "/nonexistent/file"),
+        ("--copy /etc/hosts:etc -- true", "etc"),
+        ("-o /nonexistent/x.parquet -- true", "/nonexistent"),
+        ("-o / -- true", "/"),
+        # debian:6.12 is not built here.
+        ("--config userland -- true", "--config"),
+        ("-- ''", "empty"),
+        ("", "WORKLOAD"),
+        ("--arch vax -- true", "Unknown architecture 'vax'"),
+    ],
+)
+def test_a_workload_that_cannot_be_traced(
+    words: str, datum: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(f"vector trace debian:6.12 --arch arm64 -q {words}", datum, capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "datum"),
+    [
+        ("replay x.parquet --costs ''", "--costs"),
+        ("replay x.parquet --costs none-such", "none-such"),
+        ("replay x.parquet --costs sifive-x280", "riscv64"),
+        ("replay x.parquet --policy ,", "--policy"),
+        ("replay x.parquet --policy nonsense", "nonsense"),
+        ("replay x.parquet --sweep keep", "keep"),
+        ("replay x.parquet --picture /nonexistent/x.svg", "/nonexistent"),
+        ("replay x.parquet x.parquet", "x.parquet"),
+        ("replay x.parquet --closed-loop x.parquet --policy keep", "--policy"),
+        ("replay x.parquet --closed-loop x.parquet --sweep count", "--sweep"),
+        ("replay x.parquet x.parquet --closed-loop x.parquet", "--closed-loop"),
+        ("stats long", "kentry: long "),
+        ("stats none", "kentry: none "),
+        ("costs sve128 --here", "--here"),
+        ("costs none-such", "none-such"),
+        ("costs sve128 -o /none/x.toml", "/none/x.toml"),
+        ("costs debian:6.12 --arch m68k", "m68k"),
+        ("costs debian:6.12 --arch arm64 --vl 100", "100"),
+        ("costs -o x.toml", f"--output {NO_EFFECT}"),
+        ("costs sve128 --arch arm64", f"--arch {NO_EFFECT}"),
+        ("costs sve128 --vl 128", f"--vl {NO_EFFECT}"),
+    ],
+)
+def test_vectors_of_which_nothing_can_be_said(
+    words: str, datum: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(f"vector -q {words}", datum, capsys)
