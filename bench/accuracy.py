@@ -184,7 +184,7 @@ def recording_of(found: list[Traced]) -> Recording:
         path = KernelPath(role=MODAL, times=1, runs=runs)
         cases.append(CaseResult(one.name, metric, (), ((one.name, len(one.path)),), (path,)))
         code += one.path
-    return Recording({"arch": ARCH}, {}, {}, code, cases)
+    return Recording(kernel={"arch": ARCH}, target={}, options={}, cases=cases, code=code)
 
 
 def measured(arch: Arch, file: Path, names: list[str], seconds: float) -> dict[str, list[float]]:

@@ -23,6 +23,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
+from msgspec import structs
+
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.compare.counted import compare
@@ -247,7 +249,7 @@ def left_out(result: Result) -> dict[str, list[int]]:
         measured = iter(recordings(kernel, [one for part in several.values() for one in part]))
     found = {part: [[next(measured) for _ in sets] for _ in SEEDS] for part in several}
     found["the second boot"] = [
-        [replace(one, cases=[of_first_boot(case) for case in one.cases]) for one in of]
+        [structs.replace(one, cases=[of_first_boot(case) for case in one.cases]) for one in of]
         for of in found["nothing"]
     ]
     return {
@@ -258,7 +260,9 @@ def left_out(result: Result) -> dict[str, list[int]]:
 
 def of_first_boot(case: CaseResult) -> CaseResult:
     rounds = ExactOptions(()).rounds
-    return replace(case, contexts=tuple(one for one in case.contexts if one.context < rounds))
+    return structs.replace(
+        case, contexts=tuple(one for one in case.contexts if one.context < rounds)
+    )
 
 
 def summary(results: Sequence[Result]) -> list[Block]:

@@ -3,12 +3,12 @@
 
 import argparse
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.boot.exact import FakeRunner
 from kentry.cli import build_parser, main

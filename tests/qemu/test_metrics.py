@@ -6,9 +6,9 @@ instructions load and store.  Both agree in every window without an interrupt or
 """
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kentry.arch import Arch
 from kentry.boot.exact import ExactOptions, QemuRunner

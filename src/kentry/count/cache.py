@@ -7,8 +7,10 @@ import os
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import replace
 
 import kentry
 from kentry.arch import Arch

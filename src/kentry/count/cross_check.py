@@ -8,7 +8,8 @@ windows of the same blocks.
 
 from collections import Counter as Histogram
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kentry.arch.record import Counter
 from kentry.boot.plugin_trace import Phase
@@ -16,7 +17,7 @@ from kentry.boot.probe_protocol import ProbeReport
 from kentry.errors import TraceError
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
-from kentry.results.recording import CaseResult, Checked
+from kentry.results.recording import CaseResult
 from kentry.stats import exact
 
 REPORT_IT = (
@@ -46,7 +47,8 @@ def cross_check(
             reason = report.failed.get(case.name, found)
             reasons.setdefault(reason, []).append(case.name)
         elif found[0] == found[1]:
-            case = replace(case, checked=Checked(counter.name, int(found[0]), int(found[1])))
+            both = int(found[0]), int(found[1])
+            case = replace(case, checked=counter.name, checked_counts=both)
         elif found[1] in case.values and len(case.values) > 1:
             reasons.setdefault("in another context without the plugin", []).append(case.name)
         else:

@@ -4,7 +4,7 @@
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from kentry.boot.plugin_trace import PluginTrace
 from kentry.errors import UserError
@@ -34,7 +34,7 @@ def joined(recordings: Sequence[Recording]) -> Recording:
     code, cases, contexts = _all_cases(recordings)
     cpus = dict.fromkeys(one.target["cpu"] for one in recordings if "cpu" in one.target)
     cpu = {"cpu": " / ".join(cpus)} if cpus else {}
-    return replace(
+    return structs.replace(
         first,
         target={**first.target, **cpu},
         code=code,
@@ -50,7 +50,7 @@ def only(recording: Recording, names: Sequence[str]) -> Recording:
     """The cases of these names, without what is of the others alone."""
     measured = [case for case in recording.cases if case.name in names]
     cases, code = only_code_of_paths(measured, recording.code)
-    return replace(
+    return structs.replace(
         recording,
         cases=cases,
         code=code,
@@ -59,7 +59,7 @@ def only(recording: Recording, names: Sequence[str]) -> Recording:
             for one in recording.caveats
             if one["kind"] not in _OF_ONE_CASE or one["text"].partition(" ")[0] in names
         ],
-        markers=recording.markers if any(case.parsed.state for case in cases) else None,
+        markers=recording.markers if any(case.parsed.state for case in cases) else UNSET,
     )
 
 
@@ -75,7 +75,7 @@ def only_code_of_paths(
             structs.replace(path, runs=tuple((moved[first], count) for first, count in path.runs))
             for path in case.paths
         ]
-        kept.append(replace(case, paths=tuple(paths)))
+        kept.append(structs.replace(case, paths=tuple(paths)))
     return kept, [code[index] for index in used]
 
 
@@ -96,7 +96,7 @@ def with_times(counted: Recording, timed: Recording) -> Recording:
             continue
         # The paths are those of the side that has some.
         executed = first if first.paths or not case.paths else case
-        merged[case.name] = replace(
+        merged[case.name] = structs.replace(
             executed,
             metrics={**first.metrics, **case.metrics},
             caveats=tuple(caveats.unique([*first.caveats, *case.caveats])),
@@ -110,7 +110,7 @@ def with_times(counted: Recording, timed: Recording) -> Recording:
     for name, value in timed.options.items():
         options[name if options.get(name, value) == value else f"{TIMED}{name}"] = value
     target = {f"{TIMED}{name}": value for name, value in timed.timed_target.items()}
-    return replace(
+    return structs.replace(
         counted,
         kernel=kernel,
         target=counted.target | target,
@@ -149,13 +149,13 @@ def _all_cases(
             later = [
                 structs.replace(one, context=one.context + len(contexts)) for one in case.contexts
             ]
-            cases.append(replace(case, paths=tuple(paths), contexts=tuple(later)))
+            cases.append(structs.replace(case, paths=tuple(paths), contexts=tuple(later)))
         contexts += other.contexts
     return code, cases, contexts
 
 
-def _markers(recordings: Sequence[Recording]) -> dict[str, str] | None:
-    return next((one.markers for one in recordings if one.markers is not None), None)
+def _markers(recordings: Sequence[Recording]) -> dict[str, str] | UnsetType:
+    return next((one.markers for one in recordings if one.markers is not UNSET), UNSET)
 
 
 def _check_metrics(counted: Recording, timed: Recording) -> None:

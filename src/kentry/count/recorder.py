@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner, Runner
@@ -94,7 +94,7 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     cases, code = only_code_of_paths(cases, executed)
     code, without = _with_source_lines(code, kernel, update)
     lost += without
-    markers = None
+    markers: dict[str, str] | UnsetType = UNSET
     if any(CaseName.parse(name).state for name in options.cases):
         update(None, "looking for vector events")
         cases, markers = with_events(cases, code, kernel)

@@ -120,6 +120,6 @@ def with_events(
             paths = [
                 structs.replace(path, events=counter.count(path.indexes)) for path in case.paths
             ]
-            case = replace(case, paths=tuple(paths))
+            case = structs.replace(case, paths=tuple(paths))
         counted.append(case)
     return counted, {marker.event: marker.label for marker in markers}

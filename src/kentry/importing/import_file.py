@@ -110,5 +110,15 @@ def recordings(imported: Imported) -> Iterator[tuple[str, Recording]]:
             "origin": {"kind": "import", "file": name, "side": side},
         }
         target = {"kind": "import", "emulator": "", "format": ", ".join(imported.formats)}
-        results = [CaseResult(case, {}, (), (), (), (), noisy) for case, noisy in cases.items()]
-        yield side, Recording(kernel, target, {}, [], results, [imported_caveat(name)])
+        results = [CaseResult(case, {}, (), (), (), noisy=noisy) for case, noisy in cases.items()]
+        yield (
+            side,
+            Recording(
+                kernel=kernel,
+                target=target,
+                options={},
+                caveats=[imported_caveat(name)],
+                cases=results,
+                code=[],
+            ),
+        )

@@ -11,7 +11,6 @@ have 4 KiB, nothing is prefetched, and nothing else runs on the core.
 
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -19,6 +18,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 import numpy as np
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from kentry.host.native import compiled

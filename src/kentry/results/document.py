@@ -182,11 +182,13 @@ def _fields(form: type[Struct]) -> list[tuple[str, str, Any]]:
     """Name, key and omitted value of each field that is written."""
     hints = get_type_hints(form, include_extras=True)
     marks = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
-    return [
-        (one.name, one.encode_name, one.default if OMITTED in marks[one.name] else UNSET)
-        for one in fields(form)
-        if UNWRITTEN not in marks[one.name]
-    ]
+    found = []
+    for one in fields(form):
+        if UNWRITTEN not in marks[one.name]:
+            empty = one.default_factory() if callable(one.default_factory) else one.default
+            left_out = empty if OMITTED in marks[one.name] else UNSET
+            found.append((one.name, one.encode_name, left_out))
+    return found
 
 
 def about(text: str, **limits: Any) -> Meta:

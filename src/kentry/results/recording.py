@@ -1,30 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A recording: everything measured on one kernel, and where it came from; and its file.
 
-The file is kentry/recording/1 (schema/recording-1.schema.json, docs/reference/formats.md).  The
-structs whose names end in File are the file's objects where memory has another form of them.
-
-A recording may come from anyone.  What is read has the types and ranges of the structs, it adds
-up, and no text in it can move a terminal's cursor.
+The file is kentry/recording/1 (schema/recording-1.schema.json, docs/reference/formats.md).  A
+recording may come from anyone.  What is read has the types and ranges of the structs, it adds up,
+and no text in it can move a terminal's cursor.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from kentry import __version__
 from kentry.arch import find_arch
-from kentry.errors import RecordingError
 from kentry.host.cache import write_atomically
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
@@ -39,7 +34,6 @@ from kentry.results.document import (
     about,
     checksum_of,
     dump,
-    printable_error,
     read_document,
 )
 from kentry.results.document import (
@@ -48,12 +42,10 @@ from kentry.results.document import (
 from kentry.results.estimate import Estimate, Misses
 from kentry.stats import exact
 
-SCHEMA = "kentry/recording/1"
-
-# What a path was among its case's windows.
 # The kind of the floor's origin, and of its spec.
 FLOOR = "floor"
 
+# What a path was among its case's windows.
 MODAL: Final = "modal"
 OTHER: Final = "other"
 
@@ -212,14 +204,6 @@ def followed(pieces: Iterable[tuple[int, int]]) -> Runs:
     return tuple(found)
 
 
-class Checked(NamedTuple):
-    """A case's kernel instructions, and how many a counter that is not kentry's counted."""
-
-    by: str
-    counted: int
-    by_machine: int
-
-
 class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
     """An exact number of a case: its commonest value and every sample, as (value, windows)."""
 
@@ -227,6 +211,10 @@ class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
     samples: Annotated[
         tuple[Pair, ...], about("[value, windows that had it], by value", min_length=1)
     ]
+
+    def __post_init__(self) -> None:
+        if self.value != exact.mode(dict(self.samples)):
+            raise ValueError("the value is not its commonest sample")
 
     @staticmethod
     def of(samples: dict[int, int]) -> Metric:
@@ -313,141 +301,20 @@ class NoisyMetric(Struct, frozen=True, kw_only=True, tag_field="assume", tag=NOI
     ] = ()
     samples: Annotated[tuple[TimedProcess, ...], about("One per process, raw")]
 
-
-@dataclass(frozen=True)
-class CaseResult:
-    """What was measured of one case; there is at least one metric, exact or noisy.
-
-    `metrics` are the exact ones (instructions, user_instructions, firmware_instructions, those of
-    ABOUT_PATHS), `noisy` the others (ns, cycles).  `interrupted` are the windows with an interrupt,
-    as (kernel instructions, windows); no metric contains them.  `functions` add up to the modal
-    path's length.  The metrics are of the contexts of the first boot, together.  `estimates` and
-    `misses` are of the modal path, one a core.
-    """
-
-    name: str
-    metrics: dict[str, Metric]
-    interrupted: tuple[tuple[int, int], ...]
-    functions: tuple[tuple[str, int], ...]
-    paths: tuple[KernelPath, ...]
-    caveats: tuple[Caveat, ...] = ()
-    noisy: dict[str, NoisyMetric] = dataclasses.field(default_factory=dict)
-    contexts: tuple[CaseContext, ...] = ()
-    checked: Checked | None = None
-    estimates: tuple[Estimate, ...] = ()
-    misses: tuple[Misses, ...] = ()
-
-    @property
-    def values(self) -> dict[int, int]:
-        """In how many contexts each count was the commonest, by count; {} without contexts."""
-        return exact.histogram((one.value, 1) for one in self.contexts)
-
-    @property
-    def parsed(self) -> CaseName:
-        """The name in its parts."""
-        return CaseName.parse(self.name)
-
-    @property
-    def modal_path(self) -> KernelPath | None:
-        """The commonest clean path; None where none was recorded."""
-        return next((path for path in self.paths if path.role == MODAL), None)
-
-    @property
-    def events(self) -> tuple[VectorEvent, ...] | None:
-        """Those of the modal path; None where it was not recorded.
-
-        Where fewer than half of the windows agree on a count, those of all paths if they agree.
-        """
-        if self.modal_path:
-            return self.modal_path.events
-        counted = self.metrics.get(INSTRUCTIONS)
-        undecided = counted and not counted.is_decided
-        if undecided and len({frozenset(path.events) for path in self.paths}) == 1:
-            return self.paths[0].events
-        return None
-
-
-class OnTarget:
-    """What a recording says of its kernel and target, and what a result repeats of it."""
-
-    __slots__ = ()
-    kernel: dict[str, Any]
-    target: dict[str, Any]
-    tool: dict[str, str]
-
-    @property
-    def is_floor(self) -> bool:
-        """Whether it is of the floor, kentry's own kernel, and not of Linux."""
-        return (self.kernel.get("origin") or {}).get("kind") == FLOOR
-
-    @property
-    def timed_target(self) -> dict[str, Any]:
-        """Where the noisy metrics are from; in a joined recording that is another target."""
-        own = {
-            name.removeprefix(TIMED): value
-            for name, value in self.target.items()
-            if name.startswith(TIMED)
-        }
-        return own or self.target
-
-
-class Measured(Struct, OnTarget, frozen=True):
-    """What was measured on what; without the kernel's whole config."""
-
-    kernel: dict[str, Any]
-    target: dict[str, Any]
-    tool: Annotated[dict[str, str], UNWRITTEN] = field(default_factory=dict)
-
     def __post_init__(self) -> None:
-        for key in ("spec", "arch", "release"):
-            if not isinstance(self.kernel.get(key), str):
-                raise ValueError(f"a kernel without a text for {key}")
-
-    @staticmethod
-    def of(recording: Recording) -> Measured:
-        """The part of a recording that a result repeats."""
-        kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
-        return Measured(kernel, recording.target, recording.tool)
-
-
-@dataclass
-class Recording(OnTarget):
-    """A recording; `kernel`, `target` and `options` are as in the file.
-
-    `markers` say, by event, how the kernel's vector events were recognised; None where nobody
-    looked for events, because no case has a vector state.  `contexts` say what each round of cases
-    found (guest/context.h); a recording from before contexts has none.  `made_for` says what the
-    cache's recording of one boot was asked for.
-    """
-
-    kernel: dict[str, Any]
-    target: dict[str, Any]
-    options: dict[str, Any]
-    code: list[Instruction]
-    cases: list[CaseResult]
-    caveats: list[Caveat] = dataclasses.field(default_factory=list)
-    markers: dict[str, str] | None = None
-    contexts: list[dict[str, int]] = dataclasses.field(default_factory=list)
-    made_for: dict[str, str] = dataclasses.field(default_factory=dict)
-    tool: dict[str, str] = dataclasses.field(
-        default_factory=lambda: {"name": "kentry", "version": __version__}
-    )
-
-    def case(self, name: str) -> CaseResult | None:
-        """The case of that name, if it was measured."""
-        return next((case for case in self.cases if case.name == name), None)
-
-    @property
-    def path_remedy(self) -> str:
-        """What a user can do about a path that the recording does not have."""
-        windows = self.options.get("path_windows", 0)
-        if windows < ENOUGH_PATHS:
-            return f"Record it again with --paths {ENOUGH_PATHS} or more."
-        return f"Choose another case: none of its {windows} recorded paths has its commonest count."
-
-    def instructions(self, path: KernelPath) -> list[Instruction]:
-        """The path, instruction by instruction."""
-        return [self.code[index] for index in path.indexes]
+        numbers = [self.value, *(self.interval or ()), self.floor or 0, self.detectable or 0]
+        for process in self.samples:
+            numbers += (*process.values, *process.empties)
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError("a number that is not finite")
+        if self.interval and self.interval[0] > self.interval[1]:
+            raise ValueError("an interval that ends before it begins")
+        if not self.unit:
+            raise ValueError("no unit")
+        if not self.samples and not self.absent:
+            raise ValueError("no samples, and nothing that says so")
+        if len({(p.build, p.boot, p.group, p.slot) for p in self.samples}) < len(self.samples):
+            raise ValueError("two processes of one build, boot, group and slot")
 
 
 class KernelFile(TypedDict):
@@ -486,58 +353,6 @@ class VectorFile(TypedDict):
     use: str
     vl: Annotated[int, about("Vector length in bits", ge=1)]
     calls: Annotated[int, about("Calls per window", ge=1)]
-
-
-class CaseFile(Struct):
-    """What was measured of one case."""
-
-    name: str
-    metrics: Annotated[
-        dict[str, Metric | NoisyMetric],
-        Meta(
-            min_length=1,
-            description="Exact metrics are per window, noisy ones per call",
-            extra_json_schema={
-                "if": {
-                    "required": ["instructions"],
-                    "properties": {"instructions": {"properties": {"assume": {"const": "exact"}}}},
-                },
-                "then": {"required": ["user_instructions", "firmware_instructions"]},
-            },
-        ),
-    ]
-    interrupted: Annotated[
-        tuple[Pair, ...], about("Windows with an interrupt: [kernel instructions, windows]")
-    ]
-    functions: Annotated[
-        tuple[FunctionFile, ...], about("Of the modal path; they add up to its length")
-    ]
-    paths: Annotated[tuple[KernelPath, ...], about("Distinct paths, the modal one first")]
-    caveats: tuple[Caveat, ...]
-    checked: Annotated[
-        str | UnsetType,
-        about("The machine's own counter that counted the same: pmu, instret, icount"),
-    ] = UNSET
-    checked_counts: Annotated[
-        tuple[Count, Count] | UnsetType,
-        about("Kernel instructions: as counted by kentry, as counted by the machine"),
-    ] = UNSET
-    vector: VectorFile | UnsetType = UNSET
-    events: Annotated[
-        tuple[VectorEvent, ...] | UnsetType,
-        about("Of the modal path, or else those that all paths have"),
-    ] = UNSET
-    contexts: Annotated[
-        tuple[CaseContext, ...] | UnsetType,
-        about("Counts by context; the metrics are of the first boot's"),
-    ] = UNSET
-    estimates: Annotated[
-        tuple[Estimate, ...] | UnsetType, about("Cycles of the modal path by a model, one a core")
-    ] = UNSET
-    misses: Annotated[
-        tuple[Misses, ...] | UnsetType,
-        about("What the modal path misses in caches and TLBs by a model, one a core"),
-    ] = UNSET
 
 
 class CodeFile(Struct):
@@ -605,24 +420,162 @@ class CodeFile(Struct):
             ) from None
 
 
+# What msgspec reads from a file, where memory has another form of it: a pair for a function, exact
+# metrics apart from noisy ones, instructions that are whole.
+if TYPE_CHECKING:
+    _Functions = tuple[tuple[str, int], ...]
+    _Metrics = dict[str, Metric]
+    _Kernel = dict[str, Any]
+    _Target = dict[str, Any]
+    _Code = list[Instruction]
+else:
+    _Functions = tuple[FunctionFile, ...]
+    _Metrics = dict[str, Metric | NoisyMetric]
+    _Kernel, _Target, _Code = KernelFile, dict[str, str | int | bool], CodeFile
+
+
+class CaseResult(Struct, frozen=True):
+    """What was measured of one case."""
+
+    # `metrics` are of the contexts of the first boot, together; none has a window with an
+    # interrupt.  `vector` and its events are written only: they follow from the name and the paths.
+
+    name: str
+    metrics: Annotated[
+        _Metrics,
+        Meta(
+            min_length=1,
+            description="Exact metrics are per window, noisy ones per call",
+            extra_json_schema={
+                "if": {
+                    "required": ["instructions"],
+                    "properties": {"instructions": {"properties": {"assume": {"const": "exact"}}}},
+                },
+                "then": {"required": ["user_instructions", "firmware_instructions"]},
+            },
+        ),
+    ]
+    interrupted: Annotated[
+        tuple[Pair, ...], about("Windows with an interrupt: [kernel instructions, windows]")
+    ]
+    functions: Annotated[_Functions, about("Of the modal path; they add up to its length")]
+    paths: Annotated[tuple[KernelPath, ...], about("Distinct paths, the modal one first")]
+    caveats: tuple[Caveat, ...] = ()
+    checked: Annotated[
+        str | UnsetType,
+        about("The machine's own counter that counted the same: pmu, instret, icount"),
+    ] = UNSET
+    checked_counts: Annotated[
+        tuple[Count, Count] | UnsetType,
+        about("Kernel instructions: as counted by kentry, as counted by the machine"),
+    ] = UNSET
+    vector: VectorFile | UnsetType = UNSET
+    _events: Annotated[
+        tuple[VectorEvent, ...] | UnsetType,
+        about("Of the modal path, or else those that all paths have"),
+    ] = field(default=UNSET, name="events")
+    contexts: Annotated[
+        tuple[CaseContext, ...],
+        about("Counts by context; the metrics are of the first boot's"),
+        OMITTED,
+    ] = ()
+    estimates: Annotated[
+        tuple[Estimate, ...], about("Cycles of the modal path by a model, one a core"), OMITTED
+    ] = ()
+    misses: Annotated[
+        tuple[Misses, ...],
+        about("What the modal path misses in caches and TLBs by a model, one a core"),
+        OMITTED,
+    ] = ()
+    noisy: Annotated[dict[str, NoisyMetric], UNWRITTEN] = {}
+
+    def __post_init__(self) -> None:
+        exact_ones = {name: one for name, one in self.metrics.items() if isinstance(one, Metric)}
+        noisy = {name: one for name, one in self.metrics.items() if name not in exact_ones}
+        functions = (
+            tuple(one.values()) if isinstance(one, dict) else one for one in self.functions
+        )
+        force_setattr(self, "noisy", self.noisy | noisy)
+        force_setattr(self, "metrics", exact_ones)
+        force_setattr(self, "functions", tuple(functions))
+        force_setattr(self, "vector", UNSET)
+        force_setattr(self, "_events", UNSET)
+
+    @property
+    def values(self) -> dict[int, int]:
+        """In how many contexts each count was the commonest, by count; {} without contexts."""
+        return exact.histogram((one.value, 1) for one in self.contexts)
+
+    @property
+    def parsed(self) -> CaseName:
+        """The name in its parts."""
+        return CaseName.parse(self.name)
+
+    @property
+    def modal_path(self) -> KernelPath | None:
+        """The commonest clean path; None where none was recorded."""
+        return next((path for path in self.paths if path.role == MODAL), None)
+
+    @property
+    def events(self) -> tuple[VectorEvent, ...] | None:
+        """Those of the modal path; None where it was not recorded.
+
+        Where fewer than half of the windows agree on a count, those of all paths if they agree.
+        """
+        if self.modal_path:
+            return self.modal_path.events
+        counted = self.metrics.get(INSTRUCTIONS)
+        undecided = counted and not counted.is_decided
+        if undecided and len({frozenset(path.events) for path in self.paths}) == 1:
+            return self.paths[0].events
+        return None
+
+
+class OnTarget:
+    """What a recording says of its kernel and target, and what a result repeats of it."""
+
+    __slots__ = ()
+    kernel: dict[str, Any]
+    target: dict[str, Any]
+    tool: dict[str, str]
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether it is of the floor, kentry's own kernel, and not of Linux."""
+        return (self.kernel.get("origin") or {}).get("kind") == FLOOR
+
+    @property
+    def timed_target(self) -> dict[str, Any]:
+        """Where the noisy metrics are from; in a joined recording that is another target."""
+        own = {
+            name.removeprefix(TIMED): value
+            for name, value in self.target.items()
+            if name.startswith(TIMED)
+        }
+        return own or self.target
+
+
 # The keys of a target whose values are text.
 _TARGET_TEXTS = ["emulator", "machine", "cpu", "accelerator", "cmdline", "cpu_model"]
 _TARGET_TEXTS += ["microcode", "host", "clock", "timed_kind"]
 
 
-class RecordingFile(Struct, kw_only=True, tag_field="schema", tag="kentry/recording/1"):
+class Recording(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/recording/1"):
     """A kentry recording: everything measured on one kernel."""
 
-    tool: Annotated[dict[str, str], Meta(extra_json_schema={"required": ["name", "version"]})]
-    kernel: KernelFile
+    # `markers` are UNSET where nobody looked for events, because no case has a vector state.  A
+    # recording from before contexts has none.
+
+    tool: Annotated[dict[str, str], Meta(extra_json_schema={"required": ["name", "version"]})] = {}
+    kernel: _Kernel
     checksum: Annotated[Hash | UnsetType, about("SHA-256 of all else in the file"), OMITTED] = UNSET
     made_for: Annotated[
-        dict[str, str] | UnsetType,
+        dict[str, str],
         about("What a recording in the cache was asked for: image, processor, probe, options, ..."),
         OMITTED,
-    ] = UNSET
+    ] = {}
     target: Annotated[
-        dict[str, str | int | bool],
+        _Target,
         about(
             "Where it was measured; in a joined recording, everything known of the"
             " noisy metrics' target begins with timed_",
@@ -646,9 +599,9 @@ class RecordingFile(Struct, kw_only=True, tag_field="schema", tag="kentry/record
         ),
     ]
     options: dict[str, Count]
-    caveats: list[Caveat]
-    cases: Annotated[list[CaseFile], Meta(min_length=1)]
-    code: CodeFile
+    caveats: list[Caveat] = []
+    cases: Annotated[list[CaseResult], Meta(min_length=1)]
+    code: _Code
     markers: Annotated[
         dict[str, str] | UnsetType,
         about(
@@ -657,64 +610,64 @@ class RecordingFile(Struct, kw_only=True, tag_field="schema", tag="kentry/record
         ),
     ] = UNSET
     contexts: Annotated[
-        list[dict[str, Count]] | UnsetType,
+        list[dict[str, Count]],
         about("What each round of cases found beside the kernel: memory, seed, tasks, names, ..."),
-    ] = UNSET
+        OMITTED,
+    ] = []
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.code, CodeFile):
+            self.tool = self.tool or {"name": "kentry", "version": __version__}
+            return
+        # It is from a file.
+        self.code = self.code.unpacked()
+        if not isinstance(self.target.get("kind"), str):
+            raise ValueError("a target without a kind - at `$.target`")
+        if not isinstance(self.target.get("emulator", ""), str):
+            raise ValueError("an emulator that is no text - at `$.target.emulator`")
+        names: set[str] = set()
+        for index, case in enumerate(self.cases):
+            problem = next(_problems(case, len(self.code), len(self.contexts)), None)
+            if problem is None and case.name in names:
+                problem = "a second case of that name"
+            if problem:
+                raise ValueError(f"{problem} - at `$.cases[{index}]`, {case.name}")
+            names.add(case.name)
+
+    def case(self, name: str) -> CaseResult | None:
+        """The case of that name, if it was measured."""
+        return next((case for case in self.cases if case.name == name), None)
+
+    @property
+    def path_remedy(self) -> str:
+        """What a user can do about a path that the recording does not have."""
+        windows = self.options.get("path_windows", 0)
+        if windows < ENOUGH_PATHS:
+            return f"Record it again with --paths {ENOUGH_PATHS} or more."
+        return f"Choose another case: none of its {windows} recorded paths has its commonest count."
+
+    def instructions(self, path: KernelPath) -> list[Instruction]:
+        """The path, instruction by instruction."""
+        return [self.code[index] for index in path.indexes]
 
 
-def read_recording(file: Path) -> Recording:
-    """The recording in `file`; RecordingError says where in the file it is wrong."""
-    remedy = "Make it again with kentry record."
-    document = read_document(file, RecordingFile, remedy)
-    try:
-        return _from_file(document)
-    except (ValueError, OverflowError) as err:
-        raise RecordingError(
-            f"{file} is not a whole recording: {printable_error(err)}.", remedy
-        ) from err
+class Measured(Struct, OnTarget, frozen=True):
+    """What was measured on what; without the kernel's whole config."""
 
+    kernel: dict[str, Any]
+    target: dict[str, Any]
+    tool: Annotated[dict[str, str], UNWRITTEN] = field(default_factory=dict)
 
-def _from_file(document: RecordingFile) -> Recording:
-    if not isinstance(document.target.get("kind"), str):
-        raise ValueError("a target without a kind - at `$.target`")
-    if not isinstance(document.target.get("emulator", ""), str):
-        raise ValueError("an emulator that is no text - at `$.target.emulator`")
-    code = document.code.unpacked()
-    cases: dict[str, CaseResult] = {}
-    for index, one in enumerate(document.cases):
-        case = CaseResult(
-            name=one.name,
-            metrics={name: m for name, m in one.metrics.items() if isinstance(m, Metric)},
-            interrupted=one.interrupted,
-            functions=tuple((row["name"], row["instructions"]) for row in one.functions),
-            paths=one.paths,
-            caveats=one.caveats,
-            noisy={name: m for name, m in one.metrics.items() if isinstance(m, NoisyMetric)},
-            contexts=one.contexts or (),
-            checked=Checked(one.checked, *one.checked_counts)
-            if one.checked and one.checked_counts
-            else None,
-            estimates=one.estimates or (),
-            misses=one.misses or (),
-        )
-        problem = next(_problems(case, len(code), len(document.contexts or ())), None)
-        if problem is None and one.name in cases:
-            problem = "a second case of that name"
-        if problem:
-            raise ValueError(f"{problem} - at `$.cases[{index}]`, {one.name}")
-        cases[one.name] = case
-    return Recording(
-        kernel=dict(document.kernel),
-        target=document.target,
-        options=document.options,
-        code=code,
-        cases=list(cases.values()),
-        caveats=document.caveats,
-        markers=document.markers or {} if document.markers is not UNSET else None,
-        contexts=document.contexts or [],
-        made_for=document.made_for or {},
-        tool=document.tool,
-    )
+    def __post_init__(self) -> None:
+        for key in ("spec", "arch", "release"):
+            if not isinstance(self.kernel.get(key), str):
+                raise ValueError(f"a kernel without a text for {key}")
+
+    @staticmethod
+    def of(recording: Recording) -> Measured:
+        """The part of a recording that a result repeats."""
+        kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
+        return Measured(kernel, recording.target, recording.tool)
 
 
 def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[str]:
@@ -727,54 +680,26 @@ def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[st
             yield "a path beyond the code"
         if any(row[0] >= path.length for row in path.rows or ()):
             yield "an access of no instruction"
-    for name, metric in case.metrics.items():
-        if metric.value != exact.mode(dict(metric.samples)):
-            yield f"the value of {name} is not its commonest sample"
-    modal = case.modal_path
-    if sum(count for _, count in case.functions) != (modal.length if modal else 0):
+    length = case.modal_path.length if case.modal_path else 0
+    if sum(count for _, count in case.functions) != length:
         yield "functions that do not add up to the path"
-    if case.checked and case.checked.counted != case.checked.by_machine:
+    if len(set(case.checked_counts or ())) > 1:
         yield "a check that failed"
-    yield from _model_problems(case, modal.length if modal else 0)
-    if case.paths and INSTRUCTIONS not in case.metrics:
-        yield f"paths without {INSTRUCTIONS}"
-    yield from _metric_problems(case)
-
-
-def _model_problems(case: CaseResult, length: int) -> Iterator[str]:
-    """Why what models make of a path of that length does not add up."""
     for estimate in case.estimates:
         for rows in (estimate.functions, estimate.parts):
             if sum(row.instructions for row in rows) != length:
                 yield f"an estimate for {estimate.core} whose rows do not add up to the path"
-    for one in case.misses:
-        counts = (one.warm, one.cold, *(row for _, row in one.walked))
-        if any(len(row) != len(one.levels) for row in counts):
-            yield f"misses on {one.core} that are not one for each level"
+    for misses in case.misses:
+        counts = (misses.warm, misses.cold, *(row for _, row in misses.walked))
+        if any(len(row) != len(misses.levels) for row in counts):
+            yield f"misses on {misses.core} that are not one for each level"
+    if case.paths and INSTRUCTIONS not in case.metrics:
+        yield f"paths without {INSTRUCTIONS}"
 
 
-def _metric_problems(case: CaseResult) -> Iterator[str]:
-    """Why a case's metrics cannot be calculated with."""
-    if not case.metrics and not case.noisy:
-        yield "no metric"
-    if both := case.metrics.keys() & case.noisy.keys():
-        yield f"{min(both)} twice"
-    for name, metric in case.noisy.items():
-        numbers = [metric.value, *(metric.interval or ())]
-        numbers += [one for one in (metric.floor, metric.detectable) if one is not None]
-        for process in metric.samples:
-            numbers += (*process.values, *process.empties)
-        if not all(map(math.isfinite, numbers)):
-            yield f"{name} has a number that is not finite"
-        if metric.interval and metric.interval[0] > metric.interval[1]:
-            yield f"{name} has an interval that ends before it begins"
-        if not metric.unit:
-            yield f"{name} has no unit"
-        if not metric.samples and not metric.absent:
-            yield f"{name} has no samples, and does not say that it lacks them"
-        keys = {(one.build, one.boot, one.group, one.slot) for one in metric.samples}
-        if len(keys) < len(metric.samples):
-            yield f"{name} has two processes of one build, boot, group and slot"
+def read_recording(file: Path) -> Recording:
+    """The recording in `file`; RecordingError says where in the file it is wrong."""
+    return read_document(file, Recording, "Make it again with kentry record.")
 
 
 def write_recording(recording: Recording, file: Path) -> None:
@@ -789,46 +714,35 @@ def to_file(recording: Recording) -> dict[str, Any]:
     return first | {"checksum": checksum_of(document)} | document
 
 
+# The keys of a recording and of a case in the order in which they are written.
+_KEYS = (
+    *("schema", "tool", "made_for", "kernel", "target", "options", "caveats", "markers"),
+    *("contexts", "cases", "code"),
+)
+_CASE_KEYS = (
+    *("name", "metrics", "interrupted", "functions", "checked", "checked_counts", "vector"),
+    *("events", "contexts", "estimates", "misses", "paths", "caveats"),
+)
+
+
 def to_json(recording: Recording) -> dict[str, Any]:
-    """The recording as the file has it; ValueError where it could not be read again."""
-    code = CodeFile.packed(recording.code)
-    places, lines = code.places or (), code.source_lines or ()
-    return {
-        "schema": SCHEMA,
-        "tool": recording.tool,
-        **({"made_for": recording.made_for} if recording.made_for else {}),
-        "kernel": recording.kernel,
-        "target": recording.target,
-        "options": recording.options,
-        "caveats": recording.caveats,
-        **({} if recording.markers is None else {"markers": recording.markers}),
-        **({"contexts": recording.contexts} if recording.contexts else {}),
-        "cases": [_case_to_json(case, recording.kernel["arch"]) for case in recording.cases],
-        "code": {
-            "functions": list(code.functions),
-            "instructions": list(map(list, code.instructions)),
-            **({"places": list(map(list, places))} if places else {}),
-            **({"source_lines": list(map(list, lines))} if places else {}),
-        },
-    }
+    """The recording as the file has it."""
+    document = structs_to_json(replace(recording, cases=[], code=[]))
+    document["cases"] = [_case_to_json(one, recording.kernel["arch"]) for one in recording.cases]
+    document["code"] = structs_to_json(CodeFile.packed(recording.code))
+    return {key: document[key] for key in _KEYS if key in document}
 
 
 def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
-    for problem in _metric_problems(case):
-        raise ValueError(f"{case.name}: {problem}")
-    metrics = structs_to_json(case.metrics | case.noisy)
-    document = {
-        "name": case.name,
-        # The value and its unit before the tag that msgspec puts first.
-        "metrics": {
-            name: {key: one[key] for key in ("value", "unit") if key in one} | one
-            for name, one in metrics.items()
-        },
-        "interrupted": structs_to_json(case.interrupted),
-        "functions": [{"name": name, "instructions": count} for name, count in case.functions],
+    if not case.metrics and not case.noisy:
+        raise ValueError(f"{case.name}: no metric")
+    document = structs_to_json(case)
+    # The value and its unit before the tag that msgspec puts first.
+    document["metrics"] = {
+        name: {key: one[key] for key in ("value", "unit") if key in one} | one
+        for name, one in (document["metrics"] | structs_to_json(case.noisy)).items()
     }
-    if case.checked:
-        document |= {"checked": case.checked.by, "checked_counts": list(case.checked[1:])}
+    document["functions"] = [{"name": name, "instructions": n} for name, n in case.functions]
     if state := case.parsed.state:
         # Only here is the architecture needed: imported numbers may be of any other.
         bits = find_arch(arch).vector.bits(state.unit, state.length)
@@ -836,10 +750,4 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
         document["vector"]["calls"] = state.calls
         if case.events is not None:
             document["events"] = structs_to_json(case.events)
-    if case.contexts:
-        document["contexts"] = structs_to_json(case.contexts)
-    if case.estimates:
-        document["estimates"] = structs_to_json(case.estimates)
-    if case.misses:
-        document["misses"] = structs_to_json(case.misses)
-    return document | {"paths": structs_to_json(case.paths), "caveats": list(case.caveats)}
+    return {key: document[key] for key in _CASE_KEYS if key in document}

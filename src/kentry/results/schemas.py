@@ -19,7 +19,7 @@ from kentry.results.document import dump
 
 # The structs that are a file, each with those that msgspec cannot find by itself.
 _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
-    (recording.RecordingFile,),
+    (recording.Recording,),
     (comparison.Comparison, comparison.CaseComparison, comparison.TimedComparison),
     (studies.Series,),
     (studies.Ablation,),
@@ -38,7 +38,9 @@ _PUBLISHED = {
     "Cell": "CellFile",
     "CommitValue": "CommitFile",
     "Comparison": "ComparisonFile",
+    "CaseResult": "CaseFile",
     "KernelPath": "PathFile",
+    "Recording": "RecordingFile",
     "Log": "LogFile",
     "Measured": "SideFile",
     "PatchRow": "PatchRowFile",

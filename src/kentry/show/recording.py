@@ -82,7 +82,7 @@ def recording_layout(
         Section("Cases", counts),
         *([Section("By models, not measured", models)] if models else []),
     ]
-    checked = sum(case.checked is not None for case in recording.cases)
+    checked = sum(bool(case.checked) for case in recording.cases)
     if checked and arch:
         blocks += ["", Prose(_CHECKED.format(arch.counter.what, checked, len(recording.cases)))]
     timed = [case for case in recording.cases if case.noisy]

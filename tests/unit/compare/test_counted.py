@@ -3,13 +3,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 
 import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.compare.contexts import Side
 from kentry.compare.counted import compare, compare_case

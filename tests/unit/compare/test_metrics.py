@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Exact metrics beside instructions: verdicts, and shares of functions that add up."""
 
-from dataclasses import replace
-
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.compare.counted import ALL, compare
 from kentry.errors import UserError

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A comparison with the floor: parts and reasons, which add up."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kentry.compare.counted import compare
 from kentry.path.reasons import NOT_KNOWN

@@ -3,11 +3,11 @@
 
 import json
 import math
-from dataclasses import replace
 
 import jsonschema
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.compare.counted import compare
 from kentry.count.joining import with_times

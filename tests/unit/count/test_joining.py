@@ -3,14 +3,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec import UNSET, structs
+from msgspec.structs import replace
 
 from kentry.count.joining import joined, only, with_times
 from kentry.errors import UserError
@@ -94,7 +94,7 @@ def test_boots_with_the_same_code_stay_as_long() -> None:
 
 def test_markers_are_those_of_the_boots_that_looked_for_them() -> None:
     first, second = boot([0], {"x": [(0, 1)]}), boot([0], {"x+vec=once": [(0, 1)]})
-    assert joined([first, second]).markers is None
+    assert joined([first, second]).markers is UNSET
     assert joined([first, replace(second, markers=MARKERS)]).markers == MARKERS
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from kentry.arch import ARCHES
 from kentry.boot.exact import ExactOptions, FakeRunner, GuestRun
@@ -240,7 +240,7 @@ def test_nothing_is_looked_for_without_a_state(tmp_path: Path) -> None:
     recording = measured(tmp_path, "getppid")
     assert recording.cases[0].modal_path
     assert recording.cases[0].modal_path.events == ()
-    assert recording.markers is None
+    assert recording.markers is UNSET
 
 
 def test_a_run_without_the_unit_is_no_recording(tmp_path: Path) -> None:

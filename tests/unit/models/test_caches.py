@@ -6,12 +6,12 @@ import platform
 import random
 import shutil
 from collections import OrderedDict
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.arch import ARCHES
 from kentry.models import caches

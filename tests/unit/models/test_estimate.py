@@ -4,11 +4,11 @@
 import re
 import subprocess
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.arch import ARCHES
 from kentry.errors import KentryError, MissingToolError, UserError

@@ -2,10 +2,10 @@
 """Cycles by models as text: ranges, what is missing, rows that are not shown."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import jsonschema
 import msgspec
+from msgspec.structs import replace
 
 from kentry.compare.counted import compare
 from kentry.results import caveats

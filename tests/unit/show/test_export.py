@@ -8,11 +8,11 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.compare.counted import compare
 from kentry.errors import RecordingError, UserError

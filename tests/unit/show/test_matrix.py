@@ -3,12 +3,12 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.arch import ARCHES
 from kentry.compare.counted import added_by_states, compare

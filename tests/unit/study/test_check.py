@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS, CaseContext, Metric, Recording

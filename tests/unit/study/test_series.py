@@ -3,12 +3,13 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from kentry.boot.exact import ExactOptions
 from kentry.compare.counted import compare

@@ -2,9 +2,9 @@
 """Recordings with events, and code spelled as functions with the places a path goes through."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.arch import Arch
 from kentry.path.events import EventCounter

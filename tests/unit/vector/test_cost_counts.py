@@ -3,9 +3,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kentry.arch import ARCHES
 from kentry.count.catalogue import choose
