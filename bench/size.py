@@ -26,7 +26,7 @@ BUDGET = {
     "boot": 2133,
     "commands": 3156,
     "compare": 1748,
-    "count": 1409,
+    "count": 1307,
     "host": 1488,
     "importing": 583,
     "kernels": 4265,

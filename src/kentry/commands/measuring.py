@@ -24,7 +24,7 @@ from kentry.commands.options import (
     option,
     path_option,
 )
-from kentry.count.catalogue import catalogue, choose, match_names, matrix
+from kentry.count.catalogue import catalogue, choose, match, matrix
 from kentry.errors import UserError
 from kentry.kernels.config import TINY, Request, parse_set
 from kentry.kernels.resolve import arch_of
@@ -365,7 +365,7 @@ def obtain_both(
 def match_cases(recordings: Sequence[Recording], patterns: Sequence[str]) -> list[str]:
     """The recordings' cases that `patterns` stand for; UserError where one stands for none."""
     names = list(dict.fromkeys(case.name for one in recordings for case in one.cases))
-    return match_names(names, recordings[0].kernel["arch"], patterns)
+    return match(names, recordings[0].kernel["arch"], patterns)
 
 
 def check_writable(file: Path) -> None:

@@ -33,9 +33,8 @@ FAKE = "KENTRY_FAKE"
 # The recording of a whole matrix has up to 18 MB.
 _RECORDING_BYTES = 32 << 20
 
-# The key of made_for() with the cases' names, and how much of a file has it; characters.
+# The key of made_for() with the cases' names.
 _CASES = "cases"
-_HEAD = 1 << 16
 
 # Below the package's folder: what only times, and what comes after a recording.
 _DOWNSTREAM = (
@@ -56,7 +55,9 @@ def record(
     recordings = []
     for one in boots(options):
         wanted = made_for(kernel, arch, one)
-        kept = _file(wanted)
+        # Beside those of other cases measured alike.
+        alike = {name: value for name, value in wanted.items() if name != _CASES}
+        kept = cache_dir("recordings", _digest(alike)) / f"{_digest(wanted)}.json"
         known = _known(kept, wanted) if reuse else None
         if known:
             recordings.append(known)
@@ -71,12 +72,6 @@ def record(
         if caveats.one_boot.kind not in {caveat["kind"] for caveat in recordings[-1].caveats}:
             write_recording(recordings[-1], kept)
     return joined(recordings)
-
-
-def _file(wanted: dict[str, str]) -> Path:
-    """Where the recording of one boot is kept: beside those of other cases measured alike."""
-    alike = {name: value for name, value in wanted.items() if name != _CASES}
-    return cache_dir("recordings", _digest(alike)) / f"{_digest(wanted)}.json"
 
 
 def _digest(parts: dict[str, str]) -> str:
@@ -110,7 +105,7 @@ def _candidates(kept: Path, cases: Sequence[str]) -> Iterator[Path]:
         yield kept
     for file in sorted({*kept.parent.glob("*.json")} - {kept}):
         with file.open(encoding="utf-8", errors="replace") as text:
-            found = re.search(rf'"{_CASES}": "([^"]*)"', text.read(_HEAD))
+            found = re.search(rf'"{_CASES}": "([^"]*)"', text.read(1 << 16))
         if found and set(cases) <= set(found[1].split()):
             yield file
 
@@ -132,7 +127,7 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
     symbols = hashlib.sha256(array("Q", kernel.symbols.addresses).tobytes())
     symbols.update("\0".join([kernel.symbols.kinds, *kernel.symbols.names]).encode())
     return {
-        "kentry": f"{kentry.__version__} {own_digest()}",
+        "kentry": f"{kentry.__version__} {code_digest()}",
         "spec": kernel.spec,
         "image": kernel.image_sha256,
         "config": kernel.config_sha256 or "",
@@ -149,12 +144,7 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
     }
 
 
-def own_digest() -> str:
-    """code_digest() of this kentry."""
-    return code_digest(Path(kentry.__file__).parent)
-
-
-def code_digest(package: Path) -> str:
+def code_digest(package: Path = Path(kentry.__file__).parent) -> str:
     """A hash of the modules that make a recording: all but those of _DOWNSTREAM."""
     digest = hashlib.sha256()
     for file in sorted(package.rglob("*.py")):

@@ -32,8 +32,6 @@ from kentry.results.case_name import (
     size_name,
 )
 
-_SECTION = ".kentry.catalogue"
-
 # A block of that many calls takes a tenth of a millisecond: with more there would be no extra call.
 MOST_EXTRA = 10_000
 _EXTRA = re.compile(r"1/([0-9]{1,9})")
@@ -65,9 +63,26 @@ class Case:
         return bool(self.uses) and "none" not in self.uses
 
 
+@cache
 def catalogue(arch: Arch, probe: Path | None = None) -> tuple[Case, ...]:
     """Every case of an architecture's probe, each entry instruction its own."""
-    return _catalogue(probe or probe_file(arch), arch.entries[1:])
+    from elftools.elf.elffile import ELFFile
+
+    with (probe or probe_file(arch)).open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".kentry.catalogue")
+        assert section is not None, "the probe has no catalogue"
+        lines = section.data().decode().strip("\0").split("\0")
+    rows = [line.split("|") for line in lines if line]
+    native = [
+        Case(name, summary, group, tuple(uses.split())) for name, _, summary, group, uses in rows
+    ]
+    others = [
+        Case(f"{name}@{entry}", f"{summary}, entered by {entry}")
+        for entry in arch.entries[1:]
+        for name, also, summary, *_ in rows
+        if entry in also.split(",")
+    ]
+    return (*native, *others)
 
 
 def cases_of_file(arch: Arch, file: Path, probe: Path) -> list[str]:
@@ -83,27 +98,6 @@ def cases_of_file(arch: Arch, file: Path, probe: Path) -> list[str]:
     if not added:
         raise UserError(f"{file} has no case.", "guest/case.h says how one is written: CASE(...).")
     return added
-
-
-@cache
-def _catalogue(probe: Path, entries: Sequence[str]) -> tuple[Case, ...]:
-    from elftools.elf.elffile import ELFFile
-
-    with probe.open("rb") as file:
-        section = ELFFile(file).get_section_by_name(_SECTION)
-        assert section is not None, "the probe has no catalogue"
-        lines = section.data().decode().strip("\0").split("\0")
-    rows = [line.split("|") for line in lines if line]
-    native = [
-        Case(name, summary, group, tuple(uses.split())) for name, _, summary, group, uses in rows
-    ]
-    others = [
-        Case(f"{name}@{entry}", f"{summary}, entered by {entry}")
-        for entry in entries
-        for name, also, summary, *_ in rows
-        if entry in also.split(",")
-    ]
-    return (*native, *others)
 
 
 def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list[str]:
@@ -132,7 +126,7 @@ def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list
                 f"Write {case.name}+{arch.vector.units[0].name}={case.uses[0]}.",
             )
     plain = [case.name for case in cases if not case.needs_state]
-    chosen = match(plain, arch, others) if others else []
+    chosen = match(plain, arch.name, others) if others else []
     return [*chosen, *dict.fromkeys(n for word in stateful for n in _states(arch, word, length))]
 
 
@@ -201,20 +195,28 @@ def _states(arch: Arch, word: str, length: int | None) -> list[str]:
             f"Lengths: {', '.join(map(str, unit.lengths))}.",
         )
     cases = {case.name: case for case in catalogue(arch)}
-    bases = match(list(cases), arch, [name.call])
+    bases = match(list(cases), arch.name, [name.call])
     uses = [use] if is_use(use) else fnmatch.filter(USES, use)
     if not uses:
         raise UserError(
             f"'{use}' in '{word}' is no use of a vector unit.",
             f"Uses: {', '.join(USES)}, or 1/K: once every K calls (2 to {MOST_CALLS}).",
         )
-    pattern = len(bases) > 1 or len(uses) > 1
-    names = [
-        f"{base}{State(unit.name, one, bits)}"
-        for base in bases
-        for one in uses
-        if _makes_sense(cases[base], unit, one, quiet=pattern)
-    ]
+    names = []
+    for base in bases:
+        own = cases[base].uses
+        for one in uses:
+            if "@" in base:
+                reason = "it enters the kernel in another way, or not at all"
+                remedy = f"Take {base.partition('@')[0]}."
+            elif own and one not in own:
+                reason = f"it makes sense with {', '.join(own)} only"
+                remedy = f"Take {base}+{unit.name}={own[0]}."
+            else:
+                names.append(f"{base}{State(unit.name, one, bits)}")
+                continue
+            if len(bases) == len(uses) == 1:
+                raise UserError(f"{base} has no vector state '{one}': {reason}.", remedy)
     if not names:
         raise UserError(f"No case has a state that '{word}' stands for.", "kentry record --help")
     return names
@@ -231,53 +233,28 @@ def _unit(arch: Arch, name: str, word: str) -> Unit:
     raise UserError(f"{arch.name} has no vector unit '{name}'.", f"Units: {known}.")
 
 
-def _makes_sense(case: Case, unit: Unit, use: str, *, quiet: bool) -> bool:
-    """Whether the case can run in the state; where it was named alone, UserError if not."""
-    if "@" in case.name:
-        reason = "it enters the kernel in another way, or not at all"
-        remedy = f"Take {case.name.partition('@')[0]}."
-    elif case.uses and use not in case.uses:
-        reason = f"it makes sense with {', '.join(case.uses)} only"
-        remedy = f"Take {case.name}+{unit.name}={case.uses[0]}."
-    else:
-        return True
-    if quiet:
-        return False
-    raise UserError(f"{case.name} has no vector state '{use}': {reason}.", remedy)
-
-
-def match(known: Sequence[str], arch: Arch, wanted: Iterable[str]) -> list[str]:
+def match(known: Sequence[str], arch: str, wanted: Iterable[str]) -> list[str]:
     """Those of `known` that `wanted` (names, groups, patterns with * and ?) stands for, in order.
 
     Nothing wanted means every one.  "getppid@svc" is "getppid" where svc is the native
-    instruction.  UserError for a word that stands for nothing.
+    instruction.  UserError for a word that stands for nothing.  Imported recordings may be of an
+    architecture that kentry does not measure: it has no groups.
     """
+    ours = ARCHES.get(arch)
+    groups = {case.name: case.group for case in catalogue(ours) if case.group} if ours else {}
     chosen: set[str] = set()
-    groups = {case.name: case.group for case in catalogue(arch) if case.group}
     for word in wanted:
-        name = word.removesuffix(f"@{arch.entries[0]}")
+        name = word.removesuffix(f"@{ours.entries[0]}") if ours else word
         matches = [one for one in known if name in (groups.get(one), one)]
         matches = matches or fnmatch.filter(known, name)
         if not matches:
+            named = f" Groups: {', '.join(sorted(set(groups.values())))}." if ours else ""
             raise UserError(
-                f"Unknown case '{word}' on {arch.name}.{did_you_mean(word, known)}",
-                f"Cases: {', '.join(known)}. Groups: {', '.join(sorted(set(groups.values())))}.",
+                f"Unknown case '{word}' on {arch}.{did_you_mean(word, known)}",
+                f"Cases: {', '.join(known)}.{named}",
             )
         chosen.update(matches)
     return [name for name in known if not chosen or name in chosen]
-
-
-def match_names(names: Sequence[str], arch: str, patterns: Sequence[str]) -> list[str]:
-    """Those of `names` that `patterns` stand for; UserError where one stands for none.
-
-    Imported recordings may be of an architecture that kentry does not measure.
-    """
-    if arch in ARCHES:
-        return match(names, ARCHES[arch], patterns)
-    for pattern in patterns:
-        if not fnmatch.filter(names, pattern):
-            raise UserError(f"Unknown case '{pattern}' on {arch}.", f"Cases: {', '.join(names)}.")
-    return [one for one in names if any(fnmatch.fnmatchcase(one, word) for word in patterns)]
 
 
 def on_floor(options: ExactOptions, arch: Arch) -> ExactOptions:

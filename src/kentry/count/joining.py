@@ -4,23 +4,25 @@
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, structs
 
 from kentry.boot.plugin_trace import PluginTrace
 from kentry.errors import UserError
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
-from kentry.results.recording import TIMED, CaseResult, Instruction, Recording, renumbered
+from kentry.results.recording import (
+    TIMED,
+    CaseResult,
+    Instruction,
+    KernelPath,
+    Recording,
+    renumbered,
+)
 
 # Kinds of caveats that begin with the name of the case that they are of.
 _OF_ONE_CASE = {
-    one.kind
-    for one in (
-        caveats.case_failed,
-        caveats.case_absent,
-        caveats.windows_lost,
-        caveats.one_boot_of,
-    )
+    *(caveats.case_failed.kind, caveats.case_absent.kind),
+    *(caveats.windows_lost.kind, caveats.one_boot_of.kind),
 }
 # Digits of a build ID in an error.
 _ABBREVIATED = 12
@@ -28,22 +30,12 @@ _ABBREVIATED = 12
 
 def joined(recordings: Sequence[Recording]) -> Recording:
     """Boots of one kernel that differ in the cpu model's vector length, as one recording."""
-    first, *others = recordings
-    if not others:
-        return first
-    code, cases, contexts = _all_cases(recordings)
-    cpus = dict.fromkeys(one.target["cpu"] for one in recordings if "cpu" in one.target)
-    cpu = {"cpu": " / ".join(cpus)} if cpus else {}
-    return structs.replace(
-        first,
-        target={**first.target, **cpu},
-        code=code,
-        cases=cases,
-        caveats=caveats.unique(caveat for one in recordings for caveat in one.caveats),
-        markers=_markers(recordings),
-        contexts=contexts,
-        made_for={},
-    )
+    if len(recordings) == 1:
+        return recordings[0]
+    target = dict(recordings[0].target)
+    if cpus := dict.fromkeys(one.target["cpu"] for one in recordings if "cpu" in one.target):
+        target["cpu"] = " / ".join(cpus)
+    return structs.replace(_together(recordings), target=target)
 
 
 def only(recording: Recording, names: Sequence[str]) -> Recording:
@@ -69,13 +61,11 @@ def only_code_of_paths(
     """Leaves out the instructions that no path of the cases has."""
     used = sorted({index for case in cases for path in case.paths for index in path.indexes})
     moved = {old: new for new, old in enumerate(used)}
-    kept = []
-    for case in cases:
-        paths = [
-            structs.replace(path, runs=tuple((moved[first], count) for first, count in path.runs))
-            for path in case.paths
-        ]
-        kept.append(structs.replace(case, paths=tuple(paths)))
+
+    def in_used(path: KernelPath) -> KernelPath:
+        return structs.replace(path, runs=tuple((moved[first], n) for first, n in path.runs))
+
+    kept = [structs.replace(case, paths=tuple(map(in_used, case.paths))) for case in cases]
     return kept, [code[index] for index in used]
 
 
@@ -85,23 +75,20 @@ def with_times(counted: Recording, timed: Recording) -> Recording:
     UserError where they are not of one kernel, or have the same metric of a case.  Where both
     have an option with another value, the timed side's is named TIMED + its name.
     """
-    _check_metrics(counted, timed)
-    doubts = _check_kernels(counted, timed)
-    code, cases, contexts = _all_cases((counted, timed))
+    doubts = _check(counted, timed)
+    whole = _together((counted, timed))
     merged: dict[str, CaseResult] = {}
-    for case in cases:
-        first = merged.get(case.name)
-        if first is None:
-            merged[case.name] = case
-            continue
-        # The paths are those of the side that has some.
-        executed = first if first.paths or not case.paths else case
-        merged[case.name] = structs.replace(
-            executed,
-            metrics={**first.metrics, **case.metrics},
-            caveats=tuple(caveats.unique([*first.caveats, *case.caveats])),
-            noisy={**first.noisy, **case.noisy},
-        )
+    for case in whole.cases:
+        first = merged.setdefault(case.name, case)
+        if first is not case:
+            # The paths are those of the side that has some.
+            executed = first if first.paths or not case.paths else case
+            merged[case.name] = structs.replace(
+                executed,
+                metrics={**first.metrics, **case.metrics},
+                caveats=tuple(caveats.unique([*first.caveats, *case.caveats])),
+                noisy={**first.noisy, **case.noisy},
+            )
     kernel = {name: value or timed.kernel[name] for name, value in counted.kernel.items()}
     if counted.kernel["config"] is None and timed.kernel["config"] is not None:
         # A config and its hash belong together.
@@ -111,37 +98,23 @@ def with_times(counted: Recording, timed: Recording) -> Recording:
         options[name if options.get(name, value) == value else f"{TIMED}{name}"] = value
     target = {f"{TIMED}{name}": value for name, value in timed.timed_target.items()}
     return structs.replace(
-        counted,
+        whole,
         kernel=kernel,
         target=counted.target | target,
         options=options,
-        code=code,
         cases=list(merged.values()),
-        caveats=caveats.unique([*counted.caveats, *timed.caveats, *doubts]),
-        markers=_markers((counted, timed)),
-        contexts=contexts,
-        made_for={},
+        caveats=caveats.unique([*whole.caveats, *doubts]),
     )
 
 
-def _all_cases(
-    recordings: Sequence[Recording],
-) -> tuple[list[Instruction], list[CaseResult], list[dict[str, int]]]:
-    """The code and the contexts of all recordings, and their cases with indexes into both."""
+def _together(recordings: Sequence[Recording]) -> Recording:
+    """The first one with the cases of all, whose indexes are into one code and one contexts."""
     first, *others = recordings
-    code = list(first.code)
-    places = {insn: index for index, insn in enumerate(code)}
-    cases = list(first.cases)
-    contexts = list(first.contexts)
+    code, cases, contexts = list(first.code), list(first.cases), list(first.contexts)
     for other in others:
-        indexes = []
-        for insn in other.code:
-            if insn not in places:
-                places[insn] = len(code)
-                code.append(insn)
-            indexes.append(places[insn])
+        places = _added(code, other.code)
         for case in other.cases:
-            moved = renumbered((path.runs for path in case.paths), indexes)
+            moved = renumbered((path.runs for path in case.paths), places)
             paths = [
                 structs.replace(path, runs=runs)
                 for path, runs in zip(case.paths, moved, strict=True)
@@ -151,15 +124,33 @@ def _all_cases(
             ]
             cases.append(structs.replace(case, paths=tuple(paths), contexts=tuple(later)))
         contexts += other.contexts
-    return code, cases, contexts
+    return structs.replace(
+        first,
+        code=code,
+        cases=cases,
+        contexts=contexts,
+        caveats=caveats.unique(caveat for one in recordings for caveat in one.caveats),
+        markers=next((one.markers for one in recordings if one.markers is not UNSET), UNSET),
+        made_for={},
+    )
 
 
-def _markers(recordings: Sequence[Recording]) -> dict[str, str] | UnsetType:
-    return next((one.markers for one in recordings if one.markers is not UNSET), UNSET)
+def _added(code: list[Instruction], more: Sequence[Instruction]) -> list[int]:
+    """Adds to `code` what it lacks of `more`; the place there of each of these.
+
+    Code is compared as linked, so it does not matter where KASLR put either.
+    """
+    places = {(one.address, one.code): place for place, one in enumerate(code)}
+    found = []
+    for one in more:
+        found.append(places.setdefault((one.address, one.code), len(code)))
+        if found[-1] == len(code):
+            code.append(one)
+    return found
 
 
-def _check_metrics(counted: Recording, timed: Recording) -> None:
-    """UserError unless one has counts, the other times, and none both."""
+def _check(counted: Recording, timed: Recording) -> list[Caveat]:
+    """UserError where they cannot be joined; caveats where that is not known."""
     if not any(case.metrics for case in counted.cases):
         raise UserError("The first recording has no counts.", "kentry record SPEC -o FILE counts.")
     if not any(case.noisy for case in timed.cases):
@@ -172,10 +163,6 @@ def _check_metrics(counted: Recording, timed: Recording) -> None:
                 f"Both recordings have {min(both)} of {case.name}.",
                 "Join one with counts and one with times; kentry diff compares two.",
             )
-
-
-def _check_kernels(counted: Recording, timed: Recording) -> list[Caveat]:
-    """Whether both are of one kernel: caveats where that is not known, UserError where not."""
     a, b = counted.kernel, timed.kernel
     if a["arch"] != b["arch"]:
         raise UserError(
@@ -206,20 +193,11 @@ def add_boot(
     its_code: list[Instruction],
     cases: Container[str],
 ) -> None:
-    """Adds `cases` of a second boot of the same kernel to a trace and its code.
-
-    Code is compared as linked, so it does not matter where KASLR put either.
-    """
-    places = {(one.address, one.code): index for index, one in enumerate(code)}
-    moved = []
-    for one in its_code:
-        if (one.address, one.code) not in places:
-            places[one.address, one.code] = len(code)
-            code.append(one)
-        moved.append(places[one.address, one.code])
+    """Adds `cases` of a second boot of the same kernel to a trace and its code."""
+    places = _added(code, its_code)
     known = {tuple(runs): index for index, runs in enumerate(trace.paths)}
     paths = []
-    for its_place, path in enumerate(renumbered(map(tuple, other.paths), moved)):
+    for its_place, path in enumerate(renumbered(map(tuple, other.paths), places)):
         if path not in known:
             known[path] = len(trace.paths)
             trace.paths.append(list(path))

@@ -4,12 +4,12 @@
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -45,15 +45,8 @@ from kentry.stats import exact
 
 T = TypeVar("T")
 
-# The second boot has a dentry hash table so small that the names which each eighth round adds meet
-# in chains (fs/dcache.c, dhash_entries=), and its memory is on the other side of 512 MiB: with less
-# free when it boots, a kernel has no transparent huge pages (mm/huge_memory.c, hugepage_init()).
-_MOST_SMALL, _SMALL, _LARGE = 576, 256, 1024  # MiB
-_DENTRY_HASH = 4096
-_LINKS = 5120
-# Its rounds only record paths: the plugin's mode does not change, so each is quick.
-_ROUNDS = 24
-_WARMUP, _WINDOWS_A_ROUND = 4, 8
+# Those of ExactOptions that a recording has.
+_OPTIONS = ("windows", "path_windows", "warmup", "rounds")
 # How often a wait for the second boot looks for Ctrl-C.
 _POLL_SECONDS = 0.2
 # Distinct paths kept of one case; `samples` count the others too.
@@ -92,25 +85,20 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
         raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
     cases, code = only_code_of_paths(cases, executed)
-    code, without = _with_source_lines(code, kernel, update)
-    lost += without
+    code = _with_source_lines(code, kernel, update, lost)
     markers: dict[str, str] | UnsetType = UNSET
-    if any(CaseName.parse(name).state for name in options.cases):
+    states = [CaseName.parse(name).state for name in options.cases]
+    if any(states):
         update(None, "looking for vector events")
         cases, markers = with_events(cases, code, kernel)
-    plain = not all(CaseName.parse(name).state for name in options.cases)
-    if options.check and plain and (blocks := target.count_blocks(kernel, options, update)):
+    plain = options.check and not all(states)
+    if plain and (blocks := target.count_blocks(kernel, options, update)):
         cases, unchecked = cross_check(cases, run.trace.checks, blocks, arch.counter)
         lost += unchecked
     return Recording(
         kernel=kernel_to_json(kernel, run.probe.release, run.probe.notes),
         target=run.target,
-        options={
-            "windows": options.windows,
-            "path_windows": options.path_windows,
-            "warmup": options.warmup,
-            "rounds": options.rounds,
-        },
+        options={name: getattr(options, name) for name in _OPTIONS},
         code=code,
         cases=cases,
         caveats=[*_caveats(kernel, run, options, code), *lost],
@@ -122,20 +110,24 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
 def second_boot(options: ExactOptions) -> ExactOptions:
     """How the same cases are measured in other contexts than those of the first boot.
 
-    docs/methods.md says what a context consists of and why two boots suffice.
+    docs/methods.md says what a context consists of and why two boots suffice.  The dentry hash
+    table is so small that the names which each eighth round adds meet in chains (fs/dcache.c,
+    dhash_entries=), and the memory is on the other side of 512 MiB: with less free when it boots,
+    a kernel has no transparent huge pages (mm/huge_memory.c, hugepage_init()).  The plugin's mode
+    does not change, because only paths are recorded, so each round is quick.
     """
     return replace(
         options,
         check=False,
         console_file=None,
         windows=0,
-        warmup=_WARMUP,
-        path_windows=_WINDOWS_A_ROUND * _ROUNDS,
-        rounds=_ROUNDS,
-        links=_LINKS,
-        dentry_hash=_DENTRY_HASH,
+        warmup=4,
+        path_windows=8 * 24,
+        rounds=24,
+        links=5120,
+        dentry_hash=4096,
         seed=options.seed + 1,
-        memory=_LARGE if options.memory <= _MOST_SMALL else _SMALL,
+        memory=1024 if options.memory <= 576 else 256,
     )
 
 
@@ -179,40 +171,17 @@ def _add_second(
 def _boot(
     kernel: Kernel, target: Runner, options: ExactOptions, update: Update
 ) -> tuple[GuestRun, list[Instruction]]:
-    """One boot, checked, and the code that it executed; its contexts say which boot it was."""
+    """One boot and the code that it executed; its contexts say which boot it was.
+
+    KernelError unless the booted kernel is the one whose symbols we have; TraceError where the
+    self-check fails.
+    """
     run = target.run(kernel, options, update)
     update(None, "reading the trace")
+    trace, booted, release = run.trace, gnu_build_id(run.probe.notes), run.probe.release
     # How far KASLR moved the kernel.  The guest says 0 where it hides addresses (kptr_restrict).
     linked = kernel.symbols.address_of(TEXT_START)
-    slide = 0
-    if run.trace.text_address and linked is not None:
-        slide = run.trace.text_address - linked
-    _check_run(kernel, run, options, slide)
-    boot = {"memory_mib": options.memory, "seed": options.seed, "dentry_hash": options.dentry_hash}
-    run.trace.contexts = [boot | context for context in run.trace.contexts]
-    return run, _code(run.trace, kernel, slide)
-
-
-def _dependent(trace: PluginTrace, code: Sequence[Instruction]) -> tuple[str, ...]:
-    """The cases with a path that may be another one in another context."""
-    stateful = {index for index, one in enumerate(code) if depends_on_context([one.function])}
-    paths = {
-        index
-        for index, runs in enumerate(trace.paths)
-        if any(not stateful.isdisjoint(range(first, first + count)) for first, count in runs)
-    }
-    found = {
-        phase.case: None
-        for phase in trace.phases
-        if any(one.path in paths and one.irqs == phase.irqs for one in phase.windows)
-    }
-    return tuple(found)
-
-
-def _check_run(kernel: Kernel, run: GuestRun, options: ExactOptions, slide: int) -> None:
-    """KernelError unless the booted kernel is the one whose symbols we have; the self-check."""
-    booted = gnu_build_id(run.probe.notes)
-    release = run.probe.release
+    slide = trace.text_address - linked if trace.text_address and linked is not None else 0
     problem = None
     if kernel.build_id is not None and booted is not None and kernel.build_id != booted:
         problem = f"build {kernel.build_id[:12]}, the booted kernel is {booted[:12]}"
@@ -225,12 +194,26 @@ def _check_run(kernel: Kernel, run: GuestRun, options: ExactOptions, slide: int)
             f"The symbols do not match the image: they are of {problem}.",
             "Give the vmlinux of the same build with symbols=.",
         )
-    if options.check and (run.trace.checked != run.trace.windows or run.trace.mismatches):
+    if options.check and (trace.checked != trace.windows or trace.mismatches):
         raise TraceError(
-            f"Two ways of counting differ: {run.trace.mismatches} times"
-            f" in {run.trace.windows} windows.",
+            f"Two ways of counting differ: {trace.mismatches} times in {trace.windows} windows.",
             REPORT_IT,
         )
+    boot = {"memory_mib": options.memory, "seed": options.seed, "dentry_hash": options.dentry_hash}
+    trace.contexts = [boot | context for context in trace.contexts]
+    return run, _code(trace, kernel, slide)
+
+
+def _dependent(trace: PluginTrace, code: Sequence[Instruction]) -> tuple[str, ...]:
+    """The cases with a path that may be another one in another context."""
+    stateful = {index for index, one in enumerate(code) if depends_on_context([one.function])}
+    paths = {
+        index
+        for index, runs in enumerate(trace.paths)
+        if any(not stateful.isdisjoint(range(first, first + count)) for first, count in runs)
+    }
+    clean = _clean(trace.phases)
+    return tuple(dict.fromkeys(phase.case for phase, window in clean if window.path in paths))
 
 
 def _code(trace: PluginTrace, kernel: Kernel, slide: int) -> list[Instruction]:
@@ -248,25 +231,25 @@ def _code(trace: PluginTrace, kernel: Kernel, slide: int) -> list[Instruction]:
 
     code = []
     for insn in trace.insns:
-        function, offset = symbols.find(insn.address - slide)
-        text = _TARGET.sub(named, insn.text)
         address = insn.address - slide
-        code.append(Instruction(address, insn.code, text, function, offset))
+        text = _TARGET.sub(named, insn.text)
+        code.append(Instruction(address, insn.code, text, *symbols.find(address)))
     return code
 
 
 def _with_source_lines(
-    code: list[Instruction], kernel: Kernel, update: Update
-) -> tuple[list[Instruction], list[Caveat]]:
-    """The code with its lines of source where the kernel has debug info; why it has none."""
+    code: list[Instruction], kernel: Kernel, update: Update, lost: list[Caveat]
+) -> list[Instruction]:
+    """The code with its lines of source where the kernel has debug info, or why in `lost`."""
     if kernel.debug_info is None:
-        return code, []
+        return code
     update(None, f"reading the debug info of {kernel.debug_info.name}")
     try:
-        found = source_lines(kernel, [insn.address for insn in code])
+        lines = source_lines(kernel, [insn.address for insn in code])
     except (MissingToolError, KernelError) as err:
-        return code, [caveats.no_source_lines(err)]
-    return [insn._replace(source_lines=one) for insn, one in zip(code, found, strict=True)], []
+        lost.append(caveats.no_source_lines(err))
+        return code
+    return [insn._replace(source_lines=one) for insn, one in zip(code, lines, strict=True)]
 
 
 def _cases(
@@ -324,34 +307,28 @@ def _case(
     instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
     found = _in_contexts(phases)
     if 2 * sum(exact.is_decided(counts) for counts, _ in found.values()) < len(found):
-        share = instructions.agreeing / instructions.windows
-        notes.append(caveats.no_majority(name, share))
-    paths, kept_paths = _paths(found, instructions.value, trace, code)
+        notes.append(caveats.no_majority(name, instructions.agreeing / instructions.windows))
+    paths, contexts = _paths(found, instructions.value, trace, code)
     modal = next((path for path in paths if path.role == MODAL), None)
     if modal is None and instructions.value:
         notes.append(caveats.unrecorded_path(name, instructions.value))
+    others = {
+        f"{side}_instructions": exact.histogram((getattr(w, side), w.times) for w in clean)
+        for side in ("user", "firmware")
+    }
+    interrupted = exact.histogram((w.kernel, w.times) for w in windows if w.irqs != irqs)
     return CaseResult(
         name=name,
         metrics={
             INSTRUCTIONS: instructions,
-            "user_instructions": Metric.of(exact.histogram((w.user, w.times) for w in clean)),
-            "firmware_instructions": Metric.of(
-                exact.histogram((w.firmware, w.times) for w in clean)
-            ),
+            **{side: Metric.of(counts) for side, counts in others.items()},
             **_metrics_of_paths(phases, trace, options, code, arch),
         },
-        interrupted=tuple(
-            exact.histogram((w.kernel, w.times) for w in windows if w.irqs != irqs).items()
-        ),
+        interrupted=tuple(interrupted.items()),
         functions=tuple(_functions(modal, code).items()) if modal else (),
         paths=tuple(paths),
         caveats=tuple(notes),
-        contexts=tuple(
-            CaseContext(
-                context, tuple(counts.items()), kept_paths.get(_commonest(counts, paths_of, trace))
-            )
-            for context, (counts, paths_of) in (found.items() if trace.contexts else ())
-        ),
+        contexts=tuple(contexts if trace.contexts else ()),
     )
 
 
@@ -367,17 +344,13 @@ def _metrics_of_paths(
     Those of memory are left out where a window accessed more than the plugin keeps.
     """
     windows = [
-        one
-        for phase in phases
-        if phase.name == "path" and phase.context < options.rounds
-        for one in phase.windows
-        if one.irqs == phase.irqs and phase.user in (None, one.user) and one.path is not None
+        (one.path, one)
+        for phase, one in _clean(phases)
+        if phase.name == "path" and phase.context < options.rounds and one.path is not None
     ]
     samples: dict[str, Counter[int]] = {}
     known: dict[int, dict[str, int]] = {}
-    for window in windows:
-        path = window.path
-        assert path is not None
+    for path, window in windows:
         if path not in known:
             own = [
                 code[i] for first, count in trace.paths[path] for i in range(first, first + count)
@@ -388,7 +361,7 @@ def _metrics_of_paths(
                 known[path][of_paths.STACK] = of_paths.stack_bytes(own, accesses, arch)
         for name, total in {**known[path], **window.touched}.items():
             samples.setdefault(name, Counter())[total] += window.times
-    recorded = sum(one.times for one in windows)
+    recorded = sum(one.times for _, one in windows)
     for name, counts in samples.items():
         # What only some paths have is none in the others.
         if name.startswith(of_paths.SERIALISING) and counts.total() < recorded:
@@ -400,78 +373,75 @@ def _metrics_of_paths(
     }
 
 
-# By context: how many windows had each count, and how many took each path.
-_Found = dict[int, tuple[dict[int, int], Counter[int]]]
-
-
-def _in_contexts(phases: Sequence[Phase]) -> _Found:
-    """What the windows of each context were; those that an interrupt hit are left out."""
-    clean: dict[int, list[Window]] = {}
+def _clean(phases: Iterable[Phase]) -> Iterator[tuple[Phase, Window]]:
+    """Windows that no interrupt hit and whose user side is as it must be."""
     for phase in phases:
         for window in phase.windows:
             if window.irqs == phase.irqs and phase.user in (None, window.user):
-                clean.setdefault(phase.context, []).append(window)
+                yield phase, window
+
+
+# By context: how many windows had each count, and how many took each path.
+_Found = dict[int, tuple[Counter[int], Counter[int]]]
+
+
+def _in_contexts(phases: Sequence[Phase]) -> _Found:
+    """What the clean windows of each context were."""
     found: _Found = {}
-    for context, windows in clean.items():
-        paths: Counter[int] = Counter()
-        for window in windows:
-            if window.path is not None:
-                paths[window.path] += window.times
-        found[context] = exact.histogram((w.kernel, w.times) for w in windows), paths
+    for phase, window in _clean(phases):
+        counts, paths = found.setdefault(phase.context, (Counter(), Counter()))
+        counts[window.kernel] += window.times
+        if window.path is not None:
+            paths[window.path] += window.times
     return found
-
-
-def _commonest(counts: dict[int, int], paths: Counter[int], trace: PluginTrace) -> int | None:
-    """The path that most windows with the commonest count took."""
-    value = exact.mode(counts)
-    fitting = [path for path in paths if trace.path_length(path) == value]
-    return max(fitting, key=lambda path: paths[path], default=None)
 
 
 def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
     """Instructions per function, most first; they add up to the path's length."""
-    counts: Counter[str] = Counter()
-    counts.update(code[index].function for index in path.indexes)
+    counts = Counter(code[index].function for index in path.indexes)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _paths(
     found: _Found, value: int, trace: PluginTrace, code: list[Instruction]
-) -> tuple[list[KernelPath], dict[int | None, int]]:
+) -> tuple[list[KernelPath], list[CaseContext]]:
     """The case's distinct paths, the modal one first, then by how often they were taken.
 
-    Also the place in this list of each of the trace's paths.  Every context's commonest path is
-    kept, and the most frequent others.
+    Every context's commonest path is kept, and the most frequent others.
     """
     times: Counter[int] = Counter()
-    commonest: Counter[int] = Counter()
-    for counts, paths in found.values():
+    # By context, the path that most windows with the commonest count took.
+    commonest: dict[int, int] = {}
+    for context, (counts, paths) in found.items():
         times.update(paths)
-        if (path := _commonest(counts, paths, trace)) is not None:
-            commonest[path] += 1
+        length = exact.mode(counts)
+        fitting = [path for path in paths if trace.path_length(path) == length]
+        if fitting:
+            commonest[context] = max(fitting, key=paths.__getitem__)
     # In most contexts, then in most windows.
-    order = sorted(times, key=lambda path: (-commonest[path], -times[path]))
+    often = Counter(commonest.values())
+    order = sorted(times, key=lambda path: (-often[path], -times[path]))
     modal = next((path for path in order if trace.path_length(path) == value), None)
-    if modal is not None:
-        order = [modal, *(path for path in order if path != modal)]
-    base = Counter[str]()
-    if modal is not None:
-        base.update(
-            _functions(KernelPath(role=MODAL, times=1, runs=tuple(trace.paths[modal])), code)
-        )
+    order.sort(key=lambda path: path != modal)
+    del order[max(_PATHS_KEPT, len(often) + 1) :]
+    base: dict[str, int] = {}
     kept: list[KernelPath] = []
-    for path in order[: max(_PATHS_KEPT, len(commonest) + 1)]:
-        taken = KernelPath(
-            role=MODAL if path == modal else OTHER,
-            times=times[path],
-            runs=tuple(trace.paths[path]),
-        )
-        accesses = trace.accesses.get(path, ())
-        if path == modal and path in trace.accesses and len(accesses) <= _ACCESSES_KEPT:
-            taken = structs.replace(taken, rows=tuple(one.row for one in accesses))
-        reason = "" if path == modal else why(base, _functions(taken, code))
-        kept.append(structs.replace(taken, why=reason))
-    return kept, {path: place for place, path in enumerate(order[: len(kept)])}
+    for path in order:
+        role: Literal["modal", "other"] = MODAL if path == modal else OTHER
+        taken = KernelPath(role=role, times=times[path], runs=tuple(trace.paths[path]))
+        accesses = trace.accesses.get(path)
+        if path != modal:
+            taken = structs.replace(taken, why=why(base, _functions(taken, code)))
+        else:
+            base = _functions(taken, code)
+            if accesses is not None and len(accesses) <= _ACCESSES_KEPT:
+                taken = structs.replace(taken, rows=tuple(one.row for one in accesses))
+        kept.append(taken)
+    places: dict[int | None, int] = {path: place for place, path in enumerate(order)}
+    return kept, [
+        CaseContext(context, tuple(sorted(counts.items())), places.get(commonest.get(context)))
+        for context, (counts, _) in found.items()
+    ]
 
 
 def _caveats(

@@ -6,19 +6,15 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from kentry.arch import Arch, find_arch
+from kentry.arch import find_arch
 from kentry.arch.record import Unit
 from kentry.boot.exact import ExactOptions, GuestRun
 from kentry.errors import KernelError, UserError
 from kentry.kernels.kernel import Kernel, config_lines
 from kentry.kernels.payload import text_of
 from kentry.path.events import EventCounter, find_markers
-from kentry.results.case_name import CaseName, State
+from kentry.results.case_name import CaseName
 from kentry.results.recording import CaseResult, Instruction
-
-# Why the probe left a case with a vector state out: guest/state.c.
-_NO_UNIT = "no-unit"
-_OTHER_LENGTH = "vl="
 
 
 def boots(options: ExactOptions) -> list[ExactOptions]:
@@ -41,7 +37,9 @@ def boots(options: ExactOptions) -> list[ExactOptions]:
 
 def check_options(kernel: Kernel, cases: Sequence[str]) -> None:
     """Before the boot: KernelError where the kernel's config says that a unit is built out."""
-    for unit in _units(find_arch(kernel.arch), cases):
+    states = filter(None, (CaseName.parse(name).state for name in cases))
+    side = find_arch(kernel.arch).vector
+    for unit in filter(None, map(side.unit, dict.fromkeys(state.unit for state in states))):
         check_built_in(kernel, unit)
 
 
@@ -59,52 +57,37 @@ def check_built_in(kernel: Kernel, unit: Unit) -> None:
 
 def check_units(kernel: Kernel, run: GuestRun, options: ExactOptions) -> None:
     """After the boot: KernelError or UserError where the guest lacked the unit or its length."""
-    arch = find_arch(kernel.arch)
-    # A case without vl= is of the cpu model's default length.
-    unsized = {state.unit for state in _states(options.cases) if not state.length}
-    for unit in _units(arch, options.cases):
-        has = run.probe.vector.get(unit.name)
-        if has and has != unit.lengths[0] and unit.name in unsized:
-            raise _other_length(run, unit, unit.lengths[0], has)
+    side = find_arch(kernel.arch).vector
+    cpu = run.target.get("cpu", "?")
     for name in options.cases:
+        # Why the probe left the case out: guest/state.c.
         state, reason = CaseName.parse(name).state, run.probe.absent.get(name, "")
-        lacking = arch.vector.unit(state.unit) if state else None
-        if state is None or lacking is None or not reason:
+        unit = side.unit(state.unit) if state else None
+        if state is None or unit is None:
             continue
-        if reason == _NO_UNIT:
+        if reason == "no-unit":
             # Whether the kernel or the emulator lacks the unit, as far as that is known.
             emulator = run.target.get("emulator", "the emulator")
             if kernel.config is None:
                 raise KernelError(
-                    f"No {lacking.what} in the guest: the kernel's config is not known, so it or"
+                    f"No {unit.what} in the guest: the kernel's config is not known, so it or"
                     f" {emulator} may lack it.",
-                    f"Give the config with config=FILE; CONFIG_{lacking.option}=y turns it on.",
+                    f"Give the config with config=FILE; CONFIG_{unit.option}=y turns it on.",
                 )
             raise KernelError(
-                f"No {lacking.what} in the guest, though {kernel.spec} has"
-                f" CONFIG_{lacking.option}=y: {emulator} has none with -cpu"
-                f" {run.target.get('cpu', '?')}.",
+                f"No {unit.what} in the guest, though {kernel.spec} has"
+                f" CONFIG_{unit.option}=y: {emulator} has none with -cpu {cpu}.",
                 "Try --emulator newest.",
             )
-        if reason.startswith(_OTHER_LENGTH):
-            wanted = state.length or lacking.lengths[0]
-            raise _other_length(run, lacking, wanted, reason.removeprefix(_OTHER_LENGTH))
-
-
-def _other_length(run: GuestRun, unit: Unit, wanted: int, has: int | str) -> UserError:
-    return UserError(
-        f"{unit.what} of {wanted} bits could not be had: the guest has {has}.",
-        f"The cpu model was {run.target.get('cpu', '?')}; take another vector length.",
-    )
-
-
-def _states(cases: Sequence[str]) -> list[State]:
-    return [name.state for name in map(CaseName.parse, cases) if name.state]
-
-
-def _units(arch: Arch, cases: Sequence[str]) -> list[Unit]:
-    found = [arch.vector.unit(state.unit) for state in _states(cases)]
-    return list(dict.fromkeys(unit for unit in found if unit))
+        # A case without vl= is of the cpu model's default length.
+        wanted = state.length or unit.lengths[0]
+        has = run.probe.vector.get(unit.name) if not state.length else None
+        other = has if has and has != wanted else reason.partition("vl=")[2]
+        if other:
+            raise UserError(
+                f"{unit.what} of {wanted} bits could not be had: the guest has {other}.",
+                f"The cpu model was {cpu}; take another vector length.",
+            )
 
 
 def with_events(

@@ -16,7 +16,7 @@ from msgspec import structs
 from kentry.arch import Arch
 from kentry.compare.contexts import Change, Side, count_change
 from kentry.compare.counted import compare
-from kentry.count.catalogue import choose, match, match_names
+from kentry.count.catalogue import choose, match
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
 from kentry.results.caveats import unique
@@ -147,7 +147,7 @@ def cases_to_measure(
         if budget.relative and baseline:
             # A case that is new is in no baseline.
             with contextlib.suppress(UserError):
-                matched = match([case.name for case in baseline.cases], arch, [budget.key])
+                matched = match([case.name for case in baseline.cases], arch.name, [budget.key])
         names += matched or choose(arch, [budget.key])
     return _chosen(choose(arch, list(dict.fromkeys(names))), arch.name, patterns, budgets)
 
@@ -157,7 +157,7 @@ def _chosen(
 ) -> Sequence[str]:
     """Those of the cases with a budget that the user chose; UserError where none has."""
     try:
-        return match_names(names, arch, patterns) if patterns else names
+        return match(names, arch, patterns) if patterns else names
     except UserError as err:
         raise UserError(
             f"{budgets.file} has no budget for a case of --case {','.join(patterns)}.",
@@ -176,7 +176,7 @@ def _asked(
     asked: list[_Asked] = []
     for budget in budgets:
         try:
-            names = match_names(list(known), sides[0].kernel["arch"], [budget.key])
+            names = match(list(known), sides[0].kernel["arch"], [budget.key])
         except UserError:
             asked.append(_Asked(budget.key, budget, "the recording has no such case"))
             continue

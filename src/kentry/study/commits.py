@@ -534,7 +534,7 @@ class State:
         """
         # As JSON has it: tuples are lists.
         new = json.loads(
-            json.dumps({"asked": asked, "made_with": [cache.own_digest(), *made_with]})
+            json.dumps({"asked": asked, "made_with": [cache.code_digest(), *made_with]})
         )
         is_same = read_json(self.folder / _ASKED) == new
         if resume and not is_same:

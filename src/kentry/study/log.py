@@ -39,7 +39,7 @@ def log_tree(
     """
     # The kernels and recordings are in the cache; this folder says how they hang together.
     made_with = measurer.made_with(span.bad, update)
-    key = " ".join([str(span.folder), *question.cases, cache.own_digest(), *made_with])
+    key = " ".join([str(span.folder), *question.cases, cache.code_digest(), *made_with])
     folder = cache_dir("logs", hashlib.sha256(key.encode()).hexdigest()[:16])
     with held(folder / "lock", update, "another kentry log of the tree"):
         if fresh:

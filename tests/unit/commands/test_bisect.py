@@ -479,7 +479,7 @@ def test_a_bisection_of_another_kentry_does_not_go_on(
 ) -> None:
     commits = tree.line(10, 12)
     assert tree.bisect(commits[0], commits[1]) == 0
-    monkeypatch.setattr(cache, "code_digest", lambda folder: "another")
+    monkeypatch.setattr(cache, "code_digest", lambda: "another")
     assert tree.again("--continue") == 2
     assert "has changed since" in tree.said
 
