@@ -10,7 +10,6 @@ and it makes "all" unless told what, so it is told the image.
 import contextlib
 import fcntl
 import hashlib
-import io
 import itertools
 import json
 import os
@@ -155,10 +154,9 @@ def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Bu
 def built(build: Build, update: Update, anew: Path | None = None) -> Path:
     """Return the folder with image, vmlinux and config of a kernel; MissingToolError, BuildError.
 
-    `anew` is a folder for ccache, below the cache: nothing is trusted but what builds with the
-    same folder left there.  The kernel is compiled in an empty folder, which is removed
-    afterwards.  The result is beside the cached one, which it neither reads nor replaces, and
-    takes the place of the last one built anew.
+    `anew` is a folder for ccache, below the cache: nothing is trusted but what builds with the same
+    folder left there.  The kernel is compiled in a new folder.  The result is beside the cached
+    one, which it neither reads nor replaces, and takes the place of the last one built anew.
     """
     folder = cache_dir("built") / (f"{build.key()}.anew" if anew else build.key())
     if not anew and read_manifest(folder):
@@ -185,24 +183,25 @@ def kernel(
     """Build a kernel or take it from the cache; raises what plan() and built() do."""
     build = plan(revision, arch, request, update)
     folder = built(build, update, anew)
-    by_name = request.config in config.BUILT_IN
     origin = {
         **revision.origin,
         "tree": revision.tree,
-        "config": request.config if by_name else Path(request.config).name,
+        # That of a file, or a name of ours, which has no folder.
+        "config": Path(request.config).name,
         "config_set": " ".join(sorted(request.sets)),
         "linker": build.toolchain.identity[1],
     }
-    source = image.Source(
+    return image.load(
         spec,
         folder / "image",
+        arch,
+        update,
+        origin,
+        digest=read_manifest(folder)["sha256"]["image"],
         config=folder / "config",
         vmlinux=folder / "vmlinux",
-        image_sha256=read_manifest(folder)["sha256"]["image"],
         vmlinux_name="of the same build",
-        origin=origin,
     )
-    return image.load(source, arch, update)
 
 
 def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
@@ -237,7 +236,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
         if anew:
             afterwards.callback(shutil.rmtree, objects, ignore_errors=True)
         objects.mkdir(exist_ok=True)
-        tuxmake = _Tuxmake(build, update, file.fileno(), anew)
+        tuxmake = _Tuxmake(build, objects, update, file.fileno(), anew)
         try:
             update(None, "configuring")
             _configure(build, tuxmake)
@@ -271,56 +270,51 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
         mark.unlink()
 
 
+@dataclass(frozen=True)
 class _Tuxmake:
     """tuxmake on one tree, with an environment that is always the same."""
 
-    def __init__(self, build: Build, update: Update, inherited: int, anew: Path | None) -> None:
-        self._build = build
-        self.objects = build.objects(anew is not None)
-        self._ccache = anew or cache_dir("ccache")
-        self._tree = build.revision.repository.work
-        self._inherited = inherited
-        self._update = update
-        self._output = self.objects.with_name(f"{self.objects.name}.log")
-        self._output.mkdir(exist_ok=True)
+    build: Build
+    objects: Path
+    update: Update
+    inherited: int
+    anew: Path | None
+
+    def _command(self, output: Path, *words: str) -> list[str]:
+        """Return the confined command line."""
+        build, objects, tree = self.build, self.objects, self.build.revision.repository.work
+        ccache = self.anew or cache_dir("ccache")
         # As many compilers as there are cores for, and memory.
         free = sandbox.available_memory()
         jobs = max(1, min(len(os.sched_getaffinity(0)), free // _MEMORY_PER_JOB))
-        repository = build.revision.repository
         builder = dict(_BUILDER)
         if build.config.debug_info:
             # A build ID is made of debug info, so that has no folder of ours in it.
-            folders = dict.fromkeys((repository.folder, self.objects.parent))
+            folders = dict.fromkeys((build.revision.repository.folder, objects.parent))
             nowhere = " ".join(f"-fdebug-prefix-map={folder}=." for folder in folders)
             builder |= {"KCFLAGS": nowhere, "KAFLAGS": nowhere}
-        self._argv = [
+        argv = [
             *(sys.executable, "-m", "tuxmake", "--verbose", "--fail-fast"),
-            *("--directory", str(self._tree), "--build-dir", str(self.objects)),
-            *("--output-dir", str(self._output), "--runtime", "null", "--wrapper", "ccache"),
+            *("--directory", str(tree), "--build-dir", str(objects), "--output-dir", str(output)),
+            *("--runtime", "null", "--wrapper", "ccache", "--jobs", str(jobs)),
             *("--target-arch", build.arch.kbuild, "--toolchain", build.toolchain.family),
-            *("--jobs", str(jobs)),
+            *(word for pair in builder.items() for word in ("--environment", "=".join(pair))),
+            *(*words, f"CROSS_COMPILE={build.arch.cross}", *_NOT_USED),
+            *(_PAHOLE if build.pahole else _NO_PAHOLE),
+            *(*build.toolchain.variables, "config"),
         ]
-        for name, value in builder.items():
-            self._argv += ["--environment", f"{name}={value}"]
-        programs = (*_NOT_USED, *(_PAHOLE if build.pahole else _NO_PAHOLE))
-        self._variables = (
-            f"CROSS_COMPILE={build.arch.cross}",
-            *programs,
-            *build.toolchain.variables,
-        )
         cpp = kept_file("cpp", _CPP)
         cpp.chmod(0o755)
-        self._readable = [cache_dir(), *build.toolchain.folders(build.arch)]
-        self._env = {
+        env = {
             "PATH": build.toolchain.path(),
             # A user's own defaults for tuxmake are not for these builds.
-            "HOME": str(self._output),
-            "TMPDIR": str(self._output),
+            "HOME": str(output),
+            "TMPDIR": str(output),
             "LC_ALL": "C",
             "PYTHONDONTWRITEBYTECODE": "1",
             # What is being made is read as it is printed.
             "PYTHONUNBUFFERED": "1",
-            "CCACHE_DIR": str(self._ccache),
+            "CCACHE_DIR": str(ccache),
             # No base_dir: __FILE__ would be what ccache makes of a path, not what the kernel's
             # -fmacro-prefix-map does, and so differ by what had been compiled before.
             "CCACHE_NOHASHDIR": "1",
@@ -328,29 +322,31 @@ class _Tuxmake:
             "CCACHE_NODEPEND": "1",
             "CCACHE_PREFIX_CPP": str(cpp),
         }
+        readable = [cache_dir(), *build.toolchain.folders(build.arch)]
+        writable = [objects, output, ccache]
+        return sandbox.confined(argv, env=env, writable=writable, readable=readable)
 
     def run(self, *words: str) -> None:
         """Run tuxmake WORDS; BuildError has the first error that it printed."""
-        argv = [*self._argv, *words, *self._variables, "config"]
-        writable = [self.objects, self._output, self._ccache]
-        argv = sandbox.confined(argv, env=self._env, writable=writable, readable=self._readable)
+        output = self.objects.with_name(f"{self.objects.name}.log")
+        output.mkdir(exist_ok=True)
+        argv = self._command(output, *words)
         lines: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
         first = ""
         made = 0
-        with child(argv, stderr=subprocess.STDOUT, pass_fds=[self._inherited]) as process:
+        with child(argv, stderr=subprocess.STDOUT, pass_fds=[self.inherited]) as process:
             assert process.stdout
-            with io.TextIOWrapper(process.stdout, errors="replace") as output:
-                for line in output:
-                    if step := _STEP.match(line.rstrip("\n")):
-                        made += 1
-                        self._update(None, f"building: {step[2]} ({made})")
-                        continue
-                    lines.append(line.rstrip("\n"))
-                    if not first and _ERROR.search(line):
-                        first = line.strip()
-            status = process.wait()
-        if not status:
-            return
+            for row in process.stdout:
+                line = row.decode(errors="replace").rstrip("\r\n")
+                if step := _STEP.match(line):
+                    made += 1
+                    self.update(None, f"building: {step[2]} ({made})")
+                    continue
+                lines.append(line)
+                if not first and _ERROR.search(line):
+                    first = line.strip()
+            if not process.wait():
+                return
         if lines and lines[-1].startswith(sandbox.STOPPED):
             first = lines[-1].removeprefix(sandbox.STOPPED)
         if spent := next((line for line in (first, *lines) if _SPENT.search(line)), ""):
@@ -364,26 +360,25 @@ class _Tuxmake:
         said = [*itertools.dropwhile(lambda line: line.strip() != first, lines)] or [*lines]
         shown = [line for line in said if not _MAKE.match(line)][:_LOG_LINES_SHOWN]
         # Without the folders of the cache.
-        texts = [
-            text.replace(f"{self.objects}/", "").replace(f"{self._tree}/", "")
-            for text in (first, *shown)
-        ]
+        tree = self.build.revision.repository.work
+        sentence, *texts = (
+            text.replace(f"{self.objects}/", "").replace(f"{tree}/", "") for text in (first, *shown)
+        )
         # The next build writes its own log to the folder.
-        log = cache_dir("built") / f"{self._build.key()}.log"
+        log = cache_dir("built") / f"{self.build.key()}.log"
         with contextlib.suppress(OSError):
-            shutil.copyfile(self._output / "build.log", log)
+            shutil.copyfile(output / "build.log", log)
         raise BuildError(
-            f"does not build: {texts[0] or 'the build said nothing'}",
+            f"does not build: {sentence or 'the build said nothing'}",
             f"The whole log is {log}.",
-            "\n".join(texts[1:]),
+            "\n".join(texts),
         )
 
 
 def _configure(build: Build, tuxmake: _Tuxmake) -> None:
     """Make .config; BuildError names the options that Kconfig dropped, and why."""
-    fragment = tuxmake.objects / "kentry.config"
+    fragment, dot_config = tuxmake.objects / "kentry.config", tuxmake.objects / ".config"
     fragment.write_text(build.config.text(), encoding="utf-8")
-    dot_config = tuxmake.objects / ".config"
     # tuxmake leaves an existing config alone.
     dot_config.unlink(missing_ok=True)
     if build.config.whole:
@@ -422,5 +417,6 @@ def _configure(build: Build, tuxmake: _Tuxmake) -> None:
     names = [name for name in names if not config.given_up(name, build.config, reasons[name])]
     if names:
         raise config.dropped_error(names, build.config, reasons)
-    revision, arch = build.revision, build.arch
-    config.check_machine(got, arch, lambda name: knows_option(revision, name, arch))
+    config.check_machine(
+        got, build.arch, lambda name: knows_option(build.revision, name, build.arch)
+    )

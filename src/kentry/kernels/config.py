@@ -14,7 +14,6 @@ from kentry.errors import BuildError, UserError
 from kentry.host.cache import read_bytes
 
 TINY, USERLAND, DISTRO = "tiny", "userland", "distro"
-BUILT_IN = (TINY, USERLAND, DISTRO)
 
 _FOLDER = Path(__file__).parent / "configs"
 _OPTION = re.compile(r"CONFIG_\w+", re.ASCII)

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,23 +50,20 @@ _KERNEL_FILE = re.compile(
 _ROLES = {"vmlinuz": "image", "vmlinux": "image", "config": "config"}
 
 
-@dataclass(frozen=True)
-class Stored:
-    """An unpacked kernel package in the cache; `manifest` is what its manifest.json says."""
+# The version in a package's name: 6.1.0-47, 6.12.95+deb12, 6.10.11+bpo, 6.1.0-0.deb11.5.
+# What follows is the flavour, never of this form: cloud-arm64, rt-arm64, arm64-16k.
+# Two numbers only, as in linux-image-6.12-arm64, are a meta-package.
+_ABI = r"(?P<abi>\d+\.\d+\.\d+(?:[-+~.](?:\d|deb|bpo|rc)[\w.]*)*)"
 
-    folder: Path
-    manifest: dict[str, Any]
+# linux-source-6.12, and since 7.0 of backports linux-source-7.3 likewise.
+_SOURCE = r"linux-source-(?P<series>\d+\.\d+)"
+_CONFIG = r"linux-config-(\d+)\.(\d+)"
+_MANIFEST = "source.json"
 
-    def source(self, spec: str, origin: dict[str, str]) -> image.Source:
-        """Return the kernel as image.load() takes it."""
-        config = self.manifest.get("config")
-        return image.Source(
-            spec,
-            image=self.folder / self.manifest["image"],
-            image_sha256=self.manifest["sha256"][self.manifest["image"]],
-            config=self.folder / config if config else None,
-            origin=origin,
-        )
+# What the manifest.json of an unpacked kernel package says.
+_Manifest = dict[str, Any]
+# The packages of one kernel, the one with the image first, and the root that has them.
+_Packages = tuple[AptRoot, tuple[Candidate, ...]]
 
 
 def resolve_deb(spec: Spec, arch: Arch, update: Update) -> Kernel:
@@ -82,15 +78,20 @@ def resolve_deb(spec: Spec, arch: Arch, update: Update) -> Kernel:
         )
     # Two kentry runs that unpack the same package at once would take it from each other.
     with held(cache_dir("locks") / "kernels", update, "another kentry that unpacks"):
-        stored = find_stored(digest, update) or store([path], digest, facts, update)
-    origin = {
-        "kind": "deb",
-        "file": str(path.absolute()),
-        "package": facts["package"],
-        "version": facts["version"],
-        "deb_sha256": digest,
-    }
-    return image.load(stored.source(spec.text, origin), arch, update)
+        stored = _find_stored(digest, update) or _store([path], digest, facts, update)
+    origin = {"kind": "deb", "file": str(path.absolute()), "deb_sha256": digest}
+    origin |= {name: facts[name] for name in ("package", "version")}
+    return _load(spec.text, stored, arch, update, origin)
+
+
+def _load(
+    spec: str, stored: _Manifest, arch: Arch, update: Update, origin: dict[str, str]
+) -> Kernel:
+    """Load the kernel of an unpacked package by its manifest."""
+    folder = cache_dir("kernels") / stored["deb_sha256"]
+    file, config = folder / stored["image"], stored.get("config")
+    facts = {"digest": stored["sha256"][file.name], "config": folder / config if config else None}
+    return image.load(spec, file, arch, update, origin, **facts)
 
 
 def identify(path: Path) -> dict[str, str]:
@@ -108,29 +109,28 @@ def identify(path: Path) -> dict[str, str]:
     return {"package": name, "version": version, "arch": debian_arch}
 
 
-def find_stored(digest: str, update: Update) -> Stored | None:
-    """Look in the cache for the kernel of the .deb with SHA-256 `digest`, undamaged."""
+def _find_stored(digest: str, update: Update) -> _Manifest:
+    """Return the manifest of the kernel of the .deb with SHA-256 `digest`; {} if not whole."""
     folder = cache_dir("kernels") / digest
     manifest = read_manifest(folder)
     if manifest and manifest.get("image") in manifest["sha256"]:
-        return Stored(folder, manifest)
+        return {**manifest, "deb_sha256": digest}
     if folder.is_dir():
         sentence = f"The kernel in {folder} is damaged; it is unpacked again."
         log.warning(sentence)
         update(None, sentence)
-    return None
+    return {}
 
 
-def store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Update) -> Stored:
+def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Update) -> _Manifest:
     """Unpack the kernel in `paths`, its .debs, into the cache under the first one's SHA-256.
 
-    `facts` go into its manifest.  UserError where there is no kernel in them.  Names are taken
-    only if they are plain, and files are made by us: no path, link or mode in a package has any
-    effect.
+    Return the manifest, which has `facts`.  UserError where there is no kernel in them.  Names are
+    taken only if they are plain, and files are made by us: no path, link or mode in a package has
+    any effect.
     """
     update(None, f"unpacking {facts['package']}")
-    final = cache_dir("kernels") / digest
-    with fresh_folder(final) as folder:
+    with fresh_folder(cache_dir("kernels") / digest) as folder:
         roles: dict[str, str] = {}
         for path in paths:
             with file_tree(path, "Download it again.") as tar:
@@ -154,52 +154,35 @@ def store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Upd
         hashes = {name: sha256_of(folder / name) for name in sorted(roles.values())}
         manifest = {**facts, "deb_sha256": digest, **roles, "sha256": hashes}
         write_checked(folder / "manifest.json", manifest)
-    return Stored(final, manifest)
-
-
-# The version in a package's name: 6.1.0-47, 6.12.95+deb12, 6.10.11+bpo, 6.1.0-0.deb11.5.
-# What follows is the flavour, never of this form: cloud-arm64, rt-arm64, arm64-16k.
-# Two numbers only, as in linux-image-6.12-arm64, are a meta-package.
-_ABI = r"(?P<abi>\d+\.\d+\.\d+(?:[-+~.](?:\d|deb|bpo|rc)[\w.]*)*)"
-
-# linux-source-6.12, and since 7.0 of backports linux-source-7.3 likewise.
-_SOURCE = r"linux-source-(?P<series>\d+\.\d+)"
-_CONFIG = r"linux-config-(\d+)\.(\d+)"
-_MANIFEST = "source.json"
-
-# The packages of one kernel, the one with the image first, and the root that has them.
-_Packages = tuple[AptRoot, tuple[Candidate, ...]]
+    return manifest
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     """Load debian:VERSION[,flavour=F]; VERSION is all of a package's version or its start.
 
-    The oldest release that has the version is taken, and its newest such package; for
-    "oldest" and "newest", the end of what all releases have.  A whole version that the cache
-    has needs no network.  Raises UserError where there is no such version, FetchError where it
-    cannot be had.
+    The oldest release that has the version is taken, and its newest such package; for "oldest" and
+    "newest", the end of what all releases have.  A whole version that the cache has needs no
+    network.  UserError where there is no such version, FetchError where it cannot be had.
     """
     pattern = name_pattern(arch, spec.options.get("flavour"))
-    stored, note = None, ""
+    stored: _Manifest = {}
+    note = ""
     # The name of a file in the index is a package's, its content the SHA-256 of its .deb.
     index = cache_dir("kernels", "index")
     for path in sorted(index.iterdir()):
         name, _, rest = path.name.partition("_")
         if rest == f"{spec.value}_{arch.debian}" and re.fullmatch(pattern, name):
-            stored = find_stored(path.read_text(encoding="utf-8").strip(), update)
+            stored = _find_stored(path.read_text(encoding="utf-8").strip(), update)
             break
     if not stored:
         stored, note = _from_archive(spec, arch, pattern, update)
-        name = f"{stored.manifest['package']}_{stored.manifest['version']}_{arch.debian}"
-        if not (index / name).is_file() or (index / name).read_text() != f"{stored.folder.name}\n":
-            write_atomically(index / name, f"{stored.folder.name}\n")
-    origin = {
-        key: str(stored.manifest[key]) for key in ("package", "version", "suite", "deb_sha256")
-    }
-    origin["kind"] = "debian"
-    if note:
-        origin["note"] = note
-    return image.load(stored.source(spec.text, origin), arch, update)
+        file = index / f"{stored['package']}_{stored['version']}_{arch.debian}"
+        line = f"{stored['deb_sha256']}\n"
+        if not file.is_file() or file.read_text() != line:
+            write_atomically(file, line)
+    origin = {key: str(stored[key]) for key in ("package", "version", "suite", "deb_sha256")}
+    origin |= {"kind": "debian", **({"note": note} if note else {})}
+    return _load(spec.text, stored, arch, update, origin)
 
 
 def name_pattern(arch: Arch, flavour: str | None) -> str:
@@ -215,9 +198,8 @@ def name_pattern(arch: Arch, flavour: str | None) -> str:
 def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate | None:
     """Return the newest of `candidates` whose name `pattern` matches and whose version fits.
 
-    A version fits where it, or the version in the package's name, is `prefix` or begins with
-    it; a part of a version must end there: 6.1 does not begin 6.12.  Any version is one of
-    NEWEST's, and of OLDEST's, for which the oldest is chosen.
+    A version fits where it, or the version in the package's name, is `prefix` or begins with it; a
+    part of a version must end there: 6.1 does not begin 6.12.  Any fits OLDEST and NEWEST.
     """
     from debian.debian_support import Version
 
@@ -229,19 +211,22 @@ def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate 
             plain = one.version.rpartition(":")[2]
             if prefix in (OLDEST, NEWEST) or start.match(plain) or start.match(name["abi"]):
                 fitting.append(one)
-    choose = min if prefix == OLDEST else max
-    return choose(
-        fitting, key=lambda one: (Version(one.version), Version(one.package)), default=None
-    )
+    fitting.sort(key=lambda one: (Version(one.version), Version(one.package)))
+    return fitting[0 if prefix == OLDEST else -1] if fitting else None
+
+
+def _roots(arch: Arch) -> list[AptRoot]:
+    return [AptRoot(arch.debian, release) for release in RELEASES]
+
+
+def _problems(roots: list[AptRoot]) -> list[str]:
+    return [line for root in roots for line in root.problems]
 
 
 def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
-    """List the specs of all versions of debian:VERSION, oldest first; UserError if none.
-
-    Those that the archive still has, of all releases.
-    """
+    """List the specs of all versions of debian:VERSION in the archive, oldest first; UserError."""
     pattern = name_pattern(arch, spec.options.get("flavour"))
-    roots = [AptRoot(arch.debian, release) for release in RELEASES]
+    roots = _roots(arch)
     candidates = [one for root in roots for one in root.candidates(pattern, update)]
     fitting = []
     while one := select(candidates, spec.value, pattern):
@@ -264,12 +249,12 @@ def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candid
     return tuple(same[name] for name in names if name in same)
 
 
-def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple[Stored, str]:
+def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple[_Manifest, str]:
     """Return the package unpacked, and a note where a suite that failed might have changed which.
 
     A suite that the mirror does not have is one that failed: apt does not tell them apart.
     """
-    roots = [AptRoot(arch.debian, release) for release in RELEASES]
+    roots = _roots(arch)
     packages = _search(roots, spec.value, pattern, update)
     # sum and not any, which would stop at the first that was refreshed.
     if not packages and sum(root.refresh(update) for root in roots):
@@ -278,7 +263,7 @@ def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple
         raise _not_found(roots, spec, arch, pattern, update)
     root, parts = packages
     with root.locked(update):
-        stored = find_stored(parts[0].sha256, update)
+        stored = _find_stored(parts[0].sha256, update)
         if not stored:
             # The lists may be older than the mirror, so there are two tries.
             try:
@@ -289,7 +274,7 @@ def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple
                     raise
                 stored = _download(again, arch, update)
     note = ""
-    if stored.manifest["version"] != spec.value:
+    if stored["version"] != spec.value:
         # A suite that failed might have had a newer version, or had it first.
         failed = [one.problems for one in roots[: roots.index(root) + 1] if one.problems]
         note = first_problem(failed[0]) if failed else ""
@@ -309,7 +294,7 @@ def _search(roots: list[AptRoot], prefix: str, pattern: str, update: Update) -> 
     return matches[-1 if prefix == NEWEST else 0] if matches else None
 
 
-def _download(packages: _Packages, arch: Arch, update: Update) -> Stored:
+def _download(packages: _Packages, arch: Arch, update: Update) -> _Manifest:
     root, parts = packages
     paths: list[Path] = []
     try:
@@ -317,7 +302,7 @@ def _download(packages: _Packages, arch: Arch, update: Update) -> Stored:
             paths.append(root.download(part, update))
         facts = identify(paths[0])
         facts |= {"suite": parts[0].suite, "release": root.release.name}
-        return store(paths, parts[0].sha256, facts, update)
+        return _store(paths, parts[0].sha256, facts, update)
     finally:
         # 60 to 110 MB, of which the kernel is a third.
         for path in paths:
@@ -330,7 +315,7 @@ def _not_found(
     """Return the error that lists what there is; FetchError where the lists could not be had."""
     from debian.debian_support import Version
 
-    problems = [line for root in roots for line in root.problems]
+    problems = _problems(roots)
     any_flavour = f"linux-image-{_ABI}-(?P<flavour>.*)"
     candidates = [one for root in roots for one in root.candidates(any_flavour, update)]
     if not candidates and problems:
@@ -358,12 +343,11 @@ def _not_found(
 def revision(spec: Spec, update: Update) -> Revision:
     """Find for source:6.12 the newest package whose version is, or begins with, the spec's.
 
-    It is fetched and unpacked once: minutes, 2.5 GB.  UserError lists what there is; FetchError
-    says why it could not be had.
+    It is fetched and unpacked once: minutes, 2.5 GB.  UserError lists what there is; FetchError.
     """
     from debian.debian_support import Version
 
-    roots = [AptRoot(host_arch().debian, release) for release in RELEASES]
+    roots = _roots(host_arch())
     start = re.compile(re.escape(spec.value) + r"(?![A-Za-z0-9])")
     names: set[str] = set()
     fitting: list[Candidate] = []
@@ -379,8 +363,7 @@ def revision(spec: Spec, update: Update) -> Revision:
         if fitting:
             break
     else:
-        problems = [line for root in roots for line in root.problems]
-        if not names and problems:
+        if not names and (problems := _problems(roots)):
             raise lists_error(problems)
         raise UserError(
             f"Debian has no kernel source {spec.value}.",
@@ -392,15 +375,10 @@ def revision(spec: Spec, update: Update) -> Revision:
     ids = read_json(repository.folder / _MANIFEST)
     if not ids:
         with repository.locked(update):
-            ids = read_json(repository.folder / _MANIFEST) or _fetch(
-                repository, root, candidate, update
-            )
-    origin = {
-        "kind": "source",
-        "package": candidate.package,
-        "version": candidate.version,
-        "deb_sha256": candidate.sha256,
-    }
+            ids = read_json(repository.folder / _MANIFEST)
+            ids = ids or _fetch(repository, root, candidate, update)
+    origin = {"kind": "source", "package": candidate.package, "version": candidate.version}
+    origin["deb_sha256"] = candidate.sha256
     return Revision(repository, ids["commit"], ids["tree"], origin)
 
 
@@ -441,17 +419,17 @@ def _fetch(
 
 def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
     """Fetch the .config of Debian's kernel of that version or the nearest; FetchError if none."""
-    roots = [AptRoot(arch.debian, release) for release in RELEASES]
+    roots = _roots(arch)
     packages = [(one, root) for root in roots for one in root.candidates(_CONFIG, update)]
     if not packages:
-        problems = [line for root in roots for line in root.problems]
-        raise lists_error(problems, "Try again, use --config tiny, or name a .config file.")
+        remedy = "Try again, use --config tiny, or name a .config file."
+        raise lists_error(_problems(roots), remedy)
 
     def distance(pair: tuple[Candidate, AptRoot]) -> tuple[bool, int, int]:
         """Order the same version first, then the newest older, then the oldest newer one."""
-        major, minor = pair[0].package.removeprefix("linux-config-").split(".")
-        own = (int(major), int(minor))
-        return (True, *own) if own > version else (False, -own[0], -own[1])
+        major, minor = map(int, pair[0].package.removeprefix("linux-config-").split("."))
+        newer = (major, minor) > version
+        return (True, major, minor) if newer else (False, -major, -minor)
 
     candidate, root = min(packages, key=distance)
     folder = cache_dir("configs") / f"{candidate.sha256[:16]}-{arch.name}"

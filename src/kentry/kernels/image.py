@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An image file, or the one this machine was booted from -> Kernel.
+"""An image file, the one this machine was booted from, or one of kentry's own -> Kernel.
 
 The other kinds of spec end here too.  What is read out of an image is kept in the cache under its
 SHA-256: reading the symbols of one takes seconds.
@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import os
 import platform
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from kentry.host.cache import (
 )
 from kentry.host.native import floor_files
 from kentry.kernels import payload, symtab
-from kentry.kernels.kernel import Kernel, SymbolTable
+from kentry.kernels.kernel import Kernel
 from kentry.kernels.source_lines import debug_info_of
 from kentry.kernels.spec import Spec
 from kentry.progress import Update
@@ -35,72 +34,79 @@ from kentry.results.recording import FLOOR
 # Raised whenever what is kept, or how it is found, changes: older entries are made anew.
 _CACHE_VERSION = 1
 
-
 # {} is what uname -r says.  Debian, Fedora, Arch; vmlinux-* on architectures without zImage.
-_IMAGES = (
-    "boot/vmlinuz-{}",
-    "boot/vmlinux-{}",
-    "usr/lib/modules/{}/vmlinuz",
-    "lib/modules/{}/vmlinuz",
-)
-_CONFIGS = ("boot/config-{}", "usr/lib/modules/{}/config", "lib/modules/{}/config")
+_MODULES = ("usr/lib/modules/{}", "lib/modules/{}")
+_IMAGES = ("boot/vmlinuz-{}", "boot/vmlinux-{}", *(f"{folder}/vmlinuz" for folder in _MODULES))
+_CONFIGS = ("boot/config-{}", *(f"{folder}/config" for folder in _MODULES))
+
 _FLOORS = {
     "": "the least that hardware and ABI allow",
     "linux": "the least with what Linux promises besides",
 }
 
 
-@dataclass(frozen=True)
-class Source:
-    """An image and what came with it: the spec, files beside the image, where it is from.
-
-    `image_sha256` is given where it has just been computed, `vmlinux_name` where the path
-    is a place in the cache, which says nothing.
-    """
-
-    spec: str
-    image: Path
-    image_sha256: str | None = None
-    config: Path | None = None
-    vmlinux: Path | None = None
-    vmlinux_name: str = ""
-    origin: dict[str, str] = field(default_factory=dict)
-
-
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     """Load image:FILE[,symbols=VMLINUX][,config=FILE]; UserError, KernelError."""
     image = spec.path()
-    source = Source(
+    return load(
         spec.text,
         image,
+        arch,
+        update,
+        {"kind": "image", "file": str(image.absolute())},
         config=spec.path("config") if "config" in spec.options else None,
         vmlinux=spec.path("symbols") if "symbols" in spec.options else None,
-        origin={"kind": "image", "file": str(image.absolute())},
     )
-    return load(source, arch, update)
 
 
-def load(source: Source, arch: Arch, update: Update) -> Kernel:
-    """Make the Kernel of an image for `arch`.
+def load(
+    spec: str,
+    image: Path,
+    arch: Arch,
+    update: Update,
+    origin: dict[str, str],
+    *,
+    digest: str | None = None,
+    config: Path | None = None,
+    vmlinux: Path | None = None,
+    vmlinux_name: str = "",
+) -> Kernel:
+    """Make the Kernel of an image for `arch`, whose SHA-256 may just have been computed.
 
-    Raises UserError (no such file, not an image, another architecture, symbols of another
-    build) and KernelError (no banner or no symbols in it).
+    `vmlinux_name` is given where that path is in the cache, which says nothing.  UserError (no such
+    file, not an image, another architecture, symbols of another build), KernelError (no banner or
+    no symbols in it).
     """
-    folder, facts = _examine(source.image, source.image_sha256, update)
+    folder, facts = _examine(image, digest, update)
     if facts["arch"] != arch.name:
         raise UserError(
-            f"{source.image} is a kernel for {facts['arch']}, not for {arch.name}.",
+            f"{image} is a kernel for {facts['arch']}, not for {arch.name}.",
             f"Add --arch {facts['arch']}, or name another image.",
         )
-    image = folder / facts["boot"] if facts["boot"] else source.image
-    table, symbols_from = _symbols(source, arch, facts, folder, update)
-    config = source.config or (folder / facts["config"] if facts["config"] else None)
+    table, symbols_from = folder / f"symbols-{_CACHE_VERSION}", "kallsyms"
+    checksum = table.with_suffix(".sha256")
+    symbols = None
+    if vmlinux:
+        update(None, f"reading the symbols of {vmlinux.name}")
+        symbols = symtab.of_vmlinux(vmlinux, arch, facts["banner"], facts["build_id"])
+        symbols_from = f"vmlinux {vmlinux_name or vmlinux}"
+    else:
+        # A table that is not what was written there is read from the image again.
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if checksum.read_text(encoding="utf-8") == sha256_of(table):
+                symbols = symtab.read_table(table)
+    if symbols is None:
+        symtab.of_image(image, table, update)
+        write_atomically(checksum, sha256_of(table))
+        symbols = symtab.read_table(table)
+    if not config and facts["config"]:
+        config = folder / facts["config"]
     return Kernel(
-        spec=source.spec,
+        spec=spec,
         arch=arch.name,
-        image=image,
+        image=folder / facts["boot"] if facts["boot"] else image,
         image_sha256=facts["boot_sha256"],
-        symbols=table,
+        symbols=symbols,
         symbols_from=symbols_from,
         release=facts["banner"].split()[2],
         banner=facts["banner"],
@@ -108,8 +114,8 @@ def load(source: Source, arch: Arch, update: Update) -> Kernel:
         config=config,
         config_sha256=hashlib.sha256(read_bytes(config)).hexdigest() if config else None,
         build_id=facts["build_id"],
-        origin={**source.origin, "format": facts["format"], "file_sha256": facts["image_sha256"]},
-        debug_info=debug_info_of(source.vmlinux or source.image),
+        origin={**origin, "format": facts["format"], "file_sha256": facts["image_sha256"]},
+        debug_info=debug_info_of(vmlinux or image),
     )
 
 
@@ -154,50 +160,26 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
     return folder, facts
 
 
-def _symbols(
-    source: Source, arch: Arch, facts: dict[str, Any], folder: Path, update: Update
-) -> tuple[SymbolTable, str]:
-    """Read the symbols; return with them a word on where they are from."""
-    if source.vmlinux:
-        update(None, f"reading the symbols of {source.vmlinux.name}")
-        symbols = symtab.of_vmlinux(source.vmlinux, arch, facts["banner"], facts["build_id"])
-        return symbols, f"vmlinux {source.vmlinux_name or source.vmlinux}"
-    table = folder / f"symbols-{_CACHE_VERSION}"
-    checksum = table.with_suffix(".sha256")
-    try:
-        # A table that is not what was written there is read from the image again.
-        if checksum.read_text(encoding="utf-8") == sha256_of(table):
-            return symtab.read_table(table), "kallsyms"
-    except (OSError, ValueError, IndexError):
-        pass
-    symtab.of_image(source.image, table, update)
-    write_atomically(checksum, sha256_of(table))
-    return symtab.read_table(table), "kallsyms"
-
-
-def resolve_running(spec: Spec, arch: Arch, update: Update) -> Kernel:
-    """Load the running kernel; UserError where its image does not exist or cannot be read."""
-    return find_running(spec.text, arch, update, Path("/"), platform.release())
-
-
-def find_running(spec: str, arch: Arch, update: Update, root: Path, release: str) -> Kernel:
-    """Load the kernel called `release` below the folder `root`; check that it runs there."""
+def resolve_running(
+    spec: Spec, arch: Arch, update: Update, root: Path = Path("/"), release: str = ""
+) -> Kernel:
+    """Load the running kernel of the machine below `root`; check that it runs there; UserError."""
     if arch.name != host_arch().name:
         raise UserError(
             f"This machine runs a kernel for {host_arch().name}, not for {arch.name}.",
             f"Leave --arch out, or name another kernel, such as debian:6.12 --arch {arch.name}.",
         )
-    path = _image(root, release)
-    origin = {"kind": "running", "file": str(path)}
-    places = (root / pattern.format(release) for pattern in _CONFIGS)
-    config = next((place for place in places if os.access(place, os.R_OK)), None)
+    release = release or platform.release()
+    image = _running_image(root, release)
+    files = (root / pattern.format(release) for pattern in _CONFIGS)
+    config = next((file for file in files if os.access(file, os.R_OK)), None)
     if not config:
         with contextlib.suppress(OSError, EOFError):
             packed = gzip.decompress((root / "proc/config.gz").read_bytes())
             config = cache_dir("running") / f"config-{hashlib.sha256(packed).hexdigest()}"
             write_atomically(config, packed)
-    source = Source(spec, path, config=config, origin=origin)
-    kernel = load(source, arch, update)
+    origin = {"kind": "running", "file": str(image)}
+    kernel = load(spec.text, image, arch, update, origin, config=config)
     # An upgrade replaces the image under the same name.
     try:
         running = (root / "proc/version").read_text(encoding="utf-8").strip()
@@ -212,7 +194,7 @@ def find_running(spec: str, arch: Arch, update: Update, root: Path, release: str
     return kernel
 
 
-def _image(root: Path, release: str) -> Path:
+def _running_image(root: Path, release: str) -> Path:
     paths = [root / pattern.format(release) for pattern in _IMAGES]
     for path in paths:
         # Not is_file(): where /boot may not be looked into, that is False too.
@@ -241,7 +223,7 @@ def resolve_floor(spec: Spec, arch: Arch) -> Kernel:
         spec=spec.text,
         arch=arch.name,
         image=image,
-        image_sha256=hashlib.sha256(read_bytes(image)).hexdigest(),
+        image_sha256=sha256_of(image),
         symbols=symtab.of_program(program),
         symbols_from="symbol table",
         release="",

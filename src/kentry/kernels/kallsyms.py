@@ -44,17 +44,15 @@ class _Finder(KallsymsFinder):  # type: ignore[misc]  # the library has no annot
         # the library then takes the ELF header's, which an Image does not have.
         relative = int(self.version_number.split(".")[0]) >= 7
         if relative and not self.kernel_img.startswith(b"\x7fELF"):
-            distances: list[int] = self.kernel_addresses
-            shift = link_address(self.kernel_img) - min(distances)
-            self.kernel_addresses = [distance + shift for distance in distances]
+            shift = link_address(self.kernel_img) - min(self.kernel_addresses)
+            self.kernel_addresses = [distance + shift for distance in self.kernel_addresses]
 
 
 def link_address(payload: bytes) -> int:
     """Return where the kernel in an Image was linked to be: most of its pointers point there.
 
-    Every architecture that has Images links it at a multiple of 2 GiB, in the top 2**48
-    bytes: arm64's KIMAGE_VADDR, riscv's KERNEL_LINK_ADDR.  ValueError if there is no such
-    place.
+    Every architecture that has Images links it at a multiple of 2 GiB, in the top 2**48 bytes:
+    arm64's KIMAGE_VADDR, riscv's KERNEL_LINK_ADDR.  ValueError if there is no such address.
     """
     words = array("Q", payload[: len(payload) // 8 * 8])
     if sys.byteorder == "big":
@@ -71,10 +69,7 @@ def link_address(payload: bytes) -> int:
 
 
 def main(image: str, out: str) -> int:
-    """Writes the table of `image` to `out`, a line "address letter name" each.
-
-    Returns the errno where `out` could not be written: the reader knows what to say then.
-    """
+    """Write a line "address letter name" for each symbol; return errno if `out` has no room."""
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     payload = unpack(Path(image).read_bytes(), image).payload

@@ -32,9 +32,8 @@ class Symbol(NamedTuple):
 class SymbolTable:
     """A kernel's text symbols and the edges of text, sorted by address.
 
-    Three columns and not rows, because a kernel has 100,000: an object for each takes longer
-    to make than everything else that is done with them.  Names for one address come in the
-    kernel's own order, so the first is the one it would print.
+    Three columns, because 100,000 objects take longer to make than all that is done with them.
+    Names for one address come in the kernel's own order: the first is the one it would print.
     """
 
     addresses: list[int]
@@ -45,11 +44,8 @@ class SymbolTable:
     def of(cls, symbols: Iterable[Symbol]) -> SymbolTable:
         """Return the table of `symbols`, which need not be sorted."""
         rows = sorted(symbols, key=lambda symbol: symbol.address)
-        return cls(
-            [row.address for row in rows],
-            "".join(row.kind for row in rows),
-            [row.name for row in rows],
-        )
+        kinds = "".join(row.kind for row in rows)
+        return cls([row.address for row in rows], kinds, [row.name for row in rows])
 
     def __len__(self) -> int:
         return len(self.addresses)
@@ -117,14 +113,11 @@ def kernel_to_json(kernel: Kernel, release: str | None, notes: bytes) -> dict[st
 
 
 def config_lines(kernel: Kernel) -> dict[str, str] | None:
-    """Return the options built in, CONFIG_ left off; None where the config is not known.
-
-    Modules are left out: none is loaded in the guest, and they are two thirds of a
-    distribution's config.
-    """
+    """Return the options built in, CONFIG_ left off; None where the config is not known."""
     if kernel.config is None:
         return None
     options = config.read(kernel.config.read_text(encoding="utf-8", errors="replace"))
+    # No module is loaded in the guest, and they are two thirds of a distribution's config.
     chosen = {name: value for name, value in options.items() if value not in ("m", "n")}
     return {name.removeprefix("CONFIG_"): value for name, value in chosen.items()}
 

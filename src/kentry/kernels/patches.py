@@ -32,6 +32,8 @@ from kentry.progress import Update
 
 FETCH_RAW = "Fetch it again as raw mail: b4 am, or lore's raw link."
 _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt series file."
+_WHOLE_SERIES = "Give one version of one series, whole, or take the n/m out of the subjects."
+_LOOK_AT_IT = "kentry applies only patches that stay in the tree: look at where this one is from."
 
 # Without an author or a date the same patch must still make the same commit everywhere.
 _NOBODY = ("unknown", "unknown@localhost")
@@ -49,6 +51,14 @@ _TITLE = re.compile(rb"\s*(\[[^]\n]*PATCH[^]\n]*\][^\n]+)")
 # What stands between the messages of a page of lore, and above each commit of git log -p.
 _PASTED = re.compile(rb"^(?:\^ permalink raw reply|commit [0-9a-f]{40}\b)", re.MULTILINE)
 _TAGS = re.compile(r"(?:\s*\[[^]]*\]\s*)+")
+_REPLY = re.compile(r"\s*(re|fwd?|aw)\s*:", re.IGNORECASE)
+_NUMBER = re.compile(r"\b(\d{1,6})/(\d{1,6})\b")
+_BASE = re.compile(rb"^base-commit: ([0-9a-f]{40})\s*$", re.MULTILINE)
+_CHANGE_ID = re.compile(rb"^change-id: ([\w.+-]{1,200})\s*$", re.MULTILINE)
+# Nine digits: more lines than a kernel has.
+_HUNK = re.compile(rb"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
+# Lines of a file's header that name a file, the old one too, which git apply --numstat leaves out.
+_NAMED = re.compile(rb"(?:---|\+\+\+|(?:rename|copy) (?:from|to)) ([^\t]+)")
 
 
 @dataclass(frozen=True)
@@ -72,17 +82,12 @@ class Patch:
     placed: bool = False
 
     @property
-    def has_diff(self) -> bool:
-        """Whether there is a diff, or what is left of one."""
-        return bool(_DIFF.search(self.diff))
-
-    @property
     def message(self) -> bytes:
         """The message of the commit."""
         return self.subject.encode() + b"\n\n" + self.log
 
 
-def read_mails(named: Path) -> Iterator[Patch]:
+def _mails(named: Path) -> Iterator[Patch]:
     """Read every mail in what the user named; UserError if patches do not come in that form."""
     if not os.path.isdir(named):  # unlike Path's, never an OSError
         quilt = named.name == "series" or named.suffix == ".series"
@@ -101,7 +106,7 @@ def read_mails(named: Path) -> Iterator[Patch]:
         yield from _file(file)
 
 
-def plain_git(*words: str, folder: Path, feed: bytes = b"") -> str:
+def _plain_git(*words: str, folder: Path, feed: bytes) -> str:
     """Run git outside of a repository, the same for every user; CalledProcessError if it fails."""
     env = {
         "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -112,7 +117,7 @@ def plain_git(*words: str, folder: Path, feed: bytes = b"") -> str:
     return run([need("git", "git"), *words], env=env, cwd=folder, feed=feed).stdout
 
 
-def one_line(text: str) -> str:
+def _one_line(text: str) -> str:
     """Return `text` on one line, without what a terminal would act on."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
@@ -121,13 +126,13 @@ def _quilt(series: Path) -> Iterator[Patch]:
     """Read a quilt series, in its order; UserError for what kentry does not apply."""
     remedy = "Export the patches with git format-patch, or change the series file."
     inside = Path(os.path.realpath(series.parent))
-    names = 0
+    is_empty = True
     for number, line in enumerate(_text(series).decode(errors="replace").splitlines(), 1):
         # A comment is a line of its own, or comes after a name and a blank.
         name, *options = re.sub(r"(^|\s)#.*", "", line).split() or [""]
         if not name:
             continue
-        names += 1
+        is_empty = False
         where = f"Line {number} of {series}"
         if other := next((word for word in options if word != "-p1"), None):
             raise UserError(f"{where} has the option '{other}'; only -p1 is supported.", remedy)
@@ -139,7 +144,7 @@ def _quilt(series: Path) -> Iterator[Patch]:
             raise UserError(f"{where} names {name}, which is not a file there.", remedy)
         for patch in _file(file):
             yield replace(patch, placed=True)
-    if not names:
+    if is_empty:
         raise UserError(f"{series} names no patch.", _KINDS)
 
 
@@ -150,14 +155,12 @@ def _text(file: Path) -> bytes:
         raise UserError(f"{file} is an archive or binary, not patches.", f"Unpack it. {_KINDS}")
     if not data.strip():
         raise UserError(f"{file} is empty.", _KINDS)
-    data = data.replace(b"\r\n", b"\n")
-    return data if data.endswith(b"\n") else data + b"\n"
+    return data.replace(b"\r\n", b"\n").removesuffix(b"\n") + b"\n"
 
 
 def _file(file: Path) -> Iterator[Patch]:
     """Read the mails of one file that is neither a folder nor a series file."""
-    data = _text(file)
-    mbox = data
+    data = mbox = _text(file)
     if not _BEGINNING.match(data):
         # A bare diff, perhaps with a text above it.
         if not _DIFF.search(data):
@@ -167,16 +170,15 @@ def _file(file: Path) -> Iterator[Patch]:
                 f"{file} has several messages or commits in it that nothing keeps apart.",
                 f"{FETCH_RAW} From a repository: git format-patch.",
             )
-        subject = (
-            titled[1] if (titled := _TITLE.match(data)) else file.stem.encode(errors="replace")
-        )
+        titled = _TITLE.match(data)
+        subject = titled[1] if titled else file.stem.encode(errors="replace")
         mbox = b"From: \nSubject: %b\n\n%b" % (subject, data)
     with TemporaryDirectory(prefix="kentry-mail-") as name:
         folder = Path(name)
         # git format-patch does not quote "From "; an archive does.
         quoting = [] if _FORMAT_PATCH.match(mbox) else ["--mboxrd"]
         try:
-            plain_git("mailsplit", "-b", *quoting, f"-o{folder}", folder=folder, feed=mbox)
+            _plain_git("mailsplit", "-b", *quoting, f"-o{folder}", folder=folder, feed=mbox)
             mails = sorted(folder.iterdir())
             if len(mails) > _MOST_MESSAGES:
                 raise UserError(
@@ -189,8 +191,7 @@ def _file(file: Path) -> Iterator[Patch]:
                 at = data.find(patch.diff) if patch.diff else -1
                 yield replace(patch, line=data.count(b"\n", 0, at) + 1 if at >= 0 else 0)
         except subprocess.CalledProcessError as err:
-            sentence = f"git cannot read {file} as mail."
-            raise UserError(sentence, FETCH_RAW, err.stderr) from err
+            raise UserError(f"git cannot read {file} as mail.", FETCH_RAW, err.stderr) from err
 
 
 def _patch(file: Path, source: str, mail: bytes, folder: Path) -> Patch:
@@ -199,12 +200,11 @@ def _patch(file: Path, source: str, mail: bytes, folder: Path) -> Patch:
     # default: git 2.39 does not convert at all if it is given.
     words = ("mailinfo", "-k", "--no-scissors", "--quoted-cr=strip")
     log, diff = folder / "log", folder / "diff"
-    rows = plain_git(*words, str(log), str(diff), folder=folder, feed=mail).split("\n")
     fields = dict.fromkeys(("Author", "Email", "Subject", "Date"), "")
-    for row in rows:
+    for row in _plain_git(*words, str(log), str(diff), folder=folder, feed=mail).split("\n"):
         key, _, value = row.partition(": ")
         if key in fields:
-            fields[key] = one_line(f"{fields[key]} {value}")
+            fields[key] = _one_line(f"{fields[key]} {value}")
     author, address = (re.sub("[<>]", "", fields[key]) for key in ("Author", "Email"))
     if "@" not in address:
         author, address = author or _NOBODY[0], _NOBODY[1]
@@ -228,25 +228,6 @@ def _patch(file: Path, source: str, mail: bytes, folder: Path) -> Patch:
     )
 
 
-_WHOLE_SERIES = "Give one version of one series, whole, or take the n/m out of the subjects."
-
-_REPLY = re.compile(r"\s*(re|fwd?|aw)\s*:", re.IGNORECASE)
-_NUMBER = re.compile(r"\b(\d{1,6})/(\d{1,6})\b")
-_BASE = re.compile(rb"^base-commit: ([0-9a-f]{40})\s*$", re.MULTILINE)
-_CHANGE_ID = re.compile(rb"^change-id: ([\w.+-]{1,200})\s*$", re.MULTILINE)
-
-LOOK_AT_IT = "kentry applies only patches that stay in the tree: look at where this one is from."
-
-# Nine digits: more lines than a kernel has.
-_HUNK = re.compile(rb"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
-# Lines of a file's header that name a file, the old one too, which git apply --numstat leaves out.
-_NAMED = re.compile(rb"(?:---|\+\+\+|(?:rename|copy) (?:from|to)) ([^\t]+)")
-
-
-class _HunkError(Exception):
-    """The hunk at a line of the diff, from 0, is damaged; `target` is the file it is for."""
-
-
 @dataclass(frozen=True)
 class PatchSeries:
     """The patches in the order they apply in, and what their messages say about them.
@@ -263,7 +244,7 @@ class PatchSeries:
 
 def read_patches(files: Sequence[Path]) -> PatchSeries:
     """Read the series in `files`; UserError says what is wrong with them, or with a patch."""
-    mails = [mail for file in files for mail in read_mails(file)]
+    mails = [mail for file in files for mail in _mails(file)]
     written = [mail for mail in mails if not _REPLY.match(mail.subject)]
     replies = len(mails) - len(written)
     notes = [f"skipped {replies} repl{'y' if replies == 1 else 'ies'}"] if replies else []
@@ -271,7 +252,7 @@ def read_patches(files: Sequence[Path]) -> PatchSeries:
     for mail in written:
         if _place(mail)[0] == 0:
             notes.append(f"skipped cover letter '{mail.tags}{mail.subject}'")
-        elif not mail.has_diff:
+        elif not _DIFF.search(mail.diff):
             notes.append(f"skipped '{mail.tags}{mail.subject}': it has no diff")
         else:
             chosen.append(mail)
@@ -281,89 +262,53 @@ def read_patches(files: Sequence[Path]) -> PatchSeries:
         raise UserError(f"{which} has no patch in it{skipped}.", FETCH_RAW)
     patches = _in_order(chosen, notes)
     for number, patch in enumerate(patches, 1):
-        check_diff(f"Patch {number} ({patch.subject})", patch)
+        _check_diff(f"Patch {number} ({patch.subject})", patch)
     text = b"\n".join(one.log + one.diff for one in written)
-    trailers = [
-        match[1].decode() if (match := pattern.search(text)) else None
-        for pattern in (_BASE, _CHANGE_ID)
-    ]
-    return PatchSeries(tuple(patches), trailers[0], trailers[1], tuple(notes))
+    base, change_id = (
+        match[1].decode() if (match := trailer.search(text)) else None
+        for trailer in (_BASE, _CHANGE_ID)
+    )
+    return PatchSeries(tuple(patches), base, change_id, tuple(notes))
 
 
-def _place(patch: Patch) -> tuple[int, int] | tuple[None, None]:
-    """Return n and m of [PATCH n/m]."""
+def _place(patch: Patch) -> tuple[int, int]:
+    """Return n and m of [PATCH n/m]; -1 for both without."""
     match = None if patch.placed else _NUMBER.search(patch.tags)
-    return (int(match[1]), int(match[2])) if match else (None, None)
+    return (int(match[1]), int(match[2])) if match else (-1, -1)
 
 
 def _in_order(patches: list[Patch], notes: list[str]) -> list[Patch]:
     """Sort the patches by their n/m if all have one; UserError where one is missing or twice."""
-    places = [_place(patch) for patch in patches]
-    numbered = [
-        (number, total, patch)
-        for (number, total), patch in zip(places, patches, strict=True)
-        if number is not None and total is not None
-    ]
-    ordered = sorted(numbered, key=lambda row: row[0])
-    for expected, (number, total, patch) in enumerate(ordered, 1):
-        if number != expected:
-            what = "is missing" if number > expected else f"is there twice, in {patch.source}"
-            which = expected if number > expected else number
-            raise UserError(f"Patch {which} of {total} {what}.", _WHOLE_SERIES)
-    if ordered and len(ordered) < ordered[-1][1]:
-        notes.append(f"of {ordered[-1][1]} patches only 1 to {len(ordered)} are given")
+    numbered = [patch for patch in patches if _place(patch)[0] >= 0]
+    ordered = sorted(numbered, key=lambda patch: _place(patch)[0])
+    total = 0
+    for expected, patch in enumerate(ordered, 1):
+        number, total = _place(patch)
+        if number > expected:
+            raise UserError(f"Patch {expected} of {total} is missing.", _WHOLE_SERIES)
+        if number < expected:
+            sentence = f"Patch {number} of {total} is there twice, in {patch.source}."
+            raise UserError(sentence, _WHOLE_SERIES)
+    if len(ordered) < total:
+        notes.append(f"of {total} patches only 1 to {len(ordered)} are given")
     if len(ordered) < len(patches) or ordered == numbered:
         return patches
     notes.append("patches were out of order: sorted by their [PATCH n/m]")
-    return [patch for *_, patch in ordered]
+    return ordered
 
 
-def check_diff(name: str, patch: Patch) -> None:
+def _check_diff(name: str, patch: Patch) -> None:
     """Raise UserError, with the patch's `name`, if its diff is damaged or leaves the tree."""
-    lines = patch.diff.removesuffix(b"\n").split(b"\n")
-    try:
-        headers = _headers(lines)
-    except _HunkError as err:
-        place, target = err.args
-        where = f"line {place + max(patch.line, 1)} of"
-        where += f" {patch.file}" if patch.line else f" the diff in {patch.source}"
-        where += f" for {target}" if target else ""
-        raise UserError(
-            f"{name} is damaged: the hunk at {where} does not have the lines its header promises.",
-            FETCH_RAW,
-        ) from err
-    names = [_NAMED.match(line) for line in headers]
-    _check_inside(name, [found[1].decode(errors="replace") for found in names if found])
-    with TemporaryDirectory(prefix="kentry-diff-") as folder:
-        try:
-            words = ("apply", "--numstat", "-z")
-            rows = plain_git(*words, folder=Path(folder), feed=patch.diff).split("\0")
-        except subprocess.CalledProcessError as err:
-            sentence = f"{name} is damaged: git apply cannot read it."
-            raise UserError(sentence, FETCH_RAW, err.stderr) from err
-    _check_inside(name, [row.split("\t", 2)[2] for row in rows if row])
-
-
-def _check_inside(name: str, paths: list[str]) -> None:
-    for path in paths:
-        for end in (path.partition("/")[2], path):
-            outside = {"..", ".git"} & set(end.lower().split("/")) or end.startswith("/")
-            if outside and end != "/dev/null":
-                raise UserError(
-                    f"{name} changes {one_line(end)}, which is outside the kernel tree.", LOOK_AT_IT
-                )
-
-
-def _headers(lines: list[bytes]) -> list[bytes]:
-    """Return the lines outside the hunks, which are found as git apply finds them."""
     headers: list[bytes] = []
+    lines = patch.diff.removesuffix(b"\n").split(b"\n")
+    # Hunks are found as git apply finds them.
     target, by_git, at = "", False, 0
     while at < len(lines):
         line, after, third = (*lines[at : at + 3], b"", b"")[:3]
         if line.startswith(b"@@ -"):
             end = _end_of_hunk(lines, at) if target else 0
             if not end:
-                raise _HunkError(at, target)
+                raise _damaged(name, patch, at, target)
             at = end
             continue
         if line.startswith(b"diff --git "):
@@ -371,17 +316,46 @@ def _headers(lines: list[bytes]) -> list[bytes]:
         elif line.startswith(b"--- ") and after.startswith(b"+++ "):
             # GNU diff puts a time after a tab; the first component is a/, b/ or a folder's name.
             old, new = (
-                one_line(name[4:].partition(b"\t")[0].decode(errors="replace"))
-                for name in (line, after)
+                _one_line(header[4:].partition(b"\t")[0].decode(errors="replace"))
+                for header in (line, after)
             )
-            name = old if new == "/dev/null" else new
-            target = name.partition("/")[2] or name
+            file = old if new == "/dev/null" else new
+            target = file.partition("/")[2] or file
             if by_git and not third.startswith(b"@@ -"):
-                raise _HunkError(at + 2, target)
+                raise _damaged(name, patch, at + 2, target)
             by_git = False
         headers.append(line)
         at += 1
-    return headers
+    named = filter(None, map(_NAMED.match, headers))
+    _check_inside(name, [match[1].decode(errors="replace") for match in named])
+    with TemporaryDirectory(prefix="kentry-diff-") as folder:
+        try:
+            words = ("apply", "--numstat", "-z")
+            rows = _plain_git(*words, folder=Path(folder), feed=patch.diff).split("\0")
+        except subprocess.CalledProcessError as err:
+            sentence = f"{name} is damaged: git apply cannot read it."
+            raise UserError(sentence, FETCH_RAW, err.stderr) from err
+    _check_inside(name, [row.split("\t", 2)[2] for row in rows if row])
+
+
+def _damaged(name: str, patch: Patch, at: int, target: str) -> UserError:
+    """Return the error for the hunk at a line of the diff, from 0, which is for a file."""
+    where = f"line {at + max(patch.line, 1)} of"
+    where += f" {patch.file}" if patch.line else f" the diff in {patch.source}"
+    where += f" for {target}" if target else ""
+    return UserError(
+        f"{name} is damaged: the hunk at {where} does not have the lines its header promises.",
+        FETCH_RAW,
+    )
+
+
+def _check_inside(name: str, paths: list[str]) -> None:
+    for path in paths:
+        for end in (path.partition("/")[2], path):
+            outside = {"..", ".git"} & set(end.lower().split("/")) or end.startswith("/")
+            if outside and end != "/dev/null":
+                sentence = f"{name} changes {_one_line(end)}, which is outside the kernel tree."
+                raise UserError(sentence, _LOOK_AT_IT)
 
 
 def _end_of_hunk(lines: list[bytes], start: int) -> int:
@@ -468,14 +442,14 @@ def _apply(git: Git, patch: Patch) -> str:
         message.write_bytes(patch.message)
         done = git("apply", "--index", "--whitespace=nowarn", str(diff), check=False)
         if done.returncode:
-            raise PatchError(f"does not apply: {explain_rejection(done.stderr)}.")
+            raise PatchError(f"does not apply: {_why(done.stderr)}.")
         # A link that the patch makes may not lead out of the tree, however the patch makes it.
         rows = git("diff-index", "--cached", "--no-renames", "-z", "HEAD").stdout.split("\0")
         for row, path in zip(rows[::2], rows[1::2], strict=False):
             _, mode, _, blob, _ = row.split()
-            what = f"The patch '{patch.subject}' makes {one_line(path)}"
+            what = f"The patch '{patch.subject}' makes {_one_line(path)}"
             if mode == "160000":
-                raise UserError(f"{what} a submodule.", LOOK_AT_IT)
+                raise UserError(f"{what} a submodule.", _LOOK_AT_IT)
             if mode != "120000":
                 continue
             target = git("cat-file", "blob", blob).stdout
@@ -484,19 +458,19 @@ def _apply(git: Git, patch: Patch) -> str:
             parts = [part for part in target.split("/") if part not in ("", ".")]
             climbs = ".." in itertools.dropwhile(lambda part: part == "..", parts)
             if not target or climbs or leads[0] == "/" or {"..", ".git"} & set(leads.split("/")):
-                where = f"a symbolic link to '{one_line(target)}', which leads out of the tree."
-                raise UserError(f"{what} {where}", LOOK_AT_IT)
+                where = f"a symbolic link to '{_one_line(target)}', which leads out of the tree."
+                raise UserError(f"{what} {where}", _LOOK_AT_IT)
         words = ("--quiet", "--allow-empty", "--no-verify", "--cleanup=whitespace")
         origin = (f"--author={patch.author}", f"--date={patch.date}", f"--file={message}")
         git("commit", *words, *origin)
     return git.line("rev-parse", "HEAD")
 
 
-def explain_rejection(stderr: str) -> str:
+def _why(stderr: str) -> str:
     """Return why git apply refused a patch, as a clause that a sentence can end with."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     for mark in ("error: ", "fatal: "):
         lines = [line.removeprefix(mark) for line in lines if line.startswith(mark)] or lines
     if hunk := re.fullmatch(r"patch failed: (.+):(\d+)", lines[0] if lines else ""):
         return f"the hunk for {hunk[1]} at line {hunk[2]} does not match the file"
-    return one_line((lines or ["git gave no reason"])[0]).rstrip(".")
+    return _one_line((lines or ["git gave no reason"])[0]).rstrip(".")

@@ -49,10 +49,9 @@ _MOST_IMAGE_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Unpacked:
-    """An image taken apart.
+    """An image taken apart: `boot` is what QEMU can start, the image or what was wrapped in it.
 
-    `boot` is what QEMU can start: the image itself, or what was wrapped in it.  `payload`
-    is the kernel uncompressed: text, read-only data, notes.
+    `payload` is the kernel uncompressed: text, read-only data, notes.
     """
 
     format: str

@@ -53,18 +53,21 @@ _ROOM_BYTES = 16 << 20
 
 # Of a repository of ours: what a user's or a system's settings might change.  A kernel is
 # 1.5 GB: deflating it harder would take minutes and save little.
-_SETTINGS = {
-    "core.bare": "false",
-    "core.autocrlf": "false",
-    "core.attributesFile": "/dev/null",
-    "core.excludesFile": "/dev/null",
-    "core.compression": "1",
-    "core.fsync": "none",
-    "core.hooksPath": "/dev/null",
-    "core.untrackedCache": "true",
-    "gc.auto": "0",
-    "advice.detachedHead": "false",
-}
+_SETTINGS = """\
+[core]
+	bare = false
+	autocrlf = false
+	attributesFile = /dev/null
+	excludesFile = /dev/null
+	compression = 1
+	fsync = none
+	hooksPath = /dev/null
+	untrackedCache = true
+[gc]
+	auto = 0
+[advice]
+	detachedHead = false
+"""
 
 
 class Git:
@@ -83,15 +86,11 @@ class Git:
         self._work = work
 
     def __call__(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run git WORDS in the work tree.
-
-        UserError where the disk is full, with `check` subprocess.CalledProcessError for the rest.
-        """
+        """Run git WORDS in the work tree; UserError where the disk is full."""
         cwd = self._work if self._work.is_dir() else self.folder
         own = [f"{name}={value}" for name, value in self._env.items()]
         unset = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
-        argv = ["env", *unset, *own, need("git", "git"), *words]
-        done = run(argv, cwd=cwd, check=False)
+        done = run(["env", *unset, *own, need("git", "git"), *words], cwd=cwd, check=False)
         if done.returncode and FULL_DISK.search(done.stderr):
             raise UserError(
                 f"No space is left for {self.folder}.",
@@ -106,21 +105,13 @@ class Git:
         return self(*words).stdout.strip()
 
     def init(self) -> None:
-        """Make the repository, or do nothing where there is one.
-
-        It is there at once and whole: another kentry may look for it just now.
-        """
+        """Make the repository where there is none, at once and whole: others may look for it."""
         if (self.folder / "HEAD").exists():
             return
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=".git."))
-        words = ["init", "--quiet", "--initial-branch=master", "--template="]
-        Git(new, self._work)(*words)
-        text = "".join(
-            f"[{name.partition('.')[0]}]\n\t{name.partition('.')[2]} = {value}\n"
-            for name, value in _SETTINGS.items()
-        )
+        Git(new, self._work)("init", "--quiet", "--initial-branch=master", "--template=")
         with (new / "config").open("a", encoding="utf-8") as file:
-            file.write(text)
+            file.write(_SETTINGS)
         with contextlib.suppress(OSError):
             new.rename(self.folder)
         shutil.rmtree(new, ignore_errors=True)
@@ -186,9 +177,8 @@ class Repository:
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if line.strip()]
             reason = re.sub("^(fatal|error): ", "", (lines or ["git gave no reason"])[-1])
-            if files := re.findall(
-                r"^error: unable to read \S+ file of (.*) \(", done.stderr, re.M
-            ):
+            unread = r"^error: unable to read \S+ file of (.*) \("
+            if files := re.findall(unread, done.stderr, re.MULTILINE):
                 more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
                 reason = f"{files[0]}{more} is missing"
             raise KernelError(

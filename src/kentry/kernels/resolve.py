@@ -33,10 +33,7 @@ _DEFAULTS = Request()
 
 
 def arch_of(text: str) -> Arch | None:
-    """Read the architecture from the file of an image: or deb: spec; None for any other text.
-
-    UserError where that file is no kernel.
-    """
+    """Read the architecture from the file of an image: or deb: spec; None for others; UserError."""
     if not text.startswith(("image:", "deb:")):
         return None
     spec = parse(text)
@@ -49,9 +46,9 @@ def arch_of(text: str) -> Arch | None:
 def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS) -> Kernel:
     """Fetch, or build as `request` says, the kernel that `spec` names for `arch`.
 
-    Raises UserError (the spec, or a file it names, is wrong), FetchError (a package could
-    not be had or is not what its archive says), KernelError (the image cannot be used),
-    PatchError, BuildError and MissingToolError.
+    UserError (the spec, or a file it names, is wrong), FetchError (a package could not be had or is
+    not what its archive says), KernelError (the image cannot be used), PatchError, BuildError,
+    MissingToolError.
     """
     parsed = parse(spec)
     if parsed.kind == FLOOR:
@@ -90,8 +87,7 @@ def resolve_source(spec: str, update: Update) -> Revision:
 class Lineup:
     """The base, the patches in order, and what a reader should know of how they were read.
 
-    `base_spec` is what to call the base, `options` what it says of how to build; the
-    trailers are None where no patch has them.
+    `base_spec` is what to call the base, `options` what it says of how to build.
     """
 
     base_spec: str
@@ -118,15 +114,9 @@ def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
         )
     series = read_patches([Path(os.path.expanduser(name)) for name in patches])
     revision = resolve_source(base, update)
-    return Lineup(
-        base,
-        parse(base).options,
-        revision,
-        tuple(apply_patches(revision, series.patches, update)),
-        series.base_commit,
-        series.change_id,
-        series.notes,
-    )
+    steps = tuple(apply_patches(revision, series.patches, update))
+    trailers = (series.base_commit, series.change_id)
+    return Lineup(base, parse(base).options, revision, steps, *trailers, series.notes)
 
 
 def is_range(base: str, patches: Sequence[str]) -> bool:

@@ -11,10 +11,7 @@ from kentry.errors import UserError, did_you_mean
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of spec: an example of it, whether it takes a value, the options it knows.
-
-    Where there are `values`, it takes one of them or none.
-    """
+    """One kind of spec and the options it knows; it takes one of its `values` or none."""
 
     name: str
     example: str
@@ -88,24 +85,21 @@ def parse(text: str) -> Spec:
         option, _, argument = word.partition("=")
         if option not in kind.options:
             allowed = ", ".join(map("{}=".format, kind.options)) or "none"
-            raise UserError(
-                f"'{name}' has no option '{option}='.", f"The options it knows: {allowed}."
-            )
+            remedy = f"The options it knows: {allowed}."
+            raise UserError(f"'{name}' has no option '{option}='.", remedy)
         if not argument:
-            raise UserError(
-                f"The option '{option}=' has no value.", f"Write it like {kind.example}."
-            )
+            remedy = f"Write it like {kind.example}."
+            raise UserError(f"The option '{option}=' has no value.", remedy)
         if option in options:
             raise UserError(f"The option '{option}=' is given twice.", "Give it once.")
         options[option] = argument
     if name == "debian":
         example = "debian:6.12, debian:6.1.176-1, debian:newest or debian:6.12,flavour=cloud"
+        remedy = f"Write it like {example}."
         flavour = options.get("flavour", "cloud")
-        what = ""
         if value not in (OLDEST, NEWEST) and not _VERSION.fullmatch(value):
             what = f"'{value}' is not a Debian package version or the start of one."
-        elif not _FLAVOUR.fullmatch(flavour):
-            what = f"'{flavour}' is not a flavour of Debian's kernels."
-        if what:
-            raise UserError(what, f"Write it like {example}.")
+            raise UserError(what, remedy)
+        if not _FLAVOUR.fullmatch(flavour):
+            raise UserError(f"'{flavour}' is not a flavour of Debian's kernels.", remedy)
     return Spec(text, name, value, options)

@@ -44,10 +44,7 @@ _ELF64_SYM = struct.Struct("<IBBHQQ")
 
 
 def of_image(image: Path, table: Path, update: Update) -> None:
-    """Write the symbols in the image's own kallsyms to the file `table`.
-
-    Takes some seconds.  KernelError where the image has none that can be read.
-    """
+    """Write the symbols in the image's own kallsyms to a file, in some seconds; KernelError."""
     update(None, "reading the kernel's symbols")
     package = str(Path(kentry.__file__).parents[1])
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
@@ -64,7 +61,8 @@ def of_image(image: Path, table: Path, update: Update) -> None:
         symbols = read_kallsyms(out)
     if len(symbols) < _FEWEST_SYMBOLS or not {"_text", "_stext"} & set(symbols.names):
         raise _unreadable(f"The symbol table in {image} is not a kernel's")
-    write_table(table, symbols)
+    # It loads in milliseconds.
+    write_atomically(table, json.dumps([symbols.addresses, symbols.kinds, symbols.names]))
 
 
 def read_kallsyms(path: Path) -> SymbolTable:
@@ -86,26 +84,18 @@ def _unreadable(what: str, detail: str = "") -> KernelError:
 
 
 def read_table(path: Path) -> SymbolTable:
-    """Return a table that write_table() wrote; ValueError where it is something else."""
+    """Return a table that of_image() wrote; ValueError where it is something else."""
     addresses, kinds, names = json.loads(path.read_bytes())
     return SymbolTable(addresses, kinds, names)
 
 
-def write_table(path: Path, table: SymbolTable) -> None:
-    """Write a table that loads in milliseconds: a JSON array of its three columns."""
-    write_atomically(path, json.dumps([table.addresses, table.kinds, table.names]))
-
-
 def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> SymbolTable:
-    """Return the text symbols of an ELF file, which must be the build of the image.
-
-    The image is known by its `banner` and `build_id`.  UserError where the file is
-    something else.
-    """
+    """Return the text symbols of an ELF file, of the same build as the image; UserError."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
     data = read_bytes(vmlinux)
+    remedy = "Give the vmlinux that the build left beside the image."
     try:
         elf = ELFFile(io.BytesIO(data))
         problem = ""
@@ -127,15 +117,9 @@ def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> 
         rows.sort(key=lambda row: (row.kind in "Ww", len(row.name) - len(row.name.lstrip("_"))))
         symbols = SymbolTable.of(rows)
     except (ELFError, struct.error, ValueError, KeyError, AttributeError) as err:
-        raise UserError(
-            f"{vmlinux} is not an ELF file that can be read ({err}).",
-            "Give the vmlinux that the build left beside the image.",
-        ) from err
+        raise UserError(f"{vmlinux} is not an ELF file that can be read ({err}).", remedy) from err
     if not symbols:
-        raise UserError(
-            f"{vmlinux} has no symbols: it was stripped.",
-            "Give the vmlinux that the build left beside the image.",
-        )
+        raise UserError(f"{vmlinux} has no symbols: it was stripped.", remedy)
     return symbols
 
 

@@ -29,8 +29,8 @@ _PROGRAMS = ("bc", "bison", "ccache", "flex", "gcc", "git", "make", "perl")
 class Toolchain:
     """A compiler with its linker.
 
-    `links` are programs by the plain names that makefiles call; `identity` the first lines
-    that compiler and linker say about themselves; `variables` go on make's command line.
+    `links` are programs by the plain names that makefiles call; `identity` the first lines that
+    compiler and linker say about themselves; `variables` go on make's command line.
     """
 
     name: str
@@ -76,19 +76,14 @@ def find(arch: Arch, name: str) -> Toolchain:
     """Find gcc, gcc-12, clang or clang-19 for `arch`; MissingToolError names its packages."""
     match = _NAME.fullmatch(name)
     if not match:
-        raise UserError(
-            f"'{name}' is not a compiler that kentry knows.",
-            "Write it like gcc, gcc-12 or clang-19.",
-        )
+        remedy = "Write it like gcc, gcc-12 or clang-19."
+        raise UserError(f"'{name}' is not a compiler that kentry knows.", remedy)
     family, version = match[1], match[2] or ""
+    variables: tuple[str, ...] = ()
     if family == "gcc":
-        wanted = {
-            f"{arch.cross}gcc": f"{arch.cross}gcc{version}",
-            f"{arch.cross}ld": f"{arch.cross}ld",
-        }
-        package = f"{arch.compiler_package.replace('gcc-', f'gcc{version}-', 1)}"
-        packages = package
-        variables: tuple[str, ...] = ()
+        gcc, ld = f"{arch.cross}gcc", f"{arch.cross}ld"
+        wanted = {gcc: f"{gcc}{version}", ld: ld}
+        packages = arch.compiler_package.replace("gcc-", f"gcc{version}-", 1)
     else:
         wanted = {program: f"{program}{version}" for program in ("clang", *_LLVM)}
         packages = f"clang{version} lld{version} llvm{version}"
@@ -100,11 +95,12 @@ def find(arch: Arch, name: str) -> Toolchain:
             f"Run: apt-get install {packages}.",
         )
     links = tuple((plain, str(path)) for plain, path in paths.items())
-    identity = []
-    for plain in list(wanted)[:2]:
-        version_text = run([str(paths[plain]), "--version"], env={"LC_ALL": "C"}, check=False)
-        identity.append(version_text.stdout.partition("\n")[0])
-    return Toolchain(name, family, links, tuple(identity), variables)
+    printed = (
+        run([program, "--version"], env={"LC_ALL": "C"}, check=False).stdout
+        for _, program in links[:2]
+    )
+    identity = tuple(text.partition("\n")[0] for text in printed)
+    return Toolchain(name, family, links, identity, variables)
 
 
 def check_tools(arch: Arch) -> None:
@@ -112,12 +108,9 @@ def check_tools(arch: Arch) -> None:
     missing = [program for program in _PROGRAMS if not shutil.which(program)]
     if not missing:
         include = ("gcc", "-E", "-x", "c", "/dev/null", "-include")
-        headers = arch.build_headers.items()
-        missing = [
-            package
-            for header, package in headers
-            if run([*include, header], check=False).returncode
-        ]
+        for header, package in arch.build_headers.items():
+            if run([*include, header], check=False).returncode:
+                missing.append(package)
     if missing:
         names = " ".join(missing)
         raise MissingToolError(

@@ -65,11 +65,9 @@ def revision(spec: Spec, update: Update) -> Revision:
 
 def local_changes(folder: Path) -> str:
     """Return the first files of a checkout that differ from its commit; "" where none does."""
-    if in_folder(folder, "rev-parse", "--is-inside-work-tree").stdout.strip() != "true":
-        return ""
     # A clone without a checkout has no index, and so no files that could differ.
-    index = in_folder(folder, "rev-parse", "--path-format=absolute", "--git-path", "index")
-    if not Path(index.stdout[:-1]).exists():
+    in_work_tree = in_folder(folder, "rev-parse", "--is-inside-work-tree").stdout.strip()
+    if in_work_tree != "true" or not _git_path(folder, "index").exists():
         return ""
     status = in_folder(folder, "status", "--porcelain", "--untracked-files=no")
     changed = [line[3:] for line in status.stdout.splitlines()]
@@ -78,8 +76,7 @@ def local_changes(folder: Path) -> str:
             f"git cannot tell whether {folder} has local changes: {status.stderr.strip()}",
             f"Look at git -C {folder} status.",
         )
-    more = ", ..." if len(changed) > _CHANGED_NAMED else ""
-    return f"{', '.join(changed[:_CHANGED_NAMED])}{more}"
+    return ", ".join([*changed[:_CHANGED_NAMED], *["..."] * (len(changed) > _CHANGED_NAMED)])
 
 
 def split(value: str) -> tuple[Path, str | None]:
@@ -87,8 +84,8 @@ def split(value: str) -> tuple[Path, str | None]:
     whole = Path(os.path.expanduser(value))
     if whole.is_dir():
         return whole, None
-    places = [place for place, char in enumerate(value) if char == "@" and place]
-    splits = [(Path(os.path.expanduser(value[:at])), value[at + 1 :]) for at in reversed(places)]
+    places = [at for at in range(len(value) - 1, 0, -1) if value[at] == "@"]
+    splits = [(Path(os.path.expanduser(value[:at])), value[at + 1 :]) for at in places]
     known = [pair for pair in splits if pair[0].is_dir()]
     return next(iter(known or splits), (whole, None))
 
@@ -101,22 +98,19 @@ def is_repository(folder: Path, commit_name: str | None = None) -> bool:
     top = in_folder(folder, "rev-parse", "--show-toplevel")
     if not top.returncode:
         return Path(top.stdout.strip()) == folder.resolve()
-    if "dubious ownership" in top.stderr and _has_repository(folder):
+    has_repository = (folder / ".git").exists() or (folder / "HEAD").exists()
+    if "dubious ownership" in top.stderr and has_repository:
         raise UserError(
             f"git does not read {folder}: it belongs to another user.",
             f"Run: git config --global --add safe.directory {folder.resolve()}",
         )
     bare = in_folder(folder, "rev-parse", "--is-bare-repository").stdout.strip() == "true"
-    if bare and commit_name is None and _has_repository(folder):
+    if bare and commit_name is None and has_repository:
         raise UserError(
             f"{folder} is a repository without a checkout.",
             f"Name the commit to measure: tree:{folder}@HEAD.",
         )
     return bare and commit_name is not None
-
-
-def _has_repository(folder: Path) -> bool:
-    return (folder / ".git").exists() or (folder / "HEAD").exists()
 
 
 def of_commit(folder: Path, name: str) -> Revision:
@@ -125,12 +119,9 @@ def of_commit(folder: Path, name: str) -> Revision:
     names = in_folder(folder, "ls-tree", "--name-only", commit).stdout.splitlines()
     if not set(_TOP_FILES) <= set(names):
         raise _not_a_kernel(f"{folder} at {commit[:_ABBREVIATED]}")
-    path_of = ("rev-parse", "--path-format=absolute", "--git-path")
-    objects, shallow = (
-        Path(in_folder(folder, *path_of, what).stdout[:-1]) for what in ("objects", "shallow")
-    )
-    repository = Repository(f"git {objects.resolve()}")
-    repository.borrow_objects(objects.resolve(), shallow)
+    objects = _git_path(folder, "objects").resolve()
+    repository = Repository(f"git {objects}")
+    repository.borrow_objects(objects, _git_path(folder, "shallow"))
     tree = in_folder(folder, "rev-parse", f"{commit}^{{tree}}").stdout.strip()
     words = ("log", "-1", "--no-show-signature", "--format=%s", commit)
     subject = in_folder(folder, *words).stdout.strip()
@@ -138,13 +129,18 @@ def of_commit(folder: Path, name: str) -> Revision:
     return Revision(repository, commit, tree, origin)
 
 
+def _git_path(folder: Path, name: str) -> Path:
+    """Return where git keeps a file or folder of that name."""
+    words = ("rev-parse", "--path-format=absolute", "--git-path", name)
+    return Path(in_folder(folder, *words).stdout[:-1])
+
+
 def full_name(folder: Path, name: str) -> str:
     """Return the 40 digits of the commit called `name`; UserError where there is none."""
     done = in_folder(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     if name.startswith("-") or done.returncode:
-        shallow = in_folder(folder, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
         what = f"{folder} has no commit called '{name}'"
-        if shallow:
+        if in_folder(folder, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
             remedy = f"Run: git -C {folder} fetch --unshallow"
             raise UserError(f"{what}: it is a shallow clone.", remedy)
         raise UserError(f"{what}.", "Name one that git log shows.")
@@ -158,17 +154,13 @@ def _not_a_kernel(what: str) -> UserError:
 
 
 def take_files(repository: Repository, top: Path, update: Update) -> str:
-    """Read every file below `top` into the repository; return the id of their tree.
-
-    What the kernel's own .gitignore calls products of a build is left out.
-    """
+    """Read every file but a build's products into the repository; return the id of their tree."""
     git = Git(repository.git.folder, top, "import-index")
     (git.folder / "import-index.lock").unlink(missing_ok=True)
     update(None, f"reading the source in {top.name}")
     # Debian's packages have the .gitignore of its packaging, which ignores everything.
-    everything = not git(
-        "check-ignore", "--quiet", "--no-index", "Makefile", check=False
-    ).returncode
+    ignored = ("check-ignore", "--quiet", "--no-index", "Makefile")
+    everything = not git(*ignored, check=False).returncode
     if everything and (top / "include/config").exists():
         raise UserError(
             f"{top} has been built in, and its .gitignore does not tell source from products.",
@@ -255,14 +247,14 @@ class Range:
 
     def reachable(self, *names: str) -> set[str]:
         """Return those commits and all of the range that they have."""
-        names_in_range: set[str] = set()
+        reached: set[str] = set()
         left = list(names)
         while left:
             name = left.pop()
-            if name in self.commits and name not in names_in_range:
-                names_in_range.add(name)
+            if name in self.commits and name not in reached:
+                reached.add(name)
                 left += self.commits[name].parents
-        return names_in_range
+        return reached
 
 
 def find_range(folder: Path, good: str, bad: str) -> Range:
@@ -290,10 +282,7 @@ def find_range(folder: Path, good: str, bad: str) -> Range:
 
 
 def touching(folder: Path, line: Sequence[Commit], paths: Sequence[str]) -> list[int]:
-    """Return the places of a line's commits that touch the paths, and of both its ends.
-
-    UserError where none does, or git does not take a path.
-    """
+    """Return the places of a line's commits that touch the paths, and of both ends; UserError."""
     if not paths:
         return list(range(len(line)))
     places = []

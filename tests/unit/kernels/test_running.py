@@ -9,8 +9,9 @@ import pytest
 
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.errors import UserError
-from kentry.kernels.image import find_running
+from kentry.kernels.image import resolve_running
 from kentry.kernels.kernel import Kernel
+from kentry.kernels.spec import parse
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 
@@ -32,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def find(root: Path, said: Said) -> Kernel:
-    return find_running("running", host_arch(), said, root, fakes.RELEASE)
+    return resolve_running(parse("running"), host_arch(), said, root, fakes.RELEASE)
 
 
 def test_the_image_and_config_in_boot(root: Path, said: Said) -> None:
@@ -81,4 +82,4 @@ def test_an_image_upgraded_since_the_boot_is_refused(root: Path, said: Said) -> 
 @pytest.mark.parametrize("arch", OTHERS, ids=lambda arch: arch.name)
 def test_another_architecture_is_refused(root: Path, said: Said, arch: Arch) -> None:
     with pytest.raises(UserError, match=arch.name):
-        find_running("running", arch, said, root, fakes.RELEASE)
+        resolve_running(parse("running"), arch, said, root, fakes.RELEASE)

@@ -9,20 +9,11 @@ from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
 from kentry.kernels import symtab
 from kentry.kernels.kallsyms import link_address
-from kentry.kernels.kernel import Symbol, SymbolTable
+from kentry.kernels.kernel import Symbol
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 
 BASE = fakes.BASE
-
-
-def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
-    table = SymbolTable.of([Symbol(BASE, "T", "_text"), Symbol(BASE + 4, "t", "naïve")])
-    symtab.write_table(tmp_path / "table", table)
-    assert symtab.read_table(tmp_path / "table") == table
-    (tmp_path / "table").write_bytes(b"something else\n")
-    with pytest.raises(ValueError):
-        symtab.read_table(tmp_path / "table")
 
 
 def test_kallsyms_without_data_and_per_cpu_offsets(tmp_path: Path) -> None:
