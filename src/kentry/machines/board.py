@@ -6,7 +6,6 @@ serial console is too slow to print on while time is measured, and may lose what
 """
 
 import shlex
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -18,18 +17,16 @@ from kentry.host.native import probe_file
 from kentry.host.process import log
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS
-from kentry.machines import shell_files, switching
-from kentry.machines.lab import Lab
+from kentry.machines.lab import LINE_CHARACTERS, Lab
 from kentry.machines.machine import (
     CommandResult,
     Machine,
     MachineOptions,
-    ShellMachine,
     arch_of,
     check_ended,
     stopped,
 )
-from kentry.machines.shell_files import LINE_CHARACTERS, MOMENT
+from kentry.machines.shell_machine import KEXEC, MOMENT, ShellMachine
 from kentry.progress import Update
 
 # Seconds that labgrid waits longer than timeout(1) does.
@@ -46,7 +43,7 @@ class BoardMachine(ShellMachine):
     def __init__(self, name: str, lab: Lab, options: MachineOptions) -> None:
         self.name = name
         self._lab = lab
-        self._options = options
+        self.options = options
         self._printk = ""
         lab.bring_up()
         lines, _ = lab.run("uname -m", MOMENT)
@@ -75,7 +72,7 @@ class BoardMachine(ShellMachine):
         return CommandResult(status, self._fetch("out"), self._fetch("err"))
 
     def boot(self, kernel: str, update: Update) -> None:
-        """Boots a state of the place's strategy; a QEMU's image; else see switching.boot()."""
+        """Boots a state of the place's strategy; a QEMU's image; else as ShellMachine does."""
         update(None, f"{self.name}: booting {kernel}")
         if kernel in self._lab.states:
             self._lab.reconnect()
@@ -83,14 +80,15 @@ class BoardMachine(ShellMachine):
         elif image := self._image(kernel, update):
             self._lab.boot_image(image)
         else:
-            how, seconds = self._options.switch, self._options.boot_timeout
-            switching.boot(self, kernel, how, update, seconds, self._lab.reconnect, self)
+            super().boot(kernel, update)
         self._silence()
 
-    # labgrid would wait for the end of a command that ends the machine until its time is over.
+    def reconnect(self) -> None:
+        """Forgets the shell of a boot that is over."""
+        self._lab.reconnect()
 
     def leave(self, argv: Sequence[str]) -> None:
-        """Runs a command in a second, when nobody waits for an answer; see switching.Leaving."""
+        """Runs a command in a second: labgrid would wait for its end until its time is over."""
         self.make_folder()
         command = self._on_a_line(shlex.join(argv))
         there = f"{self._folder}/left"
@@ -98,7 +96,7 @@ class BoardMachine(ShellMachine):
         self._lab.run(f"rm -f {there}; ({run}) </dev/null >/dev/null 2>&1 &", MOMENT)
 
     def left(self) -> CommandResult | None:
-        """What became of it, if it has ended; see switching.Leaving."""
+        """What became of it, if it has ended; see ShellMachine."""
         lines, _ = self._lab.run(f"cat {self._folder}/left 2>/dev/null", MOMENT)
         ended = lines[-1].strip() if lines else ""
         result = None
@@ -119,7 +117,7 @@ class BoardMachine(ShellMachine):
 
     def _image(self, kernel: str, update: Update) -> Path | None:
         """The image of a QEMU: the environment's, a file or a spec's; None for the board's own."""
-        if self._options.switch != switching.KEXEC or self._lab.machine() is None:
+        if self.options.switch != KEXEC or self._lab.machine() is None:
             return None
         images = self._lab.images()
         if kernel in images:
@@ -136,15 +134,12 @@ class BoardMachine(ShellMachine):
 
     def put(self, path: str) -> None:
         """Copies the probe; see ShellMachine."""
-        if self._lab.files() is None:
-            shell_files.put(self._lab, self.probe.read_bytes(), path)
-        else:
-            self._lab.transfer("put", str(self.probe), path)
+        self._lab.put(self.probe, path)
 
     def make_folder(self) -> None:
         """Makes the folder; see ShellMachine."""
-        if not self._folder and self._lab.files() is None:
-            shell_files.check_tools(self._lab)
+        if not self._folder:
+            self._lab.check_tools()
         self._silence()
         super().make_folder()
 
@@ -173,27 +168,18 @@ class BoardMachine(ShellMachine):
         """The command, or one that runs a script with it where a line takes no more."""
         if not self._lab.has_console_shell or len(command) <= LINE_CHARACTERS:
             return command
-        script = f"exec {command}\n".encode()
-        shell_files.put(self._lab, script, f"{self._folder}/run")
+        self._lab.write(f"exec {command}\n".encode(), f"{self._folder}/run")
         return f"sh {self._folder}/run"
 
     def _fetch(self, file: str) -> str:
         """The text of a file in the folder."""
-        there = f"{self._folder}/{file}"
-        if self._lab.files() is None:
-            data = shell_files.get(self._lab, there)
-        else:
-            with tempfile.TemporaryDirectory(prefix="kentry-") as folder:
-                here = Path(folder) / file
-                self._lab.transfer("get", there, str(here))
-                data = here.read_bytes()
-        return data.decode(errors="replace")
+        return self._lab.get(f"{self._folder}/{file}").decode(errors="replace")
 
 
 @contextmanager
 def open_board(text: str, options: MachineOptions) -> Iterator[Machine]:
     """The board that "board:PLACE" names, for a `with`."""
-    lab = Lab(text, text.partition(":")[2], options)
+    lab = Lab(text)
     try:
         with closing(BoardMachine(text, lab, options)) as place:
             yield place

@@ -2,41 +2,59 @@
 """A machine that labgrid lends: its power, console and shell, all through labgrid.
 
 labgrid is imported when a board is opened, not before: it takes half a second.
+
+Over a serial console, which is slow, may lose a byte, and may show a message of the kernel between
+two, files go packed, in pieces that fit on a line, and count as transferred when their checksum is
+right.  labgrid's ShellDriver transfers files by XMODEM, for which a board needs lrzsz; few have it.
 """
 
+import base64
+import binascii
 import contextlib
 import enum
+import gzip
+import hashlib
 import os
+import re
 import socket
+import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from kentry.errors import KentryError, MachineError
 from kentry.host.process import log
-from kentry.machines.machine import MachineOptions
+from kentry.machines.shell_machine import MOMENT
 
 _ENV_VARIABLE = "LG_ENV"
-
-# What brings a place to a shell; a strategy's state, by labgrid's own custom.
-SHELL, OFF = "shell", "off"
 
 # The first of these that can be activated runs commands; CommandProtocol is any other driver.
 _COMMANDS = ("SSHDriver", "ShellDriver", "CommandProtocol")
 
 _LOOK = "See its console, and what labgrid-client does with that place."
+_SPACE = "See that there is space."
 
 _COMMAND_SHOWN = 60  # characters of a command in an error
 _WORDS_SHOWN = 300  # characters of what labgrid says of an error, and of a command in the log
+
+# What a board's shell must have for files; busybox and coreutils have all of them.
+TOOLS = ("base64", "gzip", "sha256sum", "timeout")
+# A shell that edits its line takes 1024 characters (busybox), and labgrid's words go with ours.
+LINE_CHARACTERS = 512
+# Bytes of a piece fetched: some seconds at 115200 baud; and seconds for it, enough at 9600.
+_PIECE_BYTES, _PIECE_SECONDS = 8192, 90.0
+_TRIES = 3
+_SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 class Lab:
     """One target of an environment; `name` is what the user wrote for it."""
 
-    def __init__(self, name: str, place: str, options: MachineOptions) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         self._command: Any = None
-        file = environment_file()
+        place, file = name.partition(":")[2], environment_file()
         with _explained(f"make {name} of {file}", "See that labgrid-client takes that file."):
             from labgrid import Environment
 
@@ -77,9 +95,12 @@ class Lab:
                 ) from err
             return None
 
-    def bring_up(self, state: str = SHELL) -> None:
+    def bring_up(self, state: str = "shell") -> None:
         """Boots the board as far as `state` of its strategy, and finds its shell."""
-        with _explained(f"boot {self.name}", _LOOK), _no_endless_accept():
+        with _explained(f"boot {self.name}", _LOOK), contextlib.ExitStack() as stack:
+            # QEMUDriver.on() waits for a connection from a QEMU that may have ended at once.
+            stack.callback(socket.setdefaulttimeout, socket.getdefaulttimeout())
+            socket.setdefaulttimeout(30.0)
             strategy = self._strategy()
             if strategy is None:
                 if power := self._driver("PowerProtocol"):
@@ -133,7 +154,7 @@ class Lab:
         with _explained(f"boot {self.name}", _LOOK):
             if strategy := self._strategy():
                 # Which otherwise would believe that it still runs.
-                strategy.transition(OFF)
+                strategy.transition("off")
             # Its command line is made when it is activated.
             self.target.deactivate(emulator)
             self.env.config.data.setdefault("images", {})[str(kernel)] = str(kernel)
@@ -174,17 +195,96 @@ class Lab:
             )
         return [line.rstrip("\r") for line in lines], int(status)
 
-    def files(self) -> Any:
-        """A driver that transfers files, None where there is only the console.
-
-        A ShellDriver has one too (XMODEM), for which boards rarely have both programs.
-        """
+    @property
+    def _files(self) -> Any:
+        """A driver that transfers files, None where there is only the console."""
         return None if self.has_console_shell else self._driver("FileTransferProtocol")
 
-    def transfer(self, way: str, source: str, destination: str) -> None:
-        """Has files() "put" or "get" one."""
-        with _explained(f"{way} {source} ({self.name})", "See that there is space."):
-            getattr(self.files(), way)(source, destination)
+    def check_tools(self) -> None:
+        """MachineError where files go over the console and the board has not all of TOOLS."""
+        if self._files is None:
+            check = (
+                f"for t in {' '.join(TOOLS)}; do command -v $t >/dev/null || echo lacks $t; done"
+            )
+            lines, _ = self.run(check, MOMENT)
+            if missing := [line[6:].strip() for line in lines if line.startswith("lacks ")]:
+                raise MachineError(
+                    f"{self.name} has no {' and no '.join(missing)}, so files cannot go over its"
+                    " console.",
+                    "Put them on its PATH (busybox has all), or give the place an SSHDriver.",
+                )
+
+    def put(self, file: Path, path: str) -> None:
+        """Copies a file to `path`, whose name has no character that a shell reads."""
+        if driver := self._files:
+            with _explained(f"put {file} ({self.name})", _SPACE):
+                driver.put(str(file), path)
+        else:
+            self.write(file.read_bytes(), path)
+
+    def write(self, data: bytes, path: str) -> None:
+        """Writes `data` to the file `path` over the console."""
+        text = base64.b64encode(gzip.compress(data, mtime=0)).decode()
+        for _ in range(_TRIES):
+            self.run(f"rm -f {path} {path}.in", MOMENT)
+            for at in range(0, len(text), LINE_CHARACTERS):
+                piece = text[at : at + LINE_CHARACTERS]
+                self.run(f"echo {piece} >>{path}.in", _PIECE_SECONDS)
+            unpack = f"base64 -d <{path}.in | gzip -dc >{path}; rm -f {path}.in"
+            self.run(unpack, _PIECE_SECONDS)
+            if self._checksum(path) == hashlib.sha256(data).hexdigest():
+                return
+        raise self._not_whole(path, "to")
+
+    def get(self, path: str) -> bytes:
+        """What is in the file `path`; over a console b"" where there is none."""
+        if driver := self._files:
+            with tempfile.TemporaryDirectory(prefix="kentry-") as folder:
+                here = Path(folder, "file")
+                with _explained(f"get {path} ({self.name})", _SPACE):
+                    driver.get(path, str(here))
+                return here.read_bytes()
+        checksum = self._checksum(path)
+        if not checksum:
+            return b""
+        self.run(f"gzip -c <{path} >{path}.gz", MOMENT)
+        lines, _ = self.run(f"wc -c <{path}.gz", MOMENT)
+        size = next((int(line) for line in lines if line.strip().isdecimal()), 0)
+        for _ in range(_TRIES):
+            packed = b"".join(
+                self._piece(f"{path}.gz", at, min(_PIECE_BYTES, size - at))
+                for at in range(0, size, _PIECE_BYTES)
+            )
+            with contextlib.suppress(OSError, EOFError, zlib.error):
+                data = gzip.decompress(packed)
+                if hashlib.sha256(data).hexdigest() == checksum:
+                    self.run(f"rm -f {path}.gz", MOMENT)
+                    return data
+        raise self._not_whole(path, "from")
+
+    def _piece(self, path: str, at: int, length: int) -> bytes:
+        """One piece, fetched again where it has another length; b"" where that does not help."""
+        cut = f"dd if={path} bs={_PIECE_BYTES} skip={at // _PIECE_BYTES} count=1 2>/dev/null"
+        for _ in range(_TRIES):
+            lines, _ = self.run(f"{cut} | base64", _PIECE_SECONDS)
+            with contextlib.suppress(binascii.Error):
+                data = base64.b64decode("".join(line.strip() for line in lines), validate=True)
+                if len(data) == length:
+                    return data
+        return b""
+
+    def _checksum(self, path: str) -> str:
+        """A file's SHA-256; "" where there is none, "?" where it cannot be told."""
+        lines, _ = self.run(f"if [ -f {path} ]; then sha256sum <{path}; else echo none; fi", MOMENT)
+        if any(line.strip() == "none" for line in lines):
+            return ""
+        return next((word for line in lines for word in _SHA256.findall(line)), "?")
+
+    def _not_whole(self, path: str, direction: str) -> MachineError:
+        return MachineError(
+            f"{path} did not get {direction} {self.name} whole in {_TRIES} tries.",
+            "Is there space, and is the console quiet? A place with an SSHDriver does not use it.",
+        )
 
 
 def environment_file() -> Path:
@@ -225,14 +325,3 @@ def _said(err: BaseException) -> str:
         return "QEMU did not start (what it said is above)"
     text = " ".join(str(getattr(err, "msg", "") or err).split())
     return (text or type(err).__name__)[:_WORDS_SHOWN].rstrip(".")
-
-
-@contextlib.contextmanager
-def _no_endless_accept() -> Iterator[None]:
-    """QEMUDriver.on() waits for a connection from a QEMU that may have ended at once."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(30.0)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)

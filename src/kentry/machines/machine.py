@@ -1,28 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What every machine can do on which the probe is timed; see open.py for how one is named."""
 
-import secrets
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from kentry.arch import ARCHES, Arch, find_arch
 from kentry.boot.console import tail
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import MachineError, UserError
-from kentry.host.process import log, status_clause
+from kentry.host.process import status_clause
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
-
-# Makes the folder $1 below the first that lets programs run.
-_MAKE_FOLDER = (
-    'umask 077; for b in "$TMPDIR" /tmp "$XDG_RUNTIME_DIR" /run /dev/shm /var/tmp "$HOME/.cache"'
-    ' "$HOME"; do [ -d "$b" ] || continue; d="$b/$1"; mkdir "$d" 2>/dev/null || continue;'
-    ' (echo "#!/bin/sh" >"$d/t" && chmod 700 "$d/t" && "$d/t") 2>/dev/null'
-    ' && rm "$d/t" && echo "in $d" && break; rm -rf "$d"; done'
-)
 
 
 @dataclass(frozen=True)
@@ -85,53 +74,6 @@ class Machine(Protocol):
     def close(self) -> None:
         """Removes what was put there."""
         return
-
-
-class ShellMachine(Machine):
-    """A machine with a shell, on which the probe has a folder of its own."""
-
-    probe: Path
-    _folder = ""
-
-    def sh(self, script: str, *words: str) -> tuple[list[str], int]:
-        """The lines that a script for sh(1), without ', prints, and its status; $1 is a word."""
-        raise NotImplementedError
-
-    def put(self, path: str) -> None:
-        """Copies the probe to this file."""
-        raise NotImplementedError
-
-    def make_folder(self) -> None:
-        """Makes the folder, unless it is there: the machine may have been booted since."""
-        if self._folder and self.sh('test -d "$1"', self._folder)[1] == 0:
-            return
-        lines, _ = self.sh(_MAKE_FOLDER, f"kentry-{secrets.token_hex(6)}")
-        folder = next((line[3:].strip() for line in lines if line.startswith("in /")), "")
-        if not folder or shlex.quote(folder) != folder:
-            raise MachineError(
-                f"No folder on {self.name} takes a program and lets it run.",
-                "Let one of /tmp, /run, /dev/shm, /var/tmp, ~/.cache be writable there and not"
-                " noexec, or set TMPDIR there.",
-            )
-        self._folder = folder
-
-    def ready_probe(self) -> str:
-        """Where the probe is there; copies it if it is not."""
-        path = f"{self._folder}/probe"
-        if not self._folder or self.sh('test -x "$1"', path)[1]:
-            self.make_folder()
-            path = f"{self._folder}/probe"
-            self.put(path)
-            self.sh('chmod 700 "$1"', path)
-        return path
-
-    def remove_folder(self) -> None:
-        """Removes it; warns where that cannot be done."""
-        try:
-            if self._folder:
-                self.sh('rm -rf "$1"', self._folder)
-        except MachineError as err:
-            log.warning("kentry: %s stays on %s: %s", self._folder, self.name, err.sentence)
 
 
 def arch_of(name: str, machine: str) -> Arch:

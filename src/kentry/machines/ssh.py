@@ -26,20 +26,16 @@ from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import MachineError, UserError
 from kentry.host.native import probe_file
 from kentry.host.process import Exit, need, supervise
-from kentry.machines import switching
 from kentry.machines.machine import (
     CommandResult,
     Machine,
     MachineOptions,
-    ShellMachine,
     arch_of,
     check_ended,
     stopped,
 )
-from kentry.progress import Update
+from kentry.machines.shell_machine import MOMENT, ShellMachine
 
-# Seconds for what takes a moment there once the connection stands.
-_MOMENT = 60.0
 # Seconds until a connection stands.
 _CONNECT_SECONDS = 15
 # Seconds until a connection that carries nothing is given up: 3 times unanswered.
@@ -102,15 +98,6 @@ def destination_of(text: str) -> str:
     return destination
 
 
-def explain_ssh(destination: str, stderr: str) -> MachineError:
-    """The error for an ssh that ended before anything ran on `destination`."""
-    # The last pattern is in every text.
-    sentence, remedy = next(row[1:] for row in _SSH_ERRORS if re.search(row[0], stderr))
-    to = shlex.quote(destination)
-    remedy = remedy.format(to=to, by_hand=f"ssh -o BatchMode=yes {to} true")
-    return MachineError(sentence.format(to=destination), remedy, tail(stderr))
-
-
 @dataclass
 class RemoteScript:
     """The output of one script, between the lines with `word` in which it begins and ends.
@@ -142,13 +129,19 @@ class RemoteScript:
             self.on_line(text)
 
 
-class Connection:
-    """One ssh connection to `destination`, shared by everything that runs there."""
+class SshMachine(ShellMachine):
+    """A machine that ssh reaches; one connection is shared by everything that runs there.
 
-    def __init__(self, destination: str, folder: Path, options: MachineOptions) -> None:
-        self.destination = destination
-        socket = folder / "ssh"
-        shared = "ControlMaster=auto", f"ControlPath={socket}", f"ControlPersist={int(_MOMENT)}"
+    `folder` is for the connection's socket.
+    """
+
+    kind = "ssh"
+
+    def __init__(self, name: str, folder: Path, options: MachineOptions) -> None:
+        self.name = name
+        self.options = options
+        self._destination = destination_of(name)
+        sharing = ("ControlMaster=auto", f"ControlPath={folder}/ssh", "ControlPersist=60")
         settings = [
             "BatchMode=yes",
             f"ConnectTimeout={_CONNECT_SECONDS}",
@@ -162,9 +155,63 @@ class Connection:
         self._argv = [need("ssh", "openssh-client"), "-T"]
         self._argv += [word for setting in settings for word in ("-o", setting)]
         # Apart, since -v shows commands that work when this connection has gone, too.
-        self._sharing = [word for setting in shared for word in ("-o", setting)]
+        self._sharing = [word for setting in sharing for word in ("-o", setting)]
 
-    def run(
+    def connect(self) -> None:
+        """Finds out what machine it is; MachineError if it cannot be reached or runs no Linux."""
+        result = self.run_command(["uname", "-sm"], _CONNECT_SECONDS + MOMENT)
+        system, _, machine = result.stdout.strip().partition(" ")
+        if system != "Linux":
+            raise MachineError(
+                f"{self.name} runs {system or 'no system that says its name'}, not Linux.",
+                "kentry measures entries into the Linux kernel: name a machine that runs it.",
+                tail(result.stderr),
+            )
+        self.arch = arch_of(self.name, machine)
+        self.probe = probe_file(self.arch)
+
+    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+        """Runs the probe, which is copied there where it is not; see Machine."""
+        lines = ProbeLines(on_line)
+        argv = [self.ready_probe(), *words]
+        said, ran = self._run(_GUARDED, argv, timeout, lines)
+        check_ended(self.name, lines, self._status("The probe", said, ran), ran.stderr)
+
+    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        """Runs a command; see Machine."""
+        lines: list[str] = []
+        said, ran = self._run(_GUARDED, argv, timeout, lines.append)
+        status = self._status(f"'{argv[0]}'", said, ran)
+        stdout = "\n".join([*lines, said.cut])
+        return CommandResult(status, stdout, ran.stderr.replace(said.word, "sh"))
+
+    def sh(self, script: str, *words: str) -> tuple[list[str], int]:
+        """Runs a script; see ShellMachine."""
+        result = self.run_command(["sh", "-c", script, "sh", *words], MOMENT)
+        return result.stdout.splitlines(), result.status
+
+    def put(self, path: str) -> None:
+        """Copies the probe; see ShellMachine."""
+        data = self.probe.read_bytes()
+        said, ran = self._run(_COPY, [path], MOMENT, lambda line: None, data)
+        if self._status("Copying the probe", said, ran):
+            raise MachineError(
+                f"The probe cannot be written on {self.name}.",
+                "Make some space there: it takes 64 KiB.",
+                tail(ran.stderr),
+            )
+
+    def reconnect(self) -> None:
+        """Ends the connection; the next run makes another."""
+        argv = [*self._argv, *self._sharing, "-O", "exit", "--", self._destination]
+        supervise(argv, MOMENT, lambda line: None)
+
+    def close(self) -> None:
+        """Removes the folder there, and hangs up."""
+        self.remove_folder()
+        self.reconnect()
+
+    def _run(
         self,
         script: str,
         words: Sequence[str],
@@ -176,12 +223,10 @@ class Connection:
 
         MachineError where it did not begin.
         """
-        word = f"kentry-{secrets.token_hex(6)}"
+        word, to = f"kentry-{secrets.token_hex(6)}", self._destination
         said = RemoteScript(word, on_line)
         command = f"exec {shlex.join(['sh', '-c', script, word, *words])}"
-        argv, shown = (
-            [*self._argv, *more, "--", self.destination, command] for more in (self._sharing, [])
-        )
+        argv, shown = ([*self._argv, *more, "--", to, command] for more in (self._sharing, []))
         ran = supervise(
             argv,
             timeout,
@@ -197,83 +242,19 @@ class Connection:
         if said.began:
             return said, ran
         if ran.stopped:
-            raise stopped("ssh", self.destination, ran.stopped)
+            raise stopped("ssh", to, ran.stopped)
+        quoted = shlex.quote(to)
         if ran.status == _SSH_FAILED:
-            raise explain_ssh(self.destination, ran.stderr)
+            # The last pattern is in every text.
+            row = next(row for row in _SSH_ERRORS if re.search(row[0], ran.stderr))
+            remedy = row[2].format(to=quoted, by_hand=f"ssh -o BatchMode=yes {quoted} true")
+            raise MachineError(row[1].format(to=to), remedy, tail(ran.stderr))
         raise MachineError(
-            f"The account's shell on {self.destination} ended with status {ran.status} before it"
-            " ran anything.",
-            f"See what this prints: ssh {shlex.quote(self.destination)} true  (start-up files must"
-            " not end the shell, and the account must be allowed to run commands).",
+            f"The account's shell on {to} ended with status {ran.status} before it ran anything.",
+            f"See what this prints: ssh {quoted} true  (start-up files must not end the shell, and"
+            " the account must be allowed to run commands).",
             tail("\n".join([*said.noise, ran.stderr])),
         )
-
-    def hang_up(self) -> None:
-        """Ends the connection; the next run makes another."""
-        argv = [*self._argv, *self._sharing, "-O", "exit", "--", self.destination]
-        supervise(argv, _MOMENT, lambda line: None)
-
-
-class SshMachine(ShellMachine):
-    """A machine that ssh reaches."""
-
-    kind = "ssh"
-
-    def __init__(self, name: str, connection: Connection, options: MachineOptions) -> None:
-        self.name = name
-        self._connection = connection
-        self._options = options
-        result = self.run_command(["uname", "-sm"], _CONNECT_SECONDS + _MOMENT)
-        system, _, machine = result.stdout.strip().partition(" ")
-        if system != "Linux":
-            raise MachineError(
-                f"{name} runs {system or 'no system that says its name'}, not Linux.",
-                "kentry measures entries into the Linux kernel: name a machine that runs it.",
-                tail(result.stderr),
-            )
-        self.arch = arch_of(name, machine)
-        self.probe = probe_file(self.arch)
-
-    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
-        """Runs the probe, which is copied there where it is not; see Machine."""
-        lines = ProbeLines(on_line)
-        argv = [self.ready_probe(), *words]
-        said, ran = self._connection.run(_GUARDED, argv, timeout, lines)
-        check_ended(self.name, lines, self._status("The probe", said, ran), ran.stderr)
-
-    def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Runs a command; see Machine."""
-        lines: list[str] = []
-        said, ran = self._connection.run(_GUARDED, argv, timeout, lines.append)
-        status = self._status(f"'{argv[0]}'", said, ran)
-        stdout = "\n".join([*lines, said.cut])
-        return CommandResult(status, stdout, ran.stderr.replace(said.word, "sh"))
-
-    def boot(self, kernel: str, update: Update) -> None:
-        """Boots another kernel; see switching.boot()."""
-        how, timeout = self._options.switch, self._options.boot_timeout
-        switching.boot(self, kernel, how, update, timeout, self._connection.hang_up)
-
-    def sh(self, script: str, *words: str) -> tuple[list[str], int]:
-        """Runs a script; see ShellMachine."""
-        result = self.run_command(["sh", "-c", script, "sh", *words], _MOMENT)
-        return result.stdout.splitlines(), result.status
-
-    def put(self, path: str) -> None:
-        """Copies the probe; see ShellMachine."""
-        data = self.probe.read_bytes()
-        said, ran = self._connection.run(_COPY, [path], _MOMENT, lambda line: None, data)
-        if self._status("Copying the probe", said, ran):
-            raise MachineError(
-                f"The probe cannot be written on {self.name}.",
-                "Make some space there: it takes 64 KiB.",
-                tail(ran.stderr),
-            )
-
-    def close(self) -> None:
-        """Removes the folder there, and hangs up."""
-        self.remove_folder()
-        self._connection.hang_up()
 
     def _status(self, what: str, said: RemoteScript, ran: Exit) -> int:
         """The status of what ran there to its end; MachineError where it did not get there."""
@@ -292,18 +273,12 @@ class SshMachine(ShellMachine):
 @contextlib.contextmanager
 def open_ssh(text: str, options: MachineOptions) -> Iterator[Machine]:
     """The machine that `text` names, for a `with`."""
-    destination = destination_of(text)
     # The name of a socket may have 108 bytes, so not in $TMPDIR.
-    with tempfile.TemporaryDirectory(
-        prefix="kentry-",
-        dir="/tmp",
-        ignore_cleanup_errors=True,
-    ) as folder:
-        connection = Connection(destination, Path(folder), options)
-        try:
-            place = SshMachine(text, connection, options)
-        except BaseException:
-            connection.hang_up()
-            raise
-        with contextlib.closing(place):
-            yield place
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="kentry-", dir="/tmp", ignore_cleanup_errors=True
+        ) as folder,
+        contextlib.closing(SshMachine(text, Path(folder), options)) as place,
+    ):
+        place.connect()
+        yield place

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from kentry.errors import MachineError
-from kentry.machines import board, lab, shell_files, switching
+from kentry.machines import board, lab
 from kentry.machines.board import BoardMachine, open_board
 from kentry.machines.machine import CommandResult, MachineOptions
 from kentry.machines.open import open_machine
+from kentry.machines.shell_machine import ShellMachine
 
 # A server or a board answers in seconds, not in milliseconds.
 pytestmark = pytest.mark.slow
@@ -99,7 +100,7 @@ def test_a_board_that_lacks_a_program_is_refused(tmp_path: Path, probe: Path) ->
     few = tmp_path / "bin"
     few.mkdir()
     names = ["sh", "cat", "uname", "mkdir", "chmod", "rm", "wc", "dd", "test"]
-    for name in {*names, *shell_files.TOOLS} - {"gzip"}:
+    for name in {*names, *lab.TOOLS} - {"gzip"}:
         (few / name).symlink_to(shutil.which(name) or f"/bin/{name}")
     text = SERIAL.replace("SerialShell: {}", f"SerialShell: {{path: {few}}}")
     with pytest.raises(MachineError, match="board:x has no gzip"):
@@ -157,20 +158,6 @@ def test_a_state_of_the_strategy_is_another_kernel(tmp_path: Path, probe: Path) 
             place._lab.bring_up("nothing")
 
 
-def test_without_such_a_state_it_is_booted_from_its_shell(
-    tmp_path: Path, probe: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[str, str]] = []
-
-    def boot(place: Any, kernel: str, how: str, *_: Any) -> None:
-        asked.append((kernel, how))
-
-    monkeypatch.setattr(switching, "boot", boot)
-    with open_board("board:x", options(tmp_path, SERIAL, switch="boot-it {}")) as place:
-        place.boot("6.12.1", lambda fraction, now: None)
-    assert asked == [("6.12.1", "boot-it {}")]
-
-
 @pytest.mark.parametrize(
     ("kernel", "switch", "booted"),
     [
@@ -199,7 +186,7 @@ def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
     monkeypatch.setattr(
         board, "resolve", lambda spec, arch, update: SimpleNamespace(image=Path("/resolved", spec))
     )
-    monkeypatch.setattr(switching, "boot", lambda *_: seen.append("by itself"))
+    monkeypatch.setattr(ShellMachine, "boot", lambda *_: seen.append("by itself"))
     with open_board("board:x", options(tmp_path, SERIAL, switch=switch)) as place:
         place.boot(kernel.replace("FILE", probe.name), lambda fraction, now: None)
     assert seen == [booted.replace("TMP", str(tmp_path))]
@@ -275,22 +262,18 @@ def test_lg_env_names_the_environment(tmp_path: Path, monkeypatch: pytest.Monkey
     assert lab.environment_file() == file
 
 
-class Losing:
-    """A shell that never gets a file right."""
-
-    name = "board:x"
-
-    def run(self, command: str, timeout: float) -> tuple[list[str], int]:
-        if "sha256sum" in command:
-            return ["0" * 64 + "  -"], 0
-        return ["3"], 0
-
-
-def test_a_file_that_never_arrives_whole_is_one_sentence() -> None:
+def test_a_file_that_never_arrives_whole_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options(tmp_path, SERIAL)
+    losing = lab.Lab("board:x")
+    wrong = {True: ["0" * 64 + "  -"], False: ["3"]}
+    monkeypatch.setattr(losing, "run", lambda command, _: (wrong["sha256sum" in command], 0))
     with pytest.raises(MachineError, match="to board:x whole"):
-        shell_files.put(Losing(), b"abc", "/x/probe")
+        losing.write(b"abc", "/x/probe")
+    monkeypatch.setattr(lab.Lab, "has_console_shell", True)
     with pytest.raises(MachineError, match="from board:x whole"):
-        shell_files.get(Losing(), "/x/out")
+        losing.get("/x/out")
 
 
 def test_no_command_is_longer_than_a_shells_line(tmp_path: Path, probe: Path) -> None:

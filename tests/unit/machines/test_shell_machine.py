@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from kentry.arch import ARCHES, Arch
+from kentry.boot.probe_protocol import OnLine
 from kentry.errors import MachineError, UserError
-from kentry.machines import switching
+from kentry.machines import shell_machine
 from kentry.machines.machine import CommandResult, MachineOptions
 from kentry.machines.open import open_machine
+from kentry.machines.shell_machine import ShellMachine
 from tests.unit.machines.sshd import Server, serving
 
 OLD, NEW = "6.1.0-1-arm64", "6.12.3-arm64"
@@ -20,11 +23,11 @@ OWN = "grub-reboot {} && reboot"
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(switching, "_PAUSE", 0.01)
+    monkeypatch.setattr(shell_machine, "_PAUSE", 0.01)
 
 
 @dataclass
-class Machine:
+class Machine(ShellMachine):
     """Answers as a machine would; `after` is what it runs once it was told to boot.
 
     `answers` maps a part of a command to what it says instead; `down` is how often it does not
@@ -40,7 +43,13 @@ class Machine:
     answers: dict[str, CommandResult] = field(default_factory=dict)
     asked: list[list[str]] = field(default_factory=list)
     told: int = 0
+    reconnected: int = 0
     name: str = "ssh:board"
+    kind: str = "ssh"
+    arch: Arch = ARCHES["x86_64"]
+
+    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+        raise NotImplementedError
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         line = " ".join(argv)
@@ -49,7 +58,7 @@ class Machine:
             if part in line:
                 return answer
         if "boot_id" in line:
-            return self._identity()
+            return self._which()
         if "test -f" in line:
             there = [file for file in self.files if file in argv]
             return CommandResult(0, "".join(f"{file}\n" for file in there), "")
@@ -63,7 +72,10 @@ class Machine:
                 raise self.parts_with
         return CommandResult(0, "", "")
 
-    def _identity(self) -> CommandResult:
+    def reconnect(self) -> None:
+        self.reconnected += 1
+
+    def _which(self) -> CommandResult:
         if self.told and self.down:
             self.down -= 1
             raise MachineError("It does not answer.")
@@ -71,7 +83,7 @@ class Machine:
         return CommandResult(0, f"{boot}\n{release}\n", "")
 
     def lines(self) -> list[str]:
-        return [" ".join(argv).replace(switching._ROOT_PATH, "") for argv in self.asked]
+        return [" ".join(argv).replace(shell_machine._ROOT_PATH, "") for argv in self.asked]
 
 
 def boot(
@@ -79,7 +91,8 @@ def boot(
 ) -> list[str]:
     """Boots, and brings back what was said meanwhile."""
     said: list[str] = []
-    switching.boot(machine, kernel, how, lambda fraction, now: said.append(now), timeout)
+    machine.options = MachineOptions(switch=how, boot_timeout=timeout)
+    machine.boot(kernel, lambda fraction, now: said.append(now))
     return said
 
 
@@ -168,22 +181,12 @@ def test_a_command_of_the_users_own_gets_the_kernels_name_quoted(kernel: str) ->
     assert not [line for line in machine.lines() if "kexec" in line]
 
 
-@pytest.mark.parametrize("status", [1, 127, 128])
-def test_a_command_that_fails_is_said(status: int) -> None:
-    machine = Machine(answers={"grub-reboot": CommandResult(status, "", "grub-reboot: not found")})
-    assert "grub-reboot: not found" in fails(machine, f"ended with status {status}", OWN).detail
-
-
-def test_a_command_that_the_shutdown_killed_has_not_failed() -> None:
-    machine = Machine(answers={"grub-reboot": CommandResult(129, "", "")})
-    fails(machine, "told to boot", OWN, timeout=0.1)
-
-
-@pytest.mark.parametrize(("status", "is_error"), [(128, True), (129, False), (255, False)])
+@pytest.mark.parametrize(("status", "is_error"), [(1, True), (128, True), (129, False)])
 def test_a_command_that_the_shutdown_killed_did_not_fail(status: int, is_error: bool) -> None:
     """A shell gives a command that a signal killed a status above 128."""
-    machine = Machine(answers={"grub-reboot": CommandResult(status, "", "")})
-    fails(machine, f"ended with status {status}" if is_error else "still runs the same boot", OWN)
+    machine = Machine(answers={"grub-reboot": CommandResult(status, "", "not found")})
+    pattern = f"ended with status {status}" if is_error else "still runs the same boot"
+    assert "not found" in fails(machine, pattern, OWN, timeout=0.1).detail
 
 
 def test_a_machine_that_goes_before_it_answers_is_waited_for() -> None:
@@ -191,47 +194,40 @@ def test_a_machine_that_goes_before_it_answers_is_waited_for() -> None:
 
 
 @dataclass
-class Telling:
-    """Tells a Machine to go; `result` is what becomes of that, None where it goes on."""
+class Telling(Machine):
+    """Is told to go and not waited for; `result` is what becomes of that, None: it goes on."""
 
-    machine: Machine
     result: CommandResult | None = None
-    asked: int = 0
+    lookings: int = 0
 
     def leave(self, argv: Sequence[str]) -> None:
-        self.machine.run_command(argv, 1)
+        self.run_command(argv, 1)
 
     def left(self) -> CommandResult | None:
-        self.asked += 1
+        self.lookings += 1
         return self.result
 
 
 def test_a_machine_that_nobody_waits_for_is_asked_while_it_is_there() -> None:
-    machine = Machine(after="", down=0)
-    telling = Telling(machine, CommandResult(2, "", "no such entry"))
-    with pytest.raises(MachineError, match="with status 2") as caught:
-        switching.boot(machine, NEW, OWN, lambda *_: None, 5, leaving=telling)
-    assert "no such entry" in caught.value.detail
-    assert telling.asked == 1
+    machine = Telling(after="", down=0, result=CommandResult(2, "", "no such entry"))
+    assert "no such entry" in fails(machine, "with status 2", OWN).detail
+    assert machine.lookings == 1
 
 
 @pytest.mark.parametrize("result", [None, CommandResult(0, "rebooting", "")])
 def test_a_machine_that_nobody_waits_for_and_does_not_go_is_an_error(
     result: CommandResult | None,
 ) -> None:
-    machine = Machine(after="", down=0)
-    telling = Telling(machine, result)
-    with pytest.raises(MachineError, match="the same boot") as caught:
-        switching.boot(machine, NEW, OWN, lambda *_: None, 0.2, leaving=telling)
-    assert ("rebooting" in caught.value.detail) == bool(result)
-    assert telling.asked > 1
+    machine = Telling(after="", down=0, result=result)
+    error = fails(machine, "the same boot", OWN, timeout=0.2)
+    assert ("rebooting" in error.detail) == bool(result)
+    assert machine.lookings > 1
 
 
 def test_a_machine_that_nobody_waits_for_goes() -> None:
-    telling = Telling(Machine())
-    switching.boot(telling.machine, NEW, OWN, lambda *_: None, 5, leaving=telling)
-    assert telling.machine.told == 1
-    assert telling.asked == 0
+    machine = Telling()
+    boot(machine, OWN)
+    assert (machine.told, machine.lookings) == (1, 0)
 
 
 def test_another_kernel_than_wanted_is_an_error() -> None:
@@ -243,8 +239,10 @@ def test_a_name_that_is_no_release_is_not_compared() -> None:
 
 
 def test_a_machine_that_never_comes_back_is_an_error() -> None:
-    error = fails(Machine(down=10**9), r"did not come back within 0\.2 s", timeout=0.2)
+    machine = Machine(down=10**9)
+    error = fails(machine, r"did not come back within 0\.2 s", timeout=0.2)
     assert "not answer" in error.detail
+    assert machine.reconnected > 2
 
 
 def test_a_machine_that_does_not_go_is_an_error() -> None:
@@ -260,17 +258,6 @@ def test_what_is_no_kernel_is_a_mistake(kernel: str) -> None:
 def test_a_command_must_say_where_the_kernel_goes() -> None:
     with pytest.raises(UserError, match="not say which"):
         boot(Machine(), "reboot")
-
-
-def test_the_connection_is_made_anew_while_it_waits() -> None:
-    anew: list[int] = []
-    machine = Machine(down=3)
-
-    def reconnect() -> None:
-        anew.append(machine.told)
-
-    switching.boot(machine, NEW, OWN, lambda fraction, now: None, 5, reconnect)
-    assert anew == [1] * 4
 
 
 @pytest.fixture
