@@ -22,7 +22,7 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 471,
-    "arch": 1453,
+    "arch": 1371,
     "boot": 2133,
     "commands": 3156,
     "compare": 1748,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3168,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39000
+TESTS_BUDGET = 38998
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -4,25 +4,9 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from kentry.arch import record
 from kentry.arch.mechanism import SME, VEC, Act, CountingRules, Mechanism, Mechanisms
-from kentry.arch.record import (
-    ALLOCATORS,
-    FLOOR_ASSEMBLY,
-    FLOOR_HANDLERS,
-    Arch,
-    Counter,
-    Decoding,
-    Linking,
-    Llvm,
-    Marker,
-    Trap,
-    Unit,
-    VectorSide,
-    any_of,
-    bits,
-    function_marker,
-    word,
-)
+from kentry.arch.record import Marker, Trap, Unit, any_of, bits, function_marker, word
 
 # QEMU takes 256 bits for SME, whatever it has for SVE.
 _SME_LENGTHS = (256, 128, 512, 1024, 2048)
@@ -79,7 +63,7 @@ _MECHANISMS: Mapping[str, Mechanisms] = {
     for unit, base in ((VEC, _SVE), (SME, _SME))
 }
 
-_VECTOR = VectorSide(
+_VECTOR = record.VectorSide(
     units=(
         Unit("vec", "SVE", (128, 256, 512, 1024, 2048), "ARM64_SVE"),
         Unit("ssve", "streaming SVE (SME)", _SME_LENGTHS, "ARM64_SME", _SME_HINT),
@@ -110,7 +94,7 @@ _VECTOR = VectorSide(
         Marker("za-save", "str za", code=word(0xFFFF9C10, 0xE1200000), repeats=True),
         Marker("za-restore", "ldr za", code=word(0xFFFF9C10, 0xE1000000), repeats=True),
         function_marker("kernel-use", "kernel_neon_begin"),
-        function_marker("allocation", ALLOCATORS, within="sve_alloc|sme_alloc"),
+        function_marker("allocation", record.ALLOCATORS, within="sve_alloc|sme_alloc"),
     ),
     switch="cpu_switch_to",
     # arch/arm64/kernel/entry.S: every table of vectors jumps to them.
@@ -209,7 +193,7 @@ def _loads_and_stores(load: bool) -> Iterator[bytes]:
         yield bits(0x3FE00C00, 0x19000000)
 
 
-_DECODING = Decoding(
+_DECODING = record.Decoding(
     conditional=any_of(
         bits(0xFF000000, 0x54000000),  # b.cond, bc.cond
         bits(0x7E000000, 0x34000000),  # cbz, cbnz
@@ -293,7 +277,7 @@ _DECODING = Decoding(
     },
 )
 
-ARM64 = Arch(
+ARM64 = record.Arch(
     name="arm64",
     aliases=("aarch64",),
     debian="arm64",
@@ -320,32 +304,26 @@ ARM64 = Arch(
     ),
     assembly=re.compile(
         r"vectors|el\dt?h?_\d\d_(sync|irq|fiq|error)|ret_to_(user|kernel)|tramp_\w+|__bp_\w+"
-        rf"|{FLOOR_ASSEMBLY}"
+        rf"|{record.FLOOR_ASSEMBLY}"
     ),
-    handlers=re.compile(rf"(__do_sys|__se_sys|__arm64_(compat_)?sys)_\w+|{FLOOR_HANDLERS}"),
+    handlers=re.compile(rf"(__do_sys|__se_sys|__arm64_(compat_)?sys)_\w+|{record.FLOOR_HANDLERS}"),
     calls=re.compile(r"blr?\b|blra\w*"),
     by_stack_pointer=re.compile(r"\[sp\b"),
-    linking=Linking(
+    linking=record.Linking(
         rewrites=(
-            (re.compile(r"^(adrp x\d+, ).*$", re.MULTILINE), r"\1%hi"),
+            (r"^(adrp x\d+, ).*$", r"\1%hi"),
             # One version of kentry left the # off.
-            (re.compile(r"#(?=0xffff[0-9a-f]{12}\b)"), ""),
+            (r"#(?=0xffff[0-9a-f]{12}\b)", ""),
             # Near addresses without a name: of branches, adr and literals.
             (
-                re.compile(
-                    r"^((?:adr|bl?|b\.\w+|cbn?z|tbn?z|ldr|ldrsw) [^\[\n]*)0xffff[0-9a-f]{12}$",
-                    re.MULTILINE,
-                ),
+                r"^((?:adr|bl?|b\.\w+|cbn?z|tbn?z|ldr|ldrsw) [^\[\n]*)0xffff[0-9a-f]{12}$",
                 r"\1%addr",
             ),
             # What the kernel allocated and wrote into its code when it booted (runtime-const.h);
             # a compiler makes no constant like it of all four parts.
             (
-                re.compile(
-                    r"^(movz (x\d+), )#\w+\n(movk \2, )#\w+(, lsl #16\nmovk \2, )#\w+"
-                    r"(, lsl #32\nmovk \2, )#0xfff[0f](, lsl #48)$",
-                    re.MULTILINE,
-                ),
+                r"^(movz (x\d+), )#\w+\n(movk \2, )#\w+(, lsl #16\nmovk \2, )#\w+"
+                r"(, lsl #32\nmovk \2, )#0xfff[0f](, lsl #48)$",
                 r"\1%addr\n\3%addr\4%addr\5%addr\6",
             ),
         ),
@@ -371,9 +349,9 @@ ARM64 = Arch(
     kbuild="arm64",
     source_folder="arm64",
     vector=_VECTOR,
-    counter=Counter("pmu", "PMU", kernel_alone=True),
+    counter=record.Counter("pmu", "PMU", kernel_alone=True),
     decoding=_DECODING,
-    llvm=Llvm(
+    llvm=record.Llvm(
         triple="aarch64",
         features="+all",
         mark=b"\xad\xde\x00\x00",  # udf #57005

@@ -17,20 +17,16 @@ class Act(enum.IntEnum):
     """A column of counts: what the kernel did, then what happened without an act."""
 
     TRAP = 0
-    # What the trap itself clears; the price of a trap includes it.
-    TRAP_FLUSH = 1
+    TRAP_FLUSH = 1  # what the trap itself clears; the price of a trap includes it
     FLUSH = 2
     DROP = 3
     SAVE = 4
     RESTORE = 5
     SMALL_SAVE = 6
     SMALL_RESTORE = 7
-    # What a load of the small state costs more because it leaves access on.
-    KEPT_LOAD = 8
-    # Access turned on at a load, without a trap, because the policy said so.
-    OPEN_EXIT = 9
-    # The registers set to what a discard leaves, instead of a restore.
-    INITIAL_RESTORE = 10
+    KEPT_LOAD = 8  # what a load of the small state costs more because it leaves access on
+    OPEN_EXIT = 9  # access turned on at a load, without a trap, because the policy said so
+    INITIAL_RESTORE = 10  # the registers set to what a discard leaves, instead of a restore
     SMSTOP = 11
     SME_TRAP = 12
     ZA_SAVE = 13
@@ -39,8 +35,7 @@ class Act(enum.IntEnum):
     CALLS = 15
     RETURNS = 16
     OPEN_RETURN = 17
-    # The column for what is not counted.
-    NOTHING = 18
+    NOTHING = 18  # the column for what is not counted
 
     @property
     def word(self) -> str:
@@ -56,38 +51,27 @@ COLUMNS = tuple(act.word for act in Act if act < Act.NOTHING)
 class Mechanism(NamedTuple):
     """Whole numbers and flags only: vector/engine.py's compiled code takes it as it is."""
 
-    # Access cannot be turned off: a policy has nothing to decide.
-    always_open: bool = False
-    # A policy can turn access off, and a use then traps.
-    drops: bool = True
-    # The kernel can see a use that did not trap.
-    sees_uses: bool = False
-    # A system call discards all but the small state.
-    discards: bool = True
-    # What a discard leaves counts as changed, and so is saved.
-    flush_dirties: bool = False
+    always_open: bool = False  # access cannot be turned off: a policy has nothing to decide
+    drops: bool = True  # a policy can turn access off, and a use then traps
+    sees_uses: bool = False  # the kernel can see a use that did not trap
+    discards: bool = True  # a system call discards all but the small state
+    flush_dirties: bool = False  # what a discard leaves counts as changed, and so is saved
     # The kernel knows that the state is what a discard leaves: it neither saves nor discards it.
     tracks_initial: bool = False
-    # A switch saves what is in the registers even if it did not change.
-    saves_clean: bool = False
+    saves_clean: bool = False  # a switch saves what is in the registers even if it did not change
     # State counts as changed from the return to user mode on, even without a use.
     exit_dirties: bool = False
     # A switch-in asks for a load even where the registers still hold the task's state.
     reloads: bool = False
-    # A task without access has state to load, too.
-    loads_closed: bool = False
-    # The state at a trap comes from memory, not from the registers.
-    trap_loads: bool = False
-    # SVCR.ZA says whether state is live.
-    za: bool = False
-    # A fork saves the parent's state; gives up the registers; loads the state first.
-    fork_saves: bool = False
-    fork_flushes: bool = False
-    fork_loads: bool = False
-    # A signal's frame: saves the state; gives up the registers; loads it first and resets after.
-    signal_saves: bool = True
-    signal_flushes: bool = False
-    signal_resets: bool = False
+    loads_closed: bool = False  # a task without access has state to load, too
+    trap_loads: bool = False  # the state at a trap comes from memory, not from the registers
+    za: bool = False  # SVCR.ZA says whether state is live
+    fork_saves: bool = False  # a fork saves the parent's state
+    fork_flushes: bool = False  # a fork gives up the registers
+    fork_loads: bool = False  # a fork loads the state first
+    signal_saves: bool = True  # a signal's frame saves the state
+    signal_flushes: bool = False  # a signal gives up the registers
+    signal_resets: bool = False  # a signal loads the state first and resets it after
     # A frame has the whole state if access is on, not if there is more than the small state.
     frames_if_open: bool = False
     # A sigreturn loads the frame's state at once, not on the way to user mode.
@@ -107,8 +91,7 @@ class Mechanism(NamedTuple):
     kernel_save: int = Act.SAVE
     kernel_restore: int = Act.RESTORE
     smstop: int = Act.NOTHING
-    # The exception class of a use that trapped.
-    trap_class: int = -1
+    trap_class: int = -1  # the exception class of a use that trapped
 
 
 # The units that policies are replayed for: SVE, V or AVX; and SME.

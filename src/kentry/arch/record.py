@@ -34,16 +34,15 @@ class Trap:
 class Linking:
     """How the disassembly spells what the linker chose; path/stream.py puts placeholders there.
 
-    `rewrites` are applied to a path's text, one line per instruction.  `high` matches an
-    instruction that puts the upper part of an address into a register.  `low` are patterns, with
-    their replacements, for the instructions that add the rest to their `base`.  `register` finds
-    the registers of a line; its group is the same for all names of one register.  `preserved`
-    matches the callee-saved registers, `global_pointer` names the register that points into the
-    middle of the data.  `chosen` matches the registers that compilers choose freely, and has the
-    word that stands for any of them.
+    `rewrites` are applied to a path's text, a line an instruction (re.MULTILINE).  `high` matches
+    what puts the upper part of an address into a register; `low` are patterns, with replacements,
+    for what adds the rest to its `base`.  `register` finds a line's registers; its group is the
+    same for all names of one.  `preserved` are callee-saved, `global_pointer` points into the
+    middle of the data.  `chosen` matches the registers that compilers choose freely, with the word
+    that stands for any of them.
     """
 
-    rewrites: tuple[tuple[re.Pattern[str], str], ...]
+    rewrites: tuple[tuple[str, str], ...]
     high: re.Pattern[str] = _NEVER
     low: tuple[tuple[re.Pattern[str], str], ...] = ()
     register: re.Pattern[str] = _NEVER
@@ -71,11 +70,10 @@ class Unit:
 class Marker:
     """How an event is recognised among executed instructions.
 
-    Either by the first instruction of a function that `symbol` matches, or by an instruction
-    whose bytes match `code`.  Where they are given, the instruction must also be outside the
-    functions that `outside` matches, directly follow one that `behind` matches, and run within a
-    call of a function that `within` matches.  A marker that `repeats` is in a loop: consecutive
-    iterations are one event.
+    By the first instruction of a function that `symbol` matches, or by bytes that match `code`.
+    Where given, it must also be outside the functions of `outside`, directly follow an instruction
+    of `behind`, and run within a call of a function of `within`.  A marker that `repeats` is in a
+    loop: consecutive iterations are one event.
     """
 
     event: str
@@ -92,8 +90,8 @@ class Marker:
 class Counter:
     """The emulated machine's own counter of instructions, by which the plugin's count is checked.
 
-    `name` is the probe's word, `what` is what people call it.  It counts the kernel's instructions
-    alone, or all of them: those of user mode and firmware, and each repetition of an x86 REP too.
+    `name` is the probe's word, `what` what people call it.  It counts the kernel's alone, or also
+    those of user mode and firmware, and each repetition of an x86 REP.
     """
 
     name: str
@@ -105,15 +103,14 @@ class Counter:
 class VectorSide:
     """An architecture's vector units, and how the kernel keeps their state.
 
-    `switch` is the function that changes from one task's stack to another's.  `settled` is the
-    function before which the kernel may still save the previous task, where it does not do so
-    before `switch`.  `fork` is called with the new task and saves the parent's registers.
-    `entered` are the labels behind the vectors for user mode, with the tasks plugin's word for
-    each.  An instruction's address is a multiple of `alignment` bytes.  `unmodelled` maps a unit,
-    or a unit and a length, to the reason why no emulator has it.  `policies` are what Linux does
-    with the state of a task that no longer uses it, each from the release it names; `mechanisms`
-    are all else that Linux does with a unit's state.
-    `trap_classes` are the exceptions that a first use may raise (ESR_EL1.EC, scause).
+    `switch` changes from one task's stack to another's; before `settled`, if given, the kernel may
+    still save the previous task.  `fork` is called with the new task and saves the parent's
+    registers.  `entered` are the labels behind the vectors for user mode, with the tasks plugin's
+    word for each.  Addresses of instructions are multiples of `alignment` bytes.  `unmodelled`
+    maps a unit, or a unit and a length, to the reason why no emulator has it.  `policies` are what
+    Linux does with the state of a task that no longer uses it, each from a release on;
+    `mechanisms` are all else that it does with a unit's state.  `trap_classes` are the exceptions
+    that a first use may raise (ESR_EL1.EC, scause).
     """
 
     units: tuple[Unit, ...]
@@ -144,15 +141,12 @@ class VectorSide:
 
 @dataclass(frozen=True)
 class Decoding:
-    """What instructions do besides running: patterns that match an instruction's bytes.
+    """What instructions do besides running: patterns of their bytes, used with re.DOTALL.
 
     `conditional` branches, unconditional `jumps`, `calls` and `returns` exclude each other;
-    `indirect` are those of the jumps and calls whose target is in a register or in memory.
-    `far` are two instructions in a row that make one jump or call to a fixed address: the
-    second alone is indirect. `atomic` are read-modify-write and exclusive instructions. `reads`
-    and `writes` are the instructions that access data memory. `serialising` has a name for each
-    instruction, or group of instructions, that no instruction behind it overtakes, with its
-    pattern. They are compiled where they are used (path/instructions.py), with re.DOTALL.
+    path/instructions.py says what the others are.  `far` are two instructions in a row that make
+    one jump or call to a fixed address: the second alone is indirect.  `serialising` has a name
+    for each instruction, or group of instructions, that no instruction behind it overtakes.
     """
 
     conditional: bytes
@@ -171,10 +165,10 @@ class Decoding:
 class Llvm:
     """How LLVM knows the architecture, and what its scheduling models do not price.
 
-    `features` are those that a kernel may use on any core (-mattr).  `mark` are the bytes of an
-    instruction that no path has.  `unpriced` matches LLVM's text, with one blank between words, of
-    instructions that enter or leave the kernel, serialise, or access system registers; its groups
-    together are the instruction's name in cost tables.  The models have no latency of these, or 1.
+    `features` are those that a kernel may use on any core (-mattr).  No path has an instruction of
+    the bytes `mark`.  `unpriced` matches LLVM's text, with one blank between words, of instructions
+    of which the models have no latency, or 1: they enter or leave the kernel, serialise, or access
+    system registers; its groups together are the instruction's name in cost tables.
     `exceptions` matches functions by which the kernel is entered for a fault or an interrupt.
     """
 
@@ -190,20 +184,19 @@ class Arch:
     """One architecture: its names, its machine in QEMU, the shape of its kernel entry.
 
     `cpu` is QEMU's model; {vl} and {vq} stand for its vector length in bits and in units of 128
-    bits (see cpu_with).  `cores` are QEMU's models of real cores by vector length (see
-    core_with).  `boot_words` go on the guest kernel's command line.  `entries` are the
-    instructions that enter the kernel, the native one first.  `firmware` is the range of
-    addresses, in the user half, where code below the kernel runs.  `stubs` are tables of code,
-    with an entry every 8 bytes or a multiple, through which interrupts reach `traps`.
+    bits.  `cores` are QEMU's models of real cores by vector length.  `boot_words` go on the guest
+    kernel's command line.  `entries` enter the kernel, the native one first.  `firmware` is the
+    range of addresses, in the user half, where code below the kernel runs.  `stubs` are tables of
+    code, with an entry every 8 bytes or a multiple, through which interrupts reach `traps`.
 
-    `assembly` matches the symbols of the entry code written in assembly, `handlers` those of
-    system call handlers.  `calls` matches the disassembly of call instructions,
-    `by_stack_pointer` that of instructions that load or store where the stack pointer points.
+    `assembly` matches the symbols of the entry's assembly, `handlers` those of system calls,
+    `calls` and `by_stack_pointer` the disassembly of calls, and of what loads or stores where the
+    stack pointer points.
 
     `kbuild` is ARCH= of the kernel's makefiles, `source_folder` the folder below arch/,
     `image_format` what make builds for QEMU's -kernel.  `build_headers` maps headers that host
-    programs of the build include to Debian's packages.  `capstone` are the names of its constants
-    for the architecture and mode, where it names instructions that QEMU 7.2 does not name.
+    programs of the build include to Debian's packages.  `capstone` are its constants for the
+    architecture and mode, where it names instructions that QEMU 7.2 does not.
     """
 
     name: str

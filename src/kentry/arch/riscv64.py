@@ -3,25 +3,9 @@
 
 import re
 
+from kentry.arch import record
 from kentry.arch.mechanism import VEC, CountingRules, Mechanism
-from kentry.arch.record import (
-    ALLOCATORS,
-    FLOOR_ASSEMBLY,
-    FLOOR_HANDLERS,
-    Arch,
-    Counter,
-    Decoding,
-    Linking,
-    Llvm,
-    Marker,
-    Trap,
-    Unit,
-    VectorSide,
-    any_of,
-    bits,
-    function_marker,
-    word,
-)
+from kentry.arch.record import Marker, Trap, Unit, any_of, bits, function_marker, word
 
 # arch/riscv/include/asm/vector.h in 6.12.117; 7.3 has the same.  A discard marks the state dirty
 # (:174), a switch saves dirty state (:180), a switch-in always asks for a load (:259), which is
@@ -37,7 +21,7 @@ _MECHANISM = Mechanism(
     trap_class=2,  # EXC_INST_ILLEGAL
 )
 
-_VECTOR = VectorSide(
+_VECTOR = record.VectorSide(
     units=(
         Unit(
             "vec", "V", (128, 256, 512, 1024), "RISCV_ISA_V", "Linux 6.5 and later have the option."
@@ -60,7 +44,7 @@ _VECTOR = VectorSide(
             outside=re.compile(r"xor_regs_\w+"),
         ),
         function_marker("kernel-use", "kernel_vector_begin"),
-        function_marker("allocation", ALLOCATORS, within=r"riscv_v_first_use_handler"),
+        function_marker("allocation", record.ALLOCATORS, within=r"riscv_v_first_use_handler"),
     ),
     switch="__switch_to",
     alignment=2,
@@ -98,7 +82,7 @@ def _csr_write(funct3: int, reads_alone: bool = False) -> bytes:
     return any_of(bits(0x707F, code), but=bits(0xFF07F, code) if reads_alone else b"")
 
 
-_DECODING = Decoding(
+_DECODING = record.Decoding(
     conditional=any_of(bits(0x0000007F, 0x00000063), bits(0xC003, 0xC001, 2)),
     jumps=any_of(
         bits(0x0000007F, 0x0000006F),
@@ -166,7 +150,7 @@ _DECODING = Decoding(
     },
 )
 
-RISCV64 = Arch(
+RISCV64 = record.Arch(
     name="riscv64",
     aliases=("riscv",),
     debian="riscv64",
@@ -192,18 +176,20 @@ RISCV64 = Arch(
     assembly=re.compile(
         r"handle_(exception|syscall)|ret_from_(exception|syscall\w*)|resume_(userspace|kernel)"
         r"|restore_all|check_syscall_nr|work_\w+|_save_context|_restore_\w+"
-        rf"|{FLOOR_ASSEMBLY}"
+        rf"|{record.FLOOR_ASSEMBLY}"
     ),
-    handlers=re.compile(rf"(__do_sys|__se_sys|__riscv_(compat_)?sys|sys)_\w+|{FLOOR_HANDLERS}"),
+    handlers=re.compile(
+        rf"(__do_sys|__se_sys|__riscv_(compat_)?sys|sys)_\w+|{record.FLOOR_HANDLERS}"
+    ),
     calls=re.compile(r"(c\.)?jalr?\s+ra,|c\.jalr|call"),
     by_stack_pointer=re.compile(r"\(sp\)"),
-    linking=Linking(
+    linking=record.Linking(
         # lui is left as it is: the kernel's code model is medany, where symbols are found from
         # the program counter, and lui makes constants.
         rewrites=(
-            (re.compile(r"^(auipc \w+,).*$", re.MULTILINE), r"\1%hi"),
+            (r"^(auipc \w+,).*$", r"\1%hi"),
             # Numbers are decimal: these are the targets that have no name.
-            (re.compile(r"(?:-?\w+ # )?0xffff[0-9a-f]{12}$", re.MULTILINE), "%addr"),
+            (r"(?:-?\w+ # )?0xffff[0-9a-f]{12}$", "%addr"),
         ),
         high=re.compile(r"auipc (\w+),%hi"),
         # Where the number is 0, addi is shown as mv, and jalr as jr.
@@ -226,9 +212,9 @@ RISCV64 = Arch(
     kbuild="riscv",
     source_folder="riscv",
     vector=_VECTOR,
-    counter=Counter("instret", "instret"),
+    counter=record.Counter("instret", "instret"),
     decoding=_DECODING,
-    llvm=Llvm(
+    llvm=record.Llvm(
         triple="riscv64",
         # RVA22, V, and what Linux 6.12 patches into its code where a core has it.
         features="+m,+a,+f,+d,+c,+v,+zicsr,+zifencei,+zba,+zbb,+zbs,+zicbom,+zicbop,+zicboz"

@@ -3,23 +3,9 @@
 
 import re
 
+from kentry.arch import record
 from kentry.arch.mechanism import VEC, Act, CountingRules, Mechanism
-from kentry.arch.record import (
-    FLOOR_ASSEMBLY,
-    FLOOR_HANDLERS,
-    Arch,
-    Counter,
-    Decoding,
-    Linking,
-    Llvm,
-    Marker,
-    Trap,
-    Unit,
-    VectorSide,
-    any_of,
-    byte_class,
-    function_marker,
-)
+from kentry.arch.record import Marker, Trap, Unit, any_of, byte_class, function_marker
 
 
 def _modrm(digits: str = "01234567", below: int = 0xC0) -> bytes:
@@ -53,7 +39,7 @@ _MECHANISM = Mechanism(
     kernel_restore=Act.NOTHING,
 )
 
-_VECTOR = VectorSide(
+_VECTOR = record.VectorSide(
     units=(Unit("vec", "AVX2", (256,), "X86"),),
     markers=(
         function_marker("trap", "exc_device_not_available"),
@@ -175,7 +161,7 @@ _ADCX = rb"\x0f\x38\xf6" + _MEMORY
 _XSAVEOPT = _behind_prefix(rb"[\x66\xf3]", False, _digit(rb"\x0f\xae", "6"))
 _VMOVQ = rb"(?:\xc5|\xc4.)" + byte_class(byte for byte in range(256) if byte & 3 == 2) + rb"\x7e"
 
-_DECODING = Decoding(
+_DECODING = record.Decoding(
     conditional=_opcodes(rb"[\x70-\x7f\xe0-\xe3]", rb"\x0f[\x80-\x8f]"),
     jumps=_opcodes(rb"[\xe9\xeb]", _digit(rb"\xff", "4", 0x100), _digit(rb"\xff", "5")),
     calls=_opcodes(rb"\xe8", _digit(rb"\xff", "2", 0x100), _digit(rb"\xff", "3")),
@@ -256,7 +242,7 @@ _DECODING = Decoding(
     },
 )
 
-X86_64 = Arch(
+X86_64 = record.Arch(
     name="x86_64",
     aliases=("amd64", "x86-64"),
     debian="amd64",
@@ -282,43 +268,35 @@ X86_64 = Arch(
         r"entry_\w+|asm_\w+|error_(entry|return)|swapgs_\w+|syscall_return_via_sysret"
         r"|common_interrupt_return|restore_\w+|\w*untrain_ret|srso_\w+|retbleed_\w+"
         r"|clear_bhb_loop|native_irq_return_\w+|early_xen_iret_patch|native_iret|__x86_\w+|\w*paranoid_\w+"
-        rf"|{FLOOR_ASSEMBLY}"
+        rf"|{record.FLOOR_ASSEMBLY}"
     ),
     handlers=re.compile(
-        rf"(__do_sys|__se_sys|__(x64|ia32|ia32_compat)_(compat_)?sys)_\w+|{FLOOR_HANDLERS}"
+        rf"(__do_sys|__se_sys|__(x64|ia32|ia32_compat)_(compat_)?sys)_\w+|{record.FLOOR_HANDLERS}"
     ),
     calls=re.compile(r"call"),
     by_stack_pointer=re.compile(r"\(%rsp|^(push|pop|l?call|l?ret)"),
-    linking=Linking(
+    linking=record.Linking(
         rewrites=(
-            (re.compile(r"(?:-?\w+)?\(%rip\)"), "%addr(%rip)"),
+            (r"(?:-?\w+)?\(%rip\)", "%addr(%rip)"),
             # Per-cpu variables, as in 6.1; 0x28 is the stack protector's canary, by the ABI.
-            (re.compile(r"(%gs:)(?!0x28\b)0x[0-9a-f]+\b(?!\()"), r"\1%addr"),
+            (r"(%gs:)(?!0x28\b)0x[0-9a-f]+\b(?!\()", r"\1%addr"),
             # The image is linked at 0xffffffff81000000, -0x7f000000 in 32 bits, and is less than
             # 512 MiB.  Constants that and, or, test take are masks.
             (
-                re.compile(
-                    r"^((?:mov|add|sub|cmp|push)q \$)"
-                    r"(?:-0x(?:7[0-9a-e]|6[0-9a-f])[0-9a-f]{6}|-0x7f000000|0xffffffff[89][0-9a-f]{7})\b",
-                    re.MULTILINE,
-                ),
+                r"^((?:mov|add|sub|cmp|push)q \$)"
+                r"(?:-0x(?:7[0-9a-e]|6[0-9a-f])[0-9a-f]{6}|-0x7f000000|0xffffffff[89][0-9a-f]{7})\b",
                 r"\1%addr",
             ),
             (
-                re.compile(
-                    r"(?:-0x(?:7[0-9a-e]|6[0-9a-f])[0-9a-f]{6}|-0x7f000000)(?=\()"
-                    r"|(?<![$\w])0xffff[89a-f][0-9a-f]{11}\b"
-                ),
+                r"(?:-0x(?:7[0-9a-e]|6[0-9a-f])[0-9a-f]{6}|-0x7f000000)(?=\()"
+                r"|(?<![$\w])0xffff[89a-f][0-9a-f]{11}\b",
                 "%addr",
             ),
             # What the kernel allocated and wrote into its code when it booted (runtime-const.h):
             # the direct map and above, Documentation/arch/x86/x86_64/mm.rst.
             (
-                re.compile(
-                    r"^(movabsq \$)0x(?!\w+0{7}\b)"
-                    r"(?:ffff[89a-e][0-9a-f]{11}|ff[1-9a-d][0-9a-f]{13})\b",
-                    re.MULTILINE,
-                ),
+                r"^(movabsq \$)0x(?!\w+0{7}\b)"
+                r"(?:ffff[89a-e][0-9a-f]{11}|ff[1-9a-d][0-9a-f]{13})\b",
                 r"\1%addr",
             ),
         ),
@@ -335,9 +313,9 @@ X86_64 = Arch(
     kbuild="x86_64",
     source_folder="x86",
     vector=_VECTOR,
-    counter=Counter("icount", "-icount clock"),
+    counter=record.Counter("icount", "-icount clock"),
     decoding=_DECODING,
-    llvm=Llvm(
+    llvm=record.Llvm(
         triple="x86_64",
         features="",
         mark=b"\xcc",  # int3

@@ -44,7 +44,7 @@ def stream(path: Sequence[Instruction], arch: Arch) -> tuple[tuple[str, str], ..
         return ()
     text = "\n".join(insn.text for insn in path)
     for pattern, placeholder in arch.linking.rewrites:
-        text = pattern.sub(placeholder, text)
+        text = re.sub(pattern, placeholder, text, flags=re.MULTILINE)
     text = _NAMED.sub(lambda match: f"<{base_name(match[1])}>", text)
     parts = _Parts(arch.linking)
     lines = []

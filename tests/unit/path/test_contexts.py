@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a case executed in each context."""
 
-from dataclasses import replace
-
 import pytest
 from msgspec import structs
 
@@ -17,7 +15,7 @@ def test_three_of_four_contexts_must_have_a_path(known: int, settled: bool) -> N
         structs.replace(one, path=0 if at < known else None) for at, one in enumerate(case.contexts)
     ]
     assert settles(case)
-    assert settles(replace(case, paths=case.paths[:1], contexts=tuple(contexts))) is settled
+    assert settles(structs.replace(case, paths=case.paths[:1], contexts=tuple(contexts))) is settled
 
 
 @pytest.mark.parametrize(("others", "settled"), [(8, True), (9, False)])
