@@ -39,11 +39,10 @@ from kentry.results.studies import (
     Suspects,
 )
 from kentry.show.ablation import ablation_layout
-from kentry.show.bisection import bisection_layout, steps_layout
 from kentry.show.blocks import Layout
 from kentry.show.changelog import comparison_changelog, recording_changelog, series_changelog
 from kentry.show.comparison import comparison_layout
-from kentry.show.log import log_layout
+from kentry.show.history import bisection_layout, log_layout, steps_layout
 from kentry.show.recording import recording_layout
 from kentry.show.series import series_layout
 from kentry.show.text import to_text

@@ -8,8 +8,7 @@ from kentry.commands.emit import emit
 from kentry.commands.options import Need, operand, option
 from kentry.errors import EXIT_DONE, UserError
 from kentry.path.annotation import annotate
-from kentry.show.annotation import annotation_layout
-from kentry.show.path_diff import path_layout
+from kentry.show.paths import annotation_layout, path_layout
 
 EXAMPLES = (
     "kentry annotate 6.12.json",

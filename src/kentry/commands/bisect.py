@@ -14,7 +14,7 @@ from kentry.progress import progress
 from kentry.results.document import to_json
 from kentry.results.recording import INSTRUCTIONS
 from kentry.results.studies import Bisection
-from kentry.show.bisection import bisection_layout, steps_layout
+from kentry.show.history import bisection_layout, steps_layout
 from kentry.study.bisection import Question, bisect
 from kentry.study.commits import (
     Commits,

@@ -12,8 +12,7 @@ from kentry.commands.options import Need, flag, operand, option, path_option
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_SKIP, EXIT_UNDECIDED, UserError
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.show.check import check_layout
-from kentry.show.export.github import check_github
-from kentry.show.export.junit import check_junit
+from kentry.show.export.ci import check_github, check_junit
 from kentry.show.export.ktap import check_ktap
 from kentry.study.budgets import Budgets, read_budgets
 from kentry.study.check import cases_to_measure, check, find_baseline, renew

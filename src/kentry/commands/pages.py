@@ -19,13 +19,12 @@ from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.results.recording import to_json as recording_to_json
 from kentry.results.studies import Ablation, Bisection, Check, Log, PatchRow, Series
 from kentry.show.ablation import ablation_layout
-from kentry.show.bisection import bisection_layout
 from kentry.show.blocks import Layout
 from kentry.show.check import check_layout
 from kentry.show.comparison import comparison_layout
-from kentry.show.log import log_layout
+from kentry.show.history import bisection_layout, log_layout
 from kentry.show.page import page
-from kentry.show.path_diff import path_layout
+from kentry.show.paths import path_layout
 from kentry.show.recording import recording_layout
 from kentry.show.series import series_layout
 

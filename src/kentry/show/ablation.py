@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The layout of an ablation: a row for each config option."""
 
+from collections.abc import Sequence
+
 from kentry.results.studies import Ablation, OptionRow
 from kentry.show.blocks import (
     SHOWN,
@@ -17,8 +19,8 @@ from kentry.show.blocks import (
     Table,
     text_column,
 )
-from kentry.show.frame import emulator_lines, kernel_facts, kernel_lines, kernel_name
 from kentry.show.numbers import signed
+from kentry.show.provenance import emulator_lines, kernel_facts, kernel_lines, kernel_name
 
 _CASES_SHOWN = 4
 
@@ -31,9 +33,9 @@ def ablation_layout(
     origin = base.kernel["origin"]
     sets = f", {origin['config_set']}" if origin.get("config_set") else ""
     config = f"config {origin.get('config', '?')}{sets}"
-    names = list(dict.fromkeys(name for row in ablation.rows for name in row.cases))
     # A file says which cases were measured by what it has of them.
-    names = list(ablation.cases) or names
+    of_rows = dict.fromkeys(name for row in ablation.rows for name in row.cases)
+    names = list(ablation.cases) or list(of_rows)
     # Cases to which every option adds the same, by their additions; then by the first of them.
     same: dict[tuple[int | None, ...], list[str]] = {}
     for name in names:
@@ -41,7 +43,8 @@ def ablation_layout(
         same.setdefault(tuple(adds), []).append(name)
     groups = {first: others for first, *others in same.values()}
     shown = list(groups)[:_CASES_SHOWN]
-    blocks: list[Block] = [_table(ablation, shown)]
+    table, folds = _rows(ablation.rows, shown)
+    blocks: list[Block] = [table]
     others = [
         f"{', '.join(groups[name])}: each option adds the same as to {name}."
         for name in shown
@@ -66,7 +69,6 @@ def ablation_layout(
         if added and added.functions:
             title = f"{row.option}, {names[0]} ({added.delta:+d})"
             blocks.append(InText(["", title, Deltas(added.functions, shown=most)]))
-    folds = [_fold(row, place) for place, row in enumerate(ablation.rows) if row.cases]
     known = sum(bool(row.cases) for row in ablation.rows)
     return Layout(
         "ablation",
@@ -78,37 +80,33 @@ def ablation_layout(
             OnPage([Section("Where", folds)]),
         ],
         ablation.caveats,
-        kernel_facts(base.kernel, base.target),
+        kernel_facts(base),
     )
 
 
-def _fold(row: OptionRow, place: int) -> Fold:
-    """Returns what a page has of one option: the functions of each case."""
-    changed = [(name, one) for name, one in row.cases.items() if one.functions]
-    blocks: list[Block] = [
-        Section(f"{name} ({one.delta:+d})", [Deltas(one.functions, one.off, one.on)])
-        for name, one in changed
-    ]
-    none = "No function's number of instructions changes."
-    return Fold(row.option, blocks or [none], f"option-{place}")
-
-
-def _table(ablation: Ablation, shown: list[str]) -> Table:
-    columns = [text_column("option")]
-    columns += [Column(name, group=case) for case in shown for name in ("off", "on", "adds")]
-    table = Table(columns)
-    for place, row in enumerate(ablation.rows):
+def _rows(rows: Sequence[OptionRow], shown: list[str]) -> tuple[Table, list[Block]]:
+    """The table of the cases that are shown, and for a page the functions of each option."""
+    groups = [Column(name, group=case) for case in shown for name in ("off", "on", "adds")]
+    table, folds = Table([text_column("option"), *groups]), list[Block]()
+    for place, row in enumerate(rows):
+        if not row.cases:
+            continue
         cells: list[object] = []
-        for name in shown:
-            added = row.cases.get(name)
+        for added in map(row.cases.get, shown):
             if added is None:
                 cells += [None, None, None]
             else:
                 same = "same" if added.identical_path and not added.delta else signed(added.delta)
                 cells += [added.off, added.on, same]
-        if row.cases:
-            option = f"{row.option}{' *' if row.on_in_base else ''}"
-            table.row(Cell(option, link=f"option-{place}"), *cells)
-            if row.needs:
-                table.note(f"with {' '.join(row.needs)}")
-    return table
+        option = f"{row.option}{' *' if row.on_in_base else ''}"
+        table.row(Cell(option, link=f"option-{place}"), *cells)
+        if row.needs:
+            table.note(f"with {' '.join(row.needs)}")
+        sections = [
+            Section(f"{name} ({one.delta:+d})", [Deltas(one.functions, one.off, one.on)])
+            for name, one in row.cases.items()
+            if one.functions
+        ]
+        none = "No function's number of instructions changes."
+        folds.append(Fold(row.option, sections or [none], f"option-{place}"))
+    return table, folds

@@ -22,25 +22,15 @@ from kentry.results.comparison import FunctionDelta, PurposeDelta
 SHOWN = 10
 
 
-# Above charts of paths, which page.js walks.
-ICICLE_HELP = (
-    "Width is instructions, in the order of execution; a call is below its caller. Click a frame to"
-    " widen it. With the keyboard: arrows move, Enter widens, Escape shows all."
-)
+class Element:
+    """A block that is no string."""
 
 
-# The colours of a path's calls beside another kernel's.
-CHANGE_KINDS = {
-    "added": "only new",
-    "worse": "more",
-    "same": "same number",
-    "better": "fewer",
-    "removed": "only old",
-}
+Block = str | Element
 
 
 @dataclass(frozen=True)
-class Prose:
+class Prose(Element):
     """A sentence.  Text indents its first line by `first` and the others by `then`."""
 
     text: str
@@ -87,7 +77,7 @@ class Cell:
 
 
 @dataclass
-class Table:
+class Table(Element):
     """Rows of cells below headings.
 
     Text makes columns as wide as their longest cell, in lines of at most `width` columns where
@@ -122,7 +112,7 @@ Delta = FunctionDelta | PurposeDelta
 
 
 @dataclass(frozen=True)
-class Deltas:
+class Deltas(Element):
     """Functions that changed, in text exactly as the kernel's scripts/bloat-o-meter prints them.
 
     Text prints `shown` rows, None for all, and sums the others up in one.  With `old` and `new`,
@@ -138,7 +128,7 @@ class Deltas:
 
 
 @dataclass(frozen=True)
-class Paths:
+class Paths(Element):
     """Two paths of a case, with `context` instructions that are the same around each change.
 
     `change` is the case's own, which is another one where the count depends on the context.
@@ -150,7 +140,7 @@ class Paths:
 
 
 @dataclass(frozen=True)
-class Chart:
+class Chart(Element):
     """A drawing, which only a page shows; `kinds` explain its colours, each a class and a word."""
 
     drawing: Markup
@@ -159,21 +149,21 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Drawn(Element):
     """A line that only text draws, in characters that are not turned into ASCII."""
 
     draw: Callable[[], str]
 
 
 @dataclass(frozen=True)
-class Detail:
+class Detail(Element):
     """Lines that a program printed."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Section:
+class Section(Element):
     """Blocks below a heading that only a page has."""
 
     title: str
@@ -181,7 +171,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Fold:
+class Fold(Element):
     """Blocks below a title, which a page can close; others link to its `id`."""
 
     title: str | Prose
@@ -192,41 +182,24 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class InText:
+class InText(Element):
     """Blocks that only text has, because a page says it in another place."""
 
     blocks: Sequence[Block]
 
 
 @dataclass(frozen=True)
-class OnPage:
+class OnPage(Element):
     """Blocks that only a page has room for."""
 
     blocks: Sequence[Block]
 
 
 @dataclass(frozen=True)
-class Notes:
+class Notes(Element):
     """Caveats in the middle of a result: those of a commit, for instance."""
 
     caveats: Sequence[Caveat]
-
-
-Block = (
-    str
-    | Prose
-    | Table
-    | Deltas
-    | Paths
-    | Chart
-    | Drawn
-    | Detail
-    | Section
-    | Fold
-    | InText
-    | OnPage
-    | Notes
-)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from kentry.results.case_name import CaseName
 from kentry.results.comparison import CaseComparison, Comparison
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.states import cells_of
-from kentry.results.studies import Problem, Series
+from kentry.results.studies import Series
 from kentry.show.blocks import SHOWN, Block, Deltas, Layout, Prose
 from kentry.show.comparison import (
     changelog_times,
@@ -24,9 +24,13 @@ from kentry.show.comparison import (
     timing_facts,
     verdict_table,
 )
-from kentry.show.contexts import comparison_context_blocks, recording_context_blocks
-from kentry.show.estimate import cycle_blocks, estimate_change_blocks, series_estimate_blocks
-from kentry.show.metrics import metric_sentences, series_metric_blocks
+from kentry.show.counts import (
+    comparison_context_blocks,
+    metric_sentences,
+    recording_context_blocks,
+    series_metric_blocks,
+)
+from kentry.show.models import cycle_blocks, estimate_change_blocks, series_estimate_blocks
 from kentry.show.numbers import change, signed
 from kentry.show.provenance import (
     by_side,
@@ -35,8 +39,7 @@ from kentry.show.provenance import (
     harmless,
     not_measured_fact,
     provenance_blocks,
-    trailer_facts,
-    window_fact,
+    window_facts,
 )
 from kentry.show.recording import case_caveats, cases_without_state, matrix_blocks
 from kentry.show.series import PREFERRED, grouped, series_caveats, series_table, summary_blocks
@@ -46,10 +49,6 @@ from kentry.stats.exact import UNDECIDED
 
 # A function's name is shortened to this width.
 _FUNCTION = 50
-
-_IDENTICAL = "The same instructions in both"
-_DIFFERENT = "The same number of different instructions"
-_UNKNOWN = "The same number; which instructions is not known"
 
 
 def recording_changelog(recording: Recording) -> Layout:
@@ -68,7 +67,7 @@ def recording_changelog(recording: Recording) -> Layout:
     counted = [case.metrics[INSTRUCTIONS] for case in recording.cases]
     facts = [
         *facts_of_sides({"": recording}, "kernel"),
-        window_fact([(one.agreeing, one.windows) for one in counted]),
+        *window_facts([(one.agreeing, one.windows) for one in counted]),
         not_measured_fact([arch.name]),
         *caveat_facts([*recording.caveats, *case_caveats(recording.cases)]),
     ]
@@ -77,29 +76,26 @@ def recording_changelog(recording: Recording) -> Layout:
 
 def series_changelog(series: Series) -> Layout:
     """The table of a series, the functions from its first kernel to its last, provenance."""
-    rows = [
-        structs.replace(
-            row,
-            subject=harmless(row.subject),
-            problems={
-                arch: Problem(one.status, harmless(one.sentence))
-                for arch, one in row.problems.items()
-            },
-        )
-        for row in series.rows
-    ]
+    rows = []
+    for row in series.rows:
+        problems = {
+            arch: structs.replace(one, sentence=harmless(one.sentence))
+            for arch, one in row.problems.items()
+        }
+        rows.append(structs.replace(row, subject=harmless(row.subject), problems=problems))
     series = structs.replace(series, rows=tuple(rows))
+    groups = grouped(series)[0]
     blocks: list[Block] = [
         "Kernel instructions of each case, a row a patch; step: against the last",
         "count above, total: against the baseline.",
         "",
         series_table(series),
-        *series_metric_blocks(series, grouped(series)[0]),
+        *series_metric_blocks(series, groups),
         "",
         *summary_blocks(series),
-        *series_estimate_blocks(series, grouped(series)[0]),
+        *series_estimate_blocks(series, groups),
     ]
-    for column in grouped(series)[0]:
+    for column in groups:
         measured = [row.patch for row in series.rows if column.name in row.cases]
         title = f"{column.name}, from the baseline to patch {measured[-1]}:"
         case = series.changes.get(column.name)
@@ -111,12 +107,19 @@ def series_changelog(series: Series) -> Layout:
         arch: ", ".join(column.case for column in series.columns if column.arch == arch)
         for arch in series.base
     }
-    counted = [(cell.agreeing, cell.windows) for row in series.rows for cell in row.cases.values()]
+    # Not "Change-Id:", which checkpatch.pl takes for Gerrit's.
+    trailers, origin = [], series.origin
+    if origin.get("change-id"):
+        trailers.append(harmless(f"the patches' change-id is {origin['change-id']}"))
+    if origin.get("base-commit"):
+        commit = plain(origin["base-commit"])
+        trailers.append(f"the patches are made for\nbase-commit: {commit}")
+    cells = [cell for row in series.rows for cell in row.cases.values()]
     facts = [
         *facts_of_sides(series.base, "base"),
-        *trailer_facts(series.origin),
+        *trailers,
         *by_side("measured", names),
-        *([window_fact(counted)] if counted else []),
+        *window_facts([(cell.agreeing, cell.windows) for cell in cells]),
         not_measured_fact(series.base),
         *caveat_facts([*series_caveats(series), *series.differences]),
     ]
@@ -150,30 +153,32 @@ def comparison_changelog(comparison: Comparison) -> Layout:
             blocks += purpose_blocks(case)
         blocks += ["", Prose(title), *_function_blocks(first)]
     blocks += estimate_change_blocks(cases)
-    counted = [windows for case in cases for windows in case.windows]
     axes = {INSTRUCTIONS} if cases or any("instr" in row.metric for row in timed) else set()
     facts = [
         *facts_of_sides(sides, "kernel", emulated=bool(cases)),
         f"measured: {', '.join(comparison.names)}",
-        *([window_fact(counted)] if counted else []),
+        *window_facts([windows for case in cases for windows in case.windows]),
         *map(harmless, timing_facts(comparison)),
         not_measured_fact([comparison.old.kernel["arch"]], axes | ({"time"} if timed else set())),
         *caveat_facts(comparison_caveats(comparison)),
     ]
-    return Layout(
-        "changelog", "", "", [*blocks, "", *provenance_blocks(sides, facts, counted=bool(cases))]
-    )
+    provenance = provenance_blocks(sides, facts, counted=bool(cases))
+    return Layout("changelog", "", "", [*blocks, "", *provenance])
 
 
 def _verdict_blocks(cases: Sequence[CaseComparison]) -> Iterator[Block]:
     """A row a case whose count changed or is undecided; the others by what they ran."""
-    same: dict[str, list[str]] = {_IDENTICAL: [], _DIFFERENT: [], _UNKNOWN: []}
+    same: dict[str, list[str]] = {
+        "The same instructions in both": [],
+        "The same number of different instructions": [],
+        "The same number; which instructions is not known": [],
+    }
+    identical, different, unknown = same.values()
     table = verdict_table(indent="  ")
     for case in cases:
         if not case.delta and case.verdict != UNDECIDED:
-            known = _DIFFERENT if case.functions else _UNKNOWN
-            words = _IDENTICAL if case.identical_path else known
-            same[words].append(f"{case.name} {case.old}")
+            known = different if case.functions else unknown
+            (identical if case.identical_path else known).append(f"{case.name} {case.old}")
             continue
         share = f", {change(case.delta, case.old)} of old" if case.old and case.delta else ""
         label = f"{case.name}{CaseName.parse(case.name).calls_note}:"

@@ -9,38 +9,150 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
+from itertools import accumulate, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
+from kentry.arch import Arch
 from kentry.errors import UserError
-from kentry.show.numbers import number
-
-if TYPE_CHECKING:
-    from kentry.show.frames import Frame
+from kentry.path.calls import parts, spans, split_calls
+from kentry.path.symbols import base_name
+from kentry.results.comparison import FunctionDelta
+from kentry.results.recording import Instruction
+from kentry.show.numbers import number, share
 
 # Of charts with axes; pixels where the page is wide enough.
-_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 64, 24, 18, 34
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 720, 64, 24, 18, 34, 240
 _ROW = 20
 # What is too narrow to be seen is left out: at most this many frames are drawn.
 _FRAMES = 600
-_LABEL = 14
+# More bars have no number above them, and not each has a label.
+_NUMBERED = 24
+# Of more points only those are dots that are marked.
+_DOTS = 400
+# Curves that differ; more of them begin again.
+_BESIDE = 6
+# The columns of names beside intervals, and the characters of a name.
+_NAMES, _MOST_LABEL = 200, 28
+_TICKS = 6
 
 _SVG = Markup(
-    '<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>'
+    '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>'
 )
 _LINE = Markup('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>')
 _RECT = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">{}</rect>')
 _CIRCLE = Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="{}"><title>{}</title></circle>')
 _TEXT = Markup('<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>')
 _TITLE = Markup("<title>{}</title>")
+_LINK = Markup('<a href="#{}" aria-label="{}">{}</a>')
 _FRAME = Markup(
     '<svg class="frame {}" x="{:.3f}%" y="{}" width="{:.3f}%" height="{}"><title>{}</title>'
     '<rect width="100%" height="100%"/><text x="3" y="14">{}</text></svg>'
 )
+_ICICLE = Markup(
+    '<svg class="icicle" height="{}" role="application" tabindex="0"'
+    ' aria-roledescription="call chart" aria-label="{}"><title>{}</title>{}</svg>'
+)
+
+# Above charts of paths, which page.js walks.
+ICICLE_HELP = (
+    "Width is instructions, in the order of execution; a call is below its caller. Click a frame to"
+    " widen it. With the keyboard: arrows move, Enter widens, Escape shows all."
+)
+# The colours of a path's calls beside another kernel's.
+CHANGE_KINDS = {
+    "added": "only new",
+    "worse": "more",
+    "same": "same number",
+    "better": "fewer",
+    "removed": "only old",
+}
+
+
+class Frame(NamedTuple):
+    """A call: `size` instructions in a row from `first` on, with those of what it calls.
+
+    `depth` 0 is the row of the parts.  `kind` is a class: a part's name, or how much of the
+    function the other kernel has.
+    """
+
+    name: str
+    first: int
+    size: int
+    depth: int
+    kind: str
+    title: str
+
+
+def frames(
+    code: Sequence[Instruction], arch: Arch, changed: Sequence[FunctionDelta] | None = None
+) -> list[Frame]:
+    """Returns the parts of a path, and below them its calls, in the order of execution.
+
+    With `changed` a function's frames say how it differs from the other kernel.
+    """
+    deltas = {
+        name: one
+        for one in changed or ()
+        for name, _ in ((*one.renamed.old, *one.renamed.new) if one.renamed else ((one.name, 0),))
+    }
+    names = [
+        part.name
+        for call in split_calls(code)
+        for part in parts(call, arch)
+        for _ in part.instructions
+    ]
+    found, total, first = [], len(code), 0
+    for part, same in groupby(names):
+        count = len(list(same))
+        title = f"{part}: {count} of {total} instructions ({share(count, total)})"
+        kind = "part" if changed is not None else f"part {part}"
+        found.append(Frame(part, first, count, 0, kind, title))
+        first += count
+    calls = spans(code, arch)
+    own = Counter(calls.inner)
+    depths: list[int] = []
+    for index, one in enumerate(calls.spans):
+        depths.append(1 if one.caller is None else depths[one.caller] + 1)
+        size, kind = one.end - one.start, names[one.start]
+        title = f"{one.function}: {size} of {total} instructions"
+        title += f" ({share(size, total)}), {own[index]} its own, in {kind}"
+        if changed is not None:
+            delta = deltas.get(base_name(one.function))
+            kind = _change(delta)
+            if delta:
+                title += f"; in the whole path {delta.old} -> {delta.new} ({delta.delta:+d})"
+        found.append(Frame(one.function, one.start, size, depths[index], kind, title))
+    return sorted(found, key=lambda frame: (frame.depth, frame.first))
+
+
+def _change(delta: FunctionDelta | None) -> str:
+    if delta is None or not delta.delta:
+        return "same"
+    if not delta.old or not delta.new:
+        return "added" if not delta.old else "removed"
+    return "worse" if delta.delta > 0 else "better"
+
+
+def icicle(frames: Sequence[Frame], scale: int, label: str) -> Markup:
+    """The path from left to right, calls below their callers; `scale` instructions wide.
+
+    A frame's width is in per cent, so that a script can zoom, and text beyond it is cut off.
+    """
+    least = sorted((one.size for one in frames), reverse=True)[_FRAMES:][:1] or [0]
+    drawn = [one for one in frames if one.size > least[0]]
+    boxes = []
+    for one in drawn:
+        x, wide = 100 * one.first / scale, 100 * one.size / scale
+        y = _ROW * one.depth
+        boxes.append(_FRAME.format(one.kind, x, y, wide, _ROW - 1, one.title, one.name))
+    height = _ROW * (1 + max((one.depth for one in drawn), default=0))
+    return _ICICLE.format(height, label, label, Markup("").join(boxes))
 
 
 class Bar(NamedTuple):
@@ -78,274 +190,6 @@ class Range(NamedTuple):
     title: str
 
 
-def icicle(frames: Sequence[Frame], scale: int, label: str) -> Markup:
-    """The path from left to right, calls below their callers; `scale` instructions wide.
-
-    A frame's width is in per cent, so that a script can zoom, and text beyond it is cut off.
-    """
-    least = sorted((one.size for one in frames), reverse=True)[_FRAMES:][:1] or [0]
-    drawn = [one for one in frames if one.size > least[0]]
-    boxes = Markup("").join(
-        _FRAME.format(
-            one.kind,
-            100 * one.first / scale,
-            _ROW * one.depth,
-            100 * one.size / scale,
-            _ROW - 1,
-            one.title,
-            one.name,
-        )
-        for one in drawn
-    )
-    height = _ROW * (1 + max((one.depth for one in drawn), default=0))
-    return Markup(
-        '<svg class="icicle" height="{}" role="application" tabindex="0"'
-        ' aria-roledescription="call chart" aria-label="{}"><title>{}</title>{}</svg>'
-    ).format(height, label, label, boxes)
-
-
-def waterfall(base: int, bars: Sequence[Bar], label: str) -> Markup:
-    """The count from the base to the last row: a bar a step, joined by lines."""
-    totals = [base]
-    for bar in bars:
-        totals.append(totals[-1] + bar.step)
-    low, high = min(totals), max(totals)
-    room = (high - low or 1) * 0.15
-    axis = _Axis(low - room, high + room, _HEIGHT - _BOTTOM, _TOP)
-    wide = (_WIDTH - _LEFT - _RIGHT) / (len(bars) + 2)
-    parts = [*_y_axis(axis, whole=True)]
-    parts.append(_column(0, wide, axis.at(low - room), axis.at(base), "total", f"base: {base}"))
-    parts.append(_label(0, wide, "base", len(bars)))
-    for place, bar in enumerate(bars, start=1):
-        before, after = axis.at(totals[place - 1]), axis.at(totals[place])
-        kind = "worse" if bar.step > 0 else "better" if bar.step < 0 else "same"
-        start = _LEFT + wide * (place - 1)
-        parts.append(_LINE.format("joint", start + wide * 0.9, before, start + wide * 1.1, before))
-        box = _column(place, wide, before, after, kind if bar.known else "unknown", bar.title)
-        text = _label(place, wide, bar.label, len(bars))
-        number = Markup("")
-        if bar.known and bar.step and len(bars) <= _NUMBERED:
-            above = min(before, after) - 4
-            number = _TEXT.format(
-                "value middle", _LEFT + wide * (place + 0.5), above, f"{bar.step:+d}"
-            )
-        parts.append(
-            Markup('<a href="#{}" aria-label="{}">{}{}{}</a>').format(
-                bar.link, bar.title, box, number, text
-            )
-        )
-    end, level = len(bars) + 1, axis.at(totals[-1])
-    parts.append(_column(end, wide, axis.at(low - room), level, "total", f"end: {totals[-1]}"))
-    parts.append(_TEXT.format("middle", _LEFT + wide * (end + 0.5), _HEIGHT - _BOTTOM + 16, "end"))
-    return _chart(parts, label, _HEIGHT)
-
-
-_HEIGHT, _NUMBERED = 240, 24
-
-
-def _column(place: int, wide: float, start: float, end: float, kind: str, title: str) -> Markup:
-    top, height = min(start, end), max(abs(start - end), 2)
-    left = _LEFT + wide * (place + 0.1)
-    return _RECT.format(kind, left, top, wide * 0.8, height, _TITLE.format(title))
-
-
-def _label(place: int, wide: float, text: str, bars: int) -> Markup:
-    every = 1 + bars // _NUMBERED
-    if place % every:
-        return Markup("")
-    return _TEXT.format("middle", _LEFT + wide * (place + 0.5), _HEIGHT - _BOTTOM + 16, text)
-
-
-def line(
-    points: Sequence[Point],
-    label: str,
-    x: str,
-    y: str,
-    *,
-    shape: Literal["dots", "line", "steps"] = "line",
-    logarithmic: bool = False,
-    band: tuple[float, float] | None = None,
-    named: Sequence[tuple[float, str]] = (),
-    levels: Sequence[tuple[float, str]] = (),
-    beside: Mapping[str, Sequence[float]] | None = None,
-) -> Markup:
-    """Values over x; "steps" holds each up to the next, `band` shades a range of x.
-
-    `named` are the texts below the x axis; whole numbers stand there without any.  `levels` are
-    lines across the chart with their names.  `beside` are more curves by name, each with a value
-    for every point.
-    """
-    curves = beside or {}
-    xs = [one.x for one in points]
-    ys = [*(one.y for one in points), *(value for value, _ in levels)]
-    ys += [value for values in curves.values() for value in values]
-    scaled = math.log10 if logarithmic else float
-    low, high = min(ys), max(ys)
-    room = (high - low or abs(high) or 1) * 0.08
-    across = _Axis(scaled(min(xs)), scaled(max(xs)), _LEFT, _WIDTH - _RIGHT)
-    up = _Axis(low - room, high + room, _HEIGHT - _BOTTOM, _TOP)
-    parts = [*_y_axis(up, whole=all(float(one).is_integer() for one in ys))]
-    if band:
-        left, right = (across.at(scaled(one)) for one in band)
-        height = _HEIGHT - _BOTTOM - _TOP
-        parts.insert(0, _RECT.format("band", left, _TOP, max(right - left, 1), height, ""))
-    ticks = named or [(one, number(round(one))) for one in across.ticks(whole=True)]
-    bottom = _HEIGHT - _BOTTOM
-    for value, text in ticks:
-        place = across.at(scaled(value))
-        parts.append(_LINE.format("tick", place, bottom, place, bottom + 4))
-        parts.append(_TEXT.format("middle", place, bottom + 16, text))
-    path: list[str] = []
-    for one in points:
-        place, level = across.at(scaled(one.x)), up.at(one.y)
-        held = f"H{place:.1f}V{level:.1f}" if shape == "steps" else f"L{place:.1f},{level:.1f}"
-        path.append(held if path else f"M{place:.1f},{level:.1f}")
-    if shape != "dots":
-        parts.append(Markup('<path class="curve" d="{}"/>').format("".join(path)))
-    for nth, (name, values) in enumerate(curves.items()):
-        kind, level = f"curve beside-{nth % _BESIDE}", _TOP + 12 * (nth + 1)
-        places = [
-            f"{across.at(scaled(x)):.1f},{up.at(y):.1f}" for x, y in zip(xs, values, strict=True)
-        ]
-        parts.append(Markup('<path class="{}" d="M{}"/>').format(kind, "L".join(places)))
-        parts.append(_LINE.format(kind, _WIDTH - _RIGHT - 30, level, _WIDTH - _RIGHT, level))
-        parts.append(_TEXT.format("end", _WIDTH - _RIGHT - 34, level + 4, name))
-    for value, name in levels:
-        parts.append(_LINE.format("level", _LEFT, up.at(value), _WIDTH - _RIGHT, up.at(value)))
-        parts.append(_TEXT.format("end caption", _WIDTH - _RIGHT, up.at(value) - 4, name))
-    # Thousands of points are a line; only those that are marked can be seen.
-    shown = (
-        points
-        if len(points) <= _DOTS or shape == "dots"
-        else [one for one in points if one.mark != "point"]
-    )
-    for one in shown:
-        size = 3 if one.mark == "point" else 5
-        dot = _CIRCLE.format(one.mark, across.at(scaled(one.x)), up.at(one.y), size, one.title)
-        if one.link:
-            dot = Markup('<a href="#{}" aria-label="{}">{}</a>').format(one.link, one.title, dot)
-        parts.append(dot)
-        if one.label:
-            place, level = across.at(scaled(one.x)), up.at(one.y)
-            parts.append(_TEXT.format("end caption", place - 7, level - 5, one.label))
-    parts.append(_TEXT.format("end caption", _WIDTH - _RIGHT, _HEIGHT - 4, x))
-    parts.append(_TEXT.format("caption", 4, _TOP - 6, y))
-    return _chart(parts, label, _HEIGHT)
-
-
-_DOTS = 400
-# Curves that differ; more of them begin again.
-_BESIDE = 6
-
-
-def intervals(rows: Sequence[Range], label: str, unit: str) -> Markup:
-    """A row a value: its interval as a line, the noise floor around zero as a band."""
-    edges = [0.0]
-    for row in rows:
-        edges += [row.value, *(row.interval or ()), row.floor or 0, -(row.floor or 0)]
-    low, high = min(edges), max(edges)
-    room = (high - low or 1) * 0.05
-    left, height = _NAMES, _TOP + 22 * len(rows) + _BOTTOM
-    across = _Axis(low - room, high + room, left, _WIDTH - _RIGHT)
-    parts = []
-    bottom = height - _BOTTOM
-    for tick in across.ticks():
-        place = across.at(tick)
-        parts.append(_LINE.format("grid", place, _TOP, place, bottom))
-        parts.append(_TEXT.format("middle", place, bottom + 16, f"{tick:g}"))
-    parts.append(_LINE.format("zero", across.at(0), _TOP, across.at(0), bottom))
-    parts.append(_TEXT.format("end caption", _WIDTH - _RIGHT, height - 4, unit))
-    for place, row in enumerate(rows):
-        middle = _TOP + 22 * place + 11
-        if row.floor:
-            edge = across.at(-row.floor)
-            parts.append(
-                _RECT.format(
-                    "floor",
-                    *(edge, middle - 9, across.at(row.floor) - edge, 18),
-                    _TITLE.format("the noise floor"),
-                )
-            )
-        if row.interval:
-            ends = [across.at(one) for one in row.interval]
-            parts.append(_LINE.format(f"whisker {row.kind}", ends[0], middle, ends[1], middle))
-            for end in ends:
-                parts.append(_LINE.format(f"whisker {row.kind}", end, middle - 4, end, middle + 4))
-        parts.append(_CIRCLE.format(row.kind, across.at(row.value), middle, 4, row.title))
-        parts.append(_TEXT.format("end", left - 8, middle + 4, _cut(row.label)))
-    return _chart(parts, label, height)
-
-
-_NAMES, _MOST_LABEL = 200, 28
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_LABEL else text[: _MOST_LABEL - 1] + "\u2026"
-
-
-def distribution(
-    values: Sequence[float],
-    value: float,
-    interval: tuple[float, float] | None,
-    floor: float | None,
-    label: str,
-    unit: str,
-    beside: Sequence[float] = (),
-) -> Markup:
-    """A histogram of the processes' values, the interval of the value, the floor around it.
-
-    The axis has room for the values of `beside`, so that two charts can have one axis.
-    """
-    # A floor is a share of the value.
-    wide = (floor or 0) * value
-    edges = [*values, *beside, value, *(interval or ()), value - wide, value + wide]
-    low, high = min(edges), max(edges)
-    room = (high - low or abs(high) or 1) * 0.04
-    height = 150
-    bottom = height - _BOTTOM
-    across = _Axis(low - room, high + room, _LEFT, _WIDTH - _RIGHT)
-    parts = []
-    if wide:
-        edge = across.at(value - wide)
-        floor_title = _TITLE.format("the noise floor around the value")
-        parts.append(
-            _RECT.format(
-                "floor", edge, _TOP, across.at(value + wide) - edge, bottom - _TOP, floor_title
-            )
-        )
-    for tick in across.ticks():
-        place = across.at(tick)
-        parts.append(_LINE.format("tick", place, bottom, place, bottom + 4))
-        parts.append(_TEXT.format("middle", place, bottom + 16, f"{tick:.6g}"))
-    bins = max(8, min(40, round(2 * math.sqrt(len(values)))))
-    size = (high - low) / bins or 1
-    counts = [0] * bins
-    for one in values:
-        counts[min(bins - 1, int((one - low) / size))] += 1
-    for place, times in enumerate(counts):
-        if times:
-            start, end = across.at(low + place * size), across.at(low + (place + 1) * size)
-            tall = (bottom - _TOP - 24) * times / max(counts)
-            title = _TITLE.format(
-                f"{times} of {len(values)} processes:"
-                f" {low + place * size:.5g} to {low + (place + 1) * size:.5g} {unit}"
-            )
-            parts.append(
-                _RECT.format(
-                    "bin", start + 0.5, bottom - tall, max(end - start - 1, 1), tall, title
-                )
-            )
-    parts.append(_LINE.format("axis", _LEFT, bottom, _WIDTH - _RIGHT, bottom))
-    level = _TOP + 8
-    if interval:
-        ends = [across.at(one) for one in interval]
-        parts.append(_LINE.format("whisker total", ends[0], level, ends[1], level))
-        parts += [_LINE.format("whisker total", end, level - 4, end, level + 4) for end in ends]
-    parts.append(_CIRCLE.format("total", across.at(value), level, 4, f"{value:.6g} {unit}"))
-    parts.append(_TEXT.format("end caption", _WIDTH - _RIGHT, height - 4, unit))
-    return _chart(parts, label, height)
-
-
 class _Axis(NamedTuple):
     """Values from `low` to `high` as places from `start` to `end`."""
 
@@ -374,20 +218,236 @@ class _Axis(NamedTuple):
         return [one * step for one in range(first, math.floor(self.high / step) + 1)]
 
 
-_TICKS = 6
+class _Plot:
+    """A chart with axes, whose parts are added in the order in which they are drawn."""
+
+    def __init__(self, label: str, height: int = _HEIGHT) -> None:
+        self.label, self.height, self.bottom = label, height, height - _BOTTOM
+        self.parts: list[Markup] = []
+
+    def line(self, kind: str, x1: float, y1: float, x2: float, y2: float) -> None:
+        self.parts.append(_LINE.format(kind, x1, y1, x2, y2))
+
+    def text(self, kind: str, x: float, y: float, text: str) -> None:
+        self.parts.append(_TEXT.format(kind, x, y, text))
+
+    def rect(self, kind: str, x: float, y: float, wide: float, tall: float, title: str) -> None:
+        words = _TITLE.format(title) if title else ""
+        self.parts.append(_RECT.format(kind, x, y, wide, tall, words))
+
+    def dot(self, kind: str, x: float, y: float, size: int, title: str) -> None:
+        self.parts.append(_CIRCLE.format(kind, x, y, size, title))
+
+    def whisker(self, kind: str, ends: Sequence[float], y: float) -> None:
+        self.line(f"whisker {kind}", ends[0], y, ends[1], y)
+        for end in ends:
+            self.line(f"whisker {kind}", end, y - 4, end, y + 4)
+
+    def link(self, since: int, to: str, title: str) -> None:
+        """Makes the parts from `since` on a link."""
+        self.parts[since:] = [_LINK.format(to, title, Markup("").join(self.parts[since:]))]
+
+    def x_axis(self, ticks: Iterable[tuple[float, str]], *, grid: bool = False) -> None:
+        """Draws ticks with their texts; a `grid` goes up to the top."""
+        for x, text in ticks:
+            if grid:
+                self.line("grid", x, _TOP, x, self.bottom)
+            else:
+                self.line("tick", x, self.bottom, x, self.bottom + 4)
+            self.text("middle", x, self.bottom + 16, text)
+
+    def y_axis(self, axis: _Axis, *, whole: bool = False) -> None:
+        for tick in axis.ticks(whole=whole):
+            self.line("grid", _LEFT, axis.at(tick), _WIDTH - _RIGHT, axis.at(tick))
+            self.text("end", _LEFT - 6, axis.at(tick) + 4, f"{tick:.6g}")
+
+    def unit(self, text: str) -> None:
+        """Names what is on the x axis."""
+        self.text("end caption", _WIDTH - _RIGHT, self.height - 4, text)
+
+    def drawing(self) -> Markup:
+        body = Markup("").join(self.parts)
+        return _SVG.format(_WIDTH, self.height, self.label, self.label, body)
 
 
-def _y_axis(axis: _Axis, *, whole: bool = False) -> list[Markup]:
-    parts = []
-    for tick in axis.ticks(whole=whole):
-        level = axis.at(tick)
-        parts.append(_LINE.format("grid", _LEFT, level, _WIDTH - _RIGHT, level))
-        parts.append(_TEXT.format("end", _LEFT - 6, level + 4, f"{tick:.6g}"))
-    return parts
+def _extent(values: Iterable[float], room: float, nothing: float = 0) -> tuple[float, float]:
+    """The ends of an axis with `room`, a share, beside the values; `nothing` is their size if 0."""
+    edges = list(values)
+    low, high = min(edges), max(edges)
+    wide = (high - low or nothing or 1) * room
+    return low - wide, high + wide
 
 
-def _chart(parts: Iterable[Markup], label: str, height: float) -> Markup:
-    return _SVG.format("chart", _WIDTH, height, label, label, Markup("").join(parts))
+def waterfall(base: int, bars: Sequence[Bar], label: str) -> Markup:
+    """The count from the base to the last row: a bar a step, joined by lines."""
+    totals = list(accumulate((bar.step for bar in bars), initial=base))
+    plot = _Plot(label)
+    low, high = _extent(totals, 0.15)
+    up = _Axis(low, high, plot.bottom, _TOP)
+    wide = (_WIDTH - _LEFT - _RIGHT) / (len(bars) + 2)
+
+    def column(place: int, start: float, end: float, kind: str, title: str) -> None:
+        tall = max(abs(start - end), 2)
+        plot.rect(kind, _LEFT + wide * (place + 0.1), min(start, end), wide * 0.8, tall, title)
+
+    def name(place: int, text: str) -> None:
+        if not place % (1 + len(bars) // _NUMBERED):
+            plot.text("middle", _LEFT + wide * (place + 0.5), plot.bottom + 16, text)
+
+    plot.y_axis(up, whole=True)
+    column(0, up.at(low), up.at(base), "total", f"base: {base}")
+    name(0, "base")
+    for place, bar in enumerate(bars, start=1):
+        before, after = up.at(totals[place - 1]), up.at(totals[place])
+        kind = "worse" if bar.step > 0 else "better" if bar.step < 0 else "same"
+        start = _LEFT + wide * (place - 1)
+        plot.line("joint", start + wide * 0.9, before, start + wide * 1.1, before)
+        since = len(plot.parts)
+        column(place, before, after, kind if bar.known else "unknown", bar.title)
+        if bar.known and bar.step and len(bars) <= _NUMBERED:
+            above = min(before, after) - 4
+            plot.text("value middle", _LEFT + wide * (place + 0.5), above, f"{bar.step:+d}")
+        name(place, bar.label)
+        plot.link(since, bar.link, bar.title)
+    end = len(bars) + 1
+    column(end, up.at(low), up.at(totals[-1]), "total", f"end: {totals[-1]}")
+    plot.text("middle", _LEFT + wide * (end + 0.5), plot.bottom + 16, "end")
+    return plot.drawing()
+
+
+def line(
+    points: Sequence[Point],
+    label: str,
+    x: str,
+    y: str,
+    *,
+    shape: Literal["dots", "line", "steps"] = "line",
+    logarithmic: bool = False,
+    band: tuple[float, float] | None = None,
+    named: Sequence[tuple[float, str]] = (),
+    levels: Sequence[tuple[float, str]] = (),
+    beside: Mapping[str, Sequence[float]] | None = None,
+) -> Markup:
+    """Values over x; "steps" holds each up to the next, `band` shades a range of x.
+
+    `named` are the texts below the x axis; whole numbers stand there without any.  `levels` are
+    lines across the chart with their names.  `beside` are more curves by name, each with a value
+    for every point.
+    """
+    curves = beside or {}
+    ys = [*(one.y for one in points), *(value for value, _ in levels)]
+    ys += [value for values in curves.values() for value in values]
+    scaled = math.log10 if logarithmic else float
+    plot, right = _Plot(label), _WIDTH - _RIGHT
+    xs = [scaled(one.x) for one in points]
+    across = _Axis(min(xs), max(xs), _LEFT, right)
+    up = _Axis(*_extent(ys, 0.08, abs(max(ys))), plot.bottom, _TOP)
+    if band:
+        first, last = (across.at(scaled(one)) for one in band)
+        plot.rect("band", first, _TOP, max(last - first, 1), plot.bottom - _TOP, "")
+    plot.y_axis(up, whole=all(float(one).is_integer() for one in ys))
+    ticks = named or [(one, number(round(one))) for one in across.ticks(whole=True)]
+    plot.x_axis((across.at(scaled(value)), text) for value, text in ticks)
+    places = [(across.at(x), up.at(one.y)) for x, one in zip(xs, points, strict=True)]
+    if shape != "dots":
+        join = "H{:.1f}V{:.1f}" if shape == "steps" else "L{:.1f},{:.1f}"
+        path = "".join(join.format(*place) for place in places[1:])
+        start = "M{:.1f},{:.1f}".format(*places[0])
+        plot.parts.append(Markup('<path class="curve" d="{}"/>').format(start + path))
+    for nth, (name, values) in enumerate(curves.items()):
+        kind, below = f"curve beside-{nth % _BESIDE}", _TOP + 12 * (nth + 1)
+        path = "L".join(
+            f"{across.at(x):.1f},{up.at(y):.1f}" for x, y in zip(xs, values, strict=True)
+        )
+        plot.parts.append(Markup('<path class="{}" d="M{}"/>').format(kind, path))
+        plot.line(kind, right - 30, below, right, below)
+        plot.text("end", right - 34, below + 4, name)
+    for value, name in levels:
+        plot.line("level", _LEFT, up.at(value), right, up.at(value))
+        plot.text("end caption", right, up.at(value) - 4, name)
+    # Thousands of points are a line; only those that are marked can be seen.
+    every = len(points) <= _DOTS or shape == "dots"
+    for one, (left, level) in zip(points, places, strict=True):
+        if every or one.mark != "point":
+            plot.dot(one.mark, left, level, 3 if one.mark == "point" else 5, one.title)
+            if one.link:
+                plot.link(len(plot.parts) - 1, one.link, one.title)
+            if one.label:
+                plot.text("end caption", left - 7, level - 5, one.label)
+    plot.unit(x)
+    plot.text("caption", 4, _TOP - 6, y)
+    return plot.drawing()
+
+
+def intervals(rows: Sequence[Range], label: str, unit: str) -> Markup:
+    """A row a value: its interval as a line, the noise floor around zero as a band."""
+    edges = [0.0]
+    for row in rows:
+        edges += [row.value, *(row.interval or ()), row.floor or 0, -(row.floor or 0)]
+    plot = _Plot(label, _TOP + 22 * len(rows) + _BOTTOM)
+    across = _Axis(*_extent(edges, 0.05), _NAMES, _WIDTH - _RIGHT)
+    plot.x_axis(((across.at(tick), f"{tick:g}") for tick in across.ticks()), grid=True)
+    plot.line("zero", across.at(0), _TOP, across.at(0), plot.bottom)
+    plot.unit(unit)
+    for place, row in enumerate(rows):
+        middle = _TOP + 22 * place + 11
+        if row.floor:
+            edge = across.at(-row.floor)
+            wide = across.at(row.floor) - edge
+            plot.rect("floor", edge, middle - 9, wide, 18, "the noise floor")
+        if row.interval:
+            plot.whisker(row.kind, [across.at(one) for one in row.interval], middle)
+        plot.dot(row.kind, across.at(row.value), middle, 4, row.title)
+        is_long = len(row.label) > _MOST_LABEL
+        name = row.label[: _MOST_LABEL - 1] + "\u2026" if is_long else row.label
+        plot.text("end", _NAMES - 8, middle + 4, name)
+    return plot.drawing()
+
+
+def distribution(
+    values: Sequence[float],
+    value: float,
+    interval: tuple[float, float] | None,
+    floor: float | None,
+    label: str,
+    unit: str,
+    beside: Sequence[float] = (),
+) -> Markup:
+    """A histogram of the processes' values, the interval of the value, the floor around it.
+
+    The axis has room for the values of `beside`, so that two charts can have one axis.
+    """
+    # A floor is a share of the value.
+    wide = (floor or 0) * value
+    edges = [*values, *beside, value, *(interval or ()), value - wide, value + wide]
+    low, high = min(edges), max(edges)
+    plot = _Plot(label, 150)
+    across = _Axis(*_extent(edges, 0.04, abs(high)), _LEFT, _WIDTH - _RIGHT)
+    if wide:
+        edge = across.at(value - wide)
+        title = "the noise floor around the value"
+        size = across.at(value + wide) - edge
+        plot.rect("floor", edge, _TOP, size, plot.bottom - _TOP, title)
+    plot.x_axis((across.at(tick), f"{tick:.6g}") for tick in across.ticks())
+    bins = max(8, min(40, round(2 * math.sqrt(len(values)))))
+    size = (high - low) / bins or 1
+    counts = [0] * bins
+    for one in values:
+        counts[min(bins - 1, int((one - low) / size))] += 1
+    for place, times in enumerate(counts):
+        if times:
+            first, last = low + place * size, low + (place + 1) * size
+            start, end = across.at(first), across.at(last)
+            tall = (plot.bottom - _TOP - 24) * times / max(counts)
+            title = f"{times} of {len(values)} processes: {first:.5g} to {last:.5g} {unit}"
+            top = plot.bottom - tall
+            plot.rect("bin", start + 0.5, top, max(end - start - 1, 1), tall, title)
+    plot.line("axis", _LEFT, plot.bottom, _WIDTH - _RIGHT, plot.bottom)
+    if interval:
+        plot.whisker("total", [across.at(one) for one in interval], _TOP + 8)
+    plot.dot("total", across.at(value), _TOP + 8, 4, f"{value:.6g} {unit}")
+    plot.unit(unit)
+    return plot.drawing()
 
 
 def standing_alone(drawing: Markup) -> str:

@@ -14,10 +14,10 @@ from kentry.show.blocks import (
     Table,
     text_column,
 )
-from kentry.show.contexts import counts_text
-from kentry.show.estimate import without_model_notes
-from kentry.show.frame import kernel_facts, kernel_lines, kernel_name
+from kentry.show.counts import counts_text
+from kentry.show.models import without_model_notes
 from kentry.show.numbers import number, significant
+from kentry.show.provenance import kernel_facts, kernel_lines, kernel_name
 
 # A row and its reason stand on one line where they can.
 _ROW = 100
@@ -27,7 +27,7 @@ def check_layout(check: Check) -> Layout:
     """Lays out the budgets; of --update what it changed instead of verdicts."""
     measured, baseline = check.measured, check.baseline
     lines = kernel_lines(measured.kernel)
-    facts = [*kernel_facts(measured.kernel, measured.target), ("budgets", check.budgets)]
+    facts = [*kernel_facts(measured), ("budgets", check.budgets)]
     if baseline:
         lines += kernel_lines(baseline.kernel, "baseline: ")[:1]
         facts.append(("baseline", kernel_name(baseline.kernel)))
@@ -71,32 +71,20 @@ def row_sentence(row: CheckRow) -> str:
 def _table(check: Check) -> Table:
     relative = any(row.baseline is not None for row in check.rows)
     metrics = {row.metric for row in check.rows} != {INSTRUCTIONS}
-    columns = {
-        "case": text_column("case", most=40),
-        "metric": text_column("metric"),
-        "budget": Column("budget"),
-        "baseline": Column("baseline"),
-        "at most": Column("at most"),
-        "measured": Column("measured"),
-        "verdict": text_column("verdict", wraps=True),
-    }
-    shown = [
-        name
-        for name in columns
-        if (name != "metric" or metrics) and (name not in ("baseline", "budget") or relative)
-    ]
-    table = Table([columns[name] for name in shown], width=_ROW)
+    columns = [text_column("case", most=40)]
+    columns += [text_column("metric")] if metrics else []
+    columns += [Column("budget"), Column("baseline")] if relative else []
+    columns += [Column("at most"), Column("measured"), text_column("verdict", wraps=True)]
+    table = Table(columns, width=_ROW)
     for row in check.rows:
-        cells = {
-            "case": row.name,
-            "metric": row.metric,
-            "budget": row.budget,
-            "baseline": None if row.baseline is None else number(row.baseline),
-            "at most": None if row.limit is None else number(row.limit),
-            "measured": None if row.value is None else _measured(row),
-            "verdict": Cell(_verdict(row), row.verdict),
-        }
-        table.row(*(cells[name] for name in shown))
+        table.row(
+            row.name,
+            *([row.metric] if metrics else []),
+            *([row.budget, number(row.baseline)] if relative else []),
+            number(row.limit),
+            _measured(row),
+            Cell(_verdict(row), row.verdict),
+        )
         if row.counts and row.verdict != WITHIN:
             table.note(f"{row.name}: {counts_text(row.counts)}")
     return table
@@ -120,23 +108,13 @@ def _verdict(row: CheckRow) -> str:
 
 def _changes(check: Check) -> list[Block]:
     """What --update wrote, and what it could not renew."""
-    table = Table(
-        [
-            text_column("case", most=40),
-            text_column("metric"),
-            Column("old"),
-            Column("new"),
-            text_column("in"),
-        ],
-        width=_ROW,
-    )
-    blocks: list[Block] = []
-    for file in check.written or ():
-        blocks += [Prose(f"written: {file}")]
+    columns = [text_column("case", most=40), text_column("metric"), *map(Column, ("old", "new"))]
+    table = Table([*columns, text_column("in")], width=_ROW)
+    blocks: list[Block] = [Prose(f"written: {file}") for file in check.written or ()]
     for one in check.changes:
-        old = None if one.old is None else number(one.old)
-        table.row(one.name, one.metric, old, number(one.new), one.file)
+        table.row(one.name, one.metric, number(one.old), number(one.new), one.file)
     blocks += ["", table] if check.changes else ["no number changed"]
-    for row in check.not_renewed:
-        blocks += [Prose(f"not renewed: {row.name} {row.metric}: {row.reason}")]
+    blocks += [
+        Prose(f"not renewed: {row.name} {row.metric}: {row.reason}") for row in check.not_renewed
+    ]
     return blocks

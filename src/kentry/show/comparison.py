@@ -22,11 +22,8 @@ from kentry.results.comparison import (
     TimedComparison,
 )
 from kentry.results.recording import INSTRUCTIONS
-from kentry.results.studies import Series
 from kentry.show import charts
 from kentry.show.blocks import (
-    CHANGE_KINDS,
-    ICICLE_HELP,
     SHOWN,
     Block,
     Cell,
@@ -43,10 +40,8 @@ from kentry.show.blocks import (
     Table,
     text_column,
 )
-from kentry.show.contexts import comparison_context_blocks
-from kentry.show.estimate import estimate_change_blocks, without_model_notes
-from kentry.show.frame import kernel_facts, kernel_lines, side_facts
-from kentry.show.frames import frames
+from kentry.show.counts import comparison_context_blocks
+from kentry.show.models import estimate_change_blocks, without_model_notes
 from kentry.show.numbers import (
     change,
     change_with_interval,
@@ -56,7 +51,8 @@ from kentry.show.numbers import (
     percent,
     significant,
 )
-from kentry.show.path_diff import path_summary
+from kentry.show.paths import path_summary
+from kentry.show.provenance import kernel_lines, side_facts
 from kentry.show.recording import time_blocks
 from kentry.show.table import WIDTH
 from kentry.stats import CONFIDENCE
@@ -67,53 +63,28 @@ Sides = tuple[Distribution, Distribution]
 
 # So many cases are open on a page.
 _OPEN = 3
-
 # A change and its verdict stand on one line, which may be wider than a mail.
 _ROW = 120
 
 
 def comparison_layout(
-    comparison: Comparison,
-    shown: int | None = SHOWN,
-    *,
-    of_metrics: bool = True,
+    comparison: Comparison, shown: int | None = SHOWN, *, of_metrics: bool = True
 ) -> Layout:
     """Lays out a comparison, with `shown` rows in a table of functions, None for all of them.
 
     Without `of_metrics` there are tables for instructions alone.
     """
-    old, new = comparison.old, comparison.new
+    old, new, rows = comparison.old, comparison.new, comparison.rows
     packed = comparison.modal_paths
-    paths = unpack_pairs(packed, find_arch(new.kernel["arch"])) if packed else {}
-    times = comparison.distributions or {}
-    rows = comparison.rows
     places = {id(row): f"row-{place}" for place, row in enumerate(rows)}
-    folds: list[Block] = []
-    opened: list[str] = []
-    for case in (*comparison.cases, *comparison.metrics):
-        is_metric = case.metric != INSTRUCTIONS
-        pair = paths.get(case.name)
-        if not case.delta and (is_metric or pair is None):
-            continue
-        fold = replace(_fold(case, comparison, shown, pair), id=places[id(case)])
-        opened.append(fold.id)
-        fold = replace(fold, open=len(opened) <= _OPEN)
-        if case.delta and (case.functions or not is_metric) and (of_metrics or not is_metric):
-            folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
-        else:
-            folds.append(OnPage([fold]))
-    for noisy in comparison.timed:
-        fold = _timed_fold(noisy, comparison, times.get(noisy.name, {}).get(noisy.metric))
-        folds.append(OnPage([replace(fold, id=places[id(noisy)], open=True)]))
-        opened.append(places[id(noisy)])
+    folds, opened = _folds(comparison, shown, places, of_metrics=of_metrics)
     table = verdict_table(width=_ROW)
     last = ""
     for row in rows:
         label = "" if row.name == last else f"{row.name}{CaseName.parse(row.name).calls_note}:"
+        before, after = str(row.old), str(row.new)
         if isinstance(row, TimedComparison):
             before, after = timed_values(row)
-        else:
-            before, after = str(row.old), str(row.new)
         link = places[id(row)] if label and places[id(row)] in opened else ""
         verdict = Cell(_verdict(row), row.verdict)
         table.row(Cell(label, link=link), before, "->", after, verdict)
@@ -121,7 +92,7 @@ def comparison_layout(
     facts = [Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)]
     kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
     events = event_change_blocks(comparison.cases)
-    timed = [row for row in comparison.timed if row.percent is not None]
+    above = OnPage([charts.ICICLE_HELP] if packed and packed.cases else [])
     specs = " \u2192 ".join(dict.fromkeys(side.kernel["spec"] for side in (old, new)))
     return Layout(
         "comparison",
@@ -133,15 +104,39 @@ def comparison_layout(
             "",
             *([*events, ""] if events else []),
             Section("Verdicts", [table, *comparison_context_blocks(comparison.cases)]),
-            OnPage([_timed_chart(timed)] if timed else []),
-            Section("Where", [OnPage([ICICLE_HELP] if paths else []), *folds])
-            if folds
-            else OnPage(["Nothing changed."]),
+            OnPage(_timed_charts(comparison.timed)),
+            Section("Where", [above, *folds]) if folds else OnPage(["Nothing changed."]),
             *estimate_change_blocks(comparison.cases),
         ],
         comparison_caveats(comparison),
-        side_facts(*(kernel_facts(side.kernel, side.target) for side in (old, new))),
+        side_facts(old, new),
     )
+
+
+def _folds(
+    comparison: Comparison, shown: int | None, places: dict[int, str], *, of_metrics: bool
+) -> tuple[list[Block], list[str]]:
+    """Returns where each row changed, and the names of these blocks."""
+    packed, times = comparison.modal_paths, comparison.distributions or {}
+    paths = unpack_pairs(packed, find_arch(comparison.new.kernel["arch"])) if packed else {}
+    folds: list[Block] = []
+    opened: list[str] = []
+    for case in (*comparison.cases, *comparison.metrics):
+        is_metric, pair = case.metric != INSTRUCTIONS, paths.get(case.name)
+        if not case.delta and (is_metric or pair is None):
+            continue
+        opened.append(places[id(case)])
+        fold = _fold(case, comparison, shown, pair)
+        fold = replace(fold, id=opened[-1], open=len(opened) <= _OPEN)
+        if case.delta and (not is_metric or (of_metrics and case.functions)):
+            folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
+        else:
+            folds.append(OnPage([fold]))
+    for noisy in comparison.timed:
+        opened.append(places[id(noisy)])
+        fold = _timed_fold(noisy, comparison, times.get(noisy.name, {}).get(noisy.metric))
+        folds.append(OnPage([replace(fold, id=opened[-1], open=True)]))
+    return folds, opened
 
 
 def _page_summary(rows: Sequence[Row]) -> str:
@@ -157,77 +152,59 @@ def _page_summary(rows: Sequence[Row]) -> str:
 def _fold(
     row: CaseComparison, comparison: Comparison, shown: int | None, pair: PathPair | None
 ) -> Fold:
-    """Returns where the count of one case changed; for a page both paths, too."""
+    """Returns where the count of one case changed; for a page both paths, too, on one scale."""
     metric = "" if row.metric == INSTRUCTIONS else f" {row.metric}"
-    is_shown = pair is not None and not metric and not (row.identical_path and row.verdict == SAME)
     of_page: list[Block] = []
-    if pair and is_shown:
-        title = "Both paths, side by side"
-        diff = Fold(
-            title, [*path_summary(pair.diff), Paths(pair.diff, change=row.delta)], open=True
-        )
-        of_page = [*_icicles(row, comparison, pair), diff]
-    note = CaseName.parse(row.name).calls_note
-    title = f"{row.name}{note}{metric} ({row.delta:+d})"
+    if pair and not metric and not (row.identical_path and row.verdict == SAME):
+        arch = find_arch(comparison.new.kernel["arch"])
+        scale = max(len(pair.old), len(pair.new))
+        sides = (("old", pair.old, comparison.old), ("new", pair.new, comparison.new))
+        for word, code, side in sides:
+            label = f"{row.name}, {word}: {len(code)} instructions of {side.kernel['spec']}"
+            drawing = charts.icicle(charts.frames(code, arch, row.functions), scale, label)
+            of_page.append(Chart(drawing, label, charts.CHANGE_KINDS))
+        diff = [*path_summary(pair.diff), Paths(pair.diff, change=row.delta)]
+        of_page.append(Fold("Both paths, side by side", diff, open=True))
+    title = f"{row.name}{CaseName.parse(row.name).calls_note}{metric} ({row.delta:+d})"
     purposes = [] if metric else purpose_blocks(row)
-    functions = Deltas(row.functions, row.old, row.new, shown)
-    blocks: list[Block] = [OnPage(of_page), *([functions] if row.delta else []), OnPage(purposes)]
-    return Fold(title, blocks)
-
-
-def _icicles(row: CaseComparison, comparison: Comparison, pair: PathPair) -> Iterator[Block]:
-    """Yields both paths on one scale, coloured by what changed."""
-    arch = find_arch(comparison.new.kernel["arch"])
-    scale = max(len(pair.old), len(pair.new))
-    sides = (("old", pair.old, comparison.old), ("new", pair.new, comparison.new))
-    for word, code, side in sides:
-        label = f"{row.name}, {word}: {len(code)} instructions of {side.kernel['spec']}"
-        drawing = charts.icicle(frames(code, arch, row.functions), scale, label)
-        yield Chart(drawing, label, CHANGE_KINDS)
+    functions = [Deltas(row.functions, row.old, row.new, shown)] if row.delta else []
+    return Fold(title, [OnPage(of_page), *functions, OnPage(purposes)])
 
 
 def _timed_fold(row: TimedComparison, comparison: Comparison, sides: Sides | None) -> Fold:
     """Returns the limits of one noisy metric, and the distributions of both sides."""
-    limits = (
-        ("noise floor", row.floor),
-        ("threshold", row.threshold),
-        ("would see", row.detectable),
-    )
-    told = [f"{name} {percent(value)}" for name, value in limits if value is not None]
+    limits = {"noise floor": row.floor, "threshold": row.threshold, "would see": row.detectable}
+    told = [f"{name} {percent(value)}" for name, value in limits.items() if value is not None]
     blocks: list[Block] = [f"{'; '.join([bare_change(row), *told])}."]
     if sides:
-        own = [{row.metric: side} for side in sides]
-        names = [side.kernel["spec"] for side in (comparison.old, comparison.new)]
-        for at in (0, 1):
-            blocks += time_blocks(row.name, names[at], own[at], own[1 - at])
-    old, new = timed_values(row)
-    title = f"{row.name} {row.metric}: {old} \u2192 {new}"
-    return Fold(title, blocks)
+        old, new = ({row.metric: side} for side in sides)
+        blocks += time_blocks(row.name, comparison.old.kernel["spec"], old, new)
+        blocks += time_blocks(row.name, comparison.new.kernel["spec"], new, old)
+    before, after = timed_values(row)
+    return Fold(f"{row.name} {row.metric}: {before} \u2192 {after}", blocks)
 
 
-def _timed_chart(rows: Sequence[TimedComparison]) -> Chart:
-    ranges = [
-        charts.Range(
-            f"{row.name} {row.metric}",
-            row.percent or 0,
-            row.interval,
-            row.floor,
-            row.verdict,
-            f"{row.name} {row.metric}: {bare_change(row)} {row.verdict}",
-        )
-        for row in rows
-    ]
-    drawing = charts.intervals(ranges, "Changes of time with their intervals", "% of old")
-    return Chart(
-        drawing,
+def _timed_charts(rows: Iterable[TimedComparison]) -> list[Block]:
+    ranges = []
+    for row in rows:
+        if row.percent is not None:
+            name = f"{row.name} {row.metric}"
+            title = f"{name}: {bare_change(row)} {row.verdict}"
+            numbers = (row.percent, row.interval, row.floor)
+            ranges.append(charts.Range(name, *numbers, row.verdict, title))
+    if not ranges:
+        return []
+    caption = (
         "Changes of time in per cent of old: the dot is the change, the line its interval, the band"
-        " the noise floor of the run.",
+        " the noise floor of the run."
     )
+    label = "Changes of time with their intervals"
+    return [Chart(charts.intervals(ranges, label, "% of old"), caption)]
 
 
 def verdict_table(indent: str = "", width: int | None = None) -> Table:
     """A table for rows of (case, old, "->", new, change and verdict)."""
-    numbers = [Column("old"), Column(), Column("new")]
+    numbers = map(Column, ("old", "", "new"))
     columns = [text_column("case", most=40), *numbers, text_column("verdict", wraps=True)]
     return Table(columns, headings=False, indent=indent, gap=1, width=width)
 
@@ -238,9 +215,8 @@ def comparison_caveats(comparison: Comparison) -> list[Caveat]:
     tables = (case.functions for case in comparison.cases if case.delta)
     if any(row.delta and row.renamed for rows in tables for row in rows):
         found.append(caveats.by_body())
-    found += [
-        caveat for case in (*comparison.cases, *comparison.metrics) for caveat in case.caveats
-    ]
+    counted = [*comparison.cases, *comparison.metrics]
+    found += [caveat for case in counted for caveat in case.caveats]
     found += [caveat for row in comparison.timed for caveat in row.caveats]
     cycles = any(case.estimates for case in comparison.cases)
     return without_model_notes(caveats.unique(found), cycles=cycles)
@@ -255,7 +231,7 @@ def purpose_blocks(case: CaseComparison) -> list[Block]:
     return blocks
 
 
-def _verdict(row: CaseComparison | TimedComparison) -> str:
+def _verdict(row: Row) -> str:
     """Unit, change and verdict of a row."""
     if isinstance(row, TimedComparison):
         floor = (
@@ -272,27 +248,13 @@ def _verdict(row: CaseComparison | TimedComparison) -> str:
 
 def event_change_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
     """A sentence for each event whose number changed, below a heading; [] without one."""
-    blocks: list[Block] = []
-    for case in cases:
-        for event in case.events:
-            if event.is_change:
-                blocks += [Prose(f"{case.name}: {event_change(event, case.name)}", "  ", "    ")]
+    blocks: list[Block] = [
+        Prose(f"{case.name}: {event_change(event, case.name)}", "  ", "    ")
+        for case in cases
+        for event in case.events
+        if event.is_change
+    ]
     return ["Vector events:", *blocks] if blocks else []
-
-
-def series_event_blocks(series: Series) -> list[Block]:
-    """A sentence for each change of events in a patch, with the cases that it is the same for."""
-    blocks: list[Block] = []
-    for row in series.rows:
-        groups: dict[str, list[str]] = {}
-        for column in series.columns:
-            cell = row.cases.get(column.name)
-            if cell and cell.events:
-                text = "; ".join(event_change(event, column.case) for event in cell.events)
-                groups.setdefault(text, []).append(column.name)
-        for text, names in groups.items():
-            blocks += [Prose(f"Patch {row.patch}: {text}: {', '.join(names)}")]
-    return blocks
 
 
 def event_change(event: EventDelta, case: str) -> str:
@@ -347,26 +309,23 @@ def timing_facts(comparison: Comparison, *, named: bool = False) -> list[str]:
     """A sentence a fact: the machine (with its host name if `named`), groups, boots, estimator."""
     if not comparison.timed:
         return []
-    sides = (comparison.old, comparison.new)
+    labels = {"cpu_model": "", "microcode": "microcode ", "clock": "clock "}
+    labels = {"host": "", **labels} if named else labels
     machines = []
-    for target in (side.timed_target for side in sides):
-        words = ["elsewhere (imported)" if target["kind"] == "import" else str(target["kind"])]
-        labels = {"host": "", "cpu_model": "", "microcode": "microcode ", "clock": "clock "}
-        for key, label in labels.items():
-            if target.get(key) and (named or key != "host"):
-                words.append(f"{label}{target[key]}")
-        machines.append(", ".join(words))
+    for side in (comparison.old, comparison.new):
+        target = side.timed_target
+        kind = "elsewhere (imported)" if target["kind"] == "import" else str(target["kind"])
+        words = [f"{label}{target[key]}" for key, label in labels.items() if target.get(key)]
+        machines.append(", ".join([kind, *words]))
     old, new = machines
     facts = [f"timed on {old}"]
     if old != new:
         facts = [f"timed on (old): {old}", f"timed on (new): {new}"]
-    paired = next((row for row in comparison.timed if row.paired), None)
-    if paired:
+    if paired := next((row for row in comparison.timed if row.paired), None):
         boots = f"{paired.boots} boots" if paired.boots > 1 else "one boot"
-        if paired.groups:
-            facts.append(f"old and new interleaved: {paired.groups} groups of processes in {boots}")
-        else:
-            facts.append(f"old and new interleaved: {boots} of each")
+        groups = f"{paired.groups} groups of processes in {boots}"
+        how = groups if paired.groups else f"{boots} of each"
+        facts.append(f"old and new interleaved: {how}")
     estimators = {one for row in comparison.timed for one in row.estimators}
     return [*facts, f"value: {estimators.pop()}"] if len(estimators) == 1 else facts
 
@@ -377,8 +336,7 @@ def changelog_times(rows: Sequence[TimedComparison]) -> Iterator[Block]:
     for row in rows:
         metrics.setdefault(row.metric, []).append(row)
     for number, (metric, table) in enumerate(metrics.items()):
-        if number:
-            yield ""
+        yield from [""] if number else []
         unit = table[0].unit
         what = f"Time of a call in {unit}" if metric == unit == "ns" else f"{metric} a call, {unit}"
         if unit.endswith("/s"):
@@ -398,5 +356,4 @@ def changelog_times(rows: Sequence[TimedComparison]) -> Iterator[Block]:
             if len(line) <= WIDTH:
                 yield line
             else:
-                yield f"  {label} {old} -> {new}"
-                yield Prose(change, "    ", "    ")
+                yield from (f"  {label} {old} -> {new}", Prose(change, "    ", "    "))

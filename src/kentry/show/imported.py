@@ -3,20 +3,14 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import to_builtins
 
 from kentry.importing.import_file import Imported
 from kentry.importing.published import OF_BASE, TICKS, UNITS, Number, Samples, samples
 from kentry.results import caveats
-from kentry.results.import_document import (
-    ImportBase,
-    ImportDocument,
-    ImportedFile,
-    ImportedNumber,
-)
+from kentry.results.import_document import ImportBase, ImportDocument, ImportedFile, ImportedNumber
 from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 from kentry.show.table import plain
 
@@ -25,8 +19,7 @@ _BEFORE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     """A number, the samples that it is one of, and what their change is of: no base, no change.
 
     `change` is in per cent of `base`, `step` in per cent of the side above where there are more
@@ -35,9 +28,9 @@ class _Row:
 
     number: Number
     samples: Samples
-    base: Samples | None = None
-    change: str = ""
-    step: str = ""
+    base: Samples | None
+    change: str
+    step: str
 
 
 def _rows(one: Imported) -> list[_Row]:
@@ -47,16 +40,15 @@ def _rows(one: Imported) -> list[_Row]:
         by_metric.setdefault((group.first.case, group.first.metric), []).append(group)
     rows: list[_Row] = []
     for groups in by_metric.values():
-        base = next((group for group in groups if _BEFORE.search(group.first.side)), groups[0])
+        first = next((group for group in groups if _BEFORE.search(group.first.side)), groups[0])
         for place, group in enumerate(groups):
-            row = _Row(group.first, group)
             # A side without a name may be anything.
-            has_base = base.first.side and group.first.side and not group.first.percent_of
-            if group is not base and has_base:
-                has_step = place and len(groups) > 2
-                step = group.change_from(groups[place - 1]) if has_step else ""
-                row = replace(row, base=base, change=group.change_from(base), step=step)
-            rows += [replace(row, number=number) for number in group.numbers]
+            named = first.first.side and group.first.side and not group.first.percent_of
+            base = first if named and group is not first else None
+            change = group.change_from(base) if base else ""
+            has_step = base and place and len(groups) > 2
+            step = group.change_from(groups[place - 1]) if has_step else ""
+            rows += [_Row(number, group, base, change, step) for number in group.numbers]
     order = {id(number): place for place, number in enumerate(one.numbers)}
     return sorted(rows, key=lambda row: order[id(row.number)])
 
@@ -88,12 +80,8 @@ def _table(rows: Sequence[_Row]) -> Table:
         number = row.number
         # The unit names the usual metrics.
         metric = "" if number.metric in UNITS.values() else number.metric
-        cells = [
-            number.line,
-            "" if number.side == side else number.side,
-            f"{number.case} {metric}",
-            f"{number.published} {number.unit}",
-        ]
+        cells = [number.line, "" if number.side == side else number.side]
+        cells += [f"{number.case} {metric}", f"{number.published} {number.unit}"]
         if row.base and number is row.samples.first:
             cells += [row.change, row.base.lines, row.step]
         table.row(*cells[: len(table.columns)])
@@ -122,16 +110,11 @@ def imported_to_json(files: Sequence[Imported]) -> dict[str, Any]:
                 blocks = [sample.line for sample in row.base.numbers]
                 side, middle = row.base.first.side, float(row.base.middle)
                 base = ImportBase(side, blocks, middle, row.change, row.step or None)
+            same = ("line", "side", "case", "metric", "published", "unit", "about")
             numbers.append(
                 ImportedNumber(
-                    line=number.line,
-                    side=number.side,
-                    case=number.case,
-                    metric=number.metric,
-                    published=number.published,
-                    unit=number.unit,
+                    **{name: getattr(number, name) for name in same},
                     value=float(number.amount),
-                    about=number.about,
                     spread="",
                     percent_of=number.percent_of or None,
                     base=base,

@@ -13,6 +13,8 @@ _MOST_DECIMALS = 12
 # Half an interval below this is a rounding error: counters of an emulated cpu have no spread.
 _NO_SPREAD = 1e-6
 
+Interval = tuple[float, float]
+
 
 def signed(value: int) -> str:
     """A change of a count with its sign: "+2", "-3", "0"."""
@@ -43,17 +45,11 @@ def per_call(count: int, calls: int) -> str:
     return f"{value:.1f}" if value > 1 else f"{value:.3g}"
 
 
-def per_thousand(count: int, base: int) -> str:
-    """How many of `count` there are per thousand of `base`; "-" if there is no base."""
-    return f"{1000 * count / base:.1f}" if base else "-"
-
-
 def duration(ns: float) -> str:
     """A time with its unit and three digits: "100 us", "1.5 s"."""
-    for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.3g} ns"
+    units = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
+    unit, size = next((one for one in units if ns >= one[1]), ("ns", 1))
+    return f"{ns / size:.3g} {unit}"
 
 
 def change(delta: float, old: float, digits: int = 1) -> str:
@@ -95,9 +91,6 @@ def level(confidence: float) -> str:
         if float(text) < 100:
             break
     return f"{text} %"
-
-
-Interval = tuple[float, float]
 
 
 def decimals(half: float, most: int = 4) -> int:

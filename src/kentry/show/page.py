@@ -20,9 +20,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kentry import __version__
-from kentry.show.blocks import Cell, Column, Delta, Deltas, Layout, Table
-from kentry.show.hunks import hunks
+from kentry.show.blocks import Cell, Column, Layout
 from kentry.show.numbers import number, signed
+from kentry.show.paths import hunks
 from kentry.stats import exact
 
 _MARKS = {
@@ -82,26 +82,25 @@ def _environment() -> Environment:
         "mark": lambda verdict: _MARKS.get(verdict, ""),
         # Of blocks.
         "kind": lambda block: type(block).__name__,
-        "groups": _groups,
-        "row_head": _row_head,
+        # The headings over columns, each with how many columns it has.
+        "groups": lambda table: [
+            (name, len(list(same)))
+            for name, same in groupby(column.group for column in table.columns)
+        ],
+        # The column that names the rows: the first one of words.
+        "row_head": lambda table: next(
+            (at for at, column in enumerate(table.columns) if column.left), 0
+        ),
         "class_of": _class_of,
-        "changed": _changed,
-        "change": _change,
+        # The rows that a table of functions shows; of parts and reasons those are all.
+        "changed": lambda deltas: [
+            row for row in deltas.rows if deltas.title or row.old != row.new
+        ],
+        "change": lambda row: row.new - row.old,
         "hunks": lambda block: list(hunks(block.diff.rows, block.context)),
         "linked": _linked,
     }
     return environment
-
-
-def _groups(table: Table) -> list[tuple[str, int]]:
-    """Returns the headings over columns, each with how many columns it has."""
-    groups = groupby(column.group for column in table.columns)
-    return [(name, len(list(same))) for name, same in groups]
-
-
-def _row_head(table: Table) -> int:
-    """Returns the place of the column that names the rows: the first one of words."""
-    return next((at for at, column in enumerate(table.columns) if column.left), 0)
 
 
 def _class_of(column: Column, cell: object) -> Markup:
@@ -109,15 +108,6 @@ def _class_of(column: Column, cell: object) -> Markup:
     words = ["text"] if column.left else []
     words += [cell.kind] if isinstance(cell, Cell) and cell.kind else []
     return Markup(' class="{}"').format(" ".join(words)) if words else Markup("")
-
-
-def _changed(block: Deltas) -> list[Delta]:
-    """Returns the rows that a table of functions shows; of parts and reasons those are all."""
-    return [row for row in block.rows if block.title or row.old != row.new]
-
-
-def _change(row: Delta) -> int:
-    return row.new - row.old
 
 
 def _linked(drawing: Markup, prefix: str) -> Markup:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How a result was measured: kernel, config, compiler, emulator, windows, caveats.
 
-Each fact is a sentence, for the list at the end of a changelog.  git, patch(1) and checkpatch.pl
+For a changelog each fact is a sentence of the list at its end.  git, patch(1) and checkpatch.pl
 read a commit message too, so texts from outside are changed where these would misread them.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
 from kentry.arch import ARCHES
 from kentry.results import caveats
@@ -16,15 +17,65 @@ from kentry.results.recording import INSTRUCTIONS, OnTarget
 from kentry.show.blocks import Block, Prose
 from kentry.show.table import plain, shortened
 
+_OF_KERNEL = ("compiler", "build_id", "config_sha256", "image_sha256")
+_OF_TARGET = ("kind", "emulator", "machine", "cpu", "accelerator", "cpu_model", "host", "cmdline")
+
 # Digits of a commit or a digest.
 _ABBREVIATED = 12
 # checkpatch.pl looks for a commit's whole subject on two lines.
 _SUBJECT = 100
-
 # git mailinfo and patch(1) take these for the beginning of a diff.
 _DIFF = re.compile(r"(?<!\S)(---|\+\+\+|@@)(?!\S)")
 # checkpatch.pl takes these for a commit named in the wrong form.
 _COMMIT = re.compile(r"(?i)(?<=\bcommit )[0-9a-f]{5,}\b|(?<!\S)[0-9a-f]{12,}(?![^\s\"'(\[])")
+
+Facts = list[tuple[str, str]]
+
+
+def kernel_name(kernel: Mapping[str, Any]) -> str:
+    """Returns which kernel: "debian:6.12 (arm64): Linux 6.12.95".
+
+    Of a file that lacks what it should say, it has what the file does say.
+    """
+    origin = kernel.get("origin")
+    release = f"Linux {kernel['release']}" if kernel.get("release") else "release not known"
+    release = origin.get("what", release) if isinstance(origin, dict) else release
+    return f"{kernel.get('spec', '?')} ({kernel.get('arch', '?')}): {release}"
+
+
+def kernel_lines(kernel: Mapping[str, Any], label: str = "") -> list[str]:
+    """Returns the kernel and, below, its compiler."""
+    compiler = kernel.get("compiler")
+    below = [f"{' ' * len(label)}{compiler}"] if compiler else []
+    return [f"{label}{kernel_name(kernel)}", *below]
+
+
+def emulator_lines(measured: OnTarget) -> list[str]:
+    """Returns the emulator and its cpu model, on which the counts depend."""
+    target = measured.target
+    return [target.get("emulator", "?"), f"-cpu {target.get('cpu', '?')}"]
+
+
+def kernel_facts(measured: OnTarget) -> Facts:
+    """Returns what was measured on what, as (name, value)."""
+    sources = ((measured.kernel, _OF_KERNEL), (measured.target, _OF_TARGET))
+    facts = [("kernel", kernel_name(measured.kernel))]
+    for source, keys in sources:
+        facts += [(key.replace("_", " "), str(source[key])) for key in keys if source.get(key)]
+    return facts
+
+
+def side_facts(old: OnTarget, new: OnTarget) -> Facts:
+    """Returns the facts of both sides: once where they are the same."""
+    before, after = dict(kernel_facts(old)), dict(kernel_facts(new))
+    facts = []
+    for name in dict.fromkeys([*before, *after]):
+        values = before.get(name, "not known"), after.get(name, "not known")
+        if values[0] == values[1]:
+            facts.append((name, values[0]))
+        else:
+            facts += [(f"{name}, old", values[0]), (f"{name}, new", values[1])]
+    return facts
 
 
 def harmless(text: str) -> str:
@@ -40,8 +91,7 @@ def provenance_blocks(
     blocks: list[Block] = [f"How it was measured ({', '.join(map(plain, tools))}):"]
     for fact in [*([caveats.not_time()["text"]] if counted else []), *facts]:
         sentence, _, below = fact.partition("\n")
-        blocks += [Prose(sentence, "- ")]
-        blocks += [f"  {below}"] if below else []
+        blocks += [Prose(sentence, "- "), *([f"  {below}"] if below else [])]
     return blocks
 
 
@@ -63,7 +113,7 @@ def facts_of_sides(
         linker = f"; linker {origin['linker']}" if origin.get("linker") else ""
         compiler = "none, in assembly" if measured.is_floor else kernel["compiler"]
         words = (f"{key} {target[key]}" for key in ("machine", "cpu", "seed") if key in target)
-        facts[what][side] = _kernel(measured)
+        facts[what][side] = _kernel(kernel)
         facts["config"][side] = harmless(config or "not known")
         facts["compiler"][side] = harmless(f"{compiler or 'not known'}{linker}")
         facts["emulator"][side] = harmless(", ".join([target.get("emulator", ""), *words]))
@@ -80,8 +130,8 @@ def by_side(label: str, texts: Mapping[str, str]) -> Iterator[str]:
         yield from (f"{label} ({side}): {text}" for side, text in texts.items())
 
 
-def _kernel(measured: OnTarget) -> str:
-    kernel, origin = measured.kernel, measured.kernel["origin"]
+def _kernel(kernel: Mapping[str, Any]) -> str:
+    origin = kernel["origin"]
     if "package" in origin and "version" in origin:
         name = harmless(f"{origin['package']} {origin['version']}")
     elif "commit" in origin:
@@ -97,24 +147,18 @@ def _kernel(measured: OnTarget) -> str:
         name = harmless(kernel["spec"])
     release = f"Linux {kernel['release']}" if kernel["release"] else "release not known"
     release = harmless(origin.get("what", release))
-    return f"{name}, {harmless(release)}, {harmless(kernel['arch'])}"
+    return f"{name}, {release}, {harmless(kernel['arch'])}"
 
 
-def trailer_facts(origin: Mapping[str, str]) -> Iterator[str]:
-    """The patches' own trailers; not "Change-Id:", which checkpatch.pl takes for Gerrit's."""
-    if origin.get("change-id"):
-        yield harmless(f"the patches' change-id is {origin['change-id']}")
-    if origin.get("base-commit"):
-        yield f"the patches are made for\nbase-commit: {plain(origin['base-commit'])}"
-
-
-def window_fact(counted: Sequence[tuple[int, int]]) -> str:
+def window_facts(counted: Sequence[tuple[int, int]]) -> list[str]:
     """How many windows a case has; each count is (agreeing windows, windows)."""
+    if not counted:
+        return []
     low, high = min(windows for _, windows in counted), max(windows for _, windows in counted)
     windows = f"{high}" if low == high else f"{low} to {high}"
     spread = sum(agreeing < windows for agreeing, windows in counted)
     agree = f"a spread in {spread} of {len(counted)} counts" if spread else "zero spread"
-    return f"{windows} windows a case, {agree}"
+    return [f"{windows} windows a case, {agree}"]
 
 
 def not_measured_fact(measured: Collection[str], axes: Collection[str] = (INSTRUCTIONS,)) -> str:

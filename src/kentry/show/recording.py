@@ -2,7 +2,7 @@
 """The layout of a recording: a row a case, the matrix of vector states; each case's path."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kentry.arch import ARCHES, Arch
@@ -11,11 +11,10 @@ from kentry.results import caveats
 from kentry.results.case_name import CaseName, State
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import CaseComparison, Distribution
-from kentry.results.recording import INSTRUCTIONS, CaseResult, KernelPath, Recording
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.results.states import cells_of, without_use
 from kentry.show import charts
 from kentry.show.blocks import (
-    ICICLE_HELP,
     Block,
     Cell,
     Chart,
@@ -30,13 +29,10 @@ from kentry.show.blocks import (
     Table,
     text_column,
 )
-from kentry.show.contexts import recording_context_blocks
-from kentry.show.estimate import estimate_blocks
-from kentry.show.frame import emulator_lines, kernel_facts, kernel_lines, kernel_name
-from kentry.show.frames import frames
-from kentry.show.metrics import part_blocks
-from kentry.show.misses import miss_blocks
+from kentry.show.counts import part_table, recording_context_blocks
+from kentry.show.models import estimate_blocks, miss_blocks
 from kentry.show.numbers import per_call, percent, share, with_interval
+from kentry.show.provenance import emulator_lines, kernel_facts, kernel_lines, kernel_name
 
 _FIRMWARE = "firmware_instructions"
 _USER = "user_instructions"
@@ -65,10 +61,10 @@ def recording_layout(
 
     `floor` are the counts on the floor, for a column of ratios; `added` is what vector states add.
     """
-    arch = ARCHES.get(recording.kernel["arch"])
-    places = {case.name: at for at, case in enumerate(recording.cases, start=1)}
+    arch, every = ARCHES.get(recording.kernel["arch"]), recording.cases
     counts: list[Block] = []
     if cases := cases_without_state(recording):
+        places = {case.name: at for at, case in enumerate(every, start=1)}
         counts += ["", _case_table(cases, floor or {}, places)]
         counts += recording_context_blocks(recording, cases)
     with_state = len(cells_of(recording))
@@ -76,29 +72,23 @@ def recording_layout(
         counts += ["", *matrix_blocks(recording, arch)]
     if 0 < with_state <= _STATES_COMPARED:
         counts += _added_blocks(added)
-    models = [*estimate_blocks(recording.cases), *miss_blocks(recording.cases)]
     blocks: list[Block] = [
         InText([*kernel_lines(recording.kernel), *emulator_lines(recording)]),
         Section("Cases", counts),
-        *([Section("By models, not measured", models)] if models else []),
     ]
-    checked = sum(bool(case.checked) for case in recording.cases)
+    if models := [*estimate_blocks(every), *miss_blocks(every)]:
+        blocks.append(Section("By models, not measured", models))
+    checked = sum(bool(case.checked) for case in every)
     if checked and arch:
-        blocks += ["", Prose(_CHECKED.format(arch.counter.what, checked, len(recording.cases)))]
-    timed = [case for case in recording.cases if case.noisy]
-    folds = [_fold(recording, case, places[case.name]) for case in recording.cases]
+        blocks += ["", Prose(_CHECKED.format(arch.counter.what, checked, len(every)))]
+    timed = [case for case in every if case.noisy]
+    folds = [_fold(recording, case, place) for place, case in enumerate(every, start=1)]
     # One case is open: the first that has something to look at.
-    shown = next((fold for fold in folds if any(_is_drawn(one) for one in fold.blocks)), None)
+    shown = next((fold for fold in folds if any(map(_is_drawn, fold.blocks))), None)
     folds = [replace(fold, open=fold is shown) for fold in folds]
-    blocks.append(
-        OnPage(
-            [
-                *([Section("Times", [_time_table(timed)])] if timed else []),
-                Section("Each case", [ICICLE_HELP, *folds]),
-            ]
-        )
-    )
-    counted = len(recording.cases) - len([case for case in timed if not case.metrics])
+    times = [Section("Times", [_time_table(timed)])] if timed else []
+    blocks.append(OnPage([*times, Section("Each case", [charts.ICICLE_HELP, *folds])]))
+    counted = len(every) - sum(not case.metrics for case in timed)
     words = [
         f"{count} case{'s' if count > 1 else ''} {what}"
         for count, what in ((counted, "counted"), (len(timed), "timed"))
@@ -109,8 +99,8 @@ def recording_layout(
         kernel_name(recording.kernel),
         ", ".join(words),
         blocks,
-        [*recording.caveats, *case_caveats(recording.cases)],
-        kernel_facts(recording.kernel, recording.target),
+        [*recording.caveats, *case_caveats(every)],
+        kernel_facts(recording),
     )
 
 
@@ -132,43 +122,43 @@ def case_caveats(cases: Iterable[CaseResult]) -> Iterator[Caveat]:
 def _case_table(
     cases: Iterable[CaseResult], floor: Mapping[str, int], places: Mapping[str, int]
 ) -> Table:
-    firmware = [case.metrics[_FIRMWARE].value for case in cases if _FIRMWARE in case.metrics]
+    firmware = any(case.metrics[_FIRMWARE].value for case in cases if _FIRMWARE in case.metrics)
     columns = [text_column("case"), Column("instructions")]
     columns += [Column("x floor")] if floor else []
-    columns += [Column("firmware")] if any(firmware) else []
+    columns += [Column("firmware")] if firmware else []
     columns += [Column("windows"), text_column("other windows", wraps=True)]
     table = Table(columns, keys=2)
     for case in cases:
         count, below = case.metrics[INSTRUCTIONS], case.metrics.get(_FIRMWARE)
-        others = []
-        if count.value == 0:
-            others.append(f"{case.metrics[_USER].value} instructions in user space")
-        # Of two paths of one length the commonest, which comes first, gives the reason.
-        reasons = {path.length: f" ({path.why})" for path in reversed(case.paths) if path.why}
-        rare = sorted(
-            (pair for pair in count.samples if pair[0] not in (count.value, *case.values)),
-            key=lambda pair: (-pair[1], pair[0]),
-        )
-        for value, times in rare[:_OTHERS]:
-            others.append(f"{times} x {value}{reasons.get(value, '')}")
-        if rest := rare[_OTHERS:]:
-            windows, values = sum(times for _, times in rest), [value for value, _ in rest]
-            others.append(f"{windows} from {min(values)} to {max(values)}")
-        if interrupted := sum(times for _, times in case.interrupted):
-            others.append(f"{interrupted} interrupted, set apart")
-        table.row(
+        cells: list[object] = [
             Cell(case.name, link=f"case-{places[case.name]}"),
             count.value,
-            *([_ratio(count.value, floor.get(case.name))] if floor else []),
-            *([below.value if below else 0] if any(firmware) else []),
-            f"{count.agreeing} of {count.windows}",
-            ", ".join(others),
-        )
+        ]
+        if floor:
+            least = floor.get(case.name)
+            cells.append(f"{count.value / least:.1f}" if least else "-")
+        cells += [below.value if below else 0] if firmware else []
+        table.row(*cells, f"{count.agreeing} of {count.windows}", ", ".join(_other_windows(case)))
     return table
 
 
-def _ratio(count: int, floor: int | None) -> str:
-    return f"{count / floor:.1f}" if floor else "-"
+def _other_windows(case: CaseResult) -> Iterator[str]:
+    count = case.metrics[INSTRUCTIONS]
+    if count.value == 0:
+        yield f"{case.metrics[_USER].value} instructions in user space"
+    # Of two paths of one length the commonest, which comes first, gives the reason.
+    reasons = {path.length: f" ({path.why})" for path in reversed(case.paths) if path.why}
+    rare = sorted(
+        (pair for pair in count.samples if pair[0] not in (count.value, *case.values)),
+        key=lambda pair: (-pair[1], pair[0]),
+    )
+    for value, times in rare[:_OTHERS]:
+        yield f"{times} x {value}{reasons.get(value, '')}"
+    if rest := rare[_OTHERS:]:
+        values = [value for value, _ in rest]
+        yield f"{sum(times for _, times in rest)} from {min(values)} to {max(values)}"
+    if interrupted := sum(times for _, times in case.interrupted):
+        yield f"{interrupted} interrupted, set apart"
 
 
 def _added_blocks(added: Iterable[AddedByState]) -> Iterator[Block]:
@@ -181,9 +171,8 @@ def _added_blocks(added: Iterable[AddedByState]) -> Iterator[Block]:
             key = (call, base, case.old, len(case.functions), *changed)
             tables.setdefault(key, (case, base, []))[2].append(str(state))
     for case, base, states in tables.values():
-        title = (
-            f"{CaseName.parse(case.name).call}: {', '.join(states)} over {base} ({case.delta:+d})"
-        )
+        call = CaseName.parse(case.name).call
+        title = f"{call}: {', '.join(states)} over {base} ({case.delta:+d})"
         yield from ("", title, Deltas(case.functions, case.old, case.new))
 
 
@@ -212,7 +201,14 @@ def matrix_blocks(recording: Recording, arch: Arch) -> list[Block]:
         above = label
     named = {state.unit for _, state in cells}
     units = ", ".join(f"{one.name} is {one.what}" for one in arch.vector.units if one.name in named)
-    return [table, "", *marker_blocks(recording, arch), Prose(f"{units}; vl: bits")]
+    # The kernel code by which each event was found, and the events that have none.
+    markers = recording.markers or {}
+    known = "; ".join(f"{event}: {label}" for event, label in markers.items())
+    absent = [one.event for one in arch.vector.markers if one.event not in markers]
+    blocks: list[Block] = [table, "", Prose(f"markers: {known}")]
+    if absent:
+        blocks += [Prose(f"not in this kernel, so not counted: {', '.join(absent)}")]
+    return [*blocks, Prose(f"{units}; vl: bits")]
 
 
 def _events(case: CaseResult) -> str:
@@ -232,17 +228,6 @@ def _events(case: CaseResult) -> str:
     return f"{text} [undecided: {low} to {high} in {count.windows} windows]"
 
 
-def marker_blocks(recording: Recording, arch: Arch) -> list[Block]:
-    """The kernel code by which each event was found, and the events that have none."""
-    markers = recording.markers or {}
-    known = "; ".join(f"{event}: {label}" for event, label in markers.items())
-    absent = [one.event for one in arch.vector.markers if one.event not in markers]
-    blocks: list[Block] = [Prose(f"markers: {known}")]
-    if absent:
-        blocks += [Prose(f"not in this kernel, so not counted: {', '.join(absent)}")]
-    return blocks
-
-
 def _is_drawn(block: Block) -> bool:
     return isinstance(block, Chart) or (
         isinstance(block, Section) and any(map(_is_drawn, block.blocks))
@@ -256,7 +241,7 @@ def _fold(recording: Recording, case: CaseResult, place: int) -> Fold:
     blocks: list[Block] = []
     if path and path.length and arch:
         code = recording.instructions(path)
-        drawn = frames(code, arch)
+        drawn = charts.frames(code, arch)
         sizes: Counter[str] = Counter()
         for frame in drawn:
             if not frame.depth:
@@ -268,12 +253,23 @@ def _fold(recording: Recording, case: CaseResult, place: int) -> Fold:
     elif count and count.value:
         blocks.append(f"No path of it was recorded. {recording.path_remedy}")
     if case.functions:
-        blocks.append(Fold("Functions", [_function_table(case.functions)]))
+        whole = sum(size for _, size in case.functions)
+        table = Table([text_column("function"), Column("instructions"), Column("share")])
+        for name, size in sorted(case.functions, key=lambda pair: -pair[1]):
+            table.row(name, size, share(size, whole))
+        table.row("total", Cell(str(whole), "sum"), "")
+        blocks.append(Fold("Functions", [table]))
     if len(case.paths) > 1:
-        blocks.append(Fold(f"{len(case.paths)} distinct paths", [_path_table(case.paths)]))
+        recorded = sum(one.times for one in case.paths)
+        heads = map(Column, ("instructions", "windows", "share"))
+        table = Table([*heads, text_column("why")])
+        for one in case.paths:
+            why = one.why or one.role
+            table.row(one.length, one.times, share(one.times, recorded), why)
+        blocks.append(Fold(f"{len(case.paths)} distinct paths", [table]))
     if path and path.length and arch:
-        amounts = part_amounts(code, path.accesses, arch)
-        blocks.append(Fold("What the path loads, stores and touches", part_blocks(amounts)))
+        amounts = part_table(part_amounts(code, path.accesses, arch))
+        blocks.append(Fold("What the path loads, stores and touches", [amounts]))
     if case.noisy:
         # It loads numpy, which counts do not need.
         from kentry.results.samples import distribution
@@ -282,24 +278,6 @@ def _fold(recording: Recording, case: CaseResult, place: int) -> Fold:
         blocks += time_blocks(case.name, recording.kernel["spec"], noisy)
     title = f"{case.name}: {count.value} kernel instructions" if count else case.name
     return Fold(title, blocks, f"case-{place}")
-
-
-def _function_table(functions: Sequence[tuple[str, int]]) -> Table:
-    whole = sum(count for _, count in functions)
-    table = Table([text_column("function"), Column("instructions"), Column("share")])
-    for name, count in sorted(functions, key=lambda pair: -pair[1]):
-        table.row(name, count, share(count, whole))
-    table.row("total", Cell(str(whole), "sum"), "")
-    return table
-
-
-def _path_table(paths: Sequence[KernelPath]) -> Table:
-    table = Table([*map(Column, ("instructions", "windows", "share")), text_column("why")])
-    recorded = sum(path.times for path in paths)
-    for path in paths:
-        why = path.why or path.role
-        table.row(path.length, path.times, share(path.times, recorded), why)
-    return table
 
 
 def _time_table(cases: Iterable[CaseResult]) -> Table:

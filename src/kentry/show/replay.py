@@ -61,9 +61,7 @@ def replay_layout(replay: ReplayDocument) -> Layout:
     """Lays out the traces, the policies on them, sweeps, and for a page each task's regret."""
     costs, traces, unit = replay.costs, replay.traces, replay.costs.unit
     assumptions = sorted({figure.assume for figure in costs.figures.values()})
-    blocks: list[Block] = []
-    for trace in traces:
-        blocks.append(InText([*_trace_blocks(trace), ""]))
+    blocks: list[Block] = [InText([*_trace_blocks(trace), ""]) for trace in traces]
     blocks.append(Prose(f"costs: {costs.name}, in {unit}, {' and '.join(assumptions)}"))
     if len(traces) == 1:
         blocks += [Section("Policies", list(_rank_blocks(traces[0], unit))), ""]

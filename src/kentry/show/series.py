@@ -33,12 +33,12 @@ from kentry.show.blocks import (
     Table,
     text_column,
 )
-from kentry.show.comparison import event_change, series_event_blocks
-from kentry.show.estimate import cycle_range, series_estimate_blocks
-from kentry.show.frame import kernel_facts, kernel_lines
-from kentry.show.metrics import series_metric_blocks
+from kentry.show.comparison import event_change
+from kentry.show.counts import series_metric_blocks
+from kentry.show.models import cycle_range, series_estimate_blocks
 from kentry.show.numbers import change, signed
-from kentry.show.path_diff import path_summary
+from kentry.show.paths import path_summary
+from kentry.show.provenance import kernel_facts, kernel_lines
 from kentry.show.table import plain, shortened
 from kentry.stats.exact import BETTER, WORSE
 
@@ -84,9 +84,8 @@ def series_layout(
     metrics = series_metric_blocks(series, groups)
     facts = list(series.origin.items())
     for arch, one in series.base.items():
-        own = kernel_facts(one.kernel, one.target)
-        several = len(series.base) > 1
-        facts += [(f"{name}, {arch}" if several else name, value) for name, value in own]
+        of = f", {arch}" if len(series.base) > 1 else ""
+        facts += [(f"{name}{of}", value) for name, value in kernel_facts(one)]
     return Layout(
         "series",
         f"Series on {series.origin.get('base', 'a base')}",
@@ -139,8 +138,7 @@ def _first(series: Series, name: str) -> int | None:
 
 def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -> Chart | None:
     """Draws the count of a column, patch by patch; None where no patch changes it."""
-    name = column.name
-    base = _first(series, name)
+    name, base = column.name, _first(series, column.name)
     if base is None or not any(row.cases[name].step for row in series.rows if name in row.cases):
         return None
     bars = []
@@ -150,9 +148,8 @@ def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -
             step = cell.step if cell else 0
             words = f"{step:+d} to {cell.instructions}" if cell else row.status
             title = f"Patch {row.patch}, {row.subject}: {words}"
-            bars.append(
-                charts.Bar(str(row.patch), step, title, f"patch-{row.patch}", cell is not None)
-            )
+            link = f"patch-{row.patch}"
+            bars.append(charts.Bar(str(row.patch), step, title, link, cell is not None))
     label = f"{name}: kernel instructions, patch by patch"
     if len(bars) <= _BARS:
         drawing = charts.waterfall(base, bars, label)
@@ -170,19 +167,14 @@ def _fold(row: PatchRow, series: Series, paths: Mapping[tuple[int, str], PathDif
     blocks: list[Block] = [f"commit {row.commit}"] if row.commit else []
     for arch, problem in row.problems.items():
         blocks += [f"{arch}: {problem.sentence}", Detail(problem.detail)]
-    changes = row.changes
     cases = {column.name: column.case for column in series.columns}
-    for names, cell in changes:
-        blocks.append(
-            Section(
-                f"{', '.join(names)}: {signed(cell.step)}",
-                list(_cell_blocks(names, cell, cases.get(names[0], names[0]))),
-            )
-        )
+    for names, cell in row.changes:
+        own = list(_cell_blocks(names, cell, cases.get(names[0], names[0])))
+        blocks.append(Section(f"{', '.join(names)}: {signed(cell.step)}", own))
         if diff := paths.get((row.patch, names[0])):
             title = f"Both paths of {names[0]}, side by side"
             blocks.append(Fold(title, [*path_summary(diff), Paths(diff, change=cell.step)]))
-    if not changes and not row.problems:
+    if not row.changes and not row.problems:
         same = "It executes the same instructions in every case."
         known = "The number of instructions is the same in every case."
         blocks.append(same if row.identical_path else known)
@@ -215,25 +207,21 @@ def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], lis
     found: dict[tuple[object, ...], list[SeriesColumn]] = {}
     unchanged = []
     for column in series.columns:
+        cells = [row.cases.get(column.name) for row in series.rows]
         if all(
-            not row.cases[column.name].step
-            if column.name in row.cases
-            else column.arch in row.problems
-            for row in series.rows
+            not cell.step if cell else column.arch in row.problems
+            for row, cell in zip(series.rows, cells, strict=True)
         ):
             unchanged.append(column)
         else:
-            steps = [
-                row.cases[column.name].step if column.name in row.cases else None
-                for row in series.rows
-            ]
+            steps = [cell and cell.step for cell in cells]
             found.setdefault((column.arch, *steps), []).append(column)
     if not found and unchanged:
         shown = min(unchanged, key=lambda one: one.case != PREFERRED)
         return {shown: []}, [one for one in unchanged if one != shown]
     # The preferred case comes first of its architecture, beside the subjects.
     groups = [sorted(columns, key=lambda one: one.case != PREFERRED) for columns in found.values()]
-    arches = list(dict.fromkeys(group[0].arch for group in groups))
+    arches = list(dict.fromkeys(first.arch for first, *_ in groups))
     groups.sort(key=lambda group: (arches.index(group[0].arch), group[0].case != PREFERRED))
     return {shown: others for shown, *others in groups}, unchanged
 
@@ -309,7 +297,20 @@ def summary_blocks(series: Series) -> list[Block]:
         share = f", {change(new - old, old)} of the baseline" if old and new != old else ""
         name = f"{column.name}{CaseName.parse(column.case).calls_note}"
         sentences.append(f"Total{up_to}: {name} {old} -> {new} ({signed(new - old)}{share})")
-    return [*series_event_blocks(series), *map(Prose, sentences)]
+    return [*_event_blocks(series), *map(Prose, sentences)]
+
+
+def _event_blocks(series: Series) -> Iterator[Block]:
+    """A sentence for each change of events in a patch, with the cases that it is the same for."""
+    for row in series.rows:
+        groups: dict[str, list[str]] = {}
+        for column in series.columns:
+            cell = row.cases.get(column.name)
+            if cell and cell.events:
+                text = "; ".join(event_change(event, column.case) for event in cell.events)
+                groups.setdefault(text, []).append(column.name)
+        for text, names in groups.items():
+            yield Prose(f"Patch {row.patch}: {text}: {', '.join(names)}")
 
 
 def _baselines(series: Series, columns: Iterable[SeriesColumn]) -> str:
@@ -326,10 +327,10 @@ def _same_counts(series: Series) -> Iterator[str]:
     if identical:
         numbers = ", ".join(str(row.patch) for row in identical)
         which = f"{len(identical)} of the {len(patches)} patches ({numbers})"
+        which = "The patch" if len(patches) == 1 else which
         whole = all(len(row.cases) == len(series.columns) for row in identical)
         yield (
-            f"{'The patch' if len(patches) == 1 else which}"
-            f" {'is' if len(identical) == 1 else 'are'} identical on the measured paths: the"
+            f"{which} {'is' if len(identical) == 1 else 'are'} identical on the measured paths: the"
             f" executed instructions are the same in every case"
             f"{'' if whole else ' that was measured'}."
         )
@@ -373,11 +374,8 @@ def _gaps(series: Series) -> Iterator[tuple[str, str]]:
                 continue
             if missing:
                 against = f"patch {last}" if last else "the baseline"
-                yield (
-                    arch,
-                    f"The step of patch {row.patch} is against {against},"
-                    " the last measured before it.",
-                )
+                text = f"The step of patch {row.patch} is against {against}"
+                yield arch, f"{text}, the last measured before it."
             last, missing = row.patch, False
 
 
@@ -409,12 +407,12 @@ def series_caveats(series: Series) -> list[Caveat]:
         caveat: Caveat = {"kind": kind, "text": text}
         everywhere = len(arches) == len(series.base)
         found.append(caveat if everywhere else caveats.of_side(", ".join(arches), caveat))
-    of_patches: dict[tuple[str, str], list[int]] = {}
+    of_patches: dict[tuple[str, str], dict[int, None]] = {}
     for row in series.rows:
         for one in row.caveats:
-            of_patches.setdefault((one["kind"], one["text"]), []).append(row.patch)
+            of_patches.setdefault((one["kind"], one["text"]), {})[row.patch] = None
     for (kind, text), patches in of_patches.items():
-        side = _patches(list(dict.fromkeys(patches))).lower()
+        side = _patches(list(patches)).lower()
         found.append(caveats.of_side(side, {"kind": kind, "text": text}))
     cells = (cell for row in series.rows for cell in row.cases.values())
     if any(row.renamed for cell in cells for row in cell.functions):

@@ -33,14 +33,10 @@ def stat_layout(
     """ns a call of every case, its interval, the noise floor and the detectable change."""
     cases = recording.cases
     counters = [name for name in _COUNTERS if any(name in case.noisy for case in cases)]
-    table = Table(
-        [
-            text_column("case", most=40),
-            *map(Column, ("ns a call", "+-", "floor %", "sees %")),
-            # kernel-cycles is k-cycle, user-instructions u-instr.
-            *(Column(f"{name[0]}-{name.partition('-')[2][:5]}") for name in counters),
-        ]
-    )
+    # kernel-cycles is k-cycle, user-instructions u-instr.
+    shortly = [f"{name[0]}-{name.partition('-')[2][:5]}" for name in counters]
+    heads = map(Column, ("ns a call", "+-", "floor %", "sees %", *shortly))
+    table = Table([text_column("case", most=40), *heads])
     for case in cases:
         time = case.noisy[NS]
         counts = [_value(case.noisy[name])[0] if name in case.noisy else None for name in counters]
@@ -49,14 +45,15 @@ def stat_layout(
     confidence = level(first.confidence) if first.confidence else "no"
     boots = len({one.boot for one in first.samples})
     sample = f"of {boots} boots" if boots > 1 else "of this boot's processes"
-    blocks: list[Block] = [table, ""]
-    blocks += [
+    blocks: list[Block] = [
+        table,
+        "",
         Prose(
             f"+-: half of the {confidence} interval, {sample} ({len(first.samples)} processes of"
             " each case). floor: the noise floor, the largest difference between processes of the"
             " same case. sees: the smallest change that 19 of 20 runs like this would find.",
             then="",
-        )
+        ),
     ]
     if loops := [case.noisy[LOOP].value for case in cases if LOOP in case.noisy]:
         text = f"{median(loops):.1f} ns (median of the cases)"
@@ -81,8 +78,7 @@ def sweep_layout(recording: Recording, findings: Sequence[Finding], *, every: bo
         " subtracted."
     )
     title = f"{CaseName.parse(cases[0].name).counted} among working sets"
-    blocks: list[Block] = [title, table, "", Prose(note, then="")]
-    return _page(recording, blocks, findings, every=every)
+    return _page(recording, [title, table, "", Prose(note, then="")], findings, every=every)
 
 
 def tails_layout(
@@ -94,7 +90,7 @@ def tails_layout(
         shares = [_value(tail.metrics[f"{word}_ns"])[0] for word in SHARES]
         table.row(tail.name, tail.calls, *shares, tail.longest)
     timers = sorted({tail.timer for tail in tails})
-    subtracted = " to ".join(str(timer) for timer in dict.fromkeys((timers[0], timers[-1])))
+    subtracted = " to ".join(map(str, dict.fromkeys((timers[0], timers[-1]))))
     note = (
         f"ns, each call by itself; {subtracted} ns that reading the clock takes are subtracted."
         " A percentile has no digit beyond its interval from group to group."
@@ -115,29 +111,23 @@ def pairs_layout(
     The confidence is that of all planned looks together; the interval of each look is wider.
     """
     blocks: list[Block] = []
-    indents = ("    ", "    ")
+    confidence = level(CONFIDENCE)
     for row, estimate in zip(rows, ending.rows, strict=True):
         assert estimate
-        verdict = row.verdict
+        verdict, threshold = row.verdict, f"{100 * estimate.threshold:g} %"
         if verdict == SAME:
-            verdict = f"{SAME}, to {100 * estimate.threshold:g} %"
+            verdict = f"{SAME}, to {threshold}"
         elif verdict == UNDECIDED:
             more = f"; {estimate.more:.1f} times as long should decide" if estimate.more else ""
             verdict = f"{UNDECIDED}, {row.reason}{more}"
         old, new = _values(row)
+        change = change_with_interval(100 * estimate.effect, row.interval)
+        limits = f"floor {percent(row.floor)}, threshold {threshold}"
+        sees = f"would see {percent(row.detectable)}; {estimate.groups} groups"
         blocks += [
             Prose(f"{row.name}: {verdict}", then="    "),
-            Prose(
-                f"{old} -> {new} ns,"
-                f" {change_with_interval(100 * estimate.effect, row.interval)} of the first,"
-                f" {level(CONFIDENCE)}",
-                *indents,
-            ),
-            Prose(
-                f"floor {percent(row.floor)}, threshold {100 * estimate.threshold:g} %, would see"
-                f" {percent(row.detectable)}; {estimate.groups} groups",
-                *indents,
-            ),
+            Prose(f"{old} -> {new} ns, {change} of the first, {confidence}", "    ", "    "),
+            Prose(f"{limits}, {sees}", "    ", "    "),
             "",
         ]
     end = (
@@ -199,12 +189,10 @@ def _page(
             notes += [Prose(f"{one.level}: {one.text}", then=_INDENT)]
             notes += [Prose(one.remedy, _INDENT, _INDENT)]
     kinds = {one.kind for one in findings}
-    for caveat in recording.caveats:
-        if caveat["kind"] not in kinds:
-            notes += [Prose(f"note: {caveat['text']}", then=_INDENT)]
+    texts = [one["text"] for one in recording.caveats if one["kind"] not in kinds]
     rest = [one for one in findings if not every and one.level != WARNING]
     if rest:
         names = ", ".join(one.kind.removeprefix("preflight-") for one in rest)
-        text = f"note: -v prints what else belongs to these numbers: {names}"
-        notes += [Prose(text, then=_INDENT)]
+        texts.append(f"-v prints what else belongs to these numbers: {names}")
+    notes += [Prose(f"note: {text}", then=_INDENT) for text in texts]
     return Layout("stat", "", "", [*head, "", *blocks, *(["", *notes] if notes else [])])

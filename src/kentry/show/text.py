@@ -5,42 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kentry.results.annotation import (
-    ADDED,
-    MOVED_FROM,
-    MOVED_TO,
-    REMOVED,
-    SAME,
-    PathDiff,
-    PlacedInstruction,
-)
+from kentry.results.annotation import ADDED, MOVED_FROM, MOVED_TO, REMOVED, SAME, PlacedInstruction
 from kentry.results.caveats import CONFIG, OF_ENTRY, Caveat
 from kentry.results.comparison import FunctionDelta
-from kentry.show.blocks import (
-    Block,
-    Delta,
-    Deltas,
-    Detail,
-    Drawn,
-    Fold,
-    InText,
-    Layout,
-    Notes,
-    Paths,
-    Prose,
-    Section,
-    Table,
-)
-from kentry.show.hunks import Head, LeftOut, Line, hunks
-from kentry.show.table import (
-    WIDTH,
-    heading,
-    line_width,
-    plain,
-    shortened,
-    table_lines,
-    wrapped,
-)
+from kentry.show import blocks as kinds
+from kentry.show.blocks import Block, Deltas, Layout, Prose
+from kentry.show.paths import Head, LeftOut, Line, hunks
+from kentry.show.table import WIDTH, heading, line_width, plain, shortened, table_lines, wrapped
 
 UNKNOWN = "no path was recorded on one side, so the functions are not known"
 
@@ -61,7 +32,7 @@ def to_text(layout: Layout, *, verbose: bool = False) -> str:
             {**one, "text": one["text"].partition(OF_ENTRY)[0]} if one["kind"] == CONFIG else one
             for one in notes
         ]
-    return written([*layout.blocks, *note_blocks(notes)])
+    return written([*layout.blocks, *_note_blocks(notes)])
 
 
 def written(blocks: Iterable[Block]) -> str:
@@ -71,17 +42,21 @@ def written(blocks: Iterable[Block]) -> str:
 
 def _lines(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
-        if isinstance(block, Drawn):
-            yield block.draw()
-        elif isinstance(block, Section | InText):
-            yield from _lines(block.blocks)
-        elif isinstance(block, Fold):
-            yield from _lines([block.title, *block.blocks])
-        else:
-            yield from (line.encode("ascii", "replace").decode() for line in _block_lines(block))
+        match block:
+            case kinds.Drawn():
+                yield block.draw()
+            case kinds.Section() | kinds.InText():
+                yield from _lines(block.blocks)
+            case kinds.Fold():
+                yield from _lines([block.title, *block.blocks])
+            case kinds.Notes():
+                yield from _lines(_note_blocks(block.caveats))
+            case _:
+                for line in _block_lines(block):
+                    yield line.encode("ascii", "replace").decode()
 
 
-def note_blocks(caveats: Iterable[Caveat]) -> list[Block]:
+def _note_blocks(caveats: Iterable[Caveat]) -> list[Block]:
     """Returns an empty line and a note for each caveat; nothing without caveats."""
     notes = [Prose(f"note: {caveat['text']}", then="      ") for caveat in caveats]
     return ["", *notes] if notes else []
@@ -93,18 +68,16 @@ def _block_lines(block: Block) -> Iterator[str]:
             yield block
         case Prose():
             yield from wrapped(block.text, block.first, block.then)
-        case Table():
+        case kinds.Table():
             yield from table_lines(block)
         case Deltas():
             yield from _delta_lines(block)
-        case Paths():
-            yield from _path_lines(block.diff, block.context)
-        case Detail():
+        case kinds.Paths():
+            yield from _path_lines(block)
+        case kinds.Detail():
             for line in block.text.expandtabs().splitlines():
                 visible = (char if char.isprintable() else "?" for char in line)
                 yield f"    {''.join(visible)}"
-        case Notes():
-            yield from _lines(note_blocks(block.caveats))
 
 
 def _delta_lines(block: Deltas) -> Iterator[str]:
@@ -116,10 +89,7 @@ def _delta_lines(block: Deltas) -> Iterator[str]:
     if not block.title:
         ups = [row.new - row.old for row in changed if row.new > row.old]
         downs = [row.new - row.old for row in changed if row.new < row.old]
-        added, removed = (
-            sum(not side for side in sides)
-            for sides in ([row.old for row in changed], [row.new for row in changed])
-        )
+        added, removed = (sum(not row.old for row in changed), sum(not row.new for row in changed))
         yield (
             f"add/remove: {added}/{removed} grow/shrink: {len(ups) - added}"
             f"/{len(downs) - removed} up/down: {sum(ups)}/{sum(downs)} ({sum(ups) + sum(downs)})"
@@ -128,7 +98,9 @@ def _delta_lines(block: Deltas) -> Iterator[str]:
     most = block.shown
     cut = len(changed) if block.title or most is None or len(changed) <= most + 1 else most
     for row in changed[:cut]:
-        yield _delta_line(_name(row), row.old, row.new)
+        # Of several functions as much as fits, since the path diff has all of it.
+        is_several = isinstance(row, FunctionDelta) and row.renamed
+        yield _delta_line(shortened(row.name, _NAME) if is_several else row.name, row.old, row.new)
     if rest := changed[cut:]:
         label = f"{len(rest)} other functions"
         yield _delta_line(label, sum(row.old for row in rest), sum(row.new for row in rest))
@@ -138,12 +110,6 @@ def _delta_lines(block: Deltas) -> Iterator[str]:
         count = len(block.rows) - len(changed)
         yield _delta_line(f"{count} unchanged" if count else "unchanged", same, same)
     yield _delta_line("Total", block.old, block.new)
-
-
-def _name(row: Delta) -> str:
-    """The name; of several functions as much as fits, since the path diff has all of it."""
-    is_several = isinstance(row, FunctionDelta) and row.renamed
-    return shortened(row.name, _NAME) if is_several else row.name
 
 
 def _delta_line(name: str, old: int, new: int) -> str:
@@ -158,9 +124,9 @@ def _cells(name: str, *cells: object) -> str:
     return f"{name:<{width}}{''.join(f'{cell:>{_NUMBER}}' for cell in cells)}"
 
 
-def _path_lines(case: PathDiff, context: int) -> Iterator[str]:
+def _path_lines(block: kinds.Paths) -> Iterator[str]:
     """Two paths as one unified diff."""
-    for one in hunks(case.rows, context):
+    for one in hunks(block.diff.rows, block.context):
         match one:
             case Head():
                 delta = f" ({one.added - one.removed:+d})"
@@ -184,8 +150,9 @@ def _path_lines(case: PathDiff, context: int) -> Iterator[str]:
 
 def _instruction_line(line: Line) -> str:
     """The instruction where it is, or where it was, and at the right what is known of it."""
-    row, own = line.row, line.own
-    notes = [f"x{row.times}"] * (row.times > 1)
+    row = line.row
+    notes = [line.place] if row.change != SAME and line.place else []
+    notes += [f"x{row.times}"] * (row.times > 1)
     if row.change == MOVED_FROM and row.new:
         notes.append(f"to {row.new.function}+{row.new.offset:#x}")
     elif row.change == MOVED_TO and row.old:
@@ -194,9 +161,7 @@ def _instruction_line(line: Line) -> str:
         notes.append(f"was {_shown(row.old)}")
     elif row.change != SAME and line.reason:
         notes.append(line.reason)
-    if row.change != SAME and line.place:
-        notes.insert(0, line.place)
-    start = f"{_SIGNS[row.change]} {own.offset:>#6x}  {_shown(own)}"
+    start = f"{_SIGNS[row.change]} {line.own.offset:>#6x}  {_shown(line.own)}"
     note = "; ".join(notes)
     # Notes stand below each other where they fit into the width.
     column = max(len(start) + 2, min(_NOTES, WIDTH - len(note)))

@@ -12,7 +12,7 @@ import numpy as np
 from kentry import __version__
 from kentry.arch import find_arch
 from kentry.show.blocks import Block, Column, Layout, Notes, Prose, Table, text_column
-from kentry.show.numbers import duration, per_thousand, share
+from kentry.show.numbers import duration, share
 from kentry.vector.documents import StatisticsDocument, Sums, TaskSums
 from kentry.vector.statistics import ENOUGH_LOADS, Histogram, Share, Statistics, decades, doublings
 from kentry.vector.trace import Event, VectorTrace
@@ -70,16 +70,14 @@ def trace_layout(trace: VectorTrace, size: int | None = None, file: Path | None 
     for event, name in _ACTS.items():
         if times := total[event]:
             tasks = len(np.unique(trace.task[trace.event == event]))
-            rows.row(name, times, per_thousand(times, calls), tasks)
+            rate = f"{1000 * times / calls:.1f}" if calls else "-"
+            rows.row(name, times, rate, tasks)
     blocked = total[Event.SWITCH_BLOCKED]
-    blocks += ["", rows]
-    blocks += [
-        Prose(
-            f"in {calls} system calls, {total[Event.INTERRUPT]} user interrupts,"
-            f" {blocked + total[Event.SWITCH_PREEMPTED]} switches ({blocked} as the task blocked)"
-        )
-    ]
-    blocks.append(Notes(trace.meta["caveats"]))
+    text = (
+        f"in {calls} system calls, {total[Event.INTERRUPT]} user interrupts,"
+        f" {blocked + total[Event.SWITCH_PREEMPTED]} switches ({blocked} as the task blocked)"
+    )
+    blocks += ["", rows, Prose(text), Notes(trace.meta["caveats"])]
     if file:
         blocks += ["", f"The trace is in {file}; kentry vector stats and replay read it."]
     return Layout("vector-trace", "", "", blocks)
@@ -141,12 +139,8 @@ def _share_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
         f" that used {unit}:"
     )
     groups = ((1, "with a load"), (ENOUGH_LOADS, f"with {ENOUGH_LOADS} or more"))
-    rows = Table(
-        (
-            text_column("share"),
-            *(Column(name, group=group) for _, group in groups for name in ("tasks", "of them")),
-        )
-    )
+    heads = [Column(name, group=group) for _, group in groups for name in ("tasks", "of them")]
+    rows = Table((text_column("share"), *heads))
     columns = [statistics.classes(least) for least, _ in groups]
     totals = [sum(column.values()) for column in columns]
     for one in Share:
@@ -155,15 +149,14 @@ def _share_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     rows.row("all", *(cell for whole in totals for cell in (whole, share(whole, whole))))
     yield rows
     chosen = statistics.loading
-    sums = statistics.counts.of(chosen)
-    never = statistics.user & ~statistics.using
+    sums, never = statistics.counts.of(chosen), statistics.user & ~statistics.using
+    followed = f"{sums['followed']} ({share(sums['followed'], sums['loads'])})"
+    without = _counted(int((statistics.using & ~chosen).sum()), "task")
     drops = f"; {sums['drops']} took away access that the task had" if statistics.by_trap else ""
     yield Prose(
-        f"Of their {sums['loads']} {load}s {sums['followed']}"
-        f" ({share(sums['followed'], sums['loads'])}) were followed by a {follow}{drops}."
-        f" Not among them: {_counted(int((statistics.using & ~chosen).sum()), 'task')} with use and"
-        f" no {load}, {int(never.sum())} that never used {unit}"
-        f" ({statistics.counts.of(never)['loads']} {load}s).",
+        f"Of their {sums['loads']} {load}s {followed} were followed by a {follow}{drops}."
+        f" Not among them: {without} with use and no {load}, {int(never.sum())} that never used"
+        f" {unit} ({statistics.counts.of(never)['loads']} {load}s).",
         "  ",
     )
 
@@ -176,16 +169,15 @@ def _gap_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     )
     if not len(gaps):
         return
-    time = decades(gaps.ns, _SHORTEST, _LONGEST)
+    time, calls = decades(gaps.ns, _SHORTEST, _LONGEST), doublings(gaps.calls, _MOST_CALLS)
     edges = [duration(int(edge)) for edge in time.edges[1:-1]]
     labels = [f"below {edges[0]}", *(f"{low} to {high}" for low, high in pairwise(edges))]
-    yield from _histogram_blocks("guest's clock", [*labels, f"{edges[-1]} and more"], time)
+    yield _histogram("guest's clock", [*labels, f"{edges[-1]} and more"], time)
     yield ""
-    calls = doublings(gaps.calls, _MOST_CALLS)
     spans = list(pairwise(map(int, calls.edges)))[:-1]
     labels = [f"{low}" if high == low + 1 else f"{low} to {high - 1}" for low, high in spans]
     labels.append(f"{calls.edges[-2]} and more")
-    yield from _histogram_blocks("system calls between", labels, calls)
+    yield _histogram("system calls between", labels, calls)
     above = int((gaps.ns >= _SECOND).sum())
     half, most = (int(np.percentile(gaps.ns, q, method="lower")) for q in (50, 99))
     yield Prose(
@@ -195,7 +187,7 @@ def _gap_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     )
 
 
-def _histogram_blocks(title: str, labels: Iterable[str], histogram: Histogram) -> list[Block]:
+def _histogram(title: str, labels: Iterable[str], histogram: Histogram) -> Table:
     """A histogram: counts, their share of all, the share so far, a bar."""
     total, largest, so_far = int(histogram.counts.sum()), int(histogram.counts.max()), 0
     rows = Table((text_column(title), *map(Column, ("gaps", "of all", "so far")), text_column()))
@@ -203,7 +195,7 @@ def _histogram_blocks(title: str, labels: Iterable[str], histogram: Histogram) -
         so_far += count
         bar = "#" * -(-_BAR * count // largest)
         rows.row(label, count, share(count, total), share(so_far, total), bar)
-    return [rows]
+    return rows
 
 
 def _task_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:

@@ -21,7 +21,7 @@ from kentry.cli import main
 from kentry.commands import emit
 from kentry.results.studies import Point
 from kentry.show.blocks import Table, text_column
-from kentry.show.log import log_layout
+from kentry.show.history import log_layout
 from kentry.show.table import WIDTH, table_lines, terminal
 from kentry.show.text import to_text
 from tests.golden.test_golden import REPORTS, a_log

@@ -17,7 +17,7 @@ from kentry.results.annotation import PathComparison, PathDiff
 from kentry.results.comparison import Renamed
 from kentry.results.recording import Instruction, Measured, Recording, SourceLine, read_recording
 from kentry.show.comparison import comparison_caveats
-from kentry.show.path_diff import path_layout
+from kentry.show.paths import path_layout
 from kentry.show.text import to_text
 from tests import ROOT
 from tests.builders import recording

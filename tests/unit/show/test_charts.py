@@ -5,8 +5,7 @@ import xml.etree.ElementTree as ET
 
 from kentry.arch import find_arch
 from kentry.results.recording import KernelPath
-from kentry.show.charts import Point, icicle, line, standing_alone
-from kentry.show.frames import frames
+from kentry.show.charts import Point, frames, icicle, line, standing_alone
 from tests.builders import recording
 
 POINTS = [Point(10**n, 10 - n, f"at {n} <>", "change", "change-1", f"+{n}") for n in range(1, 4)]

@@ -21,8 +21,7 @@ from kentry.results.studies import (
     verdict_of,
 )
 from kentry.show.check import check_layout, row_sentence, summary
-from kentry.show.export.github import check_github
-from kentry.show.export.junit import check_junit
+from kentry.show.export.ci import check_github, check_junit
 from kentry.show.export.ktap import check_ktap
 from kentry.show.text import to_text
 from tests.builders import recording

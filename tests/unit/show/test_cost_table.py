@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from kentry.models.costs import CostTable, Figure, load_costs, shipped
-from kentry.show.cost_table import costs_layout, list_layout
+from kentry.show.models import costs_layout, list_layout
 from kentry.show.table import WIDTH
 from kentry.show.text import to_text
 

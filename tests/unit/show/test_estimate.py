@@ -20,7 +20,7 @@ from kentry.show.changelog import (
     series_changelog,
 )
 from kentry.show.comparison import comparison_layout
-from kentry.show.estimate import estimate_blocks, series_estimate_blocks, without_model_notes
+from kentry.show.models import estimate_blocks, series_estimate_blocks, without_model_notes
 from kentry.show.series import series_layout
 from kentry.show.table import WIDTH
 from kentry.show.text import to_text, written

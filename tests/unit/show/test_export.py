@@ -20,10 +20,10 @@ from kentry.results.comparison import Comparison, read_comparison
 from kentry.results.document import to_json
 from kentry.results.recording import NoisyMetric, Recording, TimedProcess, write_recording
 from kentry.results.samples import value_of
-from kentry.show.export import benchfmt, ktap
-from kentry.show.export import csv as export_csv
+from kentry.show.export.benchfmt import benchfmt, benchmark_names, timed_unit
 from kentry.show.export.common import labels, numbered
-from kentry.show.export.formats import FORMATS, export_files
+from kentry.show.export.formats import FORMATS, csv_samples, export_files
+from kentry.show.export.ktap import ktap
 from tests.builders import IMPORTED, imported, recording, timed
 
 COUNTED = recording(
@@ -58,7 +58,7 @@ def check_benchfmt(text: str) -> dict[str, list[tuple[int, dict[str, float]]]]:
 
 
 def test_counts_are_exact_in_units_that_say_so() -> None:
-    text = benchfmt.export([COUNTED]).text
+    text = benchfmt([COUNTED]).text
     assert check_benchfmt(text) == {
         "BenchmarkGetppid": [(1000, {"insns/op": 250})],
         "BenchmarkGetppid/entry=svc": [(1000, {"insns/op": 9})],
@@ -75,7 +75,7 @@ def test_firmware_and_user_counts_are_there_where_they_say_something() -> None:
     case = riscv.cases[0]
     firmware = structs.replace(case.metrics["firmware_instructions"], value=7, samples=((7, 1000),))
     riscv.cases[0] = replace(case, metrics={**case.metrics, "firmware_instructions": firmware})
-    found = check_benchfmt(benchfmt.export([riscv]).text)
+    found = check_benchfmt(benchfmt([riscv]).text)
     assert found["BenchmarkGetppid"] == [(1000, {"insns/op": 5, "firmware-insns/op": 7})]
     vdso = found["BenchmarkClock_gettime/entry=vdso"]
     assert vdso == [(1000, {"insns/op": 0, "user-insns/op": 1})]
@@ -85,13 +85,13 @@ def test_a_count_without_a_value_is_left_out_and_said() -> None:
     odd = recording(
         {"getppid": [("f", 5)], "read": [("f", 9)]}, {"read": {9: 400, 11: 300, 12: 300}}
     )
-    found = benchfmt.export([odd])
+    found = benchfmt([odd])
     assert list(check_benchfmt(found.text)) == ["BenchmarkGetppid"]
     assert [note.endswith(": read") for note in found.notes] == [True]
 
 
 def test_each_process_is_a_sample() -> None:
-    text = benchfmt.export([TIMED]).text
+    text = benchfmt([TIMED]).text
     found = check_benchfmt(text)
     samples = TIMED.cases[0].noisy["ns"].samples
     lines = found["BenchmarkGetppid"]
@@ -107,11 +107,11 @@ def test_each_process_is_a_sample() -> None:
 def test_what_tells_kernels_apart_is_no_key_of_one_file() -> None:
     """Benchstat makes a table of its own for each value of a key."""
     keys = [
-        {line for line in benchfmt.export([one]).text.splitlines() if re.match(r"[a-z]", line)}
+        {line for line in benchfmt([one]).text.splitlines() if re.match(r"[a-z]", line)}
         for one in (timed({"getppid": 78.4}), timed({"getppid": 78.4}, kernel=OTHER))
     ]
     assert keys[0] == keys[1]
-    both = benchfmt.export([COUNTED, recording({"getppid": [("f", 5)]}, kernel=OTHER)]).text
+    both = benchfmt([COUNTED, recording({"getppid": [("f", 5)]}, kernel=OTHER)]).text
     assert re.findall(r"^kernel: (.*)", both, re.MULTILINE) == ["6.12.95+deb12-arm64", "6.1.170"]
     assert len(re.findall(r"^Unit insns/op ", both, re.MULTILINE)) == 1
 
@@ -121,14 +121,14 @@ def test_a_joined_recording_has_the_cpu_of_each_side() -> None:
         {"getppid": [("f", 5)]}, target={"timed_kind": "local", "timed_cpu_model": "Real One"}
     )
     joined.cases[0] = replace(joined.cases[0], noisy=TIMED.cases[0].noisy)
-    text = benchfmt.export([joined]).text
+    text = benchfmt([joined]).text
     assert text.index("cpu: max\n") < text.index(" insns/op\n") < text.index("cpu: Real One\n")
     assert text.index("cpu: Real One\n") < text.index(" ns/op\n")
 
 
 def test_the_empty_loop_is_no_kernels() -> None:
     own = timed({"getppid": 3.1}, metric="loop_ns")
-    assert "Benchmark" not in benchfmt.export([own]).text
+    assert "Benchmark" not in benchfmt([own]).text
 
 
 @pytest.mark.parametrize(
@@ -145,12 +145,12 @@ def test_the_empty_loop_is_no_kernels() -> None:
     ],
 )
 def test_units(metric: str, unit: str, expected: str) -> None:
-    assert benchfmt.timed_unit(metric, unit) == expected
+    assert timed_unit(metric, unit) == expected
 
 
 def test_benchmark_names_are_names_and_no_two_alike() -> None:
     cases = ["read-64", "openat+close", "getppid@int80+vec=each+vl=256+extra=1/100", "a b", "a-b"]
-    assert benchfmt.benchmark_names(cases) == [
+    assert benchmark_names(cases) == [
         "BenchmarkRead_64",
         "BenchmarkOpenat+close",
         "BenchmarkGetppid/entry=int80/vec=each/vl=256/extra=1:100",
@@ -181,7 +181,7 @@ def test_benchstat_compares_two_files(tmp_path: Path) -> None:
         ("new.txt", new, timed({"getppid": 80.0}, (1, 2), kernel=OTHER)),
     ):
         joined = replace(counts, cases=[replace(counts.cases[0], noisy=times.cases[0].noisy)])
-        (tmp_path / name).write_text(benchfmt.export([joined]).text)
+        (tmp_path / name).write_text(benchfmt([joined]).text)
     done = subprocess.run(
         [program, "old.txt", "new.txt"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
@@ -200,7 +200,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def test_a_row_a_sample() -> None:
-    found = rows(export_csv.export([TIMED]).text)
+    found = rows(csv_samples([TIMED]).text)
     assert len(found) == 2 * 16 * 24
     process = TIMED.cases[0].noisy["ns"].samples[1]
     own = [
@@ -215,7 +215,7 @@ def test_a_row_a_sample() -> None:
 
 def test_a_count_is_a_row_a_value_with_its_windows() -> None:
     odd = recording({"getppid": [("f", 5)]}, {"getppid": {5: 998, 7: 2}})
-    found = [row for row in rows(export_csv.export([odd]).text) if row["metric"] == "instructions"]
+    found = [row for row in rows(csv_samples([odd]).text) if row["metric"] == "instructions"]
     assert [(row["value"], row["times"], row["group"]) for row in found] == [
         ("5", "998", ""),
         ("7", "2", ""),
@@ -225,9 +225,7 @@ def test_a_count_is_a_row_a_value_with_its_windows() -> None:
 def test_what_the_clock_took_is_a_metric_of_its_own() -> None:
     process = TimedProcess(0, 0, 0, 0, 1, 0, (90, 91), (20,))
     found = rows(
-        export_csv.export(
-            [timed({"getppid": NoisyMetric(value=70, unit="ns", samples=(process,))})]
-        ).text
+        csv_samples([timed({"getppid": NoisyMetric(value=70, unit="ns", samples=(process,))})]).text
     )
     assert [(row["metric"], row["value"]) for row in found] == [
         ("ns", "90"),
@@ -238,16 +236,16 @@ def test_what_the_clock_took_is_a_metric_of_its_own() -> None:
 
 def test_text_with_commas_and_quotes_is_quoted() -> None:
     name = 'run of "a, b"'
-    assert rows(export_csv.export([timed({name: 5.0})]).text)[0]["case"] == name
+    assert rows(csv_samples([timed({name: 5.0})]).text)[0]["case"] == name
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nok 2 b", "a\u202eb"])
 def test_a_name_with_control_characters_is_escaped_in_every_format(name: str) -> None:
     odd = [timed({name: 5.0}, groups=1)]
     escaped = name.encode("unicode_escape").decode()
-    for text in (export_csv.export(odd).text, ktap.export(odd).text):
+    for text in (csv_samples(odd).text, ktap(odd).text):
         assert escaped in text and name not in text
-    assert len(check_benchfmt(benchfmt.export(odd).text)) == 1
+    assert len(check_benchfmt(benchfmt(odd).text)) == 1
 
 
 # --- KTAP ----------------------------------------------------------------
@@ -289,7 +287,7 @@ def comparison(old: Recording, new: Recording, folder: Path) -> Comparison:
 
 
 def test_each_case_of_a_recording_is_a_test() -> None:
-    text = ktap.export([TIMED]).text
+    text = ktap([TIMED]).text
     lines = text.splitlines()
     assert [name for _, name, _ in check_ktap(lines)] == [case.name for case in TIMED.cases]
     assert re.search(
@@ -301,7 +299,7 @@ def test_each_case_of_a_recording_is_a_test() -> None:
 
 
 def test_a_count_says_of_how_many_windows_it_is() -> None:
-    text = ktap.export([COUNTED]).text
+    text = ktap([COUNTED]).text
     check_ktap(text.splitlines())
     assert "# getppid: instructions: 250, exact, 1000 of 1000 windows\n" in text
     assert "# read+vec=1/8: instructions: 900, exact, 1000 of 1000 windows of 8 calls\n" in text
@@ -309,7 +307,7 @@ def test_a_count_says_of_how_many_windows_it_is() -> None:
 
 def test_an_undecided_count_is_skipped() -> None:
     odd = recording({"getppid": [("f", 5)]}, {"getppid": {5: 4, 7: 3, 9: 3}})
-    found = check_ktap(ktap.export([odd]).text.splitlines())
+    found = check_ktap(ktap([odd]).text.splitlines())
     assert found == [("ok", "getppid", LESS)]
 
 
@@ -319,7 +317,7 @@ def test_worse_fails_and_undecided_is_skipped(tmp_path: Path) -> None:
         {"getppid": [("f", 260)], "read": [("f", 7)], "stat": [("f", 9)]},
         {"stat": {9: 4, 8: 3, 7: 3}},
     )
-    text = ktap.export([comparison(old, new, tmp_path)]).text
+    text = ktap([comparison(old, new, tmp_path)]).text
     assert check_ktap(text.splitlines()) == [
         ("not ok", "getppid instructions", ""),
         ("ok", "read instructions", ""),
@@ -333,14 +331,14 @@ def test_times_that_were_compared(tmp_path: Path) -> None:
     slower = comparison(
         timed({"getppid": 78.4}, (0, 3)), timed({"getppid": 80.0}, (1, 2)), tmp_path
     )
-    text = ktap.export([slower]).text
+    text = ktap([slower]).text
     assert check_ktap(text.splitlines()) == [("not ok", "getppid ns", "")]
     assert re.search(r"-> \d\d\.\d+ ns, \+\d\.\d+ % of old \[\S+, \S+\] at 99 %, floor ", text)
     apart = timed({"getppid": 80.0}, target={"session": "ff"})
-    found = ktap.export([comparison(timed({"getppid": 78.4}), apart, tmp_path)]).text
+    found = ktap([comparison(timed({"getppid": 78.4}), apart, tmp_path)]).text
     assert check_ktap(found.splitlines()) == [("ok", "getppid ns", "undecided: measured apart")]
     numbers = comparison(imported({"getppid": 78.4}), imported({"getppid": 80.0}), tmp_path)
-    text = ktap.export([numbers]).text
+    text = ktap([numbers]).text
     assert "78.4 -> 80 ns, +2.0 % of old, no interval, undecided\n" in text
     assert check_ktap(text.splitlines())[0][2] == "undecided: imported"
 
@@ -351,7 +349,7 @@ def test_a_change_by_layout_decides_nothing(tmp_path: Path) -> None:
         counted = recording({"getppid": [("f", 250)]}, target={"session": "0a1b2c3d"})
         spent = timed({"getppid": ns}, slots).cases[0].noisy
         sides.append(replace(counted, cases=[replace(counted.cases[0], noisy=spent)]))
-    found = check_ktap(ktap.export([comparison(sides[0], sides[1], tmp_path)]).text.splitlines())
+    found = check_ktap(ktap([comparison(sides[0], sides[1], tmp_path)]).text.splitlines())
     assert found[0] == ("ok", "getppid instructions", "")
     assert found[1][0] == "ok"
     assert found[1][2].startswith("undecided: same instructions")
@@ -360,7 +358,7 @@ def test_a_change_by_layout_decides_nothing(tmp_path: Path) -> None:
 def test_several_files_are_tests_with_subtests(tmp_path: Path) -> None:
     new = recording({"getppid": [("f", 260)], "getppid@svc": [("f", 9)]}, kernel=OTHER)
     both = comparison(COUNTED, new, tmp_path)
-    text = ktap.export([COUNTED, COUNTED, both]).text
+    text = ktap([COUNTED, COUNTED, both]).text
     names = ["6.12.95+deb12-arm64 arm64 debian:6.12", "6.12.95+deb12-arm64 arm64 debian:6.12 (2)"]
     assert check_ktap(text.splitlines()) == [
         ("ok", names[0], ""),
@@ -370,7 +368,7 @@ def test_several_files_are_tests_with_subtests(tmp_path: Path) -> None:
 
 
 def test_a_name_begins_no_directive() -> None:
-    text = ktap.export([timed({"a # SKIP b": 5.0})]).text
+    text = ktap([timed({"a # SKIP b": 5.0})]).text
     assert check_ktap(text.splitlines()) == [("ok", "a _ SKIP b", "")]
 
 
@@ -384,8 +382,8 @@ def test_a_number_at_the_end_of_what_a_float_holds_is_printed(value: float) -> N
         absent=("repetitions",),
         samples=(),
     )
-    for module in (benchfmt, ktap):
-        assert "inf" not in module.export([timed({"getppid": wide})]).text
+    found = [timed({"getppid": wide})]
+    assert "inf" not in benchfmt(found).text + ktap([*found]).text
 
 
 # --- files ---------------------------------------------------------------
@@ -451,4 +449,4 @@ def test_labels_tell_recordings_apart() -> None:
     riscv = timed({"a": 5.0}, kernel={"arch": "riscv64"})
     assert labels([same, riscv])[1] == "6.12.95+deb12-arm64 riscv64"
     assert len(set(labels([same, same, same]))) == 3
-    assert numbered(["a", "a (2)", "a"], "{} ({})".format) == ["a", "a (2)", "a (3)"]
+    assert numbered(["a", "a (2)", "a"], "{} ({})") == ["a", "a (2)", "a (3)"]

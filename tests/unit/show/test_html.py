@@ -27,7 +27,7 @@ from kentry.results.recording import (
     write_recording,
 )
 from kentry.results.studies import NO_BUILD, Problem
-from kentry.show.frames import frames
+from kentry.show.charts import frames
 from kentry.show.page import embedded
 from kentry.study.series import tabulate
 from tests.builders import imported, outcome, recording, timed

@@ -19,7 +19,6 @@ from kentry.results.states import cells_of
 from kentry.show.blocks import Block
 from kentry.show.comparison import event_change_blocks
 from kentry.show.recording import (
-    marker_blocks,
     matrix_blocks,
     recording_layout,
 )
@@ -162,11 +161,11 @@ def test_nothing_is_divided_by_zero() -> None:
 
 
 def test_markers_of_events_are_named_and_those_without_one() -> None:
-    text = text_of(marker_blocks(measured({"x+vec=once": 1}), RISCV))
+    text = text_of(matrix_blocks(measured({"x+vec=once": 1}), RISCV))
     assert all(f"{event}: {label}" in text for event, label in MARKERS.items())
     assert "not in this kernel, so not counted: kernel-use, allocation" in text
     every = {one.event: one.label for one in RISCV.vector.markers}
-    text = text_of(marker_blocks(measured({"x+vec=once": 1}, markers=every), RISCV))
+    text = text_of(matrix_blocks(measured({"x+vec=once": 1}, markers=every), RISCV))
     assert "not counted" not in text
 
 

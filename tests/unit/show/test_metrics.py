@@ -2,7 +2,7 @@
 """Metrics in words, and the tables of a series and a path."""
 
 from kentry.results.comparison import CaseComparison
-from kentry.show.metrics import metric_sentences, part_blocks
+from kentry.show.counts import metric_sentences, part_table
 from kentry.show.text import written
 
 
@@ -43,8 +43,8 @@ def test_a_metric_without_words_of_its_own_is_named() -> None:
 
 
 def test_parts_add_up_in_each_row() -> None:
-    parts = part_blocks({"loads": {"entry": 2, "exit": 3}, "calls": {"entry": 1, "exit": 0}})
-    assert [line.split() for line in written(parts).splitlines()] == [
+    parts = part_table({"loads": {"entry": 2, "exit": 3}, "calls": {"entry": 1, "exit": 0}})
+    assert [line.split() for line in written([parts]).splitlines()] == [
         ["metric", "entry", "exit", "sum"],
         ["loads", "2", "3", "5"],
         ["calls", "1", "0", "1"],

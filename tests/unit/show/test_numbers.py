@@ -28,10 +28,6 @@ def test_per_call(count: int, calls: int, text: str) -> None:
     assert numbers.per_call(count, calls) == text
 
 
-def test_per_thousand() -> None:
-    assert (numbers.per_thousand(5, 2000), numbers.per_thousand(5, 0)) == ("2.5", "-")
-
-
 @pytest.mark.parametrize(
     ("ns", "text"), [(1, "1 ns"), (99_950, "100 us"), (10**7, "10 ms"), (1.5e9, "1.5 s")]
 )

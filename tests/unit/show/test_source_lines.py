@@ -9,8 +9,7 @@ import pytest
 from kentry.cli import main
 from kentry.path.annotation import annotate
 from kentry.results.recording import Recording, SourceLine, write_recording
-from kentry.show.annotation import annotation_layout
-from kentry.show.source_lines import place_text
+from kentry.show.paths import annotation_layout, place_text
 from kentry.show.text import to_text
 from tests.builders import recording
 

@@ -11,10 +11,9 @@ import pytest
 
 from kentry.errors import UserError
 from kentry.results.recording import Recording, read_recording, write_recording
-from kentry.show.export import folded, perf_script, speedscope
 from kentry.show.export.common import Export
 from kentry.show.export.formats import FORMATS, export_files
-from kentry.show.export.stacks import stacks
+from kentry.show.export.profiles import folded, perf_script, speedscope, stacks
 from tests import ROOT
 from tests.builders import recording, timed
 
@@ -54,7 +53,7 @@ def check_folded(text: str, columns: int) -> dict[tuple[str, ...], tuple[int, ..
 
 
 def test_folded_stacks_add_up_to_the_counts_and_the_functions() -> None:
-    export = folded.export([NEW])
+    export = folded([NEW])
     found = check_folded(export.text, 1)
     for name, count in COUNTS.items():
         own = Counter[str]()
@@ -72,8 +71,8 @@ def test_folded_stacks_add_up_to_the_counts_and_the_functions() -> None:
 
 
 def test_two_recordings_are_two_columns() -> None:
-    found = check_folded(folded.export([OLD, NEW]).text, 2)
-    sides = [check_folded(folded.export([one]).text, 1) for one in (OLD, NEW)]
+    found = check_folded(folded([OLD, NEW]).text, 2)
+    sides = [check_folded(folded([one]).text, 1) for one in (OLD, NEW)]
     assert set(found) == set(sides[0]) | set(sides[1])
     for stack, counts in found.items():
         assert counts == tuple(side.get(stack, (0,))[0] for side in sides)
@@ -81,12 +80,12 @@ def test_two_recordings_are_two_columns() -> None:
 
 def test_a_difference_is_of_the_cases_that_both_have() -> None:
     old, new = recording({"a": [("f", 3)], "b": [("f", 4)]}), recording({"b": [("f", 6)]})
-    export = folded.export([old, new])
+    export = folded([old, new])
     assert [note.endswith(": a") for note in export.notes] == [True]
     found = check_folded(export.text, 2)
     assert {stack[0] for stack in found} == {"b"}
     with pytest.raises(UserError, match="in common"):
-        folded.export([recording({"a": [("f", 3)]}), new])
+        folded([recording({"a": [("f", 3)]}), new])
 
 
 # --- speedscope ------------------------------------------------------------
@@ -117,7 +116,7 @@ def check_speedscope(text: str) -> dict[str, list[tuple[tuple[str, ...], int]]]:
 def in_order(one: Recording) -> dict[str, list[tuple[tuple[str, ...], int]]]:
     """By case, the stacks in the order of execution, without the case, and how long each lasts."""
     found: dict[str, list[tuple[tuple[str, ...], int]]] = {}
-    for case in stacks([one]).cases:
+    for case in stacks([one])[0]:
         lasting = found[case.name] = []
         for position in range(len(case.path)):
             stack = case.stack(position)[1:]
@@ -127,13 +126,13 @@ def in_order(one: Recording) -> dict[str, list[tuple[tuple[str, ...], int]]]:
 
 
 def test_speedscope_has_a_profile_a_case_in_the_order_of_execution() -> None:
-    found = check_speedscope(speedscope.export([NEW]).text)
+    found = check_speedscope(speedscope([NEW]).text)
     assert {name: sum(times for _, times in one) for name, one in found.items()} == COUNTS
     assert found == in_order(NEW)
 
 
 def test_speedscope_has_the_recordings_of_a_case_side_by_side() -> None:
-    found = check_speedscope(speedscope.export([OLD, NEW]).text)
+    found = check_speedscope(speedscope([OLD, NEW]).text)
     sides = [one.kernel["release"] for one in (OLD, NEW)]
     assert list(found) == [f"{case} ({side})" for case in COUNTS for side in sides]
     assert [sum(times for _, times in one) for one in found.values()] == [310, 312, 261, 264]
@@ -162,7 +161,7 @@ def check_perf_script(text: str) -> list[tuple[str, int, list[tuple[int, str, in
 
 
 def test_perf_script_has_a_sample_an_instruction() -> None:
-    found = check_perf_script(perf_script.export([NEW]).text)
+    found = check_perf_script(perf_script([NEW]).text)
     assert Counter(command for command, _, _ in found) == COUNTS
     assert [time for _, time, _ in found] == list(range(sum(COUNTS.values())))
     expected = []
@@ -183,7 +182,7 @@ def test_perf_script_has_a_sample_an_instruction() -> None:
 def every(recordings: Sequence[Recording]) -> dict[str, Export]:
     """The export in each of these formats."""
     modules = (folded, speedscope, perf_script)
-    return {one.__name__.rpartition(".")[2]: one.export(recordings) for one in modules}
+    return {one.__name__: one(recordings) for one in modules}
 
 
 def test_hostile_names_break_no_format() -> None:

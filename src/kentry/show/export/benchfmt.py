@@ -14,51 +14,37 @@ from collections.abc import Iterable, Iterator, Sequence
 from kentry.arch import GOARCH
 from kentry.results.recording import CaseResult, Metric, Recording
 from kentry.results.samples import value_of
-from kentry.show.export.common import Export, labels, numbered, printable, timed_metrics
-from kentry.show.frame import kernel_name
+from kentry.show.export.common import Export, labels, listed, numbered, printable, timed_metrics
 from kentry.show.numbers import significant
-
-# Cases that are left out and named; further ones are counted.
-_NAMED = 8
+from kentry.show.provenance import kernel_name
 
 # Units of which a case's number is for one call.
 _A_CALL = ("ns", "cycles", "instructions", "branches", "ticks")
 _INSTRUCTIONS, _USER, _FIRMWARE = "instructions", "user_instructions", "firmware_instructions"
 
 
-def export(recordings: Sequence[Recording]) -> Export:
+def benchfmt(recordings: Sequence[Recording]) -> Export:
     """Write the recordings as one text; with several, "kernel" is a key."""
     names = labels(recordings) if len(recordings) > 1 else [""] * len(recordings)
-    lines = list(_unit_lines(recordings))
+    # Once what a reader must know of each unit.
+    cases = [case for recording in recordings for case in recording.cases]
+    exact = dict.fromkeys(unit for case in cases for unit in _counts(case))
+    lines = [f"Unit {unit} assume=exact better=lower" for unit in exact]
+    noisy = [(name, one) for case in cases for name, one in timed_metrics(case).items()]
+    for unit in dict.fromkeys(timed_unit(metric, one.unit) for metric, one in noisy):
+        if unit.endswith(("/s", "/op")):
+            lines.append(f"Unit {unit} better={'higher' if unit.endswith('/s') else 'lower'}")
     notes: list[str] = []
     for recording, name in zip(recordings, names, strict=True):
         lines += _lines(recording, name)
-        undecided = [
+        if undecided := [
             case.name
             for case in recording.cases
             if _INSTRUCTIONS in case.metrics and not case.metrics[_INSTRUCTIONS].is_decided
-        ]
-        if undecided:
-            more = f" and {len(undecided) - _NAMED} more" if len(undecided) > _NAMED else ""
-            names_of = ", ".join(undecided[:_NAMED])
-            notes.append(
-                f"left out, less than half of the windows agree on a count: {names_of}{more}"
-            )
+        ]:
+            why = "left out, less than half of the windows agree on a count"
+            notes.append(f"{why}: {listed(undecided)}")
     return Export("\n".join(lines) + "\n", tuple(notes))
-
-
-def _unit_lines(recordings: Sequence[Recording]) -> Iterator[str]:
-    """Write once what a reader must know of each unit."""
-    cases = [case for recording in recordings for case in recording.cases]
-    for unit in dict.fromkeys(unit for case in cases for unit in _counts(case)):
-        yield f"Unit {unit} assume=exact better=lower"
-    for unit in dict.fromkeys(
-        timed_unit(metric, one.unit)
-        for case in cases
-        for metric, one in timed_metrics(case).items()
-    ):
-        if unit.endswith(("/s", "/op")):
-            yield f"Unit {unit} better={'higher' if unit.endswith('/s') else 'lower'}"
 
 
 def _counts(case: CaseResult) -> dict[str, Metric]:
@@ -109,11 +95,11 @@ def benchmark_names(cases: Iterable[str]) -> list[str]:
         parts = [base[:1].upper() + base[1:], *([f"entry={entry}"] if entry else []), *states]
         words = (re.sub(r"[\s-]", "_", printable(part).replace("/", ":")) for part in parts)
         names.append("Benchmark" + "/".join(words))
-    return numbered(names, lambda name, number: f"{name}#{number:02}")
+    return numbered(names, "{}#{:02}")
 
 
 def _lines(recording: Recording, label: str) -> Iterator[str]:
-    """One recording: what tells it from others, its counts, its times."""
+    """One recording: what tells it from others, a line a case and its counts, a line a process."""
     kernel = recording.kernel
     yield f"# kernel: {kernel_name(kernel)}"
     for word, value in (
@@ -132,28 +118,22 @@ def _lines(recording: Recording, label: str) -> Iterator[str]:
         yield f"kernel: {label}"
     yield "goos: linux"
     yield f"goarch: {GOARCH.get(kernel['arch'], kernel['arch'])}"
-    counts, times = _results(recording)
+    counts, times = [], []
+    names = benchmark_names(case.name for case in recording.cases)
+    for name, case in zip(names, recording.cases, strict=True):
+        if own := _counts(case):
+            cells = " ".join(f"{one.value} {unit}" for unit, one in own.items())
+            counts.append(f"{name} {max(one.windows for one in own.values())} {cells}")
+        for metric, one in timed_metrics(case).items():
+            unit = timed_unit(metric, one.unit)
+            if not one.samples:
+                times.append(f"{name} 1 {significant(one.value)} {unit}")
+            for process in one.samples:
+                calls = process.calls * len(process.values)
+                times.append(f"{name} {calls} {significant(value_of(process))} {unit}")
     for lines, target in ((counts, recording.target), (times, recording.timed_target)):
         if lines:
             # "cpu" of a real machine is a number.
             model = target.get("cpu_model") or target.get("cpu", "")
             yield f"cpu: {model if isinstance(model, str) else ''}".rstrip()
             yield from lines
-
-
-def _results(recording: Recording) -> tuple[list[str], list[str]]:
-    """Make a line of each case with its counts, and one of each process with its number."""
-    exact, noisy = [], []
-    names = benchmark_names(case.name for case in recording.cases)
-    for name, case in zip(names, recording.cases, strict=True):
-        if counts := _counts(case):
-            cells = " ".join(f"{one.value} {unit}" for unit, one in counts.items())
-            exact.append(f"{name} {max(one.windows for one in counts.values())} {cells}")
-        for metric, one in timed_metrics(case).items():
-            unit = timed_unit(metric, one.unit)
-            if not one.samples:
-                noisy.append(f"{name} 1 {significant(one.value)} {unit}")
-            for process in one.samples:
-                calls = process.calls * len(process.values)
-                noisy.append(f"{name} {calls} {significant(value_of(process))} {unit}")
-    return exact, noisy

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the formats have in common: the result, and names that are told apart."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kentry.results.recording import PROBE_METRICS, CaseResult, NoisyMetric, Recording
 from kentry.results.studies import Check
+
+# Cases that are named in a note; further ones are counted.
+_NAMED = 8
 
 
 class Export(NamedTuple):
@@ -28,24 +31,23 @@ def labels(recordings: Sequence[Recording]) -> list[str]:
             f"{name} {one.kernel[key]}" if names.count(name) > 1 else name
             for name, one in zip(names, recordings, strict=True)
         ]
-    return numbered(names, lambda name, number: f"{name} ({number})")
+    return numbered(names)
 
 
-def numbered(names: Iterable[str], word: Callable[[str, int], str]) -> list[str]:
-    """Make the names different: `word` adds a number to those that were there before."""
+def numbered(names: Iterable[str], pattern: str = "{} ({})") -> list[str]:
+    """Make the names different: the pattern adds a number to those that were there before."""
     different: dict[str, None] = {}
     for name in names:
         number, own = 2, name
         while own in different:
-            own, number = word(name, number), number + 1
+            own, number = pattern.format(name, number), number + 1
         different[own] = None
     return list(different)
 
 
 def check_names(check: Check) -> list[str]:
     """Name each row differently: by case and metric."""
-    names = [f"{row.name} {row.metric}" for row in check.rows]
-    return numbered(names, lambda name, number: f"{name} ({number})")
+    return numbered(f"{row.name} {row.metric}" for row in check.rows)
 
 
 def printable(text: str) -> str:
@@ -53,3 +55,9 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name the first cases, and count the others."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

@@ -25,8 +25,8 @@ from kentry.show.export.common import (
     printable,
     timed_metrics,
 )
-from kentry.show.frame import kernel_name
 from kentry.show.numbers import level, percent, with_interval
+from kentry.show.provenance import kernel_name
 from kentry.stats import exact
 
 _INDENT = "  "
@@ -42,30 +42,27 @@ class _Test(NamedTuple):
     subtests: tuple[_Test, ...] = ()
 
 
-def export(inputs: Sequence[Recording | Comparison]) -> Export:
+def ktap(inputs: Sequence[Recording | Comparison]) -> Export:
     """Write the files' tests: of one file at the top, of several below a test each."""
     recordings = iter(labels([one for one in inputs if isinstance(one, Recording)]))
-    names = [
-        next(recordings)
-        if isinstance(one, Recording)
-        else f"{one.old.kernel['spec']} to {one.new.kernel['spec']}"
-        for one in inputs
-    ]
-    files = []
-    for one, name in zip(inputs, numbered(names, lambda name, n: f"{name} ({n})"), strict=True):
+    names, files = [], []
+    for one in inputs:
         if isinstance(one, Recording):
+            names.append(next(recordings))
             about = [kernel_name(one.kernel)]
             tests = tuple(_case_test(case) for case in one.cases)
         else:
+            names.append(f"{one.old.kernel['spec']} to {one.new.kernel['spec']}")
             about = [f"old: {kernel_name(one.old.kernel)}", f"new: {kernel_name(one.new.kernel)}"]
             tests = tuple(_row_test(row) for row in one.rows)
         about += [f"note: {caveat['text']}" for caveat in one.caveats]
         passed = all(test.passed for test in tests)
-        files.append(_Test(name, passed, tuple(about), subtests=tests))
+        files.append(_Test("", passed, tuple(about), subtests=tests))
     if len(files) == 1:
         lines = _block(files[0].subtests, files[0].diagnostics)
     else:
-        lines = _block(files, ())
+        tests_of = zip(files, numbered(names), strict=True)
+        lines = _block([one._replace(name=name) for one, name in tests_of], ())
     return Export("\n".join(lines) + "\n")
 
 

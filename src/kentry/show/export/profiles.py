@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Formats of profilers: folded stacks, speedscope, perf script.
+
+They are made of each case's modal path, with its calls.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kentry import __version__
+from kentry.arch import find_arch
+from kentry.errors import UserError
+from kentry.path.calls import Span, Spans, spans
+from kentry.results.recording import INSTRUCTIONS, Instruction, Recording
+from kentry.show.export.common import Export, labels, listed, printable
+from kentry.show.provenance import kernel_name
+
+# ";" ends a function, a blank ends the stack, and "#" begins a comment.
+_NOT_FOLDED = re.compile(r"[;\s#]")
+# Readers of perf script look for blanks, and for the object in parentheses at the end.
+_NOT_PERF = re.compile(r"[\s()]")
+# What names the format; speedscope compares it and loads nothing from there.
+_SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
+
+
+class CaseStacks(NamedTuple):
+    """A case's modal path and the recording's number and label; every name is printable."""
+
+    number: int
+    label: str
+    name: str
+    path: Sequence[Instruction]
+    calls: Spans
+
+    def frames(self, position: int) -> list[tuple[int, Span]]:
+        """List the stack, innermost first: each function with the position that it has reached."""
+        frames = []
+        at: int | None = position
+        index: int | None = self.calls.inner[position]
+        while index is not None and at is not None:
+            span = self.calls.spans[index]
+            frames.append((at, span))
+            at, index = span.site, span.caller
+        return frames
+
+    def stack(self, position: int) -> tuple[str, ...]:
+        """Return the case, then the names of the functions, the outermost first."""
+        return (self.name, *(span.function for _, span in reversed(self.frames(position))))
+
+
+def stacks(recordings: Sequence[Recording]) -> tuple[list[CaseStacks], tuple[str, ...]]:
+    """Make the cases that have a path, a case's recordings side by side, and notes on the others.
+
+    UserError where a recording has no path at all.
+    """
+    cases: list[CaseStacks] = []
+    notes: list[str] = []
+    for number, (recording, label) in enumerate(zip(recordings, labels(recordings), strict=True)):
+        own, absent, arch = [], [], find_arch(recording.kernel["arch"])
+        for case in recording.cases:
+            name, modal = _named(case.name), case.modal_path
+            if not modal or not modal.length:
+                absent.append(name)
+                continue
+            code = recording.instructions(modal)
+            path = [insn._replace(function=_named(insn.function)) for insn in code]
+            own.append(CaseStacks(number, _named(label), name, path, spans(path, arch)))
+        if not own:
+            raise UserError(
+                f"The recording of {recording.kernel['spec']} has no paths, and stacks are made of"
+                " them.",
+                "Make one with kentry record --paths 1 or more.",
+            )
+        cases += own
+        if absent:
+            notes.append(f"left out of {label}, no kernel path: {listed(absent)}")
+        for case in recording.cases:
+            count, modal = case.metrics.get(INSTRUCTIONS), case.modal_path
+            if count and modal and modal.length and modal.length != count.value:
+                notes.append(
+                    f"{_named(case.name)} of {label}: the commonest path has {modal.length}"
+                    f" instructions, the commonest count is {count.value}"
+                )
+    order = list(dict.fromkeys(case.name for case in cases))
+    return sorted(cases, key=lambda case: order.index(case.name)), tuple(notes)
+
+
+def _named(name: str) -> str:
+    """Return the name as a format can have it: no reader takes an empty one."""
+    return printable(name).strip() or "[unknown]"
+
+
+def folded(recordings: Sequence[Recording]) -> Export:
+    """Write a line a stack, and its count, for flamegraph.pl and inferno-flamegraph.
+
+    The outermost function is first, below the case.  Of two recordings each line has two counts, as
+    difffolded.pl writes them: only the cases that both have.
+    """
+    cases, notes = stacks(recordings)
+    sides = [{case.name for case in cases if case.number == n} for n in range(len(recordings))]
+    common = set.intersection(*sides)
+    if not common:
+        raise UserError("The recordings have no case in common.", "Export them one by one instead.")
+    if alone := sorted(set().union(*sides) - common):
+        notes = (*notes, f"left out, not in both recordings: {listed(alone)}")
+    counts = [Counter[str]() for _ in recordings]
+    for case in cases:
+        for position in range(len(case.path) if case.name in common else 0):
+            words = (_NOT_FOLDED.sub("_", word) for word in case.stack(position))
+            counts[case.number][";".join(words)] += 1
+    # In the order of execution, the first recording's stacks first.
+    every = dict.fromkeys(stack for one in counts for stack in one)
+    lines = [" ".join([stack, *(str(one[stack]) for one in counts)]) for stack in every]
+    return Export("\n".join(lines) + "\n", notes)
+
+
+def perf_script(recordings: Sequence[Recording]) -> Export:
+    """Write a sample an instruction, with its stack, the innermost first, as perf script does.
+
+    The command of a sample is the case, its process the case's number, its time the instruction's
+    place in the recording, a microsecond an instruction.
+    """
+    cases, notes = stacks(recordings)
+    lines = [f"# kernel: {printable(kernel_name(one.kernel))}" for one in recordings]
+    lines.append("")
+    before = 0
+    for process, case in enumerate(cases, start=1):
+        command = _NOT_PERF.sub("_", case.name)
+        for position in range(len(case.path)):
+            seconds, micro = divmod(before + position, 1_000_000)
+            time = f"{seconds}.{micro:06}"
+            lines.append(f"{command} {process} [000] {time}: {'1':>10} instructions:k: ")
+            for insn in (case.path[at] for at, _ in case.frames(position)):
+                place = f"{_NOT_PERF.sub('_', insn.function)}+{insn.offset:#x}"
+                lines.append(f"\t{insn.address:16x} {place} ([kernel.kallsyms])")
+            lines.append("")
+        before += len(case.path)
+    return Export("\n".join(lines) + "\n", notes)
+
+
+def speedscope(recordings: Sequence[Recording]) -> Export:
+    """Write a profile for each case of each recording, in the order of execution.
+
+    A function opens and closes at a number of instructions, so a profile is as long as the count.
+    """
+    cases, notes = stacks(recordings)
+    frames: dict[str, int] = {}
+    profiles = [
+        {
+            "type": "evented",
+            "name": f"{case.name} ({case.label})" if len(recordings) > 1 else case.name,
+            "unit": "none",
+            "startValue": 0,
+            "endValue": len(case.path),
+            "events": list(_events(case, frames)),
+        }
+        for case in cases
+    ]
+    document = {
+        "$schema": _SPEEDSCOPE,
+        "exporter": f"kentry {__version__}",
+        "name": "; ".join(printable(kernel_name(one.kernel)) for one in recordings),
+        "activeProfileIndex": 0,
+        "shared": {"frames": [{"name": name} for name in frames]},
+        "profiles": profiles,
+    }
+    return Export(json.dumps(document) + "\n", notes)
+
+
+def _events(case: CaseStacks, frames: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """Close functions before others open at the same place, the innermost first."""
+    running: list[Span] = []
+    for span in (*case.calls.spans, None):
+        start = span.start if span else len(case.path)
+        while running and running[-1].end <= start:
+            ended = running.pop()
+            yield {"type": "C", "frame": frames[ended.function], "at": ended.end}
+        if span:
+            running.append(span)
+            frame = frames.setdefault(span.function, len(frames))
+            yield {"type": "O", "frame": frame, "at": span.start}

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What models say: cycles of a path on named cores, misses in caches, tables of costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kentry.results.annotation import AnnotatedCase
+from kentry.results.case_name import size_name
+from kentry.results.caveats import Caveat, modelled, modelled_caches, no_accesses, unknown_caches
+from kentry.results.comparison import CaseComparison, Cycles
+from kentry.results.estimate import UNKNOWN, Estimate, Misses, Share
+from kentry.results.recording import CaseResult
+from kentry.results.studies import Series, SeriesColumn
+from kentry.show.blocks import SHOWN, Block, Column, Layout, Prose, Table, text_column
+
+if TYPE_CHECKING:
+    from kentry.models.costs import CostTable, Figure
+
+# Functions, and misses after walks, are printed of so many cases.
+_FEW_CASES = 2
+
+
+def estimate_blocks(
+    cases: Sequence[CaseResult | AnnotatedCase], shown: int | None = SHOWN
+) -> list[Block]:
+    """What the models make of the cases that have estimates, with a blank line above; or []."""
+    found = {case.name: case.estimates for case in cases if case.estimates}
+    if not found:
+        return []
+    blocks = ["", *cycle_blocks(cases)]
+    for name, own in found.items():
+        blocks += ["", f"{name}, by part", _share_table(own, [one.parts for one in own])]
+    for name, own in found.items() if len(found) <= _FEW_CASES else ():
+        table = _share_table(own, [one.functions for one in own], shown)
+        blocks += ["", f"{name}, by function", table]
+    return [*blocks, "", *_left_blocks([one for own in found.values() for one in own])]
+
+
+def without_model_notes(caveats: Iterable[Caveat], *, cycles: bool) -> list[Caveat]:
+    """Returns notes but for those on misses and, without `cycles`, on cycles: none are shown."""
+    templates = (modelled_caches, unknown_caches, no_accesses, *(() if cycles else (modelled,)))
+    kinds = {one.kind for one in templates}
+    return [one for one in caveats if one["kind"] not in kinds]
+
+
+def _models(versions: Iterable[str]) -> str:
+    return f"LLVM {' and '.join(dict.fromkeys(versions))}'s scheduling models"
+
+
+def cycle_blocks(cases: Iterable[CaseResult | AnnotatedCase]) -> list[Block]:
+    """A row a core and case that has estimates; or []."""
+    columns = [*map(text_column, ("case", "core")), *map(Column, ("cycles", "steady"))]
+    table = Table([*columns, text_column("limited by", wraps=True)], keys=2)
+    every: list[str] = []
+    for case in cases:
+        label = case.name
+        for one in case.estimates or ():
+            # How long the front end and the busiest port would take alone.
+            limit = one.limit
+            port = f", {limit.port} {limit.port_cycles:g}" if limit.port else ""
+            by = f"{limit.by} (front end {limit.front_end:g}{port})"
+            table.row(label, one.core, cycle_range(one), f"{one.steady:g}", by)
+            label = ""
+            every.append(one.llvm)
+    return [f"Cycles by {_models(every)} (not measured):", "", table] if every else []
+
+
+def cycle_range(one: Estimate | Share | Cycles) -> str:
+    """The cycles, "from - to" where figures are ranges; ">=" where figures are missing."""
+    return f">= {one.low:g}" if one.missing else _span(one.low, one.high)
+
+
+def _span(low: float | None, high: float | None) -> str:
+    return f"{low:g}" if low == high else f"{low:g} - {high:g}"
+
+
+def _share_table(
+    estimates: Sequence[Estimate], shares: Sequence[Sequence[Share]], shown: int | None = None
+) -> Table:
+    """A row a function or part, a column a core; the rows that cost most where not all are shown.
+
+    Rows that are not shown are added up in one.
+    """
+    cores = [Column(one.core) for one in estimates]
+    table = Table([text_column(most=34), Column("instructions"), *cores])
+    rows = list(zip(*shares, strict=True))
+    kept = rows
+    if shown is not None and len(rows) > shown + 1:
+        kept = sorted(rows, key=lambda row: -max(one.low for one in row))[:shown]
+    for row in rows:
+        if row in kept:
+            table.row(row[0].name, row[0].instructions, *map(cycle_range, row))
+    if rest := [row for row in rows if row not in kept]:
+        columns = [
+            Share(
+                "",
+                sum(one.instructions for one in column),
+                sum(one.low for one in column),
+                sum(one.high for one in column),
+                sum(one.missing for one in column),
+            )
+            for column in zip(*rest, strict=True)
+        ]
+        table.row(f"{len(rest)} other", columns[0].instructions, *map(cycle_range, columns))
+    table.row("total", sum(row[0].instructions for row in rows), *map(cycle_range, estimates))
+    return table
+
+
+def _left_blocks(estimates: Sequence[Estimate]) -> Iterator[Block]:
+    """What the models do not know: with its figure and source, or without; by core."""
+    sources: dict[str, int] = {}
+    texts: dict[str, list[str]] = {}
+    for core in dict.fromkeys(one.core for one in estimates):
+        own = [one for one in estimates if one.core == core]
+        every = [row for one in own for row in one.left]
+        priced, system, unknown = list[str](), list[str](), list[str]()
+        for row in {(row.name, row.why): row for row in every}.values():
+            if row.low is not None:
+                number = sources.setdefault(row.source, len(sources) + 1)
+                priced.append(f"{row.name} {_span(row.low, row.high)} [{number}]")
+            else:
+                # How often it comes, in all cases.
+                times = sum(one.times for one in every if one.name == row.name)
+                name = f"{row.name} x{times}" if times > 1 else row.name
+                (unknown if row.why == UNKNOWN else system).append(name)
+        parts = (
+            ("from the tables", priced),
+            ("without a figure", system),
+            ("unknown to the model", unknown),
+        )
+        text = "; ".join(f"{label}: {', '.join(names)}" for label, names in parts if names)
+        texts.setdefault(text or "nothing", []).append(f"{core} (ports {own[0].limit.ports}*)")
+    yield "Left out of the models' streams:"
+    for text, cores in texts.items():
+        yield Prose(f"{', '.join(cores)}: {text}")
+    for source, number in sources.items():
+        yield Prose(f"[{number}] {source}", then="    ")
+
+
+def estimate_change_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
+    """The cycles of both sides by the same models, with a blank line above; or []."""
+    numbers = map(Column, ("old", "new", "change", "steady", "change"))
+    table = Table([*map(text_column, ("case", "core")), *numbers], keys=2)
+    every: list[str] = []
+    for case in cases:
+        label = case.name
+        for one in case.estimates or ():
+            old, new = one.old, one.new
+            ends = cycle_range(old), cycle_range(new), _change(new.low - old.low)
+            table.row(label, one.core, *ends, f"{new.steady:g}", _change(new.steady - old.steady))
+            label = ""
+            every.append(one.llvm)
+    return ["", f"Cycles by {_models(every)} (not measured):", "", table] if every else []
+
+
+def _change(cycles: float) -> str:
+    """A difference to a tenth of a cycle, with its sign; "0" for none."""
+    rounded = round(cycles, 1)
+    return f"{rounded:+g}" if rounded else "0"
+
+
+def series_estimate_blocks(series: Series, columns: Iterable[SeriesColumn]) -> list[Block]:
+    """A row a patch: the cycles of each core in these columns, and the step; [] without any.
+
+    A step is against the last row that has the number, as that of the count is.
+    """
+    first = series.rows[0].cases
+    found = [
+        (column, one)
+        for column in columns
+        if column.name in first
+        for one in first[column.name].estimates or ()
+    ]
+    if not found:
+        return []
+    layout = [Column(), text_column("cycles (not measured)", most=21)]
+    for column, one in found:
+        title = f"{column.name} on {one.core}"
+        layout += [Column(name, group=title) for name in ("cycles", "step")]
+    table = Table(layout, keys=2)
+    last: dict[int, float] = {}
+    for row in series.rows:
+        cells: list[object] = []
+        for number, (column, first_one) in enumerate(found):
+            cell = row.cases.get(column.name)
+            own = [one for one in (cell and cell.estimates) or () if one.core == first_one.core]
+            if not own:
+                cells += [None if row.cases else "", ""]
+                continue
+            step = _change(own[0].low - last[number]) if number in last else ""
+            last[number] = own[0].low
+            cells += [cycle_range(own[0]), step]
+        table.row(row.patch, row.subject if row.patch else "Baseline", *cells)
+    return ["", f"By {_models(one.llvm for _, one in found)}:", "", table]
+
+
+def miss_blocks(cases: Sequence[CaseResult | AnnotatedCase]) -> list[Block]:
+    """The misses that a model says of the cases, a table a core below a blank line; or []."""
+    found: dict[str, list[tuple[str, Misses]]] = {}
+    for case in cases:
+        for one in case.misses:
+            found.setdefault(one.core, []).append((case.name, one))
+    blocks: list[Block] = []
+    for core, rows in found.items():
+        levels = []
+        for level in rows[0][1].levels:
+            # Of a TLB how many pages it holds.
+            pages = str(level.bytes // level.line) if level.name.endswith("TLB") else ""
+            levels.append(Column(pages or size_name(level.bytes), group=level.name))
+        table = Table([*map(text_column, ("case", "caches")), *levels], keys=2)
+        for name, one in rows:
+            table.row(name, "warm", *one.warm)
+            before = one.warm
+            # A walk that changes nothing is left out.
+            for size, counts in one.walked if len(rows) <= _FEW_CASES else ():
+                if counts != before:
+                    table.row("", f"after {size_name(size)}", *counts)
+                    before = counts
+            table.row("", "cold", *one.cold)
+        blocks += ["", f"Misses on {core} by a model (not measured):", "", table, ""]
+        blocks += [Prose(f"Sizes and ways: {rows[0][1].source}")]
+    return blocks
+
+
+def costs_layout(table: CostTable, checks: Sequence[tuple[str, float, float]] = ()) -> Layout:
+    """Lays out a table: a row an act or instruction, and where each figure is from.
+
+    `checks`: (what, counted, timed) in the same guest.
+    """
+    length = f", {table.vl} bits" if table.vl else ""
+    units: list[str] = [table.unit] if table.figures else []
+    units += ["cycles an instruction"] if table.instructions else []
+    blocks: list[Block] = [f"{table.name} ({table.arch}{length}), {', '.join(units)}"]
+    blocks += [Prose(table.about)] if table.about else []
+    every = [*table.figures.values(), *table.instructions.values()]
+    # Figures with the same source and note share a number.
+    sources = list(dict.fromkeys((figure.source, figure.note) for figure in every))
+    for kind, figures in (("act", table.figures), ("instruction", table.instructions)):
+        if figures:
+            blocks += ["", _figure_table(kind, figures, sources)]
+    if table.absent:
+        blocks += ["", "No figure for:"]
+        blocks += [Prose(f"{act}: {why}", "  ", "    ") for act, why in table.absent.items()]
+    if checks:
+        twice = Table((text_column(), Column("paths"), Column("clock")), indent="  ")
+        for what, counted, timed in checks:
+            twice.row(what, _short(counted), _short(timed))
+        blocks += ["", "Counted twice, along the recorded paths and by the guest's own clock:"]
+        blocks.append(twice)
+    blocks.append("")
+    for number, (source, note) in enumerate(sources, start=1):
+        text = f"[{number}] {source}" + (f" ({note})" if note else "")
+        blocks += [Prose(text, then="    ")]
+    return Layout("costs", table.name, table.about, blocks)
+
+
+def _figure_table(
+    kind: str, figures: Mapping[str, Figure], sources: list[tuple[str, str]]
+) -> Table:
+    """A row a figure, with the number of its source."""
+    words = map(text_column, ("interval", "assume", "source"))
+    rows = Table((text_column(kind), Column("value"), *words))
+    for name, figure in figures.items():
+        ends = f"{_short(figure.low)} - {_short(figure.high)}" if figure.has_interval else ""
+        source = f"[{sources.index((figure.source, figure.note)) + 1}]"
+        rows.row(name, _short(figure.value), ends, figure.assume, source)
+    return rows
+
+
+def _short(value: float) -> str:
+    """A cost to a tenth, from 1000 on without decimals: no figure is more precise."""
+    return f"{value:.0f}" if value >= 1000 else f"{round(value, 1):.15g}"
+
+
+def list_layout(tables: Iterable[CostTable]) -> Layout:
+    """Lays out a row a table: its name, architecture and unit, and what it is of."""
+    words = map(text_column, ("name", "arch", "unit"))
+    rows = Table((*words, *map(Column, ("vl", "acts", "instructions"))))
+    for table in tables:
+        counts = (len(table.figures) or None, len(table.instructions) or None)
+        unit = table.unit if table.figures else "cycles"
+        rows.row(table.name, table.arch, unit, table.vl or None, *counts)
+        rows.note(table.about)
+    return Layout("costs", "Cost tables", "", [rows])

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A path instruction by instruction, and two paths beside each other."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from kentry.results.annotation import (
+    ADDED,
+    MOVED_FROM,
+    REMOVED,
+    SAME,
+    AnnotatedCase,
+    Annotation,
+    PathComparison,
+    PathDiff,
+    PathPart,
+    PlacedInstruction,
+    Row,
+)
+from kentry.results.caveats import unique
+from kentry.results.recording import SourceLine
+from kentry.show.blocks import Block, InText, Layout, Notes, Paths, Prose, Section
+from kentry.show.counts import part_table
+from kentry.show.models import estimate_blocks, miss_blocks
+from kentry.show.provenance import kernel_lines, kernel_name, side_facts
+from kentry.show.table import plain
+
+
+def place_text(lines: Sequence[SourceLine]) -> str:
+    """The line, and after "<" the line of the function that it was inlined into; "" if not known.
+
+    Lines between the two are left out.  Of a file it has the name alone: with its folder it would
+    be longer than most instructions.
+    """
+    names = [f"{one.file.rpartition('/')[2]}:{one.line}" for one in lines]
+    return plain(" < ".join([names[0], "...", names[-1]] if len(names) > 2 else names))
+
+
+def annotation_layout(annotation: Annotation) -> Layout:
+    """Lays out each path's calls, each in its parts, a line an instruction."""
+    blocks: list[Block] = []
+    for case in annotation.cases:
+        blocks += [*([""] if blocks else []), *kernel_lines(annotation.kernel), ""]
+        blocks += [*_case_blocks(case), Notes(case.caveats)]
+    return Layout("annotation", "", "", blocks)
+
+
+def _case_blocks(case: AnnotatedCase) -> list[Block]:
+    blocks: list[Block] = [
+        f"{case.name}: {case.instructions} kernel instructions,"
+        f" the path of {case.windows} of {case.recorded} recorded windows"
+    ]
+    for number, call in enumerate(case.calls, start=1):
+        sums = " + ".join(f"{part.part} {len(part.instructions)}" for part in call)
+        label = f"call {number}: " if len(case.calls) > 1 else ""
+        blocks += ["", f"{label}{sums} = {sum(len(part.instructions) for part in call)}"]
+        for part in call:
+            blocks += ["", *_part_lines(part)]
+    for other in case.other_paths:
+        of = f"{other.contexts} of {case.contexts} contexts"
+        blocks += ["", f"{other.instructions} kernel instructions in {of}; against the path above:"]
+        blocks += other.difference
+    models = [*estimate_blocks([case], None), *miss_blocks([case])]
+    return [*blocks, *models, "", part_table(case.metrics)]
+
+
+def _part_lines(part: PathPart) -> Iterator[str]:
+    """A line for each instruction, indented by call depth, its source line where it changes."""
+    yield f"{part.part} ({len(part.instructions)})"
+    places = [f"{insn.function}+{insn.offset:#x}" for insn in part.instructions]
+    width = max(map(len, places))
+    texts = [
+        f"  {place:<{width}}  {'  ' * insn.depth}{insn.text}"
+        for place, insn in zip(places, part.instructions, strict=True)
+    ]
+    column = max(map(len, texts))
+    sources = ["", *(place_text(insn.source_lines or ()) for insn in part.instructions)]
+    for text, (before, source) in zip(texts, pairwise(sources), strict=True):
+        yield f"{text:<{column}}  {source}" if source and source != before else text
+
+
+def path_layout(comparison: PathComparison, context: int = 3) -> Layout:
+    """Lays out two paths of each case, with `context` unchanged instructions around a change."""
+    old, new = comparison.old, comparison.new
+    changes = [
+        f"{case.name}: {case.old} \u2192 {case.new} ({case.delta:+d})" for case in comparison.cases
+    ]
+    blocks: list[Block] = [
+        InText([*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")])
+    ]
+    for case, change in zip(comparison.cases, changes, strict=True):
+        blocks += ["", Section(change, [*path_summary(case), Paths(case, context)])]
+    notes = [*comparison.caveats, *(note for case in comparison.cases for note in case.caveats)]
+    title = f"Paths of {kernel_name(old.kernel)} and {kernel_name(new.kernel)}"
+    facts = side_facts(old, new)
+    return Layout("path-diff", title, ", ".join(changes), blocks, unique(notes), facts)
+
+
+def path_summary(case: PathDiff) -> Iterator[Block]:
+    """Yields the counts, which add up, and the functions that have other names."""
+    if not (case.added or case.removed or case.moved):
+        other = sum(row.times for row in case.rows if row.constants_differ)
+        constants = f", {other} with other constants" if other else ""
+        yield Prose(f"{case.name}: {case.new} kernel instructions, all the same{constants}")
+        return
+    moved = f"{case.moved} moved, " if case.moved else ""
+    yield Prose(
+        f"{case.name}: {case.old} -> {case.new} kernel instructions ({case.delta:+d}):"
+        f" {case.added} added, {case.removed} removed, {moved}{case.same} the same"
+    )
+    for one in case.renamed:
+        old, new = (
+            " + ".join(f"{name} ({share})" for name, share in side) for side in (one.old, one.new)
+        )
+        yield Prose(f"{new} <- {old}", "  ", "    ")
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a stretch of one function begins, and how much of the stretch changed."""
+
+    function: str
+    part: str
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Instructions that are the same: how many, how many with other constants, of what."""
+
+    times: int
+    other_constants: int
+    functions: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """An instruction; `reason` and `place` are "" where they are those of the line before."""
+
+    row: Row
+    own: PlacedInstruction
+    reason: str
+    place: str
+
+
+def hunks(rows: Sequence[Row], context: int) -> Iterator[Head | LeftOut | Line]:
+    """Yields the changes with `context` instructions around each, and what stands between them."""
+    changed = [at for at, row in enumerate(rows) if row.change != SAME]
+    if not changed:
+        return
+    # For each row where its function's stretch begins, and the stretch's head.
+    heads: list[tuple[int, Head]] = []
+    for (function, part), same in groupby(rows, lambda row: (row.function, row.part)):
+        stretch = list(same)
+        added, removed = (
+            sum(row.times for row in stretch if row.change == change) for change in (ADDED, REMOVED)
+        )
+        heads += [(len(heads), Head(function, part, added, removed))] * len(stretch)
+    # What is the same in another function explains no change.
+    shown = {
+        near
+        for at in changed
+        for near in range(max(0, at - context), min(len(rows), at + context + 1))
+        if heads[near][0] == heads[at][0]
+    }
+    # A line about one instruction would say less than the instruction.
+    inside = range(1, len(rows) - 1)
+    shown |= {at for at in inside if {at - 1, at + 1} <= shown and heads[at - 1] == heads[at + 1]}
+    head, reason, place = -1, "", (False, "")
+    for is_shown, places in groupby(range(len(rows)), lambda at: at in shown):
+        if not is_shown:
+            reason, place = "", (False, "")
+            yield _left_out([rows[at] for at in places])
+            continue
+        for at in places:
+            row, (start, own_head) = rows[at], heads[at]
+            if start != head:
+                yield own_head
+                head, reason, place = start, "", (False, "")
+            # Each side has lines of its own.
+            is_old = row.change in (REMOVED, MOVED_FROM)
+            own = row.old if is_old else row.new
+            assert own
+            own_place = is_old, place_text(own.source_lines or ())
+            own_reason = "" if row.reason == reason else row.reason
+            yield Line(row, own, own_reason, "" if own_place == place else own_place[1])
+            is_same = row.change == SAME
+            reason, place = ("", (False, "")) if is_same else (row.reason, own_place)
+
+
+def _left_out(rows: Sequence[Row]) -> LeftOut:
+    return LeftOut(
+        sum(row.times for row in rows),
+        sum(row.times for row in rows if row.constants_differ),
+        list(dict.fromkeys(row.new.function for row in rows if row.new)),
+    )
