@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 471,
     "arch": 1371,
     "boot": 2133,
-    "commands": 3153,
+    "commands": 3099,
     "compare": 1748,
     "count": 1307,
     "host": 1488,

@@ -13,7 +13,6 @@ from kentry.kernels import tree
 from kentry.progress import progress
 from kentry.results.document import to_json
 from kentry.results.recording import INSTRUCTIONS
-from kentry.results.studies import Bisection
 from kentry.show.history import bisection_layout, steps_layout
 from kentry.study.bisection import Question, bisect
 from kentry.study.commits import (
@@ -146,19 +145,21 @@ def run(options: Options) -> int:
     """Searches, or goes on, or prints what was done; 3 where no commit can be named."""
     state = State(options.tree)
     if options.log:
-        return _print_log(options, state)
+        steps, provisional = tuple(steps_in(state.folder)), provisional_in(state.folder)
+        if not steps:
+            raise state.absent()
+        shown = {"steps": steps, **({"provisional": provisional} if provisional else {})}
+        emit(
+            options,
+            lambda: steps_layout(steps, provisional, by_program=state.by_program),
+            lambda: to_json(shown),
+        )
+        return EXIT_DONE
     if options.resume:
         options = _resumed(options, state)
     if not (options.good and options.bad):
         raise UserError("A bisection needs two commits.", "Name them: --good COMMIT --bad COMMIT.")
-    result = _searched(options, state)
-    emit(options, lambda: bisection_layout(result, options.rows_shown), lambda: result)
-    return EXIT_DONE if result.is_decided else EXIT_UNDECIDED
-
-
-def _searched(options: Options, state: State) -> Bisection:
-    """What the search comes to; operands are looked at before another bisection is waited for."""
-    assert options.good and options.bad
+    # Operands are looked at before another bisection is waited for.
     span = tree.find_range(options.top(), options.good, options.bad)
     question, measurer = options.question(), options.measurer(state.folder)
     asked = replace(options, good=span.good.name, bad=span.bad.name, arch=options.find_arch().name)
@@ -172,20 +173,9 @@ def _searched(options: Options, state: State) -> Bisection:
         commits = Commits(
             state.folder, measurer, question.cases, question.metric, update, options.jobs
         )
-        return bisect(span, question, commits, options.origin())
-
-
-def _print_log(options: Options, state: State) -> int:
-    steps, provisional = tuple(steps_in(state.folder)), provisional_in(state.folder)
-    if not steps:
-        raise state.absent()
-    document = to_json({"steps": steps, **({"provisional": provisional} if provisional else {})})
-    emit(
-        options,
-        lambda: steps_layout(steps, provisional, by_program=state.by_program),
-        lambda: to_json(document),
-    )
-    return EXIT_DONE
+        result = bisect(span, question, commits, options.origin())
+    emit(options, lambda: bisection_layout(result, options.rows_shown), lambda: result)
+    return EXIT_DONE if result.is_decided else EXIT_UNDECIDED
 
 
 def _resumed(options: Options, state: State) -> Options:

@@ -14,7 +14,7 @@ from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.show.check import check_layout
 from kentry.show.export.ci import check_github, check_junit
 from kentry.show.export.ktap import check_ktap
-from kentry.study.budgets import Budgets, read_budgets
+from kentry.study.budgets import read_budgets
 from kentry.study.check import cases_to_measure, check, find_baseline, renew
 
 EXAMPLES = (
@@ -59,16 +59,6 @@ class Options(measuring.CachedOptions):
         help="ktap, junit or github",
     )
 
-    def check_update(self, budgets: Budgets, arch: str) -> None:
-        """UserError where --update cannot renew all budgets of an architecture."""
-        if self.case:
-            raise UserError(
-                "--update renews every budget, and --case leaves some out.", "Leave --case out."
-            )
-        measuring.check_writable(budgets.file)
-        if arch in budgets.baselines and any(one.relative for one in budgets.of_arch(arch)):
-            measuring.check_writable(budgets.baselines[arch])
-
 
 def run(options: Options) -> int:
     """Reads the budgets and the baseline, measures, prints; with --update writes them anew."""
@@ -80,7 +70,13 @@ def run(options: Options) -> int:
         recording = measuring.obtain(options.subject, options)
     arch = str(recording.kernel["arch"]) if recording else options.find_arch().name
     if options.update:
-        options.check_update(budgets, arch)
+        if options.case:
+            raise UserError(
+                "--update renews every budget, and --case leaves some out.", "Leave --case out."
+            )
+        measuring.check_writable(budgets.file)
+        if arch in budgets.baselines and any(one.relative for one in budgets.of_arch(arch)):
+            measuring.check_writable(budgets.baselines[arch])
     baseline = find_baseline(budgets, arch, new=options.update)
     expected: Sequence[str] = ()
     if recording is None:

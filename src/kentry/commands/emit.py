@@ -117,19 +117,15 @@ def write(
     moves the cursor.
     """
     harmless = [one if one.isprintable() else printable(one) for one in lines.split("\n")]
-    styled = (
-        _styled(harmless, headings) if _has_colour(color) else ((one, None) for one in harmless)
-    )
+    wanted = color == ALWAYS or (color == AUTO and _is_able() and not os.environ.get("NO_COLOR"))
+    styled = _styled(harmless, headings) if wanted else ((one, None) for one in harmless)
     rows = [(row, style) for line, style in styled for row in _rows(line, columns)]
     shown = "\n".join(_painted(row, style) for row, style in rows)
-    if not (paged and _is_long([row for row, _ in rows]) and _page(shown)):
+    size = shutil.get_terminal_size()
+    # The last line is what follows the last newline: nothing, where the prompt stands.
+    height = sum(max(1, -(-len(row) // size.columns)) for row, _ in rows)
+    if not (paged and _is_able() and height > size.lines and _page(shown)):
         sys.stdout.write(shown)
-
-
-def _has_colour(color: str) -> bool:
-    if color != AUTO:
-        return color == ALWAYS
-    return _is_able() and not os.environ.get("NO_COLOR")
 
 
 def _is_able() -> bool:
@@ -160,12 +156,8 @@ def _styled(lines: Iterable[str], headings: Collection[str]) -> Iterator[tuple[s
 
 def _painted(text: str, style: str | None) -> str:
     if style == "":
-        return _VERDICT.sub(lambda found: _sgr(found[0], _VERDICTS[found[0].split()[0]]), text)
-    return _sgr(text, style) if style and text else text
-
-
-def _sgr(text: str, style: str) -> str:
-    return f"\x1b[{style}m{text}\x1b[m"
+        return _VERDICT.sub(lambda found: _painted(found[0], _VERDICTS[found[0].split()[0]]), text)
+    return f"\x1b[{style}m{text}\x1b[m" if style and text else text
 
 
 def _rows(line: str, columns: int | None) -> list[str]:
@@ -174,15 +166,6 @@ def _rows(line: str, columns: int | None) -> list[str]:
         return [line]
     indent = min(len(line) - len(line.lstrip()) + 4, columns // 2)
     return textwrap.wrap(line, columns, subsequent_indent=" " * indent, break_on_hyphens=False)
-
-
-def _is_long(lines: list[str]) -> bool:
-    """Whether the lines and the prompt below them take more than the terminal's screen."""
-    if not _is_able():
-        return False
-    size = shutil.get_terminal_size()
-    # The last line is what follows the last newline: nothing, where the prompt stands.
-    return sum(max(1, -(-len(line) // size.columns)) for line in lines) > size.lines
 
 
 def _page(text: str) -> bool:

@@ -6,14 +6,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.arch import Arch
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import Need, operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.kernels import debian, tree
 from kentry.kernels.spec import parse
-from kentry.progress import Update, progress
+from kentry.progress import progress
 from kentry.results.recording import INSTRUCTIONS
 from kentry.results.studies import Log
 from kentry.show import charts
@@ -111,15 +110,15 @@ def _of_commits(options: Options, first: str, last: str) -> Log:
 def _of_kernels(options: Options) -> Log:
     arch = options.find_arch()
     with progress("looking for the kernels") as update:
-        specs = [one for text in options.kernels for one in _expanded(text, arch, update)]
+        specs: list[str] = []
+        for text in options.kernels:
+            if found := _EVERY_VERSION.fullmatch(text):
+                spec = parse(f"{found[1]}{found[2] or ''}")
+                specs += debian.every_version(spec, arch, update)
+            else:
+                specs.append(text)
     units = [options.unit(spec, fresh=options.fresh) for spec in specs]
     what = " ".join(options.kernels)
     # Many names would hide the numbers.
     origin = {"what": what if len(what) <= _MOST_NAMED else f"{len(specs)} kernels"}
     return log_kernels(units, origin | {"config": options.request().config})
-
-
-def _expanded(text: str, arch: Arch, update: Update) -> list[str]:
-    if found := _EVERY_VERSION.fullmatch(text):
-        return debian.every_version(parse(f"{found[1]}{found[2] or ''}"), arch, update)
-    return [text]

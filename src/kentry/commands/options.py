@@ -49,9 +49,8 @@ def option(
     action="append" makes a tuple of all the values given.  `completes` is called with what is
     already on the command line, and returns the words that a shell may complete.
     """
-    metadata: dict[str, Any] = {"flags": flags, "group": group, "needs": needs, "words": words}
-    metadata["completes"] = completes
-    return field(default=default, metadata=metadata)
+    metadata = {"flags": flags, "group": group, "needs": needs, "words": words}
+    return field(default=default, metadata=metadata | {"completes": completes})
 
 
 def flag(*flags: str, **words: Any) -> Any:
@@ -193,21 +192,21 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """UserError with argparse's message as a sentence."""
-        sentence = message.removeprefix("argument ").rstrip(".")
-        command = self.prog.replace("kentry", "kentry help", 1)
-        meant = ""
+        sentence, meant = message.removeprefix("argument ").rstrip("."), ""
         if sentence.startswith("COMMAND: invalid choice: "):
             word = sentence.split("'")[1]
             [below] = (one for one in self._actions if isinstance(one, argparse._SubParsersAction))
             sentence, meant = f"Unknown command '{word}'", did_you_mean(word, below.choices)
-        raise UserError(f"{sentence[0].upper()}{sentence[1:]}.{meant}", f"Run: {command}")
+        raise UserError(f"{sentence[0].upper()}{sentence[1:]}.{meant}", self._remedy())
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """UserError for words that are left over, with an option that is close to the first."""
         known = [flag for action in self._actions for flag in action.option_strings]
         meant = did_you_mean(words[0], known)
-        command = self.prog.replace("kentry", "kentry help", 1)
-        raise UserError(f"Unknown: {' '.join(words)}.{meant}", f"Run: {command}")
+        raise UserError(f"Unknown: {' '.join(words)}.{meant}", self._remedy())
+
+    def _remedy(self) -> str:
+        return f"Run: {self.prog.replace('kentry', 'kentry help', 1)}"
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -296,14 +295,14 @@ def read(cls: type[_T], args: argparse.Namespace) -> _T:
         if hasattr(args, item.name) and not hasattr(cls, item.name):
             name = item.metadata["flags"][-1]
             raise UserError(f"{name} has no effect on this command.", f"Leave {name} out.")
-    options = cls(**{item.name: _frozen(getattr(args, item.name)) for item in given})
+
+    def frozen(value: Any) -> Any:
+        return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+    options = cls(**{item.name: frozen(getattr(args, item.name)) for item in given})
     for item in given:
         for need in item.metadata["needs"]:
             if not need.met(options):
                 name = item.metadata["flags"][-1]
                 raise UserError(f"{name} has no effect {need.otherwise}.", f"Leave {name} out.")
     return options
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -28,25 +28,21 @@ from kentry.show.paths import path_layout
 from kentry.show.recording import recording_layout
 from kentry.show.series import series_layout
 
-_Make = Callable[[Any, Mapping[str, Any]], Layout]
+# What a document is made of, if not its file's JSON.
+_Make = Callable[[Any], Layout]
 # The recordings of a series, by commit and architecture.
 _ByRow = Mapping[tuple[str, str], Recording]
-
-
-def _laid_out(layout: Callable[[Any], Layout]) -> _Make:
-    """Returns a layout's own document, which has the file's JSON."""
-    return lambda result, document: replace(layout(result), json=document)
 
 
 _RECORDING, _COMPARISON, _REPLAY = "recording", "comparison", "vector-replay"
 # By kind: the struct, what makes its document, and the command that writes the file.
 _FORMS: dict[str, tuple[type[Struct], _Make, str]] = {
-    _COMPARISON: (Comparison, _laid_out(comparison_layout), "diff"),
-    "bisection": (Bisection, _laid_out(bisection_layout), "bisect"),
-    "log": (Log, _laid_out(log_layout), "log"),
-    "path-diff": (PathComparison, _laid_out(path_layout), "annotate"),
-    "ablation": (Ablation, _laid_out(ablation_layout), "ablate"),
-    "check": (Check, _laid_out(check_layout), "check"),
+    _COMPARISON: (Comparison, comparison_layout, "diff"),
+    "bisection": (Bisection, bisection_layout, "bisect"),
+    "log": (Log, log_layout, "log"),
+    "path-diff": (PathComparison, path_layout, "annotate"),
+    "ablation": (Ablation, ablation_layout, "ablate"),
+    "check": (Check, check_layout, "check"),
 }
 KINDS = (_RECORDING, "series", *_FORMS, _REPLAY)
 
@@ -57,7 +53,12 @@ def report(files: Sequence[Path]) -> str:
     RecordingError and UserError as the files are read.
     """
     schemas = [(file, schema_of(file)) for file in files]
-    recorded = {file: read_recording(file) for file, schema in schemas if _is_recording(schema)}
+    # Files that are none of kentry's, too: what is wrong with them a reader says.
+    recorded = {
+        file: read_recording(file)
+        for file, schema in schemas
+        if not schema.startswith("kentry/") or _kind(schema) == _RECORDING
+    }
     # Recordings that a series shows have no part of their own.
     shown: list[Recording] = []
     read: list[Recording | Layout] = [
@@ -70,29 +71,18 @@ def report(files: Sequence[Path]) -> str:
     documents: list[Layout] = []
     if len(recordings) == 2:
         try:
-            documents.append(_comparison(recordings[0], recordings[1]))
+            old, new = recordings
+            comparison = with_paths_and_samples(compare(old, new), old, new)
+            documents.append(replace(comparison_layout(comparison), json=to_json(comparison)))
             read = [one for one in read if not isinstance(one, Recording)]
         except UserError as err:
             notes.append(f"The recordings are not compared. {err.sentence}")
     for one in read:
-        documents.append(_recording(one) if isinstance(one, Recording) else one)
+        if isinstance(one, Recording):
+            layout = recording_layout(one, added=added_by_states(one))
+            one = replace(layout, json=recording_to_json(one))
+        documents.append(one)
     return page(documents, notes)
-
-
-def _comparison(old: Recording, new: Recording) -> Layout:
-    """Lays out two recordings that are compared, with both paths and the samples of each case."""
-    comparison = with_paths_and_samples(compare(old, new), old, new)
-    return replace(comparison_layout(comparison), json=to_json(comparison))
-
-
-def _recording(recording: Recording) -> Layout:
-    layout = recording_layout(recording, added=added_by_states(recording))
-    return replace(layout, json=recording_to_json(recording))
-
-
-def _is_recording(schema: str) -> bool:
-    """Also of files that are none of kentry's: what is wrong with them a reader says."""
-    return not schema.startswith("kentry/") or _kind(schema) == _RECORDING
 
 
 def _kind(schema: str) -> str:
@@ -109,16 +99,14 @@ def _read(
         from kentry.show.replay import replay_layout
         from kentry.vector.documents import ReplayDocument
 
-        make = _laid_out(replay_layout)
-        return _document(file, "vector-replay", ReplayDocument, make, "vector replay")
+        return _document(file, kind, ReplayDocument, replay_layout, "vector replay")
     if kind == "series":
 
-        def make(series: Series, document: Mapping[str, Any]) -> Layout:
+        def make(series: Series) -> Layout:
             measured = _recordings_of(series, recordings)
-            paths = _paths_of(series, measured)
-            if paths:
+            if paths := _paths_of(series, measured):
                 shown.extend(measured.values())
-            return replace(series_layout(series, paths=paths), json=document)
+            return series_layout(series, paths=paths)
 
         return _document(file, kind, Series, make, kind)
     if kind in _FORMS:
@@ -132,14 +120,9 @@ def _document(file: Path, kind: str, form: type[Struct], make: _Make, command: s
     remedy = f"Make it again with kentry {command} --json."
     found = read_document(file, form, remedy, printable=kind == _COMPARISON)
     try:
-        return make(found, _json(file))
+        return replace(make(found), json=json.loads(file.read_bytes()))
     except (ArithmeticError, IndexError, ValueError) as err:
         raise RecordingError(f"{file} has numbers that cannot be true: {err}.", remedy) from err
-
-
-def _json(file: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(file.read_bytes())
-    return document
 
 
 def _recordings_of(series: Series, recordings: Sequence[Recording]) -> _ByRow:

@@ -103,7 +103,10 @@ def run(options: Options) -> int:
     """Applies, builds, measures, prints; returns 2 if a patch does not apply."""
     saved = Path(options.base)
     if (saved / SERIES_FILE).is_file() and not options.patches:
-        series = _of_rows(saved, options)
+        before, rows = read_rows(saved)
+        names = measuring.match_cases(list(rows[0].recordings.values()), options.case)
+        chosen = names if options.case else None
+        series = tabulate(rows, before.origin, chosen, before.caveats, options.metric)
     else:
         options.check()
         with progress(f"{options.base}: reading the patches") as update:
@@ -117,14 +120,6 @@ def run(options: Options) -> int:
     )
     refused = any(row.status == NO_APPLY for row in series.rows)
     return EXIT_MISTAKE if refused else EXIT_DONE
-
-
-def _of_rows(folder: Path, options: Options) -> Series:
-    """The series of the rows that -o wrote to a folder."""
-    before, rows = read_rows(folder)
-    names = measuring.match_cases(list(rows[0].recordings.values()), options.case)
-    chosen = names if options.case else None
-    return tabulate(rows, before.origin, chosen, before.caveats, options.metric)
 
 
 def _of_lineup(lineup: Lineup, options: Options) -> Series:
@@ -150,8 +145,7 @@ def _of_lineup(lineup: Lineup, options: Options) -> Series:
         )
         for arch in arches
     ]
-    rows = measure_series(lineup, units, keep)
-    notes = notes_of(lineup)
+    rows, notes = measure_series(lineup, units, keep), notes_of(lineup)
     series = tabulate(rows, origin_of(lineup), notes=notes, metrics=options.metric)
     if folder:
         write_atomically(folder / SERIES_FILE, dump(series))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kentry.arch import host_arch
 from kentry.commands import measuring, values
@@ -202,15 +202,6 @@ class Options(ResultOptions):
         )
 
 
-class _Result(NamedTuple):
-    """Recordings by side, and what is printed; 3 is the exit code if a row is undecided."""
-
-    recordings: Mapping[str, Recording]
-    document: Comparison | dict[str, Any]
-    layout: Callable[[], Layout]
-    rows: Sequence[TimedComparison] = ()
-
-
 def run(options: Options) -> int:
     """Measures and prints; 3 if a row of a comparison is undecided."""
     if options.output:
@@ -221,15 +212,26 @@ def run(options: Options) -> int:
             session = Session(machine, file=options.output)
         else:
             session = open_session(machine, options.cpu, options.output)
-        result = (_compare if options.compare else _time)(session, options)
-        emit(options, result.layout, lambda: result.document)
-        for side, recording in result.recordings.items():
-            session.save(recording, side)
-    undecided = any(row.verdict == UNDECIDED for row in result.rows)
+        return (_compare if options.compare else _time)(session, options)
+
+
+def _finish(
+    session: Session,
+    options: Options,
+    recordings: Mapping[str, Recording],
+    document: Comparison | dict[str, Any],
+    layout: Callable[[], Layout],
+    rows: Sequence[TimedComparison] = (),
+) -> int:
+    """Prints, and keeps the recordings by side."""
+    emit(options, layout, lambda: document)
+    for side, recording in recordings.items():
+        session.save(recording, side)
+    undecided = any(row.verdict == UNDECIDED for row in rows)
     return EXIT_UNDECIDED if undecided else EXIT_DONE
 
 
-def _time(session: Session, options: Options) -> _Result:
+def _time(session: Session, options: Options) -> int:
     """Times a table, tails, or a sweep over working sets."""
     from kentry.show.stat import stat_layout, sweep_layout, tails_layout
     from kentry.time.measurements import time_cases, time_sweep, time_tails
@@ -247,10 +249,10 @@ def _time(session: Session, options: Options) -> _Result:
         recording, absent = time_cases(session, options.case, extent)
         layout = partial(stat_layout, recording, absent)
     layout = partial(layout, session.findings, every=options.verbose)
-    return _Result({"": recording}, to_file(recording), layout)
+    return _finish(session, options, {"": recording}, to_file(recording), layout)
 
 
-def _compare(session: Session, options: Options) -> _Result:
+def _compare(session: Session, options: Options) -> int:
     """Compares two kernels, or pairs of cases."""
     from kentry.show.stat import pairs_layout
     from kentry.time.analysis import NS
@@ -270,7 +272,7 @@ def _compare(session: Session, options: Options) -> _Result:
         # Counters decide nothing: the time decided when the run ended.
         rows = [row for row in comparison.timed if row.metric == NS]
         layout = partial(comparison_layout, comparison)
-        return _Result(sides, document, layout, rows)
+        return _finish(session, options, sides, document, layout, rows)
     if any(map(measuring.is_spec, kernels)):
         raise UserError(
             f"{options.target} runs its own kernel and cannot boot {kernels[0]}.",
@@ -282,4 +284,4 @@ def _compare(session: Session, options: Options) -> _Result:
     document = Comparison(
         tool=recording.tool, old=side, new=side, rows=tuple(rows), caveats=tuple(recording.caveats)
     )
-    return _Result({"": recording}, document, layout, rows)
+    return _finish(session, options, {"": recording}, document, layout, rows)
