@@ -65,8 +65,7 @@ def verdict(value: float, bar: float) -> str:
 
 def measure(arch: Arch, name: str) -> None:
     kernel = resolve(SPEC, arch, silent)
-    userland = build_userland(arch, find_workload([name]), find_release(None, arch), MEMORY, silent)
-    guest = TracedWorkload("bench", userland.initramfs, userland.kernel_words, {})
+    guest = build_userland(arch, find_workload([name]), find_release(None, arch), MEMORY, silent)
     hooks = find_hooks(kernel, arch)
     plain, traced = [], []
     for _ in range(ROUNDS):

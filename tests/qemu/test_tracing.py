@@ -20,7 +20,7 @@ import pytest
 from kentry.arch import Arch, find_arch
 from kentry.boot.emulator import BACKPORTS, INSTALLED, NEWEST, machine_argv, plugin_argv
 from kentry.boot.exact import ExactOptions, QemuRunner
-from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, trace_guest
+from kentry.boot.guest_tasks import TraceOptions, trace_guest
 from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import find_workload, parse_copy
 from kentry.count.recorder import measure
@@ -109,9 +109,7 @@ def traced(
         trace_workload(
             kernel,
             record,
-            TracedWorkload(
-                "command", userland.initramfs, userland.kernel_words, userland.describe()
-            ),
+            userland,
             TraceOptions(memory=768, emulator=choice, console_file=Path(f"{file}.console")),
             None,
             file,
@@ -273,7 +271,7 @@ def test_a_call_takes_what_kentry_record_says(
         traced = trace_guest(
             kernel,
             same_cpu,
-            TracedWorkload("probe", userland.initramfs, userland.kernel_words, {}),
+            userland,
             find_hooks(kernel, arch),
             options,
             tmp_path,

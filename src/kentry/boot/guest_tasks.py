@@ -56,12 +56,11 @@ _LINE = re.compile(r"^(.*)kentry-workload (start|end|failed|cut)\b ?(.*)$")
 
 @dataclass(frozen=True)
 class TracedWorkload:
-    """What to run: its name, its root file system, and a description for the trace.
+    """What to run: its root file system, and a description for the trace, its name among it.
 
     `words` end the kernel's command line.
     """
 
-    name: str
     initramfs: Path
     words: tuple[str, ...]
     description: Mapping[str, Any]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry vector trace: boot a user space, run a workload, write what its tasks did."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.boot.guest_tasks import Ending, TracedWorkload, TraceOptions
+from kentry.boot.guest_tasks import Ending, TraceOptions
 from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import Workload, find_workload, parse_copy
 from kentry.commands import measuring, values
@@ -116,11 +116,10 @@ def _trace(options: Options, arch: Arch, workload: Workload, path: Path) -> Endi
     with progress(f"tracing {workload.name} on {options.spec} for {arch.name}") as update:
         kernel = resolve(options.spec, arch, update, options.request())
         userland = build_userland(arch, workload, release, memory, update)
-        words = (*userland.kernel_words, *options.append.split())
         return trace_workload(
             kernel,
             arch,
-            TracedWorkload(workload.name, userland.initramfs, words, userland.describe()),
+            replace(userland, words=(*userland.words, *options.append.split())),
             TraceOptions(memory, timeout=options.timeout or 1800.0, vector_length=options.vl),
             options.kernel_policy,
             path,

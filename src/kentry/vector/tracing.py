@@ -284,7 +284,7 @@ def trace_workload(
             "arch": arch.name,
             "kernel": {name: getattr(kernel, name) for name in _OF_THE_KERNEL},
             "target": traced.target,
-            "workload": {"name": workload.name, **workload.description, "status": ending.status},
+            "workload": {**workload.description, "status": ending.status},
             "unit": {"vl": options.vector_length or arch.vector.units[0].lengths[0]},
             "hz": int(hz) if hz else None,
             "policy": policy,

@@ -24,7 +24,7 @@ from tests.builders import image_kernel
 from tests.places import silent
 from tests.unit.boot.emulators import argument, fake_qemu
 
-WORKLOAD = TracedWorkload("x", Path("/the/rootfs.cpio"), ("systemd.x=1", "quiet"), {})
+WORKLOAD = TracedWorkload(Path("/the/rootfs.cpio"), ("systemd.x=1", "quiet"), {})
 HOOKS = ("offset pid 1", "switch ffff800080000000")
 ARM64 = find_arch("arm64")
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from kentry.boot.guest_tasks import Ending
-from kentry.boot.userland.root_image import Userland
+from kentry.boot.guest_tasks import Ending, TracedWorkload
 from kentry.cli import main
 from kentry.commands import vector_trace
 from kentry.errors import KernelError
@@ -41,16 +40,17 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Called:
         found.update(spec=spec, arch=arch.name, request=request)
         return "the kernel"
 
-    def build(arch: Any, workload: Any, release: Any, memory: int, update: Any) -> Userland:
+    def build(arch: Any, workload: Any, release: Any, memory: int, update: Any) -> TracedWorkload:
         found.update(asked=workload, release=release.name, memory=memory)
-        return Userland(workload, release, Path("/rootfs.cpio"), ("a=b",), 1, 2, (), "0" * 64)
+        about = {"name": workload.name, "release": release.name}
+        return TracedWorkload(Path("/rootfs.cpio"), ("a=b",), about)
 
     def trace(
         kernel: Any, arch: Any, workload: Any, options: Any, policy: Any, path: Path, update: Any
     ) -> Ending:
         found.update(workload=workload, options=options, policy=policy, path=path)
         status = found["ending"].status
-        meta = {"name": workload.name, "command": [], "release": "bookworm", "status": status}
+        meta = {**workload.description, "command": [], "status": status}
         save(path, trace_of(ROWS, workload=meta, complete=status is not None))
         ending: Ending = found["ending"]
         return ending

@@ -44,9 +44,7 @@ RECORDS = b"".join(
 )
 TARGET = {"kind": "qemu", "emulator": "QEMU 10.0.2", "cpu": "neoverse-n2"}
 WORKLOAD = TracedWorkload(
-    "shell",
-    Path("/rootfs.cpio"),
-    (),
+    *(Path("/rootfs.cpio"), ()),
     {"name": "shell", "command": ["/bin/sh"], "release": "bookworm"},
 )
 

@@ -214,6 +214,7 @@ _GROUPS = ("_ssh", "crontab", "input", "kvm", "netdev", "render", "sgx")
 
 # System users get numbers from this one down: adduser.conf(5), sysusers.d(5).
 _FIRST_SYSTEM_ID = 999
+_MASTERS = "usr/share/base-passwd"
 
 # Files that scripts write into /etc.
 _ETC = Path(__file__).parent / "etc"
@@ -276,41 +277,39 @@ def finish(tree: Tree) -> None:
 
 
 class _Accounts:
-    """The lines of passwd(5), and the numbers and members of group(5)."""
+    """The users' numbers and the rest of their lines of passwd(5); the groups' and members."""
 
     def __init__(self, tree: Tree) -> None:
-        masters = "usr/share/base-passwd"
-        self.passwd: dict[str, str] = {}
-        self.group: dict[str, tuple[int, list[str]]] = {}
-        for line in tree.read(f"{masters}/passwd.master").decode().splitlines():
-            name, _, rest = line.partition(":")
-            self.passwd[name] = f"{name}:x:{rest.partition(':')[2]}"
-        for line in tree.read(f"{masters}/group.master").decode().splitlines():
-            name, _, number, _ = line.split(":")
-            self.group[name] = (int(number), [])
+        """Takes those of base-passwd."""
+        users, groups = (
+            [line.split(":", 3) for line in tree.read(file).decode().splitlines()]
+            for file in (f"{_MASTERS}/passwd.master", f"{_MASTERS}/group.master")
+        )
+        self.users = {name: (int(number), rest) for name, _, number, rest in users}
+        self.groups: dict[str, tuple[int, list[str]]]
+        self.groups = {name: (int(number), []) for name, _, number, _ in groups}
 
     def free_id(self) -> int:
         """The highest number that neither a user nor a group has."""
-        used = {int(line.split(":")[2]) for line in self.passwd.values()}
-        used |= {number for number, _ in self.group.values()}
+        used = {number for number, _ in (*self.users.values(), *self.groups.values())}
         return next(number for number in range(_FIRST_SYSTEM_ID, 0, -1) if number not in used)
 
     def add_group(self, name: str, number: int | None = None) -> int:
         """The group's number; a new group gets `number` or a free one."""
-        if name not in self.group:
-            self.group[name] = (self.free_id() if number is None else number, [])
-        return self.group[name][0]
+        if name not in self.groups:
+            self.groups[name] = (self.free_id() if number is None else number, [])
+        return self.groups[name][0]
 
     def add_user(
         self, name: str, home: str, number: int | None = None, group: int | None = None
     ) -> None:
         """A user with `number` if that is free, in `group` or else a group of its own name."""
-        if name in self.passwd:
+        if name in self.users:
             return
-        if number is None or number in (int(line.split(":")[2]) for line in self.passwd.values()):
+        if number is None or number in (taken for taken, _ in self.users.values()):
             number = self.free_id()
         gid = self.add_group(name, number) if group is None else group
-        self.passwd[name] = f"{name}:x:{number}:{gid}::{home}:/usr/sbin/nologin"
+        self.users[name] = (number, f"{gid}::{home}:/usr/sbin/nologin")
 
 
 def _make_users(tree: Tree) -> None:
@@ -328,25 +327,27 @@ def _make_users(tree: Tree) -> None:
             if kind == "g":
                 accounts.add_group(name, uid_number)
             elif kind == "u":
-                group = int(gid) if gid.isdecimal() else accounts.group[gid][0] if gid else None
+                group = int(gid) if gid.isdecimal() else accounts.groups[gid][0] if gid else None
                 accounts.add_user(name, home if home != "-" else "/", uid_number, group)
             else:
                 accounts.add_group(number)
-                members = accounts.group[number][1]
+                members = accounts.groups[number][1]
                 members += [] if name in members else [name]
     for name, home, program in _USERS:
         if program in tree:
             accounts.add_user(name, home)
     for name in _GROUPS:
         accounts.add_group(name)
-    groups = [f"{name}:x:{n}:{','.join(members)}" for name, (n, members) in accounts.group.items()]
-    secrets = [f"{name}:*:{MTIME // 86400}:0:99999:7:::" for name in accounts.passwd]
-    shadow = accounts.group.get("shadow", (0, []))[0]
-    tree.file("etc/passwd", "\n".join([*accounts.passwd.values(), ""]))
-    tree.file("etc/group", "\n".join([*groups, ""]))
-    tree.file("etc/shadow", "\n".join([*secrets, ""]), 0o640, gid=shadow)
-    group_secrets = [f"{name}:*::" for name in accounts.group]
-    tree.file("etc/gshadow", "\n".join([*group_secrets, ""]), 0o640, gid=shadow)
+    users, groups = accounts.users.items(), accounts.groups.items()
+    shadow = accounts.groups.get("shadow", (0, []))[0]
+    secret = f"*:{MTIME // 86400}:0:99999:7:::"
+    for file, lines, mode, owner in (
+        ("passwd", [f"{name}:x:{number}:{rest}" for name, (number, rest) in users], 0o644, 0),
+        ("group", [f"{name}:x:{n}:{','.join(found)}" for name, (n, found) in groups], 0o644, 0),
+        ("shadow", [f"{name}:{secret}" for name, _ in users], 0o640, shadow),
+        ("gshadow", [f"{name}:*::" for name, _ in groups], 0o640, shadow),
+    ):
+        tree.file(f"etc/{file}", "\n".join([*lines, ""]), mode, owner)
 
 
 def enable(tree: Tree, unit: str) -> None:

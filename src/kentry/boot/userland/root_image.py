@@ -18,10 +18,10 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 from kentry.arch import Arch
+from kentry.boot.guest_tasks import TracedWorkload
 from kentry.boot.userland.file_tree import Tree, begin, enable, finish
 from kentry.boot.userland.workloads import FOLDER, PREPARE, RUNNER, WORKLOAD, Copy, Workload
 from kentry.errors import FetchError, UserError
@@ -31,10 +31,10 @@ from kentry.host.native import runner_file
 from kentry.progress import Update
 
 # Debian's essential packages; apt adds them by itself only to what is installed already.
-_ESSENTIAL_NAMES = """base-files base-passwd bash bsdutils coreutils dash debianutils diffutils dpkg
+_ESSENTIAL = """base-files base-passwd bash bsdutils coreutils dash debianutils diffutils dpkg
 findutils grep gzip hostname init-system-helpers libc-bin login mawk ncurses-base ncurses-bin
 perl-base sed sysvinit-utils tar util-linux"""
-ESSENTIAL = tuple(_ESSENTIAL_NAMES.split())
+ESSENTIAL = tuple(_ESSENTIAL.split())
 
 # Alternatives that a dependency does not name first, by release: usrmerge depends on all of Perl,
 # and the tree is merged without it.
@@ -68,17 +68,19 @@ def find_release(name: str | None, arch: Arch) -> Release:
 
     UserError where the release is unknown, or does not have `arch`.
     """
-    having = [one for one in USERLAND_RELEASES if arch.debian not in one.without]
-    names = ", ".join(one.name for one in having)
+    having = {one.name: one for one in USERLAND_RELEASES if arch.debian not in one.without}
     if name is None:
         # The first of all has no kernel.
-        return next(one for one in having if one is not USERLAND_RELEASES[0])
-    found = next((one for one in USERLAND_RELEASES if one.name == name), None)
-    if not found:
-        raise UserError(f"Unknown Debian release '{name}'.", f"Use one of: {names}.")
-    if found not in having:
-        raise UserError(f"Debian {name} has no {arch.debian}.", f"Use one of: {names}.")
-    return found
+        return next(one for one in having.values() if one is not USERLAND_RELEASES[0])
+    if name not in having:
+        having_not = any(one.name == name for one in USERLAND_RELEASES)
+        raise UserError(
+            f"Debian {name} has no {arch.debian}."
+            if having_not
+            else f"Unknown Debian release '{name}'.",
+            f"Use one of: {', '.join(having)}.",
+        )
+    return having[name]
 
 
 @contextlib.contextmanager
@@ -130,49 +132,9 @@ _KERNEL_MIB = 128
 _MIB = 1 << 20
 
 
-@dataclass(frozen=True)
-class Userland:
-    """A root file system that boots into its workload.
-
-    `initramfs` is what QEMU's -initrd takes, `kernel_words` belong on the kernel's command
-    line, `unpacked_bytes` is what the files take in the guest's memory.
-    """
-
-    workload: Workload
-    release: Release
-    initramfs: Path
-    kernel_words: tuple[str, ...]
-    size_bytes: int
-    unpacked_bytes: int
-    packages: tuple[tuple[str, str], ...]
-    sha256: str
-
-    @property
-    def need_mib(self) -> int:
-        """The least memory of a guest in which it boots and the workload has room, in MiB.
-
-        A root on tmpfs may fill half of the memory (tmpfs.rst).  While the archive is unpacked,
-        both are in memory.
-        """
-        unpacked = -(-self.unpacked_bytes // _MIB)
-        both = unpacked + -(-self.size_bytes // _MIB)
-        return max(2 * unpacked, both) + self.workload.room + _KERNEL_MIB
-
-    def describe(self) -> dict[str, Any]:
-        """What a trace says about it, for JSON."""
-        return {
-            "name": self.workload.name,
-            "command": list(self.workload.argv),
-            "release": self.release.name,
-            "initramfs_bytes": self.size_bytes,
-            "initramfs_sha256": self.sha256,
-            "packages": dict(self.packages),
-        }
-
-
 def build_userland(
     arch: Arch, workload: Workload, release: Release, memory: int, update: Update
-) -> Userland:
+) -> TracedWorkload:
     """The root file system for `workload`, from the cache or made; the guest has `memory` MiB.
 
     FetchError or UserError where a package cannot be had.  UserError where the files do not fit
@@ -206,25 +168,27 @@ def build_userland(
             # The description comes last: where it is there, both are whole.
             write_atomically(image, archive)
             write_atomically(description, json.dumps(facts, indent=1) + "\n")
-    userland = Userland(
-        workload,
-        release,
-        image,
-        # systemd prints no colours and asks the terminal nothing: nobody reads the console.
-        ("TERM=dumb",) if workload.is_init else (),
-        facts["size_bytes"],
-        facts["unpacked_bytes"],
-        tuple((name, version) for name, version in facts["packages"]),
-        facts["sha256"],
-    )
-    if memory < userland.need_mib:
-        size = -(-userland.unpacked_bytes // _MIB)
+    # A root on tmpfs may fill half of the memory (tmpfs.rst).  While the archive is unpacked, both
+    # are in memory.
+    unpacked = -(-facts["unpacked_bytes"] // _MIB)
+    both = unpacked + -(-facts["size_bytes"] // _MIB)
+    need = max(2 * unpacked, both) + workload.room + _KERNEL_MIB
+    if memory < need:
         raise UserError(
-            f"The root file system of '{workload.name}' has {size} MiB, and does not fit into a"
+            f"The root file system of '{workload.name}' has {unpacked} MiB, and does not fit into a"
             f" guest with {memory} MiB of memory.",
-            f"Use --memory {userland.need_mib}, or more.",
+            f"Use --memory {need}, or more.",
         )
-    return userland
+    about = {
+        "name": workload.name,
+        "command": list(workload.argv),
+        "release": release.name,
+        "initramfs_bytes": facts["size_bytes"],
+        "initramfs_sha256": facts["sha256"],
+        "packages": dict(facts["packages"]),
+    }
+    # systemd prints no colours and asks the terminal nothing: nobody reads the console.
+    return TracedWorkload(image, ("TERM=dumb",) if workload.is_init else (), about)
 
 
 def check_machine(memory: int) -> None:
