@@ -40,12 +40,6 @@ class GuestExit:
     stderr: str
 
 
-def progress_of_probe(lines: Sequence[str]) -> str:
-    """What a guest does that runs the probe."""
-    started = any(f"{PREFIX}start" in line for line in lines)
-    return "cases are running" if started else "booting"
-
-
 class Console:
     """The lines of a guest so far; check() ends a guest whose kernel died before it got to init."""
 
@@ -76,18 +70,21 @@ def boot(
     timeout: float,
     update: Update,
     console_file: Path | None = None,
-    doing: Callable[[Sequence[str]], str] = progress_of_probe,
+    doing: Callable[[list[str]], str] | None = None,
     progress: Callable[[], int] | None = None,
 ) -> GuestExit:
     """Runs QEMU for at most `timeout` seconds; the console is kept in `console_file`.
 
-    `doing` says what the guest does from the console's lines so far; `progress` is supervise()'s.
+    `doing` says what the guest does from the console's lines so far, by default if the probe has
+    started; `progress` is supervise()'s.
     GuestError where the kernel dies at boot, or QEMU complained and the guest printed nothing.
     """
     console = Console()
 
     def check(stderr: str) -> None:
-        update(None, doing(console.lines))
+        started = any(f"{PREFIX}start" in line for line in console.lines)
+        probe = "cases are running" if started else "booting"
+        update(None, doing(console.lines) if doing else probe)
         console.check()
 
     rest = ""

@@ -63,6 +63,9 @@ def find_emulator(
     """
     if choice == INSTALLED:
         return _asked((need(arch.qemu, arch.qemu_package),), {}, arch)
+    if choice == NEWEST:
+        root = AptRoot(host_arch().debian, RELEASES[-1])
+        return _private(_copy(root, "whole", update), arch, own_libraries=True)
     if choice == BACKPORTS:
         try:
             name = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
@@ -74,12 +77,8 @@ def find_emulator(
                 f"kentry knows no backports for this machine's system ({name or 'no code name'}).",
                 f"Choose --emulator {NEWEST}, {INSTALLED} or a file.",
             )
-        root = _copy(host_root(host_arch().debian, release), f"{release.name}-host", update)
-        return _private(root, arch, own_libraries=False)
-    if choice == NEWEST:
-        release = RELEASES[-1]
-        root = _copy(AptRoot(host_arch().debian, release), f"{release.name}-whole", update)
-        return _private(root, arch, own_libraries=True)
+        root = host_root(host_arch().debian, release)
+        return _private(_copy(root, "host", update), arch, own_libraries=False)
     if os.sep not in choice:
         raise UserError(f"Unknown emulator '{choice}'.", _ANOTHER)
     path = Path(choice).expanduser()
@@ -98,9 +97,8 @@ def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
         raise MissingToolError(f"{argv[0]} is not a QEMU.", _ANOTHER)
     numbers = tuple(int(number) for number in version[2].split("."))
     if numbers < _OLDEST:
-        oldest = ".".join(str(number) for number in _OLDEST)
         raise MissingToolError(
-            f"QEMU {version[2]} is too old: {oldest} is the first that will do.",
+            f"QEMU {version[2]} is too old: {_OLDEST[0]}.{_OLDEST[1]} is the first that will do.",
             f"Run: apt-get install {arch.qemu_package}, or choose --emulator {BACKPORTS}.",
         )
     if not re.search(r"^-plugin ", help_text.stdout, re.MULTILINE):
@@ -117,17 +115,15 @@ def _private(root: Path, arch: Arch, *, own_libraries: bool) -> Emulator:
     if not program.is_file():
         raise MissingToolError(f"The private QEMU copy in {root} has no {arch.qemu}.", _ANOTHER)
     # Names the firmware's folders: without them QEMU looks beside what runs it, the loader.
-    words = [str(program)]
-    for folder in ("usr/share/qemu", "usr/share/seabios"):
-        words += ["-L", str(root / folder)]
-    env = {"QEMU_MODULE_DIR": str(_only(root, "usr/lib/*/qemu"))}
-    libraries = str(_only(root, "usr/lib/*/qemu").parent)
+    folders = ("usr/share/qemu", "usr/share/seabios")
+    words = [str(program), *(word for one in folders for word in ("-L", str(root / one)))]
+    modules = _only(root, "usr/lib/*/qemu")
+    env, libraries = {"QEMU_MODULE_DIR": str(modules)}, str(modules.parent)
     if own_libraries:
         loader = _only(root, "usr/lib/*/ld-linux*.so.*")
         return _asked((str(loader), "--library-path", libraries, *words), env, arch)
     # What this machine lacked is in the copy too.
-    env["LD_LIBRARY_PATH"] = libraries
-    return _asked(tuple(words), env, arch)
+    return _asked(tuple(words), env | {"LD_LIBRARY_PATH": libraries}, arch)
 
 
 def _only(root: Path, pattern: str) -> Path:
@@ -140,9 +136,9 @@ def _only(root: Path, pattern: str) -> Path:
     return paths[0]
 
 
-def _copy(root: AptRoot, name: str, update: Update) -> Path:
+def _copy(root: AptRoot, kind: str, update: Update) -> Path:
     """The folder with the backports QEMU of `root`'s release, unpacked on first use."""
-    folder = cache_dir("emulators") / f"{name}-{root.arch}"
+    folder = cache_dir("emulators") / f"{root.release.name}-{kind}-{root.arch}"
     with held(folder.with_name(f"{folder.name}.lock"), update, "another kentry that fetches QEMU"):
         if folder.is_dir():
             return folder

@@ -120,9 +120,9 @@ class QemuRunner:
         """One boot; GuestError if the guest did not reach its end mark."""
         with scratch_folder() as folder:
             trace_file = folder / "trace"
-            plugin_words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
-            plugin_words += ["check=on"] if options.check else []
-            plugin = plugin_argv(plugin_file(), self.arch, plugin_words)
+            words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
+            words += ["check=on"] if options.check else []
+            plugin = plugin_argv(plugin_file(), self.arch, words)
 
             def size() -> int:
                 return trace_file.stat().st_size if trace_file.exists() else 0
@@ -180,12 +180,10 @@ class QemuRunner:
         emulator = find_emulator(self.arch, options.emulator)
         cpu = self.arch.cpu_with(options.vector_length)
         initramfs = build_initramfs(options.probe or probe_file(self.arch), options.cases)
-        probe_words = [f"n={options.windows}", f"paths={options.path_windows}"]
-        probe_words += [f"warmup={options.warmup}", f"cases={CASES_FILE}"]
-        probe_words += [f"rounds={options.rounds}", f"links={options.links}"]
-        probe_words += [f"seed={options.seed}"]
-        probe_words += [f"check={_BLOCKS}"] if options.check else []
-        words = [*self.kernel_words(options), "--", *probe_words]
+        words = [*self.kernel_words(options), "--", f"n={options.windows}"]
+        words += [f"paths={options.path_windows}", f"warmup={options.warmup}"]
+        words += [f"cases={CASES_FILE}", f"rounds={options.rounds}", f"links={options.links}"]
+        words += [f"seed={options.seed}", *([f"check={_BLOCKS}"] if options.check else [])]
         argv = [
             *machine_argv(emulator, self.arch, cpu, options.memory, options.seed),
             *boot_argv(kernel, kept_file("initramfs", initramfs), words),

@@ -34,9 +34,6 @@ from kentry.host.native import tasks_plugin_file
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 
-# The first QEMU that lets plugins read memory, and so a task's name (plugin API version 4).
-_OLDEST = (9, 2)
-
 # The plugin's records of a boot are some 100 MB.
 _FILE_LIMIT_MIB = 8192
 
@@ -101,11 +98,11 @@ def tracing_emulator(arch: Arch, choice: str, update: Update) -> Emulator:
     """
     try:
         emulator = find_emulator(arch, choice, update)
-        if emulator.numbers >= _OLDEST:
+        # From 9.2 on plugins read memory, and so a task's name (plugin API version 4).
+        if emulator.numbers >= (9, 2):
             return emulator
-        oldest = ".".join(map(str, _OLDEST))
         raise MissingToolError(
-            f"{emulator.version} cannot trace tasks: QEMU {oldest} is the first that can.",
+            f"{emulator.version} cannot trace tasks: QEMU 9.2 is the first that can.",
             f"Choose --emulator {BACKPORTS} or {NEWEST}.",
         )
     except MissingToolError:

@@ -2,7 +2,7 @@
 """Reads the plugin's trace; plugin/trace.h describes the format."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kentry.errors import TraceError
@@ -165,11 +165,8 @@ def _window(trace: PluginTrace, rest: str) -> Window:
     path = None if written == "-" else int(written)
     if path is not None and not 0 <= path < len(trace.paths):
         raise ValueError("a path that was not written")
-    window = Window(times, kernel, firmware, user, irqs, exceptions, iterations, path)
-    if touched == "-":
-        return window
-    sums = dict(zip(_TOUCHED, map(int, touched.split(",")), strict=True))
-    return replace(window, touched=sums)
+    sums = () if touched == "-" else zip(_TOUCHED, map(int, touched.split(",")), strict=True)
+    return Window(times, kernel, firmware, user, irqs, exceptions, iterations, path, dict(sums))
 
 
 def _take_accesses(trace: PluginTrace, rest: str) -> None:
@@ -195,15 +192,9 @@ def _take_message(trace: PluginTrace, text: str) -> None:
         trace.text_address = int(words[1], 16)
     elif words[0] == "case":
         _, case, phase, user, *irqs = words
-        trace.phases.append(
-            Phase(
-                case,
-                phase,
-                None if user == "?" else int(user),
-                int(irqs[0]) if irqs else 0,
-                context=max(0, len(trace.contexts) - 1),
-            )
-        )
+        own, number = None if user == "?" else int(user), max(0, len(trace.contexts) - 1)
+        irq = int(irqs[0]) if irqs else 0
+        trace.phases.append(Phase(case, phase, own, irq, context=number))
     elif words[0] == "context":
         pairs = (word.split("=") for word in words[2:])
         trace.contexts.append({name: int(value) for name, value in pairs})
@@ -218,7 +209,6 @@ def tidy(code: str, text: str) -> str:
     comments after "#" with a target's address are kept.
     """
     words = text.split()
-    as_number = bytes.fromhex(code)[::-1].hex()
-    if words and words[0] == as_number:
-        words = words[1:]
+    if words and words[0] == bytes.fromhex(code)[::-1].hex():
+        del words[0]
     return " ".join(words)
