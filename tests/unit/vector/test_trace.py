@@ -30,23 +30,18 @@ SCHEMA = json.loads((ROOT / "schema" / "vector-trace-1.schema.json").read_text()
 SAMPLE = trace_of(random_rows(70_000))
 
 
-def metadata(file: Path) -> Any:
-    return json.loads(pq.read_metadata(file).metadata[METADATA_KEY])
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "boot.trace"
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "boot.trace"
+def test_what_is_written_is_read_and_is_parquet_for_anyone(file: Path) -> None:
     save(file, SAMPLE)
     found = read_trace(file)
     assert same(found, SAMPLE)
     assert found.tasks == SAMPLE.tasks
     assert {name: found.meta[name] for name in META} == META
-    assert [entry.name for entry in tmp_path.iterdir()] == ["boot.trace"]
-
-
-def test_it_is_parquet_for_anyone(tmp_path: Path) -> None:
-    file = tmp_path / "boot.trace"
-    save(file, SAMPLE)
+    assert list(file.parent.iterdir()) == [file]
     table = pq.read_table(file)
     assert table.column_names == list(COLUMNS)
     for name, column in zip(COLUMNS, columns_of(SAMPLE), strict=True):
@@ -54,18 +49,17 @@ def test_it_is_parquet_for_anyone(tmp_path: Path) -> None:
     assert pq.read_metadata(file).num_row_groups == 2
 
 
-def test_the_metadata_is_as_the_schema_says(tmp_path: Path) -> None:
-    file = tmp_path / "boot.trace"
+def test_the_metadata_is_as_the_schema_says(file: Path) -> None:
     save(file, SAMPLE)
-    document = metadata(file)
+    document = json.loads(pq.read_metadata(file).metadata[METADATA_KEY])
     jsonschema.validate(document, SCHEMA)
     for name in ("schema", "arch", "kernel", "workload", "policy", "tasks", "caveats"):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({k: v for k, v in document.items() if k != name}, SCHEMA)
 
 
-def test_parts_of_any_size_are_one_trace(tmp_path: Path) -> None:
-    file, generator = tmp_path / "boot.trace", random.Random(7)
+def test_parts_of_any_size_are_one_trace(file: Path) -> None:
+    generator = random.Random(7)
     places = [0, *sorted(generator.choices(range(len(SAMPLE)), k=9)), len(SAMPLE)]
     slices = list(map(slice, places, places[1:]))
     tasks = list(SAMPLE.tasks[:2])
@@ -81,17 +75,25 @@ def test_parts_of_any_size_are_one_trace(tmp_path: Path) -> None:
     assert found.tasks == SAMPLE.tasks
 
 
-def test_columns_of_unequal_length_are_a_mistake(tmp_path: Path) -> None:
+def test_nothing_is_left_of_what_could_not_be_written_whole(file: Path) -> None:
+    def parts() -> Any:
+        yield columns_of(SAMPLE)
+        raise KeyboardInterrupt
+
     with pytest.raises(ValueError, match="length"):
-        write_trace(tmp_path / "boot.trace", META, [], [([1, 2], [0, 0], [0, 0], [0, 0], [0])])
-    assert not list(tmp_path.iterdir())
+        write_trace(file, META, [], [([1, 2], [0, 0], [0, 0], [0, 0], [0])])
+    with pytest.raises(KeyboardInterrupt):
+        write_trace(file, META, SAMPLE.tasks, parts())
+    assert not list(file.parent.iterdir())
+    with pytest.raises(UserError, match="/dev/null"):
+        write_trace(Path("/dev/null"), META, [], [])
 
 
 # --- not whole -----------------------------------------------------------
 
 
-def test_a_file_that_was_cut_is_an_error(tmp_path: Path) -> None:
-    file, cut = tmp_path / "boot.trace", tmp_path / "cut.trace"
+def test_a_file_that_was_cut_is_an_error(file: Path) -> None:
+    cut = file.with_name("cut.trace")
     save(file, SAMPLE)
     data = file.read_bytes()
     for length in sorted(random.Random(3).sample(range(len(data)), 30)):
@@ -100,18 +102,7 @@ def test_a_file_that_was_cut_is_an_error(tmp_path: Path) -> None:
             read_trace(cut)
 
 
-def test_nothing_is_left_of_a_recording_that_was_interrupted(tmp_path: Path) -> None:
-    def parts() -> Any:
-        yield columns_of(SAMPLE)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_trace(tmp_path / "boot.trace", META, SAMPLE.tasks, parts())
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_file_that_may_not_grow_is_an_error_and_leaves_the_older_one(tmp_path: Path) -> None:
-    file = tmp_path / "boot.trace"
+def test_a_file_that_may_not_grow_is_an_error_and_leaves_the_older_one(file: Path) -> None:
     file.write_text("older")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
@@ -121,12 +112,12 @@ def test_a_file_that_may_not_grow_is_an_error_and_leaves_the_older_one(tmp_path:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert file.read_text() == "older"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["boot.trace"]
+    assert list(file.parent.iterdir()) == [file]
 
 
 @pytest.mark.slow
-def test_damage_is_never_taken_for_events(tmp_path: Path) -> None:
-    file, generator = tmp_path / "boot.trace", random.Random(5)
+def test_damage_is_never_taken_for_events(file: Path) -> None:
+    generator = random.Random(5)
     small = trace_of(random_rows(2_600))
     save(file, small)
     data = file.read_bytes()
@@ -212,10 +203,7 @@ def test_parquet_that_is_no_trace_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("column", "value"), [("event", 99), ("task", 4), ("arg", -1), ("arg", 4)])
-def test_events_of_unknown_kinds_or_tasks_are_an_error(
-    tmp_path: Path, column: str, value: int
-) -> None:
-    file = tmp_path / "boot.trace"
+def test_events_of_unknown_kinds_or_tasks_are_an_error(file: Path, column: str, value: int) -> None:
     trace = trace_of([(Event.SWITCH_BLOCKED, 1, 10, 2)] * 3)
     getattr(trace, column)[1] = value
     save(file, trace)
@@ -223,16 +211,10 @@ def test_events_of_unknown_kinds_or_tasks_are_an_error(
         read_trace(file)
 
 
-def test_control_characters_in_names_are_not_written(tmp_path: Path) -> None:
-    file = tmp_path / "boot.trace"
+def test_control_characters_in_names_are_not_written(file: Path) -> None:
     evil = Task(1, "a\x1b[2J\n", ("\x07", "é"), -1)
     meta = {**META, "complete": False, "console_tail": "one\r\ntwo\x1b[0m"}
     write_trace(file, meta, [evil], [([4], [0], [1], [1], [0])])
     found = read_trace(file)
     assert found.tasks == (Task(1, "a?[2J?", ("?", "é"), -1),)
     assert found.meta["console_tail"] == "one?\ntwo?[0m"
-
-
-def test_a_device_is_not_written_over() -> None:
-    with pytest.raises(UserError, match="/dev/null"):
-        write_trace(Path("/dev/null"), META, [], [])

@@ -11,18 +11,16 @@ from typing import Any, Never
 
 import pytest
 
-from kentry.arch import ARCHES, find_arch
+from kentry.arch import ARCHES
 from kentry.boot.console import GuestExit
 from kentry.boot.guest_tasks import Ending, Traced, TracedWorkload, TraceOptions
 from kentry.errors import GuestError, KernelError, TraceError
-from kentry.kernels.kernel import Kernel
 from kentry.vector import tracing as module
 from kentry.vector.trace import Event, VectorTrace, read_trace
 from kentry.vector.tracing import trace_workload
 from tests.builders import image_kernel as kernel
 from tests.unit.vector.traces import columns_of
 
-OFF = "the machine rebooted or was switched off"
 CONSOLE = "booting\nkentry-workload start\nhello\nkentry-workload end {status}\n"
 TABLE = f"""\
 task 1 -1 1 0
@@ -43,10 +41,8 @@ RECORDS = b"".join(
     for instructions, ns, event, task, arg in ROWS
 )
 TARGET = {"kind": "qemu", "emulator": "QEMU 10.0.2", "cpu": "neoverse-n2"}
-WORKLOAD = TracedWorkload(
-    *(Path("/rootfs.cpio"), ()),
-    {"name": "shell", "command": ["/bin/sh"], "release": "bookworm"},
-)
+ABOUT = {"name": "shell", "command": ["/bin/sh"], "release": "bookworm"}
+CONFIG = "CONFIG_ARM64_SVE=y\nCONFIG_RISCV_ISA_V=y\n"
 
 
 @dataclass
@@ -54,18 +50,19 @@ class Played:
     """What the guest leaves: its console, the plugin's files (None: none), how it ended."""
 
     console: str = CONSOLE.format(status=0)
-    clause: str = OFF
+    clause: str = "the machine rebooted or was switched off"
     trouble: str = ""
     table: str | None = TABLE + END
     records: bytes | None = RECORDS
+    stand_in: bool = False
 
     def __call__(
         self,
-        kernel: Kernel,
+        kernel: object,
         arch: object,
-        workload: TracedWorkload,
+        workload: object,
         hooks: tuple[str, ...],
-        options: TraceOptions,
+        options: object,
         folder: Path,
         update: object,
     ) -> Traced:
@@ -74,63 +71,66 @@ class Played:
             (folder / "events.tasks").write_text(self.table)
         if self.records is not None:
             (folder / "events").write_bytes(self.records)
-        return Traced(GuestExit(self.console, self.clause, self.trouble), folder / "events", TARGET)
+        ending = GuestExit(self.console, self.clause, self.trouble)
+        return Traced(ending, folder / "events", TARGET, self.stand_in)
 
 
-def booted(folder: Path, arch: str = "arm64", release: str = "6.12.95", config: str = "") -> Kernel:
-    file = folder / "config"
-    file.write_text(config or "CONFIG_ARM64_SVE=y\nCONFIG_RISCV_ISA_V=y\nCONFIG_HZ=250\n")
-    return replace(kernel(arch), spec="debian:6.12", release=release, config=file)
+def never(*words: object) -> Never:
+    raise AssertionError("booted")
 
 
-def outcome(
-    monkeypatch: pytest.MonkeyPatch,
-    folder: Path,
-    play: Callable[..., Traced] | None = None,
-    arch: str = "arm64",
-    policy: str | None = None,
-    release: str = "6.12.95",
-    own: Kernel | None = None,
-    **options: Any,
-) -> Ending:
-    """Traces into FOLDER/x.parquet."""
-    monkeypatch.setattr(module, "find_hooks", lambda *words: ("offset pid 1",))
-    monkeypatch.setattr(module, "trace_guest", play or Played())
-    return trace_workload(
-        own or booted(folder, arch, release),
-        ARCHES[arch],
-        WORKLOAD,
-        TraceOptions(**options),
-        policy,
-        folder / "x.parquet",
-        lambda fraction, now: None,
-    )
+Outcome = Callable[..., tuple[Ending, VectorTrace]]
 
 
-def trace_in(folder: Path) -> VectorTrace:
-    return read_trace(folder / "x.parquet")
+@pytest.fixture
+def outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Outcome:
+    """Traces a kernel into x.parquet; returns how the workload ended, and the trace."""
+
+    def run(
+        play: Callable[..., Traced] | None = None,
+        arch: str = "arm64",
+        policy: str | None = None,
+        release: str = "6.12.95",
+        config: str | None = f"{CONFIG}CONFIG_HZ=250\n",
+        hooks: Callable[..., tuple[str, ...]] = lambda *words: ("offset pid 1",),
+        **options: Any,
+    ) -> tuple[Ending, VectorTrace]:
+        file = tmp_path / "config" if config is not None else None
+        if file and config is not None:
+            file.write_text(config)
+        own = replace(kernel(arch), spec="debian:6.12", release=release, config=file)
+        monkeypatch.setattr(module, "find_hooks", hooks)
+        monkeypatch.setattr(module, "trace_guest", play or Played())
+        path, workload = tmp_path / "x.parquet", TracedWorkload(Path("/rootfs.cpio"), (), ABOUT)
+        path.unlink(missing_ok=True)
+        ending = trace_workload(
+            *(own, ARCHES[arch], workload, TraceOptions(**options), policy, path),
+            lambda fraction, now: None,
+        )
+        return ending, read_trace(path)
+
+    return run
 
 
 # --- a workload that ends ------------------------------------------------
 
 
-def test_from_the_plugins_files_to_the_trace(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    found = outcome(monkeypatch, tmp_path)
+def test_from_the_plugins_files_to_the_trace(outcome: Outcome) -> None:
+    found, trace = outcome()
     assert found.status == 0
-    trace = trace_in(tmp_path)
     rows = zip(*(column.tolist() for column in columns_of(trace)), strict=True)
     assert list(rows) == [(e.value, task, i, ns, arg) for i, ns, e, task, arg in ROWS]
     assert [task.name for task in trace.tasks] == ["", "init", "sh"]
     assert trace.meta["complete"] is True
     assert "console_tail" not in trace.meta
-    assert trace.meta["workload"] == {**WORKLOAD.description, "status": 0}
+    assert trace.meta["workload"] == {**ABOUT, "status": 0}
     assert trace.meta["target"] == TARGET
     assert trace.meta["kernel"]["release"] == "6.12.95"
     assert trace.meta["hz"] == 250
+    assert trace.meta["unit"] == {"vl": 128}
     assert trace.meta["trap_classes"] == [0x19, 0x1D]
     assert {one["kind"] for one in trace.meta["caveats"]} == {"not-time", "emulated-clock"}
+    assert outcome(vector_length=256)[1].meta["unit"] == {"vl": 256}
 
 
 @pytest.mark.parametrize(
@@ -144,74 +144,43 @@ def test_from_the_plugins_files_to_the_trace(
     ],
 )
 def test_the_policy_is_that_of_the_release_or_the_one_given(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    arch: str,
-    release: str,
-    given: str | None,
-    policy: str,
+    outcome: Outcome, arch: str, release: str, given: str | None, policy: str
 ) -> None:
-    outcome(monkeypatch, tmp_path, arch=arch, policy=given, release=release)
-    assert trace_in(tmp_path).meta["policy"] == policy
+    _, trace = outcome(arch=arch, policy=given, release=release)
+    assert trace.meta["policy"] == policy
 
 
-def test_the_vector_length_is_the_cpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    outcome(monkeypatch, tmp_path)
-    assert trace_in(tmp_path).meta["unit"] == {"vl": 128}
-    outcome(monkeypatch, tmp_path, vector_length=256)
-    assert trace_in(tmp_path).meta["unit"] == {"vl": 256}
+@pytest.mark.parametrize("config", [None, CONFIG])
+def test_a_kernel_of_which_no_frequency_is_known(outcome: Outcome, config: str | None) -> None:
+    assert outcome(config=config)[1].meta["hz"] is None
 
 
-def test_a_kernel_of_which_no_config_is_known(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for config in (None, tmp_path / "config"):
-        (tmp_path / "config").write_text("CONFIG_ARM64_SVE=y\n")
-        own = replace(booted(tmp_path, config="CONFIG_ARM64_SVE=y\n"), config=config)
-        outcome(monkeypatch, tmp_path, own=own)
-        assert trace_in(tmp_path).meta["hz"] is None
+def test_a_private_emulator_is_told_of(outcome: Outcome) -> None:
+    caveats = outcome(Played(stand_in=True))[1].meta["caveats"]
+    (found,) = (one for one in caveats if one["kind"] == "private-emulator")
+    assert "QEMU 10.0.2" in found["text"]
 
 
-def test_a_private_emulator_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def play(*words: Any) -> Traced:
-        return replace(Played()(*words), stand_in=True)
-
-    outcome(monkeypatch, tmp_path, play)
-    found = [one for one in trace_in(tmp_path).meta["caveats"] if one["kind"] == "private-emulator"]
-    assert "QEMU 10.0.2" in found[0]["text"]
-
-
-def test_a_fork_that_failed_last_leaves_a_trace_that_can_be_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_fork_that_failed_last_leaves_a_trace_that_can_be_read(outcome: Outcome) -> None:
     last = struct.pack("<QQIi", 1040, 5040, 2 << 8 | Event.FORK, 7)
-    outcome(monkeypatch, tmp_path, Played(records=RECORDS + last))
-    assert len(trace_in(tmp_path).tasks) == 8
+    assert len(outcome(Played(records=RECORDS + last))[1].tasks) == 8
 
 
 # --- one that does not ---------------------------------------------------
 
 
-def test_a_workload_that_fails_has_its_status_and_output(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    found = outcome(monkeypatch, tmp_path, Played(console=CONSOLE.format(status=3)))
-    assert found.status == 3
-    assert found.output == "hello"
-    trace = trace_in(tmp_path)
+def test_a_workload_that_fails_has_its_status_and_output(outcome: Outcome) -> None:
+    found, trace = outcome(Played(console=CONSOLE.format(status=3)))
+    assert (found.status, found.output) == (3, "hello")
     assert trace.meta["workload"]["status"] == 3
     # It got to its end, if not to a good one.
     assert trace.meta["complete"] is True
 
 
-def test_what_was_recorded_of_one_that_was_stopped_is_kept(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_was_recorded_of_one_that_was_stopped_is_kept(outcome: Outcome) -> None:
     console = CONSOLE.partition("kentry-workload end")[0]
-    play = Played(console, "it was stopped after 5 s", "", TABLE, RECORDS[:-10])
-    found = outcome(monkeypatch, tmp_path, play)
+    found, trace = outcome(Played(console, "it was stopped after 5 s", "", TABLE, RECORDS[:-10]))
     assert found.status is None
-    trace = trace_in(tmp_path)
     assert len(trace) == 3
     assert trace.meta["complete"] is False
     assert trace.meta["workload"]["status"] is None
@@ -219,113 +188,66 @@ def test_what_was_recorded_of_one_that_was_stopped_is_kept(
 
 
 @pytest.mark.parametrize(
-    ("console", "table"),
+    "played",
     [
-        (CONSOLE.format(status=0), TABLE),  # QEMU was killed behind the workload's end
-        ("booting\nkentry-workload start\nKernel panic - not syncing: Oops\n", TABLE + END),
+        Played(table=TABLE),  # QEMU was killed behind the workload's end
+        Played("booting\nkentry-workload start\nKernel panic - not syncing: Oops\n"),
+        Played(table=TABLE, records=b""),
     ],
 )
-def test_it_is_complete_only_if_both_say_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, console: str, table: str
-) -> None:
-    outcome(monkeypatch, tmp_path, Played(console=console, table=table))
-    assert trace_in(tmp_path).meta["complete"] is False
-
-
-def test_a_trace_without_any_event_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    outcome(monkeypatch, tmp_path, Played(table=TABLE, records=b""))
-    assert len(trace_in(tmp_path)) == 0
+def test_it_is_complete_only_if_both_say_so(outcome: Outcome, played: Played) -> None:
+    _, trace = outcome(played)
+    assert trace.meta["complete"] is False
+    assert len(trace) == (4 if played.records else 0)
 
 
 @pytest.mark.parametrize(
-    "table",
+    ("line", "table", "error", "remedy"),
     [
-        "",
-        f"task 1 -1 1 0\nname 1 {b'init'.hex()}\n",
-        "begin 10 20\n",  # and no task
+        *(
+            ("Kernel panic - not syncing: Oops", table, "never began: it was stopped", "console's")
+            for table in ("", f"task 1 -1 1 0\nname 1 {b'init'.hex()}\n", "begin 10 20\n")
+        ),
+        *(
+            (line, "", "did not fit into the guest's memory", "--memory MIB")
+            for line in (
+                "Initramfs unpacking failed: write error",
+                "Kernel panic - not syncing: System is deadlocked on memory; Out of memory",
+                "cp: No space left on device",
+            )
+        ),
     ],
 )
 def test_one_that_never_began_is_an_error_with_the_consoles_end(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table: str
+    outcome: Outcome, tmp_path: Path, line: str, table: str, error: str, remedy: str
 ) -> None:
-    play = Played("one\nKernel panic - not syncing: Oops\n", "it was stopped after 9 s", "", table)
-    with pytest.raises(GuestError) as caught:
-        outcome(monkeypatch, tmp_path, play)
-    assert "9 s" in caught.value.sentence
-    assert "Kernel panic" in caught.value.detail
+    with pytest.raises(GuestError, match=error) as caught:
+        outcome(Played(f"one\n{line}\n", "it was stopped after 9 s", "", table))
+    assert remedy in caught.value.remedy
+    assert line in caught.value.detail
     assert not (tmp_path / "x.parquet").exists()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Initramfs unpacking failed: write error",
-        "Kernel panic - not syncing: System is deadlocked on memory; Out of memory",
-        "cp: No space left on device",
-    ],
-)
-def test_a_root_file_system_that_does_not_fit(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
-) -> None:
-    with pytest.raises(GuestError, match="memory") as caught:
-        outcome(monkeypatch, tmp_path, Played(f"booting\n{line}\n", table=""))
-    assert "--memory MIB" in caught.value.remedy
-    assert line in caught.value.detail
-
-
-def test_a_plugin_that_wrote_nothing_is_said_with_qemus_words(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    play = Played(trouble="kentry plugin: out of memory", table=None, records=None)
+def test_a_plugin_that_wrote_nothing_is_said_with_qemus_words(outcome: Outcome) -> None:
     with pytest.raises(TraceError, match="list of tasks") as caught:
-        outcome(monkeypatch, tmp_path, play)
+        outcome(Played(trouble="kentry plugin: out of memory", table=None, records=None))
     assert caught.value.detail == "kentry plugin: out of memory"
-
-
-def test_a_list_of_tasks_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="'nonsense'"):
-        outcome(monkeypatch, tmp_path, Played(table="nonsense\n"))
+        outcome(Played(table="nonsense\n"))
 
 
 # --- kernels that will not do --------------------------------------------
 
 
-def never(*words: object) -> Traced:
-    raise AssertionError("booted")
-
-
-def test_a_kernel_without_the_unit_is_not_booted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    own = booted(tmp_path, "arm64", config="CONFIG_HZ=250\n")
-    with pytest.raises(KernelError, match="CONFIG_ARM64_SVE"):
-        outcome(monkeypatch, tmp_path, never, own=own)
-
-
-def test_a_release_that_is_none_needs_a_policy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with pytest.raises(KernelError, match="'mine'") as caught:
-        outcome(monkeypatch, tmp_path, never, release="mine")
-    assert "--kernel-policy" in caught.value.remedy
-    assert not (tmp_path / "x.parquet").exists()
-
-
-def test_one_without_type_information_is_not_booted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_kernel_that_will_not_do_is_not_booted(outcome: Outcome, tmp_path: Path) -> None:
     def find(*words: object) -> Never:
         raise KernelError("debian:6.12 has no type information.")
 
-    monkeypatch.setattr(module, "find_hooks", find)
-    monkeypatch.setattr(module, "trace_guest", never)
+    with pytest.raises(KernelError, match="CONFIG_ARM64_SVE"):
+        outcome(never, config="CONFIG_HZ=250\n")
+    with pytest.raises(KernelError, match="'mine'") as caught:
+        outcome(never, release="mine")
+    assert "--kernel-policy" in caught.value.remedy
     with pytest.raises(KernelError, match="no type information"):
-        trace_workload(
-            booted(tmp_path),
-            find_arch("arm64"),
-            WORKLOAD,
-            TraceOptions(),
-            None,
-            tmp_path / "x.parquet",
-            lambda fraction, now: None,
-        )
+        outcome(never, hooks=find)
+    assert not (tmp_path / "x.parquet").exists()
