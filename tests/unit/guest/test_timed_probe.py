@@ -16,15 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from elftools.elf.elffile import ELFFile
 
-from kentry.arch import ARCHES, Arch, host_arch
+from kentry.arch import host_arch
 from kentry.boot.probe_protocol import PREFIX
 from kentry.host.native import probe_file
 from kentry.time.output import Output
 from tests.processes import gone
 
-MOST_BYTES = 96 << 10
 # As little as can be: a millisecond or so.
 LITTLE = ("groups=1", "turns=2", "blocks=3", "block_ns=2000", "seed=1")
 
@@ -49,8 +47,16 @@ def taken(lines: list[str]) -> Output:
     return output
 
 
+def little(cases: str, *words: str) -> list[str]:
+    return run("time", *LITTLE, *words, f"cases={cases}")
+
+
 def names_of(output: Output, group: int = 0) -> list[str]:
     return [one.case for one, _ in output.processes.values() if one.group == group]
+
+
+def calls_of(cases: str, *words: str) -> list[int]:
+    return [one.calls for one, _ in taken(little(cases, *words)).processes.values()]
 
 
 def machine(lines: list[str]) -> dict[str, str]:
@@ -58,20 +64,9 @@ def machine(lines: list[str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in text.split())
 
 
-@pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
-def test_with_time_in_it_it_is_still_one_static_file_of_96_kib(arch: Arch) -> None:
-    file = probe_file(arch)
-    assert file.stat().st_size <= MOST_BYTES
-    # It has the timed mode, and not because another file has it.
-    assert b"kentry-probe timing cpu=" in file.read_bytes()
-    with file.open("rb") as stream:
-        kinds = {segment["p_type"] for segment in ELFFile(stream).iter_segments()}
-    assert not kinds & {"PT_INTERP", "PT_DYNAMIC"}
-
-
 def test_slots_come_in_the_order_given_and_a_name_may_stand_there_twice() -> None:
     wanted = ["getppid", "getpid", "getpid", "getppid"]
-    output = taken(run("time", *LITTLE, f"cases={','.join(wanted)}"))
+    output = taken(little(",".join(wanted)))
     assert names_of(output) == wanted
     assert [one.slot for one, _ in output.processes.values()] == [0, 1, 2, 3]
 
@@ -94,7 +89,7 @@ def test_every_group_has_every_slot_turn_and_block() -> None:
 
 
 def test_what_it_says_first_is_where_it_runs() -> None:
-    lines = run("time", *LITTLE, "cases=getppid")
+    lines = little("getppid")
     assert lines[0] == f"start {host_arch().name}"
     assert said(lines, "release") == [os.uname().release]
     found = machine(lines)
@@ -117,7 +112,7 @@ def test_the_clocks_are_read_before_and_after_each_group() -> None:
 
 
 def test_counters_are_named_or_there_is_an_errno() -> None:
-    lines = run("time", *LITTLE, "cases=getppid")
+    lines = little("getppid")
     counters = machine(lines)["counters"]
     if counters.startswith("none:"):
         assert -4096 < int(counters.removeprefix("none:")) < 0
@@ -131,14 +126,14 @@ def test_counters_are_named_or_there_is_an_errno() -> None:
 
 def test_a_cpu_that_may_be_used_is_used() -> None:
     cpu = max(os.sched_getaffinity(0))
-    lines = run("time", *LITTLE, f"cpu={cpu}", "cases=getppid")
+    lines = little("getppid", f"cpu={cpu}")
     assert machine(lines)["cpu"] == str(cpu)
     assert said(lines, "clock")[-1].split()[3] == str(cpu)
 
 
 @pytest.mark.parametrize("cpu", [8191, 99999])
 def test_a_cpu_that_does_not_exist_is_minus_1_and_no_group(cpu: int) -> None:
-    lines = run("time", *LITTLE, f"cpu={cpu}", "cases=getppid")
+    lines = little("getppid", f"cpu={cpu}")
     assert machine(lines)["cpu"] == "-1"
     assert not said(lines, "process") + said(lines, "t") + said(lines, "clock")
     assert lines[-1] == "end groups=0"
@@ -155,29 +150,24 @@ def test_a_block_has_2000_steps_of_the_clock_or_more(block_ns: int) -> None:
 @pytest.mark.parametrize("every", [1, 2, 7, 50])
 def test_calls_are_a_multiple_of_what_an_extra_call_is_for(every: int) -> None:
     name = f"getppid+extra=1/{every}"
-    output = taken(run("time", *LITTLE, f"cases={name},{name}"))
-    for process, _ in output.processes.values():
-        assert process.calls % every == 0
-        assert process.calls >= every
+    assert all(calls and calls % every == 0 for calls in calls_of(f"{name},{name}"))
 
 
-def test_several_shares_of_extra_calls_are_all_exact() -> None:
-    slots = ["getppid+extra=1/6", "getppid", "getppid+extra=1/4", "getppid+extra=1/7"]
-    output = taken(run("time", *LITTLE, f"cases={','.join(slots)}"))
-    (calls,) = {process.calls for process, _ in output.processes.values()}
+def test_shares_of_extra_calls_are_exact_and_slots_of_a_case_alike() -> None:
+    shares = "getppid+extra=1/6,getppid,getppid+extra=1/4,getppid+extra=1/7"
+    (calls,) = set(calls_of(shares))
     assert calls % (3 * 4 * 7) == 0
-
-
-def test_a_given_number_of_calls_is_made_a_multiple_of_the_shares() -> None:
-    slots = ["getppid+extra=1/5", "getppid", "read"]
-    output = taken(run("time", *LITTLE, "calls=12", f"cases={','.join(slots)}"))
-    assert [one.calls for one, _ in output.processes.values()] == [15, 15, 12]
+    # Else reading the clock is a larger share of one slot's blocks than of another's.
+    first, _, *others = calls_of("getppid,read,getppid,getppid+extra=1/7,getppid")
+    assert {first, *others} == {first}
+    # A given number is made a multiple.
+    assert calls_of("getppid+extra=1/5,getppid,read", "calls=12") == [15, 15, 12]
 
 
 def test_shares_that_would_need_too_long_a_block_are_absent() -> None:
     # 1021 and 1031 are primes, their product is more than 1 << 20.
     slots = ["getppid+extra=1/1021", "getppid+extra=1/1031", "read+extra=1/1031"]
-    lines = run("time", *LITTLE, f"cases={','.join(slots)},getppid+extra=1/1048577")
+    lines = little(f"{','.join(slots)},getppid+extra=1/1048577")
     assert said(lines, "absent") == [
         f"{slots[1]} its share has no common multiple with the others'",
         "getppid+extra=1/1048577 its share is less than a call in 1048576",
@@ -187,43 +177,28 @@ def test_shares_that_would_need_too_long_a_block_are_absent() -> None:
 
 @pytest.mark.parametrize("case", ["pingpong", "fork+exit", "signal"])
 def test_a_case_that_does_more_than_calls_of_its_own_has_no_counters(case: str) -> None:
-    lines = run("time", *LITTLE, f"cases=getppid,{case}")
+    lines = little(f"getppid,{case}")
     # Where the machine has none at all there are none of the first slot, either.
     assert {text.split()[1] for text in said(lines, "c")} <= {"0"}
     assert names_of(taken(lines)) == ["getppid", case]
-
-
-def test_blocks_of_one_case_have_as_many_calls_in_every_slot() -> None:
-    """Else reading the clock is a larger share of one slot's blocks than of another's."""
-    slots = ["getppid", "read", "getppid", "getppid+extra=1/7", "getppid"]
-    output = taken(run("time", *LITTLE, f"cases={','.join(slots)}"))
-    calls = [process.calls for process, _ in output.processes.values()]
-    assert len({calls[0], *calls[2:]}) == 1
-
-
-def test_calls_may_be_given() -> None:
-    output = taken(run("time", *LITTLE, "calls=12", "cases=getppid,read"))
-    assert [one.calls for one, _ in output.processes.values()] == [12, 12]
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
         ("first-use+vec=each", "it is a part of a window: it has no time of its own"),
-        ("nothing", "no such case"),
-        ("getpp", "no such case"),
-        ("getppid+vec=sometimes", "no such case"),
-        ("getppid+extra=1/0", "no such case"),
-        ("getppid+extra=2/3", "no such case"),
-        ("getppid+cache=", "no such case"),
-        ("getppid+cache=0K", "no such case"),
-        ("getppid+cache=1Kx", "no such case"),
-        ("getppid+extra=1/2+cache=warm", "no such case"),
-        ("x" * 200, "no such case"),
+        *(
+            (name, "no such case")
+            for name in (
+                *("nothing", "getpp", "getppid+vec=sometimes", "getppid+extra=1/0"),
+                *("getppid+extra=2/3", "getppid+cache=", "getppid+cache=0K", "getppid+cache=1Kx"),
+                *("getppid+extra=1/2+cache=warm", "x" * 200),
+            )
+        ),
     ],
 )
 def test_what_cannot_be_timed_is_absent_and_says_why(name: str, reason: str) -> None:
-    lines = run("time", *LITTLE, f"cases=getppid,{name},getpid")
+    lines = little(f"getppid,{name},getpid")
     assert said(lines, "absent") == [f"{name} {reason}"]
     assert names_of(taken(lines)) == ["getppid", "getpid"]
 
@@ -231,7 +206,7 @@ def test_what_cannot_be_timed_is_absent_and_says_why(name: str, reason: str) -> 
 def test_a_unit_that_the_machine_has_not_is_absent() -> None:
     wanted = "ssve" if host_arch().name == "arm64" else "vec"
     name = f"getppid+{wanted}=each"
-    lines = run("time", *LITTLE, f"cases={name}")
+    lines = little(name)
     bits = dict(text.split() for text in said(lines, "vector"))
     if bits.get(wanted, "0") == "0":
         assert said(lines, "absent") == [f"{name} no-unit"]
@@ -242,13 +217,13 @@ def test_a_unit_that_the_machine_has_not_is_absent() -> None:
 
 
 def test_nothing_but_absent_cases_is_no_group() -> None:
-    lines = run("time", "groups=5", *LITTLE[1:], "cases=nothing,none")
+    lines = little("nothing,none", "groups=5")
     assert lines[-1] == "end groups=0"
     assert not said(lines, "process")
 
 
 def test_a_window_of_several_calls_counts_them() -> None:
-    lines = run("time", *LITTLE, "calls=6", "cases=getppid+vec=1/4")
+    lines = little("getppid+vec=1/4", "calls=6")
     if said(lines, "absent"):
         assert said(lines, "absent") == ["getppid+vec=1/4 no-unit"]
     else:
@@ -257,18 +232,14 @@ def test_a_window_of_several_calls_counts_them() -> None:
 
 @pytest.mark.parametrize("walk", ["warm", "cold", "64K", "1M", "4096"])
 def test_behind_a_walk_each_call_is_timed_by_itself(walk: str) -> None:
-    output = taken(run("time", *LITTLE, f"cases=getppid+cache={walk}"))
+    output = taken(little(f"getppid+cache={walk}"))
     ((process, samples),) = output.processes.values()
     assert process.calls == 1
     assert [len(turn) for turn in samples.turns] == [3, 3]
     # blocks / 4 + 1 readings with nothing between them.
     assert [len(turn) for turn in samples.empties] == [1, 1]
-
-
-def test_a_walk_has_more_readings_of_the_clock_where_there_are_more_calls() -> None:
-    words = ("time", "groups=1", "turns=1", "blocks=9", "cases=getppid+cache=warm")
-    ((_, samples),) = taken(run(*words)).processes.values()
-    assert [len(turn) for turn in samples.empties] == [3]
+    ((_, samples),) = taken(little(f"getppid+cache={walk}", "blocks=9")).processes.values()
+    assert [len(turn) for turn in samples.empties] == [3, 3]
 
 
 def test_a_histogram_has_every_call() -> None:
@@ -277,16 +248,15 @@ def test_a_histogram_has_every_call() -> None:
     assert lines[-1] == "end groups=2"
     assert not said(lines, "t") + said(lines, "o") + said(lines, "c")
     assert len(output.processes) == 4
+    # From the shortest to the longest.
+    for group, slot in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        rows = [text.split() for text in said(lines, "h")]
+        starts = [int(row[2]) for row in rows if row[:2] == [str(group), str(slot)]]
+        assert starts == sorted(set(starts))
     for process, samples in output.processes.values():
         assert process.calls == 1
         assert samples.bins.total() == 3 * 48
         assert samples.empty_bins.total() == 3 * (48 // 16 + 1)
-
-
-def test_bins_are_written_from_the_shortest_to_the_longest() -> None:
-    lines = run("tails", "groups=1", "turns=1", "calls=200", "cases=getppid")
-    starts = [int(text.split()[2]) for text in said(lines, "h")]
-    assert starts == sorted(set(starts))
 
 
 # --- what ends ------------------------------------------------------------------
@@ -294,11 +264,9 @@ def test_bins_are_written_from_the_shortest_to_the_longest() -> None:
 
 # A case that fails: the probe is given no file descriptor more, so its first openat fails.
 def run_without_files(case: str) -> list[str]:
-    script = 'ulimit -n 3; exec "$@"'
     words = [str(probe_file(host_arch())), "time", *LITTLE, f"cases={case}"]
-    done = subprocess.run(
-        ["sh", "-c", script, "sh", *words], capture_output=True, text=True, check=True
-    )
+    argv = ["sh", "-c", 'ulimit -n 3; exec "$@"', "sh", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
     return [line.removeprefix(PREFIX) for line in done.stdout.splitlines()]
 
 
