@@ -43,11 +43,8 @@ def test_installed_is_the_one_on_the_path(tmp_path: Path, monkeypatch: pytest.Mo
     assert found.version == "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"
     assert found.numbers == (7, 2, 22)
     assert found.env == {}
-
-
-def test_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
-    program = make_qemu(tmp_path, GOOD.replace("7.2.22", "11.1.3"))
-    assert find_emulator(ARCH, str(program)).numbers == (11, 1, 3)
+    other = make_qemu(tmp_path / "other", GOOD.replace("7.2.22", "11.1.3"))
+    assert find_emulator(ARCH, str(other)).numbers == (11, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -67,24 +64,17 @@ def test_one_that_will_not_do_is_refused(
     assert caught.value.remedy
 
 
-def test_none_installed_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError) as caught:
         find_emulator(ARCH)
     assert f"apt-get install {ARCH.qemu_package}" in caught.value.remedy
-
-
-def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("file", "none"):
         with pytest.raises(MissingToolError, match="is not a program"):
             find_emulator(ARCH, str(tmp_path / name))
-
-
-def test_an_unknown_word_lists_the_known_ones() -> None:
-    with pytest.raises(UserError, match="installed, backports, newest") as caught:
+    with pytest.raises(UserError, match="installed, backports, newest"):
         find_emulator(ARCH, "latest")
-    assert caught.value.exit_code == 2
 
 
 @pytest.fixture

@@ -4,21 +4,11 @@
 from pathlib import Path
 
 from kentry.boot.initramfs import Entry, archive, build_initramfs
+from tests.unit.boot.userland.conftest import rows
 
 
-def entries(archive: bytes) -> dict[str, tuple[int, bytes]]:
-    found: dict[str, tuple[int, bytes]] = {}
-    at = 0
-    while True:
-        assert archive[at : at + 6] == b"070701"
-        fields = [int(archive[at + 6 + 8 * i : at + 14 + 8 * i], 16) for i in range(13)]
-        mode, size, name_size = fields[1], fields[6], fields[11]
-        name = archive[at + 110 : at + 110 + name_size - 1].decode()
-        data_at = (at + 110 + name_size + 3) & ~3
-        if name == "TRAILER!!!":
-            return found
-        found[name] = (mode, archive[data_at : data_at + size])
-        at = (data_at + size + 3) & ~3
+def entries(made: bytes) -> dict[str, tuple[int, bytes]]:
+    return {name: (row.mode, row.data) for name, row in rows([made]).items()}
 
 
 def test_the_probe_is_init_and_there_is_a_console(tmp_path: Path) -> None:

@@ -26,22 +26,15 @@ def test_the_guest_is_shut_in_and_every_run_is_alike(arch: Arch) -> None:
         "-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
     ):
         assert needed in words
-    assert not {"-kernel", "-initrd", "-append", "-plugin"} & set(argv)
-
-
-def test_what_a_recording_says_of_it_is_what_is_asked_for() -> None:
-    words = " ".join(machine_argv(EMULATOR, find_arch("arm64"), "max", 512))
+    # What a recording says of it.
     assert ACCELERATORS[ICOUNT] == "tcg, one thread, -icount shift=0,sleep=off"
-    assert "tcg,thread=single" in words
-    assert "-icount shift=0,sleep=off" in words
+    assert not {"-kernel", "-initrd", "-append", "-plugin"} & set(argv)
 
 
 def test_a_comma_in_a_path_is_not_an_option() -> None:
     argv = plugin_argv(Path("/a,b/x.so"), find_arch("arm64"), ["out=/c,d", "check=on"])
     assert argv == ["-plugin", "/a,,b/x.so,out=/c,,d,check=on"]
-
-
-def test_firmware_is_named_where_there_is_some() -> None:
+    # Firmware is named where there is some.
     argv = plugin_argv(Path("/x.so"), find_arch("riscv64"), [])
     assert argv == ["-plugin", "/x.so,firmware=80000000-80200000"]
 

@@ -19,16 +19,11 @@ MOST = 64 << 10
 
 
 def run(paths: str) -> list[str]:
-    done = subprocess.run(
-        [str(probe_file(host_arch())), f"facts={paths}"],
-        capture_output=True,
-        check=True,
-        timeout=60,
-    )
-    lines = done.stdout.decode("ascii").split("\n")
-    assert lines.pop() == ""
-    assert lines[0] == f"kentry-probe start {host_arch().name}"
-    return lines
+    argv = [str(probe_file(host_arch())), f"facts={paths}"]
+    text = subprocess.run(argv, capture_output=True, check=True, timeout=60).stdout.decode("ascii")
+    assert text.startswith(f"kentry-probe start {host_arch().name}\n")
+    assert text.endswith("\n")
+    return text.splitlines()
 
 
 class Here:
@@ -54,14 +49,13 @@ def test_files_and_their_lines(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_text("first\n\n last")
     two.write_text("")
-    assert said_of(run(f"{one},{two}")) == [
-        f"file {one}",
-        "> first",
-        "> ",
-        ">  last",
-        f"file {two}",
-        "end files=2",
-    ]
+    lines = [f"file {one}", "> first", "> ", ">  last", f"file {two}"]
+    assert said_of(run(f"{one},{two}")) == [*lines, "end files=2"]
+    paths = tmp_path / "paths"
+    paths.write_text(f"{one}\n\n{tmp_path}/none,{two}")
+    lines.insert(4, f"nofile {tmp_path}/none 2")
+    assert said_of(run(f"@{paths}")) == [*lines, "end files=3"]
+    assert said_of(run(f"@{tmp_path}/none")) == [f"nofile {tmp_path}/none 2", "end files=0"]
 
 
 def test_what_cannot_be_read_has_its_errno(tmp_path: Path) -> None:
@@ -93,19 +87,12 @@ def test_long_lines_go_on(tmp_path: Path, length: int) -> None:
     assert parse_lines(lines).files[str(file)] == f"{text}\nnext"
 
 
-def test_blanks_at_a_seam_stay(tmp_path: Path) -> None:
+def test_blanks_at_a_seam_stay_and_a_file_is_cut_after_64_kib(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    for shift in range(6):
-        text = "x" * (236 + shift) + " y  z" * 100
+    texts = ["x" * (236 + shift) + " y  z" * 100 for shift in range(6)]
+    for text in [*texts, "\n".join(f"{n:07}" for n in range(20000))]:
         file.write_text(text)
-        assert parse_lines(run(str(file))).files[str(file)] == text
-
-
-def test_a_file_is_cut_after_64_kib(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    text = "".join(f"{n:07}\n" for n in range(20000))
-    file.write_text(text)
-    assert parse_lines(run(str(file))).files[str(file)] + "\n" == text[:MOST]
+        assert parse_lines(run(str(file))).files[str(file)] == text[:MOST].removesuffix("\n")
 
 
 def test_files_are_read_to_their_end_in_several_reads() -> None:
@@ -119,21 +106,6 @@ def test_files_are_read_to_their_end_in_several_reads() -> None:
 def test_a_pipe_does_not_stop_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert said_of(run(f"{tmp_path}/pipe"))[-1] == "end files=1"
-
-
-def test_paths_can_be_in_a_file(tmp_path: Path) -> None:
-    paths, file = tmp_path / "paths", tmp_path / "file"
-    file.write_text("text\n")
-    paths.write_text(f"{file}\n\n{tmp_path}/none,{file}")
-    assert said_of(run(f"@{paths}")) == [
-        f"file {file}",
-        "> text",
-        f"nofile {tmp_path}/none 2",
-        f"file {file}",
-        "> text",
-        "end files=3",
-    ]
-    assert said_of(run(f"@{tmp_path}/none")) == [f"nofile {tmp_path}/none 2", "end files=0"]
 
 
 @pytest.mark.parametrize("paths", ["", ",", ",,"])
