@@ -39,10 +39,14 @@ def play(folder: Path, script: str, timeout: float = 20, **options: Any) -> Gues
     return QemuRunner(find_arch("arm64")).run(image_kernel(), all_options, silent)
 
 
+def good(folder: Path, **options: Any) -> GuestRun:
+    (folder / "good").write_text(TRACE)
+    return play(folder, f"{GOOD}; cp {folder}/good $plugin_out", **options)
+
+
 def words_of_run(folder: Path, **options: Any) -> list[str]:
     """The emulator's command line."""
-    (folder / "good").write_text(TRACE)
-    play(folder, f"{GOOD}; cp {folder}/good $plugin_out", **options)
+    good(folder, **options)
     return (folder / "argv").read_text().splitlines()
 
 
@@ -74,23 +78,20 @@ def test_randomising_changes_the_kernels_words_and_nothing_else(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arch", "lines"),
     [
-        ("riscv64", ["text ffff800008010000", "irq ffff800008030000"]),
-        ("x86_64", ["text ffff800008010000", "irq ffff800008020000"]),
+        ("riscv64", {"text ffff800008010000", "irq ffff800008030000"}),
+        ("x86_64", {"text ffff800008010000", "irq ffff800008020000"}),
+        # Offsets into its vectors.
+        ("arm64", {"irq ffff800008010a80", "exception ffff800008010a00"}),
     ],
 )
-def test_traps_are_found_by_whole_names(arch: str, lines: list[str]) -> None:
-    assert QemuRunner(find_arch(arch)).traps(image_kernel(arch)).splitlines() == lines
-
-
-def test_arm64s_traps_are_offsets_into_its_vectors() -> None:
-    traps = QemuRunner(find_arch("arm64")).traps(image_kernel()).splitlines()
-    assert "irq ffff800008010a80" in traps
-    assert "exception ffff800008010a00" in traps
+def test_traps_are_found_by_whole_names(arch: str, lines: set[str]) -> None:
+    found = QemuRunner(find_arch(arch)).traps(image_kernel(arch)).splitlines()
+    assert lines <= set(found)
+    assert arch == "arm64" or len(found) == len(lines)
 
 
 def test_a_whole_run(tmp_path: Path) -> None:
-    (tmp_path / "good").write_text(TRACE)
-    run = play(tmp_path, f"{GOOD}; cp {tmp_path}/good $plugin_out")
+    run = good(tmp_path)
     assert run.trace.cases_ended == 1
     assert run.target["emulator"] == "QEMU 7.2.22"
 
@@ -132,12 +133,9 @@ def test_a_guest_may_take_its_time_while_it_gets_on(tmp_path: Path) -> None:
     play(tmp_path, f"{steps}; {GOOD}; cp {tmp_path}/good $plugin_out", timeout=0.9)
 
 
-def test_an_end_on_the_console_without_a_trace_is_an_error(tmp_path: Path) -> None:
+def test_a_trace_that_is_not_there_or_disagrees_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TraceError):
         play(tmp_path, GOOD)
-
-
-def test_a_console_and_a_trace_that_disagree_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "other").write_text(TRACE.replace("message end 1", "message end 2"))
     with pytest.raises(GuestError, match="disagree about"):
         play(tmp_path, f"{GOOD}; cp {tmp_path}/other $plugin_out")
