@@ -1,23 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A board of a lab as a place: labgrid switches it on and has a shell there.
+"""A board that labgrid lends as a place: its power, console and shell, all through labgrid.
+
+labgrid is imported when a board is opened, not before: it takes half a second.
 
 The probe's output goes into a file on the board and is fetched when the probe has ended: a
-serial console is too slow to print on while time is measured, and may lose what is printed.
+serial console is too slow to print on while time is measured, and may lose what is printed.  So
+files go over a console packed, in pieces that fit on a line, and count as transferred when their
+checksum is right.  labgrid's ShellDriver transfers files by XMODEM, for which a board needs lrzsz;
+few have it.
 """
 
+import base64
+import binascii
+import contextlib
+import enum
+import gzip
+import hashlib
+import os
+import re
 import shlex
+import socket
+import tempfile
 import time
+import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from kentry.boot.probe_protocol import OnLine, ProbeLines
-from kentry.errors import MachineError
+from kentry.errors import KentryError, MachineError
 from kentry.host.native import probe_file
 from kentry.host.process import log
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS
-from kentry.machines.lab import LINE_CHARACTERS, Lab
 from kentry.machines.machine import (
     CommandResult,
     Machine,
@@ -33,21 +48,281 @@ from kentry.progress import Update
 _GRACE = 30.0
 # What timeout(1) leaves with: coreutils, and a shell that saw SIGKILL or SIGTERM.
 _TIMED_OUT = (124, 137, 143)
+_ENV_VARIABLE = "LG_ENV"
+
+# The first of these that can be activated runs commands; CommandProtocol is any other driver.
+_COMMANDS = ("SSHDriver", "ShellDriver", "CommandProtocol")
+
+_LOOK = "See its console, and what labgrid-client does with that place."
+_SPACE = "See that there is space."
+
+_COMMAND_SHOWN = 60  # characters of a command in an error
+_WORDS_SHOWN = 300  # characters of what labgrid says of an error, and of a command in the log
+
+# What a board's shell must have for files; busybox and coreutils have all of them.
+TOOLS = ("base64", "gzip", "sha256sum", "timeout")
+# A shell that edits its line takes 1024 characters (busybox), and labgrid's words go with ours.
+LINE_CHARACTERS = 512
+# Bytes of a piece fetched: some seconds at 115200 baud; and seconds for it, enough at 9600.
+_PIECE_BYTES, _PIECE_SECONDS = 8192, 90.0
+_TRIES = 3
+_SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
 
-class BoardMachine(ShellMachine):
+class Lab:
+    """One target of an environment; `name` is what the user wrote for it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._command: Any = None
+        place, file = name.partition(":")[2], environment_file()
+        with _explained(f"make {name} of {file}", "See that labgrid-client takes that file."):
+            from labgrid import Environment
+
+            self.env = Environment(str(file), interact=self._refuse)
+            targets = self.env.config.get_targets()
+            if place not in targets:
+                raise MachineError(
+                    f"{file} has no target '{place}'.",
+                    f"It has: {', '.join(map(str, targets)) or 'none'}.",
+                )
+            self.target = self.env.get_target(place)
+
+    def _refuse(self, message: str) -> str:
+        raise MachineError(
+            f"labgrid would have somebody do something for {self.name} by hand: {message.strip()}",
+            "Use a place whose power labgrid can switch, or do it before.",
+        )
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The states of the target's strategy; none without one."""
+        strategy = self._strategy()
+        if strategy is None:
+            return ()
+        if isinstance(getattr(strategy, "status", None), enum.Enum):
+            return tuple(type(strategy.status).__members__)
+        return tuple(map(str, getattr(strategy, "states", ())))  # a GraphStrategy's
+
+    def _strategy(self) -> Any:
+        from labgrid.exceptions import NoStrategyFoundError
+
+        try:
+            return self.target.get_strategy()
+        except NoStrategyFoundError as err:
+            if "multiple" in str(err):
+                raise MachineError(
+                    f"{self.name} has more than one strategy in its environment.", "Leave one."
+                ) from err
+            return None
+
+    def bring_up(self, state: str = "shell") -> None:
+        """Boots the board as far as `state` of its strategy, and finds its shell."""
+        with _explained(f"boot {self.name}", _LOOK), contextlib.ExitStack() as stack:
+            # QEMUDriver.on() waits for a connection from a QEMU that may have ended at once.
+            stack.callback(socket.setdefaulttimeout, socket.getdefaulttimeout())
+            socket.setdefaulttimeout(30.0)
+            strategy = self._strategy()
+            if strategy is None:
+                if power := self._driver("PowerProtocol"):
+                    power.on()
+            elif state in self.states or not self.states:
+                strategy.transition(state)
+            else:
+                raise MachineError(
+                    f"The strategy of {self.name} has no state '{state}'.",
+                    f"It has: {', '.join(self.states)}.",
+                )
+            self._command = self._find_command()
+
+    def _driver(self, name: str, activate: bool = True) -> Any:
+        """A driver by its class or protocol, None where the target has none."""
+        from labgrid.exceptions import NoDriverFoundError
+
+        try:
+            driver = self.target.get_driver(name, activate=False)
+        except NoDriverFoundError as err:
+            if "multiple" in str(err):
+                raise
+            return None
+        if activate:
+            self.target.activate(driver)
+        return driver
+
+    def _find_command(self) -> Any:
+        """The driver that runs commands; the first error where none can be activated."""
+        first: Exception | None = None
+        for name in _COMMANDS:
+            try:
+                if driver := self._driver(name):
+                    return driver
+            except Exception as err:
+                first = first or err
+        raise first or MachineError(
+            f"{self.name} has no driver that runs commands.",
+            "Give the target a ShellDriver or an SSHDriver in its environment.",
+        )
+
+    def reconnect(self) -> None:
+        """Forgets the shell of a boot that is over; the next command looks for a new one."""
+        with contextlib.suppress(Exception):
+            self.target.deactivate(self._command)
+        self._command = None
+
+    def boot_image(self, kernel: Path) -> None:
+        """Starts a QEMU of labgrid's anew, with another kernel; see machine()."""
+        emulator = self.machine()
+        with _explained(f"boot {self.name}", _LOOK):
+            if strategy := self._strategy():
+                # Which otherwise would believe that it still runs.
+                strategy.transition("off")
+            # Its command line is made when it is activated.
+            self.target.deactivate(emulator)
+            self.env.config.data.setdefault("images", {})[str(kernel)] = str(kernel)
+            emulator.kernel = str(kernel)
+        self._command = None
+        self.bring_up()
+
+    def machine(self) -> Any:
+        """The QEMUDriver of the target, None where it is no QEMU."""
+        return self._driver("QEMUDriver", activate=False)
+
+    def images(self) -> dict[str, Path]:
+        """The images that the environment names."""
+        return {name: Path(file) for name, file in self.env.config.get_images().items()}
+
+    def release(self) -> None:
+        """Lets go of the board; a QEMU ends, a board stays as it is."""
+        try:
+            self.target.cleanup()
+        except Exception as err:
+            log.warning("kentry: labgrid did not let go of %s: %s", self.name, _said(err))
+
+    @property
+    def has_console_shell(self) -> bool:
+        """Whether commands go over a console, on which the kernel may print."""
+        from labgrid.driver import ShellDriver
+
+        return isinstance(self._command, ShellDriver)
+
+    def run(self, command: str, timeout: float) -> tuple[list[str], int]:
+        """Runs one line of shell for at most `timeout` seconds; what it printed, its status."""
+        log.info("%s$ %s", self.name, command[:_WORDS_SHOWN])
+        with _explained(f"run '{command[:_COMMAND_SHOWN]}' on {self.name}", _LOOK):
+            if self._command is None:
+                self._command = self._find_command()
+            lines, _, status = self._command.run(
+                command, timeout=timeout, codec="utf-8", decodeerrors="replace"
+            )
+        return [line.rstrip("\r") for line in lines], int(status)
+
+    @property
+    def _files(self) -> Any:
+        """A driver that transfers files, None where there is only the console."""
+        return None if self.has_console_shell else self._driver("FileTransferProtocol")
+
+    def check_tools(self) -> None:
+        """MachineError where files go over the console and the board has not all of TOOLS."""
+        if self._files is None:
+            check = (
+                f"for t in {' '.join(TOOLS)}; do command -v $t >/dev/null || echo lacks $t; done"
+            )
+            lines, _ = self.run(check, MOMENT)
+            if missing := [line[6:].strip() for line in lines if line.startswith("lacks ")]:
+                raise MachineError(
+                    f"{self.name} has no {' and no '.join(missing)}, so files cannot go over its"
+                    " console.",
+                    "Put them on its PATH (busybox has all), or give the place an SSHDriver.",
+                )
+
+    def send(self, file: Path, path: str) -> None:
+        """Copies a file to `path`, whose name has no character that a shell reads."""
+        if driver := self._files:
+            with _explained(f"put {file} ({self.name})", _SPACE):
+                driver.put(str(file), path)
+        else:
+            self.write(file.read_bytes(), path)
+
+    def write(self, data: bytes, path: str) -> None:
+        """Writes `data` to the file `path` over the console."""
+        text = base64.b64encode(gzip.compress(data, mtime=0)).decode()
+        for _ in range(_TRIES):
+            self.run(f"rm -f {path} {path}.in", MOMENT)
+            for at in range(0, len(text), LINE_CHARACTERS):
+                piece = text[at : at + LINE_CHARACTERS]
+                self.run(f"echo {piece} >>{path}.in", _PIECE_SECONDS)
+            unpack = f"base64 -d <{path}.in | gzip -dc >{path}; rm -f {path}.in"
+            self.run(unpack, _PIECE_SECONDS)
+            if self._checksum(path) == hashlib.sha256(data).hexdigest():
+                return
+        raise self._not_whole(path, "to")
+
+    def get(self, path: str) -> bytes:
+        """What is in the file `path`; over a console b"" where there is none."""
+        if driver := self._files:
+            with tempfile.TemporaryDirectory(prefix="kentry-") as folder:
+                here = Path(folder, "file")
+                with _explained(f"get {path} ({self.name})", _SPACE):
+                    driver.get(path, str(here))
+                return here.read_bytes()
+        checksum = self._checksum(path)
+        if not checksum:
+            return b""
+        self.run(f"gzip -c <{path} >{path}.gz", MOMENT)
+        lines, _ = self.run(f"wc -c <{path}.gz", MOMENT)
+        size = next((int(line) for line in lines if line.strip().isdecimal()), 0)
+        for _ in range(_TRIES):
+            packed = b"".join(
+                self._piece(f"{path}.gz", at, min(_PIECE_BYTES, size - at))
+                for at in range(0, size, _PIECE_BYTES)
+            )
+            with contextlib.suppress(OSError, EOFError, zlib.error):
+                data = gzip.decompress(packed)
+                if hashlib.sha256(data).hexdigest() == checksum:
+                    self.run(f"rm -f {path}.gz", MOMENT)
+                    return data
+        raise self._not_whole(path, "from")
+
+    def _piece(self, path: str, at: int, length: int) -> bytes:
+        """One piece, fetched again where it has another length; b"" where that does not help."""
+        cut = f"dd if={path} bs={_PIECE_BYTES} skip={at // _PIECE_BYTES} count=1 2>/dev/null"
+        for _ in range(_TRIES):
+            lines, _ = self.run(f"{cut} | base64", _PIECE_SECONDS)
+            with contextlib.suppress(binascii.Error):
+                data = base64.b64decode("".join(line.strip() for line in lines), validate=True)
+                if len(data) == length:
+                    return data
+        return b""
+
+    def _checksum(self, path: str) -> str:
+        """A file's SHA-256; "" where there is none, "?" where it cannot be told."""
+        lines, _ = self.run(f"if [ -f {path} ]; then sha256sum <{path}; else echo none; fi", MOMENT)
+        if any(line.strip() == "none" for line in lines):
+            return ""
+        return next((word for line in lines for word in _SHA256.findall(line)), "?")
+
+    def _not_whole(self, path: str, direction: str) -> MachineError:
+        return MachineError(
+            f"{path} did not get {direction} {self.name} whole in {_TRIES} tries.",
+            "Is there space, and is the console quiet? A place with an SSHDriver does not use it.",
+        )
+
+
+class BoardMachine(Lab, ShellMachine):
     """One board, booted, with a folder of ours on it."""
 
     kind = "board"
 
-    def __init__(self, name: str, lab: Lab, options: MachineOptions) -> None:
-        self.name = name
-        self._lab = lab
+    def __init__(self, name: str, options: MachineOptions) -> None:
+        super().__init__(name)
         self.options = options
         self._printk = ""
-        lab.bring_up()
-        lines, _ = lab.run("uname -m", MOMENT)
-        self.arch = arch_of(name, lines[-1].strip() if lines else "")
+
+    def connect(self) -> None:
+        """Boots the board, and finds out what it is."""
+        self.bring_up()
+        lines, _ = self.run("uname -m", MOMENT)
+        self.arch = arch_of(self.name, lines[-1].strip() if lines else "")
         self.probe = probe_file(self.arch)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
@@ -74,18 +349,14 @@ class BoardMachine(ShellMachine):
     def boot(self, kernel: str, update: Update) -> None:
         """Boots a state of the place's strategy; a QEMU's image; else as ShellMachine does."""
         update(None, f"{self.name}: booting {kernel}")
-        if kernel in self._lab.states:
-            self._lab.reconnect()
-            self._lab.bring_up(kernel)
+        if kernel in self.states:
+            self.reconnect()
+            self.bring_up(kernel)
         elif image := self._image(kernel, update):
-            self._lab.boot_image(image)
+            self.boot_image(image)
         else:
             super().boot(kernel, update)
         self._silence()
-
-    def reconnect(self) -> None:
-        """Forgets the shell of a boot that is over."""
-        self._lab.reconnect()
 
     def leave(self, argv: Sequence[str]) -> None:
         """Runs a command in a second: labgrid would wait for its end until its time is over."""
@@ -93,33 +364,33 @@ class BoardMachine(ShellMachine):
         command = self._on_a_line(shlex.join(argv))
         there = f"{self._folder}/left"
         run = f"sleep 1; {command} >{there}.out 2>{there}.err; echo $? >{there}"
-        self._lab.run(f"rm -f {there}; ({run}) </dev/null >/dev/null 2>&1 &", MOMENT)
+        self.run(f"rm -f {there}; ({run}) </dev/null >/dev/null 2>&1 &", MOMENT)
 
     def left(self) -> CommandResult | None:
         """What became of it, if it has ended; see ShellMachine."""
-        lines, _ = self._lab.run(f"cat {self._folder}/left 2>/dev/null", MOMENT)
+        lines, _ = self.run(f"cat {self._folder}/left 2>/dev/null", MOMENT)
         ended = lines[-1].strip() if lines else ""
         result = None
         if ended.isdecimal():
             result = CommandResult(int(ended), self._fetch("left.out"), self._fetch("left.err"))
         # A boot loader may be the next that listens on a console: labgrid looks before it writes.
-        self._lab.reconnect()
+        self.reconnect()
         return result
 
     def close(self) -> None:
-        """Removes the folder, and lets labgrid have the board back."""
+        """Removes the folder, and lets the kernel print again."""
         try:
             if self._printk:
-                self._lab.run(f"echo {self._printk} >/proc/sys/kernel/printk", MOMENT)
+                self.run(f"echo {self._printk} >/proc/sys/kernel/printk", MOMENT)
         except MachineError as err:
             log.warning("kentry: %s stays silent: %s", self.name, err.sentence)
         self.remove_folder()
 
     def _image(self, kernel: str, update: Update) -> Path | None:
         """The image of a QEMU: the environment's, a file or a spec's; None for the board's own."""
-        if self.options.switch != KEXEC or self._lab.machine() is None:
+        if self.options.switch != KEXEC or self.machine() is None:
             return None
-        images = self._lab.images()
+        images = self.images()
         if kernel in images:
             return images[kernel]
         file = Path(kernel).expanduser()
@@ -130,29 +401,29 @@ class BoardMachine(ShellMachine):
 
     def sh(self, script: str, *words: str) -> tuple[list[str], int]:
         """Runs a script; see ShellMachine."""
-        return self._lab.run(shlex.join(["sh", "-c", script, "sh", *words]), MOMENT)
+        return self.run(shlex.join(["sh", "-c", script, "sh", *words]), MOMENT)
 
     def put(self, path: str) -> None:
         """Copies the probe; see ShellMachine."""
-        self._lab.put(self.probe, path)
+        self.send(self.probe, path)
 
     def make_folder(self) -> None:
         """Makes the folder; see ShellMachine."""
         if not self._folder:
-            self._lab.check_tools()
+            self.check_tools()
         self._silence()
         super().make_folder()
 
     def _silence(self) -> None:
         """Keeps the kernel's messages off the console, where labgrid waits for its own words."""
-        if not self._lab.has_console_shell:
+        if not self.has_console_shell:
             return
-        lines, status = self._lab.run("cat /proc/sys/kernel/printk", MOMENT)
+        lines, status = self.run("cat /proc/sys/kernel/printk", MOMENT)
         words = lines[-1].split() if lines else []
         # "1": this boot's console is silent already.
         if status == 0 and words and words[0] != "1" and all(map(str.isdecimal, words)):
             self._printk = f'"{" ".join(words)}"'
-            self._lab.run("dmesg -n 1 2>/dev/null", MOMENT)
+            self.run("dmesg -n 1 2>/dev/null", MOMENT)
 
     def _run(self, argv: Sequence[str], timeout: float) -> tuple[int, bool]:
         """Runs `argv` with its output in files; its status, and whether it took too long."""
@@ -160,28 +431,69 @@ class BoardMachine(ShellMachine):
         command = self._on_a_line(f"{limit} {shlex.join(argv)}")
         files = f">{self._folder}/out 2>{self._folder}/err </dev/null"
         begun = time.monotonic()
-        _, status = self._lab.run(f"{command} {files}", timeout + _GRACE)
+        _, status = self.run(f"{command} {files}", timeout + _GRACE)
         late = status in _TIMED_OUT and time.monotonic() - begun >= int(timeout)
         return status, late
 
     def _on_a_line(self, command: str) -> str:
         """The command, or one that runs a script with it where a line takes no more."""
-        if not self._lab.has_console_shell or len(command) <= LINE_CHARACTERS:
+        if not self.has_console_shell or len(command) <= LINE_CHARACTERS:
             return command
-        self._lab.write(f"exec {command}\n".encode(), f"{self._folder}/run")
+        self.write(f"exec {command}\n".encode(), f"{self._folder}/run")
         return f"sh {self._folder}/run"
 
     def _fetch(self, file: str) -> str:
         """The text of a file in the folder."""
-        return self._lab.get(f"{self._folder}/{file}").decode(errors="replace")
+        return self.get(f"{self._folder}/{file}").decode(errors="replace")
 
 
-@contextmanager
+def environment_file() -> Path:
+    """The environment file that LG_ENV names; MachineError without one."""
+    named = os.environ.get(_ENV_VARIABLE)
+    file = Path(named).expanduser() if named else None
+    if file is None or not file.is_file():
+        raise MachineError(
+            f"There is no labgrid environment {file}."
+            if file
+            else "No labgrid environment says what board there is.",
+            f"Name its file in {_ENV_VARIABLE}: {_ENV_VARIABLE}=env.yaml kentry stat ...",
+        )
+    return file
+
+
+@contextlib.contextmanager
+def _explained(doing: str, remedy: str) -> Iterator[None]:
+    """Makes one sentence of any error that labgrid, or a driver of it, raises while `doing`."""
+    try:
+        yield
+    except KentryError:
+        raise
+    except Exception as err:
+        raise MachineError(f"labgrid could not {doing}: {_said(err)}.", remedy) from err
+
+
+def _said(err: BaseException) -> str:
+    """The message of an error, or of the one that caused it, on one line."""
+    import pexpect
+    from labgrid.util.qmp import QMPError
+
+    while err.__cause__ is not None:
+        err = err.__cause__
+    if isinstance(err, pexpect.TIMEOUT):
+        return "it did not answer in time"
+    if isinstance(err, TimeoutError | QMPError):
+        return "QEMU did not start (what it said is above)"
+    text = " ".join(str(getattr(err, "msg", "") or err).split())
+    return (text or type(err).__name__)[:_WORDS_SHOWN].rstrip(".")
+
+
+@contextlib.contextmanager
 def open_board(text: str, options: MachineOptions) -> Iterator[Machine]:
     """The board that "board:PLACE" names, for a `with`."""
-    lab = Lab(text)
+    board = BoardMachine(text, options)
     try:
-        with closing(BoardMachine(text, lab, options)) as place:
-            yield place
+        with contextlib.closing(board):
+            board.connect()
+            yield board
     finally:
-        lab.close()
+        board.release()

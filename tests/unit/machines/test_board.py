@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kentry.errors import MachineError
-from kentry.machines import board, lab
-from kentry.machines.board import BoardMachine, open_board
+from kentry.machines import board
+from kentry.machines.board import BoardMachine, Lab, open_board
 from kentry.machines.machine import CommandResult, MachineOptions
 from kentry.machines.open import open_machine
 from kentry.machines.shell_machine import ShellMachine
@@ -70,7 +70,7 @@ def lines_of(tmp_path: Path, text: str, words: tuple[str, ...] = ("n=3",)) -> li
 
 
 def the_shell(place: Any) -> Any:
-    return place._lab._command
+    return place._command
 
 
 EXPECTED = ["kentry-probe start x86_64", "kentry-probe word n=3", "kentry-probe end cases=1"]
@@ -100,7 +100,7 @@ def test_a_board_that_lacks_a_program_is_refused(tmp_path: Path, probe: Path) ->
     few = tmp_path / "bin"
     few.mkdir()
     names = ["sh", "cat", "uname", "mkdir", "chmod", "rm", "wc", "dd", "test"]
-    for name in {*names, *lab.TOOLS} - {"gzip"}:
+    for name in {*names, *board.TOOLS} - {"gzip"}:
         (few / name).symlink_to(shutil.which(name) or f"/bin/{name}")
     text = SERIAL.replace("SerialShell: {}", f"SerialShell: {{path: {few}}}")
     with pytest.raises(MachineError, match="board:x has no gzip"):
@@ -151,11 +151,11 @@ def test_a_state_of_the_strategy_is_another_kernel(tmp_path: Path, probe: Path) 
     text = f"{SERIAL}      TwoKernels: {{}}\n"
     with open_board("board:x", options(tmp_path, text)) as place:
         assert isinstance(place, BoardMachine)
-        assert place._lab.states == ("unknown", "off", "shell", "shell_next")
+        assert place.states == ("unknown", "off", "shell", "shell_next")
         place.boot("shell_next", lambda fraction, now: None)
-        assert place._lab.target.get_strategy().seen == ["shell", "shell_next"]
+        assert place.target.get_strategy().seen == ["shell", "shell_next"]
         with pytest.raises(MachineError, match="no state 'nothing'"):
-            place._lab.bring_up("nothing")
+            place.bring_up("nothing")
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
 ) -> None:
     seen: list[str] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(lab.Lab, "machine", lambda self: self)
-    monkeypatch.setattr(lab.Lab, "images", lambda self: {"next": Path("/images/next")})
-    monkeypatch.setattr(lab.Lab, "boot_image", lambda self, image: seen.append(str(image)))
+    monkeypatch.setattr(Lab, "machine", lambda self: self)
+    monkeypatch.setattr(Lab, "images", lambda self: {"next": Path("/images/next")})
+    monkeypatch.setattr(Lab, "boot_image", lambda self, image: seen.append(str(image)))
     monkeypatch.setattr(
         board, "resolve", lambda spec, arch, update: SimpleNamespace(image=Path("/resolved", spec))
     )
@@ -242,7 +242,7 @@ def test_a_file_that_cannot_be_put_there_is_one_sentence(tmp_path: Path, probe: 
 def test_a_board_of_another_kind_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lab.Lab, "run", lambda self, command, timeout: (["vax"], 0))
+    monkeypatch.setattr(Lab, "run", lambda self, command, timeout: (["vax"], 0))
     with (
         pytest.raises(MachineError, match="board:x is 'vax'"),
         open_machine("board:x", options(tmp_path, SERIAL)),
@@ -253,25 +253,25 @@ def test_a_board_of_another_kind_is_refused(
 def test_lg_env_names_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LG_ENV", "")
     with pytest.raises(MachineError, match="No labgrid"):
-        lab.environment_file()
+        board.environment_file()
     file = tmp_path / "e.yaml"
     monkeypatch.setenv("LG_ENV", str(file))
     with pytest.raises(MachineError, match="no labgrid environment"):
-        lab.environment_file()
+        board.environment_file()
     file.touch()
-    assert lab.environment_file() == file
+    assert board.environment_file() == file
 
 
 def test_a_file_that_never_arrives_whole_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options(tmp_path, SERIAL)
-    losing = lab.Lab("board:x")
+    losing = Lab("board:x")
     wrong = {True: ["0" * 64 + "  -"], False: ["3"]}
     monkeypatch.setattr(losing, "run", lambda command, _: (wrong["sha256sum" in command], 0))
     with pytest.raises(MachineError, match="to board:x whole"):
         losing.write(b"abc", "/x/probe")
-    monkeypatch.setattr(lab.Lab, "has_console_shell", True)
+    monkeypatch.setattr(Lab, "has_console_shell", True)
     with pytest.raises(MachineError, match="from board:x whole"):
         losing.get("/x/out")
 
