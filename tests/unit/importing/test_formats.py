@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Each format: which numbers are read, under which names."""
+"""Each format: which numbers are read, under which names; and their recordings."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from kentry.errors import UserError
-from kentry.importing.import_file import import_file
+from kentry.importing.import_file import import_file, recordings
 from kentry.importing.readers import FORMATS
+from kentry.results.recording import read_recording, to_json, write_recording
 from tests import ROOT
+from tests.builders import schema
 from tests.unit.importing import samples
 from tests.unit.importing.samples import imported, values
 
@@ -254,15 +258,6 @@ def test_a_file_above_8_mib_or_absent_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "long",
-    ["9" * 100_000, "1 " * 50_000, "a" * 100_000, "| " * 50_000],
-    ids=["digits", "numbers", "letters", "bars"],
-)
-def test_a_long_line_takes_no_time(long: str) -> None:
-    assert len(imported(f"{LINE}\n{long}\n{long}%\n").numbers) == 1
-
-
-@pytest.mark.parametrize(
     ("heading", "side"),
     [
         ("Before:", "Before"),
@@ -327,10 +322,61 @@ def test_the_numbers_of_a_posted_document(name: str, numbers: int, sides: str) -
         "\n".join(["-- " + "a" * 3900] * 500 + [LINE] * 500),
         "\n".join(["a:1 " * 900] * 200 + [LINE]),
         "In ns:\n  getpid\n" + "x: " + "1 " * 1900 + "\n" + "row: 5\n" * 5000,
+        *(f"{LINE}\n{long}\n{long}%\n" for long in ("9" * 10**5, "1 " * 50_000, "| " * 50_000)),
     ],
-    ids=["headings", "colons", "columns"],
+    ids=["headings", "colons", "columns", "digits", "numbers", "bars"],
 )
 def test_a_long_text_takes_no_time(text: str) -> None:
     began = time.monotonic()
     assert imported(text).numbers
     assert time.monotonic() - began < 5
+
+
+# --- recordings ---------------------------------------------------------------------------
+
+
+def test_a_side_is_a_recording() -> None:
+    found = dict(recordings(imported(samples.LAT_SYSCALL, "arm64")))
+    assert list(found) == ["Before", "After"]
+    after = found["After"]
+    assert after.kernel["spec"] == "import:sample.txt#After"
+    assert after.target["kind"] == "import"
+    (case,) = after.cases
+    metric = case.noisy["ns"]
+    assert (metric.value, metric.unit) == (190.5, "ns")
+    assert [one.values for one in metric.samples] == [(190.0,), (191.0,)]
+    assert metric.interval is None
+    assert metric.absent == ("interval", "kernel", "config", "interleaving")
+    (before, *_) = found["Before"].cases
+    assert "repetitions" in before.noisy["ns"].absent
+    assert not case.metrics
+
+
+def test_a_percentage_is_of_its_base() -> None:
+    ((_, recording),) = recordings(imported(samples.PERCENTAGES, "arm64"))
+    case = recording.case("getpid+vec=each")
+    assert case is not None
+    metric = case.noisy["ticks-of-base"]
+    assert (metric.value, metric.unit) == (99.6, "percent")
+
+
+@pytest.mark.parametrize("name", samples.ALL)
+@pytest.mark.parametrize("arch", ["arm64", "riscv64", "ia64"])
+def test_written_and_read_again(name: str, arch: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    found = imported(samples.ALL[name], arch)
+    if arch == "ia64" and any("+vec" in number.case for number in found.numbers):
+        with pytest.raises(UserError, match="vec="):
+            list(recordings(found))
+        return
+    for _, recording in recordings(found):
+        write_recording(recording, file)
+        document = to_json(recording)
+        assert to_json(read_recording(file)) == document
+        jsonschema.validate(json.loads(json.dumps(document)), schema("recording-1"))
+
+
+def test_an_architecture_must_be_said() -> None:
+    with pytest.raises(UserError, match="sample.txt") as caught:
+        list(recordings(imported(samples.LAT_SYSCALL)))
+    assert "--arch" in caught.value.remedy

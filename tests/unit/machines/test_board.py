@@ -69,10 +69,6 @@ def lines_of(tmp_path: Path, text: str, words: tuple[str, ...] = ("n=3",)) -> li
     return lines
 
 
-def the_shell(place: Any) -> Any:
-    return place._command
-
-
 EXPECTED = ["kentry-probe start x86_64", "kentry-probe word n=3", "kentry-probe end cases=1"]
 
 
@@ -82,12 +78,7 @@ def test_a_probe_goes_over_a_console_and_its_lines_come_back(tmp_path: Path, pro
 
 def test_a_console_that_loses_bytes_costs_time_only(tmp_path: Path, probe: Path) -> None:
     probe.write_text(PROBE.replace("echo warning", "seq 20000 | sed 's/^/kentry-probe t /'; :"))
-    lines = lines_of(
-        tmp_path,
-        SERIAL.replace("{}\n", "{lossy: 23}\n").replace(
-            "FakeConsoleDriver: {lossy: 23}", "FakeConsoleDriver: {}"
-        ),
-    )
+    lines = lines_of(tmp_path, SERIAL.replace("SerialShell: {}", "SerialShell: {lossy: 23}"))
     assert len(lines) == 20003
     assert lines[-2] == "kentry-probe t 20000"
 
@@ -250,16 +241,15 @@ def test_a_board_of_another_kind_is_refused(
         pass
 
 
-def test_lg_env_names_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LG_ENV", "")
-    with pytest.raises(MachineError, match="No labgrid"):
-        board.environment_file()
-    file = tmp_path / "e.yaml"
-    monkeypatch.setenv("LG_ENV", str(file))
-    with pytest.raises(MachineError, match="no labgrid environment"):
-        board.environment_file()
-    file.touch()
-    assert board.environment_file() == file
+@pytest.mark.parametrize(
+    ("name", "words"), [("", "No labgrid"), ("none.yaml", "no labgrid environment none.yaml")]
+)
+def test_lg_env_names_the_environment(
+    name: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LG_ENV", name)
+    with pytest.raises(MachineError, match=words):
+        open_machine("board:x", MachineOptions()).__enter__()
 
 
 def test_a_file_that_never_arrives_whole_is_one_sentence(
@@ -281,7 +271,8 @@ def test_no_command_is_longer_than_a_shells_line(tmp_path: Path, probe: Path) ->
     lines: list[str] = []
     with open_board("board:x", options(tmp_path, SERIAL)) as place:
         place.run_probe(("a'b", "=".join(["long"] * 1000)), 20, lines.append)
-        commands = the_shell(place).commands
+        assert isinstance(place, BoardMachine)
+        commands = place._command.commands
     assert lines[1:3] == ["kentry-probe word a'b", "kentry-probe word long" + "=long" * 999]
     assert len(commands) > 50
     assert max(map(len, commands)) < 700

@@ -3,6 +3,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+from types import SimpleNamespace
 from typing import cast
 
 from kentry.errors import MachineError
@@ -89,20 +91,9 @@ class Machine:
         return CommandResult(int(self.virtualization == "none"), f"{self.virtualization}\n", "")
 
     def facts(self, cpu: int | None = None) -> Facts:
-        return gather(cast(machine.Machine, self), cpu, FakeClock())
-
-
-class FakeClock:
-    """Half a second between readings, whatever time it is."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float, /) -> None:
-        self.now += seconds
+        # Half a second passes between readings.
+        clock = SimpleNamespace(monotonic=count(100.0, 0.5).__next__, sleep=lambda seconds: None)
+        return gather(cast(machine.Machine, self), cpu, clock)
 
 
 def frequency(cpu: int, governor: str, low: int, high: int, **more: object) -> dict[str, str]:
