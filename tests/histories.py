@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Git histories of 45 commits on a real kernel's source, of which two change a count.
 
-    python -m tests.histories                 what the histories of seeds 1 to 10 have
     python -m tests.histories SEED FOLDER     makes one, and prints a line a commit
 
 The source is Debian's linux-source, which kentry fetches.  Its objects are borrowed, and those of
@@ -99,24 +98,21 @@ def lay(seed: int, folder: Path, store: Path, repository: Path, commit: str) -> 
     stream = "".join(_stream(planned, Random(seed), folder, commit))
     words = ("fast-import", "--quiet", f"--export-marks={marks}")
     git(folder, *words, feed=stream.encode())
-    names = [line.split()[1] for line in sorted(marks.read_text().splitlines(), key=_number)]
+    made = dict(line[1:].split() for line in marks.read_text().splitlines())
+    names = [made[str(mark)] for mark in range(1, len(planned) + 1)]
     marks.unlink()
     git(folder, "sparse-checkout", "set", "--cone", "--sparse-index")
     git(folder, "reset", "--quiet", "--hard", "master")
-    pairs = list(zip(names, [one.change for one in planned], strict=True))
-    return History(
-        folder,
-        names[0],
-        names[-1],
-        {name: change.adds for name, change in pairs if change.adds},
-        {name: change.kind for name, change in pairs},
-    )
+    changes = {name: one.change for name, one in zip(names, planned, strict=True)}
+    steps = {name: change.adds for name, change in changes.items() if change.adds}
+    kinds = {name: change.kind for name, change in changes.items()}
+    return History(folder, names[0], names[-1], steps, kinds)
 
 
 def plan(seed: int) -> list[Planned]:
     """The commits of a seed in the order in which they are made, the root first."""
     rng = Random(seed)
-    adds = rng.choice(edits.MORE_INSTRUCTIONS)(rng.randint(7, edits.MOST))
+    adds = edits.more_instructions(rng.choice(edits.STEPS), rng.randint(7, edits.MOST))
     text, takes = edits.ballast(rng.randrange(edits.BALLASTS), rng.randint(3, 6))
     runs = _runs(rng, edits.BUILD_BREAKS, edits.BUILD_FIX, (rng.randint(1, 3), rng.randint(1, 3)))
     runs += _runs(rng, edits.BOOT_BREAKS, edits.BOOT_FIX, (rng.randint(1, 2),))
@@ -137,12 +133,8 @@ def plan(seed: int) -> list[Planned]:
     blocks += [[change] for change in harmless[more:]]
     rng.shuffle(blocks)
 
-    root = Change(
-        edits.BASE,
-        "Linux as Debian has it",
-        "With instructions that a later commit takes away.",
-        (text,),
-    )
+    why = "With instructions that a later commit takes away."
+    root = Change(edits.BASE, "Linux as Debian has it", why, (text,))
     planned = [Planned(root, ())]
     fork = rng.randrange(3, len(blocks) - 8)
     merge = fork + rng.randint(2, 5)
@@ -156,12 +148,8 @@ def plan(seed: int) -> list[Planned]:
             end_of_branch = parent
         if number == merge:
             made = tuple(edit for change in branch for edit in change.edits)
-            joined = Change(
-                edits.MERGE,
-                "Merge branch 'topic/cleanups'",
-                "\n".join(f" - {change.subject}" for change in branch),
-                made,
-            )
+            body = "\n".join(f" - {change.subject}" for change in branch)
+            joined = Change(edits.MERGE, "Merge branch 'topic/cleanups'", body, made)
             planned.append(Planned(joined, (tip, end_of_branch)))
             tip = len(planned) - 1
         for change in block:
@@ -199,6 +187,10 @@ def _harmless(rng: Random, count: int) -> list[Change]:
 
 def _stream(planned: list[Planned], rng: Random, folder: Path, commit: str) -> Iterator[str]:
     """What git fast-import makes the commits of; a commit's mark is its place, from 1."""
+
+    def data(text: str) -> str:
+        return f"data {len(text.encode())}\n{text}\n"
+
     paths = dict.fromkeys(edit.path for one in planned for edit in one.change.edits)
     source = _read(folder, commit, list(paths))
     files: list[dict[str, str]] = []
@@ -214,14 +206,14 @@ def _stream(planned: list[Planned], rng: Random, folder: Path, commit: str) -> I
         body = f"{one.change.subject}\n\n{one.change.body}\n\nSigned-off-by: {who}\n"
         yield f"commit refs/heads/master\nmark :{mark}\n"
         yield f"author {who} {time - rng.randint(60, _HOUR // 4)} {zone}\n"
-        yield f"committer {who} {time} {zone}\n{_data(body)}"
+        yield f"committer {who} {time} {zone}\n{data(body)}"
         for word, parent in zip(("from", "merge"), one.parents, strict=False):
             yield f"{word} :{parent + 1}\n"
         if not one.parents:
             tree = git(folder, "rev-parse", f"{commit}^{{tree}}").strip()
             yield f'M 040000 {tree} ""\n'
         for path in dict.fromkeys(edit.path for edit in one.change.edits):
-            yield f"M 100644 inline {path}\n{_data(now[path])}"
+            yield f"M 100644 inline {path}\n{data(now[path])}"
         yield "\n"
 
 
@@ -239,14 +231,6 @@ def _read(folder: Path, commit: str, paths: list[str]) -> dict[str, str]:
     return texts
 
 
-def _data(text: str) -> str:
-    return f"data {len(text.encode())}\n{text}\n"
-
-
-def _number(line: str) -> int:
-    return int(line[1:].partition(" ")[0])
-
-
 def git(folder: Path, *words: str, feed: bytes = b"", check: bool = True) -> str:
     """What git WORDS prints in that folder, whatever the user's settings are.
 
@@ -258,53 +242,13 @@ def git(folder: Path, *words: str, feed: bytes = b"", check: bool = True) -> str
     return run(argv, feed=feed, check=check).stdout
 
 
-def describe(seed: int) -> str:
-    """What the history of a seed has: its steps and its broken commits, a line each."""
-    planned = plan(seed)
-    master = on_master(planned)
-    kinds = [one.change.kind for one in planned]
-    lines = [f"seed {seed}: {len(planned)} commits, of which the first is number 1"]
-    for number, (one, kind) in enumerate(zip(planned, kinds, strict=True)):
-        here = f"at commit {number + 1}"
-        if one.change.adds:
-            where = "on master" if number in master else "in the merged branch"
-            if number in master and kinds[number - 1] in (edits.BUILD_FIX, edits.BOOT_FIX):
-                where += f", right after a {kinds[number - 1]}"
-            if number in master and kinds[number + 1 : number + 2] == [edits.BUILD_BREAK]:
-                where += ", right before commits that do not build"
-            path = one.change.edits[0].path
-            lines.append(f"  {one.change.adds:+} instructions {here} in {path}, {where}")
-        elif kind in edits.BROKEN and kinds[number - 1] != kind:
-            length = len(list(itertools.takewhile(kind.__eq__, kinds[number:])))
-            lines.append(f"  {kind}, {length} in a row, {here}")
-        elif kind == edits.MERGE:
-            lines.append(f"  merge of {len(planned) - len(master)} commits {here}")
-    return "\n".join(lines)
-
-
-def on_master(planned: list[Planned]) -> set[int]:
-    """The places of the commits that first parents lead to."""
-    found = {len(planned) - 1}
-    while planned[min(found)].parents:
-        found.add(planned[min(found)].parents[0])
-    return found
-
-
-def main(words: list[str]) -> None:
+def main(seed: str, folder: str) -> None:
     """The program: see above."""
-    if not words:
-        print("\n".join(describe(seed) for seed in range(1, 11)))
-        return
-    seed, folder = int(words[0]), Path(words[1])
-    history = make(seed, folder)
-    planned = plan(seed)
-    master = on_master(planned)
-    print(describe(seed))
-    for number, (name, kind) in enumerate(history.kinds.items()):
+    history = make(int(seed), Path(folder))
+    for (name, kind), one in zip(history.kinds.items(), plan(int(seed)), strict=True):
         step = f"  <- {history.steps[name]:+}" if name in history.steps else ""
-        column = "*" if number in master else "|"
-        print(f"{name[:12]} {column} {kind:18} {planned[number].change.subject}{step}")
+        print(f"{name[:12]} {kind:18} {one.change.subject}{step}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

@@ -160,59 +160,56 @@ def _no_ops(count: int, indent: int, why: str) -> str:
     )
 
 
-def _in_entry(count: int) -> Change:
-    why = "No value of the user's is left for the handlers to speculate with."
-    return Change(
-        MORE,
+# Each step: file, line, whether before it, its text, why, subject and message.
+_MORE: tuple[tuple[str, str, bool, Callable[[int, str], str], str, str, str], ...] = (
+    (
+        ENTRY,
+        "scs_load_current_if_from_user s1, s5",
+        False,
+        _clear,
+        "No value of the user's is left for the handlers to speculate with.",
         "riscv: entry: Clear registers that the handlers do not expect",
         "What user space left in the registers is saved by now. Clear those that\n"
         "no handler reads, as arm64 and x86 do.",
-        (Insert(ENTRY, _clear(count, why), "scs_load_current_if_from_user s1, s5"),),
-        count,
-    )
-
-
-def _in_traps(count: int) -> Change:
-    why = "Straight-line speculation ends here."
-    return Change(
-        MORE,
+    ),
+    (
+        TRAPS,
+        "add_random_kstack_offset();",
+        True,
+        lambda count, why: _no_ops(count, 2, why),
+        "Straight-line speculation ends here.",
         "riscv: traps: Keep speculation away from system calls",
         "Some cores run ahead of the check of the system call's number. Give them\n"
         "something harmless to run.",
-        (Insert(TRAPS, _no_ops(count, 2, why), "add_random_kstack_offset();", before=True),),
-        count,
-    )
-
-
-def _in_syscall(count: int) -> Change:
-    why = "The load of fn must be over on cores that guess it."
-    return Change(
-        MORE,
+    ),
+    (
+        SYSCALL,
+        "regs->a0 = fn(regs);",
+        True,
+        lambda count, why: _no_ops(count, 1, why),
+        "The load of fn must be over on cores that guess it.",
         "riscv: syscall: Wait for the table before it is used",
         "Cores that predict the value of a load may call another function first.",
-        (Insert(SYSCALL, _no_ops(count, 1, why), "regs->a0 = fn(regs);", before=True),),
-        count,
-    )
-
-
-def _in_generic(count: int) -> Change:
-    why = "Let the flags settle."
-    return Change(
-        MORE,
+    ),
+    (
+        GENERIC,
+        "if (work & SYSCALL_WORK_ENTER)",
+        True,
+        lambda count, why: _no_ops(count, 1, why),
+        "Let the flags settle.",
         "entry: Let the work flags settle before they are tested",
         "Another CPU may be setting one just now. A few cycles make it less likely\n"
         "that the work waits for the next system call.",
-        (Insert(GENERIC, _no_ops(count, 1, why), "if (work & SYSCALL_WORK_ENTER)", before=True),),
-        count,
-    )
-
-
-MORE_INSTRUCTIONS: tuple[Callable[[int], Change], ...] = (
-    _in_entry,
-    _in_traps,
-    _in_syscall,
-    _in_generic,
+    ),
 )
+STEPS = range(len(_MORE))
+
+
+def more_instructions(number: int, count: int) -> Change:
+    """A change that adds `count` instructions."""
+    path, line, before, text_of, why, subject, body = _MORE[number]
+    return Change(MORE, subject, body, (Insert(path, text_of(count, why), line, before),), count)
+
 
 # What a history begins with, so that a later commit can take it away.
 _BALLAST: tuple[tuple[str, str, bool, Callable[[int], str], str], ...] = (
