@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The compiled parts, and what is said where one is missing."""
+"""The compiled parts and LLVM's programs, and what is said where one is missing."""
 
 import os
 import re
@@ -114,3 +114,34 @@ def test_what_is_no_c_file_is_not_read(tmp_path: Path, kind: str) -> None:
         os.truncate(file, 1 << 40)
     with pytest.raises(UserError):
         native.probe_with_case(host_arch(), file)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only one in PATH that is one."""
+    monkeypatch.setattr(native, "_LLVM_FOLDERS", tmp_path / "none")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'none'}:{tmp_path / 'file'}:{tmp_path}")
+    (tmp_path / "file").write_text("no folder")
+    return tmp_path
+
+
+def program(file: Path, version: str, status: int = 0) -> None:
+    file.write_text(f"#!/bin/sh\necho 'Debian LLVM version {version}'\nexit {status}\n")
+    file.chmod(0o755)
+
+
+def test_the_newest_is_taken_and_a_broken_one_only_where_there_is_no_other(folder: Path) -> None:
+    with pytest.raises(MissingToolError, match="llvm-x.*apt-get install"):
+        native.newest_llvm("llvm-x")
+    program(folder / "llvm-x-99", "99.1.0", status=1)
+    assert native.newest_llvm("llvm-x") == folder / "llvm-x-99"
+    program(folder / "llvm-x-9", "9.0.1")
+    program(folder / "llvm-x", "14.0.6")
+    assert native.newest_llvm("llvm-x") == folder / "llvm-x"
+
+
+def test_another_program_beside_it_may_be_asked_for(folder: Path) -> None:
+    program(folder / "llvm-x-15", "15.0.0")
+    program(folder / "llvm-x-14", "14.0.0")
+    program(folder / "llvm-y-14", "14.0.0")
+    assert native.newest_llvm("llvm-x", beside="llvm-y") == folder / "llvm-x-14"

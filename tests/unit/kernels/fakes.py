@@ -164,29 +164,16 @@ def elf(
             (23, 3, 0, names, 0, 0),
         ]
     placed = b""
-    for name_at, kind, flags, content, link, entry in table:
-        placed += struct.pack(
-            "<IIQQQQIIQQ", name_at, kind, flags, 0, len(data), len(content), link, 0, 8, entry
-        )
+    for name_at, type_, flags, content, link, entry in table:
+        size = len(content)
+        row = (name_at, type_, flags, 0, len(data), size, link, 0, 8, entry)
+        placed += struct.pack("<IIQQQQIIQQ", *row)
         data += content
     has_sections = len(table) > 1
-    data[:64] = struct.pack(
-        "<16sHHIQQQIHHHHHH",
-        b"\x7fELF\x02\x01\x01",
-        2,
-        _ELF_MACHINES[machine or arch.elf_machine],
-        1,
-        0,
-        64 if segments else 0,
-        len(data) if has_sections else 0,
-        0,
-        64,
-        56,
-        len(segments),
-        64,
-        len(table) if has_sections else 0,
-        4 if has_sections else 0,
-    )
+    ident = (2, _ELF_MACHINES[machine or arch.elf_machine], 1)
+    tables = (0, 64 if segments else 0, len(data) if has_sections else 0, 0)
+    sizes = (64, 56, len(segments), 64, *((len(table), 4) if has_sections else (0, 0)))
+    data[:64] = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", *ident, *tables, *sizes)
     return bytes(data + placed) if has_sections else bytes(data)
 
 

@@ -67,14 +67,26 @@ def revision(spec: str | Path) -> Revision:
     return tree.revision(parse(f"tree:{spec}"), Said())
 
 
-def made(
-    revision: Revision, *sets: str, request: Request | None = None, arch: Arch = ARM64
-) -> tuple[Path, Said]:
+def plan_of(revision: Revision, *sets: str, request: Request | None = None) -> build.Build:
+    return build.plan(revision, ARM64, request or Request(sets=sets), Said())
+
+
+def made(revision: Revision, *sets: str, request: Request | None = None) -> tuple[Path, Said]:
     """The folder of the built kernel, and what was said."""
     said = Said()
-    folder = build.built(build.plan(revision, arch, request or Request(sets=sets), said), said)
+    folder = build.built(plan_of(revision, *sets, request=request), said)
     assert read_manifest(folder)
     return folder, said
+
+
+def tree_with(folder: Path, name: str, more: str) -> Revision:
+    """The source with more text at the end of a file."""
+    text = (sources.FAKE / name).read_text(encoding="utf-8")
+    return revision(sources.repository(folder / "linux", {name: text + more}))
+
+
+def log_of(error: BuildError) -> str:
+    return Path(error.remedy.removeprefix("The whole log is ").removesuffix(".")).read_text()
 
 
 def steps(said: Said) -> list[str]:
@@ -104,20 +116,17 @@ def test_a_kernel_from_its_source_and_not_built_twice(tmp_path: Path) -> None:
     assert kernel.config
     assert "CONFIG_NET=y" in kernel.config.read_text().splitlines()
     assert kernel.spec == "tree:linux"
-    wanted = {
-        "kind": "tree",
-        "commit": found.commit,
-        "subject": "Linux 6.12",
-        "tree": found.tree,
-        "config": "tiny",
-        "config_set": "CONFIG_NET=y",
-        "linker": "GNU ld (Test) 2.40",
-    }
+    wanted = {"config": "tiny", "config_set": "CONFIG_NET=y", "linker": "GNU ld (Test) 2.40"}
+    wanted |= {"tree": found.tree, **found.origin}
     assert wanted.items() <= kernel.origin.items()
     assert str(tmp_path) not in json.dumps(kernel.origin)
     (tmp_path / "bin/make").write_text("#!/bin/sh\nexit 1\n")
     assert build.kernel("tree:linux", revision(linux), ARM64, request, again) == kernel
     assert steps(again) == []
+    (tmp_path / "bin/make").unlink()
+    anew = build.kernel("tree:linux", found, ARM64, request, said, anew=cache_dir("scratch"))
+    assert anew.image != kernel.image
+    assert (anew.image_sha256, anew.origin) == (kernel.image_sha256, kernel.origin)
 
 
 def test_only_what_a_change_touches_is_made_again(tmp_path: Path) -> None:
@@ -140,18 +149,14 @@ def test_only_what_a_change_touches_is_made_again(tmp_path: Path) -> None:
     assert (third / "image").read_bytes() == (second / "image").read_bytes()
 
 
-def test_what_makes_another_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, said = revision(sources.repository(tmp_path / "linux")), Said()
-
-    def key(request: Request) -> str:
-        return build.plan(found, ARM64, request, said).key()
-
-    plain = key(Request())
-    assert key(Request(sets=("CONFIG_SMP=y",))) == plain
+def test_what_makes_another_kernel(tmp_path: Path) -> None:
+    found = revision(sources.repository(tmp_path / "linux"))
+    plain = plan_of(found).key()
+    assert plan_of(found, "CONFIG_SMP=y").key() == plain
     one, other = "CONFIG_NET=y", "CONFIG_AUDIT=y"
-    assert key(Request(sets=(one, other))) == key(Request(sets=(other, one))) != plain
+    assert plan_of(found, one, other).key() == plan_of(found, other, one).key() != plain
     sources.program(tmp_path / "bin", "aarch64-linux-gnu-gcc", "gcc (Test) 12.3.0")
-    assert key(Request()) != plain
+    assert plan_of(found).key() != plain
 
 
 def test_the_first_error_is_the_sentence(tmp_path: Path) -> None:
@@ -163,11 +168,13 @@ def test_the_first_error_is_the_sentence(tmp_path: Path) -> None:
     lines = len(bad.splitlines())
     assert error.sentence.endswith(f"kernel/fork.c:{lines}:2: error: #error this does not compile")
     assert "and another one" in error.detail
-    log = error.remedy.removeprefix("The whole log is ").removesuffix(".")
-    assert "another one" in Path(log).read_text()
+    assert "another one" in log_of(error)
     assert error.exit_code == 2
     # Nothing of it is in the cache, and the next one is built from where it was.
     assert failed(revision(linux)).sentence == error.sentence
+    commit(linux, "another", {"kernel/fork.c": "#error\n"})
+    assert failed(revision(linux)).remedy != error.remedy
+    assert "this does not compile" in log_of(error)
     commit(linux, "fixed", {"kernel/fork.c": sources.fork_c(first=10)})
     folder, said = made(revision(linux))
     assert steps(said) == ["Image", "kernel/fork.o", "vmlinux"]
@@ -259,22 +266,20 @@ def test_a_kernel_that_describes_its_types(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_full_disk_is_no_fault_of_the_source(tmp_path: Path) -> None:
     """git bisect run must not skip the commit, because the next one would fail as well."""
-    compiler = (sources.FAKE / "scripts/cc.sh").read_text(encoding="utf-8")
-    compiler += "echo 'cc1: error: /tmp/x.s: No space left on device' >&2; exit 1\n"
-    found = revision(sources.repository(tmp_path / "linux", {"scripts/cc.sh": compiler}))
+    full = "echo 'cc1: error: /tmp/x.s: No space left on device' >&2; exit 1\n"
+    found = tree_with(tmp_path, "scripts/cc.sh", full)
     with pytest.raises(UserError, match="room or memory") as caught:
         made(found)
     assert caught.value.bisect_code == EXIT_STOP
 
 
 def test_a_config_that_cannot_boot_in_qemu_is_refused_before_it_is_built(tmp_path: Path) -> None:
-    kconfig = (sources.FAKE / "arch/riscv/Kconfig").read_text(encoding="utf-8")
-    kconfig += "".join(
+    kconfig = "".join(
         f'config {name}\n\tbool "{name}"\n'
         for name in ("SERIAL_8250", "SERIAL_8250_CONSOLE", "SOC_VIRT", "RISCV_SBI")
     )
     kconfig += "config SIFIVE_PLIC\n\tdepends on SOC_VIRT\n\tbool\n"
-    found = revision(sources.repository(tmp_path / "linux", {"arch/riscv/Kconfig": kconfig}))
+    found = tree_with(tmp_path, "arch/riscv/Kconfig", kconfig)
     file = tmp_path / "vendor.config"
     file.write_text("CONFIG_SERIAL_8250=y\nCONFIG_RISCV_SBI=y\n")
     said = Said()
@@ -331,12 +336,9 @@ def test_a_kernel_of_an_older_cache_is_used_as_it_is(tmp_path: Path) -> None:
 
 
 def test_what_is_built_anew_trusts_nothing_and_leaves_all_as_it_was(tmp_path: Path) -> None:
-    compiler = (sources.FAKE / "scripts/cc.sh").read_text(encoding="utf-8")
-    compiler += 'echo "ccache: $CCACHE_DIR." >> "$2"\n'
-    linux = sources.repository(tmp_path / "linux", {"scripts/cc.sh": compiler})
-    found = revision(linux)
+    found = tree_with(tmp_path, "scripts/cc.sh", 'echo "ccache: $CCACHE_DIR." >> "$2"\n')
     cached, _ = made(found)
-    plan = build.plan(found, ARM64, Request(), Said())
+    plan = plan_of(found)
     own = cache_dir("scratch", "ccache")
     # What lies there is wrong, and make would not see it.
     (plan.objects() / "kernel/fork.o").write_text("wrong\n")
@@ -351,7 +353,7 @@ def test_what_is_built_anew_trusts_nothing_and_leaves_all_as_it_was(tmp_path: Pa
         assert folder != cached
         assert steps(said) == ALL
         image = (folder / "image").read_bytes()
-        assert (linux / "kernel/fork.c").read_bytes() in image
+        assert (sources.FAKE / "kernel/fork.c").read_bytes() in image
         assert f"ccache: {own}.".encode() in image
         assert read_manifest(folder)
         assert not plan.objects(anew=True).exists()
@@ -362,42 +364,18 @@ def test_what_is_built_anew_trusts_nothing_and_leaves_all_as_it_was(tmp_path: Pa
     assert [path.name for path in cache_dir("built").iterdir() if path.name[0] == "."] == []
 
 
-def test_a_kernel_built_anew_is_the_same_kernel(tmp_path: Path) -> None:
-    found, said = revision(sources.repository(tmp_path / "linux", PREBUILT)), Said()
-    cached = build.kernel("tree:linux", found, ARM64, Request(), said)
-    anew = build.kernel("tree:linux", found, ARM64, Request(), said, anew=cache_dir("scratch"))
-    assert anew.image != cached.image
-    assert anew.image_sha256 == cached.image_sha256
-    assert anew.origin == cached.origin
-
-
 def test_a_build_anew_that_fails_leaves_its_log_and_no_objects(tmp_path: Path) -> None:
     linux = sources.repository(tmp_path / "linux")
     commit(linux, "broken", {"kernel/fork.c": "#error this does not compile\n"})
-    plan = build.plan(revision(linux), ARM64, Request(), Said())
+    plan = plan_of(revision(linux))
     for _ in range(2):
         with pytest.raises(BuildError) as raised:
             build.built(plan, Said(), anew=cache_dir("scratch"))
         assert "kernel/fork.c:1:2: error" in raised.value.sentence
         assert str(tmp_path) not in raised.value.sentence
-        log = raised.value.remedy.removeprefix("The whole log is ").removesuffix(".")
-        assert "another one" in Path(log).read_text()
+        assert "another one" in log_of(raised.value)
         assert not plan.objects(anew=True).exists()
         assert {path.suffix for path in cache_dir("built").iterdir()} == {"", ".log"}
-
-
-def test_each_kernel_that_does_not_build_keeps_its_log(tmp_path: Path) -> None:
-    linux = sources.repository(tmp_path / "linux")
-    for word in ("first", "second"):
-        commit(linux, word, {"kernel/fork.c": f"#error {word}\n"})
-    logs = []
-    for name in ("HEAD~1", "HEAD"):
-        plan = build.plan(tree.of_commit(linux, name), ARM64, Request(), Said())
-        with pytest.raises(BuildError) as raised:
-            build.built(plan, Said())
-        logs.append(raised.value.remedy.removeprefix("The whole log is ").removesuffix("."))
-    texts = [Path(log).read_text() for log in logs]
-    assert "first" in texts[0] and "second" in texts[1]
 
 
 def test_a_users_defaults_for_tuxmake_are_not_used(
@@ -414,8 +392,7 @@ def test_a_users_defaults_for_tuxmake_are_not_used(
 def test_a_build_writes_nothing_into_its_source_nor_elsewhere(tmp_path: Path) -> None:
     outside = Path(f"/var/tmp/kentry-test.{os.getpid()}")
     attack = f"touch touched; mount -o remount,bind,rw / && echo x >{outside}"
-    files = {"Makefile": (sources.FAKE / "Makefile").read_text() + f"$(shell {attack})\n"}
-    found = revision(sources.repository(tmp_path / "linux", files))
+    found = tree_with(tmp_path, "Makefile", f"$(shell {attack})\n")
     made(found)
     assert (found.repository.work / "touched").exists() != sandbox.works()
     assert not outside.exists()
@@ -427,10 +404,8 @@ def test_a_build_that_starts_processes_without_end_is_ended(
     if not sandbox.works():
         pytest.skip("the system does not allow bubblewrap")
     monkeypatch.setattr(sandbox, "Limits", functools.partial(sandbox.Limits, processes=50))
-    bomb = "$(shell for i in $$(seq 200); do sleep 5 & done; sleep 5)"
-    files = {"Makefile": (sources.FAKE / "Makefile").read_text() + f"{bomb}\n"}
-    error = failed(revision(sources.repository(tmp_path / "linux", files)))
-    assert "50 processes" in error.sentence
+    bomb = "$(shell for i in $$(seq 200); do sleep 5 & done; sleep 5)\n"
+    assert "50 processes" in failed(tree_with(tmp_path, "Makefile", bomb)).sentence
 
 
 # More than one kentry.
@@ -484,8 +459,7 @@ def test_a_killed_build_is_taken_up_again(
 
 def test_an_interrupted_build_ends_its_compilers(tmp_path: Path) -> None:
     linux = sources.repository(tmp_path / "linux", {"SLOW": "0.3\n"})
-    found = revision(linux)
-    plan = build.plan(found, ARM64, Request(), Said())
+    plan = plan_of(revision(linux))
 
     def interrupt(fraction: float | None, now: str) -> None:
         if now.startswith("building: "):

@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which package a version means; the fetch itself is in tests/unit/test_apt.py."""
+"""Which package a version means, and that a source or a config is fetched once; no apt."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import lzma
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
-from kentry.host.apt import Candidate
+from kentry.errors import FetchError, UserError
+from kentry.host.apt import Candidate, Release
 from kentry.kernels import debian
-from tests.unit.kernels import fakes
+from kentry.kernels.repository import Revision
+from kentry.kernels.spec import parse
+from kentry.progress import Update
+from tests.unit.kernels import fakes, sources
+from tests.unit.kernels.conftest import Said
 
 
 def candidate(package: str, version: str) -> Candidate:
@@ -88,3 +100,161 @@ def test_a_kernel_may_be_in_two_packages() -> None:
         "linux-base-6.19.1+deb13-arm64",
     ]
     assert debian.kernel_parts(CANDIDATES, whole) == (whole,)
+
+
+ARM64 = fakes.ARM64
+SOURCES = (
+    *(("linux-source-6.12", one) for one in ("6.12.9-1", "6.12.100-1~bpo12+1", "6.12.95-1")),
+    ("linux-source-6.1", "6.1.170-3"),
+    ("linux-source-7.3", "7.3~rc1-1"),
+)
+CONFIGS = tuple((f"linux-config-{one}", "1") for one in ("6.12", "7.3", "6.1", "6.17", "7.1"))
+
+
+class Root:
+    """An AptRoot with these packages, whose tarballs have the small tree."""
+
+    packages: tuple[tuple[str, str], ...] = ()
+    problems: tuple[str, ...] = ()
+    downloads: tuple[str, ...] = ()
+    tree = Path()
+    config = f"config.{ARM64.debian}_none_{ARM64.debian}.xz"
+
+    def __init__(self, arch: str, release: Release) -> None:
+        self.release = release
+
+    def candidates(self, pattern: str, update: Update) -> list[Candidate]:
+        return [
+            Candidate(name, version, "", f"{name.replace('.', '-')}{version:>064}", 1, "", "all")
+            for name, version in self.packages
+        ]
+
+    @contextlib.contextmanager
+    def locked(self, update: Update) -> Iterator[None]:
+        yield
+
+    def download(self, found: Candidate, update: Update) -> Path:
+        Root.downloads += (found.version,)
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:xz") as tar:
+            tar.add(self.tree, arcname=found.package)
+        config = lzma.compress(f"CONFIG_OF={found.package}\n".encode())
+        files = {
+            f"./usr/src/{found.package}.tar.xz": packed.getvalue(),
+            f"./usr/src/{found.package}/{self.config}": config,
+        }
+        return fakes.deb(self.tree.parent / "a.deb", files)
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Root]:
+    ignored = {".gitignore": "/*\n!/debian/\n"}
+    monkeypatch.setattr(Root, "tree", sources.unpacked(tmp_path / "tree", ignored))
+    monkeypatch.setattr(Root, "packages", SOURCES)
+    for name in ("problems", "downloads"):
+        monkeypatch.setattr(Root, name, ())
+    monkeypatch.setattr(debian, "AptRoot", Root)
+    return Root
+
+
+def revision(version: str) -> Revision:
+    return debian.revision(parse(f"source:{version}"), Said())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version"),
+    [
+        ("6.12", "6.12.100-1~bpo12+1"),
+        ("6.12.95", "6.12.95-1"),
+        ("6.12.9", "6.12.9-1"),
+        ("6.12.95-1", "6.12.95-1"),
+        ("6.1", "6.1.170-3"),
+        ("6.12.100-1~bpo12+1", "6.12.100-1~bpo12+1"),
+        ("7.3", "7.3~rc1-1"),
+        ("7", "7.3~rc1-1"),
+        ("6", "6.12.100-1~bpo12+1"),
+    ],
+)
+def test_the_newest_package_whose_version_begins_so(wanted: str, version: str) -> None:
+    assert revision(wanted).origin["version"] == version
+
+
+@pytest.mark.parametrize("wanted", ["6.2", "6.1.17", "6.12.9-", "6.120", ".*", "linux", "12"])
+def test_what_there_is_otherwise(wanted: str) -> None:
+    with pytest.raises(UserError) as raised:
+        revision(wanted)
+    assert wanted in raised.value.sentence
+    assert "6.1, 6.12, 7.3" in raised.value.remedy
+
+
+def test_lists_that_cannot_be_had(root: type[Root]) -> None:
+    root.packages, root.problems = (), ("E: Could not resolve 'mirror.example.org'",)
+    with pytest.raises(FetchError, match="Could not resolve") as raised:
+        revision("6.12")
+    assert "KENTRY_MIRROR" in raised.value.remedy
+    with pytest.raises(FetchError, match="Could not resolve") as raised:
+        debian.distro_config((6, 12), ARM64, Said())
+    assert "--config tiny" in raised.value.remedy
+
+
+def test_it_is_unpacked_and_read_once(root: type[Root]) -> None:
+    found = revision("6.12")
+    assert found.origin["package"] == "linux-source-6.12"
+    assert found.origin["version"] == "6.12.100-1~bpo12+1"
+    assert found.version() == (6, 12)
+    work = found.repository.work
+    assert (work / "kernel/fork.c").read_bytes() == (root.tree / "kernel/fork.c").read_bytes()
+    assert not (work / ".package").exists()
+    # It is checked out as it was unpacked: nothing is written again.
+    before = sources.times(work)
+    found.repository.check_out(found.commit, Said())
+    assert sources.times(work) == before
+    again = revision("6.12")
+    assert (again.commit, again.tree) == (found.commit, found.tree)
+    assert len(root.downloads) == 1
+
+
+def test_a_package_that_cannot_be_unpacked_leaves_nothing(
+    root: type[Root], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(debian, "take_files", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            revision("6.12")
+    assert not (root.tree.parent / "a.deb").exists()
+    assert revision("6.12").version() == (6, 12)
+    assert len(root.downloads) == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen"),
+    [
+        ((6, 12), "6.12"),
+        ((6, 1), "6.1"),
+        ((6, 6), "6.1"),
+        ((6, 13), "6.12"),
+        ((6, 18), "6.17"),
+        ((7, 0), "6.17"),
+        ((7, 4), "7.3"),
+        ((8, 0), "7.3"),
+        ((5, 10), "6.1"),
+    ],
+)
+def test_the_same_version_or_the_nearest_older_one(
+    root: type[Root], wanted: tuple[int, int], chosen: str
+) -> None:
+    root.packages = CONFIGS
+    text = debian.distro_config(wanted, ARM64, Said())
+    assert text == f"CONFIG_OF=linux-config-{chosen}\n"
+
+
+def test_a_config_is_fetched_once(root: type[Root], monkeypatch: pytest.MonkeyPatch) -> None:
+    root.packages = CONFIGS
+    assert len({debian.distro_config((6, 12), ARM64, Said()) for _ in range(3)}) == 1
+    assert len(root.downloads) == 1
+    monkeypatch.setattr(Root, "config", "config.amd64_none_amd64.xz")
+    with pytest.raises(FetchError, match="config.arm64"):
+        debian.distro_config((7, 4), ARM64, Said())

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The work tree that kernels are built from: right whatever was left in it, and left alone."""
+"""Repositories of kentry's own, and the work tree that kernels are built from."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from kentry.errors import KernelError
+from kentry.errors import KernelError, UserError
 from kentry.kernels import tree
 from kentry.kernels.patches import apply_patches, read_patches
-from kentry.kernels.repository import Repository, Revision
+from kentry.kernels.repository import Git, Repository, Revision
 from kentry.kernels.spec import parse
 from tests.unit.kernels import sources
 from tests.unit.kernels.conftest import Said
@@ -118,15 +119,6 @@ def test_a_patch_that_does_not_apply_changes_nothing(linux: Path) -> None:
     assert applied(old, linux, "HEAD~1")
 
 
-def test_a_commit_whose_objects_are_gone_is_said(linux: Path) -> None:
-    found = revision(linux)
-    blob = git(linux, "rev-parse", "HEAD:kernel/new.c")
-    (linux / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    with pytest.raises(KernelError) as raised:
-        check_out(found)
-    assert raised.value.remedy
-
-
 def test_its_version_is_its_makefiles(tmp_path: Path) -> None:
     text = "# SPDX-License-Identifier: GPL-2.0\nVERSION = 7\nPATCHLEVEL = 1\nSUBLEVEL = 0\n"
     assert revision(sources.repository(tmp_path / "a", {"Makefile": text})).version() == (7, 1)
@@ -174,3 +166,72 @@ def test_patches_that_were_applied_wait_for_no_other_kentry(linux: Path) -> None
         thread.start()
         thread.join(timeout=60)
     assert before and again[0] and again[0].commit == before.commit
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Git:
+    (tmp_path / "work").mkdir()
+    made = Git(tmp_path / "git", tmp_path / "work")
+    made.init()
+    return made
+
+
+def tree_of(own: Git, work: Path) -> str:
+    (work / "a").write_text("content\n")
+    own("add", "--all")
+    return own.line("write-tree")
+
+
+def test_a_commit_is_the_same_one_each_time(
+    own: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = own.commit_tree(tree_of(own, tmp_path / "work"), "a message")
+    assert commit == "abc60ad798708ce364712685d6b920c5e2d35185"
+    for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_DATE"):
+        monkeypatch.setenv(name, "2001-02-03 04:05")
+    assert own.commit_tree(tree_of(own, tmp_path / "work"), "a message") == commit
+
+
+def test_two_may_make_it_at_once(tmp_path: Path) -> None:
+    made = Git(tmp_path / "git", tmp_path)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: made.init(), range(4)))
+    assert made.line("config", "--get-all", "gc.auto") == "0"
+    assert [path.name for path in tmp_path.iterdir()] == ["git"]
+
+
+def test_no_hook_or_setting_of_the_users_takes_part(
+    own: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = "[core]\n\tautocrlf = true\n[commit]\n\tgpgsign = true\n"
+    sources.write(tmp_path / "home", {".gitconfig": settings})
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    sources.program(tmp_path / "hooks", "pre-commit", "never")
+    (tmp_path / "work/a").write_bytes(b"a line\r\n")
+    own("add", "--all")
+    own("commit", "--message", "it")
+    assert own("cat-file", "blob", "HEAD:a").stdout == "a line\r\n"
+    assert own.line("cat-file", "-s", "HEAD:a") == "8"
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_full_disk_is_one_sentence(
+    own: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
+) -> None:
+    file = sources.program(tmp_path / "bin", "git", "x")
+    words = "error: unable to write file: No space left on device"
+    file.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 128\n")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    with pytest.raises(UserError) as raised:
+        own("write-tree", check=check)
+    assert str(own.folder) in raised.value.sentence
+    assert "KENTRY_CACHE" in raised.value.remedy
+
+
+def test_another_work_tree_has_an_index_of_its_own(own: Git, tmp_path: Path) -> None:
+    sources.write(tmp_path / "other", {"b": "other\n"})
+    tree_of(own, tmp_path / "work")
+    other = Git(tmp_path / "git", tmp_path / "other", "other-index")
+    other("add", "--all")
+    assert other.line("ls-files") == "b"
+    assert own.line("ls-files") == "a"

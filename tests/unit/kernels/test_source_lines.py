@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -135,25 +136,19 @@ def test_damaged_debug_info_is_a_sentence(kernel: Kernel) -> None:
     assert caught.value.remedy
 
 
+def _symbol(*places: tuple[str, int]) -> str:
+    rows = [{"FileName": name, "Line": line, "FunctionName": "f"} for name, line in places]
+    return json.dumps({"Symbol": rows})
+
+
 @pytest.mark.parametrize(
     ("row", "found"),
     [
-        ('{"Symbol": [{"FileName": "a.h", "Line": 0, "FunctionName": "f"}]}', ()),
         # The line of its caller is not its own.
-        (
-            '{"Symbol": [{"FileName": "a.h", "Line": 0, "FunctionName": "f"},'
-            ' {"FileName": "b.c", "Line": 3, "FunctionName": "g"}]}',
-            (),
-        ),
-        (
-            '{"Symbol": [{"FileName": "x/../b.c", "Line": 3, "FunctionName": "g"}]}',
-            (SourceLine("b.c", 3, "g"),),
-        ),
-        ('{"Symbol": []}', ()),
-        ('{"Symbol": [{"FileName": "a.h", "Line": -5, "FunctionName": "f"}]}', ()),
-        ('{"Error": {"Message": "no such file"}}', ()),
-        ("[]", ()),
-        ("x", ()),
+        (_symbol(("a.h", 0), ("b.c", 3)), ()),
+        (_symbol(("x/../b.c", 3)), (SourceLine("b.c", 3, "f"),)),
+        (_symbol(("a.h", -5)), ()),
+        *((text, ()) for text in (_symbol(), '{"Error": {"Message": "no such file"}}', "[]", "x")),
     ],
 )
 def test_a_line_of_the_symbolizer(row: str, found: tuple[SourceLine, ...]) -> None:

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
+"""Tables of symbols: from kallsyms, from a vmlinux, and looked up."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,7 +11,7 @@ from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
 from kentry.kernels import symtab
 from kentry.kernels.kallsyms import link_address
-from kentry.kernels.kernel import Symbol
+from kentry.kernels.kernel import Symbol, SymbolTable
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 
@@ -118,3 +120,30 @@ def test_the_link_address_is_where_the_pointers_point() -> None:
     assert link_address(pointers + minus_ones) == BASE
     with pytest.raises(ValueError):
         link_address(minus_ones)
+
+
+FIRST = Symbol(0x1000, "T", "first")
+ALIAS = Symbol(0x1000, "W", "alias")
+LAST = Symbol(0x1040, "t", "last")
+
+
+def test_a_table_is_sorted_and_keeps_the_order_of_aliases() -> None:
+    table = SymbolTable.of([LAST, FIRST, ALIAS])
+    assert list(table) == [FIRST, ALIAS, LAST]
+    assert len(table) == 3
+
+
+def test_an_address_lies_in_the_symbol_before_it() -> None:
+    table = SymbolTable.of([FIRST, ALIAS, LAST])
+    assert table.at(0xFFF) is None
+    assert table.at(0x1000) == FIRST
+    assert table.at(0x103F) == FIRST
+    assert table.at(0x1040) == LAST
+    assert table.at(1 << 64) == LAST
+    assert SymbolTable.of([]).at(0) is None
+
+
+def test_names_are_found() -> None:
+    table = SymbolTable.of([FIRST, ALIAS, LAST])
+    assert table.address_of("alias") == 0x1000
+    assert table.address_of("absent") is None
