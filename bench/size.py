@@ -36,7 +36,7 @@ BUDGET = {
     "results": 2931,
     "show": 5681,
     "stats": 701,
-    "study": 2671,
+    "study": 2679,
     "time": 1835,
     "vector": 3168,
 }

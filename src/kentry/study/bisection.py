@@ -166,7 +166,10 @@ class Search:
         self.span = span
         self.case = case
         self.commits = commits
-        self._ask = question
+        self.ask = question
+        self.found: list[Jump] = []
+        # Why no change of the case can be searched.
+        self.why_not: UserError | Caveat | None = None
 
     def measure(self, line: Sequence[Commit], places: Sequence[int]) -> list[bool]:
         """Measures commits beside those nearest in the line; whether each has a value."""
@@ -175,24 +178,22 @@ class Search:
         self.commits.measure(
             [line[place] for place in places],
             [line[at] for at in near[: 2 * len(places)]],
-            boot=self._ask.boot,
+            boot=self.ask.boot,
         )
         return [self.commits.has(line[place], self.case) for place in places]
 
     def find(self) -> list[Jump]:
         """The jumps from the range's start to bad, both of which were measured and differ."""
-        if self._ask.everything:
-            return self.jumps(self.line, set(), self._ask.paths)
-        line = [
-            self.line[place] for place in touching(self.span.folder, self.line, self._ask.paths)
-        ]
+        if self.ask.everything:
+            return self.jumps(self.line, set(), self.ask.paths)
+        line = [self.line[place] for place in touching(self.span.folder, self.line, self.ask.paths)]
         span = first_step(
             len(line) - 1,
             lambda places: self.measure(line, places),
             self._like_last(line),
             self.commits.at_once,
         )
-        jumps = self._resolved(line[span.low], line[span.high], self.line, set(), self._ask.paths)
+        jumps = self._resolved(line[span.low], line[span.high], self.line, set(), self.ask.paths)
         # Of a branch, the commit that did most.
         return sorted(jumps, key=lambda jump: -abs(self.delta(jump)))[:1]
 
@@ -204,7 +205,7 @@ class Search:
         spans = all_steps(
             len(line) - 1,
             lambda places: self.measure(line, places),
-            lambda old, new: self.differ(line[old], line[new], self._ask.least),
+            lambda old, new: self.differ(line[old], line[new], self.ask.least),
             self.commits.at_once,
         )
         return [
@@ -229,7 +230,7 @@ class Search:
 
     def check_misled(self) -> None:
         """MisledError where commits were taken for others' kernels, which may have been wrong."""
-        if self.commits.has_stand_ins and not self._ask.boot:
+        if self.commits.has_stand_ins and not self.ask.boot:
             raise MisledError
 
     def booted(self, jump: Jump) -> Difference:
@@ -275,7 +276,7 @@ class Search:
         if len(between) > 1 and paths:
             # Others that do not touch the paths may lie between; they may have no value either.
             parent = between[-2]
-            self.commits.measure([parent], [before, commit], boot=self._ask.boot)
+            self.commits.measure([parent], [before, commit], boot=self.ask.boot)
             if self.commits.has(parent, self.case):
                 if not self.differ(parent, commit):
                     raise UserError(
@@ -287,7 +288,7 @@ class Search:
                     before, between = parent, between[-1:]
         if len(between) > 1 or not commit.is_merge:
             return [Jump(before, tuple(between))]
-        if self._ask.first_parent:
+        if self.ask.first_parent:
             return [Jump(before, (commit,), caveats.doubt_first_parent)]
         inside = known | self.span.reachable(before.name)
         branches = self.span.branches(commit, before, inside)
@@ -337,8 +338,9 @@ def bisect(
     commits.expected = commits.made + 2 + steps
     old = measure_ends(commits, *dict.fromkeys([span.good, span.start, span.bad]))[0]
     searches = [Search(span, question, commits, case) for case in question.cases]
-    reasons = [_why_not_searched(search, old) for search in searches]
-    errors = [reason for reason in reasons if isinstance(reason, UserError)]
+    for search in searches:
+        search.why_not = _why_not_searched(search, old)
+    errors = [one.why_not for one in searches if isinstance(one.why_not, UserError)]
     if len(errors) == len(searches):
         raise errors[0]
     longest = max(step.seconds for step in commits.steps.values())
@@ -347,20 +349,14 @@ def bisect(
         " what verifies its answer is said then"
     )
     try:
-        jumps = [
-            [] if reason else search.find()
-            for search, reason in zip(searches, reasons, strict=True)
-        ]
-        _announce(searches, jumps, question, commits)
+        for search in searches:
+            search.found = [] if search.why_not else search.find()
+        _announce(searches)
         with scratch_folder() as own:
-            answers = [
-                _answer(search, found, reason, question, own)
-                for search, found, reason in zip(searches, jumps, reasons, strict=True)
-            ]
+            first, *others = [_answer(search, own) for search in searches]
     except MisledError:
         return bisect(span, replace(question, boot=True), commits, origin)
     commits.keep_provisional([])
-    first, *others = answers
     notes = [*first.caveats]
     if span.start != span.good:
         notes.append(caveats.good_is_aside(span.good.short, span.bad.short, span.start.short))
@@ -411,17 +407,13 @@ def _why_not_searched(search: Search, old: Recording) -> UserError | Caveat | No
     )
 
 
-def _announce(
-    searches: Sequence[Search],
-    jumps: Sequence[Sequence[Jump]],
-    question: Question,
-    commits: Commits,
-) -> None:
-    """Says and keeps which commits the search names, and what it costs to verify them."""
+def _announce(searches: Sequence[Search]) -> None:
+    """Says and keeps which commits the searches name, and what it costs to verify them."""
+    commits, verify = searches[0].commits, searches[0].ask.verify
     rows: list[Provisional] = []
     ends: dict[str, Commit] = {}
-    for search, found in zip(searches, jumps, strict=True):
-        for jump in found if question.verify else ():
+    for search in searches if verify else ():
+        for jump in search.found:
             if jump.is_one:
                 commit, apart = jump.culprit, search.apart(jump.before, jump.culprit)
                 ends |= {jump.before.name: jump.before, commit.name: commit}
@@ -446,53 +438,34 @@ def _announce(
     )
 
 
-def _answer(
-    search: Search,
-    jumps: Sequence[Jump],
-    reason: UserError | Caveat | None,
-    question: Question,
-    own: Path,
-) -> Answer:
+def _answer(search: Search, own: Path) -> Answer:
     """What the search of one case came to: its jumps measured again, and what is to be known.
 
     MisledError where a commit may not be to blame, because not all were booted.
     """
-    commits, span = search.commits, search.span
+    commits, span, reason = search.commits, search.span, search.why_not
     whole = search.apart(span.good, span.bad)
     culprits, notes = [], []
-    suspects = [jump for jump in jumps if not jump.is_one]
-    for jump in jumps:
-        if not jump.is_one:
-            continue
-        before = search.value(jump.before)
-        if question.verify:
-            first = commits.measure_anew(jump.before, own)
-            commits.measure_anew(jump.culprit, own)
-            change = commits.apart_anew(jump.before, jump.culprit, search.case)
-            expected, is_exact = search.delta(jump), change.low == change.high
-            agrees = change.delta == expected if is_exact else (change.delta > 0) == (expected > 0)
-            if not (change.is_sure and agrees):
-                search.check_misled()
+    suspects = [jump for jump in search.found if not jump.is_one]
+    for jump in search.found:
+        if jump.is_one:
+            culprit = _culprit(search, jump, whole, own)
+            if isinstance(culprit, Culprit):
+                culprits.append(culprit)
+            else:
                 suspects.append(jump)
-                again = f"{expected:+g}", f"{change.delta:+g}"
-                notes.append(caveats.unconfirmed(jump.culprit.short, *again))
-                continue
-            if not is_exact:
-                before = value(first, search.case, commits.metric)
-        else:
-            change = search.booted(jump)
-        culprits.append(_culprit(search, jump, before, change, whole))
+                notes.append(culprit)
     explained = sum(culprit.delta for culprit in culprits)
     if isinstance(reason, UserError):
         notes.append(caveats.no_difference(reason.sentence.rstrip(".")))
     elif reason:
         notes.append(reason)
     elif not culprits and not suspects:
-        notes.append(caveats.no_step_so_large(f"{question.least:g}"))
+        notes.append(caveats.no_step_so_large(f"{search.ask.least:g}"))
     elif whole.low != whole.high:
         notes.append(caveats.noise())
     elif explained != whole.delta and not suspects:
-        remaining = caveats.others_remain if question.everything else caveats.more_remains
+        remaining = caveats.others_remain if search.ask.everything else caveats.more_remains
         notes.append(remaining(f"{explained:+g}", f"{whole.delta:+g}"))
     noisy = commits.recording(span.good).case(search.case)
     unit = commits.metric
@@ -517,11 +490,24 @@ def _answer(
     )
 
 
-def _culprit(
-    search: Search, jump: Jump, before: Real, change: Difference, whole: Difference
-) -> Culprit:
-    commit = jump.culprit
-    arch = find_arch(search.commits.recording(commit).kernel["arch"])
+def _culprit(search: Search, jump: Jump, whole: Difference, own: Path) -> Culprit | Caveat:
+    """The commit of a jump, measured again; or that it has another value then."""
+    commits, commit = search.commits, jump.culprit
+    before = search.value(jump.before)
+    if search.ask.verify:
+        expected, first = search.delta(jump), commits.measure_anew(jump.before, own)
+        commits.measure_anew(commit, own)
+        change = commits.apart_anew(jump.before, commit, search.case)
+        is_exact = change.low == change.high
+        agrees = change.delta == expected if is_exact else (change.delta > 0) == (expected > 0)
+        if not (change.is_sure and agrees):
+            search.check_misled()
+            return caveats.unconfirmed(commit.short, f"{expected:+g}", f"{change.delta:+g}")
+        if not is_exact:
+            before = value(first, search.case, commits.metric)
+    else:
+        change = search.booted(jump)
+    arch = find_arch(commits.recording(commit).kernel["arch"])
     return Culprit(
         commit=commit.name,
         subject=commit.subject,
@@ -532,7 +518,7 @@ def _culprit(
         delta=change.delta,
         share=100 * change.delta / whole.delta if whole.delta else None,
         functions=change.changed,
-        compiled=search.commits.measurer.compiled(commit, search.commits.update),
+        compiled=commits.measurer.compiled(commit, commits.update),
         doubts=tuple(_doubts(jump, search.span.folder, arch)),
     )
 

@@ -142,12 +142,17 @@ class Measurer(ABC):
     function: Callable[..., Outcome]
 
     @abstractmethod
-    def unit(self, commit: Commit, near: Mapping[str, Recording], update: Update) -> Any:
-        """The unit of a commit; its recording may be one of `near`, of commits measured before."""
+    def unit(
+        self,
+        commit: Commit,
+        near: Mapping[str, Recording],
+        update: Update,
+        anew: Path | None = None,
+    ) -> Any:
+        """The unit of a commit; its recording may be one of `near`, of commits measured before.
 
-    @abstractmethod
-    def unit_anew(self, commit: Commit, own: Path) -> Any:
-        """The unit that measures from nothing but what earlier ones have left in `own`."""
+        With `anew` it is measured from nothing but what earlier ones have left in that folder.
+        """
 
     @abstractmethod
     def made_with(self, commit: Commit, update: Update) -> list[str]:
@@ -178,22 +183,32 @@ class Kernels(Measurer):
         # The key of the build that is a commit's kernel, by the commit's name.
         self._built: dict[str, str] = {}
 
-    def unit(self, commit: Commit, near: Mapping[str, Recording], update: Update) -> Unit:
+    def unit(
+        self,
+        commit: Commit,
+        near: Mapping[str, Recording],
+        update: Update,
+        anew: Path | None = None,
+    ) -> Unit:
         """See Measurer."""
-        stand_ins = tuple(
-            StandIn(
-                name=name,
-                built=self._key(name, update),
-                changed=tuple(tree.changed_files(self._folder, name, commit.name)),
-                executed=frozenset(insn.function for insn in recording.code),
+        stand_ins = []
+        for name, recording in near.items():
+            if name not in self._built:
+                self._built[name] = self._plan(name, update).key()
+            changed = tuple(tree.changed_files(self._folder, name, commit.name))
+            executed = frozenset(insn.function for insn in recording.code)
+            stand_ins.append(
+                StandIn(name=name, built=self._built[name], changed=changed, executed=executed)
             )
-            for name, recording in near.items()
+        return Unit(
+            spec=f"tree:{self._folder}@{commit.short}",
+            arch=self._arch.name,
+            measurement=self._options,
+            source=tree.of_commit(self._folder, commit.name),
+            request=self._request,
+            stand_ins=tuple(stand_ins),
+            anew=anew,
         )
-        return self._unit(commit, stand_ins=stand_ins)
-
-    def unit_anew(self, commit: Commit, own: Path) -> Unit:
-        """See Measurer."""
-        return self._unit(commit, anew=own)
 
     def is_same_kernel(self, commit: Commit, like: str) -> None:
         """See Measurer."""
@@ -222,24 +237,9 @@ class Kernels(Measurer):
         emulator = find_emulator(self._arch, self._options.emulator).version
         return [config, *plan.toolchain.identity, plan.pahole, emulator]
 
-    def _unit(self, commit: Commit, **words: Any) -> Unit:
-        return Unit(
-            spec=f"tree:{self._folder}@{commit.short}",
-            arch=self._arch.name,
-            measurement=self._options,
-            source=tree.of_commit(self._folder, commit.name),
-            request=self._request,
-            **words,
-        )
-
     def _plan(self, name: str, update: Update) -> build.Build:
         revision = tree.of_commit(self._folder, name)
         return build.plan(revision, self._arch, self._request, update)
-
-    def _key(self, name: str, update: Update) -> str:
-        if name not in self._built:
-            self._built[name] = self._plan(name, update).key()
-        return self._built[name]
 
 
 class Program(Measurer):
@@ -250,11 +250,13 @@ class Program(Measurer):
         self._folder = folder
         self.function = self._perform
 
-    def unit(self, commit: Commit, near: Mapping[str, Recording], update: Update) -> Commit:
-        """See Measurer."""
-        return commit
-
-    def unit_anew(self, commit: Commit, own: Path) -> Commit:
+    def unit(
+        self,
+        commit: Commit,
+        near: Mapping[str, Recording],
+        update: Update,
+        anew: Path | None = None,
+    ) -> Commit:
         """See Measurer."""
         return commit
 
@@ -356,7 +358,7 @@ class Commits:
     def measure_anew(self, commit: Commit, own: Path) -> Recording:
         """A second recording, once a run; KernelError where the commit has none now."""
         if commit.name not in self._anew:
-            unit = self.measurer.unit_anew(commit, own)
+            unit = self.measurer.unit(commit, {}, self.update, own)
             outcome = self.measurer.function(unit, self.update)
             if outcome.error:
                 raise KernelError(

@@ -197,6 +197,32 @@ def tabulate(
     )
     cases = [case for column in columns if (case := base[column.arch].case(column.case))]
     wanted = choose_metrics([[case] for case in cases], metrics) if metrics else ()
+    rows = _rows(kernels, columns, wanted)
+    changes, differing = _first_to_last(kernels, columns, rows)
+    return Series(
+        tool=next(iter(base.values())).tool,
+        origin=dict(origin),
+        base={arch: Measured.of(recording) for arch, recording in base.items()},
+        columns=columns,
+        rows=tuple(rows),
+        totals={
+            name: sum(row.cases[name].step for row in rows if name in row.cases)
+            for name in (column.name for column in columns)
+        },
+        caveats=tuple(notes),
+        base_caveats={
+            arch: tuple(_caveats_of(recording, [case for case, own in found if own == arch]))
+            for arch, recording in base.items()
+        },
+        changes=changes,
+        differences=tuple(differing),
+    )
+
+
+def _rows(
+    kernels: Sequence[PatchKernels], columns: Sequence[SeriesColumn], wanted: Sequence[str]
+) -> list[PatchRow]:
+    base = kernels[0].recordings
     before = {column: base[column.arch] for column in columns}
     rows = []
     last_cells: dict[SeriesColumn, Cell] = {}
@@ -233,6 +259,14 @@ def tabulate(
             )
         )
         before |= {column: patch.recordings[column.arch] for column in cells}
+    return rows
+
+
+def _first_to_last(
+    kernels: Sequence[PatchKernels], columns: Sequence[SeriesColumn], rows: Sequence[PatchRow]
+) -> tuple[dict[str, CaseComparison], list[Caveat]]:
+    """The change of each column, and what else differs that no row tells."""
+    base = kernels[0].recordings
     last = {arch: recording for one in kernels for arch, recording in one.recordings.items()}
     told = {one["text"] for row in rows for one in row.caveats}
     changes: dict[str, CaseComparison] = {}
@@ -247,21 +281,7 @@ def tabulate(
                 for one in whole.caveats
                 if one["kind"] in DIFFERENCES and one["text"] not in told
             ]
-    return Series(
-        tool=next(iter(base.values())).tool,
-        origin=dict(origin),
-        base={arch: Measured.of(recording) for arch, recording in base.items()},
-        columns=columns,
-        rows=tuple(rows),
-        totals={column.name: last_cells[column].total for column in columns},
-        caveats=tuple(notes),
-        base_caveats={
-            arch: tuple(_caveats_of(recording, [case for case, own in found if own == arch]))
-            for arch, recording in base.items()
-        },
-        changes=changes,
-        differences=tuple(differing),
-    )
+    return changes, differing
 
 
 def _steps(
