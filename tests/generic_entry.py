@@ -14,9 +14,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from kentry.host.process import need
 from kentry.kernels import debian
@@ -35,12 +35,8 @@ _ASM = "arch/riscv/include/asm"
 _KERNEL = "arch/riscv/kernel"
 
 
-@dataclass(frozen=True)
-class GenericEntry:
-    """The history, a bare repository in `folder`; the ids of its commits are whole.
-
-    `first` is Debian's 6.1, `last` the end, and `conversion` the commit between that converts.
-    """
+class GenericEntry(NamedTuple):
+    """The history, a bare repository in `folder`, from Debian's 6.1 on; whole ids of commits."""
 
     folder: Path
     first: str
@@ -104,12 +100,19 @@ def piece(text: str, start: str, end: str) -> str:
     return str(found[0])
 
 
-@dataclass(frozen=True)
-class Step:
-    """A commit: its message, and how it edits 6.1's files, the first, given 6.12's."""
+Edit = Callable[["Source", "Source"], None]
+# Each commit's message, and how it edits 6.1's files, the first, given 6.12's.
+STEPS: list[tuple[str, Edit]] = []
 
-    message: str
-    edit: Callable[[Source, Source], None]
+
+def step(subject: str, body: str) -> Callable[[Edit], Edit]:
+    """The next commit is the decorated edit's."""
+
+    def added(edit: Edit) -> Edit:
+        STEPS.append((f"{subject}\n\n{body}\n", edit))
+        return edit
+
+    return added
 
 
 def make(folder: Path) -> GenericEntry:
@@ -123,9 +126,7 @@ def make(folder: Path) -> GenericEntry:
         old, new = (debian.revision(parse(text), update) for text in (OLD, NEW))
     # Nobody's settings: the history is the same wherever it is made.
     nobody = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    env = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
-    } | nobody
+    env = {name: one for name, one in os.environ.items() if name[:4] != "GIT_"} | nobody
 
     def git(*words: str, text: bytes = b"") -> str:
         argv = [need("git", "git"), "-C", str(folder), *words]
@@ -137,27 +138,27 @@ def make(folder: Path) -> GenericEntry:
     objects = (old.repository.git.folder / "objects").resolve()
     (folder / "objects/info").mkdir(exist_ok=True)
     (folder / "objects/info/alternates").write_text(f"{objects}\n", encoding="utf-8")
-    git("fast-import", "--quiet", text=fast_import(old.commit, STEPS, Source(old), Source(new)))
+    git("fast-import", "--quiet", text=fast_import(old.commit, Source(old), Source(new)))
     ids = git("rev-list", "--reverse", f"{old.commit}..{_BRANCH}").split()
-    conversion = ids[[step.edit for step in STEPS].index(_convert)]
+    conversion = ids[[edit for _, edit in STEPS].index(_convert)]
     return GenericEntry(folder, old.commit, ids[-1], conversion)
 
 
-def fast_import(root: str, steps: Sequence[Step], old: Source, new: Source) -> bytes:
+def fast_import(root: str, old: Source, new: Source) -> bytes:
     """What git fast-import makes a history of: a commit a step, and the first one's parent `root`.
 
     The edits see each other's work in `old`.
     """
     parts: list[str] = []
-    for number, step in enumerate(steps):
+    for number, (said, edit) in enumerate(STEPS):
         when = f"{_FIRST_SECOND + number * _DAY_SECONDS} +0000"
-        message = f"{step.message}\nSigned-off-by: {_WHO}\n"
+        message = f"{said}\nSigned-off-by: {_WHO}\n"
         parts.append(f"commit {_BRANCH}\nauthor {_WHO} {when}\ncommitter {_WHO} {when}\n")
         parts.append(f"data {len(message.encode())}\n{message}\n")
         if number == 0:
             parts.append(f"from {root}\n")
         old.edited = {}
-        step.edit(old, new)
+        edit(old, new)
         for path, text in sorted(old.edited.items()):
             if text is None:
                 parts.append(f"D {path}\n")
@@ -169,12 +170,14 @@ def fast_import(root: str, steps: Sequence[Step], old: Source, new: Source) -> b
 # --- before the conversion --------------------------------------------------
 
 
+@step("Documentation: riscv: Say where a system call enters", "Nothing is compiled of this.")
 def _document(old: Source, _: Source) -> None:
     path = "Documentation/riscv/features.rst"
     text = "A system call enters the kernel in arch/riscv/kernel/entry.S.\n"
     old.put(path, f"{old[path].rstrip()}\n\n{text}")
 
 
+@step("riscv: asm: Add macros that save and restore registers", "Nothing uses them yet.")
 def _add_macros(old: Source, new: Source) -> None:
     path, end = f"{_ASM}/asm.h", "#endif /* __ASSEMBLY__ */"
     pointer = piece(
@@ -184,18 +187,21 @@ def _add_macros(old: Source, new: Source) -> None:
     old.insert(path, f"{pointer}\n{registers}", end)
 
 
+@step("arm64: syscall: Say what invoke_syscall() does", "No functional change.")
 def _comment_arm64(old: Source, _: Source) -> None:
     comment = "/* Calls the handler of one system call; what it returns is the user's x0. */\n"
     start = "static void invoke_syscall(struct pt_regs *regs,"
     old.insert("arch/arm64/kernel/syscall.c", comment, start)
 
 
+@step("riscv: stacktrace: Add on_thread_stack()", "The generic entry code asks for it.")
 def _add_on_thread_stack(old: Source, new: Source) -> None:
     path = f"{_ASM}/stacktrace.h"
     function = piece(new[path], "^static inline bool on_thread_stack", "^\n")
     old.insert(path, f"{function}\n", "#endif /* _ASM_RISCV_STACKTRACE_H */")
 
 
+@step("irqchip/sifive-plic: Shorten the message about what was mapped", "It wrapped.")
 def _shorten_message(old: Source, _: Source) -> None:
     was = r'"%pOFP: mapped %d interrupts with %d handlers for"\s*" %d contexts\.'
     old.sub(
@@ -203,6 +209,7 @@ def _shorten_message(old: Source, _: Source) -> None:
     )
 
 
+@step("riscv: Add asm/entry-common.h", "The generic entry code includes it.")
 def _add_header(old: Source, new: Source) -> None:
     path = f"{_ASM}/entry-common.h"
     text = new[path]
@@ -218,6 +225,12 @@ def _add_header(old: Source, new: Source) -> None:
 # --- the conversion ---------------------------------------------------------
 
 
+@step(
+    "riscv: entry: Convert to generic entry",
+    "System calls, interrupts and exceptions run the code of kernel/entry/\n"
+    "before and after their handlers. The assembly only saves and restores\n"
+    "registers; what a system call does between is C.",
+)
 def _convert(old: Source, new: Source) -> None:
     old.insert("arch/riscv/Kconfig", "\tselect GENERIC_ENTRY\n", "\tselect GENERIC_GETTIMEOFDAY")
     _entry(old, new)
@@ -362,29 +375,43 @@ def _new_tasks(old: Source) -> None:
 # --- after the conversion ---------------------------------------------------
 
 
+@step(
+    "riscv: Remove the wrappers of trace_hardirqs_on() and _off()",
+    "Only the entry in assembly called them.",
+)
 def _remove_wrappers(old: Source, _: Source) -> None:
     old.sub(f"{_KERNEL}/Makefile", r"^obj-\$\(CONFIG_TRACE_IRQFLAGS\)\t\+= trace_irq\.o\n\n", "")
     for name in ("trace_irq.c", "trace_irq.h"):
         old.remove(f"{_KERNEL}/{name}")
 
 
+@step("x86/entry: Say what do_syscall_x64() returns", "No functional change.")
 def _comment_x86(old: Source, _: Source) -> None:
     comment = "/* Returns whether nr was the number of a system call. */\n"
     start = "static __always_inline bool do_syscall_x64("
     old.insert("arch/x86/entry/common.c", comment, start)
 
 
+@step(
+    "riscv: entry: Clamp the number of a system call under speculation",
+    "A wrong number must not index the table of handlers.",
+)
 def _clamp(old: Source, new: Source) -> None:
     path = f"{_KERNEL}/traps.c"
     old.insert(path, piece(new[path], _CLAMP, ""), "\t\t\tsyscall_handler(regs, syscall);")
     old.insert(path, "#include <linux/nospec.h>\n", "#include <linux/entry-common.h>")
 
 
+@step("riscv: irq: Say what handle_riscv_irq() does", "No functional change.")
 def _comment_traps(old: Source, _: Source) -> None:
     comment = "/* Calls the interrupt controller's handler; entry.S has saved the registers. */\n"
     old.insert(f"{_KERNEL}/traps.c", comment, "static void noinstr handle_riscv_irq(")
 
 
+@step(
+    "riscv: entry: Disable the vector unit in the kernel",
+    "Vector instructions in the kernel are a mistake, as floating point is.",
+)
 def _disable_vector(old: Source, new: Source) -> None:
     path = f"{_ASM}/csr.h"
     state = piece(new[path], r"^#define SR_VS\t", r"^#define SR_XS\t")
@@ -393,70 +420,9 @@ def _disable_vector(old: Source, new: Source) -> None:
     old.sub(f"{_KERNEL}/entry.S", re.escape(_mask(old)), _mask(new))
 
 
+@step("tty: serial: sifive: Shorten an error message", "The device's name is in front of it.")
 def _reword_error(old: Source, _: Source) -> None:
     old.sub("drivers/tty/serial/sifive.c", '"unable to find controller clock', '"no clock')
-
-
-STEPS = (
-    Step(
-        "Documentation: riscv: Say where a system call enters\n\nNothing is compiled of this.\n",
-        _document,
-    ),
-    Step(
-        "riscv: asm: Add macros that save and restore registers\n\nNothing uses them yet.\n",
-        _add_macros,
-    ),
-    Step(
-        "arm64: syscall: Say what invoke_syscall() does\n\nNo functional change.\n",
-        _comment_arm64,
-    ),
-    Step(
-        "riscv: stacktrace: Add on_thread_stack()\n\nThe generic entry code asks for it.\n",
-        _add_on_thread_stack,
-    ),
-    Step(
-        "irqchip/sifive-plic: Shorten the message about what was mapped\n\nIt wrapped.\n",
-        _shorten_message,
-    ),
-    Step(
-        "riscv: Add asm/entry-common.h\n\nThe generic entry code includes it.\n",
-        _add_header,
-    ),
-    Step(
-        "riscv: entry: Convert to generic entry\n\n"
-        "System calls, interrupts and exceptions run the code of kernel/entry/\n"
-        "before and after their handlers. The assembly only saves and restores\n"
-        "registers; what a system call does between is C.\n",
-        _convert,
-    ),
-    Step(
-        "riscv: Remove the wrappers of trace_hardirqs_on() and _off()\n\n"
-        "Only the entry in assembly called them.\n",
-        _remove_wrappers,
-    ),
-    Step(
-        "x86/entry: Say what do_syscall_x64() returns\n\nNo functional change.\n",
-        _comment_x86,
-    ),
-    Step(
-        "riscv: entry: Clamp the number of a system call under speculation\n\n"
-        "A wrong number must not index the table of handlers.\n",
-        _clamp,
-    ),
-    Step(
-        "riscv: irq: Say what handle_riscv_irq() does\n\nNo functional change.\n",
-        _comment_traps,
-    ),
-    Step(
-        "riscv: entry: Disable the vector unit in the kernel\n\n"
-        "Vector instructions in the kernel are a mistake, as floating point is.\n",
-        _disable_vector,
-    ),
-    Step(
-        "tty: serial: sifive: Shorten an error message\n\nThe device's name is in front of it.\n",
-        _reword_error,
-    ),
-)
 
 
 def main(folder: Path) -> None:
