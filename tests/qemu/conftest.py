@@ -11,18 +11,19 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import pytest
 
 from kentry.arch import ARCHES, Arch
 from kentry.boot.emulator import CHOICES, Emulator, find_emulator
-from kentry.errors import FetchError, MissingToolError, UserError
+from kentry.errors import FetchError, MissingToolError
 from tests import ROOT
 from tests.conftest import BOOTED
 
 FORCE = "KENTRY_TEST_FORCE"
 
+T = TypeVar("T")
 GetEmulator = Callable[[Arch, str], Emulator]
 
 
@@ -30,6 +31,14 @@ def skip(reason: str) -> NoReturn:
     if os.environ.get(FORCE) == "1":
         pytest.fail(f"{reason} ({FORCE}=1 forbids skipping)")
     pytest.skip(f"{reason} (to make this a failure: {FORCE}=1)")
+
+
+def or_skip(what: str, make: Callable[..., T], *words: object) -> T:
+    """What a test needs, or a skip where kentry says that it cannot be had."""
+    try:
+        return make(*words)
+    except (FetchError, MissingToolError) as err:
+        skip(f"{what}: {err}")
 
 
 _lines: list[str] = []
@@ -80,11 +89,7 @@ def choice(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def get_emulator() -> GetEmulator:
     def get(arch: Arch, choice: str) -> Emulator:
-        try:
-            return find_emulator(arch, choice)
-        except (FetchError, MissingToolError, UserError) as err:
-            skip(f"no {choice} QEMU for {arch.name}: {err}")
-            raise
+        return or_skip(f"no {choice} QEMU for {arch.name}", find_emulator, arch, choice)
 
     return get
 

@@ -18,6 +18,7 @@ from kentry.arch import Arch
 from kentry.boot.initramfs import Entry, archive
 from kentry.host.apt import RELEASES, AptRoot
 from kentry.host.process import need, run
+from tests.places import silent
 
 _LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 _INTERPRETER = "lib64/ld-linux-x86-64.so.2"
@@ -27,10 +28,6 @@ cd /
 find bin boot dev init lib lib64 sbin usr | cpio -o -H newc >/initrd 2>/dev/null
 for kernel in /boot/vmlinuz-*; do ln -sf /initrd /boot/initrd.img-${kernel#*-}; done
 mount -t proc"""
-
-
-def silent(_fraction: float | None, _now: str) -> None:
-    """Progress that nobody is shown."""
 
 
 def unpack(arch: Arch, folder: Path) -> None:

@@ -20,13 +20,12 @@ from typing import Any
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.errors import FetchError, MissingToolError
 from kentry.host.cache import cache_dir
 from kentry.kernels import toolchain
 from kentry.results.studies import NO_BUILD
 from tests.histories import History, make
 
-from .conftest import skip, timed
+from .conftest import or_skip, timed
 
 pytestmark = pytest.mark.qemu
 
@@ -40,12 +39,8 @@ PATIENCE = 1200
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
-    try:
-        toolchain.check_tools(ARCH)
-        return make(SEED, tmp_path_factory.mktemp("history") / "linux")
-    except (FetchError, MissingToolError) as err:
-        skip(f"no source to build: {err}")
-        raise
+    or_skip("no tools", toolchain.check_tools, ARCH)
+    return or_skip("no source", make, SEED, tmp_path_factory.mktemp("history") / "linux")
 
 
 def kentry(*words: str) -> subprocess.CompletedProcess[str]:

@@ -11,18 +11,18 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from kentry.arch import Arch, find_arch
+from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.compare.counted import compare
 from kentry.count.catalogue import choose
 from kentry.count.recorder import measure
-from kentry.errors import FetchError, MissingToolError
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
@@ -31,8 +31,9 @@ from kentry.path.symbols import base_name
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.stats.exact import BETTER, SAME, WORSE
+from tests.places import silent
 
-from .conftest import skip, timed
+from .conftest import or_skip, timed
 
 pytestmark = pytest.mark.qemu
 
@@ -89,55 +90,34 @@ Record = Callable[[Variant], Recording]
 
 
 def get_built(variant: Variant) -> Kernel:
-    try:
-        with timed(f"{BASE_SPEC} for {ARCH.name}, {variant.name}: built or found"):
-            return built(variant)
-    except (FetchError, MissingToolError) as err:
-        skip(f"no kernel to test with: {err}")
-        raise
+    what = f"{BASE_SPEC} for {ARCH.name}, {variant.name}"
+    with timed(f"{what}: built or found"):
+        if not variant.patch:
+            return or_skip(f"no {what}", resolve, BASE_SPEC, ARCH, silent)
+        with tempfile.NamedTemporaryFile("w", suffix=".patch") as file:
+            file.write(variant.patch)
+            file.flush()
+            [step] = line_up(BASE_SPEC, [file.name], silent).steps
+        assert step.revision, step.problem
+        return build.kernel(variant.name, step.revision, ARCH, Request(), silent)
 
 
-def built(variant: Variant) -> Kernel:
-    if not variant.patch:
-        return resolve(BASE_SPEC, ARCH, _silent)
-    with tempfile.NamedTemporaryFile("w", suffix=".patch") as file:
-        file.write(variant.patch)
-        file.flush()
-        [step] = line_up(BASE_SPEC, [file.name], _silent).steps
-    assert step.revision, step.problem
-    return build.kernel(variant.name, step.revision, ARCH, Request(), _silent)
-
-
-def measured(variant: Variant, arch: Arch = ARCH, windows: int = WINDOWS) -> Recording:
+def measured(variant: Variant, windows: int = WINDOWS) -> Recording:
     kernel = get_built(variant)
     options = ExactOptions(
-        cases=tuple(choose(arch, [])), windows=windows, path_windows=min(windows, PATH_WINDOWS)
+        cases=tuple(choose(ARCH, [])), windows=windows, path_windows=min(windows, PATH_WINDOWS)
     )
-    with timed(f"tiny {arch.name} kernel, {variant.name}, {windows} windows a case"):
-        return measure(kernel, QemuRunner(arch), options, _silent)
-
-
-def _silent(fraction: float | None, now: str) -> None:
-    pass
+    with timed(f"tiny {ARCH.name} kernel, {variant.name}, {windows} windows a case"):
+        return measure(kernel, QemuRunner(ARCH), options, silent)
 
 
 @pytest.fixture(scope="module")
 def record() -> Record:
     """Boots each kernel once."""
-    recordings: dict[Variant, Recording] = {}
-
-    def get(variant: Variant) -> Recording:
-        if variant not in recordings:
-            recordings[variant] = measured(variant)
-        return recordings[variant]
-
-    return get
+    return cache(measured)
 
 
-@pytest.fixture(params=ADDED + IN_CONTEXTS, ids=str)
-def added(request: pytest.FixtureRequest) -> NoOps:
-    chosen: NoOps = request.param
-    return chosen
+EACH = pytest.mark.parametrize("added", ADDED + IN_CONTEXTS, ids=str)
 
 
 def sizes(kernel: Kernel) -> Counter[tuple[str, int, int]]:
@@ -183,6 +163,7 @@ def check(case: CaseComparison, added: NoOps, sign: int, base: Recording) -> Non
     assert (case.name, changed) == (case.name, {added.function: expected} if expected else {})
 
 
+@EACH
 def test_the_kernels_differ_by_exactly_n_no_ops(added: NoOps) -> None:
     base, patched = sizes(get_built(BASE)), sizes(get_built(added.variant))
     [(name, before, few)], [(same_name, after, more)] = base - patched, patched - base
@@ -192,20 +173,18 @@ def test_the_kernels_differ_by_exactly_n_no_ops(added: NoOps) -> None:
     assert more - few in (added.count, added.count * 2 if added in IN_CONTEXTS else added.count)
 
 
+@EACH
 def test_n_no_ops_are_n_instructions_in_that_function(record: Record, added: NoOps) -> None:
     comparison = compare(record(BASE), record(added.variant))
     assert {case.name for case in comparison.cases} >= {"getppid", "read", *ENTRIES}
     for case in comparison.cases:
         check(case, added, 1, record(BASE))
+    for case in compare(record(added.variant), record(BASE)).cases:
+        check(case, added, -1, record(BASE))
     if added in IN_CONTEXTS:
         changed = {case.name for case in comparison.cases if case.delta}
         assert "openat+close" in changed
         assert "getppid" not in changed
-
-
-def test_n_no_ops_fewer_are_n_instructions_fewer(record: Record, added: NoOps) -> None:
-    for case in compare(record(added.variant), record(BASE)).cases:
-        check(case, added, -1, record(BASE))
 
 
 def test_the_same_kernel_of_another_name_takes_the_same_path(record: Record) -> None:

@@ -23,6 +23,7 @@ from kentry.kernels.image import resolve_floor
 from kentry.kernels.spec import parse
 from kentry.path.calls import parts
 from kentry.results.recording import INSTRUCTIONS, Recording
+from tests.places import silent
 
 from .conftest import GetEmulator, timed
 
@@ -104,9 +105,7 @@ def recorded(arch: Arch, kind: str, choice: str, *, check: bool) -> Recording:
     )
     kernel = resolve_floor(parse(f"floor:{kind}"), arch)
     with timed(f"floor:{kind} for {arch.name} under QEMU {choice}"):
-        return measure(
-            kernel, QemuRunner(arch), on_floor(options, arch), lambda fraction, now: None
-        )
+        return measure(kernel, QemuRunner(arch), on_floor(options, arch), silent)
 
 
 def test_counts_are_those_counted_by_hand(
@@ -143,7 +142,7 @@ def test_it_runs_with_little_memory_and_much(
     monkeypatch.setattr(native_module, "_FOLDER", native)
     options = ExactOptions(cases=("getppid",), windows=16, path_windows=1, rounds=1, memory=memory)
     kernel = resolve_floor(parse("floor:linux"), arch)
-    (case,) = measure(kernel, QemuRunner(arch), options, lambda fraction, now: None).cases
+    (case,) = measure(kernel, QemuRunner(arch), options, silent).cases
     assert case.metrics[INSTRUCTIONS].value == sum(HAND_COUNTS[arch.name, "linux"][0])
 
 
@@ -175,7 +174,5 @@ def test_a_call_keeps_every_register_but_the_result(
     files.write_bytes(build_initramfs(tmp_path / "init", ()))
     kernel = resolve_floor(parse(f"floor:{kind}"), arch)
     argv = machine_argv(emulator, arch, arch.cpu_with(), 512)
-    guest = boot(
-        [*argv, *boot_argv(kernel, files, ["--"])], emulator, 20, lambda fraction, now: None
-    )
+    guest = boot([*argv, *boot_argv(kernel, files, ["--"])], emulator, 20, silent)
     assert guest.console.split()[-1] == "kept", guest

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from kentry.errors import FetchError, MissingToolError
 from tests.generic_entry import make
 
-from .conftest import skip, timed
+from .conftest import or_skip, timed
 
 pytestmark = pytest.mark.qemu
 
@@ -28,11 +27,7 @@ SLOW = "KENTRY_TEST_SLOW"
 def test_the_conversion_is_named_with_its_functions_and_its_share(tmp_path: Path) -> None:
     if os.environ.get(SLOW) != "1":
         pytest.skip(f"builds kernels for many minutes, as make docs does; {SLOW}=1 runs it")
-    try:
-        history = make(tmp_path / "history")
-    except (FetchError, MissingToolError) as err:
-        skip(f"no source to build: {err}")
-        raise
+    history = or_skip("no source to build", make, tmp_path / "history")
     ends = ("--good", history.first, "--bad", history.last, "--tree", str(history.folder))
     argv = [sys.executable, "-m", "kentry", "bisect", *ends, "--arch", "riscv64", "--json"]
     with timed("kentry bisect of riscv's generic entry in 6.1"):

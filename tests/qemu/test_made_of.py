@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import find_arch
-from kentry.errors import FetchError, MissingToolError
 from kentry.kernels import build, made_of, toolchain
 from kentry.kernels.config import Request
 from kentry.kernels.made_of import MadeOf, compiles_none_of, same_code
 from kentry.kernels.repository import Git, Revision
 from kentry.kernels.resolve import resolve_source
+from tests.places import silent
 
-from .conftest import skip, tell, timed
+from .conftest import or_skip, tell, timed
 
 pytestmark = pytest.mark.qemu
 
@@ -82,10 +82,6 @@ READ: Mapping[str, Mapping[str, Edit]] = {
 }
 
 
-def quiet(fraction: float | None, now: str) -> None:
-    """An Update that shows nothing."""
-
-
 def commit(parent: Revision, edits: Mapping[str, Edit], folder: Path) -> Revision:
     """A commit with other texts."""
     repository = parent.repository
@@ -111,12 +107,12 @@ def changed(one: Revision, other: Revision) -> list[tuple[str, str]]:
 
 def built(revision: Revision, what: str) -> tuple[Path, MadeOf]:
     with timed(f"{SPEC} with {what}, built for {ARCH.name}"):
-        planned = build.plan(revision, ARCH, Request(), quiet)
-        folder = build.built(planned, quiet)
+        planned = build.plan(revision, ARCH, Request(), silent)
+        folder = build.built(planned, silent)
         if not made_of.read(folder):
             # Of a kentry that did not write it down.
             shutil.rmtree(folder)
-            build.built(planned, quiet)
+            build.built(planned, silent)
     made = made_of.read(folder)
     assert made
     return folder, made
@@ -128,12 +124,8 @@ def kernel(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def source() -> Revision:
-    try:
-        toolchain.check_tools(ARCH)
-        return resolve_source(SPEC, quiet)
-    except (FetchError, MissingToolError) as err:
-        skip(f"no source to build: {err}")
-        raise
+    or_skip("no tools", toolchain.check_tools, ARCH)
+    return or_skip("no source to build", resolve_source, SPEC, silent)
 
 
 @pytest.fixture(scope="module")

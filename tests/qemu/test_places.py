@@ -19,14 +19,15 @@ from jsonschema import Draft202012Validator
 
 from kentry.arch import ARCHES, find_arch, host_arch
 from kentry.cli import main
-from kentry.errors import FetchError, MachineError
+from kentry.errors import MachineError
 from kentry.kernels.resolve import resolve
 from kentry.machines.machine import MachineOptions
 from kentry.machines.open import open_machine
 from tests import ROOT
+from tests.places import silent
 
 from . import kexec_root
-from .conftest import skip, tell, timed
+from .conftest import or_skip, tell, timed
 
 pytestmark = [
     pytest.mark.qemu,
@@ -43,10 +44,6 @@ TIMED = (
     *("time", "cases=getppid,read,read,getppid"),
     *("groups=2", "turns=2", "blocks=4", "block_ns=20000", "seed=1"),
 )
-
-
-def silent(fraction: float | None, now: str) -> None:
-    pass
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +68,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(EXAMPLE / "env.yaml", folder)
     prepare = preparing()
     for arch in ARCHES.values():
-        try:
-            prepare.prepare(arch, KERNEL, folder)
-        except FetchError as err:
-            skip(f"no board of {arch.name}: {err}")
+        or_skip(f"no board of {arch.name}", prepare.prepare, arch, KERNEL, folder)
     return folder / "env.yaml"
 
 
@@ -186,12 +180,12 @@ def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path) -> None:
 def with_kexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example's environment with an x86_64 board that has kexec and two kernels in /boot."""
     prepare, arch = preparing(), find_arch("x86_64")
-    try:
-        kernels = [resolve(kernel, arch, silent).image for kernel in (OLDER, KERNEL)]
-        prepare.prepare(arch, KERNEL, tmp_path)
-        kexec_root.unpack(arch, tmp_path / "debian")
-    except FetchError as err:
-        skip(f"no board with kexec: {err}")
+    kernels = [
+        or_skip("no board with kexec", resolve, kernel, arch, silent).image
+        for kernel in (OLDER, KERNEL)
+    ]
+    prepare.prepare(arch, KERNEL, tmp_path)
+    or_skip("no board with kexec", kexec_root.unpack, arch, tmp_path / "debian")
     with (tmp_path / "x86_64-root.cpio").open("ab") as root:
         root.write(kexec_root.root_of(tmp_path / "debian", prepare.INIT, kernels))
     monkeypatch.setenv("LG_ENV", str(tmp_path / "env.yaml"))
@@ -258,10 +252,7 @@ def test_a_guest_boots_for_each_run_of_the_probe(arch: str, accelerator: str) ->
         timed(f"{KERNEL} ({arch}, {accelerator}), two boots"),
         open_machine(f"kvm:{KERNEL}", options) as place,
     ):
-        try:
-            place.boot(KERNEL, silent)
-        except FetchError as err:
-            skip(f"{KERNEL} for {arch} cannot be fetched: {err}")
+        or_skip(f"no {KERNEL} for {arch}", place.boot, KERNEL, silent)
         place.run_probe(FEW, 120, few.append)
         place.run_probe(TIMED, 120, times.append)
     check_few(few, arch)

@@ -28,10 +28,11 @@ from kentry.host.native import probe_file, tasks_plugin_file
 from kentry.vector.replay import check
 from kentry.vector.trace import Event, VectorTrace, read_trace
 from kentry.vector.tracing import find_hooks, read_records, read_task_table, trace_workload
+from tests.places import silent
 from tests.unit.vector.traces import columns_of
 
 from .conftest import GetEmulator, skip, timed
-from .test_record import fetched, silent
+from .test_record import fetched
 
 pytestmark = pytest.mark.qemu
 

@@ -20,10 +20,11 @@ from kentry.count.recorder import measure
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.resolve import line_up
+from tests.places import silent
 
 from .conftest import GetEmulator, timed
 from .test_examples import BASE_SPEC, EXAMPLES, read_source, source
-from .test_record import KERNEL, fetched, kentry, schema, silent
+from .test_record import KERNEL, fetched, kentry, schema
 
 pytestmark = pytest.mark.qemu
 
