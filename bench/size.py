@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 471,
     "arch": 1371,
     "boot": 2075,
-    "commands": 3098,
+    "commands": 3099,
     "compare": 1748,
     "count": 1307,
     "host": 1488,
@@ -34,14 +34,14 @@ BUDGET = {
     "models": 1032,
     "path": 1213,
     "results": 2931,
-    "show": 5681,
+    "show": 5620,
     "stats": 701,
     "study": 2679,
     "time": 1835,
     "vector": 3168,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37860
+TESTS_BUDGET = 37386
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -23,7 +23,8 @@ from kentry.progress import printable
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from kentry.show.blocks import Chart, Layout
+    from kentry.show.blocks import Layout
+    from kentry.show.sections import Chart
 
 AUTO, ALWAYS, NEVER = COLORS = ("auto", "always", "never")
 

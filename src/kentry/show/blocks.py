@@ -2,24 +2,18 @@
 """What a result is laid out of: blocks, which three writers print.
 
 text.py prints them for a terminal or a pipe, changelog.py for a mail, page.py as HTML.  A block is
-a string, which is a line as it is (text leaves an empty line for "", a page nothing), or one of the
-classes below.  Texts in blocks may come from anyone: each writer makes them harmless for its form.
+a string, which is a line as it is (text leaves an empty line for "", a page nothing), a sentence, a
+table, or one of sections.py.  Texts in blocks may come from anyone: each writer makes them harmless
+for its form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from markupsafe import Markup
-
-from kentry.results.annotation import PathDiff
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import FunctionDelta, PurposeDelta
-
-# Rows of a table of functions; text adds up further ones in one row.
-SHOWN = 10
 
 
 class Element:
@@ -105,101 +99,6 @@ class Table(Element):
     def note(self, text: str) -> None:
         """Adds a sentence below the last row."""
         self.notes.setdefault(len(self.rows) - 1, []).append(text)
-
-
-# A function, a part of a path or a reason: its instructions on both sides.
-Delta = FunctionDelta | PurposeDelta
-
-
-@dataclass(frozen=True)
-class Deltas(Element):
-    """Functions that changed, in text exactly as the kernel's scripts/bloat-o-meter prints them.
-
-    Text prints `shown` rows, None for all, and sums the others up in one.  With `old` and `new`,
-    the counts of both sides, the functions that did not change are one row more, and there is a
-    total.  `title` heads the rows of something that is no function: those have no first line.
-    """
-
-    rows: Sequence[Delta]
-    old: int | None = None
-    new: int | None = None
-    shown: int | None = SHOWN
-    title: str = ""
-
-
-@dataclass(frozen=True)
-class Paths(Element):
-    """Two paths of a case, with `context` instructions that are the same around each change.
-
-    `change` is the case's own, which is another one where the count depends on the context.
-    """
-
-    diff: PathDiff
-    context: int = 3
-    change: int | None = None
-
-
-@dataclass(frozen=True)
-class Chart(Element):
-    """A drawing, which only a page shows; `kinds` explain its colours, each a class and a word."""
-
-    drawing: Markup
-    caption: str = ""
-    kinds: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Drawn(Element):
-    """A line that only text draws, in characters that are not turned into ASCII."""
-
-    draw: Callable[[], str]
-
-
-@dataclass(frozen=True)
-class Detail(Element):
-    """Lines that a program printed."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Section(Element):
-    """Blocks below a heading that only a page has."""
-
-    title: str
-    blocks: Sequence[Block]
-
-
-@dataclass(frozen=True)
-class Fold(Element):
-    """Blocks below a title, which a page can close; others link to its `id`."""
-
-    title: str | Prose
-    blocks: Sequence[Block]
-    id: str = ""
-    open: bool = False
-    tags: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class InText(Element):
-    """Blocks that only text has, because a page says it in another place."""
-
-    blocks: Sequence[Block]
-
-
-@dataclass(frozen=True)
-class OnPage(Element):
-    """Blocks that only a page has room for."""
-
-    blocks: Sequence[Block]
-
-
-@dataclass(frozen=True)
-class Notes(Element):
-    """Caveats in the middle of a result: those of a commit, for instance."""
-
-    caveats: Sequence[Caveat]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from kentry.results.comparison import CaseComparison, Comparison
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.states import cells_of
 from kentry.results.studies import Series
-from kentry.show.blocks import SHOWN, Block, Deltas, Layout, Prose
+from kentry.show.blocks import Block, Layout, Prose
 from kentry.show.comparison import (
     changelog_times,
     comparison_caveats,
@@ -42,6 +42,7 @@ from kentry.show.provenance import (
     window_facts,
 )
 from kentry.show.recording import case_caveats, cases_without_state, matrix_blocks
+from kentry.show.sections import SHOWN, Deltas
 from kentry.show.series import PREFERRED, grouped, series_caveats, series_table, summary_blocks
 from kentry.show.table import plain, shortened
 from kentry.show.text import UNKNOWN

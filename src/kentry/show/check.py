@@ -3,21 +3,12 @@
 
 from kentry.results.recording import INSTRUCTIONS
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check, CheckRow
-from kentry.show.blocks import (
-    Block,
-    Cell,
-    Column,
-    InText,
-    Layout,
-    Prose,
-    Section,
-    Table,
-    text_column,
-)
+from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.counts import counts_text
 from kentry.show.models import without_model_notes
 from kentry.show.numbers import number, significant
 from kentry.show.provenance import kernel_facts, kernel_lines, kernel_name
+from kentry.show.sections import InText, Section
 
 # A row and its reason stand on one line where they can.
 _ROW = 100

@@ -22,25 +22,20 @@ from kentry.results.studies import (
     Step,
 )
 from kentry.show import charts
-from kentry.show.blocks import (
+from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
+from kentry.show.numbers import change, number
+from kentry.show.sections import (
     SHOWN,
-    Block,
     Chart,
-    Column,
     Deltas,
     Detail,
     Drawn,
     Fold,
     InText,
-    Layout,
     Notes,
     OnPage,
-    Prose,
     Section,
-    Table,
-    text_column,
 )
-from kentry.show.numbers import change, number
 from kentry.show.table import line_width
 
 _NAME = 12

@@ -13,7 +13,8 @@ from kentry.results.comparison import CaseComparison, Cycles
 from kentry.results.estimate import UNKNOWN, Estimate, Misses, Share
 from kentry.results.recording import CaseResult
 from kentry.results.studies import Series, SeriesColumn
-from kentry.show.blocks import SHOWN, Block, Column, Layout, Prose, Table, text_column
+from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
+from kentry.show.sections import SHOWN
 
 if TYPE_CHECKING:
     from kentry.models.costs import CostTable, Figure

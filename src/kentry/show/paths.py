@@ -20,10 +20,11 @@ from kentry.results.annotation import (
 )
 from kentry.results.caveats import unique
 from kentry.results.recording import SourceLine
-from kentry.show.blocks import Block, InText, Layout, Notes, Paths, Prose, Section
+from kentry.show.blocks import Block, Layout, Prose
 from kentry.show.counts import part_table
 from kentry.show.models import estimate_blocks, miss_blocks
 from kentry.show.provenance import kernel_lines, kernel_name, side_facts
+from kentry.show.sections import InText, Notes, Paths, Section
 from kentry.show.table import plain
 
 

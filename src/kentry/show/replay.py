@@ -11,20 +11,9 @@ from kentry.errors import UserError
 from kentry.models.costs import NS, Unit
 from kentry.results.caveats import Caveat, unique
 from kentry.show import charts
-from kentry.show.blocks import (
-    Block,
-    Chart,
-    Column,
-    InText,
-    Layout,
-    Notes,
-    OnPage,
-    Prose,
-    Section,
-    Table,
-    text_column,
-)
+from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import duration, number, share
+from kentry.show.sections import Chart, InText, Notes, OnPage, Section
 from kentry.show.table import plain
 from kentry.vector.documents import (
     Costs,

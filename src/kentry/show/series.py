@@ -14,31 +14,25 @@ from kentry.results.caveats import Caveat
 from kentry.results.studies import NO_APPLY, NO_BOOT, NO_BUILD, PatchRow, Series, SeriesColumn
 from kentry.results.studies import Cell as SeriesCell
 from kentry.show import charts
-from kentry.show.blocks import (
-    SHOWN,
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Deltas,
-    Detail,
-    Fold,
-    InText,
-    Layout,
-    Notes,
-    OnPage,
-    Paths,
-    Prose,
-    Section,
-    Table,
-    text_column,
-)
+from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.comparison import event_change
 from kentry.show.counts import series_metric_blocks
 from kentry.show.models import cycle_range, series_estimate_blocks
 from kentry.show.numbers import change, signed
 from kentry.show.paths import path_summary
 from kentry.show.provenance import kernel_facts, kernel_lines
+from kentry.show.sections import (
+    SHOWN,
+    Chart,
+    Deltas,
+    Detail,
+    Fold,
+    InText,
+    Notes,
+    OnPage,
+    Paths,
+    Section,
+)
 from kentry.show.table import plain, shortened
 from kentry.stats.exact import BETTER, WORSE
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from kentry.results.annotation import ADDED, MOVED_FROM, MOVED_TO, REMOVED, SAME, PlacedInstruction
 from kentry.results.caveats import CONFIG, OF_ENTRY, Caveat
 from kentry.results.comparison import FunctionDelta
-from kentry.show import blocks as kinds
-from kentry.show.blocks import Block, Deltas, Layout, Prose
+from kentry.show.blocks import Block, Layout, Prose, Table
 from kentry.show.paths import Head, LeftOut, Line, hunks
+from kentry.show.sections import Deltas, Detail, Drawn, Fold, InText, Notes, Paths, Section
 from kentry.show.table import WIDTH, heading, line_width, plain, shortened, table_lines, wrapped
 
 UNKNOWN = "no path was recorded on one side, so the functions are not known"
@@ -43,13 +43,13 @@ def written(blocks: Iterable[Block]) -> str:
 def _lines(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         match block:
-            case kinds.Drawn():
+            case Drawn():
                 yield block.draw()
-            case kinds.Section() | kinds.InText():
+            case Section() | InText():
                 yield from _lines(block.blocks)
-            case kinds.Fold():
+            case Fold():
                 yield from _lines([block.title, *block.blocks])
-            case kinds.Notes():
+            case Notes():
                 yield from _lines(_note_blocks(block.caveats))
             case _:
                 for line in _block_lines(block):
@@ -68,13 +68,13 @@ def _block_lines(block: Block) -> Iterator[str]:
             yield block
         case Prose():
             yield from wrapped(block.text, block.first, block.then)
-        case kinds.Table():
+        case Table():
             yield from table_lines(block)
         case Deltas():
             yield from _delta_lines(block)
-        case kinds.Paths():
+        case Paths():
             yield from _path_lines(block)
-        case kinds.Detail():
+        case Detail():
             for line in block.text.expandtabs().splitlines():
                 visible = (char if char.isprintable() else "?" for char in line)
                 yield f"    {''.join(visible)}"
@@ -124,7 +124,7 @@ def _cells(name: str, *cells: object) -> str:
     return f"{name:<{width}}{''.join(f'{cell:>{_NUMBER}}' for cell in cells)}"
 
 
-def _path_lines(block: kinds.Paths) -> Iterator[str]:
+def _path_lines(block: Paths) -> Iterator[str]:
     """Two paths as one unified diff."""
     for one in hunks(block.diff.rows, block.context):
         match one:

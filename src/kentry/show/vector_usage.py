@@ -11,8 +11,9 @@ import numpy as np
 
 from kentry import __version__
 from kentry.arch import find_arch
-from kentry.show.blocks import Block, Column, Layout, Notes, Prose, Table, text_column
+from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import duration, share
+from kentry.show.sections import Notes
 from kentry.vector.documents import StatisticsDocument, Sums, TaskSums
 from kentry.vector.statistics import ENOUGH_LOADS, Histogram, Share, Statistics, decades, doublings
 from kentry.vector.trace import Event, VectorTrace

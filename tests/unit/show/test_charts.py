@@ -38,10 +38,6 @@ def test_a_picture_is_xml_that_names_its_curves_and_leads_nowhere() -> None:
     assert "url(" not in drawn() and "@import" not in drawn()
 
 
-def test_the_same_numbers_are_the_same_bytes() -> None:
-    assert drawn() == drawn()
-
-
 def test_a_path_of_many_calls_has_a_limited_picture() -> None:
     long = recording({"getppid": [(f"f{n}", 1 + n % 3) for n in range(5000)]})
     path = long.cases[0].modal_path

@@ -125,33 +125,6 @@ def test_text_on_every_colour_can_be_read(browser: Browser, pages: dict[str, Pat
         page.context.close()
 
 
-def test_the_sums_on_the_page_are_those_of_its_json(
-    browser: Browser, pages: dict[str, Path]
-) -> None:
-    page, _ = opened(browser, pages["two-recordings"])
-    found = page.evaluate(
-        """[...document.querySelectorAll("table.functions")].map((table) => ({
-             name: table.closest("details").querySelector("summary").textContent.split(" ")[0],
-             rows: [...table.querySelectorAll("td.delta")].map((one) => Number(one.textContent)),
-             sum: Number(table.querySelector("td.sum").textContent),
-           }))"""
-    )
-    document = page.evaluate("JSON.parse(document.getElementById('json-1').textContent)")
-    deltas = {case["name"]: case["delta"] for case in document["cases"] if case["delta"]}
-    assert {one["name"]: one["sum"] for one in found} == deltas
-    assert all(sum(one["rows"]) == one["sum"] for one in found)
-    page.context.close()
-    page, _ = opened(browser, pages["series"])
-    totals = page.evaluate("JSON.parse(document.getElementById('json-1').textContent).totals")
-    shown = page.evaluate(
-        "[...document.querySelectorAll('figcaption')].map((one) => one.textContent)"
-    )
-    told = [re.match(r"(\S+): ([+-]?\d+) in all", one) for one in shown]
-    assert told
-    assert all(one and totals[one[1]] == int(one[2]) for one in told)
-    page.context.close()
-
-
 def test_a_patch_opens_by_mouse_and_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
     page, _ = opened(browser, pages["series"])
     is_open = "document.getElementById('patch-1').open"

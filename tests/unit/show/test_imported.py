@@ -21,14 +21,6 @@ def table(text: str) -> list[list[str]]:
     return [line.split() for line in lines[2 : lines.index("")]]
 
 
-def test_a_change_is_printed_beside_the_lines_that_it_is_of() -> None:
-    assert table(samples.CSV) == [
-        ["3", "before", "getppid", "0.2010", "us"],
-        ["4", "getppid", "0.2000", "us"],
-        ["5", "after", "getppid", "~0.19", "us", "-5%", "3-4"],
-    ]
-
-
 def test_three_sides_have_steps() -> None:
     assert table(samples.MARKDOWN) == [
         ["5", "Baseline", "getpid@fast", "50", "cycles"],

@@ -11,11 +11,10 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.arch import ARCHES
-from kentry.compare.counted import added_by_states, compare
+from kentry.compare.counted import compare
 from kentry.results.case_name import USES
 from kentry.results.comparison import CaseComparison, EventDelta
 from kentry.results.recording import Recording, VectorEvent
-from kentry.results.states import cells_of
 from kentry.show.blocks import Block
 from kentry.show.comparison import event_change_blocks
 from kentry.show.recording import (
@@ -86,16 +85,6 @@ def test_once_every_so_many_calls_is_counted_per_call(
     assert rows(found)[1] == ["", "", "vec=1/10", shown, ratio, events]
 
 
-@pytest.mark.parametrize(
-    ("calls", "times", "rate"),
-    [(3, 1, "0.333"), (100, 1, "0.01"), (1000, 1, "0.001"), (2, 3, "1.5")],
-)
-def test_a_rate_is_not_printed_as_none(calls: int, times: int, rate: str) -> None:
-    name = f"x+vec=1/{calls}"
-    found = measured({name: 7 * calls}, {name: [structs.replace(DISCARD, times=times)]})
-    assert rows(found) == [["x", "128", name[2:], "7", "-", f"discard {rate} (syscall)"]]
-
-
 def test_events_of_several_functions_are_added_up_by_cause() -> None:
     name = "x+vec=once"
     other = structs.replace(DISCARD, function="g", times=2)
@@ -160,50 +149,15 @@ def test_nothing_is_divided_by_zero() -> None:
     assert [row[4] for row in rows(found)] == ["-", "-"]
 
 
-def test_markers_of_events_are_named_and_those_without_one() -> None:
-    text = text_of(matrix_blocks(measured({"x+vec=once": 1}), RISCV))
-    assert all(f"{event}: {label}" in text for event, label in MARKERS.items())
-    assert "not in this kernel, so not counted: kernel-use, allocation" in text
-    every = {one.event: one.label for one in RISCV.vector.markers}
-    text = text_of(matrix_blocks(measured({"x+vec=once": 1}, markers=every), RISCV))
-    assert "not counted" not in text
-
-
-def test_units_are_named() -> None:
-    found = measured({"x+vec=once": 1, "x+ssve=once": 2, "x+za=once": 3}, arch="arm64")
-    text = text_of(matrix_blocks(found, ARM))
-    assert "vec is SVE, ssve is streaming SVE (SME), za is ZA (SME)" in text
-
-
-def test_only_cases_with_a_state_are_in_the_matrix() -> None:
-    found = measured({"getppid": 5, "x+vec=once": 6, "openat+close": 7})
-    assert [case.name for case, _ in cells_of(found)] == ["x+vec=once"]
-    assert [row[0] for row in rows(found)] == ["x"]
-
-
-def test_what_a_state_adds_to_none() -> None:
-    found = measured(
-        {"x+vec=none": 5, "x+vec=once": 7, "x+vec=1/10": 70, "y+vec=once": 9},
-        {"x+vec=once": [DISCARD]},
-    )
-    [(case, own, base)] = added_by_states(found)
-    assert (case.delta, str(own), str(base)) == (2, "+vec=once", "+vec=none")
-    assert [event.name for event in case.events] == ["discard"]
-
-
 @given(
-    st.lists(st.sampled_from(CASES), min_size=1, unique=True),
-    st.lists(st.sampled_from([*USES, "1/10"]), min_size=1, unique=True),
     st.lists(
         st.builds(VectorEvent, *[st.sampled_from([*MARKERS, "w" * 30])] * 3, st.integers(1, 10**6)),
         max_size=9,
     ),
     st.integers(1, 10**6),
 )
-def test_no_line_of_a_matrix_is_wider_than_a_mail(
-    cases: list[str], uses: list[str], events: list[VectorEvent], count: int
-) -> None:
-    names = [f"{case}+vec={use}" for case in cases for use in uses]
+def test_no_line_of_a_matrix_is_wider_than_a_mail(events: list[VectorEvent], count: int) -> None:
+    names = [f"{case}+vec={use}" for case in CASES for use in [*USES, "1/10"]]
     paths = recording({name: [("f", 1)] for name in names}, {name: {count: 10} for name in names})
     found = with_events(paths, dict.fromkeys(names, events))
     assert max(map(len, written(matrix_blocks(found, RISCV)).splitlines())) <= 75
@@ -242,12 +196,6 @@ def test_every_event_that_changed_is_a_line() -> None:
 
 
 # --- in a report ---------------------------------------------------------
-
-
-def test_without_a_state_there_is_no_matrix() -> None:
-    text = to_text(recording_layout(measured({"read": 300})))
-    assert "markers" not in text
-    assert "state" not in text
 
 
 def test_the_functions_of_a_whole_matrix_are_not_compared() -> None:

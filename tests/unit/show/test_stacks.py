@@ -4,14 +4,12 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from kentry.errors import UserError
 from kentry.results.recording import Recording, read_recording, write_recording
-from kentry.show.export.common import Export
 from kentry.show.export.formats import FORMATS, export_files
 from kentry.show.export.profiles import folded, perf_script, speedscope, stacks
 from tests import ROOT
@@ -179,21 +177,14 @@ def test_perf_script_has_a_sample_an_instruction() -> None:
 # --- all ---------------------------------------------------------------------------------
 
 
-def every(recordings: Sequence[Recording]) -> dict[str, Export]:
-    """The export in each of these formats."""
-    modules = (folded, speedscope, perf_script)
-    return {one.__name__: one(recordings) for one in modules}
-
-
 def test_hostile_names_break_no_format() -> None:
-    found = every([hostile()])
+    found = [export([hostile()]).text for export in (folded, speedscope, perf_script)]
     count = 3 * len(HOSTILE)
-    assert sum(times for (times,) in check_folded(found["folded"].text, 1).values()) == count
-    [profile] = check_speedscope(found["speedscope"].text).values()
+    assert sum(times for (times,) in check_folded(found[0], 1).values()) == count
+    [profile] = check_speedscope(found[1]).values()
     assert sum(times for _, times in profile) == count
-    assert len(check_perf_script(found["perf_script"].text)) == count
-    for one in found.values():
-        assert all(char.isprintable() or char in "\n\t" for char in one.text)
+    assert len(check_perf_script(found[2])) == count
+    assert all(char.isprintable() or char in "\n\t" for text in found for char in text)
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in OF_RESULTS])
@@ -217,5 +208,5 @@ def test_a_format_holds_so_many_recordings(tmp_path: Path) -> None:
 
 def test_a_path_that_is_not_the_count_is_said() -> None:
     odd = recording({"getppid": [("f", 5)]}, {"getppid": {5: 400, 7: 600}})
-    for export in every([odd]).values():
-        assert [re.findall(r" (\d+)(?!\S*\.)\b", note) for note in export.notes] == [["5", "7"]]
+    (note,) = folded([odd]).notes
+    assert re.findall(r" (\d+)(?!\S*\.)\b", note) == ["5", "7"]

@@ -4,23 +4,21 @@
 import math
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.results.comparison import TimedComparison
-from kentry.results.document import to_json
 from kentry.results.recording import NoisyMetric
-from kentry.show.stat import pairs_layout, stat_layout, sweep_layout, tails_layout
+from kentry.show.stat import pairs_layout, stat_layout, tails_layout
 from kentry.show.text import to_text
 from kentry.stats.sequential import plan_looks
 from kentry.stats.verdict import Effect
 from kentry.time.analysis import Tail
 from kentry.time.measurements import Ending
 from kentry.time.preflight import NOTE, WARNING, Finding
-from tests.builders import noisy, processes, timed
+from tests.builders import processes, timed
 
 WORSE = Effect(
     effect=0.0102,
@@ -135,38 +133,6 @@ def test_a_verdict_has_its_reason_and_how_much_longer(estimate: Effect, verdict:
     assert pair_lines(estimate)[0] == f"a -> b: {verdict}"
 
 
-def test_a_pair_shows_floor_threshold_and_detectable_change() -> None:
-    assert pair_lines(WORSE)[2].split() == (
-        [
-            "floor",
-            "0.12",
-            "%,",
-            "threshold",
-            "0.25",
-            "%,",
-            "would",
-            "see",
-            "0.31",
-            "%;",
-            "120",
-            "groups",
-        ]
-    )
-    assert "floor -," in pair_lines(UNDECIDED)[2]
-
-
-def test_a_row_as_json_has_shares_in_per_cent_and_null_for_unknown() -> None:
-    row = to_json(row_of(WORSE))
-    assert (row["old"], row["new"], row["delta"]) == (80.0, 80.8, pytest.approx(0.8))
-    assert row["percent_of_old"] == pytest.approx(1.02)
-    assert row["interval"] == [pytest.approx(0.96), pytest.approx(1.08)]
-    shares = [row[key] for key in ("floor", "threshold", "detectable")]
-    assert shares == [pytest.approx(0.12), pytest.approx(0.25), pytest.approx(0.31)]
-    unknown = to_json(row_of(UNDECIDED))
-    assert unknown["interval"] is unknown["floor"] is unknown["detectable"] is None
-    assert unknown["reason"] == UNDECIDED.reason
-
-
 # --- what stands around a table -----------------------------------------------------------
 
 LOUD = Finding("preflight-governor", "The governor is ondemand", "Set performance", WARNING)
@@ -201,50 +167,6 @@ def test_the_machine_is_named_in_plain_text() -> None:
 
 
 # --- tables ----------------------------------------------------------------------------
-
-
-def with_counters(**values: float) -> Any:
-    recording = timed({"getppid": 80.0, "read": 120.0}, groups=4)
-    for name, value in values.items():
-        recording.cases[1].noisy[name.replace("_", "-")] = noisy(
-            processes(value, groups=4), name.partition("_")[2]
-        )
-    return recording
-
-
-def test_a_table_has_a_column_for_each_counter_that_some_case_has() -> None:
-    text = to_text(
-        stat_layout(with_counters(kernel_cycles=300.0, user_branches=20.0), {}, [], every=False)
-    )
-    assert re.search(r"^case .* k-cycle +u-branc$", text, re.M)
-    assert re.search(r"^getppid .* - +-$", text, re.M)
-    assert re.search(r"^read .* 3\d\d\S* +2\d\S*$", text, re.M)
-    assert "k-instr" not in text
-
-
-def test_a_table_tells_confidence_processes_and_what_is_absent() -> None:
-    text = to_text(
-        stat_layout(timed({"getppid": 80.0}, groups=4), {"x+vec=each": "no-unit"}, [], every=False)
-    )
-    assert "99 %" in text and "8 processes" in text
-    assert "absent: x+vec=each: no-unit" in text
-    assert text.isascii() and all(len(line) <= 75 for line in text.splitlines())
-
-
-def test_the_time_of_the_loop_is_below_the_table() -> None:
-    recording = timed({"getppid": 80.0}, groups=4)
-    recording.cases[0].noisy["loop_ns"] = noisy(processes(1.5, groups=4))
-    assert "1.5 ns" in to_text(stat_layout(recording, {}, [], every=False))
-
-
-def test_a_sweeps_title_is_the_case_with_its_state() -> None:
-    names = ("getppid+vec=each+cache=warm", "getppid+vec=each+cache=64K")
-    text = to_text(
-        sweep_layout(timed(dict(zip(names, (80.0, 160.0), strict=True)), groups=4), [], every=False)
-    )
-    assert re.search(r"^getppid\+vec=each ", text, re.M)
-    assert re.search(r"^ *none .*[^#]#{12,13}$", text, re.M)
-    assert re.search(r"^ *64K .*[^#]#{24}$", text, re.M)
 
 
 def test_tails_tell_the_time_of_the_clock() -> None:

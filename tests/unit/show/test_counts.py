@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counts that depend on the context are printed with how often, by what, and why."""
+"""Counts with the contexts that they depend on; metrics beside them in words."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from bench.contexts import listed
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
 from kentry.path.annotation import annotate
+from kentry.results.comparison import CaseComparison
 from kentry.show.comparison import comparison_layout
-from kentry.show.counts import counts_text
+from kentry.show.counts import counts_text, metric_sentences
 from kentry.show.paths import annotation_layout
 from kentry.show.recording import recording_layout
-from kentry.show.text import to_text
+from kentry.show.text import to_text, written
 from tests.builders import recording
 from tests.unit.compare.test_contexts import in_contexts, stat
 
@@ -67,11 +68,6 @@ def test_annotate_shows_what_other_contexts_execute() -> None:
     assert text.count("\n  + __d_lookup_rcu+0x") == 8
 
 
-def test_a_case_of_one_count_has_no_word_of_contexts() -> None:
-    assert "context" not in to_text(recording_layout(in_contexts(stat([0, 0, 0]))))
-    assert "context" not in to_text(recording_layout(recording({"getppid": [("el0_svc", 5)]})))
-
-
 def test_what_a_case_can_have_is_what_its_functions_had() -> None:
     """More rounds of a loop that was seen, and sums that no context had; nothing else."""
     found = in_contexts(
@@ -82,3 +78,23 @@ def test_what_a_case_can_have_is_what_its_functions_had() -> None:
         ]
     )
     assert sorted(listed(found.cases[0], found, 149)) == [128, 129, 136, 137, 144, 145]
+
+
+def sentence(metric: str, old: int, new: int, verdict: str = "better") -> str:
+    row = CaseComparison(
+        name="read",
+        metric=metric,
+        old=old,
+        new=new,
+        verdict=verdict,
+        identical_path=False,
+        functions=(),
+    )
+    return " ".join(written(metric_sentences([row])).split())
+
+
+def test_a_metrics_change_is_said_with_both_sides() -> None:
+    assert sentence("loads", 5, 3) == "read: 2 fewer loads (5 -> 3)"
+    assert sentence("lines.data", 4, 5) == "read: 1 more cache line of data (4 -> 5)"
+    assert sentence("serialising.isb", 1, 3) == "read: 2 more of serialising.isb (1 -> 3)"
+    assert sentence("loads", 5, 3, "undecided") == "read: loads undecided"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cycles by models as text: ranges, what is missing, rows that are not shown."""
+"""Cycles by models as text: ranges, what is missing, rows not shown; and tables of costs."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kentry.compare.counted import compare
+from kentry.models.costs import CostTable, Figure, load_costs, shipped
 from kentry.results import caveats
 from kentry.results.document import to_json
 from kentry.results.estimate import Estimate, LeftOut, Limit, Share
@@ -15,12 +16,16 @@ from kentry.results.recording import Recording
 from kentry.results.studies import Problem
 from kentry.show.blocks import Layout
 from kentry.show.changelog import (
-    comparison_changelog,
-    recording_changelog,
     series_changelog,
 )
 from kentry.show.comparison import comparison_layout
-from kentry.show.models import estimate_blocks, series_estimate_blocks, without_model_notes
+from kentry.show.models import (
+    costs_layout,
+    estimate_blocks,
+    list_layout,
+    series_estimate_blocks,
+    without_model_notes,
+)
 from kentry.show.series import series_layout
 from kentry.show.table import WIDTH
 from kentry.show.text import to_text, written
@@ -60,10 +65,6 @@ def test_estimates_as_text(golden: Callable[[str, str], None]) -> None:
     lines = written(estimate_blocks(recording(*cores).cases)).splitlines()
     golden("estimates.txt", "\n".join([*lines, ""]))
     assert max(map(len, lines)) <= WIDTH
-
-
-def test_nothing_is_printed_without_estimates() -> None:
-    assert estimate_blocks(recording().cases) == []
 
 
 def test_functions_that_are_not_shown_are_added_up() -> None:
@@ -137,18 +138,6 @@ def test_a_series_has_a_row_a_patch_and_its_steps() -> None:
     assert series_estimate_blocks(tabulate([builders.outcome(0, "", recording())], {}), ()) == []
 
 
-def test_text_for_commits_says_that_cycles_are_a_models() -> None:
-    old = recording(estimate("neoverse-n1", 150, SVC))
-    new = recording(estimate("neoverse-n1", 155, SVC))
-    for text in (
-        to_text(recording_changelog(old)),
-        to_text(comparison_changelog(compare(old, new))),
-    ):
-        assert "scheduling models (not measured)" in text
-        assert "neoverse-n1" in text
-        assert max(map(len, text.splitlines())) <= WIDTH
-
-
 def test_notes_on_models_stand_only_where_their_numbers_do() -> None:
     """A recording may have cycles and misses, of which a comparison has one and a check neither."""
     notes = [caveats.modelled("22", "A", "B", 9.0, 20.0), caveats.modelled_caches()]
@@ -168,3 +157,35 @@ def test_options_of_kernel_entry_are_named_with_v_alone() -> None:
     layout = Layout("x", "", "", [], [note])
     assert to_text(layout).splitlines()[1:] == [f"note: {note['text'].partition(';')[0]}"]
     assert "A=y/n, B=n/y" in to_text(layout, verbose=True)
+
+
+TABLE = CostTable(
+    name="mine",
+    about="a core of mine",
+    arch="arm64",
+    unit="ns",
+    vl=256,
+    figures={
+        "trap": Figure(1234.56, 900, 2000, "measured", "my desk", "with a note"),
+        "flush": Figure(14.25, 14.25, 14.25, "published", "a mail \u2013 of May"),
+        "save": Figure(3, 2, 4.5, "measured", "my desk", "with a note"),
+    },
+    absent={"ipi": "nobody sent one"},
+)
+
+
+def test_a_row_an_act_and_the_sources_below(golden: Callable[[str, str], None]) -> None:
+    text = to_text(costs_layout(TABLE, [("flush", 34, 34.1)]))
+    rows = [line.split() for line in text.splitlines()]
+    assert ["trap", "1235", "900", "-", "2000", "measured", "[1]"] in rows
+    assert ["flush", "14.2", "published", "[2]"] in rows
+    assert ["save", "3", "2", "-", "4.5", "measured", "[1]"] in rows
+    assert ["flush", "34", "34.1"] in rows
+    golden("cost-table.txt", text)
+
+
+def test_what_ships_fits_into_a_mail_and_is_listed() -> None:
+    text = to_text(list_layout(map(load_costs, shipped())))
+    for one in (text, *(to_text(costs_layout(load_costs(name))) for name in shipped())):
+        assert one.isascii() and max(map(len, one.splitlines())) <= WIDTH
+    assert {line.split()[0] for line in text.splitlines() if line[0] != " "} >= set(shipped())

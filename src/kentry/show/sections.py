@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Blocks that hold others, and those of functions, paths and charts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from kentry.results.annotation import PathDiff
+from kentry.results.caveats import Caveat
+from kentry.results.comparison import FunctionDelta, PurposeDelta
+from kentry.show.blocks import Block, Element, Prose
+
+# Rows of a table of functions; text adds up further ones in one row.
+SHOWN = 10
+# A function, a part of a path or a reason: its instructions on both sides.
+Delta = FunctionDelta | PurposeDelta
+
+
+@dataclass(frozen=True)
+class Deltas(Element):
+    """Functions that changed, in text exactly as the kernel's scripts/bloat-o-meter prints them.
+
+    Text prints `shown` rows, None for all, and sums the others up in one.  With `old` and `new`,
+    the counts of both sides, the functions that did not change are one row more, and there is a
+    total.  `title` heads the rows of something that is no function: those have no first line.
+    """
+
+    rows: Sequence[Delta]
+    old: int | None = None
+    new: int | None = None
+    shown: int | None = SHOWN
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Paths(Element):
+    """Two paths of a case, with `context` instructions that are the same around each change.
+
+    `change` is the case's own, which is another one where the count depends on the context.
+    """
+
+    diff: PathDiff
+    context: int = 3
+    change: int | None = None
+
+
+@dataclass(frozen=True)
+class Chart(Element):
+    """A drawing, which only a page shows; `kinds` explain its colours, each a class and a word."""
+
+    drawing: Markup
+    caption: str = ""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Drawn(Element):
+    """A line that only text draws, in characters that are not turned into ASCII."""
+
+    draw: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Detail(Element):
+    """Lines that a program printed."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Section(Element):
+    """Blocks below a heading that only a page has."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Fold(Element):
+    """Blocks below a title, which a page can close; others link to its `id`."""
+
+    title: str | Prose
+    blocks: Sequence[Block]
+    id: str = ""
+    open: bool = False
+    tags: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class InText(Element):
+    """Blocks that only text has, because a page says it in another place."""
+
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class OnPage(Element):
+    """Blocks that only a page has room for."""
+
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Notes(Element):
+    """Caveats in the middle of a result: those of a commit, for instance."""
+
+    caveats: Sequence[Caveat]
