@@ -48,11 +48,7 @@ def trace(instructions: int) -> str:
     for place in range(instructions):
         lines.append(f"insn {place} {fakes.BASE + 0x40 + 4 * place:x} 00000000 nop")
     lines += [f"path 0 {instructions} 0+{instructions}", f"window 128 {instructions} 0 1 0 0 0 0"]
-    lines += [
-        "message end 1",
-        "spoilt 0",
-        "end 1128",
-    ]
+    lines += ["message end 1", "spoilt 0", "end 1128"]
     return "\n".join(lines) + "\n"
 
 

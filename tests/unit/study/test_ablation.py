@@ -57,16 +57,11 @@ def test_rows_are_sorted_by_cost_and_those_without_numbers_come_last() -> None:
 
 def test_without_getppid_the_first_case_decides() -> None:
     base = recording({"read": [("a", 20)], "pipe": [("a", 5)]})
-    trials = [
-        Trial(
-            f"CONFIG_{name}",
-            True,
-            (),
-            base,
-            recording({"read": [("a", read)], "pipe": [("a", pipe)]}),
-        )
-        for name, read, pipe in (("A", 21, 50), ("B", 22, 5))
-    ]
+    more, less = (
+        recording({"read": [("a", read)], "pipe": [("a", pipe)]})
+        for read, pipe in ((21, 50), (22, 5))
+    )
+    trials = [Trial("CONFIG_A", True, (), base, more), Trial("CONFIG_B", True, (), base, less)]
     found = tabulate(base, trials)
     assert found.cases == ("read", "pipe")
     assert [row.option for row in found.rows] == ["CONFIG_B", "CONFIG_A"]

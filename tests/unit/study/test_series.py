@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import jsonschema
 import pytest
@@ -27,6 +28,7 @@ from kentry.results.studies import (
     NO_BOOT,
     NO_BUILD,
     Problem,
+    Series,
 )
 from kentry.show.series import series_layout
 from kentry.show.text import to_text
@@ -46,11 +48,16 @@ SHORTER = built({"getppid": [("el0_svc", 40), ("invoke_syscall", 15)], "vdso": [
 INLINED = built({"getppid": [("el0_svc", 52)], "vdso": []})
 
 
+def table(*kernels: Recording | tuple[str, Problem], **more: Any) -> Series:
+    """The series of the baseline and of a patch for each further kernel, as its schema says."""
+    rows = [outcome(number, f"patch {number}", one) for number, one in enumerate(kernels)]
+    series = tabulate(rows, ORIGIN, **more)
+    jsonschema.validate(to_json(series), SCHEMA)
+    return series
+
+
 def test_steps_add_up_to_the_total() -> None:
-    series = tabulate(
-        [outcome(0, "baseline", BASE), outcome(1, "one", SHORTER), outcome(2, "two", INLINED)],
-        ORIGIN,
-    )
+    series = table(BASE, SHORTER, INLINED)
     cells = [row.cases["getppid"] for row in series.rows]
     assert [(cell.instructions, cell.step, cell.total) for cell in cells] == [
         (60, 0, 0),
@@ -67,28 +74,17 @@ def test_steps_add_up_to_the_total() -> None:
 @pytest.mark.parametrize("status", [NO_APPLY, NO_BUILD, NO_BOOT])
 def test_a_step_over_a_row_without_counts_is_against_the_last_that_has_them(status: str) -> None:
     problem = Problem(status, "it does not", "last words")
-    series = tabulate(
-        [
-            outcome(0, "baseline", BASE),
-            outcome(1, "one", SHORTER),
-            outcome(2, "two", ("arm64", problem)),
-            outcome(3, "three", INLINED),
-        ],
-        ORIGIN,
-    )
+    series = table(BASE, SHORTER, ("arm64", problem), INLINED)
     assert [row.status for row in series.rows] == [MEASURED, MEASURED, status, MEASURED]
     assert not series.rows[2].cases
     assert not series.rows[2].identical_path
     assert series.rows[3].cases["getppid"].step == -3
-    jsonschema.validate(to_json(series), SCHEMA)
 
 
 def test_a_cosmetic_patch_runs_the_same_instructions_in_every_case() -> None:
     other = built({"getppid": [("el0_svc", 40), ("invoke_syscall", 20)], "vdso": [], "extra": []})
     swapped = built({"getppid": [("el0_svc", 20), ("invoke_syscall", 40)], "vdso": []})
-    series = tabulate(
-        [outcome(0, "baseline", BASE), outcome(1, "one", other), outcome(2, "two", swapped)], ORIGIN
-    )
+    series = table(BASE, other, swapped)
     assert [row.identical_path for row in series.rows] == [False, True, False]
     assert series.rows[2].cases["getppid"].step == 0
     assert series.rows[2].cases["getppid"].path_known
@@ -96,7 +92,7 @@ def test_a_cosmetic_patch_runs_the_same_instructions_in_every_case() -> None:
 
 def test_a_count_without_a_path_does_not_say_which_instructions() -> None:
     lost = built({"getppid": [], "vdso": []}, samples={"getppid": {60: 1000}})
-    series = tabulate([outcome(0, "baseline", BASE), outcome(1, "one", lost)], ORIGIN)
+    series = table(BASE, lost)
     cell = series.rows[1].cases["getppid"]
     assert (cell.step, cell.identical_path, cell.path_known) == (0, False, False)
 
@@ -106,7 +102,7 @@ def test_a_cell_says_how_many_windows_agree() -> None:
         {"getppid": [("el0_svc", 40), ("invoke_syscall", 20)], "vdso": []},
         samples={"getppid": {60: 990, 70: 8}},
     )
-    series = tabulate([outcome(0, "baseline", BASE), outcome(1, "one", spread)], ORIGIN)
+    series = table(BASE, spread)
     cells = [row.cases["getppid"] for row in series.rows]
     assert [(cell.agreeing, cell.windows) for cell in cells] == [(1000, 1000), (990, 998)]
 
@@ -114,9 +110,7 @@ def test_a_cell_says_how_many_windows_agree() -> None:
 def test_what_a_patch_changes_besides_the_source_is_its_caveat() -> None:
     other = built({"getppid": [("el0_svc", 52)], "vdso": []}, config={"PREEMPT": "n", "HZ": "250"})
     other.caveats.append({"kind": "windows-lost", "text": "getppid has 3 windows of 1000"})
-    series = tabulate(
-        [outcome(0, "baseline", BASE), outcome(1, "one", other), outcome(2, "two", other)], ORIGIN
-    )
+    series = table(BASE, other, other)
     kinds = [[one["kind"] for one in row.caveats] for row in series.rows]
     # What stays as the patch before made it, stays said; the difference is that patch's own.
     assert kinds == [[], ["windows-lost", "config-differs"], ["windows-lost"]]
@@ -124,15 +118,10 @@ def test_what_a_patch_changes_besides_the_source_is_its_caveat() -> None:
 
 def test_several_architectures_are_columns_of_their_own() -> None:
     riscv = built({"getppid": [("do_trap_ecall_u", 70)], "vdso": []}, arch="riscv64")
-    series = tabulate(
-        [
-            outcome(0, "baseline", BASE, riscv),
-            outcome(1, "one", SHORTER, ("riscv64", Problem(NO_BUILD, "error: no", "cc1: no"))),
-            outcome(2, "two", SHORTER, riscv),
-        ],
-        ORIGIN,
-        names=["getppid"],
-    )
+    lost = ("riscv64", Problem(NO_BUILD, "error: no", "cc1: no"))
+    rows = [outcome(0, "x", BASE, riscv), outcome(1, "x", SHORTER, lost)]
+    rows.append(outcome(2, "x", SHORTER, riscv))
+    series = tabulate(rows, ORIGIN, names=["getppid"])
     assert [one.name for one in series.columns] == ["arm64:getppid", "riscv64:getppid"]
     assert list(series.rows[1].cases) == ["arm64:getppid"]
     assert series.rows[1].status == NO_BUILD
@@ -147,8 +136,7 @@ def test_several_architectures_are_columns_of_their_own() -> None:
     [("status", "fine"), ("patch", -1), ("cases", {"getppid": {"instructions": 60}})],
 )
 def test_the_schema_refuses_invalid_rows(key: str, value: object) -> None:
-    document = to_json(tabulate([outcome(0, "baseline", BASE)], ORIGIN))
-    jsonschema.validate(document, SCHEMA)
+    document = to_json(table(BASE))
     document["rows"][0][key] = value
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
@@ -167,15 +155,12 @@ def with_state(*events: VectorEvent, markers: dict[str, str] | None = None) -> R
 
 
 def test_a_step_has_the_events_that_changed_in_it() -> None:
-    series = tabulate(
-        [
-            outcome(0, "baseline", with_state(DISCARD)),
-            outcome(1, "one", with_state(DISCARD, SAVE)),
-            outcome(2, "two", ("riscv64", Problem(NO_BUILD, "no"))),
-            outcome(3, "three", with_state(SAVE)),
-            outcome(4, "four", with_state(SAVE)),
-        ],
-        ORIGIN,
+    series = table(
+        with_state(DISCARD),
+        with_state(DISCARD, SAVE),
+        ("riscv64", Problem(NO_BUILD, "no")),
+        with_state(SAVE),
+        with_state(SAVE),
     )
     events = [
         [(one.name, one.old, one.new) for one in row.cases[STATE].events]
@@ -194,9 +179,7 @@ def test_a_step_has_the_events_that_changed_in_it() -> None:
 
 def test_an_event_without_a_marker_on_a_side_is_no_change_in_a_step() -> None:
     unknown = with_state(markers={"save": "vse8.v v24,(rs)"})
-    series = tabulate(
-        [outcome(0, "baseline", with_state(DISCARD)), outcome(1, "one", unknown)], ORIGIN
-    )
+    series = table(with_state(DISCARD), unknown)
     assert series.rows[1].cases[STATE].events == ()
 
 
@@ -211,23 +194,19 @@ def with_loads(recording: Recording, samples: dict[int, int]) -> Recording:
 def test_a_metric_has_steps_that_add_up_and_none_where_windows_do_not_agree() -> None:
     samples = ({20: 128}, {17: 128}, {17: 64, 18: 64}, {19: 128})
     kernels = (BASE, SHORTER, SHORTER, INLINED)
-    outcomes = [
-        outcome(place, f"patch {place}", with_loads(kernel, own))
-        for place, (kernel, own) in enumerate(zip(kernels, samples, strict=True))
-    ]
-    series = tabulate(outcomes, ORIGIN, metrics=["instructions", "loads"])
+    sides = [with_loads(*pair) for pair in zip(kernels, samples, strict=True)]
+    series = table(*sides, metrics=["instructions", "loads"])
     found = [row.cases["getppid"].metrics for row in series.rows]
     steps = [one["loads"] and (one["loads"].value, one["loads"].step) for one in found]
     assert steps[:3] == [(20, 0), (17, -3), None]
     assert all(set(one) == {"loads"} for one in found)
     last = found[3]["loads"]
     assert last and (last.value, last.total) == (19, -1)
-    jsonschema.validate(to_json(series), SCHEMA)
 
 
 def test_a_metric_that_the_baseline_lacks_is_a_mistake() -> None:
     with pytest.raises(UserError, match="loads"):
-        tabulate([outcome(0, "baseline", BASE)], ORIGIN, metrics=["loads"])
+        table(BASE, metrics=["loads"])
 
 
 # --- measuring -----------------------------------------------------------
@@ -245,7 +224,7 @@ def test_each_row_is_compared_once_with_the_one_before(monkeypatch: pytest.Monke
         built({case: [("el0_svc", 40 + place)] for case in ("getppid", "read", "pipe")})
         for place in range(11)
     ]
-    tabulate([outcome(place, "x", one) for place, one in enumerate(kernels)], ORIGIN)
+    table(*kernels)
     # Ten patches of three cases, and the first kernel with the last.
     assert calls.total() == 11
     assert max(calls.values()) == 1
@@ -315,8 +294,8 @@ def test_a_patch_of_which_nothing_is_compiled_says_so(
     monkeypatch.setattr(made_of, "read", lambda folder: made_of.MadeOf(files, {}, {}))
     monkeypatch.setattr(build, "plan", lambda *_: SimpleNamespace(key=lambda: "x"))
     series = tabulate(measure_series(lineup, [UNIT], lambda number, one: one), ORIGIN)
-    rows = to_json(series)["rows"]
     jsonschema.validate(to_json(series), SCHEMA)
+    rows = to_json(series)["rows"]
     assert [row.get("not_compiled") for row in rows] == [None, None, ["arm64"], None]
     text = to_text(series_layout(series, functions=False))
     [line] = [one for one in text.splitlines() if "compiled" in one]
