@@ -66,7 +66,7 @@ def seconds(work: Callable[[], object], runs: int) -> float:
 def compare(name: str, old: list[Instruction], new: list[Instruction], runs: int) -> bool:
     """Prints both times and their ratio; whether kentry's is within the bar."""
     arch = find_arch("arm64")
-    own = seconds(lambda: diff_paths(old, new, arch), runs)
+    own = seconds(lambda: diff_paths(name, old, new, arch), runs)
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / side for side in ("old", "new")]
         for file, side in zip(files, (old, new), strict=True):

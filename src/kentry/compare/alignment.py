@@ -7,14 +7,18 @@ looks alike in its midst is not worth two.
 """
 
 import bisect
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Codes = NDArray[np.int32]
 Pair = tuple[int, int]
+# A path as numbers, a column an instruction.  Its rows: the same in all, equal but for registers,
+# alike but for constants too; and the function.
+Keys = NDArray[np.int32]
+EXACT, EQUAL, ALIKE, HOME = range(4)
 
 # What a pair is worth: alike but for constants, or with them too; in the same function or not; and
 # the same in everything, which decides among several that are equal.
@@ -36,111 +40,75 @@ _PAIR, _OLD_ALONE, _NEW_ALONE = 0, 1, 2
 _OLD_ON, _NEW_ON = 4, 8
 
 
-@dataclass(frozen=True)
-class Keys:
-    """A path as numbers: instructions that are the same, equal, or alike but for constants.
-
-    `home` is the function.  Each has one number an instruction.
-    """
-
-    exact: Codes
-    equal: Codes
-    alike: Codes
-    home: Codes
-
-    def part(self, start: int, end: int) -> "Keys":
-        """Returns the instructions from `start` up to `end`."""
-        return Keys(
-            self.exact[start:end],
-            self.equal[start:end],
-            self.alike[start:end],
-            self.home[start:end],
-        )
-
-    def __len__(self) -> int:
-        return len(self.equal)
-
-
-def aligned(old: Keys, new: Keys, *, abroad: bool) -> list[Pair]:
+def aligned(old: Keys, new: Keys, *, abroad: bool) -> Iterator[Pair]:
     """Pairs instructions that are the same, in order; without `abroad`, within one function."""
-    return list(_aligned(old, new, abroad))
-
-
-def _aligned(old: Keys, new: Keys, abroad: bool) -> Iterator[Pair]:
     first = _common(old, new)
-    last = _common(_reversed(old.part(first, len(old))), _reversed(new.part(first, len(new))))
+    last = _common(old[:, first:][:, ::-1], new[:, first:][:, ::-1])
     yield from ((i, i) for i in range(first))
-    ends = len(old) - last, len(new) - last
-    for i, j in _between(old.part(first, ends[0]), new.part(first, ends[1]), abroad):
+    ends = old.shape[1] - last, new.shape[1] - last
+    for i, j in _between(old[:, first : ends[0]], new[:, first : ends[1]], abroad):
         yield first + i, first + j
     yield from ((ends[0] + i, ends[1] + i) for i in range(last))
 
 
 def _common(old: Keys, new: Keys) -> int:
-    """Returns how many instructions both begin with."""
-    shorter = min(len(old), len(new))
-    a, b = old.part(0, shorter), new.part(0, shorter)
-    differ = np.flatnonzero((a.equal != b.equal) | (a.home != b.home))
+    """How many instructions both begin with."""
+    shorter = min(old.shape[1], new.shape[1])
+    a, b = old[:, :shorter], new[:, :shorter]
+    differ = np.flatnonzero((a[EQUAL] != b[EQUAL]) | (a[HOME] != b[HOME]))
     return int(differ[0]) if len(differ) else shorter
 
 
-def _reversed(keys: Keys) -> Keys:
-    return Keys(keys.exact[::-1], keys.equal[::-1], keys.alike[::-1], keys.home[::-1])
-
-
 def _between(old: Keys, new: Keys, abroad: bool) -> Iterator[Pair]:
-    """Returns the pairs of what has no common beginning or end."""
-    if not len(old) or not len(new):
+    """The pairs of what has no common beginning or end."""
+    n, m = old.shape[1], new.shape[1]
+    if not n or not m:
         return
-    if len(old) * len(new) <= _CELLS:
-        yield from _best(old, new, abroad)
-        return
-    cuts = _anchors(old, new)
-    if not cuts and len(old) * len(new) <= _MOST_CELLS:
+    cuts = _anchors(old, new) if n * m > _CELLS else []
+    if not cuts and n * m <= max(_CELLS, _MOST_CELLS):
         yield from _best(old, new, abroad)
         return
     if not cuts:
-        pieces = 1 + int((len(old) * len(new) / _MOST_CELLS) ** 0.5)
-        cuts = [(len(old) * n // pieces, len(new) * n // pieces) for n in range(1, pieces)]
-    starts, ends = [(0, 0), *cuts], [*cuts, (len(old), len(new))]
-    for (i, j), (end, other) in zip(starts, ends, strict=True):
-        for a, b in _aligned(old.part(i, end), new.part(j, other), abroad):
+        pieces = 1 + int((n * m / _MOST_CELLS) ** 0.5)
+        cuts = [(n * at // pieces, m * at // pieces) for at in range(1, pieces)]
+    for (i, j), (end, other) in pairwise([(0, 0), *cuts, (n, m)]):
+        for a, b in aligned(old[:, i:end], new[:, j:other], abroad=abroad):
             yield i + a, j + b
 
 
 def _anchors(old: Keys, new: Keys) -> list[Pair]:
-    """Returns where instructions in a row begin that each path has once, in the order of both."""
-    places = [_once(keys) for keys in (old, new)]
-    pairs = sorted((places[0][row], places[1][row]) for row in places[0].keys() & places[1].keys())
-    # Of the longest rising sequence: its last pair, and for each pair the one before it.
+    """Where instructions in a row begin that each path has once, in the order of both."""
+    before, after = _once(old), _once(new)
+    pairs = sorted((before[row], after[row]) for row in before.keys() & after.keys())
+    # Of the longest rising sequence of each length: its last number, and the sequence as a chain.
     tails: list[int] = []
-    ends: list[int] = []
-    before: list[int] = []
-    for at, (_, j) in enumerate(pairs):
-        length = bisect.bisect_left(tails, j)
-        before.append(ends[length - 1] if length else -1)
-        tails[length : length + 1], ends[length : length + 1] = [j], [at]
+    chains: list[tuple[Pair, Any]] = []
+    for pair in pairs:
+        length = bisect.bisect_left(tails, pair[1])
+        chain = (pair, chains[length - 1] if length else None)
+        tails[length : length + 1], chains[length : length + 1] = [pair[1]], [chain]
     anchors: list[Pair] = []
-    at = ends[-1] if ends else -1
-    while at >= 0:
-        anchors.append(pairs[at])
-        at = before[at]
+    link = chains[-1] if chains else None
+    while link:
+        anchors.append(link[0])
+        link = link[1]
     return [pair for pair in reversed(anchors) if pair != (0, 0)]
 
 
-def _once(keys: Keys) -> dict[tuple[Pair, ...], int]:
-    """Returns the places of rows of instructions that occur once."""
-    codes = list(zip(keys.home.tolist(), keys.equal.tolist(), strict=True))
-    places: dict[tuple[Pair, ...], int] = {}
-    for at, row in enumerate(zip(*(codes[n:] for n in range(_ANCHOR)), strict=False)):
+def _once(keys: Keys) -> dict[bytes, int]:
+    """The places of rows of instructions that occur once."""
+    codes = np.ascontiguousarray(keys[[HOME, EQUAL]].T)
+    places: dict[bytes, int] = {}
+    for at in range(len(codes) - _ANCHOR + 1):
+        row = codes[at : at + _ANCHOR].tobytes()
         places[row] = -1 if row in places else at
     return {row: at for row, at in places.items() if at >= 0}
 
 
 def _best(old: Keys, new: Keys, abroad: bool) -> list[Pair]:
-    """Returns the pairs of the best alignment of all, by trying every pair."""
-    n, m = len(old), len(new)
-    behind = _reversed(new)
+    """The pairs of the best alignment of all, by trying every pair."""
+    n, m = old.shape[1], new.shape[1]
+    behind = new[:, ::-1]
     # By how many old instructions are done, + 1: the best of all, and that which ends in a gap.
     size = n + 3
     best, earlier = (np.full(size, _NEVER, np.int32) for _ in range(2))
@@ -160,9 +128,10 @@ def _best(old: Keys, new: Keys, abroad: bool) -> list[Pair]:
         first, last = max(1, low), min(n, diagonal - 1)
         pair = np.full(high - low + 1, _NEVER, np.int32)
         if last >= first:
-            a = old.part(first - 1, last)
-            b = behind.part(m - diagonal + first, m - diagonal + last + 1)
-            pair[first - low : last - low + 1] = _worth(a, b, abroad) + earlier[first : last + 1]
+            a = old[:, first - 1 : last]
+            b = behind[:, m - diagonal + first : m - diagonal + last + 1]
+            worth = _worth(a == b, abroad)
+            pair[first - low : last - low + 1] = worth + earlier[first : last + 1]
         scores = np.maximum(pair, np.maximum(old_alone, new_alone))
         trace = np.where(
             scores == pair, _PAIR, np.where(scores == new_alone, _NEW_ALONE, _OLD_ALONE)
@@ -176,17 +145,17 @@ def _best(old: Keys, new: Keys, abroad: bool) -> list[Pair]:
     return _followed(traces, n, m)
 
 
-def _worth(old: Keys, new: Keys, abroad: bool) -> NDArray[np.int32]:
-    alike, equal = old.alike == new.alike, old.equal == new.equal
-    at_home = old.home == new.home
-    inside = np.where(equal, _EQUAL_AT_HOME, _ALIKE_AT_HOME) + (old.exact == new.exact) * _EXACT
-    outside = np.where(equal, _EQUAL, _ALIKE) if abroad else _NEVER
-    worth: NDArray[np.int32] = np.where(alike, np.where(at_home, inside, outside), _NEVER)
+def _worth(same: NDArray[np.bool_], abroad: bool) -> NDArray[np.int32]:
+    """What pairs are worth that are the same in these rows of keys."""
+    inside = np.where(same[EQUAL], _EQUAL_AT_HOME, _ALIKE_AT_HOME) + same[EXACT] * _EXACT
+    outside = np.where(same[EQUAL], _EQUAL, _ALIKE) if abroad else _NEVER
+    worth: NDArray[np.int32]
+    worth = np.where(same[ALIKE], np.where(same[HOME], inside, outside), _NEVER)
     return worth
 
 
-def _followed(traces: Sequence[NDArray[np.uint8]], n: int, m: int) -> list[Pair]:
-    """Returns the pairs of a trace, from its end to its beginning."""
+def _followed(traces: list[NDArray[np.uint8]], n: int, m: int) -> list[Pair]:
+    """The pairs of a trace, from its end to its beginning."""
     pairs: list[Pair] = []
     i, j, state = n, m, _PAIR
     while i or j:

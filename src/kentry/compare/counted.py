@@ -15,7 +15,7 @@ from kentry.compare.contexts import (
     function_changes,
     sum_of,
 )
-from kentry.compare.differences import differences, of_both, shared_metrics
+from kentry.compare.differences import differences, of_both, one_architecture, shared_metrics
 from kentry.errors import UserError
 from kentry.path import metrics as path_metrics
 from kentry.path.pairs import pack_pairs
@@ -59,12 +59,7 @@ def compare(
     choose_metrics().  Changes of time up to `threshold`, a fraction, are none; the usual one is
     stats.THRESHOLD.
     """
-    if old.kernel["arch"] != new.kernel["arch"]:
-        raise UserError(
-            f"The recordings are of two architectures, {old.kernel['arch']} and"
-            f" {new.kernel['arch']}.",
-            "Compare two kernels of one.",
-        )
+    one_architecture(old, new, "Compare two kernels of one.")
     wanted = names or [case.name for case in old.cases]
     pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in wanted) if a and b]
     cases = tuple(

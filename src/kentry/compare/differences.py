@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kentry.errors import UserError
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.recording import INSTRUCTIONS, PROBE_METRICS, CaseResult, Recording
@@ -46,6 +47,13 @@ _ENTRY_OPTIONS = re.compile(
     r"|IA32_EMUL|X86_KERNEL_IBT|FUNCTION_PADDING|PAGE_TABLE_ISOLATION|ARM64_(PTR_AUTH|BTI|SVE|SME"
     r"|E0PD|MTE|PAN|PSEUDO_NMI|ERRATUM\w*|SW_TTBR0)|UNMAP_KERNEL|RISCV_(ISA|ALTERNATIVE)"
 )
+
+
+def one_architecture(old: Recording, new: Recording, remedy: str) -> None:
+    """UserError, with this remedy, where the recordings are of two architectures."""
+    if old.kernel["arch"] != new.kernel["arch"]:
+        arches = f"{old.kernel['arch']} and {new.kernel['arch']}"
+        raise UserError(f"The recordings are of two architectures, {arches}.", remedy)
 
 
 def differences(

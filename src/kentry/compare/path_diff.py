@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kentry.arch import Arch, find_arch
-from kentry.compare.alignment import Codes, Keys, Pair, aligned
-from kentry.compare.differences import differences, of_both
+from kentry.compare.alignment import Keys, Pair, aligned
+from kentry.compare.differences import differences, of_both, one_architecture
 from kentry.errors import UserError
 from kentry.path.instructions import effects
 from kentry.path.pairs import placed
@@ -40,6 +41,7 @@ from kentry.results.annotation import (
     PathPair,
     Row,
 )
+from kentry.results.caveats import Caveat
 from kentry.results.comparison import Renamed
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Instruction, Measured, Recording
 
@@ -93,19 +95,8 @@ class _Side:
     equal: Sequence[str]
     alike: Sequence[str]
     frames: Sequence[bool]
-    callers: Mapping[str, set[str]]
-    hosts: Mapping[str, set[str]]
-
-    def shares(self) -> Counter[str]:
-        """Returns how many instructions each function executes."""
-        executed: Counter[str] = Counter()
-        for function, item in zip(self.functions, self.folded, strict=True):
-            executed[function] += item.times
-        return executed
-
-
-# From a function's name to what it is compared by.
-_Labels = Mapping[str, str]
+    callers: defaultdict[str, set[str]]
+    hosts: defaultdict[str, set[str]]
 
 
 def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathComparison:
@@ -113,22 +104,16 @@ def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathC
 
     UserError where the recordings are of two architectures, or one has no such case or no path.
     """
-    if old.kernel["arch"] != new.kernel["arch"]:
-        raise UserError(
-            f"The recordings are of two architectures, {old.kernel['arch']} and"
-            f" {new.kernel['arch']}.",
-            "Name two kernels of one.",
-        )
+    one_architecture(old, new, "Name two kernels of one.")
     arch = find_arch(old.kernel["arch"])
     pairs = [(_case(old, name, "old"), _case(new, name, "new")) for name in dict.fromkeys(names)]
     cases = []
     for before, after in pairs:
         paths = _path(before, old, "old"), _path(after, new, "new")
-        rows, renamed = diff_paths(*paths, arch)
         notes = of_both(list(before.caveats), list(after.caveats))
         if len(before.values) > 1 or len(after.values) > 1:
             notes.append(caveats.one_of_several_paths(before.name, *map(len, paths)))
-        cases.append(PathDiff.of(before.name, rows, renamed, notes))
+        cases.append(diff_paths(before.name, *paths, arch, notes))
     notes = differences(old, new, pairs, list(names), counted=True, timed=False)
     if any(case.renamed for case in cases):
         notes.append(caveats.by_body())
@@ -136,7 +121,7 @@ def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathC
 
 
 def modal_paths(name: str, old: Recording, new: Recording) -> PathPair | None:
-    """Returns a case's modal paths and their difference; None where one was not recorded."""
+    """A case's modal paths and their difference; None where one was not recorded."""
     paths = []
     for side in (old, new):
         case = side.case(name)
@@ -144,22 +129,21 @@ def modal_paths(name: str, old: Recording, new: Recording) -> PathPair | None:
         if path is None or not path.length:
             return None
         paths.append(side.instructions(path))
-    rows, renamed = diff_paths(paths[0], paths[1], find_arch(old.kernel["arch"]))
-    return PathPair(paths[0], paths[1], PathDiff.of(name, rows, renamed, ()))
+    diff = diff_paths(name, paths[0], paths[1], find_arch(old.kernel["arch"]))
+    return PathPair(paths[0], paths[1], diff)
 
 
 def _case(recording: Recording, name: str, side: str) -> CaseResult:
     if case := recording.case(name):
         return case
-    present = ", ".join(one.name for one in recording.cases)
     raise UserError(
         f"The {side} recording, of {recording.kernel['spec']}, has no case {name}.",
-        f"It has: {present}.",
+        f"It has: {', '.join(one.name for one in recording.cases)}.",
     )
 
 
 def _path(case: CaseResult, recording: Recording, side: str) -> list[Instruction]:
-    """Returns the modal path; empty for a case that does not enter the kernel."""
+    """The modal path; empty for a case that does not enter the kernel."""
     if case.modal_path:
         return recording.instructions(case.modal_path)
     counted = case.metrics.get(INSTRUCTIONS)
@@ -172,30 +156,35 @@ def _path(case: CaseResult, recording: Recording, side: str) -> list[Instruction
 
 
 def diff_paths(
-    old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch
-) -> tuple[list[Row], list[Renamed]]:
-    """Returns the rows of two paths in their order, and the functions that have other names."""
-    before, after = _side(old, arch), _side(new, arch)
+    name: str,
+    old: Sequence[Instruction],
+    new: Sequence[Instruction],
+    arch: Arch,
+    notes: Sequence[Caveat] = (),
+) -> PathDiff:
+    """A case's two paths beside each other, and the functions that have other names."""
+    sides = before, after = _side(old, arch), _side(new, arch)
     renamed = _renames(before, after)
-    labels = _labels(renamed)
-    pairs = _aligned(before, after, labels)
-    entries = _entries(before, after, pairs)
-    moves = _Moves(before, after, labels, entries)
+    labels = {name: one.name for one in renamed for name, _ in (*one.old, *one.new)}
+    entries = _entries(before, after, _aligned(before, after, labels))
+    moves = _Moves(sides, labels, entries)
     moves.blocks()
     moves.near()
     moves.alone(arch)
     why = list(purposes(old, arch)), list(purposes(new, arch))
-    return [_row(one, (before, after), labels, why, arch) for one in entries], renamed
+    rows = (_row(one, sides, labels, why, arch) for one in entries)
+    return PathDiff.of(name, rows, renamed, notes)
 
 
 def renames(old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch) -> list[Renamed]:
-    """Returns the functions that have other names, were inlined or were split."""
+    """The functions that have other names, were inlined or were split."""
     return _renames(_side(old, arch), _side(new, arch))
 
 
 def _side(path: Sequence[Instruction], arch: Arch) -> _Side:
     folded = fold(path)
-    shown = stream([one.instruction for one in folded], arch)
+    code = [one.instruction for one in folded]
+    shown = stream(code, arch)
     functions = [function for function, _ in shown]
     whole = _TAKEN.sub("", "\n".join(text for _, text in shown))
     targets = []
@@ -207,8 +196,7 @@ def _side(path: Sequence[Instruction], arch: Arch) -> _Side:
     alike = equal
     for pattern, placeholder in _CONSTANTS:
         alike = pattern.sub(placeholder, alike)
-    lines = [text.split("\n")[: len(folded)] for text in (texts, equal, alike)]
-    code = [one.instruction for one in folded]
+    lines = [text.split("\n")[: len(code)] for text in (texts, equal, alike)]
     frames = [
         bool(arch.by_stack_pointer.search(insn.text)) or effects(insn.code, arch).returns
         for insn in code
@@ -234,13 +222,17 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
         return []
     # What a call of one of them is on the other side is not known yet.
     labels = dict.fromkeys(gone | come, "")
-    runs: defaultdict[_Link, list[Pair]] = defaultdict(list)
+    runs: defaultdict[tuple[str, str], list[Pair]] = defaultdict(list)
     for run in _runs(old, new, _aligned(old, new, labels, abroad=True)):
         link = old.functions[run[0][0]], new.functions[run[0][1]]
         least = _IN_A_ROW_OF_KIN if _is_kin(link, old, new) else _IN_A_ROW
         if link[0] != link[1] and len(run) >= least and (link[0] in gone or link[1] in come):
             runs[link] += run
-    bodies = [_bodies(side) for side in (old, new)]
+    # How many instructions each function has but for its frame.
+    bodies = [
+        Counter(name for name, frame in zip(side.functions, side.frames, strict=True) if not frame)
+        for side in (old, new)
+    ]
     links = []
     for link, pairs in runs.items():
         alone = [side for side, names in enumerate((gone, come)) if link[side] in names]
@@ -256,39 +248,42 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
             links.append(link)
     links += [(name, host) for name in sorted(gone) if (host := _inlined_into(name, old, new))]
     links += [(host, name) for name in sorted(come) if (host := _inlined_into(name, new, old))]
-    shares = old.shares(), new.shares()
-    return [_renamed(group, shares) for group in _groups(links, sizes)]
+    # Functions that are linked are one row, with those of the same names on the other side.
+    groups: list[set[tuple[int, str]]] = []
+    for link in links:
+        group = {(side, name) for side in (0, 1) for name in link if name in sizes[side]}
+        for other in [one for one in groups if one & group]:
+            groups.remove(other)
+            group |= other
+        groups.append(group)
+    return [Renamed(_shares(old, 0, group), _shares(new, 1, group)) for group in groups]
+
+
+def _shares(side: _Side, at: int, group: set[tuple[int, str]]) -> tuple[tuple[str, int], ...]:
+    """The functions of a side that are in a group, with their instructions; the largest first."""
+    executed: Counter[str] = Counter()
+    for function, item in zip(side.functions, side.folded, strict=True):
+        if (at, function) in group:
+            executed[function] += item.times
+    return tuple(sorted(executed.items(), key=lambda one: (-one[1], one[0])))
 
 
 def _inlined_into(name: str, side: _Side, other: _Side) -> str:
-    """Returns the function that calls `name` on one side and has it inlined on the other.
+    """The function that calls `name` on one side and has it inlined on the other.
 
     "" where there are several: a helper of many would make one row of all of them.
     """
-    hosts = (side.callers.get(name, set()) & other.hosts.get(name, set())) - side.hosts.get(
-        name, set()
-    )
+    hosts = (side.callers[name] & other.hosts[name]) - side.hosts[name]
     return hosts.pop() if len(hosts) == 1 else ""
 
 
-# A function of the old path and one of the new path.
-_Link = tuple[str, str]
-
-
-def _is_kin(link: _Link, old: _Side, new: _Side) -> bool:
-    """Tells whether one of the two calls the other, or they have one name but for underscores."""
+def _is_kin(link: tuple[str, str], old: _Side, new: _Side) -> bool:
+    """Whether one of the two calls the other, or they have one name but for underscores."""
     before, after = link
     return (
-        after in old.callers.get(before, ())
-        or before in new.callers.get(after, ())
+        after in old.callers[before]
+        or before in new.callers[after]
         or before.lstrip("_") == after.lstrip("_")
-    )
-
-
-def _bodies(side: _Side) -> Counter[str]:
-    """Returns how many instructions each function has but for its frame."""
-    return Counter(
-        function for function, frame in zip(side.functions, side.frames, strict=True) if not frame
     )
 
 
@@ -307,48 +302,15 @@ def _runs(old: _Side, new: _Side, pairs: Sequence[Pair]) -> Iterator[list[Pair]]
         yield run
 
 
-# A side, 0 or 1, and a function there.
-_Node = tuple[int, str]
-
-
-def _groups(
-    links: Sequence[tuple[str, str]], sizes: tuple[Counter[str], Counter[str]]
-) -> list[set[_Node]]:
-    """Groups functions that are linked, with those of the same names on the other side."""
-    groups: list[set[_Node]] = []
-    for before, after in links:
-        own = {(side, name) for side in (0, 1) for name in (before, after) if name in sizes[side]}
-        for group in [one for one in groups if one & own]:
-            groups.remove(group)
-            own |= group
-        groups.append(own)
-    return groups
-
-
-def _renamed(group: set[_Node], shares: tuple[Counter[str], Counter[str]]) -> Renamed:
-    old, new = (
-        tuple(
-            sorted(
-                ((name, shares[side][name]) for own, name in group if own == side),
-                key=lambda one: (-one[1], one[0]),
-            )
-        )
-        for side in (0, 1)
-    )
-    return Renamed(old, new)
-
-
-def _labels(renamed: Sequence[Renamed]) -> _Labels:
-    return {name: one.name for one in renamed for name, _ in (*one.old, *one.new)}
-
-
 # --- which instruction is which -----------------------------------------------------------
 
 
-def _aligned(old: _Side, new: _Side, labels: _Labels, *, abroad: bool = False) -> list[Pair]:
+def _aligned(
+    old: _Side, new: _Side, labels: Mapping[str, str], *, abroad: bool = False
+) -> list[Pair]:
     codes: dict[object, int] = {}
 
-    def coded(values: Iterator[object]) -> Codes:
+    def coded(values: Iterator[object]) -> NDArray[np.int32]:
         return np.fromiter((codes.setdefault(value, len(codes)) for value in values), np.int32)
 
     def keys(side: _Side) -> Keys:
@@ -357,23 +319,23 @@ def _aligned(old: _Side, new: _Side, labels: _Labels, *, abroad: bool = False) -
         targets = [
             "" if target == home else target for target, home in zip(targets, homes, strict=True)
         ]
-        return Keys(
-            coded(zip(side.texts, side.equal, side.alike, targets, strict=True)),
-            coded(zip(side.equal, side.alike, targets, strict=True)),
-            coded(zip(side.alike, targets, strict=True)),
-            coded(iter(homes)),
-        )
+        texts = side.texts, side.equal, side.alike
+        rows = [coded(zip(*texts[n:], targets, strict=True)) for n in range(len(texts))]
+        return np.array([*rows, coded(iter(homes))])
 
-    return aligned(keys(old), keys(new), abroad=abroad)
+    return list(aligned(keys(old), keys(new), abroad=abroad))
+
+
+_NONE = -1
 
 
 @dataclass
 class _Entry:
-    """A row in the making: the places of its instructions in each side's folded path."""
+    """A row in the making: the places of its instructions in each side's folded path, or _NONE."""
 
     change: Change
-    old: int | None
-    new: int | None
+    old: int
+    new: int
     times: int
 
 
@@ -390,9 +352,9 @@ def _entries(old: _Side, new: _Side, pairs: Sequence[Pair]) -> list[_Entry]:
             times = old.folded[i].times, new.folded[j].times
             entries.append(_Entry(SAME, i, j, min(times)))
             if times[0] > times[1]:
-                rest.append(_Entry(REMOVED, i, None, times[0] - times[1]))
+                rest.append(_Entry(REMOVED, i, _NONE, times[0] - times[1]))
             elif times[1] > times[0]:
-                rest.append(_Entry(ADDED, None, j, times[1] - times[0]))
+                rest.append(_Entry(ADDED, _NONE, j, times[1] - times[0]))
         goes_on = (
             (next_i, next_j) == (i + 1, j + 1)
             and (next_i, next_j) != end
@@ -401,8 +363,8 @@ def _entries(old: _Side, new: _Side, pairs: Sequence[Pair]) -> list[_Entry]:
         if not goes_on:
             entries += rest
             rest = []
-        entries += [_Entry(REMOVED, n, None, old.folded[n].times) for n in range(i + 1, next_i)]
-        entries += [_Entry(ADDED, None, n, new.folded[n].times) for n in range(j + 1, next_j)]
+        entries += [_Entry(REMOVED, n, _NONE, old.folded[n].times) for n in range(i + 1, next_i)]
+        entries += [_Entry(ADDED, _NONE, n, new.folded[n].times) for n in range(j + 1, next_j)]
     return entries
 
 
@@ -413,27 +375,27 @@ class _Moves:
     are not moved.
     """
 
-    def __init__(self, old: _Side, new: _Side, labels: _Labels, entries: list[_Entry]) -> None:
-        self._sides = old, new
-        self._entries = entries
-        self._homes = [[labels.get(name, name) for name in side.functions] for side in (old, new)]
+    def __init__(
+        self, sides: tuple[_Side, _Side], labels: Mapping[str, str], entries: list[_Entry]
+    ) -> None:
+        self._old, self._entries = sides[0], entries
+        self._homes = [[labels.get(name, name) for name in side.functions] for side in sides]
         self._what = [
             [
                 (text, labels.get(target, target), one.times)
                 for text, target, one in zip(side.texts, side.targets, side.folded, strict=True)
             ]
-            for side in (old, new)
+            for side in sides
         ]
         # Of a loop that only runs more often nothing moved.
         self._removed, self._added = (
             {
                 place: at
                 for at, one in enumerate(entries)
-                if one.change == change
-                and (place := one.new if one.old is None else one.old) is not None
-                and one.times == side.folded[place].times
+                for place in [max(one.old, one.new)]
+                if one.change == change and one.times == side.folded[place].times
             }
-            for change, side in ((REMOVED, old), (ADDED, new))
+            for change, side in zip((REMOVED, ADDED), sides, strict=True)
         )
 
     def _mark(self, i: int, j: int) -> None:
@@ -474,7 +436,7 @@ class _Moves:
         there: defaultdict[object, list[int]] = defaultdict(list)
         for j in self._added:
             there[self._homes[1][j], self._what[1][j]].append(j)
-        for i in [i for i in self._removed if "<" not in self._sides[0].texts[i]]:
+        for i in [i for i in self._removed if "<" not in self._old.texts[i]]:
             at = self._removed[i]
             same = [j for j in there[self._homes[0][i], self._what[0][i]] if j in self._added]
             distances = {j: abs(self._added[j] - at) for j in same}
@@ -490,7 +452,7 @@ class _Moves:
                 places[side][self._what[side][place]].append(place)
         for key, (i, *more) in list(places[0].items()):
             others = places[1].get(key, [])
-            code = self._sides[0].folded[i].instruction.code
+            code = self._old.folded[i].instruction.code
             if not more and len(others) == 1 and effects(code, arch).serialising:
                 self._mark(i, others[0])
 
@@ -498,7 +460,7 @@ class _Moves:
 def _row(
     entry: _Entry,
     sides: tuple[_Side, _Side],
-    labels: _Labels,
+    labels: Mapping[str, str],
     why: tuple[Sequence[Purpose], Sequence[Purpose]],
     arch: Arch,
 ) -> Row:
@@ -506,8 +468,8 @@ def _row(
     # What was removed, or moved away, stands in the old path.
     is_old = entry.change in (REMOVED, MOVED_FROM)
     own, place = (old, entry.old) if is_old else (new, entry.new)
-    assert place is not None
     part, reason, source = why[0 if is_old else 1][own.folded[place].place]
+    both = entry.old != _NONE and entry.new != _NONE
     function = own.functions[place]
     return Row(
         change=entry.change,
@@ -516,11 +478,7 @@ def _row(
         part=part,
         reason="" if reason == NOT_KNOWN else reason,
         source=source,
-        constants_differ=(
-            entry.old is not None
-            and entry.new is not None
-            and old.equal[entry.old] != new.equal[entry.new]
-        ),
-        old=None if entry.old is None else placed(old.folded[entry.old].instruction, arch),
-        new=None if entry.new is None else placed(new.folded[entry.new].instruction, arch),
+        constants_differ=both and old.equal[entry.old] != new.equal[entry.new],
+        old=None if entry.old == _NONE else placed(old.folded[entry.old].instruction, arch),
+        new=None if entry.new == _NONE else placed(new.folded[entry.new].instruction, arch),
     )

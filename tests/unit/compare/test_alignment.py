@@ -21,11 +21,11 @@ def keys(tokens: list[Token]) -> Keys:
     equal = np.array([8 * what + constant for what, constant, _ in tokens], np.int32)
     alike = np.array([what for what, _, _ in tokens], np.int32)
     home = np.array([function for _, _, function in tokens], np.int32)
-    return Keys(equal, equal, alike, home)
+    return np.array([equal, equal, alike, home])
 
 
 def pairs_of(old: list[Token], new: list[Token], *, abroad: bool = False) -> list[Pair]:
-    return aligned(keys(old), keys(new), abroad=abroad)
+    return list(aligned(keys(old), keys(new), abroad=abroad))
 
 
 def check(old: list[Token], new: list[Token], pairs: list[Pair], *, abroad: bool) -> None:

@@ -38,8 +38,7 @@ def path(*functions: tuple[str, str], base: int = 0xFFFFFFFF80000000) -> list[In
 
 
 def diffed(old: list[Instruction], new: list[Instruction]) -> PathDiff:
-    rows, renamed = diff_paths(old, new, RISCV)
-    found = PathDiff.of("getppid", rows, renamed, ())
+    found = diff_paths("getppid", old, new, RISCV)
     assert (found.old, found.new) == (len(old), len(new))
     assert found.delta == len(new) - len(old) == found.added - found.removed
     return found
