@@ -8,7 +8,7 @@ of its counts in all contexts.  docs/methods.md has the rules with examples.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from kentry.arch import find_arch
@@ -45,37 +45,32 @@ class Change(NamedTuple):
     low: int
     high: int
 
-    @property
-    def is_known(self) -> bool:
-        """Whether it is the same in every context."""
-        return self.low == self.high
-
 
 def depends_on_contexts(*cases: CaseResult) -> bool:
-    """Tells whether a case has several counts."""
+    """Whether a case has several counts."""
     return any(len(case.values) > 1 for case in cases)
 
 
 def count_change(old: Side, new: Side) -> Change | None:
-    """Returns a case's change of instructions in every context; None where it is not known."""
+    """A case's change of instructions in every context; None where it is not known."""
     if depends_on_contexts(old.case, new.case):
         by_function = function_changes(old, new)
         settled = settles(old.case) and settles(new.case)
-        return sum_of(by_function) if by_function is not None and settled else None
+        return sum_of(by_function.values()) if by_function is not None and settled else None
     a, b = old.case.metrics[INSTRUCTIONS], new.case.metrics[INSTRUCTIONS]
     if not a.is_decided or not b.is_decided:
         return None
     return Change(b.value - a.value, b.value - a.value)
 
 
-def sum_of(changes: Mapping[str, Change]) -> Change:
-    """Returns the change of all functions together."""
-    low = sum(change.low for change in changes.values())
-    return Change(low, sum(change.high for change in changes.values()))
+def sum_of(changes: Iterable[Change]) -> Change:
+    """All changes together."""
+    low, high = map(sum, zip(*[Change(0, 0), *changes], strict=True))
+    return Change(low, high)
 
 
 def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
-    """Returns each function's change over all contexts; None where a side has no path of any."""
+    """Each function's change over all contexts; None where a side has no path of any."""
     by_context = [functions_by_context(*side) for side in (old, new)]
     if not all(by_context):
         return None
@@ -96,7 +91,7 @@ def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
 def changes(
     old: Mapping[int, Calls], new: Mapping[int, Calls], bodies: Mapping[str, int], *, paired: bool
 ) -> dict[str, Change]:
-    """Returns each function's change; `paired`: a context of one number is the same on both sides.
+    """Each function's change; `paired`: a context of one number is the same on both sides.
 
     `bodies` are those of loop_bodies(), of functions for which both sides agree.
     """
@@ -146,9 +141,9 @@ def _called_alike(old: _InContexts, new: _InContexts) -> list[tuple[_InContexts,
 
 
 def _of_calls(old: _InContexts, new: _InContexts, both: Sequence[int], body: int) -> Change:
-    """Returns the change of all calls, as many in each context of either side."""
+    """The change of all calls, as many in each context of either side."""
     pairs = [(old[at], new[at]) for at in both if at in old and at in new]
-    calls = [
+    return sum_of(
         _change(
             Counter(own[call] for own in old.values()),
             Counter(own[call] for own in new.values()),
@@ -156,12 +151,11 @@ def _of_calls(old: _InContexts, new: _InContexts, both: Sequence[int], body: int
             body,
         )
         for call in range(len(next(iter(old.values()))))
-    ]
-    return Change(sum(change.low for change in calls), sum(change.high for change in calls))
+    )
 
 
 def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) -> Change:
-    """Returns the change between two sides' counts, each with how many contexts had it.
+    """The change between two sides' counts, each with how many contexts had it.
 
     `pairs` are the differences context by context.
     """
@@ -193,17 +187,17 @@ def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) ->
 
 
 def _overlap(old: Counter[int], new: Counter[int], by: int) -> float:
-    """Returns the share of contexts with the same counts once the old ones are moved `by`."""
+    """The share of contexts with the same counts once the old ones are moved `by`."""
     return sum(min(old[n] / old.total(), new[n + by] / new.total()) for n in old)
 
 
 def _is_within(some: Set[int], others: Set[int]) -> bool:
-    """Tells whether one has all counts of the other."""
+    """Whether one has all counts of the other."""
     return some <= others or others <= some
 
 
 def _of_contexts(old: Counter[int], new: Counter[int], pairs: Set[int]) -> bool:
-    """Tells whether each side was just seen in contexts in which the other was not.
+    """Whether each side was just seen in contexts in which the other was not.
 
     One side has all counts of the other, or both have several of them in most contexts, or one in
     nearly all.  Context by context there is then no difference, or as well one way as the other.

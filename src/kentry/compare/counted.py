@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from kentry.arch import find_arch
@@ -62,11 +63,8 @@ def compare(
     one_architecture(old, new, "Compare two kernels of one.")
     wanted = names or [case.name for case in old.cases]
     pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in wanted) if a and b]
-    cases = tuple(
-        compare_case(Side(a, old), Side(b, new))
-        for a, b in pairs
-        if INSTRUCTIONS in a.metrics and INSTRUCTIONS in b.metrics
-    )
+    both = [pair for pair in pairs if all(INSTRUCTIONS in case.metrics for case in pair)]
+    cases = [compare_case(Side(a, old), Side(b, new)) for a, b in both]
     timed: list[TimedComparison] = []
     if any(shared_metrics(a, b) for a, b in pairs):
         # It loads numpy and scipy, which exact counts do not need.
@@ -74,32 +72,25 @@ def compare(
 
         timed = compare_timed(pairs, {case.name: case for case in cases}, old, new, threshold)
     if not cases and not timed:
-        what = f"metric of {pairs[0][0].name}" if pairs else "case"
-        present = [
-            ", ".join(
-                dict.fromkeys(
-                    name
-                    for case in side.cases
-                    for name in ((*case.metrics, *case.noisy) if pairs else (case.name,))
-                )
-            )
-            for side in (old, new)
-        ]
-        raise UserError(
-            f"The two recordings have no {what} in common.",
-            f"The old one has {present[0]}; the new one {present[1]}.",
-        )
+        raise _nothing_in_common(pairs, old, new)
     counted, compared = {case.name for case in cases}, {row.name for row in timed}
-    lost = []
-    for name in wanted:
-        case = old.case(name)
-        if case and name not in counted and (INSTRUCTIONS in case.metrics or name not in compared):
-            lost.append(name)
+    lost = [
+        case.name
+        for name in wanted
+        if (case := old.case(name))
+        and name not in counted
+        and (INSTRUCTIONS in case.metrics or name not in compared)
+    ]
     notes = differences(old, new, pairs, names, counted=bool(cases), timed=bool(timed))
-    counted_pairs = [(a, b) for a, b in pairs if a.name in counted]
-    if alone := _in_one_context(counted_pairs):
+    alone = [
+        a.name
+        for a, b in both
+        if min(len(a.contexts), len(b.contexts)) < 2
+        and depends_on_context({name for name, _ in (*a.functions, *b.functions)})
+    ]
+    if alone:
         notes.append(caveats.one_context(", ".join(alone)))
-    more = _compare_metrics(old, new, counted_pairs, metrics) if metrics else ()
+    more = _compare_metrics(old, new, both, metrics) if metrics else ()
     order = {case.name: place for place, case in enumerate(old.cases)}
     return Comparison(
         tool=new.tool,
@@ -108,6 +99,21 @@ def compare(
         rows=tuple(sorted((*cases, *more, *timed), key=lambda row: order[row.name])),
         caveats=tuple(notes),
         lost=tuple(lost),
+    )
+
+
+def _nothing_in_common(
+    pairs: Sequence[tuple[CaseResult, CaseResult]], *sides: Recording
+) -> UserError:
+    what, present = "case", [[case.name for case in side.cases] for side in sides]
+    if pairs:
+        what = f"metric of {pairs[0][0].name}"
+        metrics = ([(*case.metrics, *case.noisy) for case in side.cases] for side in sides)
+        present = [list(dict.fromkeys(itertools.chain(*own))) for own in metrics]
+    old, new = map(", ".join, present)
+    return UserError(
+        f"The two recordings have no {what} in common.",
+        f"The old one has {old}; the new one {new}.",
     )
 
 
@@ -122,7 +128,7 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
     functions = _functions(*cases)
     verdict, before, after = exact.verdict(dict(a.samples), dict(b.samples)), a.value, b.value
     notes = of_both(*(list(case.caveats) for case in cases))
-    contexts = None
+    contexts: Contexts | UnsetType = UNSET
     if depends_on_contexts(*cases):
         contexts = Contexts(*(tuple(case.values.items()) for case in cases))
         functions, verdict, why = _in_contexts(old, new)
@@ -130,11 +136,9 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
         if functions:
             before = sum(row.old for row in functions)
             after = sum(row.new for row in functions)
-    parts: tuple[PurposeDelta, ...] = ()
-    reasons: tuple[PurposeDelta, ...] = ()
-    if old.recording.is_floor or new.recording.is_floor:
-        parts, reasons = _purposes_of_both(old, new, [before, after])
-    else:
+    of_floor = old.recording.is_floor or new.recording.is_floor
+    parts, reasons = _purposes_of_both(old, new, [before, after]) if of_floor else ((), ())
+    if not of_floor:
         functions = _with_renames(functions, old, new)
     return CaseComparison(
         name=old.case.name,
@@ -147,14 +151,14 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
         events=_events(old, new),
         parts=parts,
         reasons=reasons,
-        contexts=contexts or UNSET,
+        contexts=contexts,
         estimates=_estimates(*cases),
         windows=((a.agreeing, a.windows), (b.agreeing, b.windows)),
     )
 
 
 def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
-    """Returns both sides on the cores that both were estimated for, by the same version of LLVM."""
+    """Both sides on the cores that both were estimated for, by the same version of LLVM."""
     before, after = (
         {
             (one.core, one.llvm): Cycles(one.low, one.high, one.missing, one.steady)
@@ -170,7 +174,7 @@ def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
 
 
 def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, list[Caveat]]:
-    """Returns the functions, the verdict and its reasons where a count depends on the context."""
+    """The functions, the verdict and its reasons where a count depends on the context."""
     by_function = function_changes(old, new)
     if by_function is None:
         return (), UNDECIDED, []
@@ -185,7 +189,7 @@ def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, 
     functions = _by_size(row for row in rows if row.old or row.new)
     if not settles(case) or not settles(new.case):
         return functions, UNDECIDED, [caveats.unsettled(case.name)]
-    low, high = sum_of(by_function)
+    low, high = sum_of(by_function.values())
     if low == high:
         return functions, SAME if low == 0 else WORSE if low > 0 else BETTER, []
     verdict = WORSE if low > 0 else BETTER if high < 0 else UNDECIDED
@@ -193,7 +197,7 @@ def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, 
 
 
 def _is_identical(old: Side, new: Side) -> bool:
-    """Tells whether a context's path of one kernel is that of a context of the other."""
+    """Whether a context's path of one kernel is that of a context of the other."""
     # A stream takes long to make, and two are the same only where all functions' shares are.
     before, after = (
         {
@@ -208,32 +212,25 @@ def _is_identical(old: Side, new: Side) -> bool:
     )
 
 
-def _in_one_context(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> list[str]:
-    """Lists the cases whose count can depend on the context, where a side has only one context."""
-    return [
-        old.name
-        for old, new in pairs
-        if (len(old.contexts) < 2 or len(new.contexts) < 2)
-        and depends_on_context({name for case in (old, new) for name, _ in case.functions})
-    ]
-
-
 def _events(old: Side, new: Side) -> tuple[EventDelta, ...]:
-    """Returns the events of either side, those that changed most first."""
+    """The events of either side, those that changed most first."""
     if old.case.events is None or new.case.events is None:
         return ()
-    sides = (old.case.events, new.case.events)
+    times: dict[tuple[str, str], list[int]] = {}
+    for side, events in enumerate((old.case.events, new.case.events)):
+        for event in events:
+            times.setdefault((event.name, event.cause), [0, 0])[side] += event.times
     deltas = []
-    for name, cause in {(event.name, event.cause): None for side in sides for event in side}:
-        own = [
-            [event for event in side if (event.name, event.cause) == (name, cause)]
-            for side in sides
-        ]
+    for (name, cause), own in times.items():
         before, after = (
-            sum(event.times for event in events) if name in (side.recording.markers or {}) else None
-            for events, side in zip(own, (old, new), strict=True)
+            count if name in (side.recording.markers or {}) else None
+            for count, side in zip(own, (old, new), strict=True)
         )
-        functions = dict.fromkeys(event.function for events in reversed(own) for event in events)
+        functions = dict.fromkeys(
+            event.function
+            for event in (*new.case.events, *old.case.events)
+            if (event.name, event.cause) == (name, cause)
+        )
         deltas.append(EventDelta(name, cause, before, after, tuple(functions)))
     return tuple(sorted(deltas, key=lambda delta: -abs((delta.new or 0) - (delta.old or 0))))
 
@@ -260,7 +257,7 @@ def _with_renames(
 
 
 def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
-    """Returns every function of either path, by its own name: a compiler's clones count as one."""
+    """Every function of either path, by its own name: a compiler's clones count as one."""
     sides = []
     for case in (old, new):
         counts: Counter[str] = Counter()
@@ -277,25 +274,53 @@ def _compare_metrics(
     new: Recording,
     pairs: Sequence[tuple[CaseResult, CaseResult]],
     wanted: Sequence[str],
-) -> tuple[CaseComparison, ...]:
-    """Compares each metric that both sides of a case have; instructions are left out.
+) -> Iterator[CaseComparison]:
+    """Compares each metric but instructions that both sides of a case have.
 
     UserError for a metric that no case has on both sides.
     """
     chosen = choose_metrics(pairs, wanted)
-    shares = {
-        id(case): _Shares(case, side) for a, b in pairs for case, side in ((a, old), (b, new))
-    }
-    return tuple(
-        _row(pair, metric, shares[id(pair[0])], shares[id(pair[1])])
-        for pair in pairs
-        for metric in chosen
-        if _has(pair, metric)
-    )
+    for pair in pairs:
+        sides = [_amounts(*side) for side in zip(pair, (old, new), strict=True)]
+        for metric in chosen:
+            if not _has(pair, metric):
+                continue
+            samples = [
+                dict(case.metrics[metric].samples) if metric in case.metrics else {0: 1}
+                for case in pair
+            ]
+            values = [exact.mode(own) for own in samples]
+            # A metric that is no sum over instructions has no shares.
+            shares = [path_metrics.shares(own.get(metric, Counter()), f) for f, own, _ in sides]
+            known = [one.total() for one in shares] == values
+            missing = sides[0][2] | sides[1][2] if metric in path_metrics.OF_ACCESSES else {}
+            words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
+            yield CaseComparison(
+                name=pair[0].name,
+                metric=metric,
+                old=values[0],
+                new=values[1],
+                verdict=exact.verdict(*samples),
+                identical_path=False,
+                functions=_function_deltas(*shares) if known else (),
+                caveats=(caveats.unreported_accesses(pair[0].name, words),) if words else (),
+            )
+
+
+def _amounts(
+    case: CaseResult, recording: Recording
+) -> tuple[list[str], path_metrics.Amounts, Counter[str]]:
+    """Of a modal path: the functions, each metric's amounts, the accesses that are not reported."""
+    path, arch = case.modal_path, find_arch(recording.kernel["arch"])
+    code = recording.instructions(path) if path else []
+    accesses = path.accesses if path else None
+    missing = Counter[str]() if accesses is None else path_metrics.unreported(code, accesses, arch)
+    functions = [base_name(insn.function) for insn in code]
+    return functions, path_metrics.amounts(code, accesses, arch), missing
 
 
 def choose_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]) -> list[str]:
-    """Returns the metrics asked for, ALL being every one that all cases of a group have.
+    """The metrics asked for, ALL being every one that all cases of a group have.
 
     Instructions are left out.  UserError for a metric that no group has.
     """
@@ -323,67 +348,25 @@ def choose_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]
 
 
 def _has(group: Sequence[CaseResult], metric: str) -> bool:
-    """Tells whether all have the metric; a case that never executed an instruction has it, too."""
+    """Whether all have the metric; a case that never executed an instruction has it, too."""
     total = metric.partition(".")[0] if metric.startswith(path_metrics.SERIALISING) else metric
     return all(total in case.metrics for case in group)
 
 
-class _Shares:
-    """The shares of a case's functions in its modal path, by metric; read once for all metrics."""
-
-    def __init__(self, case: CaseResult, recording: Recording) -> None:
-        path = case.modal_path
-        code = recording.instructions(path) if path else []
-        accesses = path.accesses if path else None
-        arch = find_arch(recording.kernel["arch"])
-        self._functions = [base_name(insn.function) for insn in code]
-        self._amounts = path_metrics.amounts(code, accesses, arch)
-        # See path/metrics.py; empty where no accesses are known.
-        self.unreported = Counter[str]()
-        if accesses is not None:
-            self.unreported = path_metrics.unreported(code, accesses, arch)
-
-    def of(self, metric: str) -> Counter[str]:
-        """Empty where no path is known, or where the metric is no sum over instructions."""
-        return path_metrics.shares(self._amounts.get(metric, Counter()), self._functions)
-
-
-def _row(
-    pair: tuple[CaseResult, CaseResult], metric: str, old: _Shares, new: _Shares
-) -> CaseComparison:
-    samples = [
-        dict(own.metrics[metric].samples) if metric in own.metrics else {0: 1} for own in pair
-    ]
-    values = [exact.mode(own) for own in samples]
-    shares = old.of(metric), new.of(metric)
-    missing = old.unreported | new.unreported if metric in path_metrics.OF_ACCESSES else {}
-    words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
-    return CaseComparison(
-        name=pair[0].name,
-        metric=metric,
-        old=values[0],
-        new=values[1],
-        verdict=exact.verdict(*samples),
-        identical_path=False,
-        functions=_function_deltas(*shares) if [one.total() for one in shares] == values else (),
-        caveats=(caveats.unreported_accesses(pair[0].name, words),) if words else (),
-    )
-
-
 def _function_deltas(old: Counter[str], new: Counter[str]) -> tuple[FunctionDelta, ...]:
-    """Returns every function of either side."""
+    """Every function of either side."""
     return _by_size(FunctionDelta(name, old[name], new[name]) for name in {**old, **new})
 
 
 def _by_size(rows: Iterable[FunctionDelta]) -> tuple[FunctionDelta, ...]:
-    """Returns the functions that changed most first."""
-    return tuple(sorted(rows, key=lambda row: row.place))
+    """The largest change first, growth before what shrank as much."""
+    return tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
 
 
 def _purposes_of_both(
     old: Side, new: Side, counts: list[int]
 ) -> tuple[tuple[PurposeDelta, ...], tuple[PurposeDelta, ...]]:
-    """Returns the parts in the order of the path, and the reasons, the largest change first.
+    """The parts in the order of the path, and the reasons, the largest change first.
 
     Both add up to the counts; both are empty where a path of such a length was not recorded.
     """
@@ -405,7 +388,7 @@ def _purposes_of_both(
 
 
 def _deltas(sides: Sequence[Sequence[tuple[str, str]]]) -> list[PurposeDelta]:
-    """Returns a row a name, from each side's names and sources."""
+    """A row a name, from each side's names and sources."""
     counts = [Counter(name for name, _ in side) for side in sides]
     sources: dict[str, dict[str, None]] = {}
     for name, source in (pair for side in sides for pair in side):
@@ -431,7 +414,7 @@ def added_by_states(recording: Recording) -> Iterator[tuple[CaseComparison, Stat
 
 
 def with_paths_and_samples(comparison: Comparison, old: Recording, new: Recording) -> Comparison:
-    """Returns the comparison of two recordings with both sides' paths and values of processes."""
+    """The comparison of two recordings with both sides' paths and values of processes."""
     # They load numpy, which counts do not need.
     from kentry.compare.path_diff import modal_paths
     from kentry.results.samples import distribution
@@ -442,22 +425,21 @@ def with_paths_and_samples(comparison: Comparison, old: Recording, new: Recordin
         if not (row.identical_path and row.verdict == SAME)
         and (pair := modal_paths(row.name, old, new))
     }
-    if pairs:
-        packed = pack_pairs(pairs, find_arch(new.kernel["arch"]))
-        comparison = replace(comparison, modal_paths=packed)
-    both = {
+    noisy = {
         row.name: (before.noisy, after.noisy)
         for row in comparison.timed
         if (before := old.case(row.name)) and (after := new.case(row.name))
     }
-    if both:
-        distributions = {
-            name: {
-                metric: (distribution(one), distribution(after[metric]))
-                for metric, one in before.items()
-                if metric in after
-            }
-            for name, (before, after) in both.items()
+    distributions = {
+        name: {
+            metric: (distribution(one), distribution(after[metric]))
+            for metric, one in before.items()
+            if metric in after
         }
-        comparison = replace(comparison, distributions=distributions)
-    return comparison
+        for name, (before, after) in noisy.items()
+    }
+    return replace(
+        comparison,
+        modal_paths=pack_pairs(pairs, find_arch(new.kernel["arch"])) if pairs else UNSET,
+        distributions=distributions or UNSET,
+    )

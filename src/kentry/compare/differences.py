@@ -65,7 +65,7 @@ def differences(
     counted: bool,
     timed: bool,
 ) -> list[Caveat]:
-    """Returns what differs besides the kernels' cost.
+    """What differs besides the kernels' cost.
 
     `pairs` are the cases of both sides, `names` those asked for, None for all.  The origin of
     counts matters only with `counted` metrics, that of times only with `timed` ones.
@@ -117,18 +117,13 @@ def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
         for name in changed
         if _ENTRY_OPTIONS.match(name)
     ]
-    return [
-        caveats.config_differs(
-            len(changed),
-            sum(name not in b for name in changed),
-            sum(name not in a for name in changed),
-            named[:_OPTIONS_NAMED],
-        )
-    ]
+    entry = f"{caveats.OF_ENTRY}{', '.join(named[:_OPTIONS_NAMED])}" if named else ""
+    alone = [sum(name not in side for name in changed) for side in (b, a)]
+    return [caveats.config_differs(len(changed), *alone, entry)]
 
 
 def shared_metrics(old: CaseResult, new: CaseResult) -> list[str]:
-    """Returns the noisy metrics of a kernel that both have in one unit."""
+    """The noisy metrics of a kernel that both have in one unit."""
     return [
         metric
         for metric, noisy in old.noisy.items()
@@ -139,7 +134,7 @@ def shared_metrics(old: CaseResult, new: CaseResult) -> list[str]:
 
 
 def _metrics_of_one_side(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> Iterator[Caveat]:
-    """Returns metrics that one side alone has of cases that both have, and those in two units."""
+    """Metrics that one side alone has of cases that both have, and those in two units."""
 
     def compared(case: CaseResult) -> list[str]:
         counted = [INSTRUCTIONS] if INSTRUCTIONS in case.metrics else []
@@ -152,7 +147,7 @@ def _metrics_of_one_side(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> Iter
                 if metric not in compared(other):
                     only.setdefault((side, metric), []).append(mine.name)
     for (side, metric), names in only.items():
-        yield caveats.metric_only_in(side, metric, names)
+        yield caveats.metric_only_in(side, metric, caveats.some(names))
     for old, new in pairs:
         for metric, a in old.noisy.items():
             b = new.noisy.get(metric)
@@ -165,7 +160,7 @@ def _metrics_of_one_side(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> Iter
 
 
 def of_both(old: list[Caveat], new: list[Caveat]) -> list[Caveat]:
-    """Returns the caveats of two sides: what both have once, the others with whose they are."""
+    """The caveats of two sides: what both have once, the others with whose they are."""
     common = [caveat for caveat in old if caveat in new]
     return [
         *common,

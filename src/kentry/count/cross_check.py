@@ -61,7 +61,8 @@ def cross_check(
             REPORT_IT,
             "\n".join(wrong),
         )
-    return checked, [caveats.unchecked(reasons)] if reasons else []
+    parts = [f"{caveats.some(names)} ({reason})" for reason, names in reasons.items()]
+    return checked, [caveats.unchecked(", ".join(parts))] if reasons else []
 
 
 def _figures(

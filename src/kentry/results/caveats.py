@@ -6,8 +6,10 @@ A caveat is a kind and a sentence; it travels with the result, in JSON as
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
+
+# How many cases a sentence names.
+_NAMED = 4
 
 
 class Caveat(TypedDict):
@@ -17,8 +19,7 @@ class Caveat(TypedDict):
     text: str
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(NamedTuple):
     """A caveat's kind and sentence; each {} stands for a value, which the caller gives."""
 
     kind: str
@@ -29,21 +30,15 @@ class Template:
         return {"kind": self.kind, "text": self.sentence.format(*values)}
 
 
-# How many cases a sentence names.
-_NAMED = 4
-
 # --- counts --------------------------------------------------------------
 
-# Every exact result carries it.
 not_time = Template("not-time", "exact instruction counts under emulation; not time")
-# Every estimate by a scheduling model carries it.
 modelled = Template(
     "modelled",
     "cycles are estimates by LLVM {}'s scheduling models, not measurements: all branches are"
     " predicted, code and data are in the first cache, stores delay no loads; of {} kernel routines"
     " timed on a {} the model's error was {:.0f} % in the median and {:.0f} % at most",
 )
-# All misses in caches and TLBs carry it.
 modelled_caches = Template(
     "modelled-caches",
     "misses are by a model, not measured: the line used longest ago is replaced, pages have 4 KiB,"
@@ -64,11 +59,9 @@ one_of_several_paths = Template(
     "{} depends on the context: its paths here are the commonest ones, of {} and {} instructions;"
     " the change that kentry diff prints is of all contexts",
 )
-# Every trace carries it.
 one_instruction_a_nanosecond = Template(
     "emulated-clock", "times are of the guest's clock: 1 ns per instruction, without sleep"
 )
-# Every replay carries it.
 open_loop = Template(
     "open-loop",
     "replay keeps the trace's times; under a cheaper policy later events would come earlier",
@@ -82,20 +75,17 @@ private_emulator = Template(
     " in the installed one",
 )
 randomised = Template("randomised", "KASLR and stack-offset randomisation were on")
-# Distributions leave randomisation on.
 steady = Template("steady", "KASLR and stack-offset randomisation were off (--randomise: on)")
 archive_incomplete = Template(
     "archive-incomplete",
     "part of the archive's lists could not be read: {} may have a newer version",
 )
-# A system call failed, for instance.
 case_failed = Template("case-failed", "{} was not measured: {}")
 # By the instruction sets' manuals these access memory, and the emulator calls no plugin for it.
 unreported_accesses = Template(
     "unreported-accesses",
     "{}: memory metrics are too low, because the emulator does not report the accesses of {}",
 )
-# The kernel cannot run the case at all.
 case_absent = Template("case-absent", "{} is absent: {}")
 # User code other than the probe's ran between the marks of these windows.
 user_side = Template(
@@ -104,13 +94,11 @@ user_side = Template(
 no_majority = Template("no-majority", "only {1:.0%} of the windows of {0} have its commonest count")
 unrecorded_path = Template("unrecorded-path", "no path of {1} instructions was recorded for {0}")
 unnamed = Template("unnamed", "{:.1%} of the instructions carry no function name")
-# Of paths beside each other, where functions have other names.
 by_body = Template(
     "by-body",
     "functions that were renamed or split are recognised by their instructions; so are inlined"
     " ones if a kernel has no debug info",
 )
-# A count per context: where comparisons can say less.
 unsettled = Template(
     "unsettled",
     "{} has another count in every context or from window to window, so nothing is decided",
@@ -127,14 +115,12 @@ one_boot = Template("one-boot", "only one boot's contexts were measured: {}")
 one_boot_of = Template("case-one-boot", "{} was measured in one boot's contexts only: {}")
 windows_lost = Template("windows-lost", "{} has {} windows of {}")
 self_checked = Template("self-checked", "two ways of counting agreed in all {} windows")
-# What the counter is, and what the guest said of it.
 no_counter = Template(
     "no-counter", "not checked by the machine's own counter, {}, which does not count here ({})"
 )
 
 # --- two sides, and series ------------------------------------------------
 
-# What differs besides the thing compared; of the old side and of the new one.
 differs = Template("differs", "{} differs: {} / {}")
 only_in = Template("only-in", "{1} was measured only in the {0} recording")
 config_unknown = Template("config-unknown", "{} config is not known, so it may differ")
@@ -142,7 +128,6 @@ config_unknown = Template("config-unknown", "{} config is not known, so it may d
 differs_from_before = Template(
     "differs", "{} differs from the kernel before at {}: kentry diff says how"
 )
-# How the patches of a series were read.
 series_note = Template("series", "{}")
 other_base = Template("other-base", "the patches name base-commit {:.12}; measured on {}")
 measured_apart = Template(
@@ -155,9 +140,7 @@ no_statistics = Template(
 )
 # Patches that later ones are measured without; their numbers.
 left_out = Template("left-out", "what follows is measured without patch {}: not applied")
-# An imported number lacks what a verdict needs; the side, the metric, what is absent.
 unsupported = Template("unsupported", "{}: {} was imported without {}: shown, and nothing decided")
-# Two recordings were joined although a build ID is missing.
 kernel_unknown = Template(
     "kernel-unknown",
     "the build ID is not known of the {}, so counts and times may be of different kernels",
@@ -228,22 +211,11 @@ def of_side(side: str, caveat: Caveat) -> Caveat:
 CONFIG = "config-differs"
 # What begins the part of that note which names options.
 OF_ENTRY = "; of kernel entry: "
-
-
-def config_differs(changed: int, gone: int, new: int, named: list[str]) -> Caveat:
-    """The two kernels were configured differently; options built in, modules left out.
-
-    `named` are those that shape kernel entry, as NAME=old/new.
-    """
-    text = f"config differs in {changed} built-in options: {gone} only old, {new} only new"
-    entry = f"{OF_ENTRY}{', '.join(named)}" if named else ""
-    return {"kind": CONFIG, "text": text + entry}
-
-
-def metric_only_in(side: str, metric: str, names: list[str]) -> Caveat:
-    """Both sides have the cases, but only one has this metric of them."""
-    text = f"{metric} was measured only in the {side} recording: {some(names)}"
-    return {"kind": "only-in", "text": text}
+config_differs = Template(
+    CONFIG, "config differs in {} built-in options: {} only old, {} only new{}"
+)
+metric_only_in = Template("only-in", "{1} was measured only in the {0} recording: {2}")
+unchecked = Template("unchecked", "not checked by the machine's own counter: {}")
 
 
 def some(names: list[str]) -> str:
@@ -252,20 +224,11 @@ def some(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def unchecked(reasons: dict[str, list[str]]) -> Caveat:
-    """Which cases the machine's own counter did not check, by the reason."""
-    parts = [f"{some(names)} ({reason})" for reason, names in reasons.items()]
-    text = f"not checked by the machine's own counter: {', '.join(parts)}"
-    return {"kind": "unchecked", "text": text}
-
-
 # --- imports --------------------------------------------------------------
 
-# Every recording of imported numbers carries it.
 imported = Template(
     "imported", "published in {}, not measured by kentry: no interval, so no verdict"
 )
-# Every import carries it.
 imported_numbers = Template(
     "no-interval",
     "the numbers have no interval, the sides were not interleaved, and kernel, config and"
@@ -283,7 +246,6 @@ imported_percentages = Template(
 emulated_time = Template(
     "emulated-time", "times and ratios from software emulation say nothing about real hardware"
 )
-# Some counters could be opened, kernel cycles not among them.
 few_counters = Template("no-counters", "only {} could be counted: see perf_event_paranoid")
 multiplexed = Template("multiplexed", "more counters than the cpu has: {} left out")
 clock_jumped = Template("clock-jumped", "processes were dropped {} times: {}")
@@ -300,12 +262,13 @@ one_cpu = Template("one-cpu", "one cpu only: all other work interrupts the measu
 
 def no_counters(errno: str) -> Caveat:
     """The probe could not open the cpu's counters: perf_event_open() returned `errno`."""
+    why = (
+        "this machine's cpu shows no counters (most virtual machines); kentry record counts"
+        " instructions without any"
+    )
     if errno in ("-1", "-13"):  # EPERM, EACCES
         why = "perf_event_open is not permitted; sysctl kernel.perf_event_paranoid=1 lets the"
         why += " probe count"
     elif errno in ("-9", "-24"):  # EBADF, EMFILE
         why = "too few file descriptors; ulimit -n 1024"
-    else:
-        why = "this machine's cpu shows no counters (most virtual machines); kentry record counts"
-        why += " instructions without any"
     return {"kind": "no-counters", "text": f"no cycles, instructions or branches: {why}"}

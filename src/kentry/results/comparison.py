@@ -82,11 +82,6 @@ class FunctionDelta(Struct, frozen=True):
     def __post_init__(self) -> None:
         force_setattr(self, "delta", self.new - self.old)
 
-    @property
-    def place(self) -> tuple[int, int, str]:
-        """For sorting: the largest change first, growth before what shrank as much."""
-        return -abs(self.delta), -self.delta, self.name
-
 
 class PurposeDelta(Struct, frozen=True):
     """A part or a reason: its instructions in the modal path on each side, and the sources."""
