@@ -19,7 +19,7 @@ from kentry.results.recording import CaseResult, NoisyMetric, Recording, TimedPr
 from kentry.results.samples import estimate_rows, values_by_boot
 from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
-from kentry.stats.sequential import LOOKS, Look, plan_looks
+from kentry.stats.sequential import LOOKS, plan_looks
 from kentry.stats.verdict import Effect, compare_unpaired
 
 # In units that end so, more is better; in all others, less.
@@ -41,7 +41,11 @@ def compare_timed(
     threshold = THRESHOLD if threshold is None else threshold
     session = old.timed_target.get("session")
     interleaved = bool(session) and session == new.timed_target.get("session")
-    look = _planned_look(old, new) if interleaved else None
+    # The look at which the measurement ended, if it had planned some.
+    looks, ended = old.options.get("looks", 0), old.options.get("look", 0)
+    look = None
+    if interleaved and looks >= 2 and 1 <= ended <= looks and new.options.get("look") == ended:
+        look = plan_looks(1 - CONFIDENCE, LOOKS if looks == len(LOOKS) else looks)[int(ended) - 1]
     # The rows of one metric are one table: what is not sure enough for its length is undecided.
     tables: dict[tuple[str, str], list[tuple[CaseResult, CaseResult]]] = {}
     for a, b in pairs:
@@ -49,17 +53,15 @@ def compare_timed(
             tables.setdefault((metric, a.noisy[metric].unit), []).append((a, b))
     rows = {}
     for (metric, unit), cases in tables.items():
+        both = [(a.noisy[metric], b.noisy[metric]) for a, b in cases]
         estimates = estimate_rows(
-            [
-                (_samples(a.noisy[metric]), _samples(b.noisy[metric])) if interleaved else ((), ())
-                for a, b in cases
-            ],
+            [(_samples(one), _samples(other)) if interleaved else ((), ()) for one, other in both],
             threshold=threshold,
             look=look,
             higher_is_better=unit.endswith(_RATE),
         )
-        for (a, b), estimate in zip(cases, estimates, strict=True):
-            row = _row(a.name, metric, a.noisy[metric], b.noisy[metric], estimate, threshold)
+        for (a, b), own, estimate in zip(cases, both, estimates, strict=True):
+            row = _row(a.name, metric, *own, estimate, threshold)
             case = counted.get(a.name)
             known = case and a.modal_path and b.modal_path
             row = replace(row, identical_path=case.identical_path if case and known else None)
@@ -67,16 +69,8 @@ def compare_timed(
     return [rows[a.name, metric] for a, b in pairs for metric in shared_metrics(a, b)]
 
 
-def _planned_look(old: Recording, new: Recording) -> Look | None:
-    """Returns the look at which the measurement ended; None if it had planned none."""
-    looks, ended = old.options.get("looks", 0), old.options.get("look", 0)
-    if looks < 2 or not 1 <= ended <= looks or new.options.get("look") != ended:
-        return None
-    return plan_looks(1 - CONFIDENCE, LOOKS if looks == len(LOOKS) else looks)[int(ended) - 1]
-
-
 def _samples(metric: NoisyMetric) -> Sequence[TimedProcess]:
-    """Returns the processes of a metric that was measured; none of one that was imported."""
+    """The processes of a metric that was measured; none of one that was imported."""
     return () if "interval" in metric.absent else metric.samples
 
 
@@ -88,8 +82,11 @@ def _row(
     estimate: Effect | None,
     threshold: float,
 ) -> TimedComparison:
-    """Makes the row of the estimate of interleaved groups; without any it has no verdict."""
+    """The row of the estimate of interleaved groups; without any it has no verdict."""
     boots = {one.boot for one in old.samples}
+    halves = [
+        (one.interval[1] - one.interval[0]) / 2 if one.interval else None for one in (old, new)
+    ]
     groups = {(one.boot, one.group) for one in old.samples}
     plain = TimedComparison(
         name=name,
@@ -99,7 +96,7 @@ def _row(
         new=new.value,
         percent=100 * (new.value - old.value) / old.value if old.value else None,
         verdict=UNDECIDED,
-        halves=(_half(old.interval), _half(new.interval)),
+        halves=(halves[0], halves[1]),
         estimators=tuple(one.estimator for one in (old, new) if one.estimator),
         boots=len(boots),
         groups=len(groups) if boots & {one.boot for one in new.samples} else 0,
@@ -133,12 +130,8 @@ def _row(
     )
 
 
-def _half(interval: tuple[float, float] | None) -> float | None:
-    return None if interval is None else (interval[1] - interval[0]) / 2
-
-
 def _with_estimate(plain: TimedComparison, estimate: Effect) -> TimedComparison:
-    """Returns the row with the estimate; old and new in the estimated ratio, about their middle."""
+    """The row with the estimate; old and new in the estimated ratio, about their middle."""
     middle = math.sqrt(plain.old * plain.new)
     if not math.isfinite(estimate.effect) or estimate.effect <= -1 or not middle:
         return replace(plain, paired=True, reason=estimate.reason)
@@ -147,7 +140,7 @@ def _with_estimate(plain: TimedComparison, estimate: Effect) -> TimedComparison:
 
 
 def _beside_counts(row: TimedComparison, case: CaseComparison | None) -> TimedComparison:
-    """Returns the row with a caveat where time and executed instructions disagree."""
+    """The row with a caveat where time and executed instructions disagree."""
     # Instructions are executed, not timed: they have no layout, and no sign of their own.
     if row.unit == "instructions" or row.metric.startswith("user") or not row.percent or not case:
         return row
