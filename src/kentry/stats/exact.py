@@ -14,7 +14,7 @@ _MAJORITY = 0.5
 
 
 def histogram(samples: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """Returns the histogram of (value, times) pairs, sorted by value."""
+    """The histogram of (value, times) pairs, sorted by value."""
     counts: Counter[int] = Counter()
     for value, times in samples:
         counts[value] += times
@@ -22,12 +22,12 @@ def histogram(samples: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 def mode(samples: Mapping[int, int]) -> int:
-    """Returns the commonest value, the smaller one of two equally common; ValueError if empty."""
+    """The commonest value, the smaller one of two equally common; ValueError if empty."""
     return min(samples, key=lambda value: (-samples[value], value))
 
 
 def is_decided(samples: Mapping[int, int]) -> bool:
-    """Tells whether more than half of the windows agree on the commonest value."""
+    """Whether more than half of the windows agree on the commonest value."""
     return samples[mode(samples)] > _MAJORITY * sum(samples.values())
 
 

@@ -40,7 +40,7 @@ class Look(NamedTuple):
     fractions: tuple[float, ...]  # of all looks of the plan
 
     def adjusted(self, p: float) -> float:
-        """Returns the two-sided p of the whole plan: the least alpha with which it rejects here."""
+        """The two-sided p of the whole plan: the least alpha with which it rejects here."""
         levels, alphas = _levels(self.fractions)
         at_look = levels[:, self.number - 1]
         if p >= at_look[-1]:
@@ -74,7 +74,7 @@ def _two_sided(boundary: float) -> float:
 
 @lru_cache(maxsize=512)
 def boundaries(alpha: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
-    """Returns the two-sided boundary of each look, in standard errors.
+    """The two-sided boundary of each look, in standard errors.
 
     Each side gets alpha / 2.  Paths that cross both are neglected, as usual: their share is below
     alpha^2.

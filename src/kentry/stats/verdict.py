@@ -40,20 +40,23 @@ HOPELESS = 100.0
 _TINY = 1e-12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Effect:
-    """The change of new against old and its verdict.  Changes are fractions: 0.01 is 1 % more."""
+    """The change of new against old and its verdict.  Changes are fractions: 0.01 is 1 % more.
+
+    NaN stands for what is not known.
+    """
 
     effect: float
-    interval: tuple[float, float]  # of effect; NaN where there are too few groups
+    interval: tuple[float, float] = (math.nan, math.nan)  # of effect
     confidence: float  # of the interval
-    floor: float  # noise floor: the largest change identical runs show here; NaN if unknown
+    floor: float = math.nan  # noise floor: the largest change identical runs show here
     threshold: float  # changes up to this count as none
-    detectable: float  # the smallest change that 19 of 20 such runs find; NaN if unknown
-    verdict: str  # same, better, worse, undecided
+    detectable: float = math.nan  # the smallest change that 19 of 20 such runs find
+    verdict: str = UNDECIDED  # same, better, worse, undecided
     groups: int  # groups used; processes where nothing was paired
-    more: float | None  # the multiple of groups that should decide; None: decided, or hopeless
-    p: float  # two-sided p of no change; with planned looks, of the whole plan
+    more: float | None = None  # the multiple of groups that should decide; None: decided, hopeless
+    p: float = 1.0  # two-sided p of no change; with planned looks, of the whole plan
     reason: str = ""  # why undecided, a clause
 
 
@@ -90,7 +93,6 @@ def decide(mean: Mean, criteria: Criteria, groups: int) -> Effect:
         detectable=_fraction(max(half, floor, bound) + margin),
         verdict=verdict,
         groups=groups,
-        more=None,
         p=p if criteria.look is None else criteria.look.adjusted(p),
     )
     if verdict != UNDECIDED:
@@ -106,7 +108,7 @@ def decide(mean: Mean, criteria: Criteria, groups: int) -> Effect:
 
 
 def _fraction(logarithm: float) -> float:
-    """Returns a ratio's logarithm as a change; bounded, because JSON has no infinity."""
+    """A ratio's logarithm as a change; bounded, because JSON has no infinity."""
     return math.expm1(min(logarithm, 100.0))
 
 
@@ -124,7 +126,7 @@ def noise_floor(mean: Mean) -> float:
 
 
 def more_groups(size: float, half: float, floor: float, bound: float) -> float | None:
-    """Returns the multiple of groups that should decide; bounds shrink with the root of the number.
+    """The multiple of groups that should decide; bounds shrink with the root of the number.
 
     An effect closer to the threshold than half of it counts as half the threshold away.
     """
@@ -138,7 +140,7 @@ def more_groups(size: float, half: float, floor: float, bound: float) -> float |
 
 
 def least_units(alpha: float) -> int:
-    """Returns how many groups (or boots) an interval needs that misses with probability `alpha`.
+    """How many groups (or boots) an interval needs that misses with probability `alpha`.
 
     However small their spread, a few units are no surer than their signs, which agree by chance:
     a level of 2**-k takes k - 1 units.  That is 6 at 1 % and 16 at 1e-5.
@@ -147,7 +149,7 @@ def least_units(alpha: float) -> int:
 
 
 def too_few(estimate: Effect, criteria: Criteria, count: int, unit: str) -> Effect:
-    """Returns the estimate without a verdict, from `count` groups or boots (`unit`)."""
+    """The estimate without a verdict, from `count` groups or boots (`unit`)."""
     least = least_units(criteria.alpha)
     return replace(
         estimate,
@@ -158,24 +160,18 @@ def too_few(estimate: Effect, criteria: Criteria, count: int, unit: str) -> Effe
 
 
 def without_spread(effect: float, criteria: Criteria, groups: int) -> Effect:
-    """Returns the estimate of an effect (a logarithm) that has no interval."""
+    """The estimate of an effect (a logarithm) that has no interval."""
     return Effect(
         effect=_fraction(effect),
-        interval=(math.nan, math.nan),
         confidence=1 - criteria.alpha,
-        floor=math.nan,
         threshold=criteria.threshold,
-        detectable=math.nan,
-        verdict=UNDECIDED,
         groups=groups,
-        more=None,
-        p=1.0,
         reason="a single process has no spread",
     )
 
 
 def logarithms(values: Array) -> Array:
-    """Returns the logarithms; ValueError unless all values are finite and above 0."""
+    """The logarithms; ValueError unless all values are finite and above 0."""
     if not np.all(np.isfinite(values) & (values > 0)):
         raise ValueError("only values that are finite and above 0 can be compared as ratios")
     result: Array = np.log(values)
@@ -218,13 +214,12 @@ def compare_groups(
     count = units.shape[1]
     if count < least_units(alpha):
         effect = float(trimmed_mean(units[0])) if count else math.nan
-        estimate = without_spread(effect, criteria, len(groups))
-        return too_few(estimate, criteria, count, unit)
+        return too_few(without_spread(effect, criteria, len(groups)), criteria, count, unit)
     return decide(trimmed_in_order(units), criteria, len(groups))
 
 
 def contrasts(group: Group) -> Array:
-    """Returns a group's effect and two null contrasts; all vary alike if all processes are alike.
+    """A group's effect and two null contrasts; all vary alike if all processes are alike.
 
     ValueError if a side has no value, or a value has no logarithm.
     """
@@ -237,7 +232,7 @@ def contrasts(group: Group) -> Array:
 
 @lru_cache(maxsize=64)
 def _weights(old: int, new: int) -> Array:
-    """Returns three rows of weights for `old` + `new` logarithms, NaN without a null contrast."""
+    """Three rows of weights for `old` + `new` logarithms, NaN without a null contrast."""
     effect = np.r_[np.full(old, -1 / old), np.full(new, 1 / new)]
     within_old = np.r_[_alternating(old), np.zeros(new)]
     within_new = np.r_[np.zeros(old), _alternating(new)]
@@ -321,7 +316,7 @@ def difference(old: Array, new: Array) -> Mean:
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Returns the adjusted p of several questions asked at once, in their order (Holm 1979)."""
+    """The adjusted p of several questions asked at once, in their order (Holm 1979)."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     steps = p[order] * np.arange(p.size, 0, -1)

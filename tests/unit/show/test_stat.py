@@ -29,7 +29,6 @@ WORSE = Effect(
     detectable=0.0031,
     verdict="worse",
     groups=120,
-    more=None,
     p=1e-9,
 )
 UNDECIDED = replace(

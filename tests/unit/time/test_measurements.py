@@ -32,7 +32,7 @@ from kentry.time.output import Output
 from kentry.time.sampling import Settings
 from tests.places import FakePlace, silent
 
-OPEN = Effect(0.0, (-1.0, 1.0), 0.99, 0.1, 0.01, 0.2, UNDECIDED, 9, None, 1.0)
+OPEN = Effect(effect=0.0, interval=(-1.0, 1.0), confidence=0.99, threshold=0.01, groups=9)
 DECIDED = replace(OPEN, verdict=WORSE)
 
 
