@@ -49,9 +49,6 @@ FLOOR = "floor"
 MODAL: Final = "modal"
 OTHER: Final = "other"
 
-# What a number is assumed to be: the same each time, or with noise.
-EXACT, NOISY = "exact", "noisy"
-
 INSTRUCTIONS = "instructions"
 # The other exact metrics of a path, in the order in which people read them; path/metrics.py says
 # what they are.  There is also one "serialising.NAME" for each such instruction that was executed.
@@ -98,8 +95,6 @@ class Instruction(NamedTuple):
     source_lines: tuple[SourceLine, ...] = ()
 
 
-_LOAD: Final = "load"
-_STORE: Final = "store"
 AccessRow = tuple[
     Count, Annotated[str, Meta(pattern="^[0-9a-f]{1,16}$")], Positive, Literal["load", "store"]
 ]
@@ -116,7 +111,7 @@ class Access(NamedTuple):
     @property
     def row(self) -> AccessRow:
         """As a file has it."""
-        return self.position, f"{self.address:x}", self.size, _STORE if self.is_store else _LOAD
+        return self.position, f"{self.address:x}", self.size, "store" if self.is_store else "load"
 
 
 class VectorEvent(Struct, frozen=True):
@@ -164,7 +159,7 @@ class KernelPath(Struct, frozen=True, kw_only=True):
         if self.rows is UNSET:
             return None
         return tuple(
-            Access(at, int(address, 16), size, kind == _STORE)
+            Access(at, int(address, 16), size, kind == "store")
             for at, address, size, kind in self.rows
         )
 
@@ -194,7 +189,7 @@ def renumbered(paths: Iterable[Runs], places: Sequence[int]) -> Iterator[Runs]:
 
 
 def followed(pieces: Iterable[tuple[int, int]]) -> Runs:
-    """Returns runs, each that follows the last one joined to it."""
+    """Runs, each that follows the last one joined to it."""
     found: list[tuple[int, int]] = []
     for first, count in pieces:
         if found and sum(found[-1]) == first:
@@ -204,7 +199,7 @@ def followed(pieces: Iterable[tuple[int, int]]) -> Runs:
     return tuple(found)
 
 
-class Metric(Struct, frozen=True, tag_field="assume", tag=EXACT):
+class Metric(Struct, frozen=True, tag_field="assume", tag="exact"):
     """An exact number of a case: its commonest value and every sample, as (value, windows)."""
 
     value: Count
@@ -275,7 +270,7 @@ class CaseContext(Struct, frozen=True):
         return exact.mode(dict(self.samples))
 
 
-class NoisyMetric(Struct, frozen=True, kw_only=True, tag_field="assume", tag=NOISY):
+class NoisyMetric(Struct, frozen=True, kw_only=True, tag_field="assume", tag="noisy"):
     """A number with noise, per call: `value` in `unit`, and the samples it comes from."""
 
     value: Number
@@ -309,8 +304,6 @@ class NoisyMetric(Struct, frozen=True, kw_only=True, tag_field="assume", tag=NOI
             raise ValueError("a number that is not finite")
         if self.interval and self.interval[0] > self.interval[1]:
             raise ValueError("an interval that ends before it begins")
-        if not self.unit:
-            raise ValueError("no unit")
         if not self.samples and not self.absent:
             raise ValueError("no samples, and nothing that says so")
         if len({(p.build, p.boot, p.group, p.slot) for p in self.samples}) < len(self.samples):
@@ -382,7 +375,7 @@ class CodeFile(Struct):
 
     @staticmethod
     def packed(code: Iterable[Instruction]) -> CodeFile:
-        """Returns instructions with each function and place once."""
+        """The file of instructions, with each function and place once."""
         functions: dict[str, int] = {}
         places: dict[SourceLine, int] = {}
         rows, lines = [], []
@@ -395,7 +388,7 @@ class CodeFile(Struct):
         return CodeFile(tuple(functions), rows, tuple(places), tuple(lines))
 
     def unpacked(self) -> list[Instruction]:
-        """Returns the instructions; ValueError where one names what is not there."""
+        """The instructions; ValueError where one names what is not there."""
         names, rows, places = self.functions, self.instructions, self.places or ()
         source_lines = self.source_lines or ((),) * len(rows)
         if len(source_lines) != len(rows):
@@ -403,21 +396,17 @@ class CodeFile(Struct):
         try:
             return [
                 Instruction(
-                    int(address, 16),
-                    insn,
-                    text,
-                    names[function],
-                    offset,
-                    tuple([places[index] for index in own]),
+                    int(row[0], 16),
+                    *row[1:3],
+                    names[row[3]],
+                    row[4],
+                    tuple([places[n] for n in own]),
                 )
-                for (address, insn, text, function, offset), own in zip(
-                    rows, source_lines, strict=True
-                )
+                for row, own in zip(rows, source_lines, strict=True)
             ]
         except IndexError:
-            raise ValueError(
-                "an instruction of no function or place - at `$.code.instructions`"
-            ) from None
+            text = "an instruction of no function or place - at `$.code.instructions`"
+            raise ValueError(text) from None
 
 
 # What msgspec reads from a file, where memory has another form of it: a pair for a function, exact

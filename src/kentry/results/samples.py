@@ -25,7 +25,7 @@ Processes = Sequence[TimedProcess]
 
 
 def value_of(process: TimedProcess) -> float:
-    """Returns a process's value per call, in the samples' unit.
+    """A process's value per call, in the samples' unit.
 
     Calls timed one by one (no blocks, but empties) have the time of reading the clock subtracted.
     Their value is a mean, not a median: the clock's step may be as long as a call, and then a
@@ -37,17 +37,10 @@ def value_of(process: TimedProcess) -> float:
 
 
 def distribution(metric: NoisyMetric) -> Distribution:
-    """Returns a noisy metric with the value of each process in place of its samples."""
-    return Distribution(
-        value=metric.value,
-        unit=metric.unit,
-        interval=metric.interval,
-        confidence=metric.confidence,
-        floor=metric.floor,
-        values=tuple(map(value_of, metric.samples)),
-        estimator=metric.estimator,
-        absent=metric.absent,
-    )
+    """A noisy metric with the value of each process in place of its samples."""
+    fields = [name for name in Distribution.__struct_fields__ if name != "values"]
+    values = tuple(map(value_of, metric.samples))
+    return Distribution(values=values, **{name: getattr(metric, name) for name in fields})
 
 
 def _mean_of_kept(values: Sequence[float]) -> float:
@@ -56,7 +49,7 @@ def _mean_of_kept(values: Sequence[float]) -> float:
 
 
 def values_by_boot(processes: Processes) -> dict[int, list[float]]:
-    """Returns the values of each boot's processes, boots in ascending order."""
+    """The values of each boot's processes, boots in ascending order."""
     boots = defaultdict(list)
     for process in processes:
         boots[process.boot].append(value_of(process))
@@ -64,7 +57,7 @@ def values_by_boot(processes: Processes) -> dict[int, list[float]]:
 
 
 def values_by_group(processes: Processes) -> dict[tuple[int, int], list[float]]:
-    """Returns the values of the processes of each (boot, group), in the order of their slots."""
+    """The values of the processes of each (boot, group), in the order of their slots."""
     groups = defaultdict(list)
     for process in sorted(processes, key=lambda process: process.slot):
         groups[process.boot, process.group].append(value_of(process))
@@ -90,7 +83,7 @@ def pair_groups(old: Processes, new: Processes) -> list[Group]:
 
 
 def _rounds(processes: Processes) -> dict[tuple[int, int], list[float]]:
-    """Returns the boots' values of each whole round by (round, 0).
+    """The boots' values of each whole round by (round, 0).
 
     Every other round has them in reverse, so that a drift is no null contrast.
     """

@@ -21,13 +21,8 @@ from kentry.results.document import dump
 _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     (recording.Recording,),
     (comparison.Comparison, comparison.CaseComparison, comparison.TimedComparison),
-    (studies.Series,),
-    (studies.Ablation,),
-    (annotation.Annotation,),
-    (studies.Bisection,),
-    (studies.Log,),
-    (annotation.PathComparison,),
-    (studies.Check,),
+    *((one,) for one in (studies.Series, studies.Ablation, studies.Bisection, studies.Log)),
+    *((one,) for one in (studies.Check, annotation.Annotation, annotation.PathComparison)),
     (import_document.ImportDocument,),
 )
 # The names that structs have in published schemas, where these have another.

@@ -583,7 +583,6 @@ def test_two_metrics_of_one_name_are_refused(tmp_path: Path) -> None:
         {"interval": (math.nan, math.nan)},
         {"floor": math.nan},
         {"samples": ()},
-        {"unit": ""},
     ],
 )
 def test_an_invalid_metric_cannot_be_made(change: dict[str, Any]) -> None:
