@@ -137,18 +137,10 @@ class KvmMachine(Machine):
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Boots the kernel with the probe as its only program; see Machine."""
         argv, env = self.command(words)
-        run = _Run(on_line, self._options.boot_timeout)
+        run, limit = _Run(on_line, self._options.boot_timeout), _CONSOLE_LIMIT_BYTES
+        check = run.check_started
         try:
-            run.check_ended(
-                supervise(
-                    argv,
-                    timeout,
-                    run.take,
-                    env=env,
-                    check=run.check_started,
-                    limit=_CONSOLE_LIMIT_BYTES,
-                )
-            )
+            run.check_ended(supervise(argv, timeout, run.take, env=env, check=check, limit=limit))
         except GuestError as err:
             remedy = "Run again with -v for the command line."
             raise MachineError(err.sentence, remedy, err.detail) from err
@@ -183,20 +175,19 @@ class KvmMachine(Machine):
                 f"{self.name} has no kernel to boot.",
                 "Name one: kvm:debian:6.12, or kvm:source:6.12.",
             )
-        short, listed = _lists_apart(words)
+        listed: list[str] = []
+        short = []
+        for word in words:
+            name, _, value = word.partition("=")
+            if name in _LISTS and value and not value.startswith(_LISTS[name]):
+                listed = value.split(",")
+                word = f"{name}={_LISTS[name].rstrip('/')}{CASES_FILE}"
+            short.append(word)
+        accelerator, emulator = options.accelerator, self._emulator
+        initrd = kept_file("initramfs", build_initramfs(self.probe, listed))
         argv = [
-            *machine_argv(
-                self._emulator,
-                self.arch,
-                self._cpu,
-                _MEMORY_MIB,
-                accelerator=options.accelerator,
-            ),
-            *boot_argv(
-                self.kernel,
-                kept_file("initramfs", build_initramfs(self.probe, listed)),
-                [*self._kernel_words, "--", *short],
-            ),
+            *machine_argv(emulator, self.arch, self._cpu, _MEMORY_MIB, accelerator=accelerator),
+            *boot_argv(self.kernel, initrd, [*self._kernel_words, "--", *short]),
         ]
         if options.pin is not None:
             argv[:0] = [need("taskset", "util-linux"), "--cpu-list", str(options.pin)]
@@ -206,7 +197,7 @@ class KvmMachine(Machine):
                 f" has room for {_MOST_WORDS} words and {_MOST_CMDLINE_BYTES} bytes.",
                 "Ask for less at a time.",
             )
-        return argv, self._emulator.env
+        return argv, emulator.env
 
     @cached_property
     def _emulator(self) -> Emulator:
@@ -224,8 +215,7 @@ def open_kvm(text: str, options: MachineOptions) -> AbstractContextManager[Machi
     if options.accelerator == KVM:
         check_kvm(arch)
     machine = KvmMachine(text, arch, options)
-    spec = text.partition(":")[2]
-    if spec:
+    if spec := text.partition(":")[2]:
         machine.boot(spec, lambda fraction, now: None)
     return closing(machine)
 
@@ -248,16 +238,3 @@ def check_kvm(arch: Arch) -> None:
             f"{DEVICE} may not be opened by this user.",
             f"Join its group and log in again (adduser $USER kvm); or {_WITHOUT_KVM}",
         )
-
-
-def _lists_apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words with a file's name in place of a list of cases or paths, and that list."""
-    listed: list[str] = []
-    rest = []
-    for word in words:
-        name, _, value = word.partition("=")
-        if name in _LISTS and value and not value.startswith(_LISTS[name]):
-            listed = value.split(",")
-            word = f"{name}={_LISTS[name].rstrip('/')}{CASES_FILE}"
-        rest.append(word)
-    return rest, listed

@@ -227,15 +227,9 @@ class SshMachine(ShellMachine):
         said = RemoteScript(word, on_line)
         command = f"exec {shlex.join(['sh', '-c', script, word, *words])}"
         argv, shown = ([*self._argv, *more, "--", to, command] for more in (self._sharing, []))
-        ran = supervise(
-            argv,
-            timeout,
-            said,
-            env={"LC_ALL": "C"},  # which ssh hands on: messages are read there and here
-            feed=feed,
-            hold=not feed,
-            shown=shown,
-        )
+        env = {"LC_ALL": "C"}  # which ssh hands on: messages are read there and here
+        hold = not feed
+        ran = supervise(argv, timeout, said, env=env, feed=feed, hold=hold, shown=shown)
         said.on_line = lambda line: None
         if ran.rest:
             said(ran.rest)

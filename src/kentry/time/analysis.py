@@ -9,6 +9,7 @@ memory, is subtracted from calls timed one by one.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import mode
 
 from kentry.results.case_name import CaseName
 from kentry.results.recording import NoisyMetric, TimedProcess
@@ -39,18 +40,19 @@ class Tail:
 
 def metrics_of(output: Output, name: str) -> dict[str, NoisyMetric]:
     """Returns every metric of a case."""
-    pairs = [pair for pair in output.of_case(name) if any(pair[1].turns)]
-    return metrics_of_pairs(pairs) if pairs else {}
+    return metrics_of_pairs(output.of_case(name))
 
 
 def metrics_of_pairs(pairs: Sequence[tuple[Process, Samples]]) -> dict[str, NoisyMetric]:
-    """Returns the metrics of processes that ran the same case."""
+    """Returns the metrics of processes that ran the same case; {} if none has a time."""
+    pairs = [pair for pair in pairs if any(pair[1].turns)]
+    if not pairs:
+        return {}
     one_by_one = CaseName.parse(pairs[0][0].case).cache is not None
     timed, loops = [], []
     for process, samples in pairs:
         # A serial line may have cut a turn: only those of the commonest length count.
-        lengths = Counter(map(len, samples.turns))
-        length = lengths.most_common(1)[0][0] if lengths else 0
+        length = mode(map(len, samples.turns))
         values = tuple(ns for turn in samples.turns if len(turn) == length for ns in turn)
         empties = tuple(ns for turn in samples.empties for ns in turn)
         if one_by_one:

@@ -15,6 +15,7 @@ difference of the kernels.
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kentry.arch import Arch
 from kentry.count.catalogue import choose_timed
@@ -61,37 +62,36 @@ def time_cases(
     names = choose_timed(session.machine.arch, words)
     settings = Settings(cpu=session.cpu)
     sampler = Sampler(session.machine, [*names, *names], settings, Output())
-    options = {"turns": settings.turns, "blocks": settings.blocks}
-    title = f"timing {len(names)} cases"
-    return _sampled(session, sampler, options, extent, LEAST_GROUPS, title), sampler.output.absent
+    so_far = partial(_record, session, sampler, turns=settings.turns, blocks=settings.blocks)
+    with session.measuring(f"timing {len(names)} cases", so_far) as update:
+        sampler.sample(extent, LEAST_GROUPS, update)
+    return so_far()[""], sampler.output.absent
 
 
-def sweep_sizes(text: str) -> list[int]:
-    """Parses "sweep" (32 KiB to 256 MiB) or a list of sizes, in bytes; UserError."""
-    if text == "sweep":
-        count = (LARGEST // SMALLEST).bit_length()
-        return [SMALLEST << power for power in range(count)]
-    sizes = [parse_size(word) for word in text.split(",") if word]
-    if not sizes:
+def sweep_names(case: str, sizes: str) -> list[str]:
+    """Names the case without a walk through memory, and behind a walk of each size.
+
+    `sizes` is "sweep" (32 KiB to 256 MiB) or a list; UserError if it is neither.
+    """
+    walks = {SMALLEST << power for power in range((LARGEST // SMALLEST).bit_length())}
+    if sizes != "sweep":
+        walks = {parse_size(word) for word in sizes.split(",") if word}
+    if not walks:
         raise UserError("--working-set names no size.", "Write --working-set sweep, or 1M,16M.")
-    return sorted(set(sizes))
-
-
-def sweep_names(case: str, sizes: Sequence[int]) -> list[str]:
-    """Names the case without a walk through memory, and behind a walk of each size."""
     base = CaseName.parse(case).counted
-    return [str(replace(base, cache=walk)) for walk in (WARM, *map(size_name, sizes))]
+    return [str(replace(base, cache=walk)) for walk in (WARM, *map(size_name, sorted(walks)))]
 
 
 def time_sweep(session: Session, words: Sequence[str], sizes: str, extent: Extent) -> Recording:
     """Times one case behind walks through working sets of these sizes."""
-    walks = sweep_sizes(sizes)
     case = _one_case(session.machine.arch, words or ["getppid"], "--working-set")
     _check_plain([case], "--working-set")
-    settings = Settings(turns=SWEEP_TURNS, cpu=session.cpu)
-    sampler = Sampler(session.machine, sweep_names(case, walks), settings, Output())
-    title = f"timing {case} among working sets"
-    return _sampled(session, sampler, {"sizes": len(walks)}, extent, SWEEP_GROUPS, title)
+    names, settings = sweep_names(case, sizes), Settings(turns=SWEEP_TURNS, cpu=session.cpu)
+    sampler = Sampler(session.machine, names, settings, Output())
+    so_far = partial(_record, session, sampler, sizes=len(names) - 1)
+    with session.measuring(f"timing {case} among working sets", so_far) as update:
+        sampler.sample(extent, SWEEP_GROUPS, update)
+    return so_far()[""]
 
 
 def _one_case(arch: Arch, words: Sequence[str], flag: str) -> str:
@@ -113,22 +113,10 @@ def _check_plain(names: Sequence[str], flag: str) -> None:
             )
 
 
-def _sampled(
-    session: Session,
-    sampler: Sampler,
-    options: Mapping[str, int],
-    extent: Extent,
-    least: int,
-    title: str,
-) -> Recording:
-    with session.measuring(title, lambda: {"": _record(session, sampler, options)}) as update:
-        sampler.sample(extent, least, update)
-    return _record(session, sampler, options)
-
-
-def _record(session: Session, sampler: Sampler, options: Mapping[str, int]) -> Recording:
+def _record(session: Session, sampler: Sampler, **options: int) -> dict[str, Recording]:
+    """Makes the recording of a sampler's cases; see Session.measuring()."""
     cases = {name: metrics_of(sampler.output, name) for name in dict.fromkeys(sampler.slots)}
-    return session.recording(sampler.output, cases, options)
+    return {"": session.recording(sampler.output, cases, options)}
 
 
 def time_tails(session: Session, words: Sequence[str], groups: int) -> tuple[Recording, list[Tail]]:
@@ -259,7 +247,7 @@ def compare_pairs(
     pairs = [_pair(session.machine.arch, *pair) for pair in words]
     sampler = pairs_sampler(session.machine, pairs, Settings(cpu=session.cpu), Output())
     title = ", ".join(pair.name for pair in pairs)
-    with session.measuring(title, lambda: {"": _record(session, sampler, {})}) as update:
+    with session.measuring(title, partial(_record, session, sampler)) as update:
         ending = compare_cases(sampler, pairs, schedule, update)
     rows = []
     for number, (pair, estimate) in enumerate(zip(pairs, ending.rows, strict=True)):
@@ -274,7 +262,7 @@ def compare_pairs(
             verdict=estimate.verdict,
         )
         rows.append(row.with_estimate(estimate))
-    return _record(session, sampler, ending.options), ending, rows
+    return _record(session, sampler, **ending.options)[""], ending, rows
 
 
 def _pair(arch: Arch, *words: str) -> Pair:

@@ -7,8 +7,9 @@ from itertools import pairwise
 import pytest
 
 from kentry.errors import MachineError, UserError
+from kentry.results.case_name import parse_size
 from kentry.time.analysis import Tail, tails_of
-from kentry.time.measurements import sweep_names, sweep_sizes
+from kentry.time.measurements import sweep_names
 from kentry.time.output import Output
 from kentry.time.sampling import CALLS, MOST_SLOTS, TURNS, Sampler, Settings
 from tests import places
@@ -144,25 +145,20 @@ def test_an_absent_case_is_left_out_and_an_error_if_all_are() -> None:
 # --- sweeps ------------------------------------------------------------------------
 
 
-def test_a_sweep_goes_from_32_kib_to_256_mib_by_twos() -> None:
-    sizes = sweep_sizes("sweep")
+def test_a_sweep_begins_without_a_walk_and_goes_from_32_kib_to_256_mib_by_twos() -> None:
+    names = sweep_names("getppid+vec=each", "sweep")
+    assert names[0] == "getppid+vec=each+cache=warm"
+    sizes = [parse_size(name.rpartition("=")[2]) for name in names[1:]]
     assert sizes[0] == 32 << 10 and sizes[-1] == 256 << 20
     assert all(b == 2 * a for a, b in pairwise(sizes))
 
 
 def test_sizes_are_sorted_and_once() -> None:
-    assert sweep_sizes("1M,32K,1024K,") == [32 << 10, 1 << 20]
+    walks = ["warm", "32K", "1M"]
+    assert sweep_names("read", "1M,32K,1024K,") == [f"read+cache={walk}" for walk in walks]
 
 
 @pytest.mark.parametrize("text", ["", ",", "sweeps", "32K,big", "32K 64K"])
 def test_what_is_no_size_is_an_error(text: str) -> None:
     with pytest.raises(UserError):
-        sweep_sizes(text)
-
-
-def test_a_sweep_begins_without_a_walk() -> None:
-    assert sweep_names("getppid+vec=each", [32 << 10, 1 << 20]) == [
-        "getppid+vec=each+cache=warm",
-        "getppid+vec=each+cache=32K",
-        "getppid+vec=each+cache=1M",
-    ]
+        sweep_names("read", text)
