@@ -17,6 +17,7 @@ from kentry.boot.guest_tasks import (
     Traced,
     TracedWorkload,
     TraceOptions,
+    read_ending,
     trace_guest,
     tracing_emulator,
 )
@@ -193,3 +194,48 @@ def test_an_emulator_that_dies_is_one_sentence(tmp_path: Path) -> None:
         play(tmp_path, "echo 'no offset of pid' >&2; exit 3", console_file=tmp_path / "console")
     assert caught.value.detail == "no offset of pid"
     assert (tmp_path / "console").exists()
+
+
+@pytest.mark.parametrize(
+    ("console", "status", "clause", "output"),
+    [
+        (
+            "OpenSBI v1.5\r\nkentry-workload start\r\n\x1b[31mone\x1b[0m line\r\nlast\r\n"
+            "kentry-workload end 0\r\n[  2.5] reboot: Power down\r\n",
+            0,
+            "ended with exit code 0",
+            "one line\nlast",
+        ),
+        ("kentry-workload end 3\n", 3, "ended with exit code 3", ""),
+        ("kentry-workload end 137\n", 137, "was ended by SIGKILL", ""),
+        ("kentry-workload end 128\n", 128, "ended with exit code 128", ""),
+        ("kentry-workload end 255\n", 255, "ended with exit code 255", ""),
+        ("kentry-workload start\nhalf\nkentry-workload end", None, "did not end", "half"),
+        # Output without a last newline does not hide the end.
+        ("kentry-workload start\nhikentry-workload end 3\n", 3, "ended with exit code 3", "hi"),
+        # Control sequences are no output.
+        ("\x1b[!p\x1b]104\x07\x1bP+q6E\x1b\\\x1b[?7htext\x1b(B", None, "did not end", "text"),
+    ],
+)
+def test_an_ending_is_read_from_a_console(
+    console: str, status: int | None, clause: str, output: str
+) -> None:
+    ending = read_ending(console)
+    assert (ending.status, ending.clause, ending.output) == (status, clause, output)
+    assert ending.problems == ()
+
+
+def test_only_the_last_40_lines_of_output_are_kept() -> None:
+    text = "".join(f"line {number}\n" for number in range(1000))
+    ending = read_ending(f"kentry-workload start\n{text}kentry-workload end 1\n")
+    assert len(ending.output.splitlines()) == 40
+    assert ending.output.endswith("line 999")
+
+
+def test_cut_output_and_the_runners_failures_are_reported() -> None:
+    ending = read_ending(
+        "kentry-workload failed lo 19\nkentry-workload start\nkentry-workload failed /x 2\n"
+        "a\nkentry-workload cut 100\nz\nkentry-workload end 127\n"
+    )
+    assert ending.output == "a\n[100 bytes of output are left out here]\nz"
+    assert ending.problems == ("lo 19", "/x 2")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """From what the probe said to numbers, and to a file and back."""
 
-import json
 from pathlib import Path
 
 import jsonschema
@@ -20,10 +19,9 @@ from kentry.time.output import Output
 from kentry.time.preflight import Facts
 from kentry.time.sampling import Sampler, Settings
 from kentry.time.session import Session
-from tests import ROOT
+from tests.builders import schema
 from tests.places import GHZ, LOOP_NS, FakePlace
 
-SCHEMA = json.loads((ROOT / "schema" / "recording-1.schema.json").read_text())
 SETTINGS = Settings(turns=4, blocks=4)
 
 
@@ -42,11 +40,8 @@ def process(
 # --- values ----------------------------------------------------------------------
 
 
-def test_a_value_is_per_call() -> None:
+def test_a_value_is_per_call_and_without_the_clocks_reading() -> None:
     assert [value_of(process(values)) for values in ((900.0, 900.0), (1200.0,))] == [90.0, 120.0]
-
-
-def test_of_calls_one_by_one_the_clocks_reading_is_off() -> None:
     one = TimedProcess(0, 0, 0, 0, 1, 0, (110.0, 112.0, 5000.0), (19.0, 20.0, 400.0))
     # The longest of each is left out, which are 5 % at most, and the others have a mean.
     assert value_of(one) == 111.0 - 19.5
@@ -148,7 +143,7 @@ def test_a_recording_is_what_the_schema_says_and_comes_back(
     slots: tuple[str, ...], tmp_path: Path
 ) -> None:
     recording = recorded(FakePlace({"getppid": 80.0, "read": 120.0}), *slots)
-    jsonschema.validate(to_json(recording), SCHEMA)
+    jsonschema.validate(to_json(recording), schema("recording-1"))
     write_recording(recording, tmp_path / "it.json")
     back = read_recording(tmp_path / "it.json")
     assert back == recording

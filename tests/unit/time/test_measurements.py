@@ -53,19 +53,14 @@ def looked(*rows: Rows, least: int = 6) -> tuple[Ending, list[tuple[int, int]]]:
     return ending, looks
 
 
-def test_it_ends_at_the_first_look_that_decides_every_row() -> None:
+def test_it_ends_at_the_first_look_that_decides_every_row_or_at_the_last() -> None:
     ending, looks = looked([OPEN, DECIDED], [DECIDED, DECIDED])
     assert looks == [(1, 10), (2, 20)]
     assert ending.options == {"groups": 20, "looks": 5, "look": 2}
-
-
-def test_an_undecided_row_takes_all_planned_looks_and_no_other() -> None:
     ending, looks = looked([OPEN])
     assert looks == [(1, 10), (2, 20), (3, 40), (4, 70), (5, 100)]
     assert (ending.done, ending.planned, ending.rows) == (100, 100, [OPEN])
-
-
-def test_no_look_has_fewer_units_than_an_interval_needs() -> None:
+    # No look has fewer units than an interval needs.
     _, looks = looked([OPEN], least=30)
     assert [units for _, units in looks] == [30, 30, 40, 70, 100]
 
@@ -95,20 +90,15 @@ def estimated(place: FakePlace, old: str, new: str) -> Effect:
     return row
 
 
-def the_verdict(place: FakePlace, old: str, new: str) -> str:
-    return estimated(place, old, new).verdict
-
-
 @pytest.mark.parametrize("seed", range(8))
-def test_a_case_is_the_same_as_itself(seed: int) -> None:
-    assert the_verdict(FakePlace(NS, seed=seed), "a", "a") == SAME
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_one_per_cent_is_found_and_how_much_it_is(seed: int) -> None:
+def test_a_case_is_the_same_as_itself_and_one_per_cent_is_found(seed: int) -> None:
+    assert estimated(FakePlace(NS, seed=seed), "a", "a").verdict == SAME
     row = estimated(FakePlace(NS, seed=seed), "a", "b")
     assert row.verdict == WORSE
     assert row.interval[0] < 0.01 < row.interval[1]
+    # Drift is in both, and makes no difference.
+    assert estimated(FakePlace(NS, drift=0.3, seed=seed), "a", "a").verdict == SAME
+    assert estimated(FakePlace(NS, drift=0.3, seed=seed), "a", "b").verdict == WORSE
 
 
 def test_the_percentages_are_of_the_first() -> None:
@@ -116,12 +106,6 @@ def test_the_percentages_are_of_the_first() -> None:
     assert up.effect == pytest.approx(1.0, rel=0.01)
     assert down.effect == pytest.approx(-0.5, rel=0.01)
     assert (up.verdict, down.verdict) == ("worse", "better")
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_drift_is_in_both_and_makes_no_difference(seed: int) -> None:
-    assert the_verdict(FakePlace(NS, drift=0.3, seed=seed), "a", "a") == SAME
-    assert the_verdict(FakePlace(NS, drift=0.3, seed=seed), "a", "b") == WORSE
 
 
 def test_a_machine_too_noisy_leaves_it_undecided_at_the_last_look() -> None:
@@ -156,12 +140,9 @@ def test_it_measures_as_many_groups_as_the_look_that_decides_has(
     assert (place.groups, ending.planned) == (groups, 300)
 
 
-def test_an_early_look_has_a_higher_confidence_than_the_schedule() -> None:
+def test_an_early_look_has_a_higher_confidence_and_at_least_the_groups_of_an_interval() -> None:
     (row,) = compared(FakePlace(NS), Pair("fast", "a"), schedule=Schedule(300)).rows
     assert row and row.confidence > 0.999
-
-
-def test_a_schedule_has_at_least_the_groups_of_an_interval() -> None:
     ending = compared(FakePlace(NS), Pair("fast", "a"), schedule=Schedule(6))
     assert ending.done == ending.planned == LEAST_GROUPS
 

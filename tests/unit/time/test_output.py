@@ -70,15 +70,10 @@ def test_all_that_a_run_says() -> None:
     }
     assert output.groups_ended == 1
     assert not output.jumps and not output.multiplexed
-
-
-def test_each_run_has_its_own_groups() -> None:
-    output = heard(clock(1), *group(0), clock(2), "end groups=1")
-    heard(clock(1), *group(0), clock(2), output=output)
+    # Another run has its own groups; that it began anew is no clock that went back.
+    heard(clock(1, cpu=2), *group(0), clock(2, cpu=2), output=output)
     assert list(output.processes) == [(0, 0, 0), (1, 0, 0)]
-    assert output.groups_ended == 2
-    # That it began anew is no clock that went back.
-    assert not output.jumps
+    assert output.groups_ended == 2 and not output.jumps
 
 
 def test_what_the_kernel_says_before_the_prefix_is_none_of_it() -> None:
@@ -175,20 +170,16 @@ def test_clocks_may_drift_as_ntp_has_them(ahead: float) -> None:
     assert not output.jumps and len(output.processes) == 2
 
 
-def test_a_run_that_lost_every_group_is_an_error() -> None:
-    place = FakePlace({"getppid": 90.0}, jumps=frozenset(range(100)))
-    output = Output()
-    with pytest.raises(MachineError, match="1.000 s passed"):
-        Sampler(place, ["getppid"], Settings(), output).run(3)
-    assert len(output.jumps) == 3 and not output.processes
-
-
-def test_a_run_that_lost_some_goes_on() -> None:
+def test_a_run_that_lost_some_groups_goes_on_and_one_that_lost_all_is_an_error() -> None:
+    settings = Settings(turns=1, blocks=1)
     place = FakePlace({"getppid": 90.0}, jumps=frozenset({1, 2}))
-    output = Output()
-    Sampler(place, ["getppid"], Settings(turns=1, blocks=1), output).run(5)
-    assert len(output.jumps) == 2 and len(output.processes) == 3
-    assert output.groups_ended == 5
+    some = Sampler(place, ["getppid"], settings, Output())
+    some.run(5)
+    assert (len(some.output.jumps), len(some.output.processes)) == (2, 3)
+    assert some.output.groups_ended == 5
+    place = FakePlace({"getppid": 90.0}, jumps=frozenset(range(100)))
+    with pytest.raises(MachineError, match="1.000 s passed"):
+        Sampler(place, ["getppid"], settings, Output()).run(3)
 
 
 def test_a_place_without_that_cpu_is_an_error() -> None:
@@ -217,6 +208,12 @@ def test_what_has_no_times_yet_has_no_metrics() -> None:
     assert set(metrics_of(heard(*group(0)[:2]), "getppid")) == {"ns"}
 
 
+def test_what_the_reading_of_a_counter_counts_is_taken_off_and_never_more() -> None:
+    output = heard("process 0 0 getppid calls=1", "c 0 0 0 2 user-cycles=3-5 kernel-cycles=9-5")
+    ((_, samples),) = output.processes.values()
+    assert samples.counted == {"user-cycles": [(0, 2)], "kernel-cycles": [(4, 2)]}
+
+
 # --- quantiles -------------------------------------------------------------------------
 
 
@@ -236,9 +233,3 @@ def test_a_quantile_is_the_first_bin_with_so_many_below_or_in_it(
     bins: dict[int, int], share: float, value: int
 ) -> None:
     assert quantile(bins, share) == value
-
-
-def test_what_the_reading_of_a_counter_counts_is_taken_off_and_never_more() -> None:
-    output = heard("process 0 0 getppid calls=1", "c 0 0 0 2 user-cycles=3-5 kernel-cycles=9-5")
-    ((_, samples),) = output.processes.values()
-    assert samples.counted == {"user-cycles": [(0, 2)], "kernel-cycles": [(4, 2)]}
