@@ -17,7 +17,7 @@ import pytest
 
 from kentry.arch import ARCHES, Arch
 from kentry.boot.emulator import CHOICES, Emulator, find_emulator
-from kentry.errors import FetchError, MissingToolError
+from kentry.errors import FetchError, MissingToolError, UserError
 from tests import ROOT
 from tests.conftest import BOOTED
 
@@ -37,7 +37,7 @@ def or_skip(what: str, make: Callable[..., T], *words: object) -> T:
     """What a test needs, or a skip where kentry says that it cannot be had."""
     try:
         return make(*words)
-    except (FetchError, MissingToolError) as err:
+    except (FetchError, MissingToolError, UserError) as err:
         skip(f"{what}: {err}")
 
 

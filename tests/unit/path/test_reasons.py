@@ -13,7 +13,7 @@ from kentry.path.calls import parts
 from kentry.path.reasons import NOT_KNOWN, Rule, purposes, rules
 from kentry.results.recording import Instruction, read_recording
 from tests import ROOT
-from tests.unit.path.test_phases import ARM64, path
+from tests.unit.path.test_calls import ARM64, path
 
 GOLDEN = ROOT / "tests" / "golden" / "arm64-6.12.json"
 # A row of a report's table: show/functions.py.
