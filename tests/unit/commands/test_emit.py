@@ -17,7 +17,6 @@ import pexpect
 import pytest
 from msgspec import structs
 
-from kentry.cli import main
 from kentry.commands import emit
 from kentry.results.studies import Point
 from kentry.show.blocks import Table, text_column
@@ -78,16 +77,13 @@ def reports_on(columns: int) -> str:
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_no_line_of_a_report_is_wider_than_the_terminal(columns: int) -> None:
-    text = bare(reports_on(columns))
-    assert [name for name in SHOWN if f"==> {name}\n" not in text] == []
-    assert [line for line in text.splitlines() if len(line) > columns] == []
-
-
-@pytest.mark.parametrize("columns", [40, 80, 200])
-def test_only_colours_are_sent_beside_text(columns: int) -> None:
     text = reports_on(columns)
+    plain = bare(text)
+    assert [name for name in SHOWN if f"==> {name}\n" not in plain] == []
+    assert [line for line in plain.splitlines() if len(line) > columns] == []
+    # Only colours are sent beside text.
     assert "\x1b[1m" in text
-    assert all(line.isprintable() for line in bare(text).split("\n"))
+    assert all(line.isprintable() for line in plain.split("\n"))
     # Each line ends as it began, so that a reader who scrolls sees the same.
     assert [line for line in text.split("\n") if "\x1b" in line and "\x1b[m" not in line] == []
 
@@ -145,36 +141,23 @@ def test_verdicts_have_their_colours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "variables"),
+    ("words", "variables", "coloured"),
     [
-        ((), {"NO_COLOR": "1"}),
-        ((), {"TERM": "dumb"}),
-        ((), {"TERM": ""}),
-        (("--color", "never"), {}),
-        (("--json",), {}),
+        ((), {"NO_COLOR": "1"}, False),
+        ((), {"TERM": "dumb"}, False),
+        ((), {"TERM": ""}, False),
+        (("--color", "never"), {}, False),
+        (("--json",), {}, False),
+        ((), {"NO_COLOR": ""}, True),
+        (("--color=always",), {"NO_COLOR": "1"}, True),
+        (("--color=auto",), {}, True),
     ],
 )
-def test_a_terminal_gets_no_colour_where_none_is_wanted(
-    words: Sequence[str], variables: dict[str, str]
+def test_a_terminal_gets_colour_where_it_is_wanted(
+    words: Sequence[str], variables: dict[str, str], coloured: bool
 ) -> None:
     text, status = on_terminal((*KENTRY, *DIFF, *words), variables=variables)
-    assert (status, "\x1b" in text) == (0, False)
-
-
-@pytest.mark.parametrize(
-    ("words", "variables"),
-    [((), {"NO_COLOR": ""}), (("--color=always",), {"NO_COLOR": "1"}), (("--color=auto",), {})],
-)
-def test_a_terminal_gets_colour(words: Sequence[str], variables: dict[str, str]) -> None:
-    assert "\x1b[31mworse" in on_terminal((*KENTRY, *DIFF, *words), variables=variables)[0]
-
-
-@pytest.mark.parametrize("words", [(*DIFF, "--json"), (*CHECK, "--format", "ktap")])
-def test_color_is_refused_where_it_has_no_effect(
-    words: Sequence[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(GOLDEN)
-    assert main([*words, "--color", "always"]) == 2
+    assert (status, "\x1b[31mworse" in text, "\x1b" in text) == (0, coloured, coloured)
 
 
 LINES = {
@@ -271,13 +254,8 @@ def test_the_pager_gets_what_is_longer_than_the_screen(pager: str, tmp_path: Pat
     assert on_terminal((*KENTRY, *DIFF), lines=lines + 1, variables={"PAGER": pager}) == (text, 0)
     assert on_terminal((*KENTRY, *DIFF), lines=lines, variables={"PAGER": pager}) == ("paged\n", 0)
     assert (tmp_path / "paged").read_text() == text
-
-
-def test_help_is_paged_too(pager: str) -> None:
-    assert on_terminal((*KENTRY, "help", "diff"), lines=24, variables={"PAGER": pager}) == (
-        "paged\n",
-        0,
-    )
+    words = (*KENTRY, "help", "diff")
+    assert on_terminal(words, lines=24, variables={"PAGER": pager}) == ("paged\n", 0)
 
 
 @pytest.mark.parametrize(

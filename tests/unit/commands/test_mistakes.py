@@ -78,6 +78,8 @@ def check(line: str, datum: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("diff old.json new.json --case read", "Unknown case 'read' on arm64."),
         ("diff old.json riscv.json", "riscv64"),
         ("diff times.json debian:6.12", "has times only"),
+        ("diff old.json new.json --json --color always", f"--color {NO_EFFECT}"),
+        ("check new.json --budget b --format ktap --color always", f"--color {NO_EFFECT}"),
         ("diff debian:6.1 running --config CONFIG_X=y", f"--config {NO_EFFECT}"),
         *((f"diff old.json new.json {word}", word) for word in ("--paths", "--seed", "--matrix")),
         ("annotate ''", "the value is empty"),
