@@ -1,15 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A file -> the numbers that each reader finds in it -> a recording for each side."""
+"""A file -> the numbers that each reader finds in it -> a recording for each side.
 
+Readers know benchmarks' output, and plain tables in Markdown, CSV or aligned columns:
+
+    | side   | getpid@epc (cycles) | getpid@break (cycles) |
+    |--------|---------------------|-----------------------|
+    | before | 40                  | 254                   |
+
+Each number of a table has a side, a case and a unit.  Each of the three comes from the column of
+that name, or from the header of the number's own column: "CASE (UNIT)", "SIDE (UNIT)" or "UNIT", to
+which " per call" may be added.  A side may stand in a heading above the table instead.  A table
+without a column `side` or `case` is not read, unless its first column is `commit`, `kernel` or
+`version` and all others have a unit.  A percentage is of what the column `of` says.
+"""
+
+import csv
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 
 from kentry.arch import ARCHES, find_arch
 from kentry.errors import UserError
-from kentry.importing.published import Number, parse_text, samples
-from kentry.importing.readers import FORMATS
+from kentry.importing.published import (
+    NS,
+    OF_BASE,
+    OPS,
+    REPETITIONS,
+    SYSCALL,
+    TICKS,
+    TIMER,
+    UNITS,
+    VALUE,
+    Number,
+    Text,
+    parse_text,
+    samples,
+)
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import imported as imported_caveat
 from kentry.results.recording import CaseResult, NoisyMetric, Recording
@@ -17,6 +46,226 @@ from kentry.results.recording import CaseResult, NoisyMetric, Recording
 # Architectures that kentry does not run, by the kernel's names.
 FOREIGN_ARCHES = ("ia64", "powerpc", "loongarch64", "s390x")
 _MOST_BYTES = 8 << 20
+
+_SIMPLE = re.compile(
+    r"Simple (syscall|read|write|stat|fstat|open/close): (\d+(?:\.\d+)?) microseconds"
+)
+_SIMPLE_CASES = {"syscall": "getppid", "open/close": "openat+close"}
+
+# Olof Johansson's loop prints "V=1 242.9 ns/call (12144527848 ns / 50000000 iters)".
+_PER_CALL = re.compile(r"\s*(?:([\w=.+@/-]+):?\s+)?(\d+(?:\.\d+)?) (ns|us|cycles)/(?:sys)?call\b")
+
+# perf bench groups digits as the locale does (tools/perf/bench/syscall.c): 5.110.201, 51,10,201.
+_GROUPED = r"(\d[\d., '\u2019]*)"
+_EXECUTED = re.compile(rf"# Executed {_GROUPED} (\w+)\(\) calls")
+_USECS = re.compile(r"\s*(\d+[.,]\d+) usecs/op\s*")
+_RATE = re.compile(rf"\s*{_GROUPED} ops/sec\s*")
+
+# fp-pidbench; a case's name without a length means 128.
+_PIDBENCH = re.compile(
+    r"(Iterations per test|SVE VL|No SVE after SVE|No SVE|SVE used once|SVE used per syscall):"
+    r"\s*(\d+)"
+)
+_USES = {
+    "No SVE": "none",
+    "SVE used once": "once",
+    "SVE used per syscall": "each",
+    "No SVE after SVE": "after",
+}
+_DEFAULT_LENGTH = "128"
+
+_COMMAND = re.compile(r"\./(syscall|pipe|execl|spawn|context1)\s+(\d+)(?:\s+(\w+))?")
+_COUNT = re.compile(r"COUNT\|(\d+)\|\d+\|lp[sm]\b")
+_TIME = re.compile(r"TIME\|(\d+(?:\.\d+)?)")
+_COPIES = re.compile(r"running (\d+) parallel cop", re.I)
+# What one loop of each UnixBench test is, by the test's and by its program's name.  syscall runs
+# "mix" unless it is told otherwise: close(dup(0)), getpid, getuid and umask.
+_TESTS = {
+    "System Call Overhead": "unixbench-mix",
+    "Pipe Throughput": "pipe",
+    "Pipe-based Context Switching": "pingpong",
+    "Process Creation": "fork+exit",
+    "Execl Throughput": "execve",
+}
+_PROGRAMS = dict(
+    zip(("syscall", "pipe", "context1", "spawn", "execl"), _TESTS.values(), strict=True)
+)
+_RESULT = re.compile(rf"({'|'.join(_TESTS)})\s+(\d[\d.]*) lps\s+\(\d[\d.]* s, \d+ samples?\)")
+
+_LABELS = ("side", "case", "unit", "of")
+_SIDES = ("commit", "kernel", "version")
+_RULE = re.compile(r"\s*\|[\s|:-]+$")
+_HEADER = re.compile(r"(?:(.*?)\s*\()?([^()]+?)(?: per (?:system |sys)?call)?\)?")
+_CELL = re.compile(r"(~?[+-]?\d[\d,]*(?:\.\d+)?)\s*(%?)")
+
+# Aligned columns: a line of names that begins with blanks, and rows "SIDE: NUMBER NUMBER".
+_NAMES = re.compile(r"\s+[a-z_]\w*(?:\s+[a-z_]\w*)*\s*")
+_PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_QUOTED = re.compile(r'"([A-Z]\w*)"')
+_UNIT = re.compile(r"\b(ns|us|cycle|cycles|ticks|instructions)\b")
+
+
+def read_lat_syscall(text: Text) -> Iterator[Number]:
+    """Read each "Simple syscall: 0.2365 microseconds"; repeats under a heading are samples."""
+    for number, side, line in text:
+        if match := _SIMPLE.search(line):
+            case = _SIMPLE_CASES.get(match[1], match[1])
+            yield Number(number, side, case, NS, match[2], "us")
+
+
+def read_per_call(text: Text) -> Iterator[Number]:
+    """Read lines that are a number a call; a word before the number is the case."""
+    for number, side, line in text:
+        if match := _PER_CALL.match(line):
+            yield Number(number, side, match[1] or SYSCALL, UNITS[match[3]], match[2], match[3])
+
+
+def read_perf_bench(text: Text) -> Iterator[Number]:
+    """Read time and rate of every run of perf bench syscall."""
+    case = SYSCALL
+    for number, side, line in text:
+        if "# Running '" in line:
+            case = SYSCALL
+        elif match := _EXECUTED.search(line):
+            case = "fork+exit" if match[2] == "fork" else match[2]
+        elif match := _USECS.fullmatch(line):
+            yield Number(number, side, case, NS, match[1].replace(",", "."), "us")
+        elif match := _RATE.fullmatch(line):
+            yield Number(number, side, case, OPS, re.sub(r"\D", "", match[1]), "ops/s")
+
+
+def read_fp_pidbench(text: Text) -> Iterator[Number]:
+    """Divide the timer's ticks for a loop of getpid by the iterations above them."""
+    iterations, length, heading = Decimal(0), _DEFAULT_LENGTH, ""
+    for number, side, line in text:
+        what, value = match.groups() if (match := _PIDBENCH.search(line)) else ("", "")
+        if what == "Iterations per test":
+            iterations, length, heading = Decimal(value), _DEFAULT_LENGTH, side
+        elif what == "SVE VL":
+            length = value
+        elif what and iterations:
+            case = f"getpid+vec={_USES[what]}"
+            if length != _DEFAULT_LENGTH and what != "No SVE":
+                case += f"+vl={length}"
+            scale, lacks = 1 / iterations, (REPETITIONS, TIMER)
+            yield Number(number, heading, case, TICKS, value, "ticks", scale, lacks=lacks)
+
+
+def read_unixbench(text: Text) -> Iterator[Number]:
+    """Read raw counts and the report's results, which its table of indexes repeats."""
+    copies = ""
+    command: re.Match[str] | None = None
+    for number, side, line in text:
+        command = _COMMAND.search(line) or command
+        if match := _COPIES.search(line):
+            copies = f"/{match[1]}-copies" if match[1] != "1" else ""
+        if match := _COUNT.search(line):
+            # The seconds stand in the TIME line below, or else in the command above.
+            time = _TIME.search("\n".join(text.lines[number : number + 2]))
+            program, at_most, mode = command.groups() if command else ("syscall", "0", None)
+            case = mode if mode and mode != "mix" else _PROGRAMS[program]
+            if seconds := Decimal(time[1] if time else at_most):
+                unit = f"in {seconds:f} s"
+                yield Number(number, side, case, OPS, match[1], unit, 1 / seconds)
+        elif match := _RESULT.search(line):
+            yield Number(number, side, _TESTS[match[1]] + copies, OPS, match[2], "lps", lacks=())
+
+
+def read_table(text: Text) -> Iterator[Number]:
+    """Read every table in Markdown or CSV; UserError for a unit or cell of another form."""
+    header: list[str] = []
+    for number, side, line in text:
+        if _RULE.match(line):
+            continue
+        if line.lstrip().startswith("|"):
+            cells = [cell.strip(" `*") for cell in line.strip().strip("|").split("|")]
+        elif "," in line and not line.lstrip().startswith("#"):
+            cells = [cell.strip() for cell in next(csv.reader([line]))]
+        else:
+            header = []
+            continue
+        if not header:
+            header = _header(cells)
+            continue
+        try:
+            if len(cells) != len(header):
+                raise ValueError(f"{len(cells)} cells under {len(header)} headers")
+            columns = list(zip(header, cells, strict=True))
+            row = {name.lower(): cell for name, cell in columns if name.lower() in _LABELS}
+            for name, cell in columns:
+                if name.lower() not in _LABELS and cell not in ("", "-"):
+                    yield _number(number, side, row, name, cell)
+        except ValueError as err:
+            sentence = f"Line {number} of {text.name} has {err}."
+            raise UserError(sentence, "Correct the table.") from err
+
+
+def _header(cells: list[str]) -> list[str]:
+    """Return the headers of a table that kentry reads, or none."""
+    names = [cell.lower() for cell in cells]
+    if "side" in names or "case" in names:
+        return cells
+    matches = [_HEADER.fullmatch(cell) for cell in cells[1:]]
+    if names[0] in _SIDES and matches and all(match and match[2] in UNITS for match in matches):
+        return ["side", *cells[1:]]
+    return []
+
+
+def _number(line: int, heading: str, row: dict[str, str], header: str, cell: str) -> Number:
+    """Make the number of a cell; ValueError says what is wrong."""
+    match = _HEADER.fullmatch(header)
+    name, unit = (match[1] or "", match[2]) if match and "unit" not in row else (header, "")
+    unit = row.get("unit", unit)
+    if unit not in UNITS:
+        raise ValueError(f"unit '{unit}', which is none of {', '.join(UNITS)}")
+    value = _CELL.fullmatch(cell)
+    if not value:
+        raise ValueError(f"'{cell}' in place of a number")
+    case = row.get("case") or name or SYSCALL
+    side = row.get("side", name if "case" in row else "") or heading
+    number = Number(line, side, case, UNITS[unit], value[1], unit)
+    if not value[2]:
+        return number
+    of = row.get("of") or "a base that the table does not name"
+    lacks, metric = (VALUE, REPETITIONS), number.metric + OF_BASE
+    return replace(number, metric=metric, unit="%", percent_of=of, lacks=lacks)
+
+
+def read_columns(text: Text) -> Iterator[Number]:
+    """Read tables of aligned columns, such as that of the ia64 series of 2005.
+
+    The unit is the last one that the text above names.  Where a row has several numbers a case,
+    the last names in quotes above tell them apart: with "EPC" and "BREAK" they are `getpid@epc`
+    and `getpid@break`.  A table without a unit or such names is not read.
+    """
+    cases, units, entries = list[str](), list[str](), list[str]()
+    for number, _, line in text:
+        side, colon, rest = line.strip().rpartition(":")
+        published = rest.split()
+        if not (colon and side and published and all(map(_PLAIN.fullmatch, published))):
+            units += _UNIT.findall(line)
+            entries += _QUOTED.findall(line)
+            cases = line.split() if _NAMES.fullmatch(line) else []
+            continue
+        variants = len(published) // max(len(cases), 1)
+        chosen = list(dict.fromkeys(entries))[-variants:]
+        names = [f"{case}@{entry.lower()}" for case in cases for entry in chosen]
+        names = cases if variants == 1 else names
+        if units and len(names) == len(published):
+            unit = "cycles" if units[-1] == "cycle" else units[-1]
+            for case, value in zip(names, published, strict=True):
+                yield Number(number, side, case, UNITS[unit], value, unit)
+
+
+FORMATS = {
+    "lat_syscall": read_lat_syscall,
+    "per-call": read_per_call,
+    "fp-pidbench": read_fp_pidbench,
+    "unixbench": read_unixbench,
+    "perf-bench": read_perf_bench,
+    "table": read_table,
+    "columns": read_columns,
+}
 
 
 @dataclass(frozen=True)

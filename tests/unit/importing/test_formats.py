@@ -13,8 +13,7 @@ import jsonschema
 import pytest
 
 from kentry.errors import UserError
-from kentry.importing.import_file import import_file, recordings
-from kentry.importing.readers import FORMATS
+from kentry.importing.import_file import FORMATS, import_file, recordings
 from kentry.results.recording import read_recording, to_json, write_recording
 from tests import ROOT
 from tests.builders import schema

@@ -293,93 +293,32 @@ def test_a_frequency_that_cannot_change_needs_no_governor() -> None:
     assert "governor" not in findings(facts)
 
 
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [
-        ({f"{CPU_FOLDER}/intel_pstate/no_turbo": "1"}, False),
-        ({f"{CPU_FOLDER}/intel_pstate/no_turbo": "0"}, True),
-        ({f"{CPU_FOLDER}/cpufreq/boost": "1"}, True),
-        ({f"{CPU_FOLDER}/cpufreq/boost": "0"}, False),
-        ({f"{CPU_FOLDER}/cpu0/cpufreq/boost": "1"}, True),
-        ({}, False),
-    ],
-)
-def test_turbo(files: dict[str, str], found: bool) -> None:
-    finding = findings(Facts(files=files)).get("turbo")
-    assert (finding is not None) == found
-    if finding:
-        assert finding.remedy.split()[-1] in files
+QUOTA = "/sys/fs/cgroup/cpu.max"
+NO_TURBO, BOOST = f"{CPU_FOLDER}/intel_pstate/no_turbo", f"{CPU_FOLDER}/cpufreq/boost"
 
 
 @pytest.mark.parametrize(
-    ("cmdline", "files", "state"),
+    ("files", "remedy"),
     [
-        ("audit=0", {"/proc/self/loginuid": "1"}, "off"),
-        ("audit=off", {"/run/auditd.pid": "1", "/proc/self/loginuid": "1"}, "off"),
-        ("audit=1", {"/proc/self/loginuid": "1"}, "on"),
-        ("", {"/proc/self/loginuid": "1", "/run/auditd.pid": "7"}, "on"),
-        ("", {"/proc/self/loginuid": "4294967295"}, "unknown"),
+        ({NO_TURBO: "1"}, None),
+        ({NO_TURBO: "0"}, f"echo 1 | sudo tee {NO_TURBO}"),
+        ({BOOST: "1"}, f"echo 0 | sudo tee {BOOST}"),
+        ({BOOST: "0"}, None),
+        ({f"{CPU_FOLDER}/cpu0/cpufreq/boost": "1"}, "cpu0/cpufreq/boost"),
+        ({f"{TRACING}/current_tracer": "nop", f"{TRACING}/tracing_on": "1"}, None),
+        ({f"{TRACING}/current_tracer": "function"}, f"echo nop | sudo tee {TRACING}/current"),
+        ({f"{TRACING}/current_tracer": "function", f"{TRACING}/tracing_on": "0"}, None),
+        ({f"{TRACING}/events/enable": "X"}, f"echo 0 | sudo tee {TRACING}/events/enable"),
+        ({QUOTA: "max 100000"}, None),
+        ({QUOTA: "150000 100000"}, "CPUQuota="),
+        ({QUOTA: "400000 100000"}, None),
+        ({QUOTA: "x 0"}, None),
     ],
 )
-def test_audit(cmdline: str, files: dict[str, str], state: str) -> None:
-    assert describe(Facts(files={"/proc/cmdline": cmdline} | files))["audit"] == state
-
-
-@pytest.mark.parametrize(
-    ("files", "level"),
-    [
-        ({"current_tracer": "nop", "events/enable": "0", "tracing_on": "1"}, None),
-        ({"current_tracer": "function", "events/enable": "0", "tracing_on": "1"}, "warning"),
-        ({"current_tracer": "function", "events/enable": "1", "tracing_on": "0"}, None),
-        ({"current_tracer": "nop", "events/enable": "X", "tracing_on": "1"}, "warning"),
-        ({}, None),
-    ],
-)
-def test_tracing(files: dict[str, str], level: str | None) -> None:
-    found = findings(Facts(files={f"{TRACING}/{name}": text for name, text in files.items()}))
-    assert (found["tracing"].level if "tracing" in found else None) == level
-
-
-@pytest.mark.parametrize(
-    ("text", "filters"),
-    [
-        ("Seccomp:\t0\n", 0),
-        ("Seccomp:\t2\nSeccomp_filters:\t3\n", 3),
-        ("Seccomp:\t1\n", 1),
-        ("", None),
-    ],
-)
-def test_seccomp(text: str, filters: int | None) -> None:
-    assert describe(Facts(files={"/proc/self/status": text})).get("seccomp_filters") == filters
-
-
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [
-        ("Not affected", "none"),
-        ("Vulnerable: Clear CPU buffers attempted, no microcode; SMT vulnerable", "mds=vulnerable"),
-        ("Mitigation: PTI", "mds=PTI"),
-        ("KVM: Mitigation: VMX disabled", "mds=VMX-disabled"),
-        ("Mitigation: Enhanced / Automatic IBRS; IBPB: conditional", "mds=Enhanced-Automatic-IBRS"),
-        ("Unknown: Dependent on hypervisor status", "mds=Unknown"),
-    ],
-)
-def test_mitigations(state: str, words: str) -> None:
-    facts = Facts(files=machines.vulnerabilities(mds=state))
-    assert describe(facts)["mitigations"] == words
-
-
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [
-        ({"/sys/fs/cgroup/cpu.max": "max 100000"}, False),
-        ({"/sys/fs/cgroup/cpu.max": "150000 100000"}, True),
-        ({"/sys/fs/cgroup/cpu.max": "400000 100000"}, False),
-        ({"/sys/fs/cgroup/cpu.max": "x 0"}, False),
-    ],
-)
-def test_quotas(files: dict[str, str], found: bool) -> None:
-    assert ("quota" in findings(Facts(files=files))) == found
+def test_what_is_found_in_a_file(files: dict[str, str], remedy: str | None) -> None:
+    found = check(Facts(files=files))
+    assert len(found) == (remedy is not None)
+    assert all(one.level == WARNING and remedy and remedy in one.remedy for one in found)
 
 
 def test_interrupts_of_other_cpus_are_watched() -> None:
@@ -471,22 +410,48 @@ def test_what_is_kept(name: str) -> None:
     assert name != "board" or not {"mitigations", "microcode"} & set(kept)
 
 
+ID = "/proc/self/loginuid"
+MDS = f"{CPU_FOLDER}/vulnerabilities/mds"
+
+
 @pytest.mark.parametrize(
-    ("cpuinfo", "model"),
+    ("name", "value", "files"),
     [
-        ("processor : 0\nhart : 1\nisa : rv64imafdc\nuarch : sifive,u74-mc\n", "sifive,u74-mc"),
+        ("audit", "off", {"/proc/cmdline": "audit=0", ID: "1"}),
+        ("audit", "off", {"/proc/cmdline": "audit=off", "/run/auditd.pid": "1", ID: "1"}),
+        ("audit", "on", {"/proc/cmdline": "audit=1", ID: "1"}),
+        ("audit", "on", {"/run/auditd.pid": "7", ID: "1"}),
+        ("audit", "unknown", {ID: "4294967295"}),
+        ("seccomp_filters", 0, {"/proc/self/status": "Seccomp:\t0\n"}),
+        ("seccomp_filters", 3, {"/proc/self/status": "Seccomp:\t2\nSeccomp_filters:\t3\n"}),
+        ("seccomp_filters", 1, {"/proc/self/status": "Seccomp:\t1\n"}),
+        ("seccomp_filters", None, {}),
+        ("mitigations", "none", {MDS: "Not affected"}),
+        ("mitigations", "mds=vulnerable", {MDS: "Vulnerable: Clear CPU; SMT vulnerable"}),
+        ("mitigations", "mds=PTI", {MDS: "Mitigation: PTI"}),
+        ("mitigations", "mds=VMX-disabled", {MDS: "KVM: Mitigation: VMX disabled"}),
+        ("mitigations", "mds=A-B-C", {MDS: "Mitigation: A / B C; IBPB: conditional"}),
+        ("mitigations", "mds=Unknown", {MDS: "Unknown: Dependent on hypervisor status"}),
         (
-            "processor : 0\nisa : rv64imafdcv\nmvendorid : 0x710\nmarchid : 0x8000000058000001\n",
-            "mvendorid 0x710 marchid 0x8000000058000001",
+            "cpu_model",
+            "sifive,u74",
+            {"/proc/cpuinfo": "processor : 0\nuarch : sifive,u74\nisa : x"},
         ),
-        ("processor : 0\nisa : rv64imafdc\n", "rv64imafdc"),
-        ("processor : 0\nCPU part : what\n", "implementer ? part what r?p?"),
+        (
+            "cpu_model",
+            "mvendorid 0x710 marchid 0x58",
+            {"/proc/cpuinfo": "processor : 0\nisa : rv64\nmvendorid : 0x710\nmarchid : 0x58\n"},
+        ),
+        ("cpu_model", "rv64imafdc", {"/proc/cpuinfo": "processor : 0\nisa : rv64imafdc\n"}),
+        (
+            "cpu_model",
+            "implementer ? part what r?p?",
+            {"/proc/cpuinfo": "processor : 0\nCPU part : what\n"},
+        ),
     ],
 )
-def test_other_processors(cpuinfo: str, model: str) -> None:
-    machine = machines.board()
-    machine.files["/proc/cpuinfo"] = cpuinfo
-    assert describe(machine.facts())["cpu_model"] == model
+def test_what_is_kept_of_a_file(name: str, value: object, files: dict[str, str]) -> None:
+    assert describe(Facts(files=files)).get(name) == value
 
 
 def test_nothing_is_known_of_nothing() -> None:
