@@ -11,8 +11,6 @@ instructions: a second way of counting beside cost_counts.py.  There the timer m
 same measure in most rounds, so the value is the lower quartile, between the least and the median.
 """
 
-from __future__ import annotations
-
 import math
 import platform
 import re
@@ -61,17 +59,17 @@ class Span:
     high: float
 
     @classmethod
-    def of(cls, figure: Figure) -> Span:
+    def of(cls, figure: Figure) -> "Span":
         """Takes a figure's value and interval."""
         return cls(figure.value, figure.low, figure.high)
 
-    def __add__(self, other: Span) -> Span:
+    def __add__(self, other: "Span") -> "Span":
         return Span(self.value + other.value, self.low + other.low, self.high + other.high)
 
-    def __sub__(self, other: Span) -> Span:
+    def __sub__(self, other: "Span") -> "Span":
         return self + other * -1
 
-    def __mul__(self, factor: float) -> Span:
+    def __mul__(self, factor: float) -> "Span":
         ends = sorted((self.low * factor, self.high * factor))
         return Span(self.value * factor, *ends)
 

@@ -7,14 +7,12 @@ Elsewhere it must keep the state that the program left.  A policy's Rule has thr
 points, which engine.py interprets; a policy may also change the architecture's mechanism.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from kentry.arch.mechanism import Act, Mechanism
 from kentry.errors import UserError, did_you_mean
@@ -170,7 +168,7 @@ class Policy:
             )
         return base._replace(**self.family.changes)
 
-    def resolved(self, costs: Mapping[str, float] | None) -> Policy:
+    def resolved(self, costs: Mapping[str, float] | None) -> Self:
         """Fills in the break-even of `costs` (act to cost) for a count that was left out."""
         if self.family.parameter != BREAK_EVEN or self.value is not None or costs is None:
             return self

@@ -5,8 +5,6 @@ A model is the kernel's own functions and flags, in Python, for traces without S
 engine's bits and mechanism records are not used.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +76,7 @@ def cost_of(acts: Counter[tuple[int, str]], costs: Mapping[str, float]) -> float
 
 
 def cheapest(
-    model: type[Model], trace: VectorTrace, costs: Mapping[str, float], most: int
+    model: "type[Model]", trace: VectorTrace, costs: Mapping[str, float], most: int
 ) -> float | None:
     """The least that any sequence of decisions costs; None if one has more than `most`."""
     least = math.inf

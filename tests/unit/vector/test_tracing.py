@@ -1,25 +1,353 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A workload to its trace, with a guest that only writes what the plugin and the console would."""
+"""Where the tasks plugin looks, what it wrote, and a workload to its trace, without a guest."""
 
-from __future__ import annotations
-
+import re
 import struct
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Never
 
+import numpy as np
 import pytest
 
 from kentry.arch import ARCHES
 from kentry.boot.console import GuestExit
 from kentry.boot.guest_tasks import Ending, Traced, TracedWorkload, TraceOptions
 from kentry.errors import GuestError, KernelError, TraceError
-from kentry.vector import tracing as module
-from kentry.vector.trace import Event, VectorTrace, read_trace
-from kentry.vector.tracing import trace_workload
+from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
+from kentry.kernels.payload import KernelText
+from kentry.vector import tracing
+from kentry.vector.trace import Event, Task, VectorTrace, read_trace
+from kentry.vector.tracing import (
+    _ACTS,
+    TaskTable,
+    find_hooks,
+    read_records,
+    read_task_table,
+    trace_workload,
+)
+from tests import ROOT
 from tests.builders import image_kernel as kernel
 from tests.unit.vector.traces import columns_of
+
+# --- hooks ------------------------------------------------------------
+
+
+TEXT = 0xFFFF800080000000
+OFFSETS = {"__state": 24, "flags": 44, "pid": 2432, "comm": 2976}
+
+HooksOf = Callable[..., tuple[str, ...]]
+
+
+def kernel_of(arch: str, names: list[tuple[int, str]]) -> Kernel:
+    rows = [Symbol(TEXT + place, "T", name) for place, name in names]
+    return replace(kernel(arch), symbols=SymbolTable.of(rows))
+
+
+@pytest.fixture
+def hooks_of(monkeypatch: pytest.MonkeyPatch) -> HooksOf:
+    """Of a kernel with these symbols and these bytes, both by their distance from TEXT."""
+
+    def find(
+        arch: str, names: list[tuple[int, str]], code: Mapping[int, str] = MappingProxyType({})
+    ) -> tuple[str, ...]:
+        text = bytearray(0x4000)
+        for place, digits in code.items():
+            text[place : place + len(digits) // 2] = bytes.fromhex(digits)
+        found = KernelText(b"the image", bytes(text), TEXT)
+        monkeypatch.setattr(tracing, "text_of", lambda kernel: found)
+        monkeypatch.setattr(tracing, "member_offsets", offsets)
+        return find_hooks(kernel_of(arch, names), ARCHES[arch])
+
+    def offsets(image: bytes, name: str, members: tuple[str, ...], spec: str) -> dict[str, int]:
+        assert (image, name, spec) == (b"the image", "task_struct", "image:Image")
+        return {member: OFFSETS[member] for member in members}
+
+    return find
+
+
+def places(hooks: tuple[str, ...], kind: str | Event) -> list[int]:
+    """Of the lines of a kind, by their distance from TEXT."""
+    word = str(kind.value) if isinstance(kind, Event) else kind
+    return [int(line.split()[1], 16) - TEXT for line in hooks if line.startswith(f"{word} ")]
+
+
+def test_the_members_of_a_task_come_first(hooks_of: HooksOf) -> None:
+    found = hooks_of("arm64", [])
+    assert found == tuple(f"offset {name} {place}" for name, place in OFFSETS.items())
+
+
+@pytest.mark.parametrize(
+    ("arch", "name", "kind"),
+    [
+        ("arm64", "cpu_switch_to", "switch"),
+        ("riscv64", "__switch_to", "switch"),
+        ("x86_64", "__switch_to_asm", "switch"),
+        ("x86_64", "finish_task_switch.isra.0", "settled"),
+        ("arm64", "arch_dup_task_struct", "fork"),
+        ("riscv64", "arch_dup_task_struct", "fork"),
+        ("x86_64", "fpu_clone", "fork"),
+        ("arm64", "wake_up_new_task", "born"),
+        ("arm64", "flush_thread", "exec"),
+        ("arm64", "do_exit", Event.DIE),
+        ("arm64", "signal_setup_done", Event.SIGNAL),
+        ("arm64", "__arm64_sys_rt_sigreturn", Event.SIGRETURN),
+        ("riscv64", "__riscv_sys_rt_sigreturn", Event.SIGRETURN),
+        ("arm64", "kernel_neon_end", Event.KERNEL_USE_END),
+        ("riscv64", "kernel_vector_end", Event.KERNEL_USE_END),
+        ("x86_64", "kernel_fpu_end", Event.KERNEL_USE_END),
+        ("x86_64", "entry_SYSCALL_64", "syscall"),
+        ("x86_64", "asm_common_interrupt", "interrupt"),
+    ],
+)
+def test_a_function_is_a_hook_by_its_whole_name(
+    hooks_of: HooksOf, arch: str, name: str, kind: str | Event
+) -> None:
+    found = hooks_of(arch, [(0, f"{name}_x"), (16, f"x_{name}"), (32, name)])
+    assert places(found, kind) == [32]
+    assert len(found) == len(OFFSETS) + 1
+
+
+def test_only_x86_saves_the_previous_task_after_the_switch(hooks_of: HooksOf) -> None:
+    for arch in ("arm64", "riscv64"):
+        assert not places(hooks_of(arch, [(0, "finish_task_switch")]), "settled")
+
+
+def test_names_of_one_function_are_one_hook(hooks_of: HooksOf) -> None:
+    """An event would be recorded once for every line."""
+    rows = [
+        *((16, f"__pfx___{kind}_sys_rt_sigreturn") for kind in ("do", "ia32", "x64")),
+        *((32, f"__{kind}_sys_rt_sigreturn") for kind in ("do", "ia32", "x64")),
+    ]
+    found = hooks_of("x86_64", rows)
+    assert places(found, Event.SIGRETURN) == [32]
+    assert max(Counter(found).values()) == 1
+
+
+def test_every_stub_of_an_interrupt_is_a_place_of_entry(hooks_of: HooksOf) -> None:
+    rows = [(0, "f"), (64, "irq_entries_start"), (112, "spurious_entries_start"), (128, "g")]
+    found = hooks_of("x86_64", rows)
+    assert places(found, "interrupt") == list(range(64, 128, 8))
+    # At the end of what is known, one will have to do.
+    found = hooks_of("x86_64", [(64, "irq_entries_start")])
+    assert places(found, "interrupt") == [64]
+
+
+def test_arm64s_interrupts_are_offsets_into_its_vectors(hooks_of: HooksOf) -> None:
+    found = hooks_of("arm64", [(0x800, "vectors")])
+    assert 0x800 + 0x480 in places(found, "interrupt")
+
+
+# --- what the kernel does ------------------------------------------------
+
+
+def test_acts_are_found_by_instruction_and_by_name(hooks_of: HooksOf) -> None:
+    rows = [(0, "f"), (0x100, "do_sve_acc"), (0x200, "sve_load_state"), (0x300, "g")]
+    code = {
+        0x10: "00902825",  # wrffr p0.b
+        0x210: "00902825",  # the same, where registers are loaded
+        0x304: "00f01925",  # rdffr p0.b
+        0x312: "00f01925",  # at no multiple of 4
+        0x320: "7f4203d5",  # smstop sm: 0xd503427f
+    }
+    found = hooks_of("arm64", rows, code)
+    assert places(found, Event.SEEN_TRAP) == [0x100]
+    assert places(found, Event.SEEN_FLUSH) == [0x10]
+    assert places(found, Event.SEEN_SAVE) == [0x304]
+    assert places(found, Event.SEEN_SMSTOP) == [0x320]
+    wanted = {Event.SEEN_TRAP, Event.SEEN_FLUSH, Event.SEEN_SAVE, Event.SEEN_SMSTOP}
+    assert {int(line.split()[0]) for line in found[len(OFFSETS) :]} == wanted
+
+
+def test_a_drop_is_the_instruction_behind_the_one_that_clears_the_bit(hooks_of: HooksOf) -> None:
+    clear, write = "00f86e92", "401018d5"  # and x0, x0, #~(1 << 17); msr cpacr_el1, x0
+    code = {0x10: clear + write, 0x20: write, 0x30: clear + "1f2003d5" + write}
+    found = hooks_of("arm64", [(0, "f")], code)
+    assert places(found, Event.SEEN_DROP) == [0x14]
+
+
+def test_a_discard_is_a_flush(hooks_of: HooksOf) -> None:
+    found = hooks_of("riscv64", [(0, "f")], {0x12: "57b00f5e", 0x21: "57b00f5e"})
+    assert places(found, Event.SEEN_FLUSH) == [0x12]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_every_marker_but_an_allocation_is_an_act(arch: str) -> None:
+    # An allocation is known by the call that it is in.
+    names = {marker.event for marker in ARCHES[arch].vector.markers}
+    assert names - set(_ACTS) <= {"allocation"}
+
+
+def test_without_type_information_it_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "Image"
+    data = bytearray(0x1000)
+    offset, magic = ARCHES["arm64"].image_magic
+    data[offset : offset + len(magic)] = magic
+    file.write_bytes(data)
+    booted = replace(kernel_of("arm64", [(0, "_stext"), (64, "_etext")]), image=file)
+    with pytest.raises(KernelError, match="image:Image"):
+        find_hooks(booted, ARCHES["arm64"])
+
+
+# --- the plugin's files -----------------------------------------------
+
+
+Row = tuple[int, int, Event, int, int]  # instructions, ns, event, task, arg
+
+SH, PS = b"sh".hex(), "ps\x1b[2J\xff".encode("latin-1").hex()
+TASKS = f"""\
+task 0 -1 0 1
+name 0 {b"swapper/0".hex()}
+begin 1000 5000
+task 2 -1 1 0
+name 2 {SH}
+task 3 2 17 0
+name 3 {SH}
+name 3 {PS}
+name 3 {SH}
+end 2000 6000 12
+"""
+
+
+def table_of(folder: Path, text: str) -> TaskTable:
+    file = folder / "events.tasks"
+    file.write_text(text)
+    return read_task_table(file)
+
+
+def raw(*rows: Row) -> bytes:
+    return b"".join(
+        struct.pack("<QQIi", instructions, ns, task << 8 | event, arg)
+        for instructions, ns, event, task, arg in rows
+    )
+
+
+def records_of(folder: Path, data: bytes) -> list[tuple[int, ...]]:
+    """All rows as (event, task, instructions, ns, arg)."""
+    (folder / "events").write_bytes(data)
+    chunks = list(read_records(folder / "events"))
+    return [tuple(map(int, row)) for columns in chunks for row in zip(*columns, strict=True)]
+
+
+# --- tasks ---------------------------------------------------------------
+
+
+def test_tasks_by_number_with_all_their_names(tmp_path: Path) -> None:
+    table = table_of(tmp_path, TASKS)
+    strange = "ps\x1b[2J\ufffd"
+    assert table.tasks == [
+        Task(0, "swapper/0", ("swapper/0",), -1, True),
+        Task(0, "", (), -1, False),  # a fork that failed: it never ran
+        Task(1, "sh", ("sh",), -1, False),
+        Task(17, "sh", ("sh", strange), 2, False),
+    ]
+    assert table.begin == (1000, 5000)
+    assert table.records >= 0
+
+
+@pytest.mark.parametrize("length", range(0, len(TASKS), 7))
+def test_a_list_cut_anywhere_is_read_to_its_last_whole_line(tmp_path: Path, length: int) -> None:
+    table = table_of(tmp_path, TASKS[:length])
+    whole = TASKS[:length].count("\n")
+    assert (table.begin is not None) == (whole >= 3)
+    assert len(table.tasks) == (0 if whole < 1 else 1 if whole < 4 else 3 if whole < 6 else 4)
+    assert table.records == -1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("", "nonsense 1", "task 1 -1", "task 1 -1 5 0 0", "task one -1 5 0"),
+        *("name 9 6162", "name 0 6", "name 0", "begin 1", "begin x 1"),
+    ],
+)
+def test_a_line_that_is_none_of_the_plugins_is_said(tmp_path: Path, line: str) -> None:
+    with pytest.raises(TraceError) as caught:
+        table_of(tmp_path, f"task 0 -1 0 1\n{line}\n")
+    assert f"'{line}'" in caught.value.sentence
+    with pytest.raises(TraceError, match="No such file"):
+        read_task_table(tmp_path / "none")
+
+
+def test_tasks_that_never_ran_are_nobody(tmp_path: Path) -> None:
+    """A trace names no task that is not in its table: not that of a fork cut in the middle."""
+    table = table_of(tmp_path, TASKS)
+    rows = raw((1, 1, Event.FORK, 3, 5), (2, 2, Event.SYSCALL, 4, 1000))
+    (tmp_path / "events").write_bytes(rows)
+    for columns in read_records(tmp_path / "events"):
+        table.cover(columns)
+        table.cover(columns)
+    assert len(table.tasks) == 6
+    assert table.tasks[4] == table.tasks[5] == Task(0, "", (), -1, False)
+    none = tuple(np.array([], dtype=kind) for kind in (np.uint8, np.uint32, "u8", "u8", np.int32))
+    table.cover(none)
+    assert len(table.tasks) == 6
+
+
+# --- records -------------------------------------------------------------
+
+
+def test_records_as_columns(tmp_path: Path) -> None:
+    rows = (
+        (1, 2, Event.SYSCALL, 3, 64),
+        (1 << 40, 1 << 41, Event.SWITCH_BLOCKED, (1 << 24) - 1, 7),
+        (1 << 40, 1 << 41, Event.FAULT, 0, -1),
+    )
+    assert records_of(tmp_path, raw(*rows)) == [
+        (1, 3, 1, 2, 64),
+        (8, (1 << 24) - 1, 1 << 40, 1 << 41, 7),
+        (2, 0, 1 << 40, 1 << 41, -1),
+    ]
+    (columns,) = read_records(tmp_path / "events")
+    assert [one.dtype.str[1:] for one in columns] == ["u1", "u4", "u8", "u8", "i4"]
+
+
+@pytest.mark.parametrize("cut", range(1, 25))
+def test_half_a_record_is_left_out(tmp_path: Path, cut: int) -> None:
+    rows = [(i, i, Event.EXIT, i, 0) for i in range(5)]
+    assert len(records_of(tmp_path, raw(*rows)[:-cut])) == 4
+
+
+def test_a_chunk_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracing, "_CHUNK", 4)
+    data = raw(*((i, i, Event.EXIT, 1, 0) for i in range(10)))
+    (tmp_path / "events").write_bytes(data)
+    assert [len(columns[0]) for columns in read_records(tmp_path / "events")] == [4, 4, 2]
+    assert len(records_of(tmp_path, data)) == 10
+
+
+def test_the_rows_of_za_are_one_event(tmp_path: Path) -> None:
+    def rows(event: Event, start: int, task: int = 1) -> list[Row]:
+        return [(start + 3 * i, start + 3 * i, event, task, 0) for i in range(16)]
+
+    data = raw(
+        *rows(Event.SEEN_ZA_SAVE, 1000),
+        *rows(Event.SEEN_ZA_RESTORE, 1048),  # at once, but another event
+        *rows(Event.SEEN_ZA_RESTORE, 1096, task=2),  # another task
+        *rows(Event.SEEN_ZA_RESTORE, 1160, task=2),  # some instructions later
+    )
+    found = [(event, task, at) for event, task, at, _, _ in records_of(tmp_path, data)]
+    assert found == [
+        (Event.SEEN_ZA_SAVE, 1, 1000),
+        *((Event.SEEN_ZA_RESTORE, *row) for row in ((1, 1048), (2, 1096), (2, 1160))),
+    ]
+    # No other event is merged.
+    assert len(records_of(tmp_path, raw(*rows(Event.SEEN_FLUSH, 10)))) == 16
+
+
+def test_the_plugins_numbers_are_the_traces() -> None:
+    """plugin/events.h and tasks_isa.h say the numbers a second time."""
+    folder = ROOT / "plugin"
+    found = re.findall(r"EVENT_(\w+) = (\d+),", (folder / "events.h").read_text())
+    assert {name: Event[name] for name, _ in found} == {name: int(n) for name, n in found}
+    assert len(found) >= 11
+    # In this order from 1 on.
+    assert "ENTRY_SYSCALL = 1, ENTRY_FAULT, ENTRY_INTERRUPT" in (folder / "tasks_isa.h").read_text()
+    assert [Event.SYSCALL, Event.FAULT, Event.INTERRUPT] == [1, 2, 3]
+
 
 CONSOLE = "booting\nkentry-workload start\nhello\nkentry-workload end {status}\n"
 TABLE = f"""\
@@ -99,8 +427,8 @@ def outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Outcome:
         if file and config is not None:
             file.write_text(config)
         own = replace(kernel(arch), spec="debian:6.12", release=release, config=file)
-        monkeypatch.setattr(module, "find_hooks", hooks)
-        monkeypatch.setattr(module, "trace_guest", play or Played())
+        monkeypatch.setattr(tracing, "find_hooks", hooks)
+        monkeypatch.setattr(tracing, "trace_guest", play or Played())
         path, workload = tmp_path / "x.parquet", TracedWorkload(Path("/rootfs.cpio"), (), ABOUT)
         path.unlink(missing_ok=True)
         ending = trace_workload(

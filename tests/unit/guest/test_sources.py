@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The C and assembly sources: modules, system call numbers, what each floor instruction is for."""
+
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import ARCHES
+from tests import ROOT
+
+# What follows the measured code in each file.
+NOT_MEASURED = re.compile(r"^(floor_other|floor_work):", re.MULTILINE)
+INSTRUCTION = re.compile(r"^\t(?!\.|UNUSED|b floor_fault$)(.+)$", re.MULTILINE)
+WHY = {
+    "least": re.compile(r"/\* (ABI|hardware)\b"),
+    "linux": re.compile(
+        r"/\* (ABI|hardware|registers|restart|work|latency|table|speculation|exit)\b"
+    ),
+}
+# The lines of the header's table: a part and getppid's count.
+PART = re.compile(r"^ \*\t(entry|dispatch|handler|exit|return)\t+(\d+)\t+(\d+)$", re.MULTILINE)
+TOTAL = re.compile(r"^ \*\t\t\t(\d+)\t\t(\d+)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("kind", WHY)
+def test_each_measured_instruction_says_why(arch: str, kind: str) -> None:
+    text = (ROOT / "guest" / "floor" / arch / f"{kind}.S").read_text()
+    end = NOT_MEASURED.search(text)
+    assert end
+    measured = text[text.index("floor_entry:") if ":" in text else 0 : end.start()]
+    lines = INSTRUCTION.findall(measured)
+    assert lines
+    assert [line for line in lines if not WHY[kind].search(line)] == []
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("kind", WHY)
+def test_the_parts_counted_by_hand_add_up(arch: str, kind: str) -> None:
+    text = (ROOT / "guest" / "floor" / arch / f"{kind}.S").read_text()
+    (total,) = TOTAL.findall(text)
+    rows = PART.findall(text)
+    assert [sum(int(row[i]) for row in rows) for i in (1, 2)] == [int(one) for one in total]
+
+
+# --- X.c and X.h are one module ---------------------------------------
+
+
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
+
+def includes(files: list[Path]) -> dict[str, set[str]]:
+    """Which modules each module includes."""
+    graph: dict[str, set[str]] = {}
+    for file in files:
+        headers = {Path(name).stem for name in INCLUDE.findall(file.read_text())}
+        graph.setdefault(file.stem, set()).update(headers - {file.stem})
+    return graph
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_no_module_of_the_guest_includes_itself_through_others(arch: str) -> None:
+    guest = ROOT / "guest"
+    files = [*guest.glob("*.[ch]"), *guest.glob("cases/*.c"), *guest.glob(f"arch/{arch}/*.h")]
+    graph = includes(files)
+    assert {"run", "system", "windows"} <= graph["probe"]
+    TopologicalSorter(graph).prepare()  # raises CycleError
+    assert not any("probe" in headers for headers in graph.values())
+
+
+def test_no_module_of_the_plugin_includes_itself_through_others() -> None:
+    graph = includes([*(ROOT / "plugin").glob("*.[ch]")])
+    TopologicalSorter(graph).prepare()
+
+
+# --- numbers are those of the kernel's own headers (linux-libc-dev) ---
+
+
+HEADERS = Path("/usr/include")
+# The headers name the 64-bit forms otherwise: generic ones by __NR3264, i386's by 64 or 2.
+GENERIC = {"newfstatat": "fstatat"}
+I386 = {
+    "clock_gettime": "clock_gettime64",
+    "fstat": "fstat64",
+    "getuid": "getuid32",
+    "mmap": "mmap2",
+    "newfstatat": "fstatat64",
+}
+NO_CALL = "invalid"
+
+ROW = re.compile(r"X\((\w+), (\d+), (\d+), (\d+)\)")
+DEFINED = re.compile(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)$", re.MULTILINE)
+
+
+def numbers(header: str) -> dict[str, int]:
+    files = [HEADERS / header, *HEADERS.glob(f"*-linux-gnu/{header}")]
+    found = [file for file in files if file.exists()]
+    if not found:
+        pytest.skip(f"no {header} on this machine: it is in linux-libc-dev for that architecture")
+    return {name: int(number) for name, number in DEFINED.findall(found[0].read_text())}
+
+
+@pytest.mark.parametrize(
+    ("header", "column", "names"),
+    [
+        ("asm-generic/unistd.h", 0, GENERIC),
+        ("asm/unistd_64.h", 1, {}),
+        ("asm/unistd_32.h", 2, I386),
+    ],
+)
+def test_numbers_are_those_of_the_kernels_headers(
+    header: str, column: int, names: dict[str, str]
+) -> None:
+    theirs = numbers(header)
+    rows = ROW.findall((ROOT / "guest" / "numbers.h").read_text())
+    assert len(rows) > 30
+    ours = {name: int(columns[column]) for name, *columns in rows if name != NO_CALL}
+    assert ours == {name: theirs[names.get(name, name)] for name in ours}
