@@ -128,19 +128,26 @@ class Model:
                 self.switch(thread, self.thread(int(arg)))
             elif event == Event.FORK:
                 self.threads.pop(int(arg), None)
-                self.fork(thread, self.thread(int(arg)))
+                child = self.thread(int(arg))
+                child.frames = list(thread.frames)
+                self.fork(thread, child)
             else:
                 name = Event(event).name.lower()
                 getattr(self, name, lambda thread: None)(thread)
         return self.acts
 
     def thread(self, number: int) -> Thread:
-        if number not in self.threads:
-            self.threads[number] = Thread(number)
-        return self.threads[number]
+        return self.threads.setdefault(number, Thread(number))
 
     def count(self, thread: Thread, act: str) -> None:
         self.acts[thread.number, act] += 1
+
+    def dropped(self, where: str, thread: Thread, kept: str) -> bool:
+        """Whether access is dropped there; `kept` is what is done else, which counts as a clear."""
+        drops = self.decide(where, thread, self.now)
+        self.count(thread, "drop" if drops else kept)
+        thread.clears += not drops
+        return drops
 
     def use(self, thread: Thread, *, trapped: bool) -> None: ...
 
@@ -173,13 +180,8 @@ class Arm64(Model):
             self.count(current, "restore")
             return
         self.count(current, "small_restore")
-        if current.sve:
-            if self.decide("load", current, self.now):
-                self.count(current, "drop")
-                current.sve = False
-            else:
-                self.count(current, "kept_load")
-                current.clears += 1
+        if current.sve and self.dropped("load", current, "kept_load"):
+            current.sve = False
 
     def bind(self, current: Thread) -> None:
         self.last = current
@@ -201,13 +203,8 @@ class Arm64(Model):
         self.bind(thread)
 
     def syscall(self, thread: Thread) -> None:
-        if thread.sve:
-            if self.decide("call", thread, self.now):
-                self.count(thread, "drop")
-                thread.sve = False
-            else:
-                self.count(thread, "flush")
-                thread.clears += 1
+        if thread.sve and self.dropped("call", thread, "flush"):
+            thread.sve = False
         self.to_save_fpsimd = True
 
     def exit(self, thread: Thread) -> None:
@@ -233,7 +230,6 @@ class Arm64(Model):
         self.save_user_state(thread)
         if self.flushing:
             self.flush_task_state(thread)
-        child.frames = list(thread.frames)
 
     def exec(self, thread: Thread) -> None:
         self.flush_task_state(thread)
@@ -309,12 +305,9 @@ class RiscV(Model):
 
     def syscall(self, thread: Thread) -> None:
         if thread.vs != "off":
-            if self.decide("call", thread, self.now):
-                self.count(thread, "drop")
+            if self.dropped("call", thread, "flush"):
                 thread.vs = "off"
                 return
-            self.count(thread, "flush")
-            thread.clears += 1
             thread.vs = "dirty"
             thread.discarded = True
 
@@ -326,12 +319,11 @@ class RiscV(Model):
         thread.discarded = False
 
     def load(self, thread: Thread) -> None:
-        if thread.discarded and self.decide("load", thread, self.now):
-            self.count(thread, "drop")
+        if not thread.discarded:
+            self.count(thread, "restore")
+        elif self.dropped("load", thread, "restore"):
             thread.vs = "off"
             return
-        thread.clears += thread.discarded
-        self.count(thread, "restore")
         thread.vs = "clean"
 
     def switch(self, thread: Thread, other: Thread) -> None:
@@ -343,9 +335,6 @@ class RiscV(Model):
             self.count(other, "restore")
         else:
             self.set_restore(other)
-
-    def fork(self, thread: Thread, child: Thread) -> None:
-        child.frames = list(thread.frames)
 
     def exec(self, thread: Thread) -> None:
         thread.vs, thread.defer, thread.discarded = "off", False, False
@@ -457,13 +446,8 @@ class _Writer:
 
     def step(self, choice: int, pause: int) -> None:
         self.ns += pause
-        where = self.where[self.current]
-        if where == "user":
-            self.user(choice)
-        elif where == "idle":
-            self.idle(choice)
-        else:
-            self.kernel(choice)
+        kinds = {"user": self.user, "idle": self.idle}
+        kinds.get(self.where[self.current], self.kernel)(choice)
 
     def user(self, choice: int) -> None:
         if choice % 2:
@@ -485,38 +469,35 @@ class _Writer:
         self.switch(choice)
 
     def kernel(self, choice: int) -> None:
-        kind = choice % 16
-        call = self.where[self.current] == "call" and not self.in_use[self.current]
-        started = self.current in self.started
-        if not self.preemptible:
+        kind, current = choice % 16, self.current
+        call = self.where[current] == "call" and not self.in_use[current]
+        if not self.preemptible or kind > 5:
             self.leave_kernel_use()
         if kind < 3:
             self.switch(choice // 16)
-        elif kind == 3 and self.kernel_uses and self.in_use[self.current] < 2:
+        elif kind == 3 and self.kernel_uses and self.in_use[current] < 2:
             self.put(Event.KERNEL_USE)
-            self.in_use[self.current] += 1
+            self.in_use[current] += 1
         elif kind == 4 and call and len(self.where) < 6:
             child = len(self.where)
             self.put(Event.FORK, child)
-            self.where[child], self.frames[child] = "kernel", self.frames[self.current]
+            self.where[child], self.frames[child] = "kernel", self.frames[current]
             self.in_use[child] = 0
         elif kind == 5 and call:
             self.put(Event.EXEC)
-            self.frames[self.current] = 0
-        elif kind == 6 and self.signals and started and self.frames[self.current] < 3:
-            self.leave_kernel_use()
+            self.frames[current] = 0
+        elif kind == 6 and self.signals and current in self.started and self.frames[current] < 3:
             self.put(Event.SIGNAL)
-            self.frames[self.current] += 1
-        elif kind == 7 and call and self.frames[self.current]:
-            self.leave_kernel_use()
+            self.frames[current] += 1
+        elif kind == 7 and call and self.frames[current]:
             self.put(Event.SIGRETURN)
-            self.frames[self.current] -= 1
-            self.where[self.current] = "kernel"
+            self.frames[current] -= 1
+            self.where[current] = "kernel"
         else:
             self.leave_kernel_use()
             self.put(Event.EXIT)
-            self.started.add(self.current)
-            self.where[self.current] = "user"
+            self.started.add(current)
+            self.where[current] = "user"
 
     def leave_kernel_use(self) -> None:
         while self.in_use[self.current]:
