@@ -60,9 +60,7 @@ def test_the_line_used_longest_ago_is_replaced() -> None:
 def test_an_access_across_two_lines_and_pages_is_one_to_each() -> None:
     found = misses(instructions(0), [Access(0, 4092, 8, True)], SMALL)
     assert (found.cold[1], found.cold[4]) == (2, 2)
-
-
-def test_code_and_data_share_what_is_behind_their_own_caches() -> None:
+    # Code and data share what is behind their own caches.
     found = misses(instructions(0), [Access(0, 0, 4, False)], SMALL)
     assert found.cold == (1, 1, 1, 1, 1)
 
@@ -121,9 +119,8 @@ def test_a_second_model_counts_the_same(core: str) -> None:
     addresses, at = [], 0
     for _ in range(20_000):
         # Near the one before, or anywhere in a little more than the largest cache.
-        at = (
-            at + chosen.randrange(-256, 256) if chosen.random() < 0.7 else chosen.randrange(1 << 26)
-        )
+        near = at + chosen.randrange(-256, 256)
+        at = near if chosen.random() < 0.7 else chosen.randrange(1 << 26)
         addresses.append(abs(at) // 64 * 64)
     sides = [chosen.randrange(2) for _ in addresses]
     plain, model = Plain(hierarchy), Model(hierarchy)
@@ -160,13 +157,9 @@ def test_a_level_behind_one_that_is_not_known_is_not_asked() -> None:
 
 def test_misses_are_kept_in_the_file(tmp_path: Path) -> None:
     base = builders.recording({"getppid": [("f", 2)], "read": [("g", 1)]})
+    rows = (Access(0, 64, 8, False).row,)
     cases = [
-        replace(
-            case,
-            paths=tuple(
-                structs.replace(path, rows=(Access(0, 64, 8, False).row,)) for path in case.paths
-            ),
-        )
+        replace(case, paths=tuple(structs.replace(path, rows=rows) for path in case.paths))
         for case in base.cases
     ]
     recording = with_misses(replace(base, cases=cases), ["neoverse-n1"], ["getppid"])
