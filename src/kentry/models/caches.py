@@ -27,7 +27,7 @@ from kentry.results.estimate import Level, Misses
 from kentry.results.recording import Access, Instruction, Recording
 
 _TABLE = Path(__file__).with_name("caches.toml")
-_KIB, _PAGE = 1024, 4096
+_PAGE = 4096
 
 # Code and data have caches and TLBs of their own, which share what is behind them.
 _CODE, _DATA = 0, 1
@@ -35,20 +35,18 @@ _Blocks = NDArray[np.int64]
 
 # A program reads one byte in 64, from this address on; as guest/timed.c's walk.
 _STEP, _WALKED = 64, 1 << 40
-_SHORTEST_WALK = 4 * _KIB
+_SHORTEST_WALK = 4096
 
 _Amount = Annotated[int, Meta(gt=0)]
 
 
-class _Cache(Struct, frozen=True, forbid_unknown_fields=True):
-    kib: _Amount
+class _Size(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a cache in KiB, of a TLB in entries."""
+
     ways: _Amount
+    kib: _Amount | None = None
+    entries: _Amount | None = None
     line: _Amount = 64
-
-
-class _Tlb(Struct, frozen=True, forbid_unknown_fields=True):
-    entries: _Amount
-    ways: _Amount
 
 
 class _Row(Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,15 +54,15 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True):
 
     arch: str
     source: str
-    l1i: _Cache
-    l1d: _Cache
-    l2: _Cache
-    l3: _Cache | None = None
-    itlb: _Tlb | None = None
-    dtlb: _Tlb | None = None
-    l2itlb: _Tlb | None = None
-    l2dtlb: _Tlb | None = None
-    l2tlb: _Tlb | None = None
+    l1i: _Size
+    l1d: _Size
+    l2: _Size
+    l3: _Size | None = None
+    itlb: _Size | None = None
+    dtlb: _Size | None = None
+    l2itlb: _Size | None = None
+    l2dtlb: _Size | None = None
+    l2tlb: _Size | None = None
 
 
 class Hierarchy(NamedTuple):
@@ -99,11 +97,11 @@ def hierarchy_of(core: str) -> Hierarchy | None:
         return None
     levels = {}
     for key, name in _NAMES.items():
-        cache: _Cache | _Tlb | None = getattr(row, key)
-        if isinstance(cache, _Cache):
-            levels[key] = Level(name, cache.kib * _KIB, cache.ways, cache.line)
-        elif cache:
-            levels[key] = Level(name, cache.entries * _PAGE, cache.ways, _PAGE)
+        size: _Size | None = getattr(row, key)
+        if size and size.kib:
+            levels[key] = Level(name, size.kib * 1024, size.ways, size.line)
+        elif size and size.entries:
+            levels[key] = Level(name, size.entries * _PAGE, size.ways, _PAGE)
     numbers = {key: number for number, key in enumerate(levels)}
     # Where the first is not known, it is not known either what the next ones are asked for.
     chains = tuple(
@@ -164,7 +162,7 @@ class Model:
     def __init__(self, hierarchy: Hierarchy) -> None:
         """Begins with everything empty."""
         self._hierarchy = hierarchy
-        levels = hierarchy.levels
+        levels, chains = hierarchy.levels, hierarchy.chains
         self._unit = min(level.line for level in levels)
         entries = [level.bytes // level.line for level in levels]
         rows = [
@@ -172,10 +170,9 @@ class Model:
             for first, count, level in zip(np.cumsum([0, *entries]), entries, levels, strict=False)
         ]
         self._shape = np.array(rows, np.int64)
-        depth = max(map(len, hierarchy.chains))
-        self._chains = np.array(
-            [[*chain, *[-1] * (depth - len(chain))] for chain in hierarchy.chains], np.int64
-        )
+        self._chains = np.full((len(chains), max(map(len, chains))), -1, np.int64)
+        for number, chain in enumerate(chains):
+            self._chains[number, : len(chain)] = chain
         self._tags = np.full(sum(entries), -1, np.int64)
 
     def copy(self) -> "Model":

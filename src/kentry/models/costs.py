@@ -148,13 +148,11 @@ def load_costs(text: str | Path) -> CostTable:
         with file.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
     except OSError as err:
-        is_path = "/" in name or name.endswith(".toml")
-        raise UserError(
-            f"{file} cannot be read: {err.strerror}."
-            if is_path
-            else f"There is no cost table '{name}'.{did_you_mean(name, shipped())}",
-            f"Name a file, or one of these: {', '.join(shipped())}.",
-        ) from err
+        sentence = f"There is no cost table '{name}'.{did_you_mean(name, shipped())}"
+        if "/" in name or name.endswith(".toml"):
+            sentence = f"{file} cannot be read: {err.strerror}."
+        remedy = f"Name a file, or one of these: {', '.join(shipped())}."
+        raise UserError(sentence, remedy) from err
     try:
         if len(data) > _MOST_BYTES:
             raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
@@ -233,7 +231,8 @@ def to_toml(table: CostTable) -> str:
 def prices_on(arch: str, core: str) -> dict[str, Figure]:
     """Collects what the shipped tables know of a core's instructions, in cycles.
 
-    What is known of the core itself goes before what is known of the whole architecture.
+    What is known of the core itself goes before what is known of the whole architecture.  A name
+    of one word is for all instructions that begin with it and have no figure of their own.
     """
     tables = [table for table in map(load_costs, shipped()) if table.arch == arch]
     prices: dict[str, Figure] = {}
@@ -242,11 +241,6 @@ def prices_on(arch: str, core: str) -> dict[str, Figure]:
             if wanted in table.cores:
                 prices |= table.instructions
     return prices
-
-
-def price_of(name: str, prices: dict[str, Figure]) -> Figure | None:
-    """Looks up the figure of an instruction, or of its first word; None if there is none."""
-    return prices.get(name) or prices.get(name.partition(" ")[0])
 
 
 def table_for(arch: str, bits: int, unit: str = "vec") -> CostTable:

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from kentry.arch import Arch
 from kentry.errors import UserError
-from kentry.models.costs import Figure, price_of, prices_on
+from kentry.models.costs import Figure, prices_on
 from kentry.models.llvm import Analyser, check_core, find_analyser
 from kentry.path.calls import parts, split_calls
 from kentry.results import caveats
@@ -237,7 +237,8 @@ class _Core:
             for step, label in zip(steps, labels, strict=True)
         ]
         counted = Counter(one for row in left for one in row)
-        figures = {name: price_of(name, self.prices) for name, _ in counted}
+        of = self.prices.get
+        figures = {name: of(name) or of(name.partition(" ")[0]) for name, _ in counted}
         costs = [[figures[name] for name, _ in row] for row in left]
         rows = list(zip(spent, costs, strict=True))
         total = _share("", rows)
@@ -293,7 +294,10 @@ class _Core:
             return 0, Limit(DEPENDENCIES, 0, "", 0, "")
         passes = max(2, min(_PASSES, _MOST_STEADY // len(stream)))
         region = self._region(stream, f"-iterations={passes}", "-instruction-info=false")
-        summary, resources = region["SummaryView"], [_port(name) for name in region["Resources"]]
+        summary = region["SummaryView"]
+        # llvm-mca has the number of one of several ports as a character.
+        number = re.compile(r"(?<=\.)[\0-\x1f]$")
+        resources = [number.sub(lambda n: str(ord(n[0])), name) for name in region["Resources"]]
         steady = round((summary["TotalCycles"] - once) / (passes - 1), 1)
         front = round(summary["TotaluOps"] / passes / summary["DispatchWidth"], 1)
         # The row after the last instruction's has the sums, of one pass.
@@ -312,11 +316,6 @@ class _Core:
 
     def _region(self, stream: Sequence[str], *options: str) -> dict[str, Any]:
         return self.models.analyser.region(self.models.arch, self.name, stream, *options)
-
-
-def _port(name: str) -> str:
-    """Names a port; llvm-mca has the number of one of several as a character."""
-    return re.sub(r"\.([\0-\x1f])$", lambda found: f".{ord(found[1])}", name)
 
 
 _ORDER = {ENTRY: 0, SYSTEM: 1, UNKNOWN: 2}
