@@ -159,10 +159,7 @@ class QemuRunner:
     def count_blocks(
         self, kernel: Kernel, options: ExactOptions, update: Update
     ) -> ProbeReport | None:
-        """What the machine's own counter counts in a second boot, without the plugin.
-
-        It runs the instructions of the first boot, so each call takes the same path.
-        """
+        """What the machine's own counter counts in a second, equal boot, without the plugin."""
         return self._boot(kernel, replace(options, console_file=None), [], update)[1]
 
     def _boot(
@@ -173,10 +170,7 @@ class QemuRunner:
         update: Update,
         size: Callable[[], int] = lambda: 0,
     ) -> tuple[GuestExit, ProbeReport]:
-        """A boot to the probe's end mark; `plugin` are QEMU's words that load it.
-
-        `size` is that of the trace, which grows with each case.
-        """
+        """Boots to the end mark; `plugin` are QEMU words for it, `size` that of the trace."""
         emulator = find_emulator(self.arch, options.emulator)
         cpu = self.arch.cpu_with(options.vector_length)
         initramfs = build_initramfs(options.probe or probe_file(self.arch), options.cases)

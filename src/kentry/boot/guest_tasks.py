@@ -53,10 +53,7 @@ _LINE = re.compile(r"^(.*)kentry-workload (start|end|failed|cut)\b ?(.*)$")
 
 @dataclass(frozen=True)
 class TracedWorkload:
-    """What to run: its root file system, and a description for the trace, its name among it.
-
-    `words` end the kernel's command line.
-    """
+    """What to run; `words` end the kernel's command line, the trace has the description."""
 
     initramfs: Path
     words: tuple[str, ...]
@@ -92,10 +89,7 @@ class Traced:
 
 
 def tracing_emulator(arch: Arch, choice: str, update: Update) -> Emulator:
-    """The emulator that `choice` names, or a private copy where the installed one is too old.
-
-    MissingToolError where there is none that can trace tasks.
-    """
+    """The emulator of `choice`, or a private copy for one too old; MissingToolError for none."""
     try:
         emulator = find_emulator(arch, choice, update)
         # From 9.2 on plugins read memory, and so a task's name (plugin API version 4).
@@ -123,10 +117,7 @@ def trace_guest(
     folder: Path,
     update: Update,
 ) -> Traced:
-    """Boots `kernel` with `workload`; the plugin's files are in `folder` afterwards.
-
-    GuestError where QEMU itself failed.  Whether the workload ended well is for the caller to see.
-    """
+    """Boots `workload`, however it ends; the plugin's files are in `folder` afterwards."""
     emulator = tracing_emulator(arch, options.emulator, update)
     cpu = arch.core_with(options.vector_length)
     words = [*kernel_words(arch), *workload.words]

@@ -59,10 +59,7 @@ def build_initramfs(probe: Path, cases: Sequence[str]) -> bytes:
 
 
 def archive(files: Iterable[tuple[Entry, Iterable[bytes]]]) -> Iterator[bytes]:
-    """The archive of `files` piece by piece: each entry, and its content in any number of pieces.
-
-    A folder must come before what is in it.
-    """
+    """The archive piece by piece; a folder must come before what is in it."""
     inode = 0
     for entry, content in files:
         inode = max(inode, entry.inode)

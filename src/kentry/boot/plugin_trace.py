@@ -203,11 +203,7 @@ def _take_message(trace: PluginTrace, text: str) -> None:
 
 
 def tidy(code: str, text: str) -> str:
-    """QEMU's disassembly with one space between words and none of its own decoration.
-
-    Its riscv disassembler prints the instruction as one hexadecimal number first; its
-    comments after "#" with a target's address are kept.
-    """
+    """QEMU's disassembly without the number that comes first on riscv, and with single spaces."""
     words = text.split()
     if words and words[0] == bytes.fromhex(code)[::-1].hex():
         del words[0]

@@ -18,10 +18,7 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x20-\x7e\t]")
 
 
 def parse_line(line: str) -> tuple[str, str] | None:
-    """The word and the text of a line of the probe's; None for any other line.
-
-    A message of the kernel may stand before the prefix.
-    """
+    """The word and text of a probe's line, also behind a kernel's message; None for others."""
     _, prefix, rest = line.partition(PREFIX)
     if not prefix:
         return None

@@ -66,10 +66,7 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hierarchy(NamedTuple):
-    """A core's caches and TLBs; `chains` are the levels that are asked one after the other.
-
-    There are four: of code and of data, the caches and the TLBs.
-    """
+    """Caches and TLBs; `chains` are asked in turn: caches, TLBs of code, caches, TLBs of data."""
 
     core: str
     source: str

@@ -138,10 +138,7 @@ def shipped() -> tuple[str, ...]:
 
 
 def load_costs(text: str | Path) -> CostTable:
-    """Reads the table that comes with kentry under this name, or the one in this file.
-
-    UserError says in one sentence what is wrong: no such table, or what in it is not right.
-    """
+    """Reads the table that ships under this name, or a file; UserError says what is wrong."""
     name = str(text)
     file = _FOLDER / f"{name}.toml" if name in shipped() else Path(name)
     try:
@@ -244,10 +241,7 @@ def prices_on(arch: str, core: str) -> dict[str, Figure]:
 
 
 def table_for(arch: str, bits: int, unit: str = "vec") -> CostTable:
-    """Finds the shipped counts for an architecture and vector length in bits, or for SME.
-
-    UserError where there is none: it says what there is for that architecture.
-    """
+    """Finds the counts for a vector length in bits, or SME; UserError says what there is."""
     tables = [table for table in map(load_costs, shipped()) if table.arch == arch]
     for table in tables:
         has_sme = "sme_trap" in table.figures

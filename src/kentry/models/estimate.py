@@ -51,10 +51,7 @@ _TABLE = Path(__file__).with_name("accuracy.toml")
 
 
 class Routine(Struct, frozen=True):
-    """A routine of a kernel: cycles a call, measured (with its interval) and by the model.
-
-    `missing` of its instructions are not known to the model.
-    """
+    """Cycles a call, measured and by the model, which does not know `missing` instructions."""
 
     name: str
     instructions: int
@@ -147,10 +144,7 @@ class Models:
     def estimate(
         self, recording: Recording, cases: Iterable[CaseResult]
     ) -> dict[str, tuple[Estimate, ...]]:
-        """Estimates each case's modal path on each core, by case, without cases that have none.
-
-        UserError where no case has a path, or where llvm-mca fails.
-        """
+        """Estimates modal paths on each core, by case; UserError without any, or if LLVM fails."""
         paths = {
             case.name: recording.instructions(case.modal_path)
             for case in cases
@@ -197,11 +191,7 @@ class Models:
 
 
 def find_models(arch: Arch, names: Sequence[str]) -> Models:
-    """Finds the models of the cores with these names, each once.
-
-    MissingToolError without llvm-mca.  UserError for a name that is no core of `arch`, or that
-    has no model.
-    """
+    """Finds the cores' models, each once; UserError without one, MissingToolError without LLVM."""
     analyser = find_analyser()
     cores = tuple(dict.fromkeys(names))
     for core in cores:

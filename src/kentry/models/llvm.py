@@ -61,10 +61,7 @@ class Analyser:
         return {code: " ".join(texts) for code, texts in zip(codes, decoded, strict=False)}
 
     def region(self, arch: Arch, core: str, text: Sequence[str], *options: str) -> dict[str, Any]:
-        """Runs llvm-mca on instructions in a straight line, without those it cannot take.
-
-        UserError where LLVM has no model of the core.
-        """
+        """Runs llvm-mca on a straight line of instructions; UserError for a core without model."""
         file = kept_file("path.s", "\n".join([*text, ""]))
         argv = [str(self.mca), f"-mtriple={arch.llvm.triple}", *_options(arch, core)]
         argv += [

@@ -46,10 +46,7 @@ def cases_needed(rules: CountingRules, length: int | None, *, sme: bool = False)
 def count(
     recording: Recording, rules: CountingRules, length: int | None, command: str
 ) -> CostTable:
-    """Counts the table of a recording that has the cases of cases_needed().
-
-    `command` makes the recording, given the cases: a figure's source begins with it.
-    """
+    """Counts the table of a recording of cases_needed(), which `command` makes, given the cases."""
     counter = _Counter(recording, rules, length, command)
     counter.count_all()
     kernel = recording.kernel

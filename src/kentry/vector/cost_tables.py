@@ -81,10 +81,7 @@ class Span:
 
 @dataclass
 class Timing:
-    """What one run of the program said: `blocks` are ns a call, by measure; `bits` 0: no unit.
-
-    `virtual`: the clock counted a guest's instructions.
-    """
+    """What a run said: `blocks` are ns a call, by measure; in a guest (`virtual`) instructions."""
 
     arch: str
     bits: int
@@ -214,9 +211,7 @@ class Sheet:
                 self.absent[act] = "this cpu has not the instructions, or they could not be run"
 
     def _later_trap(self, first: Span) -> tuple[Span, str] | None:
-        """A trap after a drop at every system call, as arm64's 6.1 does, or at a blocking switch,
-        as 6.12 does.
-        """
+        """Tells a trap after a drop at each system call (arm64's 6.1) or blocking switch (6.12)."""
         use, flush = self.timing.value("use"), self.figures.get("flush")
         each, once = self.timing.value("syscall-each"), self.timing.value("syscall-once")
         far, near = self.timing.value("trip-each"), self.timing.value("trip-never")

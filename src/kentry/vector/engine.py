@@ -21,10 +21,7 @@ _ACTS = f"acts_{zlib.crc32(' '.join(Act.__members__).encode()):x}"
 
 
 def record(values: Mechanism | Rule) -> Any:
-    """Makes a numpy record of a mechanism or rule: compiled code takes it by reference.
-
-    A named tuple would take twice as long to compile.
-    """
+    """Makes a record for compiled code; a named tuple would take twice as long to compile."""
     dtype = np.dtype([(name, np.int64) for name in (*values._fields, _ACTS)])
     return np.rec.array([(*(int(value) for value in values), 0)], dtype=dtype)[0]
 
@@ -459,10 +456,7 @@ def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are 
 
 
 def beginning(tasks: int, first: int, first_open: bool, m: Mechanism) -> Any:
-    """Makes the bits of each task at the trace's first row.
-
-    `first` is the task in user mode then, -1 for none; `first_open`: it has access.
-    """
+    """Makes each task's bits; task `first` is in user mode (-1: none), `first_open` with access."""
     bits = np.full(tasks, OPEN if m.always_open else 0, np.int64)
     if first >= 0:
         dirty = DIRTY if m.exit_dirties else 0

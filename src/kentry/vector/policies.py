@@ -176,10 +176,7 @@ class Policy:
 
 
 def parse_policy(text: str) -> Policy:
-    """Reads the policy that a text names: `drop-on-load`, `timeout:100ms`, `count:12`.
-
-    Raises UserError for an unknown name, and for a parameter that is missing, wrong or too many.
-    """
+    """Reads `drop-on-load`, `timeout:100ms`, `count:12`; UserError says what is wrong."""
     name, colon, parameter = text.strip().partition(":")
     family = POLICIES.get(name)
     if family is None:
@@ -222,10 +219,7 @@ def duration(ns: int) -> str:
 
 
 def break_even(costs: Mapping[str, float]) -> int:
-    """Divides the cost of a trap and its drop by a clear's (`flush`), rounded down.
-
-    Raises UserError where `costs` (act to cost) lacks `trap` or `flush`, or a flush costs nothing.
-    """
+    """Divides a trap's and its drop's cost by a flush's, rounded down; UserError without them."""
     for act in ("trap", "flush"):
         if act not in costs:
             raise UserError(

@@ -148,10 +148,7 @@ def replay_document(
 
 
 def rank(source: TraceFile, policies: Sequence[str], table: CostTable) -> TraceRanking:
-    """Replays on a trace the policies of that text, by default all that fit and have their costs.
-
-    UserError for a named one that does not fit, or has an act without a figure in the table.
-    """
+    """Replays the named policies (else UserError), or all that fit and have their costs."""
     best = _replayed(source, parse_policy("optimal"), table)
     least = best.cost
     rows = [
@@ -227,10 +224,7 @@ class ClosedLoop(Document, frozen=True, tag_field="schema", tag="kentry/vector-c
 
 
 def close_loop(source: TraceFile, after: TraceFile) -> ClosedLoop:
-    """Replays on `source` the own policy of the kernel of `after`, and counts both.
-
-    UserError where the two are not of the same workload or vector length.
-    """
+    """Replays on `source` the policy of `after`'s kernel; UserError if they are not alike."""
     metas = [one.trace.meta for one in (source, after)]
     for what in ("arch", "unit", "workload"):
         before, now = (one[what]["command"] if what == "workload" else one[what] for one in metas)
@@ -280,10 +274,7 @@ class Sweep:
 def sweep(
     prepared: Prepared, family: str, costs: Mapping[str, float], values: Sequence[int] | None = None
 ) -> Sweep:
-    """Replays a policy that has a time or a count with each value, by default 100 of a wide range.
-
-    Raises UserError for any other policy, or for one that does not fit the architecture.
-    """
+    """Replays each value, by default 100 of a wide range; UserError for a policy without."""
     parameter = POLICIES[family].parameter if family in POLICIES else ""
     if parameter not in _RANGES:
         names = (name for name, one in POLICIES.items() if one.parameter in _RANGES)

@@ -238,10 +238,9 @@ class OwnPolicyCheck(Document, frozen=True):
 
 
 def check(trace: VectorTrace, unit: str = VEC) -> OwnPolicyCheck:
-    """Replays the traced kernel's own policy, `meta["policy"]`, and compares with what was seen.
+    """Replays the own policy, `meta["policy"]`, and compares all but drops with what was seen.
 
-    Drops are not compared: the instruction also runs where the registers go to a task without
-    access.  Raises UserError where the policy is not known.
+    A drop's instruction also runs where the registers go to a task without access.
     """
     own = str(trace.meta["policy"]) if unit == VEC else "keep"
     ours = replay(prepare(trace, unit), own).values.copy()

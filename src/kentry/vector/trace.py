@@ -170,10 +170,7 @@ def release_of(release: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class VectorTrace:
-    """A trace in memory: a row an event, in the order in which they happened on the one cpu.
-
-    `task` is an index into `tasks`; `meta` is as in the file, without the task table.
-    """
+    """A row an event, in order; `task` indexes `tasks`; `meta` is the file's without that table."""
 
     event: npt.NDArray[np.uint8]
     task: npt.NDArray[np.uint32]
@@ -249,10 +246,7 @@ def write_trace(
 
 
 def _printable(value: Any, kept: str = "") -> Any:
-    """Puts "?" for all that could move a terminal's cursor, but for the characters `kept`.
-
-    Tasks name themselves; a console's output has line ends.
-    """
+    """Puts "?" for all that could move a terminal's cursor, but for the characters `kept`."""
     if isinstance(value, str):
         return "".join(char if char.isprintable() or char in kept else "?" for char in value)
     if isinstance(value, Mapping):

@@ -77,10 +77,7 @@ _ACTS = {
 
 
 def find_hooks(kernel: Kernel, arch: Arch) -> tuple[str, ...]:
-    """Finds the plugin's lines for a kernel.
-
-    Raises KernelError where it has no type information, UserError where its image is none.
-    """
+    """Finds the plugin's lines; KernelError without type information, UserError for no image."""
     text = text_of(kernel)
     offsets = member_offsets(text.image, "task_struct", _TASK_MEMBERS, kernel.spec)
     lines = [f"offset {name} {offset}" for name, offset in offsets.items()]
@@ -173,10 +170,7 @@ class TaskTable:
 
 
 def read_task_table(file: Path) -> TaskTable:
-    """Reads FILE.tasks; TraceError where it is not what the plugin writes.
-
-    The last line may be half a line: the emulator may have been killed.
-    """
+    """Reads FILE.tasks, the last line of which may be cut; TraceError where it is no such file."""
     try:
         text = file.read_text(encoding="ascii", errors="replace")
     except OSError as err:

@@ -33,10 +33,7 @@ _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 @dataclass(eq=False)
 class Node:
-    """A file, folder, link or device; the same node under several names is hard links.
-
-    `data` is a file's content, or where a symbolic link leads.
-    """
+    """A file (its content), link (its target), folder or device; hard links share a node."""
 
     mode: int
     uid: int = 0
@@ -139,10 +136,7 @@ class Tree:
         return not name or (node is not None and stat.S_ISDIR(node.mode))
 
     def _resolve(self, path: str, *, last: bool = True) -> str:
-        """The path without links, but for the last name's own unless `last` is to be followed.
-
-        As chroot() would: what leads above the root stays there.
-        """
+        """The path without links, but for the `last` name; as chroot(), never above the root."""
         if ".." in path.split("/"):
             raise UserError(f"{path!r} is a path with '..' in it.", "Name it from the root on.")
         todo = path.split("/")
@@ -351,10 +345,7 @@ def _make_users(tree: Tree) -> None:
 
 
 def enable(tree: Tree, unit: str) -> None:
-    """As systemctl enable: the links that the unit's [Install] section asks for.
-
-    Nothing where there is no such unit: releases differ in which they have.
-    """
+    """As systemctl enable: the links of the unit's [Install] section; none without such a unit."""
     path = f"{_UNIT_FOLDER}/{unit}"
     section = ""
     for line in tree.read(path).decode().splitlines():

@@ -64,10 +64,7 @@ class Package:
 
 
 def find_release(name: str | None, arch: Arch) -> Release:
-    """The release called `name`, or else the oldest one with kernels that has `arch`.
-
-    UserError where the release is unknown, or does not have `arch`.
-    """
+    """The release `name`, or else the oldest one with kernels for `arch`; UserError if none."""
     having = {one.name: one for one in USERLAND_RELEASES if arch.debian not in one.without}
     if name is None:
         # The first of all has no kernel.
