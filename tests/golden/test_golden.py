@@ -49,7 +49,8 @@ from kentry.show.text import to_text
 from kentry.study import ablation
 from kentry.study.series import tabulate
 from tests.builders import built, outcome
-from tests.unit.count.test_cache import CONSOLE, KERNEL, OPTIONS, TRACE
+from tests.unit.count.saved import save
+from tests.unit.count.test_cache import KERNEL, OPTIONS, TRACE
 from tests.unit.show.samples import DISCARD, SAVE, SHORTER, SYSCALL, changed, measured
 from tests.unit.vector.builders import with_events
 
@@ -323,9 +324,8 @@ def test_the_help_of_every_command(golden: Golden) -> None:
 
 
 def test_a_recording_of_a_saved_run(tmp_path: Path, golden: Golden) -> None:
-    (tmp_path / "console").write_text(CONSOLE)
-    (tmp_path / "trace").write_text(TRACE)
-    recording = measure(KERNEL, FakeRunner(tmp_path), OPTIONS, lambda fraction, now: None)
+    saved = FakeRunner(save(tmp_path, TRACE))
+    recording = measure(KERNEL, saved, OPTIONS, lambda fraction, now: None)
     golden("record.json", dump(recording_result.to_json(recording)))
 
 

@@ -19,6 +19,9 @@ from kentry.host.cache import check_room
 from kentry.kernels import source_lines
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.results.recording import Recording
+from tests.builders import image_kernel
+from tests.places import silent
+from tests.unit.count.saved import save
 
 PACKAGE = Path(kentry.__file__).parent
 # What stands between the probe's output and a recording, and what does not.
@@ -47,10 +50,7 @@ SAME = (
     "vector",
     "__main__.py",
 )
-CONSOLE = "kentry-probe start arm64\nkentry-probe release 6.1\nkentry-probe end cases=1\n"
 TRACE = """\
-kentry-trace 1
-qemu aarch64 api=1
 message case getppid count 1
 window 10 2 0 1 0 0 0 -
 message case getppid path 1
@@ -58,24 +58,14 @@ insn 0 ffff800008010800 03000014 b #0xffff800008010804
 insn 1 ffff800008010804 00000000 nop
 path 0 2 0+2
 window 8 2 0 1 0 0 0 0
-message end 1
-spoilt 0
-end 18
 """
 OPTIONS = ExactOptions(cases=("getppid",), windows=10, path_windows=8)
-KERNEL = Kernel(
-    spec="image:Image",
-    arch="arm64",
-    image=Path("Image"),
+KERNEL = replace(
+    image_kernel(),
     image_sha256="0" * 64,
-    symbols=SymbolTable([0xFFFF800008010000, 0xFFFF800008010800], "TT", ["_text", "vectors"]),
-    symbols_from="kallsyms",
-    release="6.1",
     banner="Linux version 6.1",
     compiler="gcc",
-    config=None,
-    config_sha256=None,
-    build_id=None,
+    symbols=SymbolTable([0xFFFF800008010000, 0xFFFF800008010800], "TT", ["_text", "vectors"]),
 )
 
 
@@ -122,8 +112,7 @@ def key(kernel: Kernel = KERNEL, options: ExactOptions = OPTIONS) -> tuple[str, 
 @pytest.fixture
 def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A saved run that kentry uses instead of a boot."""
-    (tmp_path / "console").write_text(CONSOLE)
-    (tmp_path / "trace").write_text(TRACE)
+    save(tmp_path, TRACE)
     monkeypatch.setenv(cache.FAKE, str(tmp_path))
     monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
     return tmp_path
@@ -140,7 +129,7 @@ def test_the_key_is_made_of_content(saved: Path) -> None:
     }
     assert len(keys) == 5
     assert key(options=replace(OPTIONS, timeout=1.0, console_file=saved)) == key()
-    (saved / "trace").write_text(f"{TRACE}\n")
+    save(saved, TRACE, closing="spoilt 1\n")
     assert key() not in keys
 
 
@@ -148,7 +137,7 @@ def record(
     *, reuse: bool, kernel: Kernel = KERNEL, cases: tuple[str, ...] = ("getppid",)
 ) -> Recording:
     options = replace(OPTIONS, cases=cases)
-    return cache.record(kernel, find_arch("arm64"), options, lambda *_: None, reuse=reuse)
+    return cache.record(kernel, find_arch("arm64"), options, silent, reuse=reuse)
 
 
 def kept(saved: Path) -> list[Path]:
@@ -196,24 +185,20 @@ def test_a_recording_that_was_made_for_another_image_is_made_again(
     assert capsys.readouterr().err.count("(image, spec differs)") == 2
 
 
-TWO_CASES = TRACE.replace(
-    "message end 1",
-    """\
-message case getpid count 1
+TWO_CASES = f"""\
+{TRACE}message case getpid count 1
 window 10 3 0 1 0 0 0 -
 message case getpid path 1
 insn 2 ffff800008010808 00000000 isb
 path 1 3 0+3
 window 8 3 0 1 0 0 0 1
-message end 2""",
-).replace("end 18", "end 36")
+"""
 
 
 def test_a_recording_of_more_cases_answers_for_one(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (saved / "trace").write_text(TWO_CASES)
-    (saved / "console").write_text(CONSOLE.replace("cases=1", "cases=2"))
+    save(saved, TWO_CASES)
     both = record(reuse=True, cases=("getppid", "getpid"))
     assert [case.name for case in both.cases] == ["getppid", "getpid"]
     capsys.readouterr()

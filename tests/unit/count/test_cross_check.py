@@ -14,6 +14,8 @@ from kentry.results.recording import Recording, read_recording, write_recording
 from kentry.show.recording import recording_layout
 from kentry.show.text import to_text
 from tests.builders import image_kernel
+from tests.places import silent
+from tests.unit.count.saved import save
 
 CALLS, BLOCKS = 4, 8
 OPTIONS = ExactOptions(cases=("getppid", "fork+exit"), windows=10, path_windows=1, check=True)
@@ -36,21 +38,16 @@ def said(*counts: int, counter: str = "pmu", empty: int = 1401) -> str:
 def run(
     folder: Path, blocks: str, windows: str = PLAIN, arch: str = "arm64", more: str = ""
 ) -> Recording:
-    (folder / "console").write_text(
-        f"kentry-probe start {arch}\nkentry-probe release 6.1\nkentry-probe end cases=2\n"
-    )
     (folder / "blocks").write_text(f"{blocks}kentry-probe end cases=2\n")
     counted = "window 10 300 0 1 0 0 0 -\n"
     total = 52 + 9 * bool(more)
-    (folder / "trace").write_text(
-        f"kentry-trace 1\nqemu any api=1\nmessage context 0 tasks=0 links=0\n"
-        f"message case getppid count 1\n{counted}"
-        f"message case fork+exit count ?\n{counted}{more}"
-        f"message case getppid check 1\n{windows}message end 2\n"
-        f"spoilt 0\ncheck {total} 0\nend {total}\n"
+    trace = (
+        f"message context 0 tasks=0 links=0\nmessage case getppid count 1\n{counted}"
+        f"message case fork+exit count ?\n{counted}{more}message case getppid check 1\n{windows}"
     )
+    save(folder, trace, arch=arch, closing=f"spoilt 0\ncheck {total} 0\n")
     kernel = replace(image_kernel(), arch=arch, build_id=None)
-    return measure(kernel, FakeRunner(folder), OPTIONS, lambda fraction, now: None)
+    return measure(kernel, FakeRunner(folder), OPTIONS, silent)
 
 
 def unchecked(recording: Recording) -> list[str]:

@@ -2,17 +2,23 @@
 """From a saved run to a recording: nothing lost, nothing made up."""
 
 import re
-from dataclasses import replace
+import threading
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from kentry.boot.exact import ExactOptions, FakeRunner
-from kentry.count.recorder import measure
+from kentry.arch import find_arch
+from kentry.boot.exact import ExactOptions, FakeRunner, GuestRun, QemuRunner
+from kentry.count.recorder import measure, second_boot
 from kentry.errors import GuestError, KernelError, TraceError
-from kentry.results.caveats import Caveat
-from kentry.results.recording import Access, Recording
+from kentry.kernels.kernel import Kernel, Symbol
+from kentry.progress import Update
+from kentry.results.recording import Access, Recording, read_recording, write_recording
 from tests.builders import image_kernel as kernel
+from tests.places import silent
+from tests.unit.count.saved import save
 
 PATHS = """\
 message case getppid path 1
@@ -41,30 +47,20 @@ def run(
     paths: str = "",
     slide: int = 0,
 ) -> Recording:
-    windows = sum(
-        int(line.split()[1]) for line in (counted + paths).splitlines() if line[:6] == "window"
-    )
-    (folder / "console").write_text(
-        f"kentry-probe start arm64\nkentry-probe release 6.1\n{said}kentry-probe end cases=1\n"
-    )
     paths = PATHS.replace("path 1", f"path {user}", 1) + paths
     if slide:
         messages += f"message text {0xFFFF800008010000 + slide:x}\n"
         paths = re.sub("ffff80000.{7}", lambda at: f"{int(at[0], 16) + slide:x}", paths)
-    (folder / "trace").write_text(
-        f"kentry-trace 1\nqemu aarch64 api=1\n{messages}message case getppid count {user}\n"
-        f"{counted}{paths}message end 1\n{closing}end {windows + 8}\n"
-    )
+    trace = f"{messages}message case getppid count {user}\n{counted}{paths}"
     measured = replace(kernel(), build_id=build_id)
-    return measure(measured, FakeRunner(folder), options, lambda fraction, now: None)
-
-
-def every_caveat(recording: Recording) -> list[Caveat]:
-    return recording.caveats + [c for case in recording.cases for c in case.caveats]
+    return measure(
+        measured, FakeRunner(save(folder, trace, said, closing=closing)), options, silent
+    )
 
 
 def kinds(recording: Recording) -> list[str]:
-    return [caveat["kind"] for caveat in every_caveat(recording)]
+    every = [*recording.caveats, *(note for case in recording.cases for note in case.caveats)]
+    return [caveat["kind"] for caveat in every]
 
 
 def test_a_run_becomes_a_recording(tmp_path: Path) -> None:
@@ -81,7 +77,7 @@ def test_a_run_becomes_a_recording(tmp_path: Path) -> None:
     assert case.metrics["branches"].samples == ((1, 5), (2, 1))
     assert case.metrics["calls"].samples == ((0, 5), (1, 1))
     assert "loads" not in case.metrics
-    assert "unnamed" not in [caveat["kind"] for caveat in recording.caveats]
+    assert "unnamed" not in kinds(recording)
 
 
 def test_what_only_some_paths_execute_is_none_in_the_others(tmp_path: Path) -> None:
@@ -90,7 +86,7 @@ def test_what_only_some_paths_execute_is_none_in_the_others(tmp_path: Path) -> N
     case = recording.cases[0]
     assert case.metrics["serialising.isb"].samples == ((0, 6), (1, 3))
     # That instruction is in no symbol, and one in four is many.
-    assert "unnamed" in [caveat["kind"] for caveat in recording.caveats]
+    assert "unnamed" in kinds(recording)
 
 
 def test_the_modal_path_has_its_accesses(tmp_path: Path) -> None:
@@ -137,34 +133,39 @@ def test_an_interrupt_that_belongs_to_every_window_is_counted(tmp_path: Path) ->
     assert [(path.role, path.times, path.length) for path in case.paths] == [("modal", 2, 3)]
 
 
-def test_a_case_that_failed_has_no_value(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("counted", "said", "why"),
+    [
+        ("window 10 2 0 1 0 0 0 -\n", "failed getppid phase=count call=1 result=-24", "result=-24"),
+        ("window 10 2 0 1 1 0 0 -\n", "release 6.1", "window was interrupted"),
+    ],
+)
+def test_a_case_without_a_value_says_why(tmp_path: Path, counted: str, said: str, why: str) -> None:
     with pytest.raises(GuestError, match="No case") as caught:
-        run(tmp_path, said="kentry-probe failed getppid phase=count call=1 result=-24\n")
-    assert "result=-24" in caught.value.detail
+        run(tmp_path, counted, said=f"kentry-probe {said}\n")
+    assert why in caught.value.detail
 
 
-def test_a_case_without_a_clean_window_says_so(tmp_path: Path) -> None:
-    with pytest.raises(GuestError) as caught:
-        run(tmp_path, "window 10 2 0 1 1 0 0 -\n")
-    assert "window was interrupted" in caught.value.detail
-
-
-def test_a_missing_case_is_a_caveat(tmp_path: Path) -> None:
-    options = replace(OPTIONS, cases=("getppid", "read"))
-    assert "case-failed" in kinds(run(tmp_path, options=options))
-
-
-def test_windows_with_a_wrong_user_side_are_dropped_and_noted(tmp_path: Path) -> None:
-    recording = run(tmp_path, "window 9 2 0 1 0 0 0 -\nwindow 1 2 0 4 0 0 0 -\n")
+@pytest.mark.parametrize(
+    ("counted", "kind"),
+    [
+        ("window 9 2 0 1 0 0 0 -\nwindow 1 2 0 4 0 0 0 -\n", "user-side"),
+        ("window 9 2 0 1 0 0 0 -\n", "windows-lost"),
+    ],
+)
+def test_windows_that_are_lost_or_have_a_wrong_user_side_are_noted(
+    tmp_path: Path, counted: str, kind: str
+) -> None:
+    recording = run(tmp_path, counted)
     assert recording.cases[0].metrics["instructions"].samples == ((2, 9),)
-    assert "user-side" in kinds(recording)
+    assert kind in kinds(recording)
+    assert kind not in kinds(run(tmp_path))
 
 
-def test_lost_windows_are_noted(tmp_path: Path) -> None:
-    assert "windows-lost" in kinds(run(tmp_path, "window 9 2 0 1 0 0 0 -\n"))
-
-
-def test_a_value_without_a_recorded_path_is_noted(tmp_path: Path) -> None:
+def test_a_missing_case_and_a_value_without_a_recorded_path_are_noted(tmp_path: Path) -> None:
+    assert "case-failed" in kinds(
+        run(tmp_path, options=replace(OPTIONS, cases=("getppid", "read")))
+    )
     recording = run(tmp_path, "window 10 7 0 1 0 0 0 -\n")
     assert recording.cases[0].functions == ()
     assert "unrecorded-path" in kinds(recording)
@@ -208,7 +209,7 @@ def test_control_characters_from_the_guest_are_removed(tmp_path: Path) -> None:
         said="kentry-probe absent read \x1b]0;owned\x07no read\n",
         options=replace(OPTIONS, cases=("getppid", "read")),
     )
-    assert all(caveat["text"].isprintable() for caveat in every_caveat(recording))
+    assert all(caveat["text"].isprintable() for caveat in recording.caveats)
 
 
 IN_TWO_CONTEXTS = """\
@@ -232,13 +233,8 @@ window 1 9 0 1 1 0 0 -
 
 
 def test_each_context_has_its_counts_and_its_path(tmp_path: Path) -> None:
-    (tmp_path / "console").write_text(
-        "kentry-probe start arm64\nkentry-probe release 6.1\nkentry-probe end cases=1\n"
-    )
-    (tmp_path / "trace").write_text(
-        f"kentry-trace 1\nqemu aarch64 api=1\n{IN_TWO_CONTEXTS}message end 1\nend 18\n"
-    )
-    recording = measure(kernel(), FakeRunner(tmp_path), OPTIONS, lambda fraction, now: None)
+    saved = FakeRunner(save(tmp_path, IN_TWO_CONTEXTS))
+    recording = measure(kernel(), saved, OPTIONS, silent)
     place = {"memory_mib": 512, "seed": 1, "dentry_hash": 1 << 20}
     assert recording.contexts == [
         {**place, "tasks": 0, "links": 0},
@@ -250,3 +246,129 @@ def test_each_context_has_its_counts_and_its_path(tmp_path: Path) -> None:
     assert case.contexts[1].samples == ((2, 1), (3, 7))
     assert case.values == {2: 1, 3: 1}
     assert not case.caveats
+
+
+# --- a second boot in other contexts, for the cases that can depend on one -------
+
+ALLOCATES = Symbol(0xFFFF800008050000, "T", "kmem_cache_alloc")
+TWO = ExactOptions(cases=("getppid", "read"), windows=2, path_windows=2, rounds=2)
+
+TRACE = """\
+message context 0 tasks=0
+message case getppid path 1
+insn 0 ffff800008010800 03000014 b #0xffff800008010804
+insn 1 ffff800008010804 00000000 nop
+path 0 2 0+2
+window 2 2 0 1 0 0 0 0
+"""
+READ = """\
+message case read path 1
+insn 2 ffff800008050000 00000000 nop
+insn 3 ffff800008050004 00000000 nop
+path 1 {read} 0+1 2+{rest}
+window 2 {read} 0 1 0 0 0 1
+"""
+COUNT = """\
+message case {case} count 1
+window 2 2 0 1 0 0 0 -
+"""
+PATIENCE = 10  # seconds
+
+
+@dataclass(frozen=True)
+class SavedBoots(QemuRunner):
+    """Replays a first and a second boot."""
+
+    folder: Path
+    stopped: threading.Event
+    begun: threading.Event
+    second_fails: bool = False
+    second_hangs: bool = False
+    first_fails: bool = False
+
+    def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
+        is_second = options.dentry_hash != TWO.dentry_hash
+        if is_second:
+            self.begun.set()
+        if is_second and self.second_hangs:
+            self.hang(update)
+        if not is_second:
+            assert self.begun.wait(PATIENCE), "the second boot is not beside the first"
+        if self.second_fails if is_second else self.first_fails:
+            raise GuestError("The kernel panicked.")
+        saved = self.folder / ("second" if is_second else "first")
+        saved.mkdir()
+        trace = TRACE
+        if "read" in options.cases:
+            trace += READ.format(read=3 if is_second else 2, rest=2 if is_second else 1)
+        if not is_second:
+            trace += "".join(COUNT.format(case=case) for case in options.cases)
+        return FakeRunner(save(saved, trace)).run(kernel, options, update)
+
+    def hang(self, update: Update) -> None:
+        """As a guest does until what its progress calls raises."""
+        try:
+            for _ in range(100 * PATIENCE):
+                update(None, "booting")
+                time.sleep(0.01)
+        except BaseException:
+            self.stopped.set()
+            raise
+
+
+def boots(folder: Path) -> SavedBoots:
+    return SavedBoots(find_arch("arm64"), folder, threading.Event(), threading.Event())
+
+
+def measured(runner: SavedBoots, options: ExactOptions = TWO) -> Recording:
+    usual = kernel()
+    known = replace(usual, symbols=type(usual.symbols).of([*usual.symbols, ALLOCATES]))
+    return measure(known, runner, options, silent)
+
+
+def test_a_case_that_allocates_has_the_contexts_of_both_boots(tmp_path: Path) -> None:
+    recording = measured(boots(tmp_path))
+    read = recording.case("read")
+    assert read
+    assert [(one.context, one.value) for one in read.contexts] == [(0, 2), (1, 3)]
+    assert [path.length for path in read.paths] == [2, 3]
+    assert [one["memory_mib"] for one in recording.contexts] == [512, 1024]
+    assert not read.caveats
+    # getppid depends on no context.
+    getppid = recording.case("getppid")
+    assert getppid
+    assert [one.context for one in getppid.contexts] == [0]
+    # Most contexts may have another count than the first boot's windows.
+    write_recording(recording, tmp_path / "recording.json")
+    assert read_recording(tmp_path / "recording.json").cases == recording.cases
+
+
+@pytest.mark.parametrize(("first", "second"), [(512, 1024), (576, 1024), (577, 256), (4096, 256)])
+def test_the_second_boot_is_of_other_contexts(first: int, second: int) -> None:
+    """Memory on the other side of 512 MiB, small hash chains, and 8 paths a round."""
+    other = second_boot(replace(TWO, memory=first, check=True))
+    assert other.memory == second
+    assert (other.windows, other.rounds, other.path_windows, other.warmup) == (0, 24, 192, 4)
+    assert (other.dentry_hash, other.links, other.check) == (4096, 5120, False)
+    assert other.seed != TWO.seed
+
+
+def test_the_second_boot_is_stopped_where_no_case_depends_on_a_context(tmp_path: Path) -> None:
+    runner = replace(boots(tmp_path), second_hangs=True)
+    recording = measured(runner, replace(TWO, cases=("getppid",)))
+    assert runner.stopped.is_set()
+    assert len(recording.contexts) == 1
+
+
+def test_the_second_boot_is_stopped_where_the_first_fails(tmp_path: Path) -> None:
+    runner = replace(boots(tmp_path), second_hangs=True, first_fails=True)
+    with pytest.raises(GuestError, match="panicked"):
+        measured(runner)
+    assert runner.stopped.is_set()
+
+
+def test_what_the_first_boot_counted_is_kept_where_the_second_fails(tmp_path: Path) -> None:
+    recording = measured(replace(boots(tmp_path), second_fails=True))
+    assert [case.name for case in recording.cases] == ["getppid", "read"]
+    assert "one-boot" in [caveat["kind"] for caveat in recording.caveats]
+    assert len(recording.contexts) == 1

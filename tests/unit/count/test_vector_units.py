@@ -25,6 +25,8 @@ from kentry.results.recording import (
     VectorEvent,
 )
 from tests.builders import image_kernel as kernel
+from tests.places import silent
+from tests.unit.count.saved import save
 
 
 def options(*cases: str) -> ExactOptions:
@@ -194,10 +196,7 @@ def test_what_only_looks_like_an_instruction_in_data_is_no_marker(tmp_path: Path
     assert list(markers) == ["save"]
 
 
-CONSOLE = "kentry-probe start riscv64\nkentry-probe release 6.1\n{said}kentry-probe end cases=1\n"
 TRACE = f"""\
-kentry-trace 1
-qemu riscv64 api=1
 message case {{name}} count 1
 window 10 2 0 1 0 0 0 -
 message case {{name}} path 1
@@ -205,18 +204,14 @@ insn 0 ffffffff80001000 {DISCARD} 5e0fb057 vmv.v.i v0,-1
 insn 1 ffffffff80001004 {NOP} 00000013 nop
 path 0 2 0+2
 window 8 2 0 1 0 0 0 0
-message end 1
-spoilt 0
-end 18
 """
 
 
 def measured(folder: Path, name: str, said: str = "") -> Recording:
-    (folder / "console").write_text(CONSOLE.format(said=said))
-    (folder / "trace").write_text(TRACE.format(name=name))
+    save(folder, TRACE.format(name=name), said, "riscv64")
     file = image(folder / "Image", "riscv64", (0x1000, DISCARD))
     booted = of_text("riscv64", file, "do_trap_ecall_u")
-    return measure(booted, FakeRunner(folder), options(name), lambda fraction, now: None)
+    return measure(booted, FakeRunner(folder), options(name), silent)
 
 
 def test_from_a_run_to_the_events_of_its_recording(tmp_path: Path) -> None:
