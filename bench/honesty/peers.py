@@ -19,7 +19,7 @@ from kentry.stats import CONFIDENCE
 from kentry.stats.verdict import Effect
 from kentry.time.analysis import NS
 from kentry.time.measurements import Pair, metrics_of_pair
-from kentry.time.output import Output, Process, Samples
+from kentry.time.output import Output, Process
 
 Array = npt.NDArray[np.float64]
 
@@ -96,50 +96,50 @@ def false_differences(blocks: Blocks) -> dict[str, float]:
 
 # --- of what the probe said -----------------------------------------------------
 
-Pairs = Sequence[tuple[Process, Samples]]
+Processes = Sequence[Process]
 
 
-def in_order(pairs: Pairs) -> Blocks:
+def in_order(processes: Processes) -> Blocks:
     """All blocks of processes in the order of their groups and turns."""
     turns = sorted(
         (process.run, process.group, number, process.slot, process.calls, turn)
-        for process, samples in pairs
-        for number, turn in enumerate(samples.turns)
+        for process in processes
+        for number, turn in enumerate(process.turns)
     )
     ns = [value for *_, turn in turns for value in turn]
     calls = [calls for *_, calls, turn in turns for _ in turn]
     return Blocks(np.array(ns, dtype=np.float64), np.array(calls, dtype=np.float64))
 
 
-def by_group(pairs: Pairs) -> list[list[tuple[Process, Samples]]]:
+def by_group(processes: Processes) -> list[list[Process]]:
     """The processes of each group, groups in their order."""
-    groups: dict[tuple[int, int], list[tuple[Process, Samples]]] = {}
-    for pair in pairs:
-        groups.setdefault((pair[0].run, pair[0].group), []).append(pair)
+    groups: dict[tuple[int, int], list[Process]] = {}
+    for process in processes:
+        groups.setdefault((process.run, process.group), []).append(process)
     return [groups[key] for key in sorted(groups)]
 
 
-def windows(pairs: Pairs, groups_each: int) -> list[list[tuple[Process, Samples]]]:
+def windows(processes: Processes, groups_each: int) -> list[list[Process]]:
     """Stretches of consecutive groups; an unfinished last one is left out."""
-    groups = by_group(pairs)
+    groups = by_group(processes)
     starts = range(0, len(groups) - groups_each + 1, groups_each)
     return [[one for group in groups[at : at + groups_each] for one in group] for at in starts]
 
 
 def kentry_comparison(
-    pairs: Pairs, confidence: float = CONFIDENCE, pair: Pair = NO_CHANGE
+    processes: Processes, confidence: float = CONFIDENCE, pair: Pair = NO_CHANGE
 ) -> Effect:
     """What kentry says of a pair's processes if it looks once, at the end."""
-    output = Output(processes={(one.run, one.group, one.slot): (one, of) for one, of in pairs})
+    output = Output(processes={(one.run, one.group, one.slot): one for one in processes})
     old, new = metrics_of_pair(output, 0, pair)
     (estimate,) = estimate_rows([(old[NS].samples, new[NS].samples)], confidence)
     assert estimate
     return estimate
 
 
-def all_differences(pairs: Pairs) -> dict[str, float]:
+def all_differences(processes: Processes) -> dict[str, float]:
     """Of the same samples: what kentry finds, and what its peers do."""
-    return {KENTRY: kentry_comparison(pairs).effect, **false_differences(in_order(pairs))}
+    return {KENTRY: kentry_comparison(processes).effect, **false_differences(in_order(processes))}
 
 
 # --- many of them ----------------------------------------------------------------

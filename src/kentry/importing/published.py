@@ -116,10 +116,7 @@ class Samples:
         return str(first) if first == last else f"{first}-{last}"
 
     def change_from(self, base: Samples) -> str:
-        """Return the change in per cent of `base`, "-5.2%"; "" where that may be 0.
-
-        It has at most one decimal, and none that the printed digits do not support.
-        """
+        """Return the change, "-5.2%", in digits that the printed ones support; "" if base is 0."""
         old_half = median(number.half_digit for number in base.numbers)
         new_half = median(number.half_digit for number in self.numbers)
         if base.middle <= old_half:

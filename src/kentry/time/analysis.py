@@ -17,7 +17,7 @@ from kentry.results.samples import values_by_boot, values_by_group
 from kentry.stats import CONFIDENCE
 from kentry.stats.estimators import level_interval
 from kentry.stats.verdict import Group, compare_groups
-from kentry.time.output import Output, Process, Samples, quantile
+from kentry.time.output import Output, Process, quantile
 
 NS, LOOP = "ns", "loop_ns"
 IN_BLOCKS = "mean of processes, each its turns' 10th percentile of blocks"
@@ -40,21 +40,21 @@ class Tail:
 
 def metrics_of(output: Output, name: str) -> dict[str, NoisyMetric]:
     """Returns every metric of a case."""
-    return metrics_of_pairs(output.of_case(name))
+    return metrics_of_processes(output.of_case(name))
 
 
-def metrics_of_pairs(pairs: Sequence[tuple[Process, Samples]]) -> dict[str, NoisyMetric]:
+def metrics_of_processes(processes: Sequence[Process]) -> dict[str, NoisyMetric]:
     """Returns the metrics of processes that ran the same case; {} if none has a time."""
-    pairs = [pair for pair in pairs if any(pair[1].turns)]
-    if not pairs:
+    processes = [process for process in processes if any(process.turns)]
+    if not processes:
         return {}
-    one_by_one = CaseName.parse(pairs[0][0].case).cache is not None
+    one_by_one = CaseName.parse(processes[0].case).cache is not None
     timed, loops = [], []
-    for process, samples in pairs:
+    for process in processes:
         # A serial line may have cut a turn: only those of the commonest length count.
-        length = mode(map(len, samples.turns))
-        values = tuple(ns for turn in samples.turns if len(turn) == length for ns in turn)
-        empties = tuple(ns for turn in samples.empties for ns in turn)
+        length = mode(map(len, process.turns))
+        values = tuple(ns for turn in process.turns if len(turn) == length for ns in turn)
+        empties = tuple(ns for turn in process.empties for ns in turn)
         if one_by_one:
             timed.append(_process(process, process.calls, values, 0, empties))
         else:
@@ -63,10 +63,10 @@ def metrics_of_pairs(pairs: Sequence[tuple[Process, Samples]]) -> dict[str, Nois
     metrics = {NS: metric(timed, "ns", ONE_BY_ONE if one_by_one else IN_BLOCKS)}
     if any(loop.values for loop in loops):
         metrics[LOOP] = metric(loops, "ns", IN_BLOCKS)
-    for counter in dict.fromkeys(name for _, samples in pairs for name in samples.counted):
+    for counter in dict.fromkeys(name for process in processes for name in process.counted):
         counted = []
-        for process, samples in pairs:
-            counts = samples.counted.get(counter, [])
+        for process in processes:
+            counts = process.counted.get(counter, [])
             calls = counts[0][1] if counts else 1
             counted.append(_process(process, calls, tuple(count for count, _ in counts), 0))
         metrics[counter] = metric(counted, counter.partition("-")[2], COUNTED)
@@ -115,27 +115,23 @@ def metric(processes: Sequence[TimedProcess], unit: str, estimator: str) -> Nois
 
 
 def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
-    """Returns the tails of the cases that have samples so far.
-
-    The processes that timed the calls also timed readings of the clock without a call; the median
-    of those is subtracted.
-    """
+    """Returns the tails of the cases so far; the median reading of the clock is subtracted."""
     tails = []
     for name in names:
-        pairs = [pair for pair in output.of_case(name) if pair[1].bins and pair[1].empty_bins]
-        if not pairs:
+        processes = [one for one in output.of_case(name) if one.bins and one.empty_bins]
+        if not processes:
             continue
         calls: Counter[int] = Counter()
         empty: Counter[int] = Counter()
-        for _, samples in pairs:
-            calls.update(samples.bins)
-            empty.update(samples.empty_bins)
+        for process in processes:
+            calls.update(process.bins)
+            empty.update(process.empty_bins)
         timer = quantile(empty, 0.5)
         metrics = {
             f"{word}_ns": metric(
                 [
-                    _process(process, 1, (quantile(samples.bins, share) - timer,), 0)
-                    for process, samples in pairs
+                    _process(process, 1, (quantile(process.bins, share) - timer,), 0)
+                    for process in processes
                 ],
                 "ns",
                 f"mean of groups, each the {word} of its calls, {timer} ns of the clock's taken"
@@ -143,9 +139,7 @@ def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
             )
             for word, share in SHARES.items()
         }
-        longest = [
-            _process(process, 1, (max(samples.bins) - timer,), 0) for process, samples in pairs
-        ]
+        longest = [_process(process, 1, (max(process.bins) - timer,), 0) for process in processes]
         metrics["max_ns"] = metric(longest, "ns", "mean of groups, each its longest call")
         tails.append(Tail(name, calls.total(), timer, metrics, max(calls) - timer))
     return tails

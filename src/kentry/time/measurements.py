@@ -31,7 +31,7 @@ from kentry.stats import CONFIDENCE, THRESHOLD
 from kentry.stats.exact import UNDECIDED
 from kentry.stats.sequential import LOOKS, Look, plan_looks
 from kentry.stats.verdict import Effect
-from kentry.time.analysis import NS, Tail, metrics_of, metrics_of_pairs, tails_of
+from kentry.time.analysis import NS, Tail, metrics_of, metrics_of_processes, tails_of
 from kentry.time.output import Output
 from kentry.time.sampling import CALLS, PILOT_GROUPS, TURNS, Extent, Sampler, Settings
 from kentry.time.session import Session
@@ -141,10 +141,9 @@ def time_tails(session: Session, words: Sequence[str], groups: int) -> tuple[Rec
 
 @dataclass(frozen=True)
 class Schedule:
-    """A comparison lasts `extent`, or ends at an earlier look once every row is decided.
+    """How long a comparison lasts at most, and the fraction up to which a change is none.
 
-    Two kernels have at most ROUNDS rounds unless `extent` is their number.  `threshold` is a
-    fraction: changes up to it count as none.
+    Two kernels have at most ROUNDS rounds unless `extent` is their number.
     """
 
     extent: Extent
@@ -187,8 +186,7 @@ def run_looks(
 ) -> Ending:
     """Measures up to each planned look, at least `least` units, until every row is decided.
 
-    `measure` is called with the number of units so far and the number that must exist, `estimate`
-    with the look.
+    `measure` is called with the number of units so far and the number that must exist.
     """
     looks = plan_looks(1 - CONFIDENCE, LOOKS)
     done = 0
@@ -278,10 +276,9 @@ def _pair(arch: Arch, *words: str) -> Pair:
 def compare_cases(
     sampler: Sampler, pairs: Sequence[Pair], schedule: Schedule, update: Update
 ) -> Ending:
-    """Measures until every pair is decided at a planned look, or the schedule ends.
+    """Measures until every pair is decided at a planned look, or the schedule ends; MachineError.
 
-    The unit of the schedule is a group, or a boot if each run of the probe is one.  MachineError
-    if a pair cannot be compared.
+    The unit of the schedule is a group, or a boot if each run of the probe is one.
     """
     sampler.run(PILOT_GROUPS)
     unit, least, piloted, seconds = "groups", LEAST_GROUPS, PILOT_GROUPS, sampler.seconds_a_group
@@ -327,8 +324,8 @@ def metrics_of_pair(output: Output, number: int, pair: Pair) -> tuple[Metrics, M
         # The name counts too: if the line about an absent case was lost, others have its slots.
         slots = [{(4 * number + slot, case) for slot in of_run} for of_run in (even, odd)]
         processes = [
-            (process, samples)
-            for process, samples in output.processes.values()
+            process
+            for process in output.processes.values()
             if (process.slot, process.case) in slots[process.run % 2]
         ]
         if not processes:
@@ -336,7 +333,7 @@ def metrics_of_pair(output: Output, number: int, pair: Pair) -> tuple[Metrics, M
             raise MachineError(
                 f"{pair.name} was not timed: {reason[0]} {reason[1]}.", "Compare other cases."
             )
-        sides.append(metrics_of_pairs(processes))
+        sides.append(metrics_of_processes(processes))
     return sides[0], sides[1]
 
 

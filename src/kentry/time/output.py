@@ -18,8 +18,14 @@ _CLOCK_DRIFT = 0.002
 _CLOCK_SLACK = 1_000_000
 
 
-class Process(NamedTuple):
-    """A process; `calls` are those in one of its blocks."""
+@dataclass
+class Process:
+    """A process, the calls in one of its blocks, and its samples: ns of blocks and empty blocks.
+
+    `counted` maps a counter to (count, calls) of each turn, with the cost of reading it
+    subtracted.  `bins` and `empty_bins` are histograms of calls, and of readings of the clock
+    without a call: they map the low end of a bin, ns, to how many are in it.
+    """
 
     run: int
     group: int
@@ -27,17 +33,6 @@ class Process(NamedTuple):
     case: str
     calls: int
     boot: int = 0
-
-
-@dataclass
-class Samples:
-    """A process's raw samples: ns of each block, of each empty one, and counters a turn.
-
-    `counted` maps a counter to (count, calls) of each turn, with the cost of reading it
-    subtracted.  `bins` and `empty_bins` are histograms of calls, and of readings of the clock
-    without a call: they map the low end of a bin, ns, to how many are in it.
-    """
-
     turns: list[list[int]] = field(default_factory=list)
     empties: list[list[int]] = field(default_factory=list)
     counted: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -71,7 +66,7 @@ class Output:
     machine: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    processes: dict[tuple[int, int, int], tuple[Process, Samples]] = field(default_factory=dict)
+    processes: dict[tuple[int, int, int], Process] = field(default_factory=dict)
     clocks: list[Clocks] = field(default_factory=list)
     jumps: list[str] = field(default_factory=list)
     since_clock: list[tuple[int, int, int]] = field(default_factory=list)
@@ -127,18 +122,18 @@ class Output:
                 count = int(calls.removeprefix("calls="))
                 if count >= 1:
                     key = self.run, int(group), int(slot)
-                    self.processes[key] = Process(*key, case, count, self.boot), Samples()
+                    self.processes[key] = Process(*key, case, count, self.boot)
                     self.since_clock.append(key)
             case "t" | "o":
-                samples, (_, *values) = self._numbers(text)
+                process, (_, *values) = self._numbers(text)
                 if min(values) >= 0:
-                    (samples.turns if word == "t" else samples.empties).append(values)
+                    (process.turns if word == "t" else process.empties).append(values)
             case "h" | "e":
-                samples, (ns, count) = self._numbers(text)
-                (samples.bins if word == "h" else samples.empty_bins)[ns] += count
+                process, (ns, count) = self._numbers(text)
+                (process.bins if word == "h" else process.empty_bins)[ns] += count
             case "c":
                 group, slot, _, calls, *counters = text.split()
-                samples = self.processes[self.run, int(group), int(slot)][1]
+                process = self.processes[self.run, int(group), int(slot)]
                 for counter in counters:
                     name, _, value = counter.partition("=")
                     if "/" in value:
@@ -146,15 +141,15 @@ class Output:
                         self.multiplexed.add(name)
                         continue
                     number, empty = map(int, value.split("-"))
-                    counts = samples.counted.setdefault(name, [])
+                    counts = process.counted.setdefault(name, [])
                     counts.append((max(0, number - empty), int(calls)))
             case "clock":
                 self._take_clock(Clocks(*map(int, text.split())))
 
-    def _numbers(self, text: str) -> tuple[Samples, list[int]]:
-        """Returns the samples of the process that a line names, and the line's other numbers."""
+    def _numbers(self, text: str) -> tuple[Process, list[int]]:
+        """Returns the process that a line names, and the line's other numbers."""
         group, slot, *numbers = map(int, text.split())
-        return self.processes[self.run, group, slot][1], numbers
+        return self.processes[self.run, group, slot], numbers
 
     def _take_clock(self, now: Clocks) -> None:
         if self.clocks:
@@ -175,9 +170,9 @@ class Output:
         self.since_clock.clear()
         self.clocks.append(now)
 
-    def of_case(self, name: str) -> list[tuple[Process, Samples]]:
+    def of_case(self, name: str) -> list[Process]:
         """Returns every process that ran the case, in order."""
-        return [pair for pair in self.processes.values() if pair[0].case == name]
+        return [process for process in self.processes.values() if process.case == name]
 
 
 def _jump(before: Clocks, now: Clocks) -> str:

@@ -256,10 +256,7 @@ def paths_to_read(cpu: int | None, of_machine: Sequence[str] = _OF_MACHINE) -> l
 
 
 def gather(machine: Machine, cpu: int | None, clock: Any = time) -> Facts:
-    """Reads twice, half a second apart; chooses the cpu if `cpu` is None.
-
-    In a guest whose first process is the probe, one reading is enough: nothing else runs there.
-    """
+    """Reads twice, half a second apart, but once where only the probe runs; chooses the cpu."""
 
     def read(paths: Sequence[str], cpu: int) -> Facts:
         lines: list[str] = []
@@ -310,12 +307,12 @@ def parse_lines(lines: Sequence[str], cpu: int = 0) -> Facts:
 def choose_cpu(facts: Facts) -> int:
     """Chooses an isolated cpu, else not cpu 0; then the one with the fewest interrupts.
 
-    Of the isolated cpus it prefers those without nohz_full, whose kernel entry does more.  A task
-    starts on the cpus that are not isolated and may ask for the others, so its list of allowed
-    cpus is a limit only if it has fewer than those.
+    Of the isolated cpus it prefers those without nohz_full, whose kernel entry does more.
     """
     online, isolated = set(facts.online), set(facts.isolated)
     tickless = set(cpu_list(facts.text(f"{CPU_FOLDER}/nohz_full")))
+    # A task starts on the cpus that are not isolated and may ask for the others, so its list of
+    # allowed cpus is a limit only if it has fewer than those.
     allowed = set(cpu_list(facts.status.get("Cpus_allowed_list", ""))) or online
     if allowed >= online - isolated:
         allowed |= isolated
@@ -572,11 +569,7 @@ _RELEVANT = re.compile(
 
 
 def mitigations(facts: Facts) -> str:
-    """Returns a word for each flaw that this cpu has: the mitigation's, or "vulnerable".
-
-    "" if the kernel says nothing about them.  "bhi", which the kernel lists within spectre_v2
-    and which is work at each entry, has a word of its own.
-    """
+    """Returns FLAW=WORD for each of this cpu's: the mitigation's, or "vulnerable"; or "none"."""
     states, is_known = [], False
     for name in VULNERABILITIES:
         text = facts.text(f"{CPU_FOLDER}/vulnerabilities/{name}")
@@ -587,6 +580,7 @@ def mitigations(facts: Facts) -> str:
             states.append(f"{name}=vulnerable")
         elif text and not text.startswith("Not affected"):
             states.append(f"{name}={_word(re.split('[;,:]', text)[0])}")
+        # The kernel lists it within spectre_v2; it is work at each entry.
         if match := re.search(r"; BHI: (?!Not affected)([^;,]*)", text):
             states.append(f"bhi={'vulnerable' if 'ulnerable' in match[1] else _word(match[1])}")
     return " ".join(states) or ("none" if is_known else "")

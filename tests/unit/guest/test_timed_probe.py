@@ -52,11 +52,11 @@ def little(cases: str, *words: str) -> list[str]:
 
 
 def names_of(output: Output, group: int = 0) -> list[str]:
-    return [one.case for one, _ in output.processes.values() if one.group == group]
+    return [one.case for one in output.processes.values() if one.group == group]
 
 
 def calls_of(cases: str, *words: str) -> list[int]:
-    return [one.calls for one, _ in taken(little(cases, *words)).processes.values()]
+    return [one.calls for one in taken(little(cases, *words)).processes.values()]
 
 
 def machine(lines: list[str]) -> dict[str, str]:
@@ -68,7 +68,7 @@ def test_slots_come_in_the_order_given_and_a_name_may_stand_there_twice() -> Non
     wanted = ["getppid", "getpid", "getpid", "getppid"]
     output = taken(little(",".join(wanted)))
     assert names_of(output) == wanted
-    assert [one.slot for one, _ in output.processes.values()] == [0, 1, 2, 3]
+    assert [one.slot for one in output.processes.values()] == [0, 1, 2, 3]
 
 
 def test_every_group_has_every_slot_turn_and_block() -> None:
@@ -77,11 +77,11 @@ def test_every_group_has_every_slot_turn_and_block() -> None:
     assert lines[-1] == "end groups=3"
     assert output.groups_ended == 3
     assert [key[1:] for key in output.processes] == [(g, s) for g in range(3) for s in range(2)]
-    for process, samples in output.processes.values():
+    for process in output.processes.values():
         assert process.calls >= 1
-        assert [len(turn) for turn in samples.turns] == [5] * 4
-        assert [len(turn) for turn in samples.empties] == [1] * 4
-        assert all(ns > 0 for turn in samples.turns for ns in turn)
+        assert [len(turn) for turn in process.turns] == [5] * 4
+        assert [len(turn) for turn in process.empties] == [1] * 4
+        assert all(ns > 0 for turn in process.turns for ns in turn)
     numbers = [line.split()[:3] for line in said(lines, "t")]
     assert numbers == [
         [str(g), str(s), str(t)] for g in range(3) for s in range(2) for t in range(4)
@@ -227,19 +227,19 @@ def test_a_window_of_several_calls_counts_them() -> None:
     if said(lines, "absent"):
         assert said(lines, "absent") == ["getppid+vec=1/4 no-unit"]
     else:
-        assert [one.calls for one, _ in taken(lines).processes.values()] == [24]
+        assert [one.calls for one in taken(lines).processes.values()] == [24]
 
 
 @pytest.mark.parametrize("walk", ["warm", "cold", "64K", "1M", "4096"])
 def test_behind_a_walk_each_call_is_timed_by_itself(walk: str) -> None:
     output = taken(little(f"getppid+cache={walk}"))
-    ((process, samples),) = output.processes.values()
+    (process,) = output.processes.values()
     assert process.calls == 1
-    assert [len(turn) for turn in samples.turns] == [3, 3]
+    assert [len(turn) for turn in process.turns] == [3, 3]
     # blocks / 4 + 1 readings with nothing between them.
-    assert [len(turn) for turn in samples.empties] == [1, 1]
-    ((_, samples),) = taken(little(f"getppid+cache={walk}", "blocks=9")).processes.values()
-    assert [len(turn) for turn in samples.empties] == [3, 3]
+    assert [len(turn) for turn in process.empties] == [1, 1]
+    (process,) = taken(little(f"getppid+cache={walk}", "blocks=9")).processes.values()
+    assert [len(turn) for turn in process.empties] == [3, 3]
 
 
 def test_a_histogram_has_every_call() -> None:
@@ -253,10 +253,10 @@ def test_a_histogram_has_every_call() -> None:
         rows = [text.split() for text in said(lines, "h")]
         starts = [int(row[2]) for row in rows if row[:2] == [str(group), str(slot)]]
         assert starts == sorted(set(starts))
-    for process, samples in output.processes.values():
+    for process in output.processes.values():
         assert process.calls == 1
-        assert samples.bins.total() == 3 * 48
-        assert samples.empty_bins.total() == 3 * (48 // 16 + 1)
+        assert process.bins.total() == 3 * 48
+        assert process.empty_bins.total() == 3 * (48 // 16 + 1)
 
 
 # --- what ends ------------------------------------------------------------------

@@ -60,11 +60,11 @@ def test_all_that_a_run_says() -> None:
     assert output.machine["cpu"] == "2" and output.machine["counters"] == "kernel-cycles"
     assert output.absent == {"first-use+vec=each": "no window"}
     assert output.failed == {"openat+close": "phase=time call=1 result=-24"}
-    ((process, samples),) = output.of_case("getppid")
-    assert process == (0, 0, 0, "getppid", 100, 0)
-    assert samples.turns == [[9000, 9100, 9200], [9001, 9101, 9201]]
-    assert samples.empties == [[150], [151]]
-    assert samples.counted == {
+    (process,) = output.of_case("getppid")
+    assert (process.slot, process.case, process.calls) == (0, "getppid", 100)
+    assert process.turns == [[9000, 9100, 9200], [9001, 9101, 9201]]
+    assert process.empties == [[150], [151]]
+    assert process.counted == {
         "kernel-cycles": [(27000, 300), (27003, 300)],
         "user-cycles": [(600, 300), (601, 300)],
     }
@@ -81,7 +81,7 @@ def test_what_the_kernel_says_before_the_prefix_is_none_of_it() -> None:
     output.begin_run()
     for line in group(0):
         output.take(f"[   12.345678] random: crng init done kentry-probe {line}\r")
-    ((_, samples),) = output.processes.values()
+    (samples,) = output.processes.values()
     assert len(samples.turns) == 2
 
 
@@ -210,7 +210,7 @@ def test_what_has_no_times_yet_has_no_metrics() -> None:
 
 def test_what_the_reading_of_a_counter_counts_is_taken_off_and_never_more() -> None:
     output = heard("process 0 0 getppid calls=1", "c 0 0 0 2 user-cycles=3-5 kernel-cycles=9-5")
-    ((_, samples),) = output.processes.values()
+    (samples,) = output.processes.values()
     assert samples.counted == {"user-cycles": [(0, 2)], "kernel-cycles": [(4, 2)]}
 
 
