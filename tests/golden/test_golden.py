@@ -233,7 +233,7 @@ def a_matrix() -> Recording:
         {"getppid+vec=once": [DISCARD], "getppid+vec=each": [DISCARD, SAVE]},
     )
     plain = found.cases[0]
-    firmware = structs.replace(plain.metrics["firmware_instructions"], value=7, samples=((7, 10),))
+    firmware = replace(plain.metrics["firmware_instructions"], value=7, samples=((7, 10),))
     found.cases[0] = replace(
         plain, metrics={**plain.metrics, "firmware_instructions": firmware}, interrupted=((900, 3),)
     )
@@ -251,7 +251,7 @@ def a_comparison() -> Comparison:
     )
     return compare(
         with_events(sides[0], {name: [DISCARD] for name in states}),
-        with_events(sides[1], {"getppid+vec=1/10": [structs.replace(DISCARD, times=10)]}),
+        with_events(sides[1], {"getppid+vec=1/10": [replace(DISCARD, times=10)]}),
     )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.compare.contexts import Change, changes
@@ -34,7 +33,7 @@ def in_contexts(contexts: Sequence[Functions], seed: int = 1, case: str = "stat"
     samples = exact.histogram((value, 10) for value in values)
     value = exact.mode(samples)
     found = recording({case: contexts[values.index(value)]})
-    paths = [structs.replace(found.cases[0].paths[0], role=MODAL)]
+    paths = [replace(found.cases[0].paths[0], role=MODAL)]
     places = [0] * len(contexts)
     for index, functions in enumerate(contexts):
         if values[index] != value:

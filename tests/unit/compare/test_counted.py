@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Comparisons: verdicts, and functions that add up whatever the paths."""
 
-import json
 from collections.abc import Mapping
 
 import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.compare.contexts import Side
@@ -17,11 +15,10 @@ from kentry.errors import UserError
 from kentry.results.comparison import CaseComparison, EventDelta
 from kentry.results.document import to_json
 from kentry.results.recording import OTHER, Metric, Recording, VectorEvent
-from tests import ROOT
-from tests.builders import recording
+from tests.builders import recording, schema
 from tests.unit.vector.builders import MARKERS, with_events
 
-SCHEMA = json.loads((ROOT / "schema" / "comparison-1.schema.json").read_text())
+SCHEMA = schema("comparison-1")
 NAMES = st.sampled_from(["a", "b", "b.constprop.0", "c.isra.1", "c", "d.part.0.cold"])
 PATHS = st.lists(st.tuples(NAMES, st.integers(1, 40)), max_size=8)
 
@@ -151,8 +148,8 @@ def test_events_are_compared_by_what_they_are_and_why() -> None:
         with_one(DISCARD, SAVE, RESTORE),
         with_one(
             SAVE,
-            structs.replace(RESTORE, times=3),
-            structs.replace(SAVE, cause="user copy", times=2),
+            replace(RESTORE, times=3),
+            replace(SAVE, cause="user copy", times=2),
         ),
     )
     assert [(one.name, one.cause, one.old, one.new, one.is_change) for one in case.events] == [
@@ -164,15 +161,13 @@ def test_events_are_compared_by_what_they_are_and_why() -> None:
 
 
 def test_the_functions_of_an_event_are_added_up_and_the_new_kernels_come_first() -> None:
-    old = with_one(
-        structs.replace(DISCARD, function="a"), structs.replace(DISCARD, function="b", times=2)
-    )
-    new = with_one(structs.replace(DISCARD, function="c"), structs.replace(DISCARD, function="b"))
+    old = with_one(replace(DISCARD, function="a"), replace(DISCARD, function="b", times=2))
+    new = with_one(replace(DISCARD, function="c"), replace(DISCARD, function="b"))
     assert compared(old, new).events == (EventDelta("discard", "syscall", 3, 2, ("c", "b", "a")),)
 
 
 def test_as_many_events_in_another_function_are_no_change() -> None:
-    [event] = compared(with_one(DISCARD), with_one(structs.replace(DISCARD, function="x"))).events
+    [event] = compared(with_one(DISCARD), with_one(replace(DISCARD, function="x"))).events
     assert not event.is_change
 
 
@@ -188,13 +183,13 @@ def test_an_event_without_a_marker_is_unknown(missing: dict[str, str]) -> None:
 def test_events_are_compared_where_all_paths_agree_on_them() -> None:
     new = with_one(DISCARD)
     [case] = new.cases
-    path = structs.replace(case.paths[0], role=OTHER)
+    path = replace(case.paths[0], role=OTHER)
     undecided = {"instructions": Metric.of({5: 1, 6: 1, 7: 1})}
     case = replace(case, metrics=undecided)
     new.cases = [replace(case, paths=(path, path), functions=())]
     [event] = compared(with_one(), new).events
     assert (event.old, event.new) == (0, 1)
-    new.cases = [replace(case, paths=(path, structs.replace(path, events=())), functions=())]
+    new.cases = [replace(case, paths=(path, replace(path, events=())), functions=())]
     assert compared(with_one(), new).events == ()
 
 

@@ -2,7 +2,6 @@
 """Exact metrics beside instructions: verdicts, and shares of functions that add up."""
 
 import pytest
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.compare.counted import ALL, compare
@@ -25,7 +24,7 @@ def with_accesses(lines: dict[str, int], **samples: dict[int, int]) -> Recording
     changed = replace(
         case,
         metrics=metrics,
-        paths=(structs.replace(path, rows=tuple(one.row for one in accesses)),),
+        paths=(replace(path, rows=tuple(one.row for one in accesses)),),
     )
     return replace(made, cases=[changed])
 

@@ -353,11 +353,6 @@ def test_a_helper_that_many_functions_have_inlined_makes_no_row_of_them() -> Non
     assert diffed(both, alone).renamed == diffed(alone, both).renamed == ()
 
 
-def test_two_architectures_are_refused() -> None:
-    with pytest.raises(UserError, match="two architectures"):
-        compare_paths(golden("riscv64-6.1.json"), golden("arm64-6.1.json"), ["getppid"])
-
-
 def test_a_case_that_one_side_lacks_is_refused_with_what_it_has() -> None:
     with pytest.raises(UserError, match="new recording, .* no case read") as caught:
         compare_paths(recording({"read": [("f", 3)]}), recording({"getppid": [("f", 3)]}), ["read"])

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Times: interleaved ones get a verdict; ones measured apart are shown; counts may disagree."""
 
-import json
 import math
 
 import jsonschema
 import pytest
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.compare.counted import compare
@@ -15,10 +13,9 @@ from kentry.errors import UserError
 from kentry.results.comparison import Comparison, TimedComparison
 from kentry.results.document import to_json
 from kentry.results.recording import NoisyMetric, Recording
-from tests import ROOT
-from tests.builders import imported, noisy, processes, recording, timed
+from tests.builders import imported, noisy, processes, recording, schema, timed
 
-SCHEMA = json.loads((ROOT / "schema" / "comparison-1.schema.json").read_text())
+SCHEMA = schema("comparison-1")
 OLD, NEW = (0, 3), (1, 2)
 
 
@@ -104,7 +101,7 @@ def test_groups_that_only_one_side_has_are_left_out() -> None:
 
 
 def test_no_group_in_common_is_measured_apart() -> None:
-    late = [structs.replace(one, group=one.group + 100) for one in processes(77.1, NEW)]
+    late = [replace(one, group=one.group + 100) for one in processes(77.1, NEW)]
     row = only(compare(timed({"x": 78.4}), timed({"x": noisy(late)})))
     assert (row.paired, kinds(row)) == (False, ["measured-apart"])
 
@@ -124,7 +121,7 @@ def of_rounds(ns: float, places: tuple[int, int], rounds: int = 12) -> Recording
         for place in places:
             number = 4 * boot + place
             found += [
-                structs.replace(one, boot=number, group=number * 100 + one.group)
+                replace(one, boot=number, group=number * 100 + one.group)
                 for one in processes(ns * (1 + boot / 100), (0, 1), groups=5, seed=number)
             ]
     return timed({"x": noisy(found)})
@@ -148,9 +145,9 @@ def test_an_imported_number_is_shown_and_decides_nothing() -> None:
 
 
 def test_values_without_a_ratio_are_undecided() -> None:
-    none = structs.replace(noisy(processes(78.4)), value=0.0)
-    without = tuple(structs.replace(one, values=(0,)) for one in none.samples)
-    zeros = structs.replace(none, samples=without)
+    none = replace(noisy(processes(78.4)), value=0.0)
+    without = tuple(replace(one, values=(0,)) for one in none.samples)
+    zeros = replace(none, samples=without)
     for session in ("0a", "0b"):
         a = timed({"x": zeros}, target={"session": "0a"})
         comparison = compare(a, timed({"x": 78.4}, target={"session": session}))

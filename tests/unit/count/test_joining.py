@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET, structs
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from kentry.count.joining import joined, only, with_times
@@ -150,7 +150,7 @@ def test_every_path_keeps_its_instructions(recordings: list[Recording]) -> None:
             assert replace(found, paths=()) == replace(case, paths=())
             for old, new in zip(case.paths, found.paths, strict=True):
                 assert both.instructions(new) == one.instructions(old)
-                assert structs.replace(new, runs=()) == structs.replace(old, runs=())
+                assert replace(new, runs=()) == replace(old, runs=())
                 # Runs that touch are one; the first boot's are as they were.
                 if one is not recordings[0]:
                     assert all(sum(a) != b[0] for a, b in zip(new.runs, new.runs[1:], strict=False))

@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.arch import ARCHES
@@ -223,7 +222,7 @@ def test_a_window_of_several_calls_enters_several_times() -> None:
     recording = recorded(within("vectors", ADD, NOP))
     (case,) = recording.cases
     (path,) = case.paths
-    twice = replace(case, paths=(structs.replace(path, runs=((0, 2), (0, 2), (0, 2))),))
+    twice = replace(case, paths=(replace(path, runs=((0, 2), (0, 2), (0, 2))),))
     found = find_models(ARCHES["arm64"], ["cortex-a55"]).estimate(recording, [twice])
     (estimate,) = found["getppid"]
     assert [(one.name, one.times) for one in estimate.left] == [("svc", 3)]

@@ -117,11 +117,3 @@ def test_a_size_is_read_as_it_is_named(size: int) -> None:
 def test_the_counted_name_has_neither_cache_nor_extra() -> None:
     name = CaseName.parse("getppid+vec=each+cache=1M+extra=1/2")
     assert str(name.counted) == "getppid+vec=each"
-
-
-@pytest.mark.parametrize(
-    ("text", "cache"),
-    [("a", None), ("a+extra=1/2", None), ("a+cache=warm", "warm"), ("a+vec=each+cache=64K", "64K")],
-)
-def test_the_cache_of_a_name_is_what_follows_its_mark(text: str, cache: str | None) -> None:
-    assert CaseName.parse(text).cache == cache

@@ -11,7 +11,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.compare.counted import compare
@@ -73,7 +72,7 @@ def test_counts_are_exact_in_units_that_say_so() -> None:
 def test_firmware_and_user_counts_are_there_where_they_say_something() -> None:
     riscv = recording({"getppid": [("f", 5)], "clock_gettime@vdso": []})
     case = riscv.cases[0]
-    firmware = structs.replace(case.metrics["firmware_instructions"], value=7, samples=((7, 1000),))
+    firmware = replace(case.metrics["firmware_instructions"], value=7, samples=((7, 1000),))
     riscv.cases[0] = replace(case, metrics={**case.metrics, "firmware_instructions": firmware})
     found = check_benchfmt(benchfmt([riscv]).text)
     assert found["BenchmarkGetppid"] == [(1000, {"insns/op": 5, "firmware-insns/op": 7})]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.arch import find_arch
@@ -356,7 +355,7 @@ def test_times_have_their_distribution_and_floor(tmp_path: Path) -> None:
 def test_misses_are_on_the_page_as_in_the_file(tmp_path: Path) -> None:
     base = recording({"getppid": [("f", 40)]}, kernel={"arch": "arm64"})
     (case,) = base.cases
-    paths = tuple(structs.replace(one, rows=(Access(0, 64, 8, False).row,)) for one in case.paths)
+    paths = tuple(replace(one, rows=(Access(0, 64, 8, False).row,)) for one in case.paths)
     found = with_misses(replace(base, cases=[replace(case, paths=paths)]), ["neoverse-n1"])
     file = tmp_path / "one.json"
     write_recording(found, file)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.arch import ARCHES
@@ -80,15 +79,15 @@ def test_once_every_so_many_calls_is_counted_per_call(
 ) -> None:
     found = measured(
         {"x+vec=none": 200, "x+vec=1/10": count},
-        {"x+vec=1/10": [structs.replace(DISCARD, times=times)]},
+        {"x+vec=1/10": [replace(DISCARD, times=times)]},
     )
     assert rows(found)[1] == ["", "", "vec=1/10", shown, ratio, events]
 
 
 def test_events_of_several_functions_are_added_up_by_cause() -> None:
     name = "x+vec=once"
-    other = structs.replace(DISCARD, function="g", times=2)
-    again = structs.replace(DISCARD, cause="switch")
+    other = replace(DISCARD, function="g", times=2)
+    again = replace(DISCARD, cause="switch")
     [row] = rows(measured({name: 7}, {name: [DISCARD, again, other]}))
     assert row[-1] == "discard 3 (syscall), discard 1 (switch)"
 
@@ -168,7 +167,7 @@ def test_no_line_of_a_matrix_is_wider_than_a_mail(events: list[VectorEvent], cou
 
 def change(name: str, *events: EventDelta) -> CaseComparison:
     [case] = compare(recording({name: [("f", 5)]}), recording({name: [("f", 7)]})).cases
-    return structs.replace(case, events=events)
+    return replace(case, events=events)
 
 
 GONE = EventDelta("discard", "syscall", 1, 0, ("do_trap_ecall_u",))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.results.document import dump
@@ -371,7 +370,7 @@ def test_a_new_limit_is_the_most_that_was_measured(file: Path) -> None:
 
 def test_the_limit_of_a_time_is_the_end_of_its_interval_rounded_up(file: Path) -> None:
     found = timed({"x": 80.0}, groups=2)
-    metric = structs.replace(found.cases[0].noisy["ns"], interval=(79.1, 80.4321))
+    metric = replace(found.cases[0].noisy["ns"], interval=(79.1, 80.4321))
     found.cases[0] = replace(found.cases[0], noisy={"ns": metric})
     assert renewed(file, "x = { ns = 1 }", found) == {"x": 80.44}
 

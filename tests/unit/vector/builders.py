@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.arch import Arch
@@ -29,8 +28,7 @@ def with_events(
         replace(
             case,
             paths=tuple(
-                structs.replace(path, events=tuple(events.get(case.name, ())))
-                for path in case.paths
+                replace(path, events=tuple(events.get(case.name, ()))) for path in case.paths
             ),
         )
         for case in recording.cases
