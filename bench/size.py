@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 471,
     "arch": 1371,
     "boot": 2038,
-    "commands": 3099,
+    "commands": 3042,
     "compare": 1642,
     "count": 1308,
     "host": 1488,

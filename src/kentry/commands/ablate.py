@@ -28,8 +28,7 @@ class Options(measuring.CachedOptions):
 
     spec: str = operand(metavar="SPEC", help="a source: source:6.12 or tree:DIR[@REV]")
     options: str | None = option(
-        "--options",
-        metavar="LIST",
+        "--options LIST",
         help="config options with commas, or a file with one on each line (default: those that"
         " shape kernel entry)",
     )

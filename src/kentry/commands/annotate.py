@@ -32,10 +32,9 @@ class Options(measuring.CoreOptions):
         help="another recording or kernel: print the difference of the two paths",
     )
     context: int = option(
-        "--context",
+        "--context N",
         type=values.whole(0, values.MAX_COUNT),
         default=3,
-        metavar="N",
         needs=[Need(lambda options: options.new is not None, "without two paths to compare")],
         help="show N instructions that are the same around each change of a path",
     )

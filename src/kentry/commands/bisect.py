@@ -54,8 +54,8 @@ class Options(measuring.TreeOptions):
         metavar="PATHS",
         help="try only commits that touch these files or folders of the tree",
     )
-    good: str | None = option("--good", metavar="COMMIT", help="an older commit with the one count")
-    bad: str | None = option("--bad", metavar="COMMIT", help="a newer commit with the other count")
+    good: str | None = option("--good COMMIT", help="an older commit with the one count")
+    bad: str | None = option("--bad COMMIT", help="a newer commit with the other count")
     metric: tuple[str, ...] = list_option(
         "--metric",
         group=RARE,
@@ -69,17 +69,15 @@ class Options(measuring.TreeOptions):
         "--all", needs=(_A_BISECTION,), help="find every commit that changed the count, not one"
     )
     least: float | None = option(
-        "--least",
+        "--least N",
         group=RARE,
         type=values.decimal(0, values.MAX_COUNT, "the metric's unit"),
-        metavar="N",
         needs=(_A_BISECTION, _ALL),
         help="with --all: the smallest change to find",
     )
     run: str | None = option(
-        "--run",
+        "--run PROGRAM",
         group=RARE,
-        metavar="PROGRAM",
         needs=(_A_BISECTION,),
         help="measure with a program of your own, on a board for instance: it gets a commit and the"
         " file to write the recording to, and exits with 125 where it cannot",

@@ -50,8 +50,7 @@ class Options(measuring.CachedOptions):
         " 128 for every mistake",
     )
     format: str | None = option(
-        "--format",
-        metavar="FORMAT",
+        "--format FORMAT",
         needs=[
             Need(lambda options: not options.json, "with --json"),
             Need(lambda options: not options.update, "with --update"),

@@ -57,11 +57,7 @@ _VERDICTS = {
 
 
 class _Options(Protocol):
-    """What is asked for of a command's output.
-
-    Where a command has them, `json` and `changelog` ask for a form, `output` is a file that is
-    written, and `bisect` says that git bisect run waits.
-    """
+    """What is asked for; `json`, `changelog`, `output` and `bisect` where a command has them."""
 
     @property
     def color(self) -> str: ...

@@ -29,8 +29,7 @@ class Options(Common):
         help="recordings; for ktap also the JSON of kentry diff or kentry stat",
     )
     format: str = option(
-        "--format",
-        metavar="FORMAT",
+        "--format FORMAT",
         required=True,
         help="benchfmt, ktap or csv; of paths: folded, speedscope or perf-script",
     )

@@ -28,13 +28,10 @@ class Options(ResultOptions):
     files: tuple[Path, ...] = operand(
         nargs="+", type=values.path, metavar="FILE", help="a tool's output, or a table"
     )
-    output: Path | None = path_option(
-        "-o", "--output", metavar="DIR", help="write a recording for each side"
-    )
+    output: Path | None = path_option("-o", "--output DIR", help="write a recording for each side")
     arch: str = option(
-        "--arch",
+        "--arch ARCH",
         default="",
-        metavar="ARCH",
         help="the architecture it was measured on; -o needs it",
     )
 

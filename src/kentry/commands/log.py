@@ -45,9 +45,8 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
         help="commits, A..B; or kernels in order, debian:6.1.* being all versions that Debian has",
     )
     every: int | None = option(
-        "--every",
+        "--every N",
         type=values.whole(1, values.MAX_COUNT),
-        metavar="N",
         needs=(_COMMITS,),
         help="measure every Nth commit too; without it only the two ends, and what lies between"
         " where these differ",

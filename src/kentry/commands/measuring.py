@@ -106,10 +106,9 @@ class KernelOptions(ResultOptions):
 
     arch: str | None = option("--arch", needs=[A_KERNEL], **ARCH)
     configs: tuple[str, ...] = option(
-        "--config",
+        "--config CONFIG",
         default=(),
         action="append",
-        metavar="CONFIG",
         needs=(A_KERNEL, A_SOURCE),
         help="config of a kernel that is built: tiny (kentry's smallest, the default), userland,"
         " distro (Debian's own, trimmed) or a .config file; and options on top of it, such as"
@@ -187,8 +186,7 @@ class CoreOptions(MeasureOptions):
     """For a command that estimates the cycles of paths."""
 
     core: tuple[str, ...] = list_option(
-        "--core",
-        metavar="NAME,...",
+        "--core NAME,...",
         help="estimate the cycles of each path on these cores by LLVM's scheduling models, such as"
         " neoverse-n2,cortex-a55; can be repeated",
     )
@@ -226,9 +224,8 @@ class TreeOptions(MeasureOptions):
     """How to measure and search the commits of a git tree."""
 
     tree: Path = path_option(
-        "--tree",
+        "--tree DIR",
         default=Path("."),
-        metavar="DIR",
         group=RARE,
         help="the git tree of the commits, which is only read",
     )
@@ -239,18 +236,16 @@ class TreeOptions(MeasureOptions):
         help="blame a merge as one commit instead of searching the branch that it merged",
     )
     compiler: str = option(
-        "--compiler",
+        "--compiler NAME",
         default="gcc",
-        metavar="NAME",
         group=RARE,
         needs=(_COMMITS,),
         help="compiler of the kernels: gcc, gcc-12, clang, clang-19",
     )
     jobs: int = option(
-        "--jobs",
+        "--jobs N",
         type=values.whole(1, 64),
         default=1,
-        metavar="N",
         group=RARE,
         needs=(_COMMITS,),
         help="try N commits at once; builds still come one after the other",
@@ -278,8 +273,7 @@ class MatrixOptions(MeasureOptions):
     """How to measure a kernel, for a command that measures a whole matrix of vector states."""
 
     matrix: str | None = option(
-        "--matrix",
-        metavar="UNIT",
+        "--matrix UNIT",
         group=RARE,
         help="every state of a vector unit with every case that it matters to: vector (the"
         " architecture's first unit), or arm64's ssve or za",

@@ -44,12 +44,17 @@ def option(
     completes: Callable[[argparse.Namespace], Iterable[str]] | None = None,
     **words: Any,
 ) -> Any:
-    """A field that is set by one of `flags`; `words` are argparse's for add_argument.
+    """A field that is set by one of `flags`, of which the last may name a value: "--cpu N".
 
+    `words` are argparse's for add_argument.
     action="append" makes a tuple of all the values given.  `completes` is called with what is
     already on the command line, and returns the words that a shell may complete.
     """
-    metadata = {"flags": flags, "group": group, "needs": needs, "words": words}
+    *others, last = flags
+    last, _, metavar = last.partition(" ")
+    if metavar:
+        words["metavar"] = metavar
+    metadata = {"flags": (*others, last), "group": group, "needs": needs, "words": words}
     return field(default=default, metadata=metadata | {"completes": completes})
 
 
@@ -58,9 +63,9 @@ def flag(*flags: str, **words: Any) -> Any:
     return option(*flags, default=False, action="store_true", **words)
 
 
-def path_option(*flags: str, metavar: str = "FILE", **words: Any) -> Any:
+def path_option(*flags: str, **words: Any) -> Any:
     """An option whose value is a file or a folder."""
-    return option(*flags, type=values.path, metavar=metavar, **words)
+    return option(*flags, type=values.path, **{"metavar": "FILE", **words})
 
 
 def list_option(*flags: str, **words: Any) -> Any:
@@ -107,10 +112,9 @@ class TextOptions(Common):
     """What every command takes that prints text for a person."""
 
     color: str = option(
-        "--color",
+        "--color WHEN",
         default=emit.AUTO,
         group=ANYWHERE,
-        metavar="WHEN",
         choices=emit.COLORS,
         needs=[
             Need(

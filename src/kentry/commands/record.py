@@ -61,18 +61,16 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
         help="compile the case in FILE, a C file like those in guest/cases/, and measure it",
     )
     vl: tuple[int, ...] = option(
-        "--vl",
+        "--vl BITS,...",
         default=(),
         type=values.lengths,
-        metavar="BITS,...",
         group=RARE,
         needs=(_A_STATE,),
         help="vector lengths of the cpu model in bits; each takes a boot",
     )
     paths: int | None = option(
-        "--paths",
+        "--paths N",
         type=values.windows,
-        metavar="N",
         group=RARE,
         help=f"keep the paths of N windows of each case (default: {measuring.PATHS}, with --matrix"
         f" {measuring.MATRIX_PATHS})",
@@ -81,7 +79,7 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
         "--randomise", group=RARE, help="leave KASLR and stack-offset randomisation on"
     )
     seed: int = option(
-        "--seed", default=1, type=values.seed, metavar="N", group=RARE, help="the emulator's seed"
+        "--seed N", default=1, type=values.seed, group=RARE, help="the emulator's seed"
     )
     memory: int | None = option("--memory", **measuring.MEMORY)
     console: Path | None = path_option(

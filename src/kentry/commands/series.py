@@ -66,8 +66,7 @@ class Options(
     )
     output: Path | None = path_option(
         "-o",
-        "--output",
-        metavar="DIR",
+        "--output DIR",
         help="write each row's recording to DIR: 0000-arm64.json is the baseline's",
     )
     metric: tuple[str, ...] = list_option("--metric", **measuring.METRIC)

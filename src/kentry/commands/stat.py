@@ -100,15 +100,13 @@ class Options(ResultOptions):
         help="time calls one by one: p50, p99, p99.9 and the longest",
     )
     working_set: str | None = option(
-        "--working-set",
-        metavar="SIZE,...",
+        "--working-set SIZE,...",
         needs=(Need(lambda options: not options.compare, "beside --compare"),),
         help="time one case behind a walk through that much memory: sweep (32K to 256M), or sizes",
     )
     extent: int | float | None = option(
-        "--for",
+        "--for N[s]",
         type=values.extent,
-        metavar="N[s]",
         needs=(
             Need(
                 lambda options: not isinstance(options.extent, float) or options.takes_seconds,
@@ -121,23 +119,20 @@ class Options(ResultOptions):
         " (at most 12)",
     )
     cpu: int | None = option(
-        "--cpu",
+        "--cpu N",
         type=values.whole(0, 8191),
-        metavar="N",
         help="cpu to measure on; kvm: the cpu that the guest runs on",
     )
     output: Path | None = path_option("-o", "--output", help="write the recording to FILE")
     threshold: float | None = option(
-        "--threshold",
+        "--threshold PERCENT",
         type=values.decimal(0, 99.99, "per cent"),
-        metavar="PERCENT",
         group=RARE,
         needs=(_COMPARE,),
         help="changes up to this count as none (0.25)",
     )
     boot: str | None = option(
-        "--boot",
-        metavar="HOW",
+        "--boot HOW",
         group=RARE,
         needs=(
             _COMPARE,

@@ -4,8 +4,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from kentry.arch import find_arch, host_arch
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
@@ -55,9 +53,8 @@ class Options(ResultOptions):
     here: bool = flag("--here", help="time this machine: takes some seconds, and no root")
     arch: str | None = option("--arch", needs=[_KERNEL], **measuring.ARCH)
     vl: int | None = option(
-        "--vl",
+        "--vl BITS",
         type=values.bits,
-        metavar="BITS",
         needs=[_LENGTH],
         help="vector length in bits; that of the cpu by default",
     )
@@ -73,11 +70,7 @@ def run(options: Options) -> int:
     if options.output:
         measuring.check_writable(options.output)
     table, checks = _make(options)
-    emit(
-        options,
-        lambda: costs_layout(table, checks),
-        lambda: msgspec.to_builtins(table),
-    )
+    emit(options, lambda: costs_layout(table, checks), lambda: table)
     if options.output:
         write_atomically(options.output, to_toml(table))
     return EXIT_DONE

@@ -4,8 +4,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, Need, list_option, operand, option, path_option
@@ -37,20 +35,17 @@ class Options(UnitOptions):
         nargs="+", type=values.path, metavar="TRACE", help="files of kentry vector trace"
     )
     policy: tuple[str, ...] = list_option(
-        "--policy",
-        metavar="POLICY,...",
+        "--policy POLICY,...",
         needs=(_OPEN_LOOP,),
         help="policies such as drop-on-load or timeout-entry:10ms; all that fit by default",
     )
     costs: str | None = option(
-        "--costs",
-        metavar="TABLE",
+        "--costs TABLE",
         needs=(_OPEN_LOOP,),
         help="a cost table's file or name; the counted one of the trace's vector length by default",
     )
     sweep: tuple[str, ...] = list_option(
-        "--sweep",
-        metavar="NAME,...",
+        "--sweep NAME,...",
         needs=(_OPEN_LOOP,),
         help="policies to replay with 100 values: timeout, timeout-entry, timeout-from-use, count,"
         " count-from-use; timeout-entry and count by default",
@@ -61,8 +56,7 @@ class Options(UnitOptions):
         **measuring.PICTURE,
     )
     closed_loop: Path | None = path_option(
-        "--closed-loop",
-        metavar="TRACE",
+        "--closed-loop TRACE",
         group=RARE,
         help="a trace of the same workload on a kernel with another policy: print what replay says"
         " of that policy beside what was seen",
@@ -88,7 +82,7 @@ def run(options: Options) -> int:
     emit(
         options,
         lambda: replay_layout(replay),
-        lambda: msgspec.to_builtins(replay),
+        lambda: replay,
         picture=lambda: replay_picture(replay),
     )
     return EXIT_DONE
@@ -102,9 +96,5 @@ def _close_loop(options: Options, second: Path) -> int:
         raise UserError("--closed-loop takes one trace to replay on.", "Name them one at a time.")
     first, after = (TraceFile.read(file, options.unit) for file in (*options.traces, second))
     closed = close_loop(first, after)
-    emit(
-        options,
-        lambda: closed_layout(closed, first.head, after.head),
-        lambda: msgspec.to_builtins(closed),
-    )
+    emit(options, lambda: closed_layout(closed, first.head, after.head), lambda: closed)
     return EXIT_DONE

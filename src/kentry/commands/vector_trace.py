@@ -4,10 +4,9 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kentry.arch import Arch
-from kentry.boot.guest_tasks import Ending, TraceOptions
+from kentry.boot.guest_tasks import TraceOptions
 from kentry.boot.userland.root_image import build_userland, find_release
-from kentry.boot.userland.workloads import Workload, find_workload, parse_copy
+from kentry.boot.userland.workloads import find_workload, parse_copy
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, list_option, operand, option, path_option
@@ -36,49 +35,32 @@ class Options(measuring.KernelOptions):
     output: Path | None = path_option(
         "-o", "--output", help="write the trace to FILE; WORKLOAD-ARCH.parquet by default"
     )
-    vl: int | None = option(
-        "--vl", type=values.bits, metavar="BITS", help="vector length of the cpu in bits"
-    )
+    vl: int | None = option("--vl BITS", type=values.bits, help="vector length of the cpu in bits")
     release: str | None = option(
-        "--release",
-        metavar="NAME",
+        "--release NAME",
         help="Debian's release of the user space; bookworm by default, on riscv64 trixie",
     )
     packages: tuple[str, ...] = list_option(
-        "--packages", metavar="NAME,...", help="more packages for the user space"
+        "--packages NAME,...", help="more packages for the user space"
     )
     copy: tuple[str, ...] = option(
-        "--copy",
+        "--copy HOST[:GUEST]",
         default=(),
         action="append",
-        metavar="HOST[:GUEST]",
         help="a file or folder to copy into the user space; can be repeated",
     )
     memory: int | None = option("--memory", **measuring.MEMORY)
     append: str = option(
-        "--append",
+        "--append WORDS",
         default="",
-        metavar="WORDS",
         group=RARE,
         help="words for the kernel's command line",
     )
     kernel_policy: str | None = option(
-        "--kernel-policy",
-        metavar="POLICY",
+        "--kernel-policy POLICY",
         group=RARE,
         help="the kernel's own policy, if it is not that of Linux of its release",
     )
-
-    def check(self, arch: Arch) -> None:
-        """UserError where no emulated cpu has such vectors, or there is no such policy."""
-        lengths = arch.vector.units[0].lengths
-        if self.vl is not None and self.vl not in lengths:
-            raise UserError(
-                f"No emulated {arch.name} cpu has vectors of {self.vl} bits.",
-                f"Use one of {', '.join(map(str, lengths))}.",
-            )
-        if self.kernel_policy:
-            parse_policy(self.kernel_policy)
 
 
 def run(options: Options) -> int:
@@ -86,14 +68,34 @@ def run(options: Options) -> int:
     from kentry.show.vector_usage import statistics_to_json, trace_layout
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
+    from kentry.vector.tracing import trace_workload
 
     arch = options.find_arch()
-    options.check(arch)
+    lengths = arch.vector.units[0].lengths
+    if options.vl is not None and options.vl not in lengths:
+        raise UserError(
+            f"No emulated {arch.name} cpu has vectors of {options.vl} bits.",
+            f"Use one of {', '.join(map(str, lengths))}.",
+        )
+    if options.kernel_policy:
+        parse_policy(options.kernel_policy)
     copies = [parse_copy(text) for text in options.copy]
     workload = find_workload(options.workload, copies, options.packages)
     path = options.output or Path(f"{workload.name}-{arch.name}.parquet")
     measuring.check_writable(path)
-    ending = _trace(options, arch, workload, path)
+    release, memory = find_release(options.release, arch), options.memory or 2048
+    with progress(f"tracing {workload.name} on {options.spec} for {arch.name}") as update:
+        kernel = resolve(options.spec, arch, update, options.request())
+        userland = build_userland(arch, workload, release, memory, update)
+        ending = trace_workload(
+            kernel,
+            arch,
+            replace(userland, words=(*userland.words, *options.append.split())),
+            TraceOptions(memory, timeout=options.timeout or 1800.0, vector_length=options.vl),
+            options.kernel_policy,
+            path,
+            update,
+        )
     trace = read_trace(path)
     emit(
         options,
@@ -107,21 +109,3 @@ def run(options: Options) -> int:
             ending.output,
         )
     return EXIT_DONE
-
-
-def _trace(options: Options, arch: Arch, workload: Workload, path: Path) -> Ending:
-    from kentry.vector.tracing import trace_workload
-
-    release, memory = find_release(options.release, arch), options.memory or 2048
-    with progress(f"tracing {workload.name} on {options.spec} for {arch.name}") as update:
-        kernel = resolve(options.spec, arch, update, options.request())
-        userland = build_userland(arch, workload, release, memory, update)
-        return trace_workload(
-            kernel,
-            arch,
-            replace(userland, words=(*userland.words, *options.append.split())),
-            TraceOptions(memory, timeout=options.timeout or 1800.0, vector_length=options.vl),
-            options.kernel_policy,
-            path,
-            update,
-        )
