@@ -22,7 +22,7 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 471,
-    "arch": 1371,
+    "arch": 1327,
     "boot": 2038,
     "commands": 3042,
     "compare": 1642,
@@ -32,7 +32,7 @@ BUDGET = {
     "kernels": 4121,
     "machines": 1465,
     "models": 1000,
-    "path": 1213,
+    "path": 1192,
     "results": 2866,
     "show": 5620,
     "stats": 696,

@@ -32,98 +32,72 @@ class Trap:
 
 @dataclass(frozen=True)
 class Linking:
-    """How the disassembly spells what the linker chose; path/stream.py puts placeholders there.
+    """How the disassembly spells what the linker chose; path/stream.py puts placeholders there."""
 
-    `rewrites` are applied to a path's text, a line an instruction (re.MULTILINE).  `high` matches
-    what puts the upper part of an address into a register; `low` are patterns, with replacements,
-    for what adds the rest to its `base`.  `register` finds a line's registers; its group is the
-    same for all names of one.  `preserved` are callee-saved, `global_pointer` points into the
-    middle of the data.  `chosen` matches the registers that compilers choose freely, with the word
-    that stands for any of them.
-    """
-
-    rewrites: tuple[tuple[str, str], ...]
-    high: re.Pattern[str] = _NEVER
+    rewrites: tuple[tuple[str, str], ...]  # of a path's text, a line an instruction (MULTILINE)
+    high: re.Pattern[str] = _NEVER  # what puts the upper part of an address into a register
+    # What adds the rest to its `base`, with the replacement.
     low: tuple[tuple[re.Pattern[str], str], ...] = ()
-    register: re.Pattern[str] = _NEVER
-    preserved: re.Pattern[str] = _NEVER
-    global_pointer: str = ""
+    register: re.Pattern[str] = _NEVER  # of a line; its group is the same for all names of one
+    preserved: re.Pattern[str] = _NEVER  # the callee-saved registers
+    global_pointer: str = ""  # points into the middle of the data
+    # The registers that compilers choose freely, with the word that stands for any of them.
     chosen: tuple[re.Pattern[str], str] = (_NEVER, "")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A vector unit: `name` is its word in a case's name, `what` is what people call it.
+    """A vector unit."""
 
-    `lengths` are the vector lengths in bits that the emulated cpu can have, the default first.
-    `option` is the kernel's config option; `hint` is printed with the error when it is off.
-    """
-
-    name: str
-    what: str
-    lengths: tuple[int, ...]
-    option: str
-    hint: str = ""
+    name: str  # its word in a case's name
+    what: str  # what people call it
+    lengths: tuple[int, ...]  # in bits, that the emulated cpu can have, the default first
+    option: str  # the kernel's config option
+    hint: str = ""  # printed with the error when the option is off
 
 
 @dataclass(frozen=True)
 class Marker:
-    """How an event is recognised among executed instructions.
-
-    By the first instruction of a function that `symbol` matches, or by bytes that match `code`.
-    Where given, it must also be outside the functions of `outside`, directly follow an instruction
-    of `behind`, and run within a call of a function of `within`.  A marker that `repeats` is in a
-    loop: consecutive iterations are one event.
-    """
+    """How an event is recognised: by the first instruction of a function, or by an encoding."""
 
     event: str
     label: str
     symbol: re.Pattern[str] | None = None
     code: re.Pattern[bytes] | None = None
-    outside: re.Pattern[str] | None = None
-    behind: re.Pattern[bytes] | None = None
-    within: re.Pattern[str] | None = None
-    repeats: bool = False
+    outside: re.Pattern[str] | None = None  # in no function of this name
+    behind: re.Pattern[bytes] | None = None  # directly behind such an instruction
+    within: re.Pattern[str] | None = None  # in a call of a function of this name
+    repeats: bool = False  # in a loop, whose consecutive iterations are one event
 
 
 @dataclass(frozen=True)
 class Counter:
-    """The emulated machine's own counter of instructions, by which the plugin's count is checked.
+    """The emulated machine's counter of instructions, by which the plugin's count is checked."""
 
-    `name` is the probe's word, `what` what people call it.  It counts the kernel's alone, or also
-    those of user mode and firmware, and each repetition of an x86 REP.
-    """
-
-    name: str
-    what: str
+    name: str  # the probe's word
+    what: str  # what people call it
+    # Otherwise also those of user mode and firmware, and each repetition of an x86 REP.
     kernel_alone: bool = False
 
 
 @dataclass(frozen=True)
 class VectorSide:
-    """An architecture's vector units, and how the kernel keeps their state.
-
-    `switch` changes from one task's stack to another's; before `settled`, if given, the kernel may
-    still save the previous task.  `fork` is called with the new task and saves the parent's
-    registers.  `entered` are the labels behind the vectors for user mode, with the tasks plugin's
-    word for each.  Addresses of instructions are multiples of `alignment` bytes.  `unmodelled`
-    maps a unit, or a unit and a length, to the reason why no emulator has it.  `policies` are what
-    Linux does with the state of a task that no longer uses it, each from a release on;
-    `mechanisms` are all else that it does with a unit's state.  `trap_classes` are the exceptions
-    that a first use may raise (ESR_EL1.EC, scause).
-    """
+    """An architecture's vector units, and how the kernel keeps their state."""
 
     units: tuple[Unit, ...]
     markers: tuple[Marker, ...]
-    switch: str
-    alignment: int
+    switch: str  # changes from one task's stack to another's
+    alignment: int  # of an instruction's address, in bytes
+    # What Linux does with the state of a task that no longer uses it, each from a release on.
     policies: tuple[tuple[tuple[int, int], str], ...]
-    mechanisms: Mapping[str, Mechanisms]
+    mechanisms: Mapping[str, Mechanisms]  # all else that it does with a unit's state
     counting: CountingRules
-    trap_classes: tuple[int, ...] = ()
-    settled: str = ""
-    fork: str = "arch_dup_task_struct"
+    trap_classes: tuple[int, ...] = ()  # that a first use may raise (ESR_EL1.EC, scause)
+    settled: str = ""  # before it the kernel may still save the previous task
+    fork: str = "arch_dup_task_struct"  # called with the new task; saves the parent's registers
+    # The labels behind the vectors for user mode, with the tasks plugin's word for each.
     entered: tuple[tuple[re.Pattern[str], str], ...] = ()
+    # Why no emulator has a unit, or "unit length".
     unmodelled: Mapping[str, str] = field(default_factory=dict)
 
     def unit(self, name: str) -> Unit | None:
@@ -143,10 +117,7 @@ class VectorSide:
 class Decoding:
     """What instructions do besides running: patterns of their bytes, used with re.DOTALL.
 
-    `conditional` branches, unconditional `jumps`, `calls` and `returns` exclude each other;
-    path/instructions.py says what the others are.  `far` are two instructions in a row that make
-    one jump or call to a fixed address: the second alone is indirect.  `serialising` has a name
-    for each instruction, or group of instructions, that no instruction behind it overtakes.
+    The first four exclude each other; path/instructions.py says what each is.
     """
 
     conditional: bytes
@@ -157,47 +128,28 @@ class Decoding:
     atomic: bytes
     reads: bytes
     writes: bytes
-    serialising: Mapping[str, bytes]
+    serialising: Mapping[str, bytes]  # by a name for each instruction, or group of instructions
+    # Two in a row that make one jump or call to a fixed address: the second alone is indirect.
     far: bytes = b"(?!)"
 
 
 @dataclass(frozen=True)
 class Llvm:
-    """How LLVM knows the architecture, and what its scheduling models do not price.
-
-    `features` are those that a kernel may use on any core (-mattr).  No path has an instruction of
-    the bytes `mark`.  `unpriced` matches LLVM's text, with one blank between words, of instructions
-    of which the models have no latency, or 1: they enter or leave the kernel, serialise, or access
-    system registers; its groups together are the instruction's name in cost tables.
-    `exceptions` matches functions by which the kernel is entered for a fault or an interrupt.
-    """
+    """How LLVM knows the architecture, and what its scheduling models do not price."""
 
     triple: str
-    features: str
-    mark: bytes
+    features: str  # that a kernel may use on any core (-mattr)
+    mark: bytes  # of an instruction that no path has
+    # LLVM's text, with one blank between words, of instructions of which the models have no
+    # latency, or 1: they enter or leave the kernel, serialise, or access system registers.  Its
+    # groups together are the instruction's name in cost tables.
     unpriced: re.Pattern[str]
-    exceptions: re.Pattern[str]
+    exceptions: re.Pattern[str]  # functions that are entered for a fault or an interrupt
 
 
 @dataclass(frozen=True, eq=False)
 class Arch:
-    """One architecture: its names, its machine in QEMU, the shape of its kernel entry.
-
-    `cpu` is QEMU's model; {vl} and {vq} stand for its vector length in bits and in units of 128
-    bits.  `cores` are QEMU's models of real cores by vector length.  `boot_words` go on the guest
-    kernel's command line.  `entries` enter the kernel, the native one first.  `firmware` is the
-    range of addresses, in the user half, where code below the kernel runs.  `stubs` are tables of
-    code, with an entry every 8 bytes or a multiple, through which interrupts reach `traps`.
-
-    `assembly` matches the symbols of the entry's assembly, `handlers` those of system calls,
-    `calls` and `by_stack_pointer` the disassembly of calls, and of what loads or stores where the
-    stack pointer points.
-
-    `kbuild` is ARCH= of the kernel's makefiles, `source_folder` the folder below arch/,
-    `image_format` what make builds for QEMU's -kernel.  `build_headers` maps headers that host
-    programs of the build include to Debian's packages.  `capstone` are its constants for the
-    architecture and mode, where it names instructions that QEMU 7.2 does not.
-    """
+    """One architecture: its names, its machine in QEMU, the shape of its kernel entry."""
 
     name: str
     aliases: tuple[str, ...]
@@ -209,28 +161,32 @@ class Arch:
     qemu_package: str
     qemu_split_package: str
     machine: str
-    cpu: str
+    cpu: str  # QEMU's model; {vl} and {vq} are its vector length in bits and in units of 128 bits
     console: str
-    entries: tuple[str, ...]
+    entries: tuple[str, ...]  # instructions that enter the kernel, the native one first
     traps: tuple[Trap, ...]
-    assembly: re.Pattern[str]
-    handlers: re.Pattern[str]
-    calls: re.Pattern[str]
-    by_stack_pointer: re.Pattern[str]
+    assembly: re.Pattern[str]  # symbols of the entry code written in assembly
+    handlers: re.Pattern[str]  # symbols of system call handlers
+    calls: re.Pattern[str]  # the disassembly of call instructions
+    by_stack_pointer: re.Pattern[str]  # and of what loads or stores where the stack pointer points
     linking: Linking
-    image_format: str
+    image_format: str  # what make builds for QEMU's -kernel
     image_magic: tuple[int, bytes]
-    kbuild: str
-    source_folder: str
+    kbuild: str  # ARCH= of the kernel's makefiles
+    source_folder: str  # below arch/
     vector: VectorSide
     counter: Counter
     decoding: Decoding
     llvm: Llvm
+    # Headers that host programs of the build include, and Debian's packages of them.
     build_headers: dict[str, str] = field(default_factory=dict)
-    cores: dict[int, str] = field(default_factory=dict)
-    boot_words: tuple[str, ...] = ()
+    cores: dict[int, str] = field(default_factory=dict)  # models of real cores by vector length
+    boot_words: tuple[str, ...] = ()  # for the guest kernel's command line
+    # The addresses, in the user half, where code below the kernel runs.
     firmware: tuple[int, int] | None = None
+    # Tables of code, with an entry every 8 bytes or a multiple, by which interrupts reach `traps`.
     stubs: tuple[str, ...] = ()
+    # capstone's architecture and mode, where it names instructions that QEMU 7.2 does not.
     capstone: tuple[str, str] | None = None
 
     def cpu_with(self, length: int | None = None) -> str:

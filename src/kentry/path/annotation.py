@@ -25,21 +25,17 @@ from kentry.results.recording import CaseResult, KernelPath, Measured, Recording
 def annotate(recording: Recording, names: Collection[str]) -> Annotation:
     """Returns the modal path of each case in `names`; UserError where none was recorded."""
     arch = find_arch(recording.kernel["arch"])
-    cases = [case for case in recording.cases if case.name in names]
-    kernel = Measured.of(recording).kernel
-    return Annotation(
-        kernel, recording.target, tuple(_annotate_case(recording, case, arch) for case in cases)
-    )
+    cases = [_annotated(recording, case, arch) for case in recording.cases if case.name in names]
+    return Annotation(Measured.of(recording).kernel, recording.target, tuple(cases))
 
 
-def _annotate_case(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedCase:
+def _annotated(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedCase:
     path = case.modal_path
     if path is None:
         raise UserError(f"No kernel path of {case.name} was recorded.", recording.path_remedy)
     if not path.length:
         raise UserError(f"{case.name} executes no kernel instruction.", "Choose another case.")
     code = recording.instructions(path)
-    others = [(other, own) for other, own in distinct_paths(case) if other is not path]
     return AnnotatedCase(
         name=case.name,
         instructions=path.length,
@@ -67,7 +63,8 @@ def _annotate_case(recording: Recording, case: CaseResult, arch: Arch) -> Annota
         metrics=part_amounts(code, path.accesses, arch),
         other_paths=tuple(
             OtherPath(other.length, len(own), tuple(_difference(recording, path, other)))
-            for other, own in others
+            for other, own in distinct_paths(case)
+            if other is not path
         ),
         estimates=tuple(case.estimates),
         misses=tuple(case.misses),

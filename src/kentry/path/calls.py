@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A path as calls: which function called which, and what part of the entry each instruction is.
 
-The parts are entry (assembly, before the first C function), dispatch (up to the system
-call's handler), handler, exit (after the handler returned) and return (assembly again, to
-the instruction that leaves the kernel).  They are found by symbols and by calls and
-returns in the path itself; a kernel that dispatches in assembly has no dispatch part.
+The parts are entry (assembly, before the first C function), dispatch (up to the system call's
+handler), handler, exit (after the handler returned) and return (assembly again, to the instruction
+that leaves the kernel).  Symbols, and calls and returns in the path itself, tell them apart; a
+kernel that dispatches in assembly has no dispatch part.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,9 +60,9 @@ def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
 def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
     """How many calls deep each instruction is, 0 in the entry assembly.
 
-    A call is over when its return address is reached, however that happens, so return
-    thunks and tail calls need no rules of their own.  The entry assembly calling C
-    through a jump (riscv) counts as a call that ends when assembly goes on.
+    A call is over when its return address is reached, however that happens, so return thunks and
+    tail calls need no rules.  The entry assembly calling C through a jump (riscv) counts as a call
+    that ends when assembly goes on.
     """
     pending: list[int] = []
     depths = []
@@ -75,10 +75,9 @@ def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
         elif assembly and pending[:1] == [_BY_JUMP]:
             pending.clear()
         depths.append(len(pending))
-        following = path[i + 1] if i + 1 < len(path) else None
         # A retpoline calls its own next lines; that enters no function.
-        entered = following and (following.function != insn.function or following.offset == 0)
-        if entered and arch.calls.match(insn.text):
+        own = all(one.function == insn.function and one.offset for one in path[i + 1 : i + 2])
+        if not own and arch.calls.match(insn.text):
             pending.append(insn.address + len(insn.code) // 2)
     return depths
 
@@ -86,17 +85,14 @@ def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
 class Span(NamedTuple):
     """A function from its first instruction to its last, with all that it calls.
 
-    `start` and `end` are positions in the path, `end` behind the last.  `caller` is the index of
-    the span that called it and `site` the position of the instruction that did; None for the
-    entry's own.  A function that is jumped to takes the place of the one that jumps, so its
-    caller is that one's caller.
+    A function that is jumped to takes the place of the one that jumps, and so has its caller.
     """
 
     function: str
     start: int
-    end: int
-    caller: int | None
-    site: int | None
+    end: int  # behind the last
+    caller: int | None  # the index of the span that called it; None for the entry's own
+    site: int | None  # the position of the instruction that did
 
 
 class Spans(NamedTuple):

@@ -23,23 +23,20 @@ _NAMELESS = re.compile(r"\.byte|hint #")
 
 
 class Effects(NamedTuple):
-    """`branch`: it may change the flow of control within its privilege level; `conditional`,
-    `call` and `returns` are kinds of it.  `indirect`: a jump or call whose target is in a register
-    or in memory.  `atomic`: a read-modify-write, load-exclusive or store-exclusive instruction:
-    arm64's ldxr, stxr, cas, swp, ld<op>, st<op>; riscv64's lr, sc, amo*; on x86-64 those with a
-    lock prefix, or with the ds prefix that a kernel on one processor writes in its place, and xchg
-    with memory.  `serialising` is its name where no instruction behind overtakes it, or else "".
-    `reads` and `writes`: the architecture says that it accesses data memory, the stack included;
-    a conditional store counts as one that writes, and what an exception stores does not.
-    """
+    """What one instruction does besides running."""
 
-    branch: bool
+    branch: bool  # may change the flow of control within its privilege level; three kinds follow
     conditional: bool
-    indirect: bool
+    indirect: bool  # a jump or call whose target is in a register or in memory
     call: bool
     returns: bool
+    # A read-modify-write, load-exclusive or store-exclusive instruction: arm64's ldxr, stxr, cas,
+    # swp, ld<op>, st<op>; riscv64's lr, sc, amo*; on x86-64 those with a lock prefix, or with the
+    # ds prefix that a kernel on one processor writes in its place, and xchg with memory.
     atomic: bool
-    serialising: str
+    serialising: str  # its name where no instruction behind overtakes it, or else ""
+    # By the architecture, data memory, the stack included; also where a conditional store fails,
+    # and without what an exception stores.
     reads: bool
     writes: bool
 

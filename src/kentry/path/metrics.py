@@ -26,11 +26,8 @@ _LINE, _OTHER_LINES, _PAGE = 64, (32, 128), 4096
 _STACK_BLOCK = 16384
 
 # The metrics that follow from accesses.
-OF_ACCESSES = frozenset(
-    name
-    for name in ABOUT_PATHS
-    if name in (LOADS, STORES, LOADED, STORED, STACK) or name.startswith((DATA_LINES, DATA_PAGES))
-)
+_OF_ACCESSES = (LOADS, STORES, LOADED, STORED, STACK, DATA_LINES, DATA_PAGES)
+OF_ACCESSES = frozenset(name for name in ABOUT_PATHS if name.startswith(_OF_ACCESSES))
 
 # By metric, the amount of each instruction that has one, by its position in the path.
 Amounts = dict[str, Counter[int]]

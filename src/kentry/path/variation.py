@@ -9,15 +9,6 @@ from kentry.path.symbols import base_name
 from kentry.results.recording import CaseResult, KernelPath, Recording
 from kentry.stats import exact
 
-# A loop's body has at least this many instructions: load, compare, branch, advance.
-_LOOP = 4
-# With fewer contexts nothing can be said of a case whose every context has another count.
-_FEW = 3
-# With fewer paths, of all contexts, one side's may all be of one boot and the other's of another.
-_KNOWN = 3 / 4
-# A case with more counts beside one than this share of its contexts may have any count.
-_MANY = 1 / 2
-
 # What each call of each function executes.
 Calls = Mapping[str, Sequence[int]]
 
@@ -27,11 +18,12 @@ def settles(case: CaseResult) -> bool:
     contexts = len(case.contexts)
     decided = sum(exact.is_decided(dict(one.samples)) for one in case.contexts)
     known = len(paths_by_context(case)) if case.paths else contexts
-    few = contexts < _FEW
     return (
-        2 * decided >= contexts
-        and known >= _KNOWN * contexts
-        and (few or len(case.values) - 1 <= _MANY * contexts)
+        decided >= contexts / 2
+        # With fewer paths one side's may all be of one boot, and the other's of another.
+        and known >= contexts * 3 / 4
+        # With more counts beside one the case may have any; of two contexts that says nothing.
+        and (contexts < 3 or len(case.values) - 1 <= contexts / 2)
     )
 
 
@@ -102,9 +94,8 @@ def varying(by_context: Mapping[int, Mapping[str, int]]) -> dict[str, dict[int, 
 
 
 def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -> dict[str, int]:
-    """Returns the length of a round for each function that goes through a loop more or less often.
+    """Returns the length of a round for each of `names` that loops more or less often.
 
-    Only functions of `names` are looked at: those with several counts.
     A context's path that executes each of n instructions k times more has k rounds of n more.
     """
     offsets: dict[str, list[Counter[int]]] = {}
@@ -121,6 +112,7 @@ def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -
         least = min(paths, key=Counter.total)
         more = [path - least for path in paths]
         body = gcd(*(one.total() // gcd(*one.values()) for one in more if one))
-        if body >= _LOOP:
+        # At least load, compare, branch, advance.
+        if body >= 4:
             bodies[name] = body
     return bodies
