@@ -8,6 +8,7 @@ SHA-256: reading the symbols of one takes seconds.
 import contextlib
 import gzip
 import hashlib
+import json
 import os
 import platform
 from pathlib import Path
@@ -25,7 +26,7 @@ from kentry.host.cache import (
 )
 from kentry.host.native import floor_files
 from kentry.kernels import payload, symtab
-from kentry.kernels.kernel import Kernel
+from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.kernels.source_lines import debug_info_of
 from kentry.kernels.spec import Spec
 from kentry.progress import Update
@@ -83,22 +84,11 @@ def load(
             f"{image} is a kernel for {facts['arch']}, not for {arch.name}.",
             f"Add --arch {facts['arch']}, or name another image.",
         )
-    table, symbols_from = folder / f"symbols-{_CACHE_VERSION}", "kallsyms"
-    checksum = table.with_suffix(".sha256")
-    symbols = None
     if vmlinux:
         update(None, f"reading the symbols of {vmlinux.name}")
         symbols = symtab.of_vmlinux(vmlinux, arch, facts["banner"], facts["build_id"])
-        symbols_from = f"vmlinux {vmlinux_name or vmlinux}"
     else:
-        # A table that is not what was written there is read from the image again.
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            if checksum.read_text(encoding="utf-8") == sha256_of(table):
-                symbols = symtab.read_table(table)
-    if symbols is None:
-        symtab.of_image(image, table, update)
-        write_atomically(checksum, sha256_of(table))
-        symbols = symtab.read_table(table)
+        symbols = _kallsyms(image, folder / f"symbols-{_CACHE_VERSION}", update)
     if not config and facts["config"]:
         config = folder / facts["config"]
     return Kernel(
@@ -107,7 +97,7 @@ def load(
         image=folder / facts["boot"] if facts["boot"] else image,
         image_sha256=facts["boot_sha256"],
         symbols=symbols,
-        symbols_from=symbols_from,
+        symbols_from=f"vmlinux {vmlinux_name or vmlinux}" if vmlinux else "kallsyms",
         release=facts["banner"].split()[2],
         banner=facts["banner"],
         compiler=payload.compiler(facts["banner"]),
@@ -117,6 +107,19 @@ def load(
         origin={**origin, "format": facts["format"], "file_sha256": facts["image_sha256"]},
         debug_info=debug_info_of(vmlinux or image),
     )
+
+
+def _kallsyms(image: Path, table: Path, update: Update) -> SymbolTable:
+    """Return the image's own symbols, which the cache has as JSON: it loads in milliseconds."""
+    checksum = table.with_suffix(".sha256")
+    # A table that is not what was written there is read from the image again.
+    with contextlib.suppress(OSError, ValueError):
+        if checksum.read_text(encoding="utf-8") == sha256_of(table):
+            return SymbolTable(*json.loads(table.read_bytes()))
+    symbols = symtab.of_image(image, update)
+    write_atomically(table, json.dumps([symbols.addresses, symbols.kinds, symbols.names]))
+    write_atomically(checksum, sha256_of(table))
+    return symbols
 
 
 def arch_of(image: Path) -> str:
@@ -197,19 +200,16 @@ def resolve_running(
 def _running_image(root: Path, release: str) -> Path:
     paths = [root / pattern.format(release) for pattern in _IMAGES]
     for path in paths:
-        # Not is_file(): where /boot may not be looked into, that is False too.
         try:
-            path.stat()
-            if path.is_file() and os.access(path, os.R_OK):
+            with path.open("rb"):
                 return path
-        except PermissionError:
-            pass
+        except PermissionError as err:
+            raise UserError(
+                f"{path}, the image of the running kernel, cannot be read: Permission denied.",
+                "Copy it as root to where you may read it, and use image:FILE.",
+            ) from err
         except OSError:
             continue
-        raise UserError(
-            f"{path}, the image of the running kernel, cannot be read: Permission denied.",
-            "Copy it as root to where you may read it, and use image:FILE.",
-        )
     raise UserError(
         f"The image of the running kernel, {paths[0]}, does not exist.",
         "Name a copy of it with image:FILE.  Inside a container, the host has it.",

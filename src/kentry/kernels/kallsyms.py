@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reads the symbol table inside a kernel image: python -m kentry.kernels.kallsyms IMAGE OUT.
+"""Reads the symbol table inside a kernel image: python -m kentry.kernels.kallsyms IMAGE.
 
 A process of its own, because vmlinux-to-elf searches the image by trial: on a damaged one
 it may take for ever or fill the memory, and it prints and logs what no user asked for.
 """
 
+import contextlib
+import json
 import re
 import resource
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 from vmlinux_to_elf.core.kallsyms import KallsymsFinder
 
 from kentry.kernels.payload import unpack
+from kentry.kernels.symtab import is_text
 
 # Ten times what Debian's largest kernel takes.
 _CPU_SECONDS = 120
@@ -68,21 +71,18 @@ def link_address(payload: bytes) -> int:
     raise ValueError("the address at which the kernel was linked cannot be told")
 
 
-def main(image: str, out: str) -> int:
-    """Write a line "address letter name" for each symbol; return errno if `out` has no room."""
+def main(image: str) -> None:
+    """Print the rows of the table as JSON."""
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     payload = unpack(Path(image).read_bytes(), image).payload
-    # Its own guess of the word's size fails on Debian's riscv64 images.
-    finder = _Finder(payload, bit_size=64)
+    with contextlib.redirect_stdout(sys.stderr):
+        # Its own guess of the word's size fails on Debian's riscv64 images.
+        finder = _Finder(payload, bit_size=64)
     rows = zip(finder.kernel_addresses, finder.symbol_names, strict=True)
-    try:
-        with open(out, "w", encoding="utf-8") as file:
-            file.writelines(f"{address:016x} {name[0]} {name[1:]}\n" for address, name in rows)
-    except OSError as err:
-        return err.errno or 1
-    return 0
+    table = [(address, name[0], name[1:]) for address, name in rows]
+    sys.stdout.write(json.dumps([row for row in table if is_text(row[1], row[2], row[0])]))
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

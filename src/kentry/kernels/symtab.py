@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import os
@@ -11,13 +10,14 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kentry
 from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
-from kentry.host.cache import no_space_is_an_error, read_bytes, scratch_folder, write_atomically
+from kentry.host.cache import read_bytes
 from kentry.host.process import run
 from kentry.kernels import payload
 from kentry.kernels.kernel import Symbol, SymbolTable
@@ -43,50 +43,31 @@ _STT_NOTYPE, _STT_FUNC = 0, 2
 _ELF64_SYM = struct.Struct("<IBBHQQ")
 
 
-def of_image(image: Path, table: Path, update: Update) -> None:
-    """Write the symbols in the image's own kallsyms to a file, in some seconds; KernelError."""
+def of_image(image: Path, update: Update) -> SymbolTable:
+    """Read the symbols in the image's own kallsyms, in some seconds; KernelError."""
     update(None, "reading the kernel's symbols")
     package = str(Path(kentry.__file__).parents[1])
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    with no_space_is_an_error(table), scratch_folder() as folder:
-        out = folder / "kallsyms"
-        argv = [sys.executable, "-m", "kentry.kernels.kallsyms", str(image), str(out)]
-        try:
-            run(argv, env={"PYTHONPATH": path})
-        except subprocess.CalledProcessError as err:
-            if err.returncode == errno.ENOSPC:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from err
-            detail = "\n".join(str(err.stderr).splitlines()[-1:])
-            raise _unreadable(f"{image} has no symbol table in it", detail) from err
-        symbols = read_kallsyms(out)
+    argv = [sys.executable, "-m", "kentry.kernels.kallsyms", str(image)]
+    try:
+        rows = json.loads(run(argv, env={"PYTHONPATH": path}).stdout)
+        symbols = SymbolTable.of(starmap(Symbol, rows))
+    except (subprocess.CalledProcessError, ValueError) as err:
+        detail = "\n".join(str(getattr(err, "stderr", err)).splitlines()[-1:])
+        raise _unreadable(f"{image} has no symbol table in it", detail) from err
     if len(symbols) < _FEWEST_SYMBOLS or not {"_text", "_stext"} & set(symbols.names):
         raise _unreadable(f"The symbol table in {image} is not a kernel's")
-    # It loads in milliseconds.
-    write_atomically(table, json.dumps([symbols.addresses, symbols.kinds, symbols.names]))
+    return symbols
 
 
-def read_kallsyms(path: Path) -> SymbolTable:
-    """Return the text symbols of a table in the form of /proc/kallsyms; KernelError."""
-    rows = []
-    try:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            address, kind, name = line.split()[:3]
-            if (kind in _TEXT or name in _EDGES) and int(address, 16) >= _KERNEL_HALF:
-                rows.append(Symbol(int(address, 16), kind, name))
-    except ValueError as err:
-        raise _unreadable(f"The symbol table {path.name} is damaged: {err}") from err
-    return SymbolTable.of(rows)
+def is_text(kind: str, name: str, address: int) -> bool:
+    """Return whether a symbol with that letter of nm(1) is one of a kernel's text, or its edge."""
+    return (kind in _TEXT or name in _EDGES) and address >= _KERNEL_HALF
 
 
 def _unreadable(what: str, detail: str = "") -> KernelError:
     remedy = "Give the vmlinux of the same build: image:FILE,symbols=vmlinux."
     return KernelError(f"{what}.", remedy, detail)
-
-
-def read_table(path: Path) -> SymbolTable:
-    """Return a table that of_image() wrote; ValueError where it is something else."""
-    addresses, kinds, names = json.loads(path.read_bytes())
-    return SymbolTable(addresses, kinds, names)
 
 
 def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> SymbolTable:
@@ -139,10 +120,8 @@ def _symtab(elf: ELFFile) -> Iterator[Symbol]:
     # struct, not pyelftools' iter_symbols(): a vmlinux has 300,000, which take it 8 s.
     for name_at, info, _, section, address, _ in _ELF64_SYM.iter_unpack(table.data()):
         name = names[name_at : names.index(b"\0", name_at)].decode("utf-8", "replace")
-        is_text = section in executable and info & 0xF in (_STT_NOTYPE, _STT_FUNC)
+        code = section in executable and info & 0xF in (_STT_NOTYPE, _STT_FUNC)
+        letter = "D" if not code else "W" if info >> 4 == _STB_WEAK else "T"
         # $x and .L are marks of the assembler, not functions.
-        if not name or name.startswith(("$", ".L")) or address < _KERNEL_HALF:
-            continue
-        if is_text or name in _EDGES:
-            letter = "W" if info >> 4 == _STB_WEAK else "T" if is_text else "D"
+        if name and not name.startswith(("$", ".L")) and is_text(letter, name, address):
             yield Symbol(address, letter.lower() if info >> 4 == _STB_LOCAL else letter, name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 from pathlib import Path
 
 import pytest
@@ -191,7 +190,10 @@ def test_an_image_that_is_not_there_is_named(root: Path, said: Said) -> None:
 def test_an_image_that_may_not_be_read_is_named(
     root: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    def denied(path: Path, mode: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", denied)
     with pytest.raises(UserError, match=r"vmlinuz-.* Permission denied"):
         find(root, said)
 

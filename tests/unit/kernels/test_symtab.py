@@ -18,46 +18,40 @@ from tests.unit.kernels.conftest import Said
 BASE = fakes.BASE
 
 
-def test_kallsyms_without_data_and_per_cpu_offsets(tmp_path: Path) -> None:
-    lines = [
-        "0000000000000040 A cpu_offset",
-        "ffff800080010000 T _stext",
-        "ffff800080000000 T _text",
-        "ffff800080010010 d data",
-        "ffff800080010020 W weak [module]",
-        "ffff800080020000 D _etext",
-    ]
-    (tmp_path / "kallsyms").write_text("\n".join(lines) + "\n")
-    found = symtab.read_kallsyms(tmp_path / "kallsyms")
-    assert found.names == ["_text", "_stext", "weak", "_etext"]
-    for damaged in ("ffff80008001002g T bad", "ffff800080010020 T", "\udc80"):
-        text = "\n".join([*lines, damaged])
-        (tmp_path / "kallsyms").write_text(text, errors="surrogateescape")
-        with pytest.raises(KernelError):
-            symtab.read_kallsyms(tmp_path / "kallsyms")
-    assert found.kinds == "TTWD"
-
-
 @pytest.mark.parametrize("arch", [fakes.ARM64, fakes.RISCV64])
 def test_the_images_own_table(tmp_path: Path, said: Said, arch: Arch) -> None:
     image = tmp_path / "Image"
     image.write_bytes(fakes.image(arch))
-    symtab.of_image(image, tmp_path / "table", said)
-    found = symtab.read_table(tmp_path / "table")
+    found = symtab.of_image(image, said)
     assert len(found) == fakes.SYMBOL_COUNT
     assert next(iter(found)) == Symbol(BASE, "T", "_text")
     assert found.address_of(fakes.function_name(7)) == BASE + 7 * 16
     assert len(said) == 1
-    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["Image", "table"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "address", "wanted"),
+    [
+        ("A", "cpu_offset", 0x40, False),
+        ("T", "cpu_code", 0x40, False),
+        ("T", "_stext", BASE, True),
+        ("W", "weak", BASE, True),
+        ("d", "data", BASE, False),
+        ("D", "_etext", BASE, True),
+    ],
+)
+def test_data_and_per_cpu_offsets_are_left_out(
+    kind: str, name: str, address: int, wanted: bool
+) -> None:
+    assert symtab.is_text(kind, name, address) is wanted
 
 
 def test_an_image_without_a_table_says_what_helps(tmp_path: Path, said: Said) -> None:
     image = tmp_path / "Image"
     image.write_bytes(fakes.image(content=fakes.body(symbols=False)))
     with pytest.raises(KernelError) as raised:
-        symtab.of_image(image, tmp_path / "table", said)
+        symtab.of_image(image, said)
     assert "symbols=vmlinux" in raised.value.remedy
-    assert not (tmp_path / "table").exists()
 
 
 def test_a_table_that_is_no_kernels_is_refused(tmp_path: Path, said: Said) -> None:
@@ -65,7 +59,7 @@ def test_a_table_that_is_no_kernels_is_refused(tmp_path: Path, said: Said) -> No
     # Addresses in the user half: what a wrong guess of the base looks like.
     image.write_bytes(fakes.image(content=fakes.body(base=0x3240000)))
     with pytest.raises(KernelError):
-        symtab.of_image(image, tmp_path / "table", said)
+        symtab.of_image(image, said)
 
 
 def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
