@@ -21,7 +21,6 @@ _VALUE = re.compile(r'[ynm]|-?\d+|0x[0-9a-fA-F]+|"[^"\\\n]*"|[\w./+-]+')
 _OFF = re.compile(r"# (CONFIG_\w+) is not set")
 _NAMED = 5
 
-_ENTRY_OPTIONS = _FOLDER / "entry-options"
 _WRITTEN = "Write it like: CONFIG_AUDIT with CONFIG_NET."
 
 # Families of boards (ARCH_SUNXI, SOC_SIFIVE): their drivers are half of an arm64 kernel.
@@ -37,10 +36,9 @@ _FACTS = re.compile(r"CONFIG_(CC|GCC|LD|AS|CLANG|RUSTC|PAHOLE|BINDGEN|HAVE|TOOLS
 
 @dataclass(frozen=True)
 class Request:
-    """How a user wants a kernel built.
+    """How a user wants a kernel built: config (tiny, userland, distro or a file) and compiler.
 
-    `config` is tiny, userland, distro or a file; `sets` are OPTION=VALUE on top of it;
-    `compiler` is gcc or clang, or one of them with a version: clang-19.
+    `sets` are OPTION=VALUE on top of the config; `compiler` may have a version: clang-19.
     """
 
     config: str = TINY
@@ -98,9 +96,8 @@ def parse_set(text: str) -> tuple[str, str]:
     """Split CONFIG_X=y in two; UserError shows how to write it."""
     name, equals, value = text.partition("=")
     if not equals or not _OPTION.fullmatch(name) or not _VALUE.fullmatch(value):
-        raise UserError(
-            f"'{text}' sets no config option.", "Write it like --config CONFIG_SECCOMP=y, n or m."
-        )
+        remedy = "Write it like --config CONFIG_SECCOMP=y, n or m."
+        raise UserError(f"'{text}' sets no config option.", remedy)
     return name, value
 
 
@@ -109,8 +106,7 @@ def read(text: str) -> dict[str, str]:
     options = {}
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
-        off = _OFF.fullmatch(line.strip())
-        if off:
+        if off := _OFF.fullmatch(line.strip()):
             options[off[1]] = "n"
         elif equals and _OPTION.fullmatch(name):
             options[name] = value
@@ -166,13 +162,9 @@ def of_file(file: Path) -> Config:
 def with_sets(config: Config, sets: Sequence[str]) -> Config:
     """Add to `config` what --config CONFIG_X=y asks for, which nothing may drop."""
     chosen = dict(parse_set(text) for text in sets)
+    strict, named = config.strict - chosen.keys(), config.named | chosen.keys()
     # A choice has one option on: naming another turns the first one off.
-    return Config(
-        {**config.options, **chosen},
-        config.whole,
-        config.strict - chosen.keys(),
-        config.named | chosen.keys(),
-    )
+    return Config({**config.options, **chosen}, config.whole, strict, named)
 
 
 def dropped(config: Config, got: Mapping[str, str]) -> list[str]:
@@ -202,8 +194,7 @@ def dropped_error(names: Sequence[str], config: Config, why: Mapping[str, str]) 
 def check_machine(got: Mapping[str, str], arch: Arch, knows: Callable[[str], bool]) -> None:
     """BuildError names the options that QEMU's machine needs and the config `got` does not have.
 
-    configs/machine lists what a kernel must have built in to boot there and to end; `knows` says
-    whether the tree has an option at all.
+    configs/machine lists what boots there and ends; `knows` says whether the tree has an option.
     """
     lacks: list[str] = []
     sets: dict[str, str] = {}
@@ -242,7 +233,7 @@ class Option:
 
 def entry_options() -> list[Option]:
     """Return the options that shape kernel entry, of every architecture."""
-    return _lines(_ENTRY_OPTIONS.read_text(encoding="utf-8"), _ENTRY_OPTIONS.name)
+    return _lines((_FOLDER / "entry-options").read_text(encoding="utf-8"), "entry-options")
 
 
 def parse_options(text: str) -> list[Option]:

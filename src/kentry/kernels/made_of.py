@@ -7,13 +7,17 @@ instructions in some functions: same_code().  Both say False where they do not k
 """
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from kentry.host.cache import write_atomically
 from kentry.path.symbols import base_name
@@ -91,12 +95,7 @@ class MadeOf:
 
 
 def read(folder: Path) -> MadeOf | None:
-    """Return what the kernel in a folder that build.built() returned was made of.
-
-    None where nobody wrote it down: a folder of an older kentry.
-    """
-    import msgspec
-
+    """Return what the kernel in a folder of build.built() was made of; None if kentry was older."""
     try:
         return msgspec.json.decode((folder / _FILE).read_bytes(), type=MadeOf)
     except (OSError, msgspec.MsgspecError):
@@ -105,8 +104,6 @@ def read(folder: Path) -> MadeOf | None:
 
 def write(folder: Path, made: MadeOf) -> Path:
     """Write what read() reads; return the file."""
-    import msgspec
-
     file = folder / _FILE
     write_atomically(file, msgspec.json.encode(made, order="sorted"))
     return file
@@ -115,7 +112,7 @@ def write(folder: Path, made: MadeOf) -> Path:
 def collect(objects: Path, tree: Path, vmlinux: Path) -> MadeOf:
     """Return what `vmlinux` was made of in the folder `objects` from the source in `tree`."""
     hashes: dict[str, str] = {}
-    functions: dict[str, set[str]] = {}
+    functions = defaultdict[str, set[str]](set)
     for name in sorted(_linked(objects)):
         if not (data := _content(objects / name)):
             # A word of a command that is no file; a function of a lost one is in no known object.
@@ -125,14 +122,14 @@ def collect(objects: Path, tree: Path, vmlinux: Path) -> MadeOf:
             hashes[name] = elf.gives()
             # Not all code is in sections marked as such: arm64's .idmap.text is not.
             for function, _ in elf.functions(_ALLOC):
-                functions.setdefault(function, set()).add(name)
+                functions[function].add(name)
         except _NOT_ELF:
             # With CONFIG_LTO_CLANG not machine code: then no object defines a function.
             hashes[name] = hashlib.sha256(data).hexdigest()
-    sizes: dict[str, list[int]] = {}
+    sizes = defaultdict[str, list[int]](list)
     with contextlib.suppress(*_NOT_ELF):
         for name, size in _Elf(_content(vmlinux)).functions(_ALLOC | _EXECINSTR):
-            sizes.setdefault(name, []).append(size)
+            sizes[name].append(size)
     return MadeOf(
         frozenset(_source_files(objects, tree)),
         hashes,
@@ -144,8 +141,7 @@ def collect(objects: Path, tree: Path, vmlinux: Path) -> MadeOf:
 def compiles_none_of(made: MadeOf, changed: Sequence[tuple[str, str]]) -> bool:
     """Return whether a rebuild with these changes provably gives the same kernel.
 
-    `changed` has the files that differ between two commits as git diff --name-status
-    --no-renames says it: a letter and a path.
+    `changed` is what git diff --name-status --no-renames prints: letters and paths.
     """
     # An architecture is this kernel's own where any of its files was read; but drivers/ and
     # crypto/ have Kconfig read one file of each.
@@ -191,16 +187,12 @@ def same_code(one: MadeOf, other: MadeOf, executed: Iterable[str]) -> bool:
     names = set(executed)
     # What no object defines the linker has made: veneers, which lengthen a path.
     added = [made.sizes.keys() - made.functions.keys() for made in (one, other)]
-    if not names or added[0] != added[1]:
-        return False
     # Other clones of a function count too: a name may lack what compilers append.
     clones = {base_name(name) for name in names}
     known = _known(one, clones)
-    return (
-        known == _known(other, clones)
-        and all(known.values())
-        and all(name in known or name in one.functions for name in names)
-    )
+    if not names <= clones | one.functions.keys() or not all(known.values()):
+        return False
+    return bool(names) and added[0] == added[1] and known == _known(other, clones)
 
 
 def _known(made: MadeOf, clones: set[str]) -> dict[str, set[tuple[str, str | int]]]:
@@ -216,14 +208,6 @@ def _known(made: MadeOf, clones: set[str]) -> dict[str, set[tuple[str, str | int
 # --- make's files ---
 
 
-def _commands(objects: Path) -> Iterator[str]:
-    """Yield the text of each dependency file of make and of Kconfig."""
-    for folder, _, names in os.walk(objects):
-        for name in names:
-            if name.endswith(".cmd") and (name.startswith(".") or name == "auto.conf.cmd"):
-                yield _content(Path(folder, name)).decode(errors="replace")
-
-
 def _source_files(objects: Path, tree: Path) -> set[str]:
     """Return the files of `tree` that any command names, or had read when it was run.
 
@@ -233,7 +217,8 @@ def _source_files(objects: Path, tree: Path) -> set[str]:
     absolute = re.compile(re.escape(f"{tree}/") + r"([^\s\"'();:,]+)")
     paths: set[str] = set()
     words: set[str] = set()
-    for text in _commands(objects):
+    for command in (*objects.rglob(".*.cmd"), *objects.rglob("auto.conf.cmd")):
+        text = _content(command).decode(errors="replace")
         paths.update(absolute.findall(text))
         words.update(text.split())
     # Kconfig names its files from the tree's top, make from the folder that it compiles in.
@@ -241,18 +226,15 @@ def _source_files(objects: Path, tree: Path) -> set[str]:
     paths |= relative
     paths |= {os.path.relpath(objects / word, tree) for word in relative if word.startswith("..")}
     top = f"{os.path.realpath(tree)}/"
-    folders: dict[str, str] = {}
+    real_folder = functools.cache(os.path.realpath)
     files = set()
     for path in {os.path.normpath(word) for word in paths}:
-        place = f"{top}{path}"
-        if path.startswith("..") or not os.path.isfile(place):
+        file = f"{top}{path}"
+        if path.startswith("..") or not os.path.isfile(file):
             continue
         files.add(path)
         # scripts/dtc/include-prefixes/ has links to the folders of other architectures.
-        folder, name = os.path.split(place)
-        if folder not in folders:
-            folders[folder] = os.path.realpath(folder)
-        real = f"{folders[folder]}/{name}"
+        real = f"{real_folder(os.path.dirname(file))}/{os.path.basename(file)}"
         if os.path.islink(real):
             real = os.path.realpath(real)
         if real.startswith(top):
@@ -267,12 +249,8 @@ def _linked(objects: Path) -> set[str]:
     if not words:
         # scripts/link-vmlinux.sh of Linux 5.10 writes down nowhere what it links.  Then it is all
         # that was ever compiled here: more objects can only make two kernels differ.
-        words = {
-            os.path.relpath(Path(folder, name[1 : -len(".cmd")]), objects)
-            for folder, _, names in os.walk(objects)
-            for name in names
-            if name.startswith(".") and name.endswith(".o.cmd")
-        }
+        commands = objects.rglob(".*.o.cmd")
+        words = {os.path.relpath(file.with_name(file.stem[1:]), objects) for file in commands}
     names: set[str] = set()
     for word in words:
         names.update(_members(objects, word) if word.endswith(".a") else [word])
@@ -317,7 +295,8 @@ class _Elf:
         count, names = struct.unpack_from("<HH", data, 60)
         headers = data[at : at + count * _SECTION_HEADER.size]
         self.sections = list(_SECTION_HEADER.iter_unpack(headers))
-        self._names = self.content(names)
+        headings = self.content(names)
+        self.names = [_string(headings, section[0]) for section in self.sections]
         self.symbols: list[tuple[int, ...]] = []
         self._strings = b""
         for index, section in enumerate(self.sections):
@@ -330,14 +309,6 @@ class _Elf:
         section = self.sections[index]
         return b"" if section[1] == _NOBITS else self.data[section[4] : section[4] + section[5]]
 
-    def section_name(self, index: int) -> str:
-        """Return the section's name."""
-        return _string(self._names, self.sections[index][0])
-
-    def symbol_name(self, symbol: tuple[int, ...]) -> str:
-        """Return the symbol's name, "" for a section's."""
-        return _string(self._strings, symbol[0])
-
     def functions(self, flags: int) -> Iterator[tuple[str, int]]:
         """Yield functions and labels in sections with `flags` that nobody writes, with sizes."""
         mask = flags | _WRITE
@@ -345,7 +316,7 @@ class _Elf:
         for symbol in self.symbols:
             _, info, _, index, _, size = symbol
             if index in code and info & 15 in _CODE_TYPES:
-                name = self.symbol_name(symbol)
+                name = _string(self._strings, symbol[0])
                 if name and not name.startswith(_NO_FUNCTION):
                     yield name, size
 
@@ -355,19 +326,19 @@ class _Elf:
         taken = {
             index
             for index, section in enumerate(self.sections)
-            if section[2] & _ALLOC and not _NOT_EXECUTED.fullmatch(self.section_name(index))
+            if section[2] & _ALLOC and not _NOT_EXECUTED.fullmatch(self.names[index])
         }
         # Local names have line numbers in them (__initcall__kmod_NAME__COUNTER_LINE_FUNCTION), and
         # debug info has symbols of its own: a local symbol is the place that it stands for.
         places = [_SYMBOL.pack(0, *symbol[1:]) for symbol in self.symbols]
         for index, symbol in enumerate(self.symbols):
             if symbol[1] >> 4:
-                places[index] += self.symbol_name(symbol).encode() + b"\0"
+                places[index] += _string(self._strings, symbol[0]).encode() + b"\0"
                 digest.update(places[index])
         for index, (_, kind, flags, _, _, size, _, about, align, _) in enumerate(self.sections):
             if index not in taken and (kind != _RELA or about not in taken):
                 continue
-            name = self.section_name(index)
+            name = self.names[index]
             digest.update(f"{index} {name} {kind} {flags} {size} {about} {align}\n".encode())
             content = self.content(index)
             if kind != _RELA:

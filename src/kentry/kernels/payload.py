@@ -188,7 +188,7 @@ def _unpack_elf(data: bytes) -> Unpacked:
         if flat[offset:].startswith(magic):
             return Unpacked("vmlinux", arch, bytes(flat), bytes(flat))
         # The ELF note that says where QEMU may enter an uncompressed x86 kernel.
-        entries = [note for note in elf_notes(elf) if note["n_name"] == "Xen"]
+        entries = [note for note in _notes(elf) if note["n_name"] == "Xen"]
         if not any(note["n_type"] == _XEN_PHYS32_ENTRY for note in entries):
             raise NotAnImageError(
                 f"is a vmlinux that QEMU cannot start: give the {arch.image_format} of the same"
@@ -197,7 +197,7 @@ def _unpack_elf(data: bytes) -> Unpacked:
     return Unpacked("vmlinux", arch, data, data)
 
 
-def elf_notes(elf: ELFFile) -> Iterator[Any]:
+def _notes(elf: ELFFile) -> Iterator[Any]:
     """Yield every note in the segments of an ELF file, as pyelftools has them."""
     from elftools.elf.segments import NoteSegment
 
@@ -209,7 +209,7 @@ def elf_notes(elf: ELFFile) -> Iterator[Any]:
 # init/version.c: "Linux version RELEASE (BY@HOST) (COMPILER, LINKER) #BUILD ...".
 _BANNER = re.compile(rb"Linux version (?=\d+\.\d+)[\x20-\x7e]+")
 # Since Linux 6.1 there are two: one has no build number yet, and is not what is booted.
-_NUMBERED = re.compile(rb" #\d+ ")
+_NUMBERED = re.compile(r" #\d+ ")
 _LONGEST_CONFIG = 16 << 20
 
 # Note header: name size 4, descriptor size 20 (SHA-1) or 16 (MD5), type NT_GNU_BUILD_ID.
@@ -230,7 +230,7 @@ _BTF_HEADER_BYTES = 24
 def banner(payload: bytes, name: str) -> str:
     """Find the "Linux version" line; KernelError where the file called `name` has none."""
     banners = [match.group().decode("ascii").rstrip() for match in _BANNER.finditer(payload)]
-    numbered = [text for text in banners if _NUMBERED.search(text.encode())]
+    numbered = [text for text in banners if _NUMBERED.search(text)]
     if not banners:
         raise KernelError(
             f"{name} has no 'Linux version' line in it: it is not a Linux kernel or is cut short.",
@@ -250,23 +250,18 @@ def compiler(banner_line: str) -> str:
 def built_in_config(payload: bytes) -> bytes | None:
     """Return the config that CONFIG_IKCONFIG put into the kernel, or None."""
     start = payload.find(b"IKCFG_ST\x1f\x8b")
-    if start < 0:
-        return None
-    try:
-        return zlib.decompressobj(31).decompress(payload[start + 8 :], _LONGEST_CONFIG)
-    except zlib.error:
-        return None
+    with contextlib.suppress(zlib.error):
+        if start >= 0:
+            return zlib.decompressobj(31).decompress(payload[start + 8 :], _LONGEST_CONFIG)
+    return None
 
 
 def build_id(payload: bytes) -> str | None:
-    """Return the kernel's own GNU build id in hexadecimal; None if there is not exactly one.
-
-    The vDSOs inside a kernel have build ids too: notes within an ELF file inside the image
-    are left out.
-    """
+    """Return the kernel's own GNU build id in hexadecimal; None if there is not exactly one."""
     if payload.startswith(_ELF):
         return elf_build_id(payload)
-    # An inner ELF file, whose header has 64 bytes, ends with its section headers.
+    # The vDSOs inside a kernel have build ids too, which do not count.  An inner ELF file, whose
+    # header has 64 bytes, ends with its section headers.
     inner = []
     for match in re.finditer(rb"\x7fELF[\x01\x02]\x01\x01", payload[: 6 - 64]):
         wide = payload[match.start() + 4] == 2
@@ -285,18 +280,11 @@ def build_id(payload: bytes) -> str | None:
 
 def elf_build_id(data: bytes) -> str | None:
     """Return the GNU build id in the notes of the ELF file `data`, or None."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        build_ids = {
-            str(note["n_desc"])
-            for note in elf_notes(ELFFile(io.BytesIO(data)))
-            if note["n_name"] == "GNU" and note["n_type"] == "NT_GNU_BUILD_ID"
-        }
-    except (ELFError, struct.error, ValueError, KeyError, AttributeError):
-        return None
-    return build_ids.pop() if len(build_ids) == 1 else None
+    with contextlib.suppress(NotAnImageError), _elf(data) as elf:
+        notes = [note for note in _notes(elf) if note["n_type"] == "NT_GNU_BUILD_ID"]
+        build_ids = {str(note["n_desc"]) for note in notes if note["n_name"] == "GNU"}
+        return build_ids.pop() if len(build_ids) == 1 else None
+    return None
 
 
 @dataclass(frozen=True)
@@ -317,10 +305,9 @@ class KernelText:
 
 
 def text_of(kernel: Kernel) -> KernelText:
-    """Unpack a kernel's image; UserError where it is none.
+    """Unpack a kernel's image, without data, which may have any encoding in it; UserError.
 
-    Data is left out, because it may have any encoding in it; not of an image whose text has no
-    symbols at its edges, which is given whole, from address 0.
+    An image whose text has no symbols at its edges is given whole, from address 0.
     """
     image = unpack(kernel.image.read_bytes(), str(kernel.image)).payload
     symbols = kernel.symbols
@@ -344,8 +331,7 @@ def text_of(kernel: Kernel) -> KernelText:
 def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -> dict[str, int]:
     """Read how many bytes each of `members` lies from the beginning of `struct name`.
 
-    `image` is the uncompressed kernel, `spec` what the user calls it.  KernelError where it has
-    no type information or the structure no such member.
+    `image` is the uncompressed kernel, which the user calls `spec`.  KernelError.
     """
     # The longest blob: a module's or a test's are short.
     blob = b""
