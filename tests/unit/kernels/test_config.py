@@ -49,14 +49,6 @@ def test_what_sets_no_option(text: str) -> None:
     assert "--config CONFIG_SECCOMP=y" in raised.value.remedy
 
 
-def test_how_a_config_is_written_makes_no_other_kernel() -> None:
-    one = config.read("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=1\n")
-    other = config.read("CONFIG_C=1\n\n# a comment\nCONFIG_A=n\nCONFIG_B=n\nCONFIG_A=y\n")
-    assert Config(one, whole=True).text() == Config(other, whole=True).text()
-    text = Config(one, whole=True).text()
-    assert text == "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=1\n"
-
-
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_every_line_of_ours_is_an_option_or_a_comment(file: Path) -> None:
     lines = file.read_text().splitlines()

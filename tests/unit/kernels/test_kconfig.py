@@ -13,75 +13,56 @@ import pytest
 
 KCONFIG = """\
 mainmenu "A test of Linux $(KERNELVERSION) for $(ARCH)"
-
 config CC_VERSION_TEXT
 	string
 	default "$(shell,echo $(CC))"
-
 config MODULES
 	bool "Modules"
 	modules
 	help
 		Lets options be
 		modules
-
 source "arch/$(SRCARCH)/Kconfig"
-
 config NET
 	bool "Networking"
-
 config AUDIT
 	bool "Auditing"
 	depends on NET && (PROC || SYSFS)
-
 config PROC
 	bool "proc"
-
 config SYSFS
 	bool "sysfs"
-
 config HASH
 	bool "Hashes"
-
 config CRYPTO
 	bool "Cryptography"
 	select HASH
 	select HELPER
-
 config HELPER
 	bool
-
 config OLD_NAME
 	bool
 	transitional
 	help
 		Only the old name.
-
 config NEW_NAME
 	bool "A new name"
 	default OLD_NAME
-
 config LEVEL
 	int "A level"
 	range 1 9
 	default 5
-
 config DRIVER
 	tristate "A driver"
-
 config ALWAYS
 	def_bool y
-
 choice
 	prompt "Preemption"
 	default PREEMPT_NONE
-
 config PREEMPT_NONE
 	bool "None"
-
 config PREEMPT
 	bool "Full"
-
 endchoice
 """
 ARCH_KCONFIG = """\
@@ -103,15 +84,8 @@ def reasons(folder: Path, *wanted: str, text: str = KCONFIG) -> dict[str, str]:
     (folder / "Kconfig").write_text(text)
     (folder / "arch/arm64/Kconfig").write_text(ARCH_KCONFIG)
     (folder / "dot-config").write_text(DOT_CONFIG)
-    env = {
-        "PATH": os.environ["PATH"],
-        "srctree": str(folder),
-        "ARCH": "arm64",
-        "SRCARCH": "arm64",
-        "CC": "gcc",
-        "KERNELVERSION": "6.12",
-        "PYTHONWARNINGS": "ignore",
-    }
+    env = {"PATH": os.environ["PATH"], "srctree": str(folder), "PYTHONWARNINGS": "ignore"}
+    env |= {"ARCH": "arm64", "SRCARCH": "arm64", "CC": "gcc", "KERNELVERSION": "6.12"}
     words = [str(folder), str(folder / "dot-config"), *wanted]
     argv = [sys.executable, "-m", "kentry.kernels.kconfig", *words]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)

@@ -286,94 +286,38 @@ READ = frozenset(
 )
 OBJECTS = {"kernel/fork.o": "1"}
 HARMLESS = """
-M drivers/net/driver.c
-M drivers/net/driver.h
-M include/linux/unread.h
-M arch/riscv/kernel/unread.S
-M arch/riscv/boot/dts/board.dts
-M arch/riscv/boot/dts/chip.dtsi
-M rust/kernel/lib.rs
-M arch/arm/mm/unread.c
-A arch/riscv/configs/defconfig
-M arch/riscv/configs/32-bit.config
-A arch/x86/include/asm/new.h
-D arch/x86/Makefile
-M arch/x86/Kconfig
-M arch/sparc/tools/table.tbl
-A Documentation/index.rst
-D Documentation/devicetree/bindings/a.yaml
-M Documentation/new.h
-A LICENSES/new
-M MAINTAINERS
-M kernel/.gitignore
-M .mailmap
-A lib/README.rst
-A samples/new.c
-M samples/a.sh
-A tools/testing/selftests/Makefile
-T tools/testing/selftests/link
-M tools/perf/builtin.c
+M drivers/net/driver.c  M drivers/net/driver.h  M include/linux/unread.h
+M arch/riscv/kernel/unread.S  M arch/riscv/boot/dts/board.dts  M arch/riscv/boot/dts/chip.dtsi
+M rust/kernel/lib.rs  M arch/arm/mm/unread.c  A arch/riscv/configs/defconfig
+M arch/riscv/configs/32-bit.config  A arch/x86/include/asm/new.h  D arch/x86/Makefile
+M arch/x86/Kconfig  M arch/sparc/tools/table.tbl  A Documentation/index.rst
+D Documentation/devicetree/bindings/a.yaml  M Documentation/new.h  A LICENSES/new  M MAINTAINERS
+M kernel/.gitignore  M .mailmap  A lib/README.rst  A samples/new.c  M samples/a.sh
+A tools/testing/selftests/Makefile  T tools/testing/selftests/link  M tools/perf/builtin.c
 M tools/power/x86/Kconfig
 """
 MAY_MATTER = """
-M kernel/fork.c
-D kernel/fork.c
-A drivers/net/new.c
-D drivers/net/driver.c
-A drivers/net/new.h
-D include/linux/unread.h
-T drivers/net/driver.c
-R100 Documentation/moved.rst
-C90 drivers/net/driver.c
-M Makefile
-M Kbuild
-M Kconfig
-M arch/Kconfig
-M arch/Makefile
-M arch/riscv/Makefile
-M arch/riscv/Makefile.postlink
-M arch/riscv/kernel/Makefile
-M arch/riscv/Kconfig
-A arch/riscv/Kconfig.new
-M arch/riscv/kernel/unread.tbl
-M arch/riscv/tools/gen.awk
-A arch/riscv/boot/dts/board.dts
-M arch/arm/Makefile
-M arch/arm/Kconfig
-M arch/x86/crypto/Kconfig
-M arch/arm/include/asm/shared.h
-M drivers/net/Makefile
-M drivers/net/Kconfig
-A drivers/net/Kconfig
-M drivers/unread/Kbuild
-M drivers/tty/vt/defkeymap.c_shipped
-M drivers/video/logo/logo.ppm
-M kernel/configs/tiny.config
-M kernel/time/timeconst.bc
-M lib/script.pl
-M lib/x.rst
-M scripts/unread.c
-M scripts/unread.sh
-M usr/unread.c
-M certs/unread.S
-M tools/objtool/check.c
-M tools/include/linux/types.h
-M tools/arch/x86/include/asm/insn.h
-M tools/lib/string.c
-M tools/build/Makefile
-M tools/testing/read.h
-M Documentation/Kconfig
-M Documentation/Makefile
-M samples/Kconfig
-M samples/Makefile
-M README.new
-M .gitattributes
-M unknown
+M kernel/fork.c  D kernel/fork.c  A drivers/net/new.c  D drivers/net/driver.c
+A drivers/net/new.h  D include/linux/unread.h  T drivers/net/driver.c
+R100 Documentation/moved.rst  C90 drivers/net/driver.c  M Makefile  M Kbuild  M Kconfig
+M arch/Kconfig  M arch/Makefile  M arch/riscv/Makefile  M arch/riscv/Makefile.postlink
+M arch/riscv/kernel/Makefile  M arch/riscv/Kconfig  A arch/riscv/Kconfig.new
+M arch/riscv/kernel/unread.tbl  M arch/riscv/tools/gen.awk  A arch/riscv/boot/dts/board.dts
+M arch/arm/Makefile  M arch/arm/Kconfig  M arch/x86/crypto/Kconfig
+M arch/arm/include/asm/shared.h  M drivers/net/Makefile  M drivers/net/Kconfig
+A drivers/net/Kconfig  M drivers/unread/Kbuild  M drivers/tty/vt/defkeymap.c_shipped
+M drivers/video/logo/logo.ppm  M kernel/configs/tiny.config  M kernel/time/timeconst.bc
+M lib/script.pl  M lib/x.rst  M scripts/unread.c  M scripts/unread.sh  M usr/unread.c
+M certs/unread.S  M tools/objtool/check.c  M tools/include/linux/types.h
+M tools/arch/x86/include/asm/insn.h  M tools/lib/string.c  M tools/build/Makefile
+M tools/testing/read.h  M Documentation/Kconfig  M Documentation/Makefile  M samples/Kconfig
+M samples/Makefile  M README.new  M .gitattributes  M unknown
 """
 
 
 def rows(text: str) -> list[tuple[str, str]]:
-    return [(words[0], words[1]) for words in map(str.split, text.split("\n")) if words]
+    words = text.split()
+    return list(zip(words[::2], words[1::2], strict=True))
 
 
 @pytest.mark.parametrize("row", rows(HARMLESS), ids=" ".join)

@@ -32,12 +32,9 @@ def test_the_images_own_table(tmp_path: Path, said: Said, arch: Arch) -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "address", "wanted"),
     [
-        ("A", "cpu_offset", 0x40, False),
-        ("T", "cpu_code", 0x40, False),
-        ("T", "_stext", BASE, True),
-        ("W", "weak", BASE, True),
+        *(("A", "cpu_offset", 0x40, False), ("T", "cpu_code", 0x40, False)),
+        *(("T", "_stext", BASE, True), ("W", "weak", BASE, True), ("D", "_etext", BASE, True)),
         ("d", "data", BASE, False),
-        ("D", "_etext", BASE, True),
     ],
 )
 def test_data_and_per_cpu_offsets_are_left_out(
