@@ -26,7 +26,7 @@ BUDGET = {
     "boot": 2038,
     "commands": 3042,
     "compare": 1642,
-    "count": 1308,
+    "count": 1280,
     "host": 1488,
     "importing": 575,
     "kernels": 4048,

@@ -28,13 +28,9 @@ from kentry.progress import Update, say
 from kentry.results import caveats
 from kentry.results.recording import Recording, read_recording, write_recording
 
-# A folder with a saved run to use instead of a boot; see FakeRunner.
-FAKE = "KENTRY_FAKE"
-# The recording of a whole matrix has up to 18 MB.
-_RECORDING_BYTES = 32 << 20
-
-# The key of made_for() with the cases' names.
-_CASES = "cases"
+FAKE = "KENTRY_FAKE"  # a folder with a saved run to use instead of a boot; see FakeRunner
+_RECORDING_BYTES = 32 << 20  # that of a whole matrix has up to 18 MB
+_CASES = "cases"  # the key of made_for() with the cases' names
 
 # Below the package's folder: what only times, and what comes after a recording.
 _DOWNSTREAM = (

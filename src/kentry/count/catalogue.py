@@ -32,30 +32,17 @@ from kentry.results.case_name import (
     size_name,
 )
 
-# A block of that many calls takes a tenth of a millisecond: with more there would be no extra call.
-MOST_EXTRA = 10_000
-_EXTRA = re.compile(r"1/([0-9]{1,9})")
-
-# What `--matrix` takes besides the units' own names.
-VECTOR = "vector"
-# The use 1/K of a matrix.
-_MATRIX_USES = (*USES, "1/10")
-# Cases of a matrix that are in the default group, too.
-_MATRIX_CASES = ("getppid", "getpid", "pipe", "sched_yield")
+VECTOR = "vector"  # what `--matrix` takes besides the units' own names
 
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel entry, repeated: `name` is the syscall, with @entry where it is not native.
+    """One kernel entry, repeated."""
 
-    Cases of a `group` run only where they or the group are named.  `uses` are the vector states
-    that make sense for it: every one where it is empty.
-    """
-
-    name: str
+    name: str  # of the syscall, with @entry where it is not native
     summary: str
-    group: str = ""
-    uses: tuple[str, ...] = ()
+    group: str = ""  # runs only where it or the group is named
+    uses: tuple[str, ...] = ()  # the vector states that make sense; every one where it is empty
 
     @property
     def needs_state(self) -> bool:
@@ -139,8 +126,7 @@ def choose_timed(arch: Arch, words: Iterable[str]) -> list[str]:
     if not words:
         return choose(arch, ())
     names: dict[str, None] = {}
-    for word in words:
-        name = CaseName.parse(word)
+    for word, name in zip(words, map(CaseName.parse, words), strict=True):
         cache, extra = name.cache, name.extra
         if cache is not None and extra is not None:
             raise UserError(
@@ -151,8 +137,9 @@ def choose_timed(arch: Arch, words: Iterable[str]) -> list[str]:
         if cache not in (None, WARM, COLD):
             cache = size_name(parse_size(cache))
         if extra is not None:
-            every = _EXTRA.fullmatch(extra)
-            if not every or not 1 <= int(every[1]) <= MOST_EXTRA:
+            every = re.fullmatch(r"1/([0-9]{1,9})", extra)
+            # A block of 10000 calls takes a tenth of a millisecond: with more, no call is extra.
+            if not every or not 1 <= int(every[1]) <= 10_000:
                 raise UserError(
                     f"'+extra={extra}' in '{word}' is no share of extra calls.",
                     "Write it like +extra=1/100: one more call every hundred, 1 %.",
@@ -169,13 +156,11 @@ def choose_timed(arch: Arch, words: Iterable[str]) -> list[str]:
 
 
 def matrix(arch: Arch, name: str) -> list[str]:
-    """The words for choose() of a whole matrix; `name` is a unit, or "vector" for the first one.
-
-    UserError for another name.
-    """
+    """The words for choose() of a whole matrix; `name` is a unit, or VECTOR for the first one."""
     unit = arch.vector.units[0].name if name == VECTOR else _unit(arch, name, name).name
-    cases = [case for case in catalogue(arch) if case.group == VECTOR or case.name in _MATRIX_CASES]
-    return [f"{case.name}+{unit}={use}" for case in cases for use in case.uses or _MATRIX_USES]
+    more = ("getppid", "getpid", "pipe", "sched_yield")
+    cases = [case for case in catalogue(arch) if case.group == VECTOR or case.name in more]
+    return [f"{case.name}+{unit}={use}" for case in cases for use in case.uses or (*USES, "1/10")]
 
 
 def _states(arch: Arch, word: str, length: int | None) -> list[str]:
@@ -223,12 +208,10 @@ def _states(arch: Arch, word: str, length: int | None) -> list[str]:
 
 
 def _unit(arch: Arch, name: str, word: str) -> Unit:
-    unit = arch.vector.unit(name)
-    if unit:
+    if unit := arch.vector.unit(name):
         return unit
     known = ", ".join(f"{one.name}= ({one.what})" for one in arch.vector.units)
-    reason = arch.vector.unmodelled.get(name)
-    if reason:
+    if reason := arch.vector.unmodelled.get(name):
         raise UserError(f"'{word}' cannot be measured: {reason}.", f"Units here: {known}.")
     raise UserError(f"{arch.name} has no vector unit '{name}'.", f"Units: {known}.")
 

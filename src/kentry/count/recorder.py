@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -43,22 +43,17 @@ from kentry.results.recording import (
 )
 from kentry.stats import exact
 
-T = TypeVar("T")
+# A boot, and the code that it executed.
+_Boot = tuple[GuestRun, list[Instruction]]
 
 # Those of ExactOptions that a recording has.
 _OPTIONS = ("windows", "path_windows", "warmup", "rounds")
-# How often a wait for the second boot looks for Ctrl-C.
-_POLL_SECONDS = 0.2
-# Distinct paths kept of one case; `samples` count the others too.
-_PATHS_KEPT = 16
-# A longer list of a path's accesses would make the file too large: some 40 bytes each.
-_ACCESSES_KEPT = 20_000
-# The share of instructions outside every symbol that needs no caveat.
-_UNNAMED_TOLERATED = 0.01
-# Kinds of symbols that are code, as in /proc/kallsyms.
-_TEXT_KINDS = "TtWw"
-# KASLR moves a kernel by whole pages; bytes.
-_PAGE = 4096
+_POLL_SECONDS = 0.2  # how often a wait for the second boot looks for Ctrl-C
+_PATHS_KEPT = 16  # distinct ones of one case; `samples` count the others too
+_ACCESSES_KEPT = 20_000  # of a path; a longer list would be too large: some 40 bytes each
+_UNNAMED_TOLERATED = 0.01  # the share of instructions outside every symbol that needs no caveat
+_TEXT_KINDS = "TtWw"  # kinds of symbols that are code, as in /proc/kallsyms
+_PAGE = 4096  # KASLR moves a kernel by whole pages; bytes
 # A kernel-half address as a branch's target; riscv's disassembler repeats it in a comment.
 _TARGET = re.compile(r"(?:-?\w+ # )?#?0x(ffff[0-9a-f]{12})\b")
 
@@ -132,7 +127,7 @@ def second_boot(options: ExactOptions) -> ExactOptions:
 
 
 @contextmanager
-def _beside(run: Callable[[Update], T]) -> Iterator[Future[T]]:
+def _beside(run: Callable[[Update], _Boot]) -> Iterator[Future[_Boot]]:
     """Runs it beside the block, and stops it when the block ends."""
     unwanted = threading.Event()
 
@@ -148,7 +143,7 @@ def _beside(run: Callable[[Update], T]) -> Iterator[Future[T]]:
 
 
 def _add_second(
-    second: Future[tuple[GuestRun, list[Instruction]]],
+    second: Future[_Boot],
     trace: PluginTrace,
     code: list[Instruction],
     cases: Sequence[str],
@@ -168,10 +163,8 @@ def _add_second(
     return [caveats.one_boot_of(name, failed[name]) for name in cases if name in failed]
 
 
-def _boot(
-    kernel: Kernel, target: Runner, options: ExactOptions, update: Update
-) -> tuple[GuestRun, list[Instruction]]:
-    """One boot and the code that it executed; its contexts say which boot it was.
+def _boot(kernel: Kernel, target: Runner, options: ExactOptions, update: Update) -> _Boot:
+    """One boot; its contexts say which one it was.
 
     KernelError unless the booted kernel is the one whose symbols we have; TraceError where the
     self-check fails.
