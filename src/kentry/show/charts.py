@@ -235,6 +235,11 @@ class _Plot:
         words = _TITLE.format(title) if title else ""
         self.parts.append(_RECT.format(kind, x, y, wide, tall, words))
 
+    def path(self, kind: str, places: Sequence[tuple[float, float]], join: str) -> None:
+        text = "".join(join.format(*place) for place in places[1:])
+        first = "M{:.1f},{:.1f}".format(*places[0])
+        self.parts.append(Markup('<path class="{}" d="{}"/>').format(kind, first + text))
+
     def dot(self, kind: str, x: float, y: float, size: int, title: str) -> None:
         self.parts.append(_CIRCLE.format(kind, x, y, size, title))
 
@@ -350,16 +355,11 @@ def line(
     plot.x_axis((across.at(scaled(value)), text) for value, text in ticks)
     places = [(across.at(x), up.at(one.y)) for x, one in zip(xs, points, strict=True)]
     if shape != "dots":
-        join = "H{:.1f}V{:.1f}" if shape == "steps" else "L{:.1f},{:.1f}"
-        path = "".join(join.format(*place) for place in places[1:])
-        start = "M{:.1f},{:.1f}".format(*places[0])
-        plot.parts.append(Markup('<path class="curve" d="{}"/>').format(start + path))
+        plot.path("curve", places, "H{:.1f}V{:.1f}" if shape == "steps" else "L{:.1f},{:.1f}")
     for nth, (name, values) in enumerate(curves.items()):
         kind, below = f"curve beside-{nth % _BESIDE}", _TOP + 12 * (nth + 1)
-        path = "L".join(
-            f"{across.at(x):.1f},{up.at(y):.1f}" for x, y in zip(xs, values, strict=True)
-        )
-        plot.parts.append(Markup('<path class="{}" d="M{}"/>').format(kind, path))
+        others = [(across.at(x), up.at(value)) for x, value in zip(xs, values, strict=True)]
+        plot.path(kind, others, "L{:.1f},{:.1f}")
         plot.line(kind, right - 30, below, right, below)
         plot.text("end", right - 34, below + 4, name)
     for value, name in levels:

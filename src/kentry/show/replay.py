@@ -2,6 +2,7 @@
 """The layout of policies that were replayed on traces: sweeps, policies, each task's regret."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -23,7 +24,6 @@ from kentry.vector.documents import (
     ReplayedTrace,
     TraceRanking,
 )
-from kentry.vector.policies import POLICIES, TIME
 from kentry.vector.ranking import ClosedLoop
 
 # Rows of a sweep's text, of its 100 values.
@@ -40,6 +40,7 @@ _TASKS = 40
 _OPTIMAL = "optimal"
 # It gives access by a trap alone.  A policy that does so otherwise can cost less.
 _WITH_TRAPS = "optimal with traps"
+_NAMES = {_OPTIMAL: _WITH_TRAPS}
 _BELOW_OPTIMAL = (
     f" costs less than {_WITH_TRAPS}, which gives access only by a trap, and saves and loads as"
     " the traced kernel does"
@@ -63,32 +64,27 @@ def replay_layout(replay: ReplayDocument) -> Layout:
         blocks += [Section(one.family, [chart, *_sweep_blocks(one, names, unit)]), ""]
     texts = dict.fromkeys(note["text"] for trace in traces for note in trace.caveats)
     blocks.append(InText([Prose(text, "note: ") for text in texts]))
-    of_page: list[Block] = []
+    of_page = []
     for trace in traces:
         ranks = _rank_blocks(trace, unit) if len(traces) > 1 else ()
         tasks = _task_blocks(trace, unit)
         of_page.append(Section(trace.workload, [*_trace_blocks(trace), *ranks, *tasks]))
     of_page.append(Section(f"Costs of acts: {costs.name}", [_cost_table(costs)]))
     notes = msgspec.convert([note for one in traces for note in one.caveats], list[Caveat])
-    blocks.append(
-        OnPage([*of_page, Section("What to know beside the numbers", [Notes(unique(notes))])])
-    )
+    of_page.append(Section("What to know beside the numbers", [Notes(unique(notes))]))
+    blocks.append(OnPage(of_page))
     cheapest = [
         f"cheapest on {trace.workload}: {others[0].policy}"
         for trace in traces
         if (others := [one for one in trace.policies if one.policy != _OPTIMAL])
     ]
-    facts = [
-        (f"trace {one.trace}", f"{one.kernel.get('spec', '')} ({one.kernel.get('arch', '')})")
-        for one in traces
-    ]
-    return Layout(
-        "vector-replay",
-        f"Vector policies on {', '.join(names)}",
-        "; ".join(cheapest),
-        blocks,
-        facts=[*facts, ("cost table", f"{costs.name}, {unit}")],
-    )
+    facts = []
+    for trace in traces:
+        kernel = f"{trace.kernel.get('spec', '')} ({trace.kernel.get('arch', '')})"
+        facts.append((f"trace {trace.trace}", kernel))
+    facts.append(("cost table", f"{costs.name}, {unit}"))
+    title = f"Vector policies on {', '.join(names)}"
+    return Layout("vector-replay", title, "; ".join(cheapest), blocks, facts=facts)
 
 
 def replay_picture(replay: ReplayDocument) -> Chart:
@@ -125,11 +121,15 @@ def sweep_chart(
     `beside` are curves of single workloads, `levels` policies without the parameter.
     """
     per_call = f"{_units(unit)[0]} a call"
+
+    def text(value: float) -> str:
+        return duration(value) if advice.family.startswith("timeout") else f"{value:g}"
+
     points = [
         charts.Point(
             value,
             cost,
-            f"{_value(advice, value)}: {cost:.5g} {per_call}",
+            f"{text(value)}: {cost:.5g} {per_call}",
             "recommended" if value == advice.recommended and not advice.flat else "point",
         )
         for value, cost in zip(advice.values, advice.cost_per_call, strict=True)
@@ -143,17 +143,11 @@ def sweep_chart(
         per_call,
         logarithmic=True,
         band=None if advice.flat else advice.within_1_percent,
-        named=[(tick, _value(advice, tick)) for tick in ticks],
+        named=[(tick, text(tick)) for tick in ticks],
         levels=levels,
         beside=beside,
     )
     return Chart(drawing, "The large dot is the least, the band what costs at most 1 % more.")
-
-
-def _value(advice: Recommendation, value: float) -> str:
-    """Returns a value of the parameter: a time with its unit, or a count."""
-    family = POLICIES.get(advice.family)
-    return duration(value) if family and family.parameter == TIME else f"{value:g}"
 
 
 def _trace_blocks(trace: ReplayedTrace) -> Iterator[Block]:
@@ -172,10 +166,8 @@ def _trace_blocks(trace: ReplayedTrace) -> Iterator[Block]:
     )
     yield Prose(f"replayed {check.policy} {word} the kernel: {acts}")
     for one in check.differences[:_DIFFERENCES_SHOWN]:
-        yield (
-            f"  {one.act} of {plain(one.name)} ({one.pid}): replayed {one.replayed},"
-            f" seen {one.seen}"
-        )
+        pair = f"replayed {one.replayed}, seen {one.seen}"
+        yield f"  {one.act} of {plain(one.name)} ({one.pid}): {pair}"
     if len(check.differences) > _DIFFERENCES_SHOWN:
         yield f"  and {len(check.differences) - _DIFFERENCES_SHOWN} more, in --json"
 
@@ -198,31 +190,16 @@ def _units(unit: Unit) -> tuple[str, str]:
 
 
 # By unit: the headings of four columns with their acts, and a note on the headings.
-_SHOWN: Mapping[str, tuple[Mapping[str, tuple[str, ...]], str]] = {
+_SHOWN = {
     VEC: (
-        {
-            "traps": ("trap",),
-            "flushes": ("flush", "kept_load"),
-            "saves": ("save",),
-            "loads": ("restore",),
-        },
+        {"traps": "trap", "flushes": "flush kept_load", "saves": "save", "loads": "restore"},
         "saves and loads: of the whole vector state",
     ),
     SME: (
-        {
-            "traps": ("sme_trap",),
-            "returns": ("open_return",),
-            "saves": ("za_save",),
-            "loads": ("za_restore",),
-        },
+        {"traps": "sme_trap", "returns": "open_return", "saves": "za_save", "loads": "za_restore"},
         "returns: to user mode with access on; saves and loads: of ZA",
     ),
 }
-
-
-def policy_text(policy: str) -> str:
-    """A policy as reports name it."""
-    return _WITH_TRAPS if policy == _OPTIMAL else policy
 
 
 def _rank_blocks(ranking: TraceRanking, unit: Unit) -> Iterator[Block]:
@@ -233,8 +210,8 @@ def _rank_blocks(ranking: TraceRanking, unit: Unit) -> Iterator[Block]:
     seconds = max(1e-9, ranking.seconds)
     for row in ranking.policies:
         rows.row(
-            policy_text(row.policy),
-            *(sum(row.counts[act] for act in acts) for acts in columns.values()),
+            _NAMES.get(row.policy, row.policy),
+            *(sum(row.counts[act] for act in acts.split()) for acts in columns.values()),
             f"{row.cost / max(1, ranking.calls):.2f}",
             f"{row.cost / 1e3 / seconds:.0f}",
             _regret(row.regret) if row.policy != _OPTIMAL else None,
@@ -258,7 +235,7 @@ def _mean_blocks(means: Sequence[PolicyMean], traces: int, unit: Unit) -> Iterat
     rows = Table((policy, *map(Column, heads), of))
     for row in means:
         regrets = (_regret(row.regret), _regret(row.most))
-        rows.row(policy_text(row.policy), f"{row.per_call:.2f}", *regrets, row.of)
+        rows.row(_NAMES.get(row.policy, row.policy), f"{row.per_call:.2f}", *regrets, row.of)
     yield rows
     yield Prose(
         f"the mean of {traces} workloads, each counting the same; regret: above {_WITH_TRAPS} on"
@@ -276,14 +253,9 @@ def _regret(part: float) -> str:
 
 def _sweep_blocks(advice: Recommendation, workloads: Sequence[str], unit: Unit) -> Iterator[Block]:
     per_call = _units(unit)[0]
-    rows = Table(
-        (
-            text_column(f"{advice.family}:"),
-            Column(f"{per_call}/call"),
-            Column("above optimal"),
-            text_column("(mean of the workloads)" if len(workloads) > 1 else ""),
-        )
-    )
+    numbers = map(Column, (f"{per_call}/call", "above optimal"))
+    mean = "(mean of the workloads)" if len(workloads) > 1 else ""
+    rows = Table((text_column(f"{advice.family}:"), *numbers, text_column(mean)))
     shown = np.unique(np.linspace(0, len(advice.values) - 1, _SWEEP_ROWS).round().astype(int))
     best = advice.values.index(advice.recommended)
     # Differences that no printed digit shows are none.
@@ -298,19 +270,15 @@ def _sweep_blocks(advice: Recommendation, workloads: Sequence[str], unit: Unit) 
             f"{bar}  <- the least" if place == best and not advice.flat else bar,
         )
     yield rows
-    for sentence in sweep_sentences(advice, workloads, per_call):
+    for sentence in _sweep_sentences(advice, workloads, per_call):
         yield Prose(sentence, first="  ")
 
 
-def sweep_sentences(
+def _sweep_sentences(
     advice: Recommendation, workloads: Sequence[str], per_call: str
 ) -> Iterator[str]:
     """What a sweep says: its least value and those as good, and what its traces cannot tell."""
-
-    def text(value: int) -> str:
-        return value_text(advice.family, value)
-
-    never = advice.never
+    text, never = partial(value_text, advice.family), advice.never
     unreached = never.unreached if never else None
     if advice.flat:
         yield "no value costs over 1 % more than another"
@@ -366,11 +334,9 @@ def _task_blocks(trace: TraceRanking, unit: Unit) -> list[Block]:
 
 
 def _cost_table(costs: Costs) -> Table:
-    words = map(text_column, ("how known", "source"))
-    table = Table(
-        [text_column("act"), *map(Column, ("cost", "low", "high")), *words],
-        caption=f"In {costs.unit}",
-    )
+    heads = map(Column, ("cost", "low", "high"))
+    columns = [text_column("act"), *heads, *map(text_column, ("how known", "source"))]
+    table = Table(columns, caption=f"In {costs.unit}")
     for name, one in costs.figures.items():
         table.row(name, *map(number, (one.value, one.low, one.high)), one.assume, one.source)
     return table

@@ -4,7 +4,7 @@
 Columns that take the same steps in every row are shown once, as a group.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from kentry.results import caveats
@@ -40,15 +40,12 @@ from kentry.stats.exact import BETTER, WORSE
 PREFERRED = "getppid"
 
 _WORDS = {NO_APPLY: "does not apply", NO_BUILD: "does not build", NO_BOOT: "does not boot"}
-
 # A table that is too wide has this much of each subject.
 _SUBJECT = 21
 # A case's name is shortened to this width, so that there is always room for subjects.
 _TITLE = 40
-
 # More patches are drawn as a line: their bars would be too narrow to see.
 _BARS = 150
-
 # Spreads that are named one by one; further ones are counted.
 _SPREAD_NAMED = 6
 
@@ -98,7 +95,6 @@ def series_layout(
 
 
 def _problem_blocks(series: Series) -> Iterator[Block]:
-    """Yields the last lines of what failed."""
     for row in series.rows:
         for detail in dict.fromkeys(one.detail for one in row.problems.values() if one.detail):
             arches = [arch for arch, one in row.problems.items() if one.detail == detail]
@@ -136,14 +132,12 @@ def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -
     if base is None or not any(row.cases[name].step for row in series.rows if name in row.cases):
         return None
     bars = []
-    for row in series.rows:
+    for row in (row for row in series.rows if row.patch):
         cell = row.cases.get(name)
-        if row.patch:
-            step = cell.step if cell else 0
-            words = f"{step:+d} to {cell.instructions}" if cell else row.status
-            title = f"Patch {row.patch}, {row.subject}: {words}"
-            link = f"patch-{row.patch}"
-            bars.append(charts.Bar(str(row.patch), step, title, link, cell is not None))
+        words = f"{cell.step:+d} to {cell.instructions}" if cell else row.status
+        title = f"Patch {row.patch}, {row.subject}: {words}"
+        step, link = cell.step if cell else 0, f"patch-{row.patch}"
+        bars.append(charts.Bar(str(row.patch), step, title, link, cell is not None))
     label = f"{name}: kernel instructions, patch by patch"
     if len(bars) <= _BARS:
         drawing = charts.waterfall(base, bars, label)
@@ -157,7 +151,6 @@ def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -
 
 
 def _fold(row: PatchRow, series: Series, paths: Mapping[tuple[int, str], PathDiff]) -> Fold:
-    """Returns what a page has of one patch."""
     blocks: list[Block] = [f"commit {row.commit}"] if row.commit else []
     for arch, problem in row.problems.items():
         blocks += [f"{arch}: {problem.sentence}", Detail(problem.detail)]
@@ -201,15 +194,13 @@ def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], lis
     found: dict[tuple[object, ...], list[SeriesColumn]] = {}
     unchanged = []
     for column in series.columns:
-        cells = [row.cases.get(column.name) for row in series.rows]
-        if all(
-            not cell.step if cell else column.arch in row.problems
-            for row, cell in zip(series.rows, cells, strict=True)
-        ):
-            unchanged.append(column)
-        else:
-            steps = [cell and cell.step for cell in cells]
+        cells = [(row, row.cases.get(column.name)) for row in series.rows]
+        steps = [cell and cell.step for _, cell in cells]
+        gaps = any(column.arch not in row.problems for row, cell in cells if cell is None)
+        if gaps or any(steps):
             found.setdefault((column.arch, *steps), []).append(column)
+        else:
+            unchanged.append(column)
     if not found and unchanged:
         shown = min(unchanged, key=lambda one: one.case != PREFERRED)
         return {shown: []}, [one for one in unchanged if one != shown]
@@ -319,33 +310,27 @@ def _same_counts(series: Series) -> Iterator[str]:
     patches = [row for row in series.rows if row.patch]
     identical = [row for row in patches if row.identical_path]
     if identical:
-        numbers = ", ".join(str(row.patch) for row in identical)
+        one, numbers = len(identical) == 1, ", ".join(str(row.patch) for row in identical)
         which = f"{len(identical)} of the {len(patches)} patches ({numbers})"
-        which = "The patch" if len(patches) == 1 else which
+        which = f"{'The patch' if len(patches) == 1 else which} {'is' if one else 'are'}"
         whole = all(len(row.cases) == len(series.columns) for row in identical)
+        measured = "" if whole else " that was measured"
         yield (
-            f"{which} {'is' if len(identical) == 1 else 'are'} identical on the measured paths: the"
-            f" executed instructions are the same in every case"
-            f"{'' if whole else ' that was measured'}."
+            f"{which} identical on the measured paths: the executed instructions are the same in"
+            f" every case{measured}."
         )
     for arch in series.base:
-        without = [row.patch for row in identical if arch in row.not_compiled]
-        if without:
+        if without := [row for row in identical if arch in row.not_compiled]:
             yield f"{_patches(without)}: nothing of it is compiled for {arch}."
-    same = [
-        row
-        for row in patches
-        if row.cases and row not in identical and not any(one.step for one in row.cases.values())
-    ]
-    different = [
-        row.patch
-        for row in same
-        if any(one.path_known and not one.identical_path for one in row.cases.values())
-    ]
+    different, unknown = list[PatchRow](), list[PatchRow]()
+    for row in patches:
+        cells = row.cases.values()
+        if cells and not row.identical_path and not any(one.step for one in cells):
+            known = any(one.path_known and not one.identical_path for one in cells)
+            (different if known else unknown).append(row)
     run = (" runs", " run")
     if different:
         yield f"{_patches(different, *run)} different instructions, of the same number."
-    unknown = [row.patch for row in same if row.patch not in different]
     if unknown:
         yield (
             f"{_patches(unknown, *run)} the same number of instructions; whether these"
@@ -353,9 +338,9 @@ def _same_counts(series: Series) -> Iterator[str]:
         )
 
 
-def _patches(patches: Sequence[int], of_one: str = "", of_several: str = "") -> str:
-    numbers = ", ".join(map(str, patches))
-    return f"Patches {numbers}{of_several}" if len(patches) > 1 else f"Patch {numbers}{of_one}"
+def _patches(rows: Collection[PatchRow], of_one: str = "", of_several: str = "") -> str:
+    numbers = ", ".join(str(row.patch) for row in rows)
+    return f"Patches {numbers}{of_several}" if len(rows) > 1 else f"Patch {numbers}{of_one}"
 
 
 def _gaps(series: Series) -> Iterator[tuple[str, str]]:
@@ -377,13 +362,12 @@ def _spread(series: Series) -> Iterator[str]:
     """The cells in which not all windows have the count."""
     texts: dict[str, list[str]] = {"Not in all windows": [], "Undecided": []}
     for row in series.rows:
+        where = f"patch {row.patch}" if row.patch else "baseline"
         for name, cell in row.cases.items():
             if cell.agreeing < cell.windows:
-                decided = 2 * cell.agreeing > cell.windows
-                texts["Not in all windows" if decided else "Undecided"].append(
-                    f"{f'patch {row.patch}' if row.patch else 'baseline'} {name}"
-                    f" {cell.instructions} ({cell.agreeing} of {cell.windows} windows)"
-                )
+                windows = f"{cell.agreeing} of {cell.windows} windows"
+                words = "Not in all windows" if 2 * cell.agreeing > cell.windows else "Undecided"
+                texts[words].append(f"{where} {name} {cell.instructions} ({windows})")
     for words, here in texts.items():
         more = f", and {len(here) - _SPREAD_NAMED} more" if len(here) > _SPREAD_NAMED else ""
         if here:
@@ -401,12 +385,12 @@ def series_caveats(series: Series) -> list[Caveat]:
         caveat: Caveat = {"kind": kind, "text": text}
         everywhere = len(arches) == len(series.base)
         found.append(caveat if everywhere else caveats.of_side(", ".join(arches), caveat))
-    of_patches: dict[tuple[str, str], dict[int, None]] = {}
+    of_patches: dict[tuple[str, str], dict[int, PatchRow]] = {}
     for row in series.rows:
         for one in row.caveats:
-            of_patches.setdefault((one["kind"], one["text"]), {})[row.patch] = None
-    for (kind, text), patches in of_patches.items():
-        side = _patches(list(patches)).lower()
+            of_patches.setdefault((one["kind"], one["text"]), {})[row.patch] = row
+    for (kind, text), rows in of_patches.items():
+        side = _patches(rows.values()).lower()
         found.append(caveats.of_side(side, {"kind": kind, "text": text}))
     cells = (cell for row in series.rows for cell in row.cases.values())
     if any(row.renamed for cell in cells for row in cell.functions):

@@ -178,11 +178,11 @@ def _page(
     under = accelerator or str(target.get("hypervisor", ""))
     if accelerator.startswith("tcg"):
         under = "emulated, icount" if "-icount" in accelerator else "emulated"
-    words = [target.get("cpu_model"), target.get("machine"), under]
-    words += [f"cpu {target['on_cpu']}"] if "on_cpu" in target else []
+    words = [str(word) for word in (target.get("cpu_model"), target.get("machine"), under) if word]
     head: list[Block] = [f"Linux {kernel['release']} ({kernel['arch']}){where}"]
-    if any(words[:3]):
-        head += [Prose(", ".join(str(word) for word in words if word))]
+    if words:
+        words += [f"cpu {target['on_cpu']}"] if "on_cpu" in target else []
+        head.append(Prose(", ".join(words)))
     notes: list[Block] = []
     for one in findings:
         if every or one.level == WARNING:

@@ -91,13 +91,14 @@ def _head(trace: VectorTrace, size: int | None = None) -> list[Block]:
     # Tasks that came back to user mode: no kernel threads, and none that only slept.
     users = len(np.unique(trace.task[trace.event == Event.EXIT]))
     each = f", {size / len(trace):.1f} bytes each" if size and len(trace) else ""
+    policy = f"the kernel's own policy: {meta['policy']}"
+    kernels = sum(task.kernel for task in trace.tasks)
     texts = (
         f"{meta['workload']['name']} on {kernel['spec']} ({meta['arch']}): Linux"
         f" {kernel['release']}",
-        f"{_unit_of(trace)}{bits}; the kernel's own policy: {meta['policy']}",
+        f"{_unit_of(trace)}{bits}; {policy}",
         f"{_counted(len(trace), 'event')}{each}; {_counted(users, 'user task')},"
-        f" {_counted(sum(task.kernel for task in trace.tasks), 'kernel thread')};"
-        f" {trace.seconds:.3f} s of the guest's clock",
+        f" {_counted(kernels, 'kernel thread')}; {trace.seconds:.3f} s of the guest's clock",
     )
     return [Prose(text) for text in texts]
 
@@ -121,11 +122,10 @@ def _use_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
         ("user intervals", sums["intervals"], sums["intervals_used"]),
     ):
         rows.row(what, whole, part, share(part, whole))
-    yield rows
-    yield Prose(
-        "A user interval lies between two kernel entries; a use that traps and its retry are one.",
-        "  ",
+    note = (
+        "A user interval lies between two kernel entries; a use that traps and its retry are one."
     )
+    yield from (rows, Prose(note, "  "))
 
 
 def _loads(statistics: Statistics) -> tuple[str, str]:

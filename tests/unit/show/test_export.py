@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Recordings in other programs' formats, read back by the rules of each format."""
+"""Recordings in other programs' formats: whole texts, and what names and numbers may be."""
 
 import csv
 import io
@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,117 +19,78 @@ from kentry.compare.counted import compare
 from kentry.errors import RecordingError, UserError
 from kentry.results.comparison import Comparison, read_comparison
 from kentry.results.document import to_json
-from kentry.results.recording import NoisyMetric, Recording, TimedProcess, write_recording
-from kentry.results.samples import value_of
+from kentry.results.recording import (
+    NoisyMetric,
+    Recording,
+    TimedProcess,
+    read_recording,
+    write_recording,
+)
 from kentry.show.export.benchfmt import benchfmt, benchmark_names, timed_unit
 from kentry.show.export.common import labels, numbered
 from kentry.show.export.formats import FORMATS, csv_samples, export_files
 from kentry.show.export.ktap import ktap
+from kentry.show.export.profiles import folded, perf_script, speedscope
+from tests import ROOT
 from tests.builders import IMPORTED, imported, recording, timed
 
-COUNTED = recording(
-    {"getppid": [("el0_svc", 250)], "getppid@svc": [("el0_svc", 9)], "read+vec=1/8": [("f", 900)]}
+Golden = Callable[[str, str], None]
+
+OLD, NEW = (
+    read_recording(ROOT / "tests" / "golden" / f"{name}.json")
+    for name in ("arm64-6.1", "arm64-6.12")
 )
-TIMED = timed({"getppid": 78.4, "getppid+vec=once+cache=4M": 812.0}, groups=8)
-LESS = "undecided: less than half of the windows agree"
 OTHER = {"release": "6.1.170", "spec": "debian:6.1", "build_id": "aa"}
+CALLED = ("a;b", "a b 12", "x (y)", "# z", "(3) n", 'q"<&>', "n\nfn=evil", "\x1b[31m", "", " ")
 
 
-# --- benchfmt ------------------------------------------------------------
-
-
-def check_benchfmt(text: str) -> dict[str, list[tuple[int, dict[str, float]]]]:
-    """The results by name, as the format's rules have it; anything else is a failure."""
-    found: dict[str, list[tuple[int, dict[str, float]]]] = {}
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        if line.startswith("Unit "):
-            assert re.fullmatch(r"Unit \S+( [a-z]+=[a-z]+)+", line)
-        elif line.startswith("Benchmark"):
-            name, times, *cells = line.split(" ")
-            assert not re.match(r"Benchmark[a-z]", name)
-            assert not re.search(r"-\d+$", name)
-            pairs = dict(zip(cells[1::2], map(float, cells[::2]), strict=True))
-            assert pairs
-            found.setdefault(name, []).append((int(times), pairs))
-        else:
-            assert re.fullmatch(r"[a-z][^\sA-Z:]*:( .+)?", line), line
+def mixed(entry: int = 250, *, other: bool = False) -> Recording:
+    """Counts of every kind, decided or not, of one call and of several; and times."""
+    found = recording(
+        {
+            "getppid": [("f", entry)],
+            "getppid@ecall": [("f", 9)],
+            "read+vec=1/8": [("f", 900)],
+            "stat": [("f", 9)],
+            "clock_gettime@vdso": [],
+        },
+        {"stat": {9: 4, 8: 3, 7: 3}, "getppid@ecall": {9: 998, 11: 2}},
+        kernel={"arch": "riscv64", **(OTHER if other else {})},
+        target={"timed_kind": "local", "timed_cpu_model": "Real One", "timed_session": "0a"},
+    )
+    first = found.cases[0]
+    firmware = replace(first.metrics["firmware_instructions"], value=7, samples=((7, 1000),))
+    process = TimedProcess(0, 0, 0, 0, 1, 0, (90, 91), (20,))
+    tails = NoisyMetric(value=70, unit="ns", samples=(process,))
+    times = timed({"getppid": 80.0 if other else 78.4}, (1, 2) if other else (0, 3), groups=2)
+    found.cases[0] = replace(
+        first,
+        metrics={**first.metrics, "firmware_instructions": firmware},
+        noisy={**times.cases[0].noisy, "p99_ns": tails, "loop_ns": tails},
+    )
     return found
 
 
-def test_counts_are_exact_in_units_that_say_so() -> None:
-    text = benchfmt([COUNTED]).text
-    assert check_benchfmt(text) == {
-        "BenchmarkGetppid": [(1000, {"insns/op": 250})],
-        "BenchmarkGetppid/entry=svc": [(1000, {"insns/op": 9})],
-        "BenchmarkRead/vec=1:8": [(1000, {"insns/window": 900})],
-    }
-    assert text.startswith(
-        "Unit insns/op assume=exact better=lower\nUnit insns/window assume=exact"
-    )
-    assert "goos: linux\ngoarch: arm64\ncpu: max\n" in text
+def compared(old: Recording, new: Recording, folder: Path) -> Comparison:
+    (folder / "comparison.json").write_text(json.dumps(to_json(compare(old, new))))
+    found = read_comparison(folder / "comparison.json")
+    assert found
+    return found
 
 
-def test_firmware_and_user_counts_are_there_where_they_say_something() -> None:
-    riscv = recording({"getppid": [("f", 5)], "clock_gettime@vdso": []})
-    case = riscv.cases[0]
-    firmware = replace(case.metrics["firmware_instructions"], value=7, samples=((7, 1000),))
-    riscv.cases[0] = replace(case, metrics={**case.metrics, "firmware_instructions": firmware})
-    found = check_benchfmt(benchfmt([riscv]).text)
-    assert found["BenchmarkGetppid"] == [(1000, {"insns/op": 5, "firmware-insns/op": 7})]
-    vdso = found["BenchmarkClock_gettime/entry=vdso"]
-    assert vdso == [(1000, {"insns/op": 0, "user-insns/op": 1})]
+def test_the_whole_texts(golden: Golden, tmp_path: Path) -> None:
+    """Benchstat makes a table of its own for each value of a key, so kernels are no keys."""
+    old, new = mixed(), mixed(260, other=True)
+    golden("export-benchfmt.txt", "\n".join([*benchfmt([old]).notes, benchfmt([old]).text]))
+    golden("export-benchfmt-two.txt", benchfmt([old, new]).text)
+    text = csv_samples([old]).text
+    assert text.count("\n") == text.count("\r\n")
+    golden("export-csv.txt", text.replace("\r\n", "\n"))
+    golden("export-ktap.txt", ktap([old, old, compared(old, new, tmp_path)]).text)
+    golden("export-speedscope.json", speedscope([NEW]).text)
 
 
-def test_a_count_without_a_value_is_left_out_and_said() -> None:
-    odd = recording(
-        {"getppid": [("f", 5)], "read": [("f", 9)]}, {"read": {9: 400, 11: 300, 12: 300}}
-    )
-    found = benchfmt([odd])
-    assert list(check_benchfmt(found.text)) == ["BenchmarkGetppid"]
-    assert [note.endswith(": read") for note in found.notes] == [True]
-
-
-def test_each_process_is_a_sample() -> None:
-    text = benchfmt([TIMED]).text
-    found = check_benchfmt(text)
-    samples = TIMED.cases[0].noisy["ns"].samples
-    lines = found["BenchmarkGetppid"]
-    assert [times for times, _ in lines] == [640 * 24] * 16
-    values = [pairs["ns/op"] for _, pairs in lines]
-    assert values == pytest.approx([value_of(one) for one in samples], rel=1e-5)
-    assert len(found["BenchmarkGetppid/vec=once/cache=4M"]) == 16
-    assert "Unit ns/op better=lower\n" in text
-    assert "cpu: Neoverse-N1 r3p1\n" in text
-    assert "# session: 0a1b2c3d\n" in text
-
-
-def test_what_tells_kernels_apart_is_no_key_of_one_file() -> None:
-    """Benchstat makes a table of its own for each value of a key."""
-    keys = [
-        {line for line in benchfmt([one]).text.splitlines() if re.match(r"[a-z]", line)}
-        for one in (timed({"getppid": 78.4}), timed({"getppid": 78.4}, kernel=OTHER))
-    ]
-    assert keys[0] == keys[1]
-    both = benchfmt([COUNTED, recording({"getppid": [("f", 5)]}, kernel=OTHER)]).text
-    assert re.findall(r"^kernel: (.*)", both, re.MULTILINE) == ["6.12.95+deb12-arm64", "6.1.170"]
-    assert len(re.findall(r"^Unit insns/op ", both, re.MULTILINE)) == 1
-
-
-def test_a_joined_recording_has_the_cpu_of_each_side() -> None:
-    joined = recording(
-        {"getppid": [("f", 5)]}, target={"timed_kind": "local", "timed_cpu_model": "Real One"}
-    )
-    joined.cases[0] = replace(joined.cases[0], noisy=TIMED.cases[0].noisy)
-    text = benchfmt([joined]).text
-    assert text.index("cpu: max\n") < text.index(" insns/op\n") < text.index("cpu: Real One\n")
-    assert text.index("cpu: Real One\n") < text.index(" ns/op\n")
-
-
-def test_the_empty_loop_is_no_kernels() -> None:
-    own = timed({"getppid": 3.1}, metric="loop_ns")
-    assert "Benchmark" not in benchfmt([own]).text
+# --- benchfmt and CSV ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -173,12 +136,11 @@ def benchstat() -> str:
 
 def test_benchstat_compares_two_files(tmp_path: Path) -> None:
     program = benchstat()
-    old = recording({"getppid": [("f", 250)]})
-    new = recording({"getppid": [("f", 260)]}, kernel=OTHER)
-    for name, counts, times in (
-        ("old.txt", old, timed({"getppid": 78.4}, (0, 3))),
-        ("new.txt", new, timed({"getppid": 80.0}, (1, 2), kernel=OTHER)),
+    for name, count, times, kernel in (
+        ("old.txt", 250, timed({"getppid": 78.4}, (0, 3)), {}),
+        ("new.txt", 260, timed({"getppid": 80.0}, (1, 2), kernel=OTHER), OTHER),
     ):
+        counts = recording({"getppid": [("f", count)]}, kernel=kernel)
         joined = replace(counts, cases=[replace(counts.cases[0], noisy=times.cases[0].noisy)])
         (tmp_path / name).write_text(benchfmt([joined]).text)
     done = subprocess.run(
@@ -190,170 +152,20 @@ def test_benchstat_compares_two_files(tmp_path: Path) -> None:
     assert re.search(r"\+2\.\d+% \(p=0\.000 n=80\)", spent)
 
 
-# --- CSV -----------------------------------------------------------------
-
-
-def rows(text: str) -> list[dict[str, str]]:
-    assert text.count("\n") == text.count("\r\n")
-    return list(csv.DictReader(io.StringIO(text, newline="")))
-
-
-def test_a_row_a_sample() -> None:
-    found = rows(csv_samples([TIMED]).text)
-    assert len(found) == 2 * 16 * 24
-    process = TIMED.cases[0].noisy["ns"].samples[1]
-    place = ("getppid", "0", "3")
-    own = [row for row in found if (row["case"], row["group"], row["slot"]) == place]
-    assert [float(row["value"]) for row in own] == list(process.values)
-    assert [row["block"] for row in own] == [str(block) for block in range(24)]
-    assert {(row["calls"], row["unit"], row["times"]) for row in own} == {("640", "ns", "1")}
-
-
-def test_a_count_is_a_row_a_value_and_the_clocks_time_a_metric_of_its_own() -> None:
-    odd = recording({"getppid": [("f", 5)]}, {"getppid": {5: 998, 7: 2}})
-    found = [row for row in rows(csv_samples([odd]).text) if row["metric"] == "instructions"]
-    cells = [(row["value"], row["times"], row["group"]) for row in found]
-    assert cells == [("5", "998", ""), ("7", "2", "")]
-    process = TimedProcess(0, 0, 0, 0, 1, 0, (90, 91), (20,))
-    metric = NoisyMetric(value=70, unit="ns", samples=(process,))
-    found = rows(csv_samples([timed({"getppid": metric})]).text)
-    taken = [(row["metric"], row["value"]) for row in found]
-    assert taken == [("ns", "90"), ("ns", "91"), ("ns-empty", "20")]
-
-
 def test_text_with_commas_and_quotes_is_quoted() -> None:
     name = 'run of "a, b"'
-    assert rows(csv_samples([timed({name: 5.0})]).text)[0]["case"] == name
+    text = csv_samples([timed({name: 5.0})]).text
+    assert next(csv.DictReader(io.StringIO(text, newline="")))["case"] == name
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nok 2 b", "a\u202eb"])
 def test_a_name_with_control_characters_is_escaped_in_every_format(name: str) -> None:
-    odd = [timed({name: 5.0}, groups=1)]
+    odd = timed({name: 5.0}, groups=1)
     escaped = name.encode("unicode_escape").decode()
-    for text in (csv_samples(odd).text, ktap(odd).text):
+    for text in (csv_samples([odd]).text, ktap([odd]).text):
         assert escaped in text and name not in text
-    assert len(check_benchfmt(benchfmt(odd).text)) == 1
-
-
-# --- KTAP ----------------------------------------------------------------
-
-_RESULT = re.compile(r"(ok|not ok) (\d+) ([^#]+?)(?: # (SKIP) ?(.*))?")
-
-
-def check_ktap(lines: list[str]) -> list[tuple[str, str, str]]:
-    """(result, name, skip) of each test of one level, by the rules of ktap.rst."""
-    assert lines[0] == "KTAP version 1"
-    plan = re.fullmatch(r"1\.\.(\d+)", lines[1])
-    assert plan
-    found: list[tuple[str, str, str]] = []
-    inner: list[str] = []
-    for line in lines[2:]:
-        if line.startswith("  "):
-            inner.append(line[2:])
-            continue
-        if line.startswith("# "):
-            continue
-        match = _RESULT.fullmatch(line)
-        assert match, line
-        assert int(match[2]) == len(found) + 1
-        if inner:
-            failed = any(result == "not ok" for result, _, _ in check_ktap(inner))
-            assert failed == (match[1] == "not ok")
-            inner = []
-        found.append((match[1], match[3], match[5] or ""))
-    assert len(found) == int(plan[1])
-    return found
-
-
-def comparison(old: Recording, new: Recording, folder: Path) -> Comparison:
-    file = folder / "comparison.json"
-    file.write_text(json.dumps(to_json(compare(old, new))))
-    found = read_comparison(file)
-    assert found
-    return found
-
-
-def test_each_case_of_a_recording_is_a_test() -> None:
-    text = ktap([TIMED]).text
-    assert [name for _, name, _ in check_ktap(text.splitlines())] == [
-        case.name for case in TIMED.cases
-    ]
-    assert re.search(
-        r"^# getppid: ns: \d\d\.\d ns, interval \[\S+, \S+\] at 99 %, floor 0\.2 %, 16 processes\n"
-        r"ok 1 getppid$",
-        text,
-        re.MULTILINE,
-    )
-    text = ktap([COUNTED]).text
-    check_ktap(text.splitlines())
-    assert "# read+vec=1/8: instructions: 900, exact, 1000 of 1000 windows of 8 calls\n" in text
-
-
-def test_an_undecided_count_is_skipped() -> None:
-    odd = recording({"getppid": [("f", 5)]}, {"getppid": {5: 4, 7: 3, 9: 3}})
-    found = check_ktap(ktap([odd]).text.splitlines())
-    assert found == [("ok", "getppid", LESS)]
-
-
-def test_worse_fails_and_undecided_is_skipped(tmp_path: Path) -> None:
-    old = recording({"getppid": [("f", 250)], "read": [("f", 9)], "stat": [("f", 9)]})
-    new = recording(
-        {"getppid": [("f", 260)], "read": [("f", 7)], "stat": [("f", 9)]},
-        {"stat": {9: 4, 8: 3, 7: 3}},
-    )
-    text = ktap([comparison(old, new, tmp_path)]).text
-    assert check_ktap(text.splitlines()) == [
-        ("not ok", "getppid instructions", ""),
-        ("ok", "read instructions", ""),
-        ("ok", "stat instructions", LESS),
-    ]
-    change = "250 -> 260 (+10, +4.00 % of old), exact, worse\nnot ok 1 "
-    assert f"# getppid instructions: {change}" in text
-
-
-def test_times_that_were_compared(tmp_path: Path) -> None:
-    slower = comparison(
-        timed({"getppid": 78.4}, (0, 3)), timed({"getppid": 80.0}, (1, 2)), tmp_path
-    )
-    text = ktap([slower]).text
-    assert check_ktap(text.splitlines()) == [("not ok", "getppid ns", "")]
-    assert re.search(r"-> \d\d\.\d+ ns, \+\d\.\d+ % of old \[\S+, \S+\] at 99 %, floor ", text)
-    apart = timed({"getppid": 80.0}, target={"session": "ff"})
-    found = ktap([comparison(timed({"getppid": 78.4}), apart, tmp_path)]).text
-    assert check_ktap(found.splitlines()) == [("ok", "getppid ns", "undecided: measured apart")]
-    numbers = comparison(imported({"getppid": 78.4}), imported({"getppid": 80.0}), tmp_path)
-    text = ktap([numbers]).text
-    assert "78.4 -> 80 ns, +2.0 % of old, no interval, undecided\n" in text
-    assert check_ktap(text.splitlines())[0][2] == "undecided: imported"
-
-
-def test_a_change_by_layout_decides_nothing(tmp_path: Path) -> None:
-    sides: list[Recording] = []
-    for ns, slots in ((78.4, (0, 3)), (80.0, (1, 2))):
-        counted = recording({"getppid": [("f", 250)]}, target={"session": "0a1b2c3d"})
-        spent = timed({"getppid": ns}, slots).cases[0].noisy
-        sides.append(replace(counted, cases=[replace(counted.cases[0], noisy=spent)]))
-    found = check_ktap(ktap([comparison(sides[0], sides[1], tmp_path)]).text.splitlines())
-    assert found[0] == ("ok", "getppid instructions", "")
-    assert found[1][0] == "ok"
-    assert found[1][2].startswith("undecided: same instructions")
-
-
-def test_several_files_are_tests_with_subtests(tmp_path: Path) -> None:
-    new = recording({"getppid": [("f", 260)], "getppid@svc": [("f", 9)]}, kernel=OTHER)
-    both = comparison(COUNTED, new, tmp_path)
-    text = ktap([COUNTED, COUNTED, both]).text
-    names = ["6.12.95+deb12-arm64 arm64 debian:6.12", "6.12.95+deb12-arm64 arm64 debian:6.12 (2)"]
-    assert check_ktap(text.splitlines()) == [
-        ("ok", names[0], ""),
-        ("ok", names[1], ""),
-        ("not ok", "debian:6.12 to debian:6.1", ""),
-    ]
-
-
-def test_a_name_begins_no_directive() -> None:
-    text = ktap([timed({"a # SKIP b": 5.0})]).text
-    assert check_ktap(text.splitlines()) == [("ok", "a _ SKIP b", "")]
+    lines = benchfmt([odd]).text.splitlines()
+    assert len({line.split(" ")[0] for line in lines if line.startswith("Benchmark")}) == 1
 
 
 @pytest.mark.parametrize("value", [0.0, 5e-324, 1.7e308])
@@ -366,29 +178,184 @@ def test_a_number_at_the_end_of_what_a_float_holds_is_printed(value: float) -> N
         absent=("repetitions",),
         samples=(),
     )
-    found = [timed({"getppid": wide})]
-    assert "inf" not in benchfmt(found).text + ktap([*found]).text
+    found = timed({"getppid": wide})
+    assert "inf" not in benchfmt([found]).text + ktap([found]).text
+
+
+# --- KTAP ----------------------------------------------------------------
+
+
+def results(one: Recording | Comparison) -> list[str]:
+    return [line for line in ktap([one]).text.splitlines()[2:] if not line.startswith("#")]
+
+
+def test_times_that_were_compared(tmp_path: Path) -> None:
+    old, new = timed({"getppid": 78.4}), timed({"getppid": 80.0}, (1, 2))
+    slower = compared(old, new, tmp_path)
+    assert results(slower) == ["not ok 1 getppid ns"]
+    words = r"-> \d\d\.\d+ ns, \+\d\.\d+ % of old \[\S+, \S+\] at 99 %, floor "
+    assert re.search(words, ktap([slower]).text)
+    apart = timed({"getppid": 80.0}, target={"session": "ff"})
+    skip = " # SKIP undecided: "
+    assert results(compared(old, apart, tmp_path)) == [f"ok 1 getppid ns{skip}measured apart"]
+    numbers = compared(imported({"getppid": 78.4}), imported({"getppid": 80.0}), tmp_path)
+    assert "78.4 -> 80 ns, +2.0 % of old, no interval, undecided\n" in ktap([numbers]).text
+    assert results(numbers) == [f"ok 1 getppid ns{skip}imported"]
+
+
+def test_a_change_by_layout_decides_nothing(tmp_path: Path) -> None:
+    sides: list[Recording] = []
+    for ns, slots in ((78.4, (0, 3)), (80.0, (1, 2))):
+        counted = recording({"getppid": [("f", 250)]}, target={"session": "0a1b2c3d"})
+        spent = timed({"getppid": ns}, slots).cases[0].noisy
+        sides.append(replace(counted, cases=[replace(counted.cases[0], noisy=spent)]))
+    counts, times = results(compared(sides[0], sides[1], tmp_path))
+    assert counts == "ok 1 getppid instructions"
+    assert times.startswith("ok 2 getppid ns # SKIP undecided: same instructions")
+
+
+def test_a_name_begins_no_directive() -> None:
+    assert results(timed({"a # SKIP b": 5.0})) == ["ok 1 a _ SKIP b"]
+
+
+# --- profiles ------------------------------------------------------------
+
+
+def stacks_of(text: str) -> dict[tuple[str, ...], list[int]]:
+    """The counts by folded stack; anything else is a failure."""
+    found = {}
+    for line in text.splitlines():
+        stack, *counts = line.split(" ")
+        assert stack.isprintable() and not line.startswith("#")
+        assert tuple(stack.split(";")) not in found
+        found[tuple(stack.split(";"))] = list(map(int, counts))
+    return found
+
+
+def test_folded_stacks_add_up_to_the_counts_and_the_functions() -> None:
+    export = folded([NEW])
+    found = stacks_of(export.text)
+    for name, count in (("getppid", 312), ("invalid", 264)):
+        own, case = Counter[str](), NEW.case(name)
+        for stack, (times,) in found.items():
+            own[stack[-1]] += times if stack[0] == name else 0
+        assert case and +own == dict(case.functions)
+        assert own.total() == count
+    handler = ("getppid", "el0t_64_sync", "el0t_64_sync_handler", "el0_svc", "do_el0_svc")
+    deepest = ("el0_svc_common.constprop.0", "invoke_syscall", "__arm64_sys_getppid")
+    assert found[(*handler, *deepest, "__task_pid_nr_ns")] == [35]
+    (note,) = export.notes
+    assert note.endswith("no kernel path: clock_gettime@vdso")
+
+
+def test_two_recordings_are_two_columns_of_the_cases_that_both_have() -> None:
+    found = stacks_of(folded([OLD, NEW]).text)
+    old, new = (stacks_of(folded([one]).text) for one in (OLD, NEW))
+    assert found == {name: [*old.get(name, [0]), *new.get(name, [0])] for name in {**old, **new}}
+    one, other = recording({"a": [("f", 3)], "b": [("f", 4)]}), recording({"b": [("f", 6)]})
+    export = folded([one, other])
+    assert [note.endswith(": a") for note in export.notes] == [True]
+    assert {stack[0] for stack in stacks_of(export.text)} == {"b"}
+    with pytest.raises(UserError, match="in common"):
+        folded([recording({"a": [("f", 3)]}), other])
+
+
+def samples_of(text: str) -> list[tuple[str, int, list[tuple[int, str, int]]]]:
+    """Each perf sample's command, microsecond, and stack of (address, symbol, offset)."""
+    found = []
+    for block in text.split("\n\n"):
+        lines = [line for line in block.splitlines() if line and not line.startswith("#")]
+        if not lines:
+            continue
+        head = re.fullmatch(r"(\S+) \d+ \[000\] (\d+)\.(\d{6}): +1 instructions:k: ", lines[0])
+        assert head, lines[0]
+        stack = []
+        for line in lines[1:]:
+            frame = re.fullmatch(r"\t *([0-9a-f]+) (\S*)\+0x([0-9a-f]+) \(\[kernel\S+\]\)", line)
+            assert frame, line
+            stack.append((int(frame[1], 16), frame[2], int(frame[3], 16)))
+        assert stack
+        found.append((head[1], int(head[2]) * 1_000_000 + int(head[3]), stack))
+    return found
+
+
+def test_perf_script_has_a_sample_an_instruction() -> None:
+    found = samples_of(perf_script([NEW]).text)
+    assert [time for _, time, _ in found] == list(range(312 + 264))
+    expected = []
+    for name in ("getppid", "invalid"):
+        case = NEW.case(name)
+        assert case and case.modal_path
+        code = NEW.instructions(case.modal_path)
+        expected += [(name, (insn.address, insn.function, insn.offset)) for insn in code]
+    assert [(command, stack[0]) for command, _, stack in found] == expected
+    # Where a function is called from is the call.
+    calls = {insn.address for insn in NEW.code if insn.text.startswith("bl")}
+    assert all(address in calls for _, _, stack in found for address, _, _ in stack[1:])
+
+
+def test_speedscope_has_the_recordings_of_a_case_side_by_side() -> None:
+    found = json.loads(speedscope([OLD, NEW]).text)["profiles"]
+    sides = [one.kernel["release"] for one in (OLD, NEW)]
+    cases = ("getppid", "invalid")
+    names = [f"{case} ({side})" for case in cases for side in sides]
+    assert [one["name"] for one in found] == names
+    assert [one["endValue"] for one in found] == [310, 312, 261, 264]
+
+
+def test_hostile_names_break_no_format() -> None:
+    hostile = [recording({"evil; case 7\nx": [(name, 3) for name in CALLED]})]
+    texts = [export(hostile).text for export in (folded, speedscope, perf_script)]
+    assert sum(times for (times,) in stacks_of(texts[0]).values()) == 3 * len(CALLED)
+    assert json.loads(texts[1])["profiles"][0]["endValue"] == 3 * len(CALLED)
+    assert len(samples_of(texts[2])) == 3 * len(CALLED)
+    assert all(char.isprintable() or char in "\n\t" for text in texts for char in text)
+
+
+def test_a_path_that_is_not_the_count_is_said() -> None:
+    odd = recording({"getppid": [("f", 5)]}, {"getppid": {5: 400, 7: 600}})
+    (note,) = folded([odd]).notes
+    assert re.findall(r" (\d+)(?!\S*\.)\b", note) == ["5", "7"]
 
 
 # --- files ---------------------------------------------------------------
 
 
-def test_an_unknown_format_lists_the_formats(tmp_path: Path) -> None:
+def test_an_unknown_format_lists_the_formats() -> None:
     with pytest.raises(UserError, match="Unknown format 'xml'") as caught:
         export_files([], "xml")
     assert caught.value.remedy == f"Formats: {', '.join(FORMATS)}."
 
 
+@pytest.mark.parametrize("name", ["folded", "speedscope", "perf-script"])
+def test_a_recording_without_paths_is_one_sentence(name: str, tmp_path: Path) -> None:
+    write_recording(timed({"getppid": 78.4}), tmp_path / "times.json")
+    with pytest.raises(UserError, match="has no paths") as caught:
+        export_files([tmp_path / "times.json"], name)
+    assert "--paths" in caught.value.remedy
+
+
+def test_a_format_holds_so_many_recordings(tmp_path: Path) -> None:
+    file = tmp_path / "one.json"
+    write_recording(NEW, file)
+    for name, most in (("perf-script", 1), ("folded", 2)):
+        export_files([file] * most, name)
+        with pytest.raises(UserError, match=f"{name} holds "):
+            export_files([file] * (most + 1), name)
+    assert export_files([file] * 3, "speedscope").text
+
+
 def test_a_comparison_is_for_ktap_alone(tmp_path: Path) -> None:
-    comparison(COUNTED, COUNTED, tmp_path)
+    compared(OLD, NEW, tmp_path)
     file = tmp_path / "comparison.json"
-    assert check_ktap(export_files([file], "ktap").text.splitlines())
+    assert export_files([file], "ktap").text.startswith("KTAP version 1\n")
     with pytest.raises(UserError, match="csv"):
         export_files([file], "csv")
 
 
 def test_a_damaged_comparison_is_one_sentence(tmp_path: Path) -> None:
-    document = to_json(compare(TIMED, TIMED))
+    times = timed({"getppid": 78.4})
+    document = to_json(compare(times, times))
     file = tmp_path / "comparison.json"
     row = document["cases"][0]
     damages: tuple[dict[str, object], ...] = (
@@ -414,7 +381,7 @@ def test_a_damaged_comparison_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_what_is_no_comparison_is_read_as_a_recording(tmp_path: Path) -> None:
-    write_recording(COUNTED, tmp_path / "one.json")
+    write_recording(mixed(), tmp_path / "one.json")
     assert read_comparison(tmp_path / "one.json") is None
     for text in ("", "[]", "{}", '{"schema": 5}', "[" * 100_000):
         (tmp_path / "none.json").write_text(text)

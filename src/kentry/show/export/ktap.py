@@ -71,18 +71,13 @@ def check_ktap(check: Check) -> str:
     about = [kernel_name(check.measured.kernel), f"budgets: {check.budgets}"]
     about += [f"baseline: {kernel_name(check.baseline.kernel)}"] if check.baseline else []
     about += [f"note: {caveat['text']}" for caveat in check.caveats]
-    tests = [
-        _Test(
-            name,
-            row.verdict != OVER,
-            (printable(f"{name}: {row_sentence(row)}"),),
-            # "#" begins a directive.
-            printable(f"{UNDECIDED}: {row.reason}").replace("#", "_")
-            if row.verdict == UNDECIDED
-            else "",
-        )
-        for row, name in zip(check.rows, check_names(check), strict=True)
-    ]
+    tests = []
+    for row, name in zip(check.rows, check_names(check), strict=True):
+        told = (printable(f"{name}: {row_sentence(row)}"),)
+        # "#" begins a directive.
+        reason = printable(f"{UNDECIDED}: {row.reason}").replace("#", "_")
+        skipped = reason if row.verdict == UNDECIDED else ""
+        tests.append(_Test(name, row.verdict != OVER, told, skipped))
     return "\n".join(_block(tests, [printable(text) for text in about])) + "\n"
 
 
