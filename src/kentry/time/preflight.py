@@ -9,8 +9,9 @@ unknown fact, never an error.  docs/howto/quiet-machine.md has a section for eac
 import contextlib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -349,8 +350,8 @@ _VDSO_CLOCKS = frozenset(
     {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"}
 )
 
-# What is wrong, and what to do about it; None where there is nothing to say.
-Advice = tuple[str, str] | None
+# The kind of a check, what is wrong, and what to do about it.
+Advice = Iterator[tuple[str, str, str]]
 
 
 class Finding(NamedTuple):
@@ -362,82 +363,77 @@ class Finding(NamedTuple):
     level: str
 
 
-def _quota(facts: Facts) -> Advice:
+def _check_work(facts: Facts) -> Advice:
+    """Who else uses the cpus."""
+    cpu, busy, ticks = facts.cpu, facts.busy(facts.cpu), facts.ticks_between()
     match = re.fullmatch(r"([0-9]+)\s+([0-9]+)", facts.text(_CPU_MAX))
     most, period = map(int, match.groups()) if match else (0, 0)  # us of work, and in which time
-    if not most or most >= _CPUS_USED * period:
-        return None
-    return (
-        f"A control group allows {most / period:.2f} cpus: after {most / 1000:.0f} ms of work in"
-        f" {period / 1000:.0f} ms all its tasks stop",
-        "sudo systemctl set-property UNIT CPUQuota= (or docker run without --cpus)",
-    )
-
-
-def _tracing(facts: Facts) -> Advice:
-    function = facts.text(f"{TRACING}/current_tracer") or "nop"
-    if facts.text(f"{TRACING}/tracing_on") == "0":
-        return None
+    if 0 < most < _CPUS_USED * period:
+        yield (
+            "quota",
+            f"A control group allows {most / period:.2f} cpus: after {most / 1000:.0f} ms of work"
+            f" in {period / 1000:.0f} ms all its tasks stop",
+            "sudo systemctl set-property UNIT CPUQuota= (or docker run without --cpus)",
+        )
+    what, function = "", facts.text(f"{TRACING}/current_tracer") or "nop"
     if function != "nop":
-        what, file, off = f"current_tracer {function}", "current_tracer", "nop"
+        what, switch = f"current_tracer {function}", f"echo nop | sudo tee {TRACING}/current_tracer"
     elif facts.text(f"{TRACING}/events/enable") in ("1", "X"):
-        what, file, off = "trace events are on", "events/enable", "0"
-    else:
-        return None
-    return f"The kernel is being traced: {what:.60}", f"echo {off} | sudo tee {TRACING}/{file}"
-
-
-def _load(facts: Facts) -> Advice:
-    busy, only = facts.busy(facts.cpu), ""
-    mean = fmean([facts.busy(cpu) for cpu in facts.ticks_between() if cpu != facts.cpu] or [0.0])
+        what, switch = "trace events are on", f"echo 0 | sudo tee {TRACING}/events/enable"
+    if what and facts.text(f"{TRACING}/tracing_on") != "0":
+        yield "tracing", f"The kernel is being traced: {what:.60}", switch
+    mean = fmean([facts.busy(other) for other in ticks if other != cpu] or [0.0])
+    who, only = "", ""
     if busy > _BUSY:
-        who = f"cpu {facts.cpu} was {busy:.0%} busy with other work"
-        only = f" | awk '$1 == {facts.cpu}'"
+        who, only = f"cpu {cpu} was {busy:.0%} busy with other work", f" | awk '$1 == {cpu}'"
     elif mean > _OTHERS_BUSY:
         who = f"The other cpus, which share caches and power, were {mean:.0%} busy"
-    else:
-        return None
-    return (
-        f"{who} in the {facts.seconds:.1f} s before",
-        f"ps -eo psr,pcpu,pid,comm --sort=-pcpu{only} | head",
-    )
+    if who:
+        remedy = f"ps -eo psr,pcpu,pid,comm --sort=-pcpu{only} | head"
+        yield "load", f"{who} in the {facts.seconds:.1f} s before", remedy
+    siblings = cpu_list(facts.text(facts.of_cpu("topology/thread_siblings_list")))
+    threads = [other for other in siblings if other != cpu and other in facts.online]
+    other = max(threads, key=facts.busy, default=-1)
+    if facts.busy(other) > _BUSY:
+        yield (
+            "smt",
+            f"cpu {other}, the other thread of cpu {cpu}'s core, was {facts.busy(other):.0%} busy:"
+            " the two share all its units",
+            f"echo 0 | sudo tee {CPU_FOLDER}/cpu{other}/online",
+        )
+    share = ticks[cpu].steal / sum(ticks[cpu]) if cpu in ticks else 0.0
+    if share > _STOLEN:
+        yield (
+            "steal",
+            f"The host took {share:.0%} of cpu {cpu}'s time for other guests (steal)",
+            "Get a cpu of its own: on the host, virsh vcpupin, or a dedicated instance",
+        )
 
 
-def _smt(facts: Facts) -> Advice:
-    threads = cpu_list(facts.text(facts.of_cpu("topology/thread_siblings_list")))
-    busy = {cpu: facts.busy(cpu) for cpu in threads if cpu != facts.cpu and cpu in facts.online}
-    other = max(busy, key=busy.__getitem__, default=-1)
-    if busy.get(other, 0.0) <= _BUSY:
-        return None
-    return (
-        f"cpu {other}, the other thread of cpu {facts.cpu}'s core, was {busy[other]:.0%} busy:"
-        " the two share all its units",
-        f"echo 0 | sudo tee {CPU_FOLDER}/cpu{other}/online",
-    )
-
-
-def _steal(facts: Facts) -> Advice:
-    passed = facts.ticks_between().get(facts.cpu)
-    share = passed.steal / sum(passed) if passed else 0.0
-    if share <= _STOLEN:
-        return None
-    return (
-        f"The host took {share:.0%} of cpu {facts.cpu}'s time for other guests (steal)",
-        "Get a cpu of its own: on the host, virsh vcpupin, or a dedicated instance",
-    )
-
-
-def _governor(facts: Facts) -> Advice:
+def _check_frequency(facts: Facts) -> Advice:
     path = facts.of_cpu("cpufreq/scaling_governor")
     name, limits = facts.text(path), frequency_limits(facts)
-    if name in ("", "performance", "userspace") or (limits and limits[0] == limits[1]):
-        return None
-    between = f" between {limits[0]} and {limits[1]} MHz" if limits else ""
-    return (
-        f"cpu {facts.cpu}'s frequency follows the load{between} (governor {name:.16}),"
-        " and so does the time of each call",
-        f"echo performance | sudo tee {path}",
-    )
+    is_fixed = limits and limits[0] == limits[1]
+    if name not in ("", "performance", "userspace") and not is_fixed:
+        between = f" between {limits[0]} and {limits[1]} MHz" if limits else ""
+        yield (
+            "governor",
+            f"cpu {facts.cpu}'s frequency follows the load{between} (governor {name:.16}),"
+            " and so does the time of each call",
+            f"echo performance | sudo tee {path}",
+        )
+    path, is_on = turbo_switch(facts) or ("", False)
+    if is_on:
+        base = facts.number(facts.of_cpu("cpufreq/base_frequency"))
+        most = facts.number(facts.of_cpu("cpufreq/cpuinfo_max_freq"))
+        between = "above its nominal frequency"
+        if base and most:
+            between = f"from {base // 1000} to {most // 1000} MHz"
+        yield (
+            "turbo",
+            f"Turbo is on: cpu {facts.cpu} goes {between} while few cores work and they are cool",
+            f"echo {int(path == _NO_TURBO)} | sudo tee {path}",
+        )
 
 
 def frequency_limits(facts: Facts) -> tuple[int, int] | None:
@@ -455,94 +451,58 @@ def turbo_switch(facts: Facts) -> tuple[str, bool] | None:
     return None
 
 
-def _turbo(facts: Facts) -> Advice:
-    path, is_on = turbo_switch(facts) or ("", False)
-    if not is_on:
-        return None
-    base = facts.number(facts.of_cpu("cpufreq/base_frequency"))
-    most = facts.number(facts.of_cpu("cpufreq/cpuinfo_max_freq"))
-    between = "above its nominal frequency"
-    if base and most:
-        between = f"from {base // 1000} to {most // 1000} MHz"
-    return (
-        f"Turbo is on: cpu {facts.cpu} goes {between} while few cores work and they are cool",
-        f"echo {int(path == _NO_TURBO)} | sudo tee {path}",
-    )
-
-
-def _interrupts(facts: Facts) -> Advice:
+def _check_clocks(facts: Facts) -> Advice:
+    """Interrupts other than the timer's, and how the time is read."""
     rates = facts.interrupt_rates()
     total = sum(rate for rate, _ in rates)
-    if total < _INTERRUPTS:
-        return None
-    rate, row = max(rates, key=lambda pair: pair[0])
-    device, remedy = row.device, f"watch -d grep {row.name}: /proc/interrupts, and stop its cause"
-    if row.name.isdecimal():
-        device = (row.device or row.name).split()[-1]
-        for elsewhere in [cpu for cpu in facts.online if cpu != facts.cpu][:1]:
-            remedy = f"echo {elsewhere} | sudo tee /proc/irq/{row.name}/smp_affinity_list"
-    text = f"cpu {facts.cpu} took {total:.0f} interrupts a second besides its timer's,"
-    return f"{text} {rate:.0f} of {row.name} ({device:.32})", remedy
-
-
-def _clocksource(facts: Facts) -> Advice:
+    if total >= _INTERRUPTS:
+        rate, (name, device, _) = max(rates, key=lambda pair: pair[0])
+        remedy = f"watch -d grep {name}: /proc/interrupts, and stop its cause"
+        if name.isdecimal():
+            device = (device or name).split()[-1]
+            for elsewhere in [cpu for cpu in facts.online if cpu != facts.cpu][:1]:
+                remedy = f"echo {elsewhere} | sudo tee /proc/irq/{name}/smp_affinity_list"
+        text = f"cpu {facts.cpu} took {total:.0f} interrupts a second besides its timer's,"
+        yield "interrupts", f"{text} {rate:.0f} of {name} ({device:.32})", remedy
     name = facts.text(f"{CLOCKSOURCE}/current_clocksource")
-    if not name or name in _VDSO_CLOCKS:
-        return None
-    others = facts.text(f"{CLOCKSOURCE}/available_clocksource").split()
-    better = next((other for other in others if other in _VDSO_CLOCKS), "")
-    switch = better and f"echo {better} | sudo tee {CLOCKSOURCE}/current_clocksource; "
-    return (
-        f"The clocksource is {name:.40}, which no vDSO can read, so each reading of the time"
-        " is a system call",
-        f"{switch}sudo dmesg | grep -i -e clocksource -e tsc",
-    )
+    if name and name not in _VDSO_CLOCKS:
+        others = facts.text(f"{CLOCKSOURCE}/available_clocksource").split()
+        better = next((other for other in others if other in _VDSO_CLOCKS), "")
+        switch = better and f"echo {better} | sudo tee {CLOCKSOURCE}/current_clocksource; "
+        yield (
+            "clocksource",
+            f"The clocksource is {name:.40}, which no vDSO can read, so each reading of the time"
+            " is a system call",
+            f"{switch}sudo dmesg | grep -i -e clocksource -e tsc",
+        )
 
 
-def _virtual(facts: Facts) -> Advice:
-    name = hypervisor(facts)
-    if not name:
-        return None
-    kind = "" if name == "unnamed" else f" ({name:.30})"
-    return (
-        f"This is a virtual machine{kind}: exits to the host and its other guests are in the times",
-        "Measure on the host, or pin the guest's cpus there: virsh vcpupin GUEST 1 3",
-    )
-
-
-def _isolation(facts: Facts) -> Advice:
-    if facts.is_first_process or len(facts.online) == 1 or facts.cpu in facts.isolated:
-        return None
-    other = facts.cpu or next((other for other in facts.online if other), 0)
-    return (
-        f"cpu {facts.cpu} is not isolated: other tasks and the kernel's own work run there too",
-        f"Boot with isolcpus=managed_irq,domain,{other} rcu_nocbs={other} irqaffinity=0",
-    )
-
-
-# The most important first; notes last.
-CHECKS: dict[str, Callable[[Facts], Advice]] = {
-    "quota": _quota,
-    "tracing": _tracing,
-    "load": _load,
-    "smt": _smt,
-    "steal": _steal,
-    "governor": _governor,
-    "turbo": _turbo,
-    "interrupts": _interrupts,
-    "clocksource": _clocksource,
-    "virtual": _virtual,
-    "isolation": _isolation,
-}
-_NOTES = ("virtual", "isolation")
+def _check_notes(facts: Facts) -> Advice:
+    if name := hypervisor(facts):
+        kind = "" if name == "unnamed" else f" ({name:.30})"
+        yield (
+            "virtual",
+            f"This is a virtual machine{kind}: exits to the host and its other guests are in the"
+            " times",
+            "Measure on the host, or pin the guest's cpus there: virsh vcpupin GUEST 1 3",
+        )
+    is_alone = facts.is_first_process or len(facts.online) == 1
+    if not is_alone and facts.cpu not in facts.isolated:
+        other = facts.cpu or next((other for other in facts.online if other), 0)
+        yield (
+            "isolation",
+            f"cpu {facts.cpu} is not isolated: other tasks and the kernel's own work run there too",
+            f"Boot with isolcpus=managed_irq,domain,{other} rcu_nocbs={other} irqaffinity=0",
+        )
 
 
 def check(facts: Facts) -> list[Finding]:
-    """Returns what the checks find, in their order: warnings, then notes."""
+    """Returns what the checks find, the most important first: warnings, then notes."""
+    warnings = chain(_check_work(facts), _check_frequency(facts), _check_clocks(facts))
     return [
-        Finding(f"preflight-{kind}", *advice, NOTE if kind in _NOTES else WARNING)
-        for kind, read in CHECKS.items()
-        if (advice := read(facts))
+        Finding(f"preflight-{kind}", text, remedy, level)
+        for level, advice in ((WARNING, warnings), (NOTE, _check_notes(facts)))
+        for kind, text, remedy in advice
     ]
 
 
