@@ -75,7 +75,15 @@ class Lab:
     def __init__(self, name: str) -> None:
         self.name = name
         self._command: Any = None
-        place, file = name.partition(":")[2], environment_file()
+        place, named = name.partition(":")[2], os.environ.get(_ENV_VARIABLE, "")
+        file = Path(named).expanduser()
+        if not file.is_file():
+            raise MachineError(
+                f"There is no labgrid environment {file}."
+                if named
+                else "No labgrid environment says what board there is.",
+                f"Name its file in {_ENV_VARIABLE}: {_ENV_VARIABLE}=env.yaml kentry stat ...",
+            )
         with _explained(f"make {name} of {file}", "See that labgrid-client takes that file."):
             from labgrid import Environment
 
@@ -445,20 +453,6 @@ class BoardMachine(Lab, ShellMachine):
     def _fetch(self, file: str) -> str:
         """The text of a file in the folder."""
         return self.get(f"{self._folder}/{file}").decode(errors="replace")
-
-
-def environment_file() -> Path:
-    """The environment file that LG_ENV names; MachineError without one."""
-    named = os.environ.get(_ENV_VARIABLE)
-    file = Path(named).expanduser() if named else None
-    if file is None or not file.is_file():
-        raise MachineError(
-            f"There is no labgrid environment {file}."
-            if file
-            else "No labgrid environment says what board there is.",
-            f"Name its file in {_ENV_VARIABLE}: {_ENV_VARIABLE}=env.yaml kentry stat ...",
-        )
-    return file
 
 
 @contextlib.contextmanager

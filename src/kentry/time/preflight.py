@@ -67,7 +67,7 @@ _OF_MACHINE = (
     "/proc/self/status",
     "/proc/self/loginuid",
     "/run/auditd.pid",
-    *(f"{_SYSCTL}/{name}" for name in ("hostname", "osrelease", "randomize_va_space")),
+    *(f"{_SYSCTL}/{name}" for name in ("hostname", "randomize_va_space")),
     f"{_SYSCTL}/perf_event_paranoid",
     *(f"{CPU_FOLDER}/{name}" for name in ("online", "isolated", "nohz_full", "smt/active")),
     _NO_TURBO,

@@ -47,6 +47,14 @@ def started(server: Server) -> Server:
     return server
 
 
+@pytest.fixture
+def place(started: Server) -> Iterator[Machine]:
+    """The machine behind the server; nothing is left there in the end."""
+    with open_machine("ssh:target", MachineOptions()) as place:
+        yield place
+    assert nothing_left(started)
+
+
 def nothing_left(server: Server) -> bool:
     return not [*server.tmp.iterdir(), *(server.home / ".cache").glob("*")]
 
@@ -81,30 +89,27 @@ def test_the_probe_runs_there_and_nothing_is_left(started: Server) -> None:
     assert started.no_session()
 
 
-def test_cases_are_timed_there(started: Server) -> None:
-    with open_machine("ssh:target", MachineOptions()) as place:
-        session = open_session(place, None, None)
-        _, _, (row,) = compare_pairs(session, [("getppid", "openat+close")], Schedule(60))
+def test_cases_are_timed_there(place: Machine) -> None:
+    session = open_session(place, None, None)
+    _, _, (row,) = compare_pairs(session, [("getppid", "openat+close")], Schedule(60))
     assert (row.metric, row.verdict, row.paired) == ("ns", "worse", True)
 
 
-def test_words_with_spaces_and_quotes_arrive_as_they_are(started: Server) -> None:
-    with open_machine("ssh:target", MachineOptions()) as place:
-        result = place.run_command(["printf", "<%s>", *AWKWARD], 20)
-        assert (result.status, result.stderr) == (0, "")
-        assert result.stdout == "".join(f"<{word}>" for word in AWKWARD)
-        assert probe(place, ("n=3", 'cases=it\'s,"a b"'))[-1] == "kentry-probe end cases=0"
+def test_words_with_spaces_and_quotes_arrive_as_they_are(place: Machine) -> None:
+    result = place.run_command(["printf", "<%s>", *AWKWARD], 20)
+    assert (result.status, result.stderr) == (0, "")
+    assert result.stdout == "".join(f"<{word}>" for word in AWKWARD)
+    assert probe(place, ("n=3", 'cases=it\'s,"a b"'))[-1] == "kentry-probe end cases=0"
 
 
-def test_a_commands_status_and_words_come_back(started: Server) -> None:
-    with open_machine("ssh:target", MachineOptions()) as place:
-        result = place.run_command(["sh", "-c", "echo out; echo err >&2; exit 255"], 20)
-        assert (result.status, result.stdout, result.stderr) == (255, "out\n", "err")
-        assert place.run_command(["no-such-program"], 20).status == 127
-        killed = place.run_command(["sh", "-c", "kill -9 $$"], 20)
-        assert killed.status == 128 + signal.SIGKILL
-        with pytest.raises(MachineError, match=r"'sleep' on ssh:target was.* 0\.5 s"):
-            place.run_command(["sleep", "1000"], 0.5)
+def test_a_commands_status_and_words_come_back(place: Machine) -> None:
+    result = place.run_command(["sh", "-c", "echo out; echo err >&2; exit 255"], 20)
+    assert (result.status, result.stdout, result.stderr) == (255, "out\n", "err")
+    assert place.run_command(["no-such-program"], 20).status == 127
+    killed = place.run_command(["sh", "-c", "kill -9 $$"], 20)
+    assert killed.status == 128 + signal.SIGKILL
+    with pytest.raises(MachineError, match=r"'sleep' on ssh:target was.* 0\.5 s"):
+        place.run_command(["sleep", "1000"], 0.5)
 
 
 def test_noise_of_the_accounts_shell_does_not_matter(server: Server) -> None:
@@ -203,7 +208,7 @@ def test_a_machine_that_is_not_for_kentry_is_an_error(
     refused(server, pattern)
 
 
-def test_a_cut_connection_keeps_lines_and_ends_the_probe(started: Server) -> None:
+def test_a_cut_connection_keeps_lines_and_ends_the_probe(started: Server, place: Machine) -> None:
     lines: list[str] = []
 
     def take(line: str) -> None:
@@ -212,14 +217,12 @@ def test_a_cut_connection_keeps_lines_and_ends_the_probe(started: Server) -> Non
         if " vector " in line:
             started.cut()
 
-    with open_machine("ssh:target", MachineOptions()) as place:
-        with pytest.raises(MachineError, match=r"ssh:target was lost"):
-            place.run_probe(ENDLESS, 60, take)
-        assert lines[0].startswith("kentry-probe start")
-        assert started.no_probe()
-        # The next run makes another connection; so does the removal.
-        assert probe(place)[-1] == "kentry-probe end cases=1"
-    assert nothing_left(started)
+    with pytest.raises(MachineError, match=r"ssh:target was lost"):
+        place.run_probe(ENDLESS, 60, take)
+    assert lines[0].startswith("kentry-probe start")
+    assert started.no_probe()
+    # The next run makes another connection; so does the removal.
+    assert probe(place)[-1] == "kentry-probe end cases=1"
 
 
 def test_a_folder_that_cannot_be_removed_is_named(
@@ -233,13 +236,12 @@ def test_a_folder_that_cannot_be_removed_is_named(
     assert told == [f"kentry: {folder} stays on ssh:target: target does not answer."]
 
 
-def test_what_is_stopped_ends_with_its_children(started: Server) -> None:
+def test_what_is_stopped_ends_with_its_children(started: Server, place: Machine) -> None:
     file = started.folder / "pid"
     text = f"sleep 1000 & echo $! >{file}; wait"
-    with open_machine("ssh:target", MachineOptions()) as place:
-        with pytest.raises(MachineError, match="was stopped after 5 s"):
-            place.run_command(["sh", "-c", text], 5)
-        assert gone(int(file.read_text()))
+    with pytest.raises(MachineError, match="was stopped after 5 s"):
+        place.run_command(["sh", "-c", text], 5)
+    assert gone(int(file.read_text()))
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -276,14 +278,12 @@ def _endless(server: Server) -> Iterator[subprocess.Popen[bytes]]:
         yield child
 
 
-def test_a_probe_that_vanished_is_copied_again(started: Server) -> None:
-    with open_machine("ssh:target", MachineOptions()) as place:
-        probe(place)
-        (folder,) = started.tmp.iterdir()
-        (folder / "probe").unlink()
-        folder.rmdir()
-        assert probe(place)[-1] == "kentry-probe end cases=1"
-    assert nothing_left(started)
+def test_a_probe_that_vanished_is_copied_again(started: Server, place: Machine) -> None:
+    probe(place)
+    (folder,) = started.tmp.iterdir()
+    (folder / "probe").unlink()
+    folder.rmdir()
+    assert probe(place)[-1] == "kentry-probe end cases=1"
 
 
 def test_a_folder_where_nothing_runs_is_passed_over(server: Server) -> None:
