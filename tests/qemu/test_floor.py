@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The floor's counts against the truth.
+"""The floor's counts against those by hand in guest/floor/, and the emulated machine's counter."""
 
-The truth comes three ways: instructions counted by hand in guest/floor/, the listing of the
-program walked by another program than QEMU, and the emulated machine's own counter.
-"""
-
-import re
 import subprocess
 from pathlib import Path
 
@@ -40,51 +35,6 @@ HAND_COUNTS = {
     ("x86_64", "linux"): ((24, 9, 3, 3, 11), 49),
 }
 PARTS = ("entry", "dispatch", "handler", "exit", "return")
-
-LISTED = re.compile(r"^\s*([0-9a-f]+):\t(?:[0-9a-f]{2,8} ?)+\s*\t?(.*)$")
-RETURNS = ("eret", "sret", "sysret")
-CALLS = re.compile(r"blr|jalr|call")
-FAR = re.compile(r"j\s")
-JUMPS = re.compile(r"(?:b\.\w+|b|cbnz|bnez|beqz|beq|bne|j[a-z]*)\s.*<(\w+)>")
-
-
-def listing(arch: Arch, program: Path) -> tuple[list[tuple[int, str]], dict[str, int]]:
-    """The instructions of a program in their order, and where its symbols are."""
-    text, table = (
-        subprocess.run([*words, str(program)], check=True, capture_output=True, text=True).stdout
-        for words in ([f"{arch.cross}objdump", "-d"], [f"{arch.cross}nm"])
-    )
-    rows = [(int(m[1], 16), m[2]) for m in map(LISTED.match, text.splitlines()) if m and m[2]]
-    symbols = (line.split() for line in table.splitlines())
-    return rows, {words[2]: int(words[0], 16) for words in symbols if len(words) == 3}
-
-
-def walk(arch: Arch, program: Path, case: str) -> int:
-    """How many instructions lie on the way of a call, from the listing alone.
-
-    A branch is taken where it goes on with the call: to the dispatch, or to the second one for
-    getpid.  A call goes to the case's handler.  A jump to elsewhere is one that the branch before
-    it leaves out: so the assembler writes a branch to a far place.
-    """
-    rows, symbols = listing(arch, program)
-    places = {address: index for index, (address, _) in enumerate(rows)}
-    goes_on = {"floor_dispatch", *(["floor_dispatch_second"] if case == "getpid" else [])}
-    at, back, count = places[symbols["floor_entry"]], 0, 0
-    while True:
-        text = rows[at][1]
-        jump = JUMPS.match(text)
-        follows = jump is not None and jump[1] in goes_on
-        count += follows or not FAR.match(text)
-        if text.startswith(RETURNS):
-            return count
-        if CALLS.match(text):
-            back, at = at + 1, places[symbols[f"floor_sys_{case}"]]
-        elif text.startswith("ret"):
-            at = back
-        elif jump and follows:
-            at = places[symbols[jump[1]]]
-        else:
-            at += 1
 
 
 @pytest.fixture(params=["", "linux"])
@@ -144,12 +94,6 @@ def test_it_runs_with_little_memory_and_much(
     kernel = resolve_floor(parse("floor:linux"), arch)
     (case,) = measure(kernel, QemuRunner(arch), options, silent).cases
     assert case.metrics[INSTRUCTIONS].value == sum(HAND_COUNTS[arch.name, "linux"][0])
-
-
-def test_the_listing_has_as_many(arch: Arch, kind: str, program: Path) -> None:
-    by_part, getpid = HAND_COUNTS[arch.name, kind]
-    assert walk(arch, program, "getppid") == sum(by_part)
-    assert walk(arch, program, "getpid") == getpid
 
 
 def test_the_machines_own_counter_agrees_and_twice_is_the_same(
