@@ -61,11 +61,6 @@ def boot(
     return replace(found, code=[INSNS[index] for index in code], cases=cases)
 
 
-def test_one_boot_is_unchanged() -> None:
-    found = boot([0, 1], {"x+vec=once": [(0, 2)]})
-    assert joined([found]) is found
-
-
 def test_two_boots_share_their_code() -> None:
     first = boot([0, 1, 2, 3], {"x+vec=once": [(0, 4)]}, "max,vlen=128")
     second = boot(
@@ -86,29 +81,30 @@ def test_two_boots_share_their_code() -> None:
 
 def test_boots_with_the_same_code_stay_as_long() -> None:
     first = boot(range(6), {"x": [(0, 6)]})
+    assert joined([first]) is first
     both = joined([first, boot(range(6), {"y": [(0, 6)]}), boot(range(6), {"z": [(2, 3)]})])
     assert both.code == first.code
     assert [case.paths[0].runs for case in both.cases] == [((0, 6),), ((0, 6),), ((2, 3),)]
     assert both.target == first.target
 
 
-def test_markers_are_those_of_the_boots_that_looked_for_them() -> None:
-    first, second = boot([0], {"x": [(0, 1)]}), boot([0], {"x+vec=once": [(0, 1)]})
+def test_markers_and_events_are_those_of_the_boots_that_looked_for_them() -> None:
+    first, second = boot([0], {"x": [(0, 1)]}), boot([3], {"x+vec=once": [(0, 1)]})
     assert joined([first, second]).markers is UNSET
-    assert joined([first, replace(second, markers=MARKERS)]).markers == MARKERS
+    for markers in (MARKERS, {}):
+        both = joined([first, with_events(second, {"x+vec=once": EVENTS}, markers)])
+        assert both.markers == markers
+        assert [case.paths[0].events for case in both.cases] == [(), EVENTS]
+        assert [only(both, [name]).markers for name in ("x", "x+vec=once")] == [UNSET, markers]
 
 
-def test_events_stay_with_their_paths() -> None:
-    second = with_events(boot([3], {"x+vec=once": [(0, 1)]}), {"x+vec=once": EVENTS})
-    both = joined([boot([0], {"x": [(0, 1)]}), second])
-    assert [case.paths[0].events for case in both.cases] == [(), EVENTS]
-
-
-def test_a_caveat_of_both_boots_appears_once() -> None:
+def test_a_caveat_of_both_boots_appears_once_and_a_target_without_a_cpu_model_gets_none() -> None:
     same, own = Caveat(kind="a", text="both"), Caveat(kind="b", text="second")
-    first = replace(boot([0], {"x": [(0, 1)]}), caveats=[same])
-    second = replace(boot([0], {"y": [(0, 1)]}), caveats=[own, same])
-    assert joined([first, second]).caveats == [same, own]
+    first = replace(boot([0], {"x": [(0, 1)]}), caveats=[same], target={})
+    second = replace(boot([0], {"y": [(0, 1)]}), caveats=[own, same], target={})
+    both = joined([first, second])
+    assert both.caveats == [same, own]
+    assert "cpu" not in both.target
 
 
 CODES = st.lists(st.integers(0, len(INSNS) - 1), min_size=1, max_size=12, unique=True)
@@ -156,18 +152,6 @@ def test_every_path_keeps_its_instructions(recordings: list[Recording]) -> None:
                     assert all(sum(a) != b[0] for a, b in zip(new.runs, new.runs[1:], strict=False))
 
 
-def test_empty_markers_of_both_boots_stay_empty() -> None:
-    both = [replace(boot([0], {f"x{i}+vec=once": [(0, 1)]}), markers={}) for i in range(2)]
-    assert joined(both).markers == {}
-
-
-def test_a_target_without_a_cpu_model_gets_none() -> None:
-    both = [boot([0], {f"x{i}": [(0, 1)]}) for i in range(2)]
-    for one in both:
-        del one.target["cpu"]
-    assert "cpu" not in joined(both).target
-
-
 # --- counts and times ----------------------------------------------------
 
 
@@ -195,19 +179,14 @@ def test_counts_and_times_of_one_kernel_are_one_recording(tmp_path: Path) -> Non
     assert read_recording(file) == both
 
 
-def test_both_targets_stay_known() -> None:
+def test_both_targets_and_options_stay_known() -> None:
     times = timed({"getppid": 78.4}, target={"cmdline": "quiet"})
+    times = replace(times, options={"windows": 3, "warmup": 16, "groups": 40})
     both = with_times(counts(), times)
-    assert both.target["kind"] == "qemu"
-    assert both.target["cmdline"] == "nokaslr"
+    assert (both.target["kind"], both.target["cmdline"]) == ("qemu", "nokaslr")
     assert both.timed_target == times.target
     assert counts().timed_target == counts().target
-
-
-def test_both_options_stay_known() -> None:
-    times = replace(timed({"getppid": 78.4}), options={"windows": 3, "warmup": 16, "groups": 40})
-    found = with_times(counts(), times).options
-    assert found == {**counts().options, "timed_windows": 3, "groups": 40}
+    assert both.options == {**counts().options, "timed_windows": 3, "groups": 40}
 
 
 def test_unknown_facts_of_the_kernel_come_from_the_other_side() -> None:
@@ -217,11 +196,17 @@ def test_unknown_facts_of_the_kernel_come_from_the_other_side() -> None:
     assert with_times(counts(**unknown), timed({"getppid": 78.4})).kernel == counts().kernel
 
 
-def test_two_kernels_are_not_joined() -> None:
-    with pytest.raises(UserError, match="b4c0fd99162e and 01234"):
-        with_times(counts(), timed({"getppid": 78.4}, kernel={"build_id": "0123456789abcdef"}))
-    with pytest.raises(UserError, match="two architectures, arm64 and ia64"):
-        with_times(counts(), imported({"getppid": 78.4}, arch="ia64"))
+def test_what_cannot_be_joined_is_refused() -> None:
+    times = timed({"getppid": 1.0})
+    for first, second, words in (
+        (counts(), timed({"x": 1.0}, kernel={"build_id": "0123456789abcdef"}), "62e and 01234"),
+        (counts(), imported({"getppid": 78.4}, arch="ia64"), "two architectures, arm64 and ia64"),
+        (with_times(counts(), times), timed({"getppid": 2.0}), "ns of getppid"),
+        (times, counts(), "has no counts"),
+        (counts(), counts(), "has no times"),
+    ):
+        with pytest.raises(UserError, match=words):
+            with_times(first, second)
 
 
 @pytest.mark.parametrize(
@@ -249,15 +234,6 @@ def test_one_image_is_one_kernel_and_another_release_is_a_caveat() -> None:
     times = replace(times, kernel={**times.kernel, "release": "6.1.0"})
     found = with_times(counts(), times).caveats
     assert [caveat["kind"] for caveat in found] == ["kernel-unknown", "differs"]
-
-
-def test_a_metric_that_both_have_is_not_joined() -> None:
-    with pytest.raises(UserError, match="ns of getppid"):
-        with_times(with_times(counts(), timed({"getppid": 1.0})), timed({"getppid": 2.0}))
-    with pytest.raises(UserError, match="has no counts"):
-        with_times(timed({"getppid": 1.0}), counts())
-    with pytest.raises(UserError, match="has no times"):
-        with_times(counts(), counts())
 
 
 def test_caveats_of_both_sides_are_kept_once() -> None:
