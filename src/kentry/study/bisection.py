@@ -216,7 +216,7 @@ class Search:
 
     def apart(self, old: Commit, new: Commit) -> Difference:
         """How far two measured commits are apart."""
-        return self.commits.apart(old, new, self.case)
+        return self.commits.apart(old.name, new.name, self.case)
 
     def delta(self, jump: Jump) -> Real:
         """How far a jump's ends are apart."""

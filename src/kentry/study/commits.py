@@ -9,8 +9,7 @@ is written down at once, so a run that was killed goes on where it was.
 import hashlib
 import json
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,43 +135,10 @@ class Pair:
         )
 
 
-class Measurer(ABC):
-    """What measures commits: it makes units, which its `function` performs."""
-
-    function: Callable[..., Outcome]
-
-    @abstractmethod
-    def unit(
-        self,
-        commit: Commit,
-        near: Mapping[str, Recording],
-        update: Update,
-        anew: Path | None = None,
-    ) -> Any:
-        """The unit of a commit; its recording may be one of `near`, of commits measured before.
-
-        With `anew` it is measured from nothing but what earlier ones have left in that folder.
-        """
-
-    @abstractmethod
-    def made_with(self, commit: Commit, update: Update) -> list[str]:
-        """What a kernel and its recording are made with, besides the source."""
-
-    @abstractmethod
-    def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
-        """What it costs to measure the commits anew, a clause."""
-
-    def is_same_kernel(self, commit: Commit, like: str) -> None:  # noqa: B027
-        """Takes note that the commit's kernel is the one of the commit `like`."""
-
-    def compiled(self, commit: Commit, update: Update) -> tuple[str, ...] | None:
-        """Which files that the commit changes its kernel is made of; None: not known."""
-        return None
-
-
-class Kernels(Measurer):
+class Kernels:
     """Builds commits of a tree and boots them under emulation."""
 
+    # Performs the units.
     function = staticmethod(perform)
 
     def __init__(self, folder: Path, arch: Arch, request: Request, options: ExactOptions) -> None:
@@ -190,7 +156,10 @@ class Kernels(Measurer):
         update: Update,
         anew: Path | None = None,
     ) -> Unit:
-        """See Measurer."""
+        """The unit of a commit; its recording may be one of `near`, of commits measured before.
+
+        With `anew` it is measured from nothing but what earlier ones have left in that folder.
+        """
         stand_ins = []
         for name, recording in near.items():
             if name not in self._built:
@@ -211,12 +180,12 @@ class Kernels(Measurer):
         )
 
     def is_same_kernel(self, commit: Commit, like: str) -> None:
-        """See Measurer."""
+        """Takes note that the commit's kernel is the one of the commit `like`."""
         if like in self._built:
             self._built[commit.name] = self._built[like]
 
     def compiled(self, commit: Commit, update: Update) -> tuple[str, ...] | None:
-        """See Measurer."""
+        """Which files that the commit changes its kernel is made of; None: not known."""
         made = made_of.read(cache_dir("built") / self._plan(commit.name, update).key())
         if made is None or not commit.parents:
             return None
@@ -224,14 +193,14 @@ class Kernels(Measurer):
         return tuple(path for _, path in changed if path in made.files)
 
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
-        """See Measurer."""
+        """What it costs to measure the commits anew, a clause."""
         plans = [self._plan(commit.name, update) for commit in commits]
         builds = sum(not proof_of(plan).exists() for plan in plans)
         whole = f"{builds} whole builds, from nothing, and " if builds else ""
         return f"{whole}{len(plans)} boots"
 
     def made_with(self, commit: Commit, update: Update) -> list[str]:
-        """See Measurer."""
+        """What a kernel and its recording are made with, besides the source."""
         plan = self._plan(commit.name, update)
         config = hashlib.sha256(plan.config.text().encode()).hexdigest()
         emulator = find_emulator(self._arch, self._options.emulator).version
@@ -242,13 +211,12 @@ class Kernels(Measurer):
         return build.plan(revision, self._arch, self._request, update)
 
 
-class Program(Measurer):
-    """Lets a program of the user's measure: it gets a commit and the file to write."""
+class Program:
+    """Does as Kernels by a program of the user's: it gets a commit and the file to write."""
 
     def __init__(self, argv: Sequence[str], folder: Path) -> None:
         self._argv = list(argv)
         self._folder = folder
-        self.function = self._perform
 
     def unit(
         self,
@@ -257,18 +225,24 @@ class Program(Measurer):
         update: Update,
         anew: Path | None = None,
     ) -> Commit:
-        """See Measurer."""
+        """See Kernels."""
         return commit
 
     def made_with(self, commit: Commit, update: Update) -> list[str]:
-        """See Measurer."""
+        """See Kernels."""
         return self._argv
 
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
-        """See Measurer."""
+        """See Kernels."""
         return f"{len(commits)} runs of {self._argv[0]}"
 
-    def _perform(self, commit: Commit, update: Update) -> Outcome:
+    def is_same_kernel(self, commit: Commit, like: str) -> None:
+        """See Kernels."""
+
+    def compiled(self, commit: Commit, update: Update) -> None:
+        """See Kernels."""
+
+    def function(self, commit: Commit, update: Update) -> Outcome:
         """Runs the program with the commit and the file; UserError where it fails."""
         program, file = self._argv[0], self._folder / f"{commit.name}.program.json"
         file.unlink(missing_ok=True)
@@ -293,6 +267,9 @@ class Program(Measurer):
             file.unlink()
         seconds = round(time.monotonic() - began, 1)
         return Outcome(status=MEASURED, recording=recording, seconds=seconds)
+
+
+Measurer = Kernels | Program
 
 
 class Commits:
@@ -359,7 +336,7 @@ class Commits:
         """A second recording, once a run; KernelError where the commit has none now."""
         if commit.name not in self._anew:
             unit = self.measurer.unit(commit, {}, self.update, own)
-            outcome = self.measurer.function(unit, self.update)
+            [(_, outcome)] = outcomes(self.measurer.function, [unit], self.update)
             if outcome.error:
                 raise KernelError(
                     f"{commit.short} was measured, but not a second time: {outcome.error.sentence}",
@@ -386,10 +363,6 @@ class Commits:
             return self.steps[commit.name].value
         return self._from_first(commit.name, case)
 
-    def apart(self, old: Commit, new: Commit, case: str) -> Difference:
-        """How far two measured commits are apart; two recordings are compared once."""
-        return self._apart(old.name, new.name, case)
-
     def apart_anew(self, old: Commit, new: Commit, case: str) -> Difference:
         """How far the second recordings of two commits are apart."""
         pair = Pair(self._anew[old.name], self._anew[new.name], self.cases)
@@ -411,9 +384,10 @@ class Commits:
     def _from_first(self, name: str, case: str) -> Real:
         first = next(name for name, one in self._recordings.items() if one.case(case))
         before = value(self._recordings[first], case, self.metric)
-        return before + self._apart(first, name, case).delta
+        return before + self.apart(first, name, case).delta
 
-    def _apart(self, old: str, new: str, case: str) -> Difference:
+    def apart(self, old: str, new: str, case: str) -> Difference:
+        """How far two measured commits are apart, by name; two recordings are compared once."""
         # The commits whose recordings these are.
         names = (self.steps[old].like or old, self.steps[new].like or new)
         if names not in self._pairs:
