@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 471,
     "arch": 1327,
     "boot": 2038,
-    "commands": 3042,
+    "commands": 3032,
     "compare": 1642,
     "count": 1280,
     "host": 1488,
@@ -36,7 +36,7 @@ BUDGET = {
     "results": 2866,
     "show": 5565,
     "stats": 696,
-    "study": 2679,
+    "study": 2653,
     "time": 1765,
     "vector": 3122,
 }

@@ -44,7 +44,15 @@ def run(options: Options) -> int:
     """Obtains the recording and prints the modal path of each case, or two and their difference."""
     options = replace(options, case=options.case or ("getppid",))
     if options.new is not None:
-        return _run_two(options, options.new)
+        # It loads numpy, which one path does not need.
+        from kentry.compare.path_diff import compare_paths
+
+        if options.core:
+            raise UserError("--core has no effect on two paths.", "Leave --core out.")
+        old, new, names = measuring.obtain_both((options.what, options.new), options)
+        comparison = compare_paths(old, new, names or [case.name for case in old.cases])
+        emit(options, lambda: path_layout(comparison, options.context), lambda: comparison)
+        return EXIT_DONE
     options.check_cores()
     recording = measuring.obtain(options.what, options)
     # A spec is measured for the chosen cases alone.
@@ -53,16 +61,4 @@ def run(options: Options) -> int:
     recording = options.with_misses(options.with_estimates(recording, names), names)
     annotation = annotate(recording, names)
     emit(options, lambda: annotation_layout(annotation), lambda: annotation)
-    return EXIT_DONE
-
-
-def _run_two(options: Options, new: str) -> int:
-    # It loads numpy, which one path does not need.
-    from kentry.compare.path_diff import compare_paths
-
-    if options.core:
-        raise UserError("--core has no effect on two paths.", "Leave --core out.")
-    old, other, names = measuring.obtain_both((options.what, new), options)
-    comparison = compare_paths(old, other, names or [case.name for case in old.cases])
-    emit(options, lambda: path_layout(comparison, options.context), lambda: comparison)
     return EXIT_DONE

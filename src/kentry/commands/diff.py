@@ -8,7 +8,6 @@ from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import ALL, compare, with_paths_and_samples
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError
-from kentry.results.comparison import Comparison
 from kentry.show.changelog import comparison_changelog
 from kentry.show.comparison import comparison_layout
 from kentry.stats import exact
@@ -66,14 +65,11 @@ def run(options: Options) -> int:
     )
     if failure:
         raise failure
-    return _exit_code(comparison) if options.fail_on_regression else EXIT_DONE
-
-
-def _exit_code(comparison: Comparison) -> int:
     verdicts = {case.verdict for case in comparison.cases}
     # A time that changed where the code did not decides nothing.
     verdicts |= {exact.UNDECIDED if row.is_layout else row.verdict for row in comparison.timed}
+    if not options.fail_on_regression:
+        return EXIT_DONE
     if exact.WORSE in verdicts:
         return EXIT_REGRESSION
-    undecided = exact.UNDECIDED in verdicts or comparison.lost
-    return EXIT_UNDECIDED if undecided else EXIT_DONE
+    return EXIT_UNDECIDED if exact.UNDECIDED in verdicts or comparison.lost else EXIT_DONE

@@ -116,7 +116,13 @@ def write(
     harmless = [one if one.isprintable() else printable(one) for one in lines.split("\n")]
     wanted = color == ALWAYS or (color == AUTO and _is_able() and not os.environ.get("NO_COLOR"))
     styled = _styled(harmless, headings) if wanted else ((one, None) for one in harmless)
-    rows = [(row, style) for line, style in styled for row in _rows(line, columns)]
+    rows: list[tuple[str, str | None]] = []
+    for line, style in styled:
+        parts = [line]
+        if columns is not None and len(line) > columns:
+            indent = " " * min(len(line) - len(line.lstrip()) + 4, columns // 2)
+            parts = textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False)
+        rows += [(part, style) for part in parts]
     shown = "\n".join(_painted(row, style) for row, style in rows)
     size = shutil.get_terminal_size()
     # The last line is what follows the last newline: nothing, where the prompt stands.
@@ -155,14 +161,6 @@ def _painted(text: str, style: str | None) -> str:
     if style == "":
         return _VERDICT.sub(lambda found: _painted(found[0], _VERDICTS[found[0].split()[0]]), text)
     return f"\x1b[{style}m{text}\x1b[m" if style and text else text
-
-
-def _rows(line: str, columns: int | None) -> list[str]:
-    """The line, or what it is broken into where it is wider than `columns`."""
-    if columns is None or len(line) <= columns:
-        return [line]
-    indent = min(len(line) - len(line.lstrip()) + 4, columns // 2)
-    return textwrap.wrap(line, columns, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _page(text: str) -> bool:
