@@ -145,13 +145,8 @@ _SUITE = re.compile(r"[a-z][a-z0-9-]*")
 
 # How the user's apt reaches the network and judges dates also holds for ours.
 _INHERITED = (
-    "Acquire::http",
-    "Acquire::https",
-    "Acquire::ForceIPv4",
-    "Acquire::ForceIPv6",
-    "Acquire::Retries",
-    "Acquire::Check-Date",
-    "Acquire::Check-Valid-Until",
+    *("Acquire::http", "Acquire::https", "Acquire::ForceIPv4", "Acquire::ForceIPv6"),
+    *("Acquire::Retries", "Acquire::Check-Date", "Acquire::Check-Valid-Until"),
 )
 
 
@@ -161,7 +156,6 @@ class Candidate:
 
     package: str
     version: str
-    filename: str
     sha256: str
     size: int
     suite: str
@@ -169,10 +163,9 @@ class Candidate:
 
 
 class AptRoot:
-    """A private apt for one architecture and one Debian release.
+    """A private apt for one architecture, by Debian's name, and one Debian release.
 
-    `arch` is Debian's name for it.  `status` is the dpkg status file that says what counts
-    as installed; without one nothing does.
+    `status` is the dpkg status file that says what counts as installed; without one nothing does.
     """
 
     def __init__(self, arch: str, release: Release, status: Path | None = None) -> None:
@@ -275,7 +268,6 @@ class AptRoot:
             Candidate(
                 package=stanza["Package"],
                 version=stanza["Version"],
-                filename=stanza["Filename"],
                 sha256=stanza["SHA256"],
                 size=int(stanza["Size"]),
                 suite=suites.get((stanza["Package"], stanza["Version"]), self.release.name),
@@ -475,9 +467,8 @@ def file_tree(deb: Path, remedy: str) -> Iterator[tarfile.TarFile]:
         except (tarfile.TarError, EOFError) as err:
             kill_group(process)
             words = process.stderr.read().decode("utf-8", "replace").strip()
-            raise UserError(
-                f"{deb} is cut short or damaged: it cannot be unpacked.", remedy, words or str(err)
-            ) from err
+            sentence = f"{deb} is cut short or damaged: it cannot be unpacked."
+            raise UserError(sentence, remedy, words or str(err)) from err
 
 
 def first_problem(problems: Sequence[str]) -> str:

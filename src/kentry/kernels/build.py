@@ -71,8 +71,7 @@ done
 """
 # What a full disk and the kernel's out-of-memory killer make a compiler say.
 _SPENT = re.compile(
-    rf"{FULL_DISK.pattern}|Killed signal terminated|virtual memory exhausted"
-    r"|[Cc]annot allocate memory"
+    rf"{FULL_DISK}|Killed signal terminated|virtual memory exhausted|[Cc]annot allocate memory"
 )
 # What make and tuxmake add once something has failed.
 _MAKE = re.compile(r"make(\[\d+\])?: |[A-Z]: ")
@@ -80,7 +79,6 @@ _MAKE = re.compile(r"make(\[\d+\])?: |[A-Z]: ")
 # Programs that kernels here are built without, and that Kconfig would write into the config
 # where a machine has them.
 _NOT_USED = ("RUSTC=false", "BINDGEN=false")
-_NO_PAHOLE = ("PAHOLE=false",)
 # The flags are pahole's own choice by version otherwise.  With its -j, which kernels before 6.12
 # give it, the order of the types differs from build to build.
 _PAHOLE = ("PAHOLE=pahole", "PAHOLE_FLAGS=--btf_gen_floats")
@@ -88,11 +86,9 @@ _PAHOLE = ("PAHOLE=pahole", "PAHOLE_FLAGS=--btf_gen_floats")
 # Nothing about who builds, where or when gets into a kernel.
 _BUILDER = {
     "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
-    "KBUILD_BUILD_USER": "kentry",
-    "KBUILD_BUILD_HOST": "kentry",
+    **dict.fromkeys(("KBUILD_BUILD_USER", "KBUILD_BUILD_HOST"), "kentry"),
     "KBUILD_BUILD_VERSION": "1",
-    "LOCALVERSION": "",
-    "KCFLAGS": "",
+    **dict.fromkeys(("LOCALVERSION", "KCFLAGS"), ""),
 }
 
 
@@ -126,8 +122,7 @@ class Build:
     def objects(self, anew: bool = False) -> Path:
         """Return the folder it is compiled in: one for all configs that begin the same way.
 
-        make knows which files an option touches, and compiles only those again.  Debug info
-        touches all.  What is built anew has a folder of the same name elsewhere.
+        make compiles again only what an option touches.  Debug info touches all.
         """
         begins = "file" if self.config.whole else "debug" if self.config.debug_info else "tiny"
         name = f"{self.arch.name}-{begins}-{self.toolchain.name}"
@@ -138,10 +133,8 @@ class Build:
 
 def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Build:
     """Return the build that a request asks for; UserError, MissingToolError, FetchError."""
-    if request.config == config.TINY:
-        base = config.tiny(arch)
-    elif request.config == config.USERLAND:
-        base = config.tiny(arch, config.USERLAND)
+    if request.config in (config.TINY, config.USERLAND):
+        base = config.tiny(arch, request.config)
     elif request.config == config.DISTRO:
         base = config.distro(distro_config(revision.version(), arch, update), arch)
     else:
@@ -191,29 +184,18 @@ def kernel(
         "config_set": " ".join(sorted(request.sets)),
         "linker": build.toolchain.identity[1],
     }
-    return image.load(
-        spec,
-        folder / "image",
-        arch,
-        update,
-        origin,
-        digest=read_manifest(folder)["sha256"]["image"],
-        config=folder / "config",
-        vmlinux=folder / "vmlinux",
-        vmlinux_name="of the same build",
-    )
+    file, dot_config, vmlinux = (folder / name for name in ("image", "config", "vmlinux"))
+    return image.load(spec, file, arch, update, origin, config=dot_config, vmlinux=vmlinux)
 
 
 def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
     """Return whether the source has an option of that name for the architecture or for all."""
     pattern = f"^\\s*(menu)?config\\s+{name.removeprefix('CONFIG_')}\\s*(#.*)?$"
     grep = ("grep", "--quiet", "-E", pattern, revision.commit, "--")
-    places = (
-        (":(glob)**/Kconfig*", ":(exclude,glob)arch/*/**"),
-        (f":(glob)arch/{arch.source_folder}/**/Kconfig*",),
-    )
+    common = (":(glob)**/Kconfig*", ":(exclude,glob)arch/*/**")
+    own = (f":(glob)arch/{arch.source_folder}/**/Kconfig*",)
     git = revision.repository.git
-    return any(not git(*grep, *place, check=False).returncode for place in places)
+    return any(not git(*grep, *files, check=False).returncode for files in (common, own))
 
 
 def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
@@ -300,7 +282,7 @@ class _Tuxmake:
             *("--target-arch", build.arch.kbuild, "--toolchain", build.toolchain.family),
             *(word for pair in builder.items() for word in ("--environment", "=".join(pair))),
             *(*words, f"CROSS_COMPILE={build.arch.cross}", *_NOT_USED),
-            *(_PAHOLE if build.pahole else _NO_PAHOLE),
+            *(_PAHOLE if build.pahole else ["PAHOLE=false"]),
             *(*build.toolchain.variables, "config"),
         ]
         cpp = kept_file("cpp", _CPP)

@@ -113,14 +113,14 @@ def read(text: str) -> dict[str, str]:
     return options
 
 
-def tiny(arch: Arch, *more: str) -> Config:
-    """Join kentry's fragments for allnoconfig, `more` last: it boots in a second.
+def tiny(arch: Arch, last: str = TINY) -> Config:
+    """Join kentry's fragments for allnoconfig: it boots in a second.
 
-    "userland" is what a distribution's user space needs to run from an initramfs, with BTF.
+    USERLAND adds what a distribution's user space needs to run from an initramfs, and BTF.
     """
     options: dict[str, str] = {}
     optional: set[str] = set()
-    for name in ("boot", "tiny", *more):
+    for name in dict.fromkeys(("boot", TINY, last)):
         text = _fragment(name, arch)
         options |= read(text)
         optional |= set(re.findall(r"^# optional:.*\n(CONFIG_\w+)=", text, re.MULTILINE))

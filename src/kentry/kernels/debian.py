@@ -244,9 +244,8 @@ def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candid
     same = {one.package: one for one in candidates if one.version == chosen.version}
     rest = chosen.package.removeprefix("linux-image-")
     names = [f"linux-{part}-{rest}" for part in ("binary", "base")]
-    if names[0] not in same:
-        return (chosen,)
-    return tuple(same[name] for name in names if name in same)
+    parts = tuple(same[name] for name in names if name in same)
+    return parts if names[0] in same else (chosen,)
 
 
 def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple[_Manifest, str]:
@@ -354,12 +353,10 @@ def revision(spec: Spec, update: Update) -> Revision:
     for root in roots:
         candidates = root.candidates(_SOURCE, update)
         names |= {one.package.removeprefix("linux-source-") for one in candidates}
-        fitting = [
-            one
-            for one in candidates
-            if one.package == f"linux-source-{spec.value}"
-            or start.match(one.version.rpartition(":")[2])
-        ]
+        for one in candidates:
+            version = one.version.rpartition(":")[2]
+            if one.package == f"linux-source-{spec.value}" or start.match(version):
+                fitting.append(one)
         if fitting:
             break
     else:

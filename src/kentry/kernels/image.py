@@ -70,13 +70,11 @@ def load(
     digest: str | None = None,
     config: Path | None = None,
     vmlinux: Path | None = None,
-    vmlinux_name: str = "",
 ) -> Kernel:
     """Make the Kernel of an image for `arch`, whose SHA-256 may just have been computed.
 
-    `vmlinux_name` is given where that path is in the cache, which says nothing.  UserError (no such
-    file, not an image, another architecture, symbols of another build), KernelError (no banner or
-    no symbols in it).
+    UserError (no such file, not an image, another architecture, symbols of another build),
+    KernelError (no banner or no symbols in it).
     """
     folder, facts = _examine(image, digest, update)
     if facts["arch"] != arch.name:
@@ -87,7 +85,11 @@ def load(
     if vmlinux:
         update(None, f"reading the symbols of {vmlinux.name}")
         symbols = symtab.of_vmlinux(vmlinux, arch, facts["banner"], facts["build_id"])
+        # A path in the cache says nothing.
+        is_ours = vmlinux.is_relative_to(cache_dir())
+        symbols_from = f"vmlinux {'of the same build' if is_ours else vmlinux}"
     else:
+        symbols_from = "kallsyms"
         symbols = _kallsyms(image, folder / f"symbols-{_CACHE_VERSION}", update)
     if not config and facts["config"]:
         config = folder / facts["config"]
@@ -97,7 +99,7 @@ def load(
         image=folder / facts["boot"] if facts["boot"] else image,
         image_sha256=facts["boot_sha256"],
         symbols=symbols,
-        symbols_from=f"vmlinux {vmlinux_name or vmlinux}" if vmlinux else "kallsyms",
+        symbols_from=symbols_from,
         release=facts["banner"].split()[2],
         banner=facts["banner"],
         compiler=payload.compiler(facts["banner"]),
@@ -128,10 +130,7 @@ def arch_of(image: Path) -> str:
 
 
 def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dict[str, Any]]:
-    """Read what the image says about itself, and keep it in a folder under its SHA-256.
-
-    `boot` and `config` are files in that folder, or None.
-    """
+    """Read what an image says, and keep it, with its files, in a folder under its SHA-256."""
     digest = digest or hashlib.sha256(read_bytes(image)).hexdigest()
     folder = cache_dir("images", digest)
     facts = read_checked(folder / "facts.json")
@@ -226,11 +225,6 @@ def resolve_floor(spec: Spec, arch: Arch) -> Kernel:
         image_sha256=sha256_of(image),
         symbols=symtab.of_program(program),
         symbols_from="symbol table",
-        release="",
-        banner="",
-        compiler="",
-        config=None,
-        config_sha256=None,
         build_id=payload.elf_build_id(read_bytes(program)),
         origin={"kind": FLOOR, "what": _FLOORS[spec.value]},
         debug_info=debug_info_of(program),

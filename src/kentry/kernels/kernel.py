@@ -85,12 +85,12 @@ class Kernel:
     image_sha256: str
     symbols: SymbolTable
     symbols_from: str
-    release: str
-    banner: str
-    compiler: str
-    config: Path | None
-    config_sha256: str | None
-    build_id: str | None
+    release: str = ""
+    banner: str = ""
+    compiler: str = ""
+    config: Path | None = None
+    config_sha256: str | None = None
+    build_id: str | None = None
     origin: dict[str, str] = field(default_factory=dict)
     debug_info: Path | None = None
 

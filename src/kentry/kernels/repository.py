@@ -46,7 +46,7 @@ _PLAIN = {
 }
 
 # strerror(ENOSPC) and strerror(EDQUOT), as git and the C locale say them.
-FULL_DISK = re.compile("No space left on device|Disk quota exceeded")
+FULL_DISK = "No space left on device|Disk quota exceeded"
 
 # With less room than that a work tree, of more than 1 GB, could not be written.
 _ROOM_BYTES = 16 << 20
@@ -91,7 +91,7 @@ class Git:
         own = [f"{name}={value}" for name, value in self._env.items()]
         unset = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
         done = run(["env", *unset, *own, need("git", "git"), *words], cwd=cwd, check=False)
-        if done.returncode and FULL_DISK.search(done.stderr):
+        if done.returncode and re.search(FULL_DISK, done.stderr):
             raise UserError(
                 f"No space is left for {self.folder}.",
                 "Free some, or name another folder in KENTRY_CACHE.",

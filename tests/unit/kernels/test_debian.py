@@ -23,7 +23,7 @@ from tests.unit.kernels.conftest import Said
 
 
 def candidate(package: str, version: str) -> Candidate:
-    return Candidate(package, version, f"pool/{package}.deb", "0" * 64, 1, "bookworm", "arm64")
+    return Candidate(package, version, "0" * 64, 1, "bookworm", "arm64")
 
 
 CANDIDATES = [
@@ -117,7 +117,7 @@ class Root:
 
     def candidates(self, pattern: str, update: Update) -> list[Candidate]:
         return [
-            Candidate(name, version, "", f"{name.replace('.', '-')}{version:>064}", 1, "", "all")
+            Candidate(name, version, f"{name.replace('.', '-')}{version:>064}", 1, "", "all")
             for name, version in self.packages
         ]
 
