@@ -24,24 +24,24 @@ BUDGET = {
     "(loose)": 471,
     "arch": 1327,
     "boot": 2038,
-    "commands": 3032,
+    "commands": 3031,
     "compare": 1642,
     "count": 1280,
     "host": 1479,
     "importing": 575,
     "kernels": 4021,
-    "machines": 1459,
+    "machines": 1453,
     "models": 1000,
     "path": 1192,
     "results": 2866,
-    "show": 5565,
+    "show": 5564,
     "stats": 696,
     "study": 2653,
-    "time": 1765,
+    "time": 1758,
     "vector": 3122,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 36220
+TESTS_BUDGET = 36200
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

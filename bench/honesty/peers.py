@@ -17,9 +17,8 @@ import numpy.typing as npt
 from kentry.results.samples import estimate_rows
 from kentry.stats import CONFIDENCE
 from kentry.stats.verdict import Effect
-from kentry.time.analysis import NS
-from kentry.time.measurements import Pair, metrics_of_pair
-from kentry.time.output import Output, Process
+from kentry.time.measurements import NS, Pair, metrics_of_pair
+from kentry.time.sampling import Output, Process
 
 Array = npt.NDArray[np.float64]
 

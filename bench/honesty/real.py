@@ -24,8 +24,7 @@ from kentry.machines.machine import Machine
 from kentry.stats import THRESHOLD
 from kentry.stats.exact import UNDECIDED
 from kentry.time.measurements import Pair, Schedule, compare_cases, pairs_sampler
-from kentry.time.output import Output
-from kentry.time.sampling import PILOT_GROUPS, Sampler, Settings
+from kentry.time.sampling import PILOT_GROUPS, Output, Sampler, Settings
 
 # Half of an interval with this confidence is one standard error, but for Student's t.
 _ONE_ERROR = 0.6827

@@ -250,8 +250,7 @@ def _time(session: Session, options: Options) -> int:
 def _compare(session: Session, options: Options) -> int:
     """Compares two kernels, or pairs of cases."""
     from kentry.show.stat import pairs_layout
-    from kentry.time.analysis import NS
-    from kentry.time.measurements import Schedule, compare_pairs, compare_two_kernels
+    from kentry.time.measurements import NS, Schedule, compare_pairs, compare_two_kernels
 
     threshold = THRESHOLD if options.threshold is None else options.threshold / 100
     schedule = Schedule(options.extent or COMPARE_SECONDS, threshold)

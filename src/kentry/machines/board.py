@@ -34,14 +34,16 @@ from kentry.host.process import log
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS
 from kentry.machines.machine import (
+    KEXEC,
+    MOMENT,
     CommandResult,
     Machine,
     MachineOptions,
+    ShellMachine,
     arch_of,
     check_ended,
     stopped,
 )
-from kentry.machines.shell_machine import KEXEC, MOMENT, ShellMachine
 from kentry.progress import Update
 
 # Seconds that labgrid waits longer than timeout(1) does.

@@ -27,14 +27,15 @@ from kentry.errors import MachineError, UserError
 from kentry.host.native import probe_file
 from kentry.host.process import Exit, need, supervise
 from kentry.machines.machine import (
+    MOMENT,
     CommandResult,
     Machine,
     MachineOptions,
+    ShellMachine,
     arch_of,
     check_ended,
     stopped,
 )
-from kentry.machines.shell_machine import MOMENT, ShellMachine
 
 # Seconds until a connection stands.
 _CONNECT_SECONDS = 15

@@ -12,8 +12,7 @@ from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change_with_interval, decimals, fixed, level, percent, significant
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
-from kentry.time.analysis import LOOP, NS, SHARES, Tail
-from kentry.time.measurements import Ending
+from kentry.time.measurements import LOOP, NS, SHARES, Ending, Tail
 from kentry.time.preflight import WARNING, Finding
 
 # The width of the longest bar of a sweep, columns.

@@ -18,8 +18,8 @@ from kentry.progress import Update, progress
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.recording import CaseResult, NoisyMetric, Recording, write_recording
-from kentry.time.output import Output
 from kentry.time.preflight import Facts, Finding, check, describe, gather
+from kentry.time.sampling import Output
 
 log = logging.getLogger("kentry")
 

@@ -20,7 +20,7 @@ import pytest
 from kentry.arch import host_arch
 from kentry.boot.probe_protocol import PREFIX
 from kentry.host.native import probe_file
-from kentry.time.output import Output
+from kentry.time.sampling import Output
 from tests.processes import gone
 
 # As little as can be: a millisecond or so.

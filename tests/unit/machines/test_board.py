@@ -15,9 +15,8 @@ import pytest
 from kentry.errors import MachineError
 from kentry.machines import board
 from kentry.machines.board import BoardMachine, Lab, open_board
-from kentry.machines.machine import CommandResult, MachineOptions
+from kentry.machines.machine import CommandResult, MachineOptions, ShellMachine
 from kentry.machines.open import open_machine
-from kentry.machines.shell_machine import ShellMachine
 
 # A server or a board answers in seconds, not in milliseconds.
 pytestmark = pytest.mark.slow

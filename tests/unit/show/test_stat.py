@@ -15,8 +15,7 @@ from kentry.show.stat import pairs_layout, stat_layout, tails_layout
 from kentry.show.text import to_text
 from kentry.stats.sequential import plan_looks
 from kentry.stats.verdict import Effect
-from kentry.time.analysis import Tail
-from kentry.time.measurements import Ending
+from kentry.time.measurements import Ending, Tail
 from kentry.time.preflight import NOTE, WARNING, Finding
 from tests.builders import processes, timed
 

@@ -11,10 +11,9 @@ import pytest
 from kentry.arch import ARCHES, Arch
 from kentry.boot.probe_protocol import OnLine
 from kentry.errors import MachineError, UserError
-from kentry.machines import shell_machine
-from kentry.machines.machine import CommandResult, MachineOptions
+from kentry.machines import machine as machine_module
+from kentry.machines.machine import CommandResult, MachineOptions, ShellMachine
 from kentry.machines.open import open_machine
-from kentry.machines.shell_machine import ShellMachine
 from tests.unit.machines.sshd import Server, serving
 
 OLD, NEW = "6.1.0-1-arm64", "6.12.3-arm64"
@@ -23,7 +22,7 @@ OWN = "grub-reboot {} && reboot"
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell_machine, "_PAUSE", 0.01)
+    monkeypatch.setattr(machine_module, "_PAUSE", 0.01)
 
 
 @dataclass
@@ -83,7 +82,7 @@ class Machine(ShellMachine):
         return CommandResult(0, f"{boot}\n{release}\n", "")
 
     def lines(self) -> list[str]:
-        return [" ".join(argv).replace(shell_machine._ROOT_PATH, "") for argv in self.asked]
+        return [" ".join(argv).replace(machine_module._ROOT_PATH, "") for argv in self.asked]
 
 
 def boot(
