@@ -154,11 +154,6 @@ def test_of_two_steps_the_larger_share_is_named_and_all_finds_both(tree: Tree) -
     assert [one["kind"] for one in found["caveats"]] == ["more-remains"]
 
 
-def test_commits_that_cannot_be_measured_are_passed(tree: Tree) -> None:
-    commits = tree.line(10, 10, "skip", "skip", 10, 10, 12, 12, "skip", 12)
-    assert names(tree.found(commits[0])) == [commits[6]]
-
-
 def test_where_they_lie_beside_the_step_all_of_them_are_named(tree: Tree) -> None:
     commits = tree.line(10, 10, "skip", "skip", 12, 12, 12)
     found = tree.found(commits[0], code=3)

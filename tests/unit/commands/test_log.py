@@ -46,11 +46,6 @@ def test_each_change_has_its_place_and_its_functions(
             ("syscall", one["delta"])
         ]
         assert one["new"] - one["old"] == one["delta"]
-
-
-def test_kernels_that_do_not_differ_have_no_change(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
     assert main(["log", *files[:2], "--json"]) == 0
     assert parsed(capsys)["changes"] == []
 

@@ -68,6 +68,8 @@ def test_a_matrix_is_measured_once_for_each_length() -> None:
 def test_a_length_without_a_vector_state_is_refused(words: list[str]) -> None:
     with pytest.raises(UserError, match="--vl"):
         measurement("--vl", "256", *words)
+    with pytest.raises(UserError, match="za"):
+        measurement("--matrix", "za", *words)
 
 
 @pytest.mark.parametrize(
@@ -83,11 +85,6 @@ def test_a_matrix_has_fewer_windows_a_case(words: list[str], windows: int, paths
     options = measurement(*words)
     assert (options.windows, options.path_windows) == (windows, paths)
     assert options.vector_length is None
-
-
-def test_a_unit_of_another_architecture_is_refused_before_the_boot() -> None:
-    with pytest.raises(UserError, match="za"):
-        measurement("--matrix", "za")
 
 
 def test_each_boot_keeps_its_own_console(tmp_path: Path) -> None:

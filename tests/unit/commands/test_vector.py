@@ -12,7 +12,6 @@ import pytest
 from kentry.boot.guest_tasks import Ending, TracedWorkload
 from kentry.cli import main
 from kentry.commands import vector_trace
-from kentry.errors import KernelError
 from kentry.vector import tracing as trace_workload_module
 from kentry.vector.trace import Event
 from tests.unit.vector.traces import SVE_TRAP, save, trace_of
@@ -76,8 +75,7 @@ def traced(*words: str) -> int:
 
 def test_a_workload_by_its_name(called: Called, capsys: pytest.CaptureFixture[str]) -> None:
     assert traced("--", "shell") == 0
-    out = capsys.readouterr().out
-    assert "shell-arm64.parquet" in out
+    assert "shell-arm64.parquet" in capsys.readouterr().out
     assert called["path"] == Path("shell-arm64.parquet")
     assert called["asked"].name == "shell"
     assert called["release"] == "bookworm"
@@ -87,6 +85,8 @@ def test_a_workload_by_its_name(called: Called, capsys: pytest.CaptureFixture[st
     assert workload.description["release"] == "bookworm"
     assert (options.memory, options.timeout, options.seed) == (2048, 1800.0, 1)
     assert (options.vector_length, options.emulator) == (None, "installed")
+    assert traced("--json", "--", "shell") == 0
+    assert json.loads(capsys.readouterr().out)["schema"].startswith("kentry/vector-statistics/")
 
 
 def test_a_command_and_what_it_needs(called: Called, tmp_path: Path) -> None:
@@ -99,11 +99,6 @@ def test_a_command_and_what_it_needs(called: Called, tmp_path: Path) -> None:
     assert set(asked.packages) == {"bc", "gawk"}
     assert called["memory"] == called["options"].memory == 900
     assert (tmp_path / "x.parquet").exists()
-
-
-def test_as_json(called: Called, capsys: pytest.CaptureFixture[str]) -> None:
-    assert traced("--json", "--", "shell") == 0
-    assert json.loads(capsys.readouterr().out)["schema"].startswith("kentry/vector-statistics/")
 
 
 @pytest.mark.parametrize(
@@ -126,19 +121,6 @@ def test_a_workload_that_fails_is_an_error_and_its_trace_is_kept(
     assert captured.out
     assert Path("x.parquet").exists()
     assert main(["vector", "stats", "x.parquet", "-q"]) == 0
-
-
-def test_what_goes_wrong_behind_it_is_said(
-    called: Called, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def trace(*words: object) -> Ending:
-        raise KernelError("debian:6.12 has no type information.", "Use another.")
-
-    monkeypatch.setattr(trace_workload_module, "trace_workload", trace)
-    assert traced("--", "true") == 2
-    assert capsys.readouterr().err == (
-        "kentry: debian:6.12 has no type information.\nkentry: Use another.\n"
-    )
 
 
 # --- stats ---------------------------------------------------------------

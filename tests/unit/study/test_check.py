@@ -101,8 +101,7 @@ def test_in_a_context_without_a_majority_every_count_is_one_but_rare_ones(
 
 
 def test_without_a_majority_all_counts_decide(file: Path) -> None:
-    vague = recording({"x": [("f", 54)]}, {"x": {54: 3, 55: 3}})
-    found = [verdict(file, f"x = {n}", vague) for n in (53, 54, 55)]
+    found = [verdict(file, f"x = {n}", VAGUE) for n in (53, 54, 55)]
     assert found == ["over", "undecided", "within"]
 
 
@@ -165,16 +164,31 @@ def test_a_count_is_held_against_the_baseline(
     assert (row.high is not None and row.high <= (row.limit or 0)) == (expected == "within")
 
 
-def test_another_context_is_no_change(file: Path) -> None:
-    """The new kernel was seen in contexts with longer hash chains, and is the same."""
-    old, new = (
-        in_contexts(stat([0, 0, 1, 2]), seed=1),
-        in_contexts(stat([0, 0, 0, 2, 3, 5]), seed=2),
-    )
-    assert verdict(file, 'stat = "+0"', new, old) == "within"
-    longer = in_contexts(stat([0, 0, 0, 2, 3, 5], entry=301), seed=2)
-    assert verdict(file, 'stat = "+0"', longer, old) == "over"
-    assert verdict(file, 'stat = "+1"', longer, old) == "within"
+VAGUE = recording({"x": [("f", 54)]}, {"x": {54: 3, 55: 3}})
+OLD, NEW = (0, 3), (1, 2)
+SHORT, LONG = stat([0, 0, 1, 2]), (0, 0, 0, 2, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("line", "new", "old", "expected"),
+    [
+        # The new kernel was seen in contexts with longer hash chains, and is the same.
+        ('stat = "+0"', in_contexts(stat(LONG), seed=2), in_contexts(SHORT), "within"),
+        ('stat = "+0"', in_contexts(stat(LONG, entry=301), seed=2), in_contexts(SHORT), "over"),
+        ('stat = "+1"', in_contexts(stat(LONG, entry=301), seed=2), in_contexts(SHORT), "within"),
+        # A case that never settles.
+        ('stat = "+9999"', *[in_contexts(stat([0, 2, 3, 5]))] * 2, "undecided"),
+        # No majority on a side, and no count on one.
+        ('x = "+99"', VAGUE, counted(x=54), "undecided"),
+        ('x = "+99"', counted(x=54), VAGUE, "undecided"),
+        ('x = "+0"', timed({"x": 80.0}, metric="instructions"), counted(x=250), "undecided"),
+        ('x = "+0"', counted(x=250), timed({"x": 80.0}, metric="instructions"), "undecided"),
+    ],
+)
+def test_a_change_of_a_count(
+    file: Path, line: str, new: Recording, old: Recording, expected: str
+) -> None:
+    assert verdict(file, line, new, old) == expected
 
 
 def of_branch(counts: Sequence[int], seed: int) -> Recording:
@@ -199,20 +213,6 @@ def test_a_part_of_a_count_by_context_is_of_each_of_its_counts(file: Path) -> No
     assert verdict(file, 'x = "+1 %"', new, old) == "within"
     assert verdict(file, 'x = "+0.95 %"', new, old) == "undecided"
     assert verdict(file, 'x = "+0.9 %"', new, old) == "over"
-
-
-def test_without_a_majority_on_either_side_a_change_is_undecided(file: Path) -> None:
-    vague = recording({"x": [("f", 54)]}, {"x": {54: 3, 55: 3}})
-    assert verdict(file, 'x = "+99"', vague, counted(x=54)) == "undecided"
-    assert verdict(file, 'x = "+99"', counted(x=54), vague) == "undecided"
-
-
-def test_a_case_that_never_settles_has_no_change(file: Path) -> None:
-    sides = in_contexts(stat([0, 2, 3, 5])), in_contexts(stat([0, 2, 3, 5]))
-    assert verdict(file, 'stat = "+9999"', *sides) == "undecided"
-
-
-OLD, NEW = (0, 3), (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -384,13 +384,6 @@ def test_a_limit_of_several_cases_is_not_renewed_where_one_is_not_known(file: Pa
 def test_a_limit_of_all_architectures_is_not_lowered_by_one(file: Path) -> None:
     text = "[all]\nx = 300\ny = 3"
     assert renewed(file, text, counted(x=250, y=5)) == {"y": 5}
-
-
-def test_a_metric_is_of_the_right_kind_on_both_sides(file: Path) -> None:
-    old = counted(x=250)
-    new = timed({"x": 80.0}, metric="instructions")
-    assert verdict(file, 'x = "+0"', new, old) == "undecided"
-    assert verdict(file, 'x = "+0"', old, new) == "undecided"
 
 
 def test_firmware_is_held_against_the_baseline(file: Path) -> None:
