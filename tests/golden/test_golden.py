@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.boot.exact import FakeRunner
@@ -15,28 +14,18 @@ from kentry.cli import build_parser, main
 from kentry.commands.options import Parser
 from kentry.compare.counted import added_by_states, compare
 from kentry.count.recorder import measure
-from kentry.results import caveats
 from kentry.results import recording as recording_result
-from kentry.results.comparison import Comparison, FunctionDelta
-from kentry.results.document import dump, to_json
+from kentry.results.comparison import Comparison
+from kentry.results.document import dump, read_document, to_json
 from kentry.results.recording import Recording, read_recording
 from kentry.results.studies import (
-    MEASURED,
     NO_APPLY,
     NO_BUILD,
-    NOT_COMPILED,
-    SAME_CODE,
     Ablation,
     Bisection,
-    ChangePoint,
-    CommitValue,
-    Culprit,
     Log,
-    Point,
     Problem,
     Series,
-    Step,
-    Suspects,
 )
 from kentry.show.ablation import ablation_layout
 from kentry.show.blocks import Layout
@@ -88,89 +77,12 @@ COMMANDS = {
 
 def a_bisection() -> Bisection:
     """One commit for most of the change, and one of two that could not be told apart."""
-    names = [f"{number}{number + 1}" * 20 for number in range(6)]
-
-    def commit(number: int, subject: str, value: int | None) -> CommitValue:
-        date = f"2026-03-0{number + 1}T10:00:00+01:00"
-        return CommitValue(
-            commit=names[number], subject=subject, author="A Developer", date=date, value=value
-        )
-
-    one = commit(2, "riscv: entry: Save what nobody reads", 231)
-    functions = (FunctionDelta("handle_exception", 63, 72), FunctionDelta("restore_all", 5, 4))
-    culprit = Culprit(
-        **structs.asdict(one),
-        parent=commit(1, "riscv: Rename a macro", 223),
-        delta=8,
-        share=80.0,
-        functions=functions,
-        compiled=("arch/riscv/kernel/entry.S", "arch/riscv/kernel/traps.c"),
-        doubts=(caveats.doubt_comments(names[2][:12]),),
-    )
-    suspects = Suspects(
-        commits=(commit(3, "sched: Break the build", None), commit(4, "sched: Mend it", 233)),
-        delta=2,
-    )
-    steps = [
-        Step(commit=names[0], subject="Linux 6.12", status=MEASURED, value=223, seconds=61.5),
-        Step(commit=names[3], subject="sched: Break the build", status=NO_BUILD, problem="no"),
-        Step(commit=names[4], subject="x", status=SAME_CODE, value=233, like=names[5]),
-        Step(commit=names[1], subject="x", status=NOT_COMPILED, value=223, like=names[0]),
-    ]
-    return Bisection(
-        tool={"name": "kentry", "version": "0.1.0"},
-        origin={"tree": "linux", "config": "tiny", "compiler": "gcc"},
-        arch="riscv64",
-        case="getppid",
-        metric="instructions",
-        unit="instructions",
-        good=commit(0, "Linux 6.12", 223),
-        bad=commit(5, "Linux 6.13", 233),
-        delta=10,
-        commits=5,
-        culprit=culprit,
-        culprits=(culprit,),
-        suspects=(suspects,),
-        explained=8,
-        functions=functions,
-        steps=tuple(steps),
-        caveats=(caveats.more_remains("+8", "+10"),),
-    )
+    return read_document(HERE / "bisect.json", Bisection, "", printable=False)
 
 
 def a_log() -> Log:
     """Seven commits of which five were tried and one has no value; two changes, one of a pair."""
-    bisection = a_bisection()
-    values = {0: 223, 2: 231, 3: None, 4: 233, 6: 233}
-    names = {place: f"{place}{place + 1}" * 20 for place in range(7)}
-
-    def change(old: int, place: int, *suspects: int) -> ChangePoint:
-        return ChangePoint(
-            place=place,
-            before=names[old],
-            names=tuple(names[one] for one in suspects),
-            title="riscv: entry: Save what nobody reads",
-            old=values[old] or 0,
-            new=values[place] or 0,
-            delta=(values[place] or 0) - (values[old] or 0),
-            functions=bisection.functions if place == 2 else (),
-        )
-
-    return Log(
-        tool=bisection.tool,
-        origin={"what": "v6.12..v6.13", "config": "tiny"},
-        arch="riscv64",
-        case="getppid",
-        metric="instructions",
-        unit="instructions",
-        kernels=7,
-        points=tuple(
-            Point(place=place, name=names[place], value=value, problem="" if value else "broken")
-            for place, value in values.items()
-        ),
-        changes=(change(0, 2, 2), change(2, 4, 3, 4)),
-        caveats=(caveats.not_time(), caveats.between_equal_ends()),
-    )
+    return read_document(HERE / "log.json", Log, "", printable=False)
 
 
 def read(name: str) -> Recording:
