@@ -14,7 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,7 @@ class _Side:
 
 
 def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathComparison:
-    """Returns the modal paths of the cases of these names beside each other.
+    """The modal paths of the cases of these names beside each other.
 
     UserError where the recordings are of two architectures, or one has no such case or no path.
     """
@@ -221,10 +221,16 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
     if not gone and not come:
         return []
     # What a call of one of them is on the other side is not known yet.
-    labels = dict.fromkeys(gone | come, "")
+    pairs = _aligned(old, new, dict.fromkeys(gone | come, ""), abroad=True)
     runs: defaultdict[tuple[str, str], list[Pair]] = defaultdict(list)
-    for run in _runs(old, new, _aligned(old, new, labels, abroad=True)):
-        link = old.functions[run[0][0]], new.functions[run[0][1]]
+
+    def run_of(pair: tuple[int, Pair]) -> tuple[int, int, tuple[str, str]]:
+        """The same for pairs that directly follow each other in the same two functions."""
+        n, (i, j) = pair
+        return i - n, j - n, (old.functions[i], new.functions[j])
+
+    for (_, _, link), numbered in groupby(enumerate(pairs), run_of):
+        run = [pair for _, pair in numbered]
         least = _IN_A_ROW_OF_KIN if _is_kin(link, old, new) else _IN_A_ROW
         if link[0] != link[1] and len(run) >= least and (link[0] in gone or link[1] in come):
             runs[link] += run
@@ -285,21 +291,6 @@ def _is_kin(link: tuple[str, str], old: _Side, new: _Side) -> bool:
         or before in new.callers[after]
         or before.lstrip("_") == after.lstrip("_")
     )
-
-
-def _runs(old: _Side, new: _Side, pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
-    run: list[Pair] = []
-    for i, j in pairs:
-        if run and not (
-            (i - 1, j - 1) == run[-1]
-            and old.functions[i - 1] == old.functions[i]
-            and new.functions[j - 1] == new.functions[j]
-        ):
-            yield run
-            run = []
-        run.append((i, j))
-    if run:
-        yield run
 
 
 # --- which instruction is which -----------------------------------------------------------
@@ -446,15 +437,13 @@ class _Moves:
 
     def alone(self, arch: Arch) -> None:
         """Marks what turns interrupts on, or serialises otherwise, if each side has one such."""
-        places: list[defaultdict[object, list[int]]] = [defaultdict(list), defaultdict(list)]
-        for side, left in enumerate((self._removed, self._added)):
-            for place in left:
-                places[side][self._what[side][place]].append(place)
-        for key, (i, *more) in list(places[0].items()):
-            others = places[1].get(key, [])
+        old, new = self._what
+        left = Counter(old[i] for i in self._removed), Counter(new[j] for j in self._added)
+        there = {new[j]: j for j in self._added}
+        for i in list(self._removed):
             code = self._old.folded[i].instruction.code
-            if not more and len(others) == 1 and effects(code, arch).serialising:
-                self._mark(i, others[0])
+            if left[0][old[i]] == left[1][old[i]] == 1 and effects(code, arch).serialising:
+                self._mark(i, there[old[i]])
 
 
 def _row(
