@@ -177,18 +177,16 @@ def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) ->
     if fitting:
         # The least change, or the one that explains more contexts.
         by_size = sorted(fitting, key=abs)
-        both = by_size[0], max(by_size, key=lambda by: _overlap(old, new, by))
+        shares = [
+            sum(min(old[n] / old.total(), new[n + by] / new.total()) for n in old) for by in by_size
+        ]
+        both = by_size[0], by_size[shares.index(max(shares))]
         return Change(min(both), max(both))
     between = {*pairs} or {shift, max(new) - max(old)}
     if not pairs and max(min(old), min(new)) <= min(max(old), max(new)):
         # Each side has been between the other's counts: there may be no change at all.
         between.add(0)
     return Change(min(between), max(between))
-
-
-def _overlap(old: Counter[int], new: Counter[int], by: int) -> float:
-    """The share of contexts with the same counts once the old ones are moved `by`."""
-    return sum(min(old[n] / old.total(), new[n + by] / new.total()) for n in old)
 
 
 def _is_within(some: Set[int], others: Set[int]) -> bool:

@@ -15,28 +15,22 @@ _NOT_CONFIG = re.compile(r"(CC|GCC|LD|AS|CLANG|PAHOLE|RUSTC)_|BUILD_SALT|LOCALVE
 
 # A cross compiler's prefix.
 _CROSS_PREFIX = re.compile(r"^\w+-linux-gnu-(?=gcc|clang)")
-_TARGET_KEYS = (
-    ("kind", "target"),
-    ("emulator", "emulator"),
-    ("machine", "machine"),
-    ("cpu", "cpu model"),
-    ("cmdline", "kernel command line"),
-    ("seed", "seed"),
-    ("memory_mib", "guest memory in MiB"),
-)
+# What a caveat calls a key of a target, of a kernel or of options; others by their own names.
+_LABELS = {
+    "kind": "target",
+    "cpu": "cpu model",
+    "cpu_model": "cpu",
+    "cmdline": "kernel command line",
+    "memory_mib": "guest memory in MiB",
+    "seccomp_filters": "seccomp filters",
+    "arch": "architecture",
+    "windows": "windows a case",
+}
+_TARGET_KEYS = ("kind", "emulator", "machine", "cpu", "cmdline", "seed", "memory_mib")
 _TIMED_TARGET_KEYS = (
-    ("kind", "target"),
-    ("host", "host"),
-    ("cpu_model", "cpu"),
-    ("microcode", "microcode"),
-    ("clock", "clock"),
-    ("cmdline", "kernel command line"),
-    ("mitigations", "mitigations"),
-    ("audit", "audit"),
-    ("seccomp_filters", "seccomp filters"),
+    *("kind", "host", "cpu_model", "microcode", "clock"),
+    *("cmdline", "mitigations", "audit", "seccomp_filters"),
 )
-_KERNEL_KEYS = (("arch", "architecture"), ("compiler", "compiler"))
-_OPTION_KEYS = (("windows", "windows a case"),)
 
 # Options that shape kernel entry, by the start of their names; a caveat names at most 8.
 _OPTIONS_NAMED = 8
@@ -77,8 +71,8 @@ def differences(
         notes += _differing(old.timed_target, new.timed_target, _TIMED_TARGET_KEYS)
     # The floor has no config, no compiler shaped it, and it has two cases.
     of_linux = not old.is_floor and not new.is_floor
-    notes += _differing(old.kernel, new.kernel, _KERNEL_KEYS if of_linux else ())
-    notes += _differing(old.options, new.options, _OPTION_KEYS if counted else ())
+    notes += _differing(old.kernel, new.kernel, ("arch", "compiler") if of_linux else ())
+    notes += _differing(old.options, new.options, ("windows",) if counted else ())
     notes += _config_difference(old, new) if of_linux else []
     for side, mine, other in (("old", old, new), ("new", new, old)):
         for case in mine.cases if of_linux else ():
@@ -89,15 +83,13 @@ def differences(
     return caveats.unique(notes)
 
 
-def _differing(
-    old: dict[str, Any], new: dict[str, Any], keys: Sequence[tuple[str, str]]
-) -> Iterator[Caveat]:
-    for key, label in keys:
+def _differing(old: dict[str, Any], new: dict[str, Any], keys: Sequence[str]) -> Iterator[Caveat]:
+    for key in keys:
         sides = [old.get(key), new.get(key)]
         # The same compiler has another name as a cross compiler.
         if len({_CROSS_PREFIX.sub("", str(value)) for value in sides}) > 1:
             texts = ["not known" if value in (None, "") else str(value) for value in sides]
-            yield caveats.differs(label, *texts)
+            yield caveats.differs(_LABELS.get(key, key), *texts)
 
 
 def _config_difference(old: Recording, new: Recording) -> list[Caveat]:

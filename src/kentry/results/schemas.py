@@ -27,22 +27,20 @@ _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
 )
 # The names that structs have in published schemas, where these have another.
 _PUBLISHED = {
-    "Ablation": "AblationFile",
-    "Bisection": "BisectionFile",
-    "Check": "CheckFile",
-    "Cell": "CellFile",
-    "CommitValue": "CommitFile",
-    "Comparison": "ComparisonFile",
     "CaseResult": "CaseFile",
+    "CommitValue": "CommitFile",
     "KernelPath": "PathFile",
-    "Recording": "RecordingFile",
-    "Log": "LogFile",
     "Measured": "SideFile",
-    "PatchRow": "PatchRowFile",
     "PathComparison": "PathDiffFile",
-    "Series": "SeriesFile",
     "SeriesColumn": "ColumnFile",
     "TimedComparison": "TimedRow",
+}
+_PUBLISHED |= {
+    name: f"{name}File"
+    for name in (
+        *("Ablation", "Bisection", "Cell", "Check", "Comparison", "Log", "PatchRow"),
+        *("Recording", "Series"),
+    )
 }
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {

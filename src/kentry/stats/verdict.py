@@ -42,10 +42,7 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """The change of new against old and its verdict.  Changes are fractions: 0.01 is 1 % more.
-
-    NaN stands for what is not known.
-    """
+    """The change of new against old, in fractions (0.01: 1 % more); NaN where it is not known."""
 
     effect: float
     interval: tuple[float, float] = (math.nan, math.nan)  # of effect
