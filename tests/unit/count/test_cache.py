@@ -24,32 +24,12 @@ from tests.places import silent
 from tests.unit.count.saved import save
 
 PACKAGE = Path(kentry.__file__).parent
-# What stands between the probe's output and a recording, and what does not.
-FRESH = (
-    "arch",
-    "errors.py",
-    "host",
-    "kernels",
-    "boot",
-    "count",
-    "path",
-    "progress.py",
-    "results",
+PARTS = {file.name for file in PACKAGE.iterdir() if file.suffix == ".py" or file.is_dir()}
+# What stands between the probe's output and a recording.
+FRESH = {
+    *("arch", "boot", "count", "errors.py", "host", "kernels", "path", "progress.py", "results"),
     "stats",
-)
-SAME = (
-    "cli.py",
-    "commands",
-    "compare",
-    "importing",
-    "machines",
-    "models",
-    "show",
-    "study",
-    "time",
-    "vector",
-    "__main__.py",
-)
+}
 TRACE = """\
 message case getppid count 1
 window 10 2 0 1 0 0 0 -
@@ -76,33 +56,18 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.copytree(PACKAGE, target, ignore=ignored))
 
 
-def digest_with_change(package: Path, part: str) -> str:
-    """The digest while every file of `part` has one byte more."""
-    path = package / part
+@pytest.mark.parametrize("part", sorted(PARTS - {"__init__.py", "__pycache__", "native"}))
+def test_a_changed_byte_between_probe_and_recording_alone_makes_a_fresh_key(
+    copy: Path, part: str
+) -> None:
+    path = copy / part
     files = {file: file.read_bytes() for file in ([path] if path.is_file() else path.rglob("*.py"))}
     for file, content in files.items():
         file.write_bytes(content + b"\n")
-    digest = cache.code_digest(package)
+    digest = cache.code_digest(copy)
     for file, content in files.items():
         file.write_bytes(content)
-    return digest
-
-
-@pytest.mark.parametrize("part", FRESH)
-def test_a_changed_byte_between_probe_and_recording_makes_a_fresh_key(
-    copy: Path, part: str
-) -> None:
-    assert digest_with_change(copy, part) != cache.code_digest(PACKAGE)
-
-
-@pytest.mark.parametrize("part", SAME)
-def test_a_changed_byte_elsewhere_keeps_the_key(copy: Path, part: str) -> None:
-    assert digest_with_change(copy, part) == cache.code_digest(PACKAGE)
-
-
-def test_every_part_of_kentry_is_one_or_the_other() -> None:
-    parts = {file.name for file in PACKAGE.iterdir() if file.suffix == ".py" or file.is_dir()}
-    assert parts - {*FRESH, *SAME, "__init__.py", "__pycache__", "native"} == set()
+    assert (digest != cache.code_digest(PACKAGE)) is (part in FRESH)
 
 
 def key(kernel: Kernel = KERNEL, options: ExactOptions = OPTIONS) -> tuple[str, ...]:
@@ -231,15 +196,11 @@ def test_a_recording_that_lacks_lines_of_source_is_made_again(
     assert key(kernel) != missing
 
 
-def test_a_full_disk_is_an_error_before_the_boot(tmp_path: Path) -> None:
-    check_room(tmp_path, 1)
-    with pytest.raises(UserError, match="MiB"):
-        check_room(tmp_path, 1 << 60)
-
-
-def test_a_disk_without_free_inodes_is_full(
+def test_a_full_disk_or_one_without_free_inodes_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(UserError, match="MiB"):
+        check_room(tmp_path, 1 << 60)
     names = ("f_bavail", "f_frsize", "f_files", "f_favail")
     for files, free, full in ((1000, 1000, False), (1000, 3, True), (0, 0, False)):
         disk = SimpleNamespace(**dict(zip(names, (1 << 20, 4096, files, free), strict=True)))
