@@ -34,14 +34,14 @@ BUDGET = {
     "models": 1000,
     "path": 1192,
     "results": 2864,
-    "show": 5564,
+    "show": 5472,
     "stats": 693,
     "study": 2653,
     "time": 1758,
     "vector": 3122,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35917
+TESTS_BUDGET = 35924
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

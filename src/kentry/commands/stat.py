@@ -228,28 +228,27 @@ def _finish(
 
 def _time(session: Session, options: Options) -> int:
     """Times a table, tails, or a sweep over working sets."""
-    from kentry.show.stat import stat_layout, sweep_layout, tails_layout
+    from kentry.show.stat import stat_blocks, stat_layout, sweep_blocks, tails_blocks
     from kentry.time.measurements import time_cases, time_sweep, time_tails
     from kentry.time.sampling import GROUPS
 
     extent = options.extent or SECONDS
-    layout: Callable[..., Layout]
     if options.working_set is not None:
         recording = time_sweep(session, options.case, options.working_set, extent)
-        layout = partial(sweep_layout, recording)
+        blocks = sweep_blocks(recording.cases)
     elif options.tails:
         recording, tails = time_tails(session, options.case, int(options.extent or GROUPS))
-        layout = partial(tails_layout, recording, tails)
+        blocks = tails_blocks(tails)
     else:
         recording, absent = time_cases(session, options.case, extent)
-        layout = partial(stat_layout, recording, absent)
-    layout = partial(layout, session.findings, every=options.verbose)
+        blocks = stat_blocks(recording.cases, absent)
+    layout = partial(stat_layout, recording, blocks, session.findings, every=options.verbose)
     return _finish(session, options, {"": recording}, to_file(recording), layout)
 
 
 def _compare(session: Session, options: Options) -> int:
     """Compares two kernels, or pairs of cases."""
-    from kentry.show.stat import pairs_layout
+    from kentry.show.stat import pair_blocks, stat_layout
     from kentry.time.measurements import NS, Schedule, compare_pairs, compare_two_kernels
 
     threshold = THRESHOLD if options.threshold is None else options.threshold / 100
@@ -273,7 +272,8 @@ def _compare(session: Session, options: Options) -> int:
             "Compare two kernels on kvm, ssh:HOST or board:PLACE.",
         )
     recording, ending, rows = compare_pairs(session, options.compare, schedule)
-    layout = partial(pairs_layout, recording, rows, ending, session.findings, every=options.verbose)
+    blocks = pair_blocks(rows, ending)
+    layout = partial(stat_layout, recording, blocks, session.findings, every=options.verbose)
     side = Measured.of(recording)
     document = Comparison(
         tool=recording.tool, old=side, new=side, rows=tuple(rows), caveats=tuple(recording.caveats)

@@ -72,7 +72,6 @@ def ablation_layout(
 
 
 def _rows(rows: Sequence[OptionRow], shown: list[str]) -> tuple[Table, list[Block]]:
-    """The table of the cases that are shown, and for a page the functions of each option."""
     groups = [Column(name, group=case) for case in shown for name in ("off", "on", "adds")]
     table, folds = Table([text_column("option"), *groups]), list[Block]()
     for place, row in enumerate(rows):

@@ -22,9 +22,9 @@ from kentry.arch import Arch
 from kentry.errors import UserError
 from kentry.path.calls import parts, spans, split_calls
 from kentry.path.symbols import base_name
-from kentry.results.comparison import FunctionDelta
+from kentry.results.comparison import Distribution, FunctionDelta, TimedComparison
 from kentry.results.recording import Instruction
-from kentry.show.numbers import number, share
+from kentry.show.numbers import change_with_interval, number, share
 
 # Of charts with axes; pixels where the page is wide enough.
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 720, 64, 24, 18, 34, 240
@@ -77,8 +77,7 @@ CHANGE_KINDS = {
 class Frame(NamedTuple):
     """A call: `size` instructions in a row from `first` on, with those of what it calls.
 
-    `depth` 0 is the row of the parts.  `kind` is a class: a part's name, or how much of the
-    function the other kernel has.
+    `depth` 0 is the row of the parts; `kind` is a class: a part's name, or what changed.
     """
 
     name: str
@@ -177,17 +176,6 @@ class Point(NamedTuple):
     mark: str = "point"
     link: str = ""
     label: str = ""
-
-
-class Range(NamedTuple):
-    """A value and its interval, beside a noise floor around zero; all in one unit."""
-
-    label: str
-    value: float
-    interval: tuple[float, float] | None
-    floor: float | None
-    kind: str
-    title: str
 
 
 class _Axis(NamedTuple):
@@ -335,9 +323,8 @@ def line(
 ) -> Markup:
     """Values over x; "steps" holds each up to the next, `band` shades a range of x.
 
-    `named` are the texts below the x axis; whole numbers stand there without any.  `levels` are
-    lines across the chart with their names.  `beside` are more curves by name, each with a value
-    for every point.
+    `named` are the texts below the x axis, else whole numbers; `levels` lines across the chart with
+    their names; `beside` more curves by name, each with a value for every point.
     """
     curves = beside or {}
     ys = [*(one.y for one in points), *(value for value, _ in levels)]
@@ -379,47 +366,42 @@ def line(
     return plot.drawing()
 
 
-def intervals(rows: Sequence[Range], label: str, unit: str) -> Markup:
-    """A row a value: its interval as a line, the noise floor around zero as a band."""
+def intervals(rows: Sequence[TimedComparison], label: str, unit: str) -> Markup:
+    """A row a change: its interval as a line, the noise floor around zero as a band."""
     edges = [0.0]
     for row in rows:
-        edges += [row.value, *(row.interval or ()), row.floor or 0, -(row.floor or 0)]
+        edges += [row.percent or 0, *(row.interval or ()), row.floor or 0, -(row.floor or 0)]
     plot = _Plot(label, _TOP + 22 * len(rows) + _BOTTOM)
     across = _Axis(*_extent(edges, 0.05), _NAMES, _WIDTH - _RIGHT)
     plot.x_axis(((across.at(tick), f"{tick:g}") for tick in across.ticks()), grid=True)
     plot.line("zero", across.at(0), _TOP, across.at(0), plot.bottom)
     plot.unit(unit)
     for place, row in enumerate(rows):
-        middle = _TOP + 22 * place + 11
+        middle, name = _TOP + 22 * place + 11, f"{row.name} {row.metric}"
+        value = row.percent or 0
         if row.floor:
             edge = across.at(-row.floor)
             wide = across.at(row.floor) - edge
             plot.rect("floor", edge, middle - 9, wide, 18, "the noise floor")
         if row.interval:
-            plot.whisker(row.kind, [across.at(one) for one in row.interval], middle)
-        plot.dot(row.kind, across.at(row.value), middle, 4, row.title)
-        is_long = len(row.label) > _MOST_LABEL
-        name = row.label[: _MOST_LABEL - 1] + "\u2026" if is_long else row.label
+            plot.whisker(row.verdict, [across.at(one) for one in row.interval], middle)
+        title = f"{name}: {change_with_interval(value, row.interval)} {row.verdict}"
+        plot.dot(row.verdict, across.at(value), middle, 4, title)
+        name = name[: _MOST_LABEL - 1] + "\u2026" if len(name) > _MOST_LABEL else name
         plot.text("end", _NAMES - 8, middle + 4, name)
     return plot.drawing()
 
 
-def distribution(
-    values: Sequence[float],
-    value: float,
-    interval: tuple[float, float] | None,
-    floor: float | None,
-    label: str,
-    unit: str,
-    beside: Sequence[float] = (),
-) -> Markup:
+def distribution(one: Distribution, label: str, beside: Distribution | None = None) -> Markup:
     """A histogram of the processes' values, the interval of the value, the floor around it.
 
-    The axis has room for the values of `beside`, so that two charts can have one axis.
+    The axis has room for `beside`, so that two charts can have one axis.
     """
+    values, value, unit = one.values, one.value, one.unit
     # A floor is a share of the value.
-    wide = (floor or 0) * value
-    edges = [*values, *beside, value, *(interval or ()), value - wide, value + wide]
+    wide = (one.floor or 0) * value
+    others = beside.values if beside else ()
+    edges = [*values, *others, value, *(one.interval or ()), value - wide, value + wide]
     low, high = min(edges), max(edges)
     plot = _Plot(label, 150)
     across = _Axis(*_extent(edges, 0.04, abs(high)), _LEFT, _WIDTH - _RIGHT)
@@ -432,8 +414,8 @@ def distribution(
     bins = max(8, min(40, round(2 * math.sqrt(len(values)))))
     size = (high - low) / bins or 1
     counts = [0] * bins
-    for one in values:
-        counts[min(bins - 1, int((one - low) / size))] += 1
+    for found in values:
+        counts[min(bins - 1, int((found - low) / size))] += 1
     for place, times in enumerate(counts):
         if times:
             first, last = low + place * size, low + (place + 1) * size
@@ -443,8 +425,8 @@ def distribution(
             top = plot.bottom - tall
             plot.rect("bin", start + 0.5, top, max(end - start - 1, 1), tall, title)
     plot.line("axis", _LEFT, plot.bottom, _WIDTH - _RIGHT, plot.bottom)
-    if interval:
-        plot.whisker("total", [across.at(one) for one in interval], _TOP + 8)
+    if one.interval:
+        plot.whisker("total", [across.at(end) for end in one.interval], _TOP + 8)
     plot.dot("total", across.at(value), _TOP + 8, 4, f"{value:.6g} {unit}")
     plot.unit(unit)
     return plot.drawing()

@@ -55,7 +55,7 @@ _ROW = 120
 def comparison_layout(
     comparison: Comparison, shown: int | None = SHOWN, *, of_metrics: bool = True
 ) -> Layout:
-    """Lays out a comparison, with `shown` rows in a table of functions, None for all of them.
+    """Lays out a comparison, with `shown` rows in a table of functions, None for all.
 
     Without `of_metrics` there are tables for instructions alone.
     """
@@ -157,7 +157,6 @@ def _fold(
 
 
 def _timed_fold(row: TimedComparison, comparison: Comparison, sides: Sides | None) -> Fold:
-    """Returns the limits of one noisy metric, and the distributions of both sides."""
     limits = {"noise floor": row.floor, "threshold": row.threshold, "would see": row.detectable}
     told = [f"{name} {percent(value)}" for name, value in limits.items() if value is not None]
     blocks: list[Block] = [f"{'; '.join([bare_change(row), *told])}."]
@@ -170,21 +169,13 @@ def _timed_fold(row: TimedComparison, comparison: Comparison, sides: Sides | Non
 
 
 def _timed_charts(rows: Iterable[TimedComparison]) -> list[Block]:
-    ranges = []
-    for row in rows:
-        if row.percent is not None:
-            name = f"{row.name} {row.metric}"
-            title = f"{name}: {bare_change(row)} {row.verdict}"
-            numbers = (row.percent, row.interval, row.floor)
-            ranges.append(charts.Range(name, *numbers, row.verdict, title))
-    if not ranges:
-        return []
+    shown = [row for row in rows if row.percent is not None]
     caption = (
         "Changes of time in per cent of old: the dot is the change, the line its interval, the band"
         " the noise floor of the run."
     )
     label = "Changes of time with their intervals"
-    return [Chart(charts.intervals(ranges, label, "% of old"), caption)]
+    return [Chart(charts.intervals(shown, label, "% of old"), caption)] if shown else []
 
 
 def verdict_table(indent: str = "", width: int | None = None) -> Table:
@@ -217,7 +208,6 @@ def purpose_blocks(case: CaseComparison) -> list[Block]:
 
 
 def _verdict(row: Row) -> str:
-    """Unit, change and verdict of a row."""
     if isinstance(row, TimedComparison):
         floor = (
             "" if row.floor is None else f"; floor {fixed_percent(row.floor, row.percent_digits)}"

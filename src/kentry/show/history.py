@@ -38,9 +38,7 @@ from kentry.show.sections import (
 )
 from kentry.show.table import line_width
 
-_NAME = 12
-_NAMED = 6
-_ALL = 100
+_NAME, _NAMED, _ALL = 12, 6, 100
 # By how a commit was tried: in the table, and in the sentence that counts them.
 _STATUS = {
     MEASURED: ("booted", "booted"),
@@ -144,7 +142,6 @@ def _step_table(steps: Sequence[Step], *, by_program: bool) -> Table:
 
 
 def _step_charts(bisection: Bisection) -> list[Block]:
-    """Draws the values in the order in which the commits were tried."""
     unit = bisection.unit
     culprits = {one.commit for one in bisection.culprits}
     points = [
@@ -303,5 +300,4 @@ def _change_folds(
 
 
 def _short(name: str) -> str:
-    """Returns a spec or a file, or the start of a commit's name."""
     return name[:_NAME] if _COMMIT.fullmatch(name) else name

@@ -20,11 +20,7 @@ _BEFORE = re.compile(
 
 
 class _Row(NamedTuple):
-    """A number, the samples that it is one of, and what their change is of: no base, no change.
-
-    `change` is in per cent of `base`, `step` in per cent of the side above where there are more
-    than two sides.
-    """
+    """A number, its samples, their change in per cent of `base`, the step from the side above."""
 
     number: Number
     samples: Samples
@@ -70,7 +66,6 @@ def imported_layout(files: Sequence[Imported], written: Sequence[str] = ()) -> L
 
 
 def _table(rows: Sequence[_Row]) -> Table:
-    """A row a number; a side is named where it begins."""
     columns = [Column("line"), text_column("side", most=24), text_column("case", most=36)]
     columns += [Column("published"), Column("change"), text_column("of")]
     columns += [Column("step")] if any(row.step for row in rows) else []

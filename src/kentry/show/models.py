@@ -80,10 +80,7 @@ def _span(low: float | None, high: float | None) -> str:
 def _share_table(
     estimates: Sequence[Estimate], shares: Sequence[Sequence[Share]], shown: int | None = None
 ) -> Table:
-    """A row a function or part, a column a core; the rows that cost most where not all are shown.
-
-    Rows that are not shown are added up in one.
-    """
+    """A row a function or part, a column a core; rows beyond the `shown` dearest are one row."""
     cores = [Column(one.core) for one in estimates]
     table = Table([text_column(most=34), Column("instructions"), *cores])
     rows = list(zip(*shares, strict=True))
@@ -226,10 +223,7 @@ def miss_blocks(cases: Sequence[CaseResult | AnnotatedCase]) -> list[Block]:
 
 
 def costs_layout(table: CostTable, checks: Sequence[tuple[str, float, float]] = ()) -> Layout:
-    """Lays out a table: a row an act or instruction, and where each figure is from.
-
-    `checks`: (what, counted, timed) in the same guest.
-    """
+    """Lays out the figures and their sources; `checks`: (what, counted, timed) in one guest."""
     length = f", {table.vl} bits" if table.vl else ""
     units: list[str] = [table.unit] if table.figures else []
     units += ["cycles an instruction"] if table.instructions else []
@@ -260,7 +254,6 @@ def costs_layout(table: CostTable, checks: Sequence[tuple[str, float, float]] = 
 def _figure_table(
     kind: str, figures: Mapping[str, Figure], sources: list[tuple[str, str]]
 ) -> Table:
-    """A row a figure, with the number of its source."""
     words = map(text_column, ("interval", "assume", "source"))
     rows = Table((text_column(kind), Column("value"), *words))
     for name, figure in figures.items():

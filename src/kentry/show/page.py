@@ -104,7 +104,6 @@ def _environment() -> Environment:
 
 
 def _class_of(column: Column, cell: object) -> Markup:
-    """Returns a cell's class as an attribute."""
     words = ["text"] if column.left else []
     words += [cell.kind] if isinstance(cell, Cell) and cell.kind else []
     return Markup(' class="{}"').format(" ".join(words)) if words else Markup("")

@@ -29,10 +29,9 @@ from kentry.show.table import plain
 
 
 def place_text(lines: Sequence[SourceLine]) -> str:
-    """The line, and after "<" the line of the function that it was inlined into; "" if not known.
+    """The line, and after "<" the outermost one that it was inlined into; "" if not known.
 
-    Lines between the two are left out.  Of a file it has the name alone: with its folder it would
-    be longer than most instructions.
+    Of a file it has the name alone: with its folder it would be longer than most instructions.
     """
     names = [f"{one.file.rpartition('/')[2]}:{one.line}" for one in lines]
     return plain(" < ".join([names[0], "...", names[-1]] if len(names) > 2 else names))

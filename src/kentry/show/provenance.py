@@ -33,10 +33,7 @@ Facts = list[tuple[str, str]]
 
 
 def kernel_name(kernel: Mapping[str, Any]) -> str:
-    """Returns which kernel: "debian:6.12 (arm64): Linux 6.12.95".
-
-    Of a file that lacks what it should say, it has what the file does say.
-    """
+    """Returns which kernel, as far as a file says it: "debian:6.12 (arm64): Linux 6.12.95"."""
     origin = kernel.get("origin")
     release = f"Linux {kernel['release']}" if kernel.get("release") else "release not known"
     release = origin.get("what", release) if isinstance(origin, dict) else release

@@ -23,13 +23,10 @@ from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Section
 
 _FIRMWARE = "firmware_instructions"
 _USER = "user_instructions"
-
 # Counts of other windows that a row names, the commonest first.
 _OTHERS = 4
-
 # The functions that states add are printed for at most this many states.
 _STATES_COMPARED = 8
-
 # The matrix itself says where a count is undecided, so these caveats of its cases are left out.
 _IN_MATRIX = (caveats.no_majority("", 0)["kind"], caveats.unrecorded_path("", 0)["kind"])
 
@@ -44,10 +41,7 @@ def recording_layout(
     floor: Mapping[str, int] | None = None,
     added: Iterable[AddedByState] = (),
 ) -> Layout:
-    """Lays out a recording.
-
-    `floor` are the counts on the floor, for a column of ratios; `added` is what vector states add.
-    """
+    """Lays out a recording, with ratios to the counts of `floor`, and what vector states add."""
     arch, every = ARCHES.get(recording.kernel["arch"]), recording.cases
     counts: list[Block] = []
     if cases := cases_without_state(recording):
@@ -117,10 +111,8 @@ def _case_table(
     table = Table(columns, keys=2)
     for case in cases:
         count, below = case.metrics[INSTRUCTIONS], case.metrics.get(_FIRMWARE)
-        cells: list[object] = [
-            Cell(case.name, link=f"case-{places[case.name]}"),
-            count.value,
-        ]
+        name = Cell(case.name, link=f"case-{places[case.name]}")
+        cells: list[object] = [name, count.value]
         if floor:
             least = floor.get(case.name)
             cells.append(f"{count.value / least:.1f}" if least else "-")
@@ -222,7 +214,6 @@ def _is_drawn(block: Block) -> bool:
 
 
 def _fold(recording: Recording, case: CaseResult, place: int) -> Fold:
-    """Returns what a page has of one case: its path, what it touches, its times."""
     count = case.metrics.get(INSTRUCTIONS)
     path, arch = case.modal_path, ARCHES.get(recording.kernel["arch"])
     blocks: list[Block] = []
@@ -294,13 +285,8 @@ def time_blocks(
         # One published number has no distribution.
         if len(one.values) > 1:
             other = beside.get(metric) if beside else None
-            drawing = charts.distribution(
-                one.values,
-                *(one.value, one.interval, one.floor),
-                f"{kernel}, {case}, {metric}: {value} {one.unit} {interval}",
-                one.unit,
-                other.values if other else (),
-            )
+            label = f"{kernel}, {case}, {metric}: {value} {one.unit} {interval}"
+            drawing = charts.distribution(one, label, other)
             level = f" ({100 * one.confidence:.4g} %)" if one.confidence else ""
             floor = percent(None if one.floor is None else 100 * one.floor)
             caption = (

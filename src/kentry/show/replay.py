@@ -118,7 +118,7 @@ def sweep_chart(
 ) -> Chart:
     """Draws the cost of a call over a policy's parameter, the least as a large dot.
 
-    `beside` are curves of single workloads, `levels` policies without the parameter.
+    `beside` are curves of workloads, `levels` policies without the parameter.
     """
     per_call = f"{_units(unit)[0]} a call"
 
@@ -311,7 +311,6 @@ def value_text(family: str, value: int) -> str:
 
 
 def _task_blocks(trace: TraceRanking, unit: Unit) -> list[Block]:
-    """Returns of each task what every policy costs above the optimal one, the dearest first."""
     of_task: dict[tuple[int, int, str], dict[str, float]] = {}
     for one in trace.policies:
         for task in one.tasks:

@@ -58,7 +58,7 @@ def series_layout(
 ) -> Layout:
     """Lays out a series; with `functions` also at most `shown` of every step, None for all.
 
-    `paths` are the differences that patches make to the paths, by patch and column, for a page.
+    `paths` are for a page what patches change in the paths, by patch and column.
     """
     groups = grouped(series)[0]
     of_rows: list[Block] = [*_problem_blocks(series)]
@@ -105,7 +105,6 @@ def _problem_blocks(series: Series) -> Iterator[Block]:
 
 
 def _page_summary(series: Series, groups: Iterable[SeriesColumn]) -> str:
-    """Returns the first change of each architecture, and how many patches there are."""
     patches = [row for row in series.rows if row.patch]
     bad = sum(bool(row.problems) for row in patches)
     identical = sum(row.identical_path for row in patches)
@@ -121,13 +120,11 @@ def _page_summary(series: Series, groups: Iterable[SeriesColumn]) -> str:
 
 
 def _first(series: Series, name: str) -> int | None:
-    """Returns the count before the first step."""
     first = next((row.cases[name] for row in series.rows if name in row.cases), None)
     return first.instructions - first.step if first else None
 
 
 def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -> Chart | None:
-    """Draws the count of a column, patch by patch; None where no patch changes it."""
     name, base = column.name, _first(series, column.name)
     if base is None or not any(row.cases[name].step for row in series.rows if name in row.cases):
         return None

@@ -7,7 +7,7 @@ from statistics import median
 
 from kentry.results.case_name import WARM, CaseName
 from kentry.results.comparison import TimedComparison
-from kentry.results.recording import NoisyMetric, Recording
+from kentry.results.recording import CaseResult, NoisyMetric, Recording
 from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change_with_interval, decimals, fixed, level, percent, significant
 from kentry.stats import CONFIDENCE
@@ -26,11 +26,8 @@ _COUNTERS = [
 ]
 
 
-def stat_layout(
-    recording: Recording, absent: Mapping[str, str], findings: Sequence[Finding], *, every: bool
-) -> Layout:
+def stat_blocks(cases: Sequence[CaseResult], absent: Mapping[str, str]) -> list[Block]:
     """ns a call of every case, its interval, the noise floor and the detectable change."""
-    cases = recording.cases
     counters = [name for name in _COUNTERS if any(name in case.noisy for case in cases)]
     # kernel-cycles is k-cycle, user-instructions u-instr.
     shortly = [f"{name[0]}-{name.partition('-')[2][:5]}" for name in counters]
@@ -57,14 +54,11 @@ def stat_layout(
     if loops := [case.noisy[LOOP].value for case in cases if LOOP in case.noisy]:
         text = f"{median(loops):.1f} ns (median of the cases)"
         blocks += [Prose(f"The time includes the loop around a call: {text}.", then="")]
-    for name, reason in absent.items():
-        blocks += [Prose(f"absent: {name}: {reason}", then=_INDENT)]
-    return _page(recording, blocks, findings, every=every)
+    return [*blocks, *(Prose(f"absent: {n}: {why}", then=_INDENT) for n, why in absent.items())]
 
 
-def sweep_layout(recording: Recording, findings: Sequence[Finding], *, every: bool) -> Layout:
+def sweep_blocks(cases: Sequence[CaseResult]) -> list[Block]:
     """The curve: ns a call behind walks through more and more memory."""
-    cases = recording.cases
     most = max(case.noisy[NS].value for case in cases)
     table = Table([*map(Column, ("set", "ns a call", "+-")), text_column()])
     for case in cases:
@@ -77,12 +71,10 @@ def sweep_layout(recording: Recording, findings: Sequence[Finding], *, every: bo
         " subtracted."
     )
     title = f"{CaseName.parse(cases[0].name).counted} among working sets"
-    return _page(recording, [title, table, "", Prose(note, then="")], findings, every=every)
+    return [title, table, "", Prose(note, then="")]
 
 
-def tails_layout(
-    recording: Recording, tails: Sequence[Tail], findings: Sequence[Finding], *, every: bool
-) -> Layout:
+def tails_blocks(tails: Sequence[Tail]) -> list[Block]:
     """Percentiles of calls timed one by one."""
     table = Table([text_column("case", most=40), *map(Column, ("calls", *SHARES, "max"))])
     for tail in tails:
@@ -94,20 +86,13 @@ def tails_layout(
         f"ns, each call by itself; {subtracted} ns that reading the clock takes are subtracted."
         " A percentile has no digit beyond its interval from group to group."
     )
-    return _page(recording, [table, "", Prose(note, then="")], findings, every=every)
+    return [table, "", Prose(note, then="")]
 
 
-def pairs_layout(
-    recording: Recording,
-    rows: Sequence[TimedComparison],
-    ending: Ending,
-    findings: Sequence[Finding],
-    *,
-    every: bool,
-) -> Layout:
+def pair_blocks(rows: Sequence[TimedComparison], ending: Ending) -> list[Block]:
     """Three lines a pair: the verdict, the change, and what it is held against.
 
-    The confidence is that of all planned looks together; the interval of each look is wider.
+    The confidence is that of all planned looks; the interval of each look is wider.
     """
     blocks: list[Block] = []
     confidence = level(CONFIDENCE)
@@ -133,7 +118,7 @@ def pairs_layout(
         f"Ended at look {ending.look.number} of {ending.looks} that were planned, after"
         f" {ending.done} of at most {ending.planned} {ending.unit}."
     )
-    return _page(recording, [*blocks, Prose(end, then="")], findings, every=every)
+    return [*blocks, Prose(end, then="")]
 
 
 def _value(metric: NoisyMetric) -> tuple[str, str]:
@@ -164,13 +149,14 @@ def _share(share: float | None) -> str | None:
     return None if share is None or not math.isfinite(share) else significant(100 * share, 2)
 
 
-def _page(
-    recording: Recording, blocks: Iterable[Block], findings: Sequence[Finding], *, every: bool
+def stat_layout(
+    recording: Recording,
+    blocks: Iterable[Block],
+    findings: Sequence[Finding],
+    *,
+    every: bool = False,
 ) -> Layout:
-    """Lays out the blocks below the kernel and the machine, above warnings, remedies and caveats.
-
-    Of the notes of preflight only the names are printed, unless `every`.
-    """
+    """The blocks between the machine and warnings; without `every`, notes by name alone."""
     kernel, target = recording.kernel, recording.target
     where = "" if target.get("place") in ("local", None) else f" on {target['place']}"
     accelerator = str(target.get("accelerator", ""))

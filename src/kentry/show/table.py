@@ -218,7 +218,6 @@ class _TableText:
 
 
 def _total(widths: Iterable[int], gap: int) -> int:
-    """How wide columns are beside each other."""
     return sum(width + gap for width in widths) - gap
 
 

@@ -57,7 +57,6 @@ def _lines(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def _note_blocks(caveats: Iterable[Caveat]) -> list[Block]:
-    """Returns an empty line and a note for each caveat; nothing without caveats."""
     notes = [Prose(f"note: {caveat['text']}", then="      ") for caveat in caveats]
     return ["", *notes] if notes else []
 
@@ -81,7 +80,6 @@ def _block_lines(block: Block) -> Iterator[str]:
 
 
 def _delta_lines(block: Deltas) -> Iterator[str]:
-    """The rows as scripts/bloat-o-meter prints them."""
     if not block.rows and block.old is not None:
         yield f"  {UNKNOWN}"
         return
@@ -125,7 +123,6 @@ def _cells(name: str, *cells: object) -> str:
 
 
 def _path_lines(block: Paths) -> Iterator[str]:
-    """Two paths as one unified diff."""
     for one in hunks(block.diff.rows, block.context):
         match one:
             case Head():

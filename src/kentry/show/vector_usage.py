@@ -55,10 +55,7 @@ def _unit_of(trace: VectorTrace, statistics: Statistics | None = None) -> str:
 
 
 def trace_layout(trace: VectorTrace, size: int | None = None, file: Path | None = None) -> Layout:
-    """Lays out the workload, how much was seen, what the kernel did.
-
-    `size` is that of the trace's `file` in bytes.
-    """
+    """Lays out what was seen, and what the kernel did; `size` of the trace's `file` in bytes."""
     blocks = _head(trace, size)
     if status := trace.meta["workload"].get("status"):
         blocks.append(f"the workload failed in the guest: exit status {status}")
@@ -85,7 +82,6 @@ def trace_layout(trace: VectorTrace, size: int | None = None, file: Path | None 
 
 
 def _head(trace: VectorTrace, size: int | None = None) -> list[Block]:
-    """What was traced, and how many events of how many tasks."""
     meta, kernel = trace.meta, trace.meta["kernel"]
     bits = f", {meta['unit']['vl']} bits" if "vl" in meta["unit"] else ""
     # Tasks that came back to user mode: no kernel threads, and none that only slept.
@@ -189,7 +185,6 @@ def _gap_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
 
 
 def _histogram(title: str, labels: Iterable[str], histogram: Histogram) -> Table:
-    """A histogram: counts, their share of all, the share so far, a bar."""
     total, largest, so_far = int(histogram.counts.sum()), int(histogram.counts.max()), 0
     rows = Table((text_column(title), *map(Column, ("gaps", "of all", "so far")), text_column()))
     for label, count in zip(labels, map(int, histogram.counts), strict=True):

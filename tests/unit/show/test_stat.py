@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.results.comparison import TimedComparison
-from kentry.results.recording import NoisyMetric
-from kentry.show.stat import pairs_layout, stat_layout, tails_layout
+from kentry.results.recording import NoisyMetric, Recording
+from kentry.show.stat import pair_blocks, stat_blocks, stat_layout, tails_blocks
 from kentry.show.text import to_text
 from kentry.stats.sequential import plan_looks
 from kentry.stats.verdict import Effect
@@ -59,10 +59,17 @@ def pair_lines(estimate: Effect, old: float = 80.0, new: float = 80.8) -> list[s
     """The lines of one pair."""
     row = row_of(estimate, old, new)
     ending = Ending([estimate], plan_looks(0.01)[1], 5, 60, 300, "groups")
-    text = to_text(pairs_layout(timed({"a": 80.0}, groups=2), [row], ending, [], every=False))
+    text = to_text(
+        stat_layout(timed({"a": 80.0}, groups=2), pair_blocks([row], ending), [], every=False)
+    )
     lines = text.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("a -> b"))
     return lines[at : lines.index("", at)]
+
+
+def table(recording: Recording, *findings: Finding, every: bool = False) -> str:
+    blocks = stat_blocks(recording.cases, {})
+    return to_text(stat_layout(recording, blocks, findings, every=every))
 
 
 # --- numbers -----------------------------------------------------------------------
@@ -84,7 +91,7 @@ def test_a_value_has_no_digit_beyond_its_interval(
 ) -> None:
     recording = timed({"a": 80.0}, groups=2)
     recording.cases[0].noisy["ns"] = metric(value, half)
-    row = re.search(r"^a +.*$", to_text(stat_layout(recording, {}, [], every=False)), re.M)
+    row = re.search(r"^a +.*$", table(recording), re.M)
     assert row and row[0].split()[1:3] == cells
 
 
@@ -140,24 +147,24 @@ QUIET = Finding("preflight-virtual", "A virtual machine", "Measure on the host",
 def test_warnings_are_printed_whole_and_notes_by_name() -> None:
     recording = timed({"a": 80.0}, groups=2)
     recording.caveats = [{"kind": "clock-jumped", "text": "2 groups were dropped"}]
-    text = to_text(stat_layout(recording, {}, [LOUD, QUIET], every=False))
+    text = table(recording, LOUD, QUIET)
     assert "warning: The governor is ondemand\n      Set performance\n" in text
     assert "A virtual machine" not in text
     assert ": virtual\n" in text
     assert "note: 2 groups were dropped" in text
-    every = to_text(stat_layout(recording, {}, [LOUD, QUIET], every=True))
+    every = table(recording, LOUD, QUIET, every=True)
     assert "note: A virtual machine\n" in every and ": virtual" not in every
 
 
 def test_a_finding_of_preflight_is_printed_once() -> None:
     recording = timed({"a": 80.0}, groups=2)
     recording.caveats = [{"kind": LOUD.kind, "text": "The governor is ondemand. Set performance"}]
-    assert to_text(stat_layout(recording, {}, [LOUD], every=False)).count("ondemand") == 1
+    assert table(recording, LOUD).count("ondemand") == 1
 
 
 def test_the_machine_is_named_in_plain_text() -> None:
     target = {"place": "ssh:bench", "machine": "Board\x1b[2J", "on_cpu": 3, "hypervisor": "kvm"}
-    text = to_text(stat_layout(timed({"a": 80.0}, groups=2, target=target), {}, [], every=False))
+    text = table(timed({"a": 80.0}, groups=2, target=target))
     lines = text.splitlines()
     assert lines[0] == "Linux 6.12.95+deb12-arm64 (arm64) on ssh:bench"
     assert lines[1].startswith("Neoverse-N1 r3p1, Board")
@@ -172,6 +179,6 @@ def test_tails_tell_the_time_of_the_clock() -> None:
     metrics = {"p50_ns": metric(80.0, 1.0), "p99_ns": metric(93.0, 10.0)}
     metrics["p99.9_ns"] = metric(400.0, None)
     tails = [Tail("getppid", 1000, 17, metrics, 9000), Tail("read", 1000, 20, metrics, 9500)]
-    text = to_text(tails_layout(recording, tails, [], every=False))
+    text = to_text(stat_layout(recording, tails_blocks(tails), [], every=False))
     assert re.search(r"^getppid +1000 +80 +93 +400 +9000$", text, re.M)
     assert "17 to 20 ns" in text

@@ -82,7 +82,6 @@ def check_ktap(check: Check) -> str:
 
 
 def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
-    """Write version, plan, the notes for all tests, then each test."""
     yield "KTAP version 1"
     yield f"1..{len(tests)}"
     yield from (f"# {text}" for text in about)
