@@ -78,7 +78,7 @@ def timed(work: Callable[[], object]) -> float:
 
 def bincount(prepared: Prepared) -> None:
     """The peer: how many rows of each kind each task has."""
-    np.bincount(prepared.task * 16 + prepared.code, minlength=16 * prepared.tasks)
+    np.bincount(prepared.task * 16 + prepared.code, minlength=16 * len(prepared.bits))
 
 
 def interpreted_seconds() -> float:

@@ -392,7 +392,7 @@ def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are 
 ) -> Any:
     """Replays one policy into counts[tasks, acts]: `rule` decides, `m` is the mechanism.
 
-    `time` and `rule.time` have one unit.  `bits` and `owner` are beginning()'s; `bits` is changed.
+    `time` and `rule.time` have one unit.  `bits` are changed; `owner` has the registers.
     """
     counts = np.zeros((len(bits), NOTHING_ACT + 1), np.int64)
     # Of each task: the time of its last trap or use, and the clears since then.
@@ -455,12 +455,11 @@ def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are 
     return counts
 
 
-def beginning(tasks: int, first: int, first_open: bool, m: Mechanism) -> Any:
-    """Makes each task's bits; task `first` is in user mode (-1: none), `first_open` with access."""
+def beginning(tasks: int, first: int, is_open: bool, m: Mechanism) -> Any:
+    """Makes each task's bits; task `first` is in user mode (-1: none), with access if `is_open`."""
     bits = np.full(tasks, OPEN if m.always_open else 0, np.int64)
     if first >= 0:
-        dirty = DIRTY if m.exit_dirties else 0
-        bits[first] |= LIVE | USER | dirty | (OPEN if first_open else 0)
+        bits[first] |= LIVE | USER | (DIRTY if m.exit_dirties else 0) | (OPEN if is_open else 0)
     return bits
 
 
@@ -534,10 +533,7 @@ def _call_both(t: int, states: Any, sizes: Any, m: Any, counts: Any) -> None:
 def best(  # noqa: C901 - one loop over the stream
     code: Any, task: Any, arg: Any, bits: Any, owner: int, capacity: int, m: Any, price: Any
 ) -> Any:
-    """Finds counts[tasks, acts] of the cheapest decisions, and if `capacity` states were enough.
-
-    `bits` and `owner` are beginning()'s.
-    """
+    """Finds counts[tasks, acts] of the cheapest decisions, and if `capacity` states were enough."""
     tasks = len(bits)
     states = np.zeros((tasks, capacity), np.int64)
     states[:, 0] = bits

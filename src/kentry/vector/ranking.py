@@ -201,14 +201,12 @@ def _means(rankings: Sequence[TraceRanking]) -> list[PolicyMean]:
     """Averages the policies that every trace was replayed with, `optimal` first."""
     result = []
     for name in [row.policy for row in rankings[0].policies]:
-        pairs = [(ranking, row) for ranking in rankings for row in ranking.policies]
-        pairs = [(ranking, row) for ranking, row in pairs if row.policy == name]
-        if len(pairs) < len(rankings):
-            continue
-        regrets = [(row.regret, ranking.workload) for ranking, row in pairs]
-        cost = sum(row.cost / max(1, ranking.calls) for ranking, row in pairs) / len(pairs)
-        mean = sum(regret for regret, _ in regrets) / len(pairs)
-        result.append(PolicyMean(name, cost, mean, *max(regrets)))
+        pairs = [(one, row) for one in rankings for row in one.policies if row.policy == name]
+        if len(pairs) == len(rankings):
+            regrets = [(row.regret, ranking.workload) for ranking, row in pairs]
+            cost = sum(row.cost / max(1, ranking.calls) for ranking, row in pairs) / len(pairs)
+            mean = sum(regret for regret, _ in regrets) / len(pairs)
+            result.append(PolicyMean(name, cost, mean, *max(regrets)))
     return result
 
 

@@ -31,8 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 _NS = 10**9
 
-# By unit, the acts that a trace has as SEEN_ events of the same names; a seen flush may be of a
-# call, a trap or a kept load.
+# By unit, the acts that a trace has as SEEN_ events of the same names.
 _SEEN = {
     VEC: (Act.TRAP, Act.FLUSH, Act.SAVE, Act.RESTORE, Act.SMALL_SAVE, Act.SMALL_RESTORE),
     SME: (Act.SMSTOP, Act.SME_TRAP, Act.ZA_SAVE, Act.ZA_RESTORE),
@@ -46,8 +45,8 @@ class Prepared:
     """A trace as the engine takes it, for one unit.
 
     `code`, `task`, `arg`, `time`: the rows that replay needs, in order; the time is in units of
-    `tick` ns, the kernel's jiffies.  `seconds` is from the first to the last row.  `first` is the
-    task that was in user mode when the trace began, -1 for none; `first_open`: it had access.
+    `tick` ns, the kernel's jiffies.  `seconds` is from the first to the last row.  `bits` are the
+    tasks' at the first row, where task `owner` was in user mode, -1 for none.
     """
 
     code: npt.NDArray[np.uint8]
@@ -56,11 +55,10 @@ class Prepared:
     time: Ints
     tick: int
     seconds: float
-    tasks: int
     mechanism: Mechanism
     unit: str
-    first: int
-    first_open: bool
+    bits: Ints
+    owner: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +122,13 @@ def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
         *(engine.codes(mechanism), engine.record(mechanism)),
         bool((trace.event >= Event.SEEN_TRAP).any()),
     )
-    hz = trace.meta.get("hz")
-    tick = _NS // hz if hz else 1
+    tick = _NS // (trace.meta.get("hz") or _NS)
     ns = trace.ns[row].astype(np.int64)
     seconds = float(ns[-1] - ns[0]) / _NS if len(ns) else 0.0
     rows = (code, trace.task[row].astype(np.int32), trace.arg[row].astype(np.int32), ns // tick)
-    return Prepared(*rows, tick, seconds, tasks, mechanism, unit, *_task_in_user_mode(trace))
+    first, is_open = _task_in_user_mode(trace)
+    bits = engine.beginning(tasks, first, is_open, mechanism)
+    return Prepared(*rows, tick, seconds, mechanism, unit, bits, first)
 
 
 def _task_in_user_mode(trace: VectorTrace) -> tuple[int, bool]:
@@ -162,11 +161,9 @@ def replay(
     if rule.time not in (-1, NEVER):
         # Rounded up, as msecs_to_jiffies() does.
         rule = rule._replace(time=-(-rule.time // prepared.tick))
-    first = prepared.first
     values = engine.run(
-        *(prepared.code, prepared.task, prepared.arg, prepared.time),
-        *(engine.beginning(prepared.tasks, first, prepared.first_open, mechanism), first),
-        *(engine.record(mechanism), engine.record(rule)),
+        *(prepared.code, prepared.task, prepared.arg, prepared.time, prepared.bits.copy()),
+        *(prepared.owner, engine.record(mechanism), engine.record(rule)),
     )
     return ActCounts(values[:, : len(COLUMNS)])
 
@@ -184,27 +181,15 @@ def optimal(prepared: Prepared, costs: Mapping[str, float] | None) -> ActCounts:
             "The policy 'optimal' is the cheapest under some costs, and there are none.",
             "Name a cost table with --costs.",
         )
-    mechanism, first = prepared.mechanism, prepared.first
     # The states that a task can be in at once are few; signals within signals make more.
     enough, capacity = False, 16
     while not enough:
         values, enough = engine.best(
-            *(prepared.code, prepared.task, prepared.arg),
-            *(engine.beginning(prepared.tasks, first, prepared.first_open, mechanism), first),
-            capacity,
-            *(engine.record(mechanism), prices(costs)),
+            *(prepared.code, prepared.task, prepared.arg, prepared.bits, prepared.owner),
+            *(capacity, engine.record(prepared.mechanism), prices(costs)),
         )
         capacity *= 2
     return ActCounts(values[:, : len(COLUMNS)])
-
-
-def seen(trace: VectorTrace, unit: str = VEC) -> ActCounts:
-    """Counts what the traced kernel was seen doing; all its flushes are in `flush`."""
-    values = np.zeros((len(trace.tasks), len(COLUMNS)), np.int64)
-    for act in _SEEN[unit]:
-        tasks = trace.task[trace.event == Event[f"SEEN_{act.name}"]]
-        values[:, act] += np.bincount(tasks, minlength=len(trace.tasks))
-    return ActCounts(values)
 
 
 class Difference(Document, frozen=True):
@@ -244,11 +229,12 @@ def check(trace: VectorTrace, unit: str = VEC) -> OwnPolicyCheck:
     """
     own = str(trace.meta["policy"]) if unit == VEC else "keep"
     ours = replay(prepare(trace, unit), own).values.copy()
-    theirs = seen(trace, unit).values
+    # What was seen of a flush may be of a call, a trap or a kept load.
     ours[:, Act.FLUSH] = ours[:, [Act.FLUSH, Act.TRAP_FLUSH, Act.KEPT_LOAD]].sum(axis=1)
     acts, differences = {}, []
     for act in _SEEN[unit]:
-        mine, its = ours[:, act], theirs[:, act]
+        mine, tasks = ours[:, act], trace.task[trace.event == Event[f"SEEN_{act.name}"]]
+        its = np.bincount(tasks, minlength=len(trace.tasks))
         if mine.any() or its.any():
             acts[act.word] = ActPair(int(mine.sum()), int(its.sum()))
         for i in np.flatnonzero(mine != its):

@@ -177,12 +177,9 @@ def _trap_entries(trace: VectorTrace) -> _Rows:
     end a user interval.
     """
     event = trace.event
-    classes = np.asarray(trace.meta["trap_classes"], np.int32)
-    traps = (event == Event.FAULT) & np.isin(trace.arg, classes)
-    uses = np.zeros(len(event) + 2, bool)
-    uses[2:] = (event == Event.USE) | (event == Event.USE_SME)
-    svcr = np.zeros(len(event) + 1, bool)
-    svcr[1:] = event == Event.SVCR
+    traps = (event == Event.FAULT) & np.isin(trace.arg, trace.meta["trap_classes"])
+    uses = np.append([False, False], np.isin(event, (Event.USE, Event.USE_SME)))
+    svcr = np.append([False], event == Event.SVCR)
     # Between the use and the entry there may be an SVCR.
     return np.asarray(traps & (uses[1:-1] | (svcr[:-1] & uses[:-2])), bool)
 
