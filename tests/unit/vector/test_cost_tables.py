@@ -213,12 +213,13 @@ RULES = ARCHES["arm64"].vector.counting
 
 def with_returns(made: Recording) -> Recording:
     """The recording, in which the last instruction of every "out" leaves the kernel."""
-    code = [replace_text(insn, "eret") if insn.function == "out" else insn for insn in made.code]
+    code = [
+        Instruction(insn.address, insn.code, "eret", insn.function, insn.offset)
+        if insn.function == "out"
+        else insn
+        for insn in made.code
+    ]
     return replace(made, code=code)
-
-
-def replace_text(insn: Instruction, text: str) -> Instruction:
-    return Instruction(insn.address, insn.code, text, insn.function, insn.offset)
 
 
 def entry(*functions: tuple[str, int]) -> list[tuple[str, int]]:
@@ -291,12 +292,8 @@ def test_a_drop_at_every_system_call_is_counted() -> None:
 
 
 def test_what_does_not_add_up_is_no_figure() -> None:
-    odd = arm(
-        pingpong_vec_each=(
-            [*TRAP, *FLUSHED, *TRAP, *FLUSHED, ("x", 11)],
-            events(trap=2, flush=1, drop=2),
-        )
-    )
+    functions = [*TRAP, *FLUSHED, *TRAP, *FLUSHED, ("x", 11)]
+    odd = arm(pingpong_vec_each=(functions, events(trap=2, flush=1, drop=2)))
     found = count(odd, RULES, None, COMMAND)
     assert "drop" not in found.figures
     assert found.absent["drop"] != NEVER
@@ -316,14 +313,8 @@ def code(*rows: tuple[int, str, int]) -> list[Instruction]:
 
 def test_a_call_is_as_long_as_what_it_calls() -> None:
     path = code(
-        (0x100, "a", 0),
-        (0x200, "f", 0),
-        (0x300, "g", 0),
-        (0x304, "g", 4),
-        (0x204, "f", 4),
-        (0x104, "a", 4),
-        (0x200, "f", 0),
-        (0x108, "a", 8),
+        *((0x100, "a", 0), (0x200, "f", 0), (0x300, "g", 0), (0x304, "g", 4)),
+        *((0x204, "f", 4), (0x104, "a", 4), (0x200, "f", 0), (0x108, "a", 8)),
     )
     assert call_lengths(path, re.compile("f")) == [4, 1]
     assert call_lengths(path, re.compile("g")) == [2]

@@ -30,12 +30,11 @@ def used_and_called(task: int, uses: int, calls: int) -> list[Row]:
     rows: list[Row] = [(Event.EXIT, task, NS, 0)]
     now = NS
     for _ in range(uses):
-        rows += [
-            (Event.USE, task, now + 10, 1),
-            (Event.FAULT, task, now + 10, SVE_TRAP),
-            (Event.SEEN_TRAP, task, now + 20, 0),
-            (Event.EXIT, task, now + 30, 0),
-        ]
+        for event, ns, arg in (
+            *((Event.USE, 10, 1), (Event.FAULT, 10, SVE_TRAP)),
+            *((Event.SEEN_TRAP, 20, 0), (Event.EXIT, 30, 0)),
+        ):
+            rows.append((event, task, now + ns, arg))
         for _ in range(calls):
             now += NS
             rows += [(Event.SYSCALL, task, now, 63), (Event.EXIT, task, now + 100, 0)]
@@ -90,11 +89,8 @@ def test_a_replay_of_an_older_version_is_read() -> None:
     trace = document["traces"][0]
     trace["flips"] = [{"act": "B/r", "value": 9.0, "now": 12.4, "leads": False, "factor": None}]
     document["bounds"] = {"keep": {"ratio": None, "text": "no ratio"}}
-    older = msgspec.convert(document, ReplayDocument)
-    assert (
-        older.traces[0].policies
-        == msgspec.json.decode(text, type=ReplayDocument).traces[0].policies
-    )
+    older = msgspec.convert(document, ReplayDocument).traces[0].policies
+    assert older == msgspec.json.decode(text, type=ReplayDocument).traces[0].policies
     del trace["flips"], document["bounds"]
     assert msgspec.convert(document, ReplayDocument).bounds == {}
 

@@ -25,13 +25,8 @@ def run(*events: E | tuple[E, int], task: int = USER, start: int = 0) -> list[Ro
 
 
 # A use while access is off: the trap, the kernel's part, the retry.
-TRAPPED: tuple[E | tuple[E, int], ...] = (
-    (E.USE, 1),
-    (E.FAULT, SVE_TRAP),
-    E.SEEN_TRAP,
-    E.EXIT,
-    (E.USE, 5),
-)
+_TRAP = (E.USE, 1), (E.FAULT, SVE_TRAP)
+TRAPPED: tuple[E | tuple[E, int], ...] = (*_TRAP, E.SEEN_TRAP, E.EXIT, (E.USE, 5))
 
 
 def one(found: Statistics, task: int = USER) -> dict[str, int]:
@@ -45,9 +40,7 @@ def test_a_trap_and_its_retry_are_one_use_in_one_interval() -> None:
     assert (counts["calls"], counts["calls_used"], counts["traps"]) == (1, 1, 1)
     assert counts["uses"] == 6
     assert len(found.gaps) == 0
-
-
-def test_the_state_of_svcr_may_stand_between_use_and_trap() -> None:
+    # The state of SVCR may stand between use and trap.
     rows = run(E.EXIT, (E.USE, 1), (E.SVCR, 1), (E.FAULT, SVE_TRAP), E.EXIT, (E.USE, 1), E.SYSCALL)
     assert one(statistics(trace_of(rows)))["intervals"] == 1
 
@@ -102,21 +95,12 @@ def test_where_no_load_is_small_restores_are_followed_by_uses() -> None:
 
 
 def test_gaps_are_from_the_intervals_end_to_the_next_first_use() -> None:
-    rows = [
-        (E.EXIT, USER, 0, 0),
-        (E.USE, USER, 100, 7),
-        (E.SYSCALL, USER, 150, 0),
-        (E.EXIT, USER, 200, 0),
-        (E.SYSCALL, USER, 300, 0),
-        (E.EXIT, USER, 400, 0),
-        (E.INTERRUPT, USER, 500, 0),
-        (E.EXIT, USER, 600, 0),
-        (E.USE, USER, 650, 2),
-        (E.INTERRUPT, USER, 700, 0),
-        (E.EXIT, USER, 800, 0),
-        (E.USE, USER, 810, 2),
-        (E.SYSCALL, USER, 900, 0),
-    ]
+    times = (
+        *((E.EXIT, 0), (E.USE, 100), (E.SYSCALL, 150), (E.EXIT, 200), (E.SYSCALL, 300)),
+        *((E.EXIT, 400), (E.INTERRUPT, 500), (E.EXIT, 600), (E.USE, 650), (E.INTERRUPT, 700)),
+        *((E.EXIT, 800), (E.USE, 810), (E.SYSCALL, 900)),
+    )
+    rows = [(event, USER, ns, int(event == E.USE)) for event, ns in times]
     gaps = statistics(trace_of(rows)).gaps
     assert list(gaps.ns) == [500, 110]
     assert list(gaps.calls) == [2, 0]
@@ -128,9 +112,7 @@ def test_sme_has_its_own_uses() -> None:
     trace = trace_of(rows)
     assert one(statistics(trace))["calls_used"] == 2
     assert one(statistics(trace, "sme"))["calls_used"] == 1
-
-
-def test_nothing_is_said_of_a_trace_without_events() -> None:
+    # Nothing is said of a trace without events.
     found = statistics(trace_of([]))
     assert not found.user.any()
     assert found.most(5) == []
@@ -182,20 +164,12 @@ def slow(rows: list[Row], task: int) -> tuple[Counter[str], list[tuple[int, int]
 
 
 KINDS = [*ENTRIES, E.EXIT, E.USE, E.USE_SME, E.SVCR, E.SEEN_TRAP, E.SEEN_SMALL_RESTORE, E.DIE]
-ROWS = st.lists(
-    st.tuples(
-        st.sampled_from(KINDS),
-        st.integers(1, 3),
-        st.integers(1, 1000),
-        st.sampled_from([1, 2, SVE_TRAP]),
-    ),
-    min_size=1,
-    max_size=80,
-)
+ARGS = st.sampled_from([1, 2, SVE_TRAP])
+ROW = st.tuples(st.sampled_from(KINDS), st.integers(1, 3), st.integers(1, 1000), ARGS)
 
 
 @pytest.mark.slow
-@given(ROWS)
+@given(st.lists(ROW, min_size=1, max_size=80))
 def test_it_is_what_a_slow_reading_says(steps: list[Row]) -> None:
     ns, rows = 0, []
     for event, task, step, arg in steps:
@@ -217,16 +191,9 @@ def test_it_is_what_a_slow_reading_says(steps: list[Row]) -> None:
 @pytest.mark.parametrize(
     ("followed", "share"),
     [
-        (0, Share.NEARLY_NONE),
-        (4, Share.NEARLY_NONE),
-        (5, Share.FEW),
-        (45, Share.FEW),
-        (46, Share.HALF),
-        (50, Share.HALF),
-        (51, Share.MOST),
-        (94, Share.MOST),
-        (95, Share.NEARLY_ALL),
-        (100, Share.NEARLY_ALL),
+        *((0, Share.NEARLY_NONE), (4, Share.NEARLY_NONE), (5, Share.FEW), (45, Share.FEW)),
+        *((46, Share.HALF), (50, Share.HALF), (51, Share.MOST), (94, Share.MOST)),
+        *((95, Share.NEARLY_ALL), (100, Share.NEARLY_ALL)),
     ],
 )
 def test_classes_begin_where_the_series_says(followed: int, share: Share) -> None:
@@ -243,10 +210,9 @@ def test_every_gap_is_in_the_bin_that_names_it(values: list[int]) -> None:
     histogram = decades(numbers, 1000, 10**10)
     assert int(histogram.edges[1]) == 1000
     assert [int(edge) for edge in histogram.edges[1:-1]] == [10**i for i in range(3, 11)]
-    for low, high, count in zip(
-        histogram.edges[:-1], histogram.edges[1:], histogram.counts, strict=True
-    ):
-        assert count == sum(int(low) <= value < int(high) for value in values)
+    edges = histogram.edges.tolist()
+    for low, high, count in zip(edges[:-1], edges[1:], histogram.counts, strict=True):
+        assert count == sum(low <= value < high for value in values)
 
 
 @given(st.lists(st.integers(0, 5000), max_size=50))
