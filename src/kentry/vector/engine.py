@@ -56,9 +56,6 @@ _DROP, _OPEN_EXIT = int(Act.DROP), int(Act.OPEN_EXIT)
 _INITIAL_RESTORE, NOTHING_ACT = int(Act.INITIAL_RESTORE), int(Act.NOTHING)
 
 
-# --- the compact stream -------------------------------------------------------------------------
-
-
 # The columns of compact()'s notes on a task: where in the stream its last use of this user interval
 # is, that use's trap, and a load since the kernel was entered (-1: none); then flags: the trap was
 # taken, the task slept before the trap made its state, the kernel is using the unit.
@@ -153,7 +150,6 @@ def compact(  # noqa: C901 - one loop over the rows
     return code[:out][kept], row[:out][kept]
 
 
-# --- what happens to a task's state -------------------------------------------------------------
 # Each function takes a task's bits and returns them; `counts[i]` are the task's acts.
 
 
@@ -383,9 +379,6 @@ def _rare(c: int, b: int, other: int, m: Any, counts: Any, i: int) -> int:
     return b | ZA if other & 2 else b & ~ZA
 
 
-# --- one policy ---------------------------------------------------------------------------------
-
-
 @compiled
 def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are slower
     code: Any, task: Any, arg: Any, time: Any, bits: Any, owner: int, m: Any, rule: Any
@@ -471,7 +464,6 @@ def _take(owner: int, t: int, bits: Any) -> int:
     return t
 
 
-# --- the best decisions -------------------------------------------------------------------------
 # Dynamic programming over each task's reachable states.  Entry j of task t is `states[t, j]`; row
 # t * capacity + j of `counts` has the acts of the cheapest way there.  Tasks are independent: who
 # owns the registers is the same for all decisions wherever it matters.

@@ -242,9 +242,6 @@ def close_loop(source: TraceFile, after: TraceFile) -> ClosedLoop:
     return ClosedLoop(policy, first.policy, acts)
 
 
-# --- sweeps ---------------------------------------------------------------------------------------
-
-
 # A sweep's range: a jiffy of HZ=250 to 100 s, or 1 to 10000 calls, in equal ratios.
 _RANGES = {TIME: (4 * 10**6, 10**11), BREAK_EVEN: (1, 10**4)}
 _STEPS = 100

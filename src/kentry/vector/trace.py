@@ -189,8 +189,6 @@ class VectorTrace:
         return (int(self.ns[-1]) - int(self.ns[0])) / 1e9 if len(self) else 0.0
 
 
-# --- the file ------------------------------------------------------------
-
 _NOT_A_TRACE = "kentry vector trace SPEC -o FILE -- WORKLOAD makes one."
 
 # Times grow, so their differences are small; the other columns have few values.  Measured on 5

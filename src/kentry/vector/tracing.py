@@ -37,9 +37,6 @@ from kentry.progress import Update
 from kentry.results import caveats
 from kentry.vector.trace import OF_TWO_TASKS, Event, Task, release_of, write_trace
 
-# --- hooks: where the plugin looks ----------------------------------------------------------------
-
-
 _WORD = 4  # bytes of an arm64 instruction
 _STUB = 8  # bytes of the smallest entry of Arch.stubs
 
@@ -131,9 +128,6 @@ def _places(marker: Marker, kernel: Kernel, text: KernelText, arch: Arch) -> Ite
             yield address + skip
 
 
-# --- what the plugin wrote ------------------------------------------------------------------------
-
-
 _RECORD = np.dtype([("instructions", "<u8"), ("ns", "<u8"), ("task_event", "<u4"), ("arg", "<i4")])
 _EVENT_BITS = 8
 # Records converted at a time: 24 MB.
@@ -211,9 +205,6 @@ def read_records(file: Path) -> Iterator[tuple[npt.NDArray[Any], ...]]:
             keep = np.concatenate([[True], ~same_row])
             columns = (event, task, rows["instructions"], rows["ns"], rows["arg"])
             yield tuple(column[keep] for column in columns)
-
-
-# --- a trace --------------------------------------------------------------------------------------
 
 
 _OF_THE_KERNEL = ("spec", "arch", "release", "build_id", "config_sha256", "compiler", "origin")

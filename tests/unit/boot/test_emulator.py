@@ -137,9 +137,6 @@ def test_other_architectures_emulators_are_not_unpacked(
     assert unpacked == [str(deb) for deb in debs if "s390x" not in deb.name]
 
 
-# --- the command line up to what is booted ----------------------------
-
-
 EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))
 
 

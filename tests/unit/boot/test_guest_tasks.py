@@ -38,9 +38,6 @@ def emulator(*numbers: int, argv: tuple[str, ...] = ("qemu",)) -> Emulator:
     return Emulator(argv, ".".join(map(str, numbers)), numbers)
 
 
-# --- which emulator ------------------------------------------------------
-
-
 Having = Callable[..., list[str]]
 
 
@@ -94,9 +91,6 @@ def test_one_that_was_asked_for_is_not_replaced(having: Having) -> None:
         tracing_emulator(ARM64, "/opt/qemu", silent)
     assert "--emulator" in caught.value.remedy
     assert asked == ["/opt/qemu"]
-
-
-# --- its command line ----------------------------------------------------
 
 
 def play(folder: Path, script: str = "echo hello", arch: str = "arm64", **options: Any) -> Traced:

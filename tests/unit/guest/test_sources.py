@@ -45,9 +45,6 @@ def test_the_parts_counted_by_hand_add_up(arch: str, kind: str) -> None:
     assert [sum(int(row[i]) for row in rows) for i in (1, 2)] == [int(one) for one in total]
 
 
-# --- X.c and X.h are one module ---------------------------------------
-
-
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 
@@ -73,9 +70,6 @@ def test_no_module_of_the_guest_includes_itself_through_others(arch: str) -> Non
 def test_no_module_of_the_plugin_includes_itself_through_others() -> None:
     graph = includes([*(ROOT / "plugin").glob("*.[ch]")])
     TopologicalSorter(graph).prepare()
-
-
-# --- numbers are those of the kernel's own headers (linux-libc-dev) ---
 
 
 HEADERS = Path("/usr/include")

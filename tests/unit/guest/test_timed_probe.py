@@ -11,9 +11,10 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,10 @@ from tests.processes import gone
 LITTLE = ("groups=1", "turns=2", "blocks=3", "block_ns=2000", "seed=1")
 
 
-def run(*words: str) -> list[str]:
+def run(*words: str, before: Sequence[str] = (), **options: Any) -> list[str]:
+    argv = [*before, str(probe_file(host_arch())), *words]
     done = subprocess.run(
-        [str(probe_file(host_arch())), *words], capture_output=True, text=True, check=True
+        argv, stdout=subprocess.PIPE, text=True, check=True, timeout=60, **options
     )
     assert all(line.startswith(PREFIX) for line in done.stdout.splitlines())
     return [line.removeprefix(PREFIX) for line in done.stdout.splitlines()]
@@ -47,8 +49,8 @@ def taken(lines: list[str]) -> Output:
     return output
 
 
-def little(cases: str, *words: str) -> list[str]:
-    return run("time", *LITTLE, *words, f"cases={cases}")
+def little(cases: str, *words: str, **options: Any) -> list[str]:
+    return run("time", *LITTLE, *words, f"cases={cases}", **options)
 
 
 def names_of(output: Output, group: int = 0) -> list[str]:
@@ -259,20 +261,10 @@ def test_a_histogram_has_every_call() -> None:
         assert process.empty_bins.total() == 3 * (48 // 16 + 1)
 
 
-# --- what ends ------------------------------------------------------------------
-
-
-# A case that fails: the probe is given no file descriptor more, so its first openat fails.
-def run_without_files(case: str) -> list[str]:
-    words = [str(probe_file(host_arch())), "time", *LITTLE, f"cases={case}"]
-    argv = ["sh", "-c", 'ulimit -n 3; exec "$@"', "sh", *words]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    return [line.removeprefix(PREFIX) for line in done.stdout.splitlines()]
-
-
 @pytest.mark.slow
 def test_a_case_that_does_not_do_what_it_should_has_failed() -> None:
-    lines = run_without_files("openat+close")
+    # The probe is given no file descriptor more, so its first openat fails.
+    lines = little("openat+close", before=["sh", "-c", 'ulimit -n 3; exec "$@"', "sh"])
     (failed,) = said(lines, "failed")
     assert failed.startswith("openat+close phase=")
     assert failed.endswith("result=-24")  # EMFILE
@@ -361,9 +353,6 @@ def test_a_process_that_is_killed_ends_the_probe(
         assert gone(child)
 
 
-# --- memory ---------------------------------------------------------------------
-
-
 def shared_mappings(pid: int) -> list[dict[str, str]]:
     """What /proc/PID/smaps says of each mapping that processes have in common."""
     mappings: list[dict[str, str]] = []
@@ -406,9 +395,6 @@ def test_walks_read_one_memory_of_small_pages() -> None:
             )
 
 
-# --- forks that fail ------------------------------------------------------------
-
-
 def forbid_clone() -> None:
     """From here on clone(2) is EAGAIN in this process: a filter of seccomp(2)."""
     number = {"x86_64": 56, "arm64": 220, "riscv64": 220}[host_arch().name]
@@ -430,15 +416,7 @@ def forbid_clone() -> None:
     "case", ["getppid", *(["getppid@int80"] if host_arch().name == "x86_64" else [])]
 )
 def test_where_no_process_can_be_had_the_case_has_failed_and_is_not_absent(case: str) -> None:
-    done = subprocess.run(
-        [str(probe_file(host_arch())), "time", *LITTLE, f"cases={case}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=20,
-        preexec_fn=forbid_clone,
-    )
-    lines = [line.removeprefix(PREFIX) for line in done.stdout.splitlines()]
+    lines = little(case, preexec_fn=forbid_clone)
     assert said(lines, "failed") == [f"{case} phase=fork call=0 result=-11"]
     assert not said(lines, "absent")
     assert lines[-1] == "end groups=0"
@@ -469,9 +447,6 @@ def test_processes_that_there_are_end_where_one_more_cannot_be_had() -> None:
     *_, failed, last = text.splitlines()
     assert re.fullmatch(rf"{PREFIX}failed get\w+ phase=fork call=0 result=-11", failed)
     assert last == f"{PREFIX}end groups=0"
-
-
-# --- what is not said, where it runs, in which order ------------------------------
 
 
 def test_what_could_not_be_written_is_no_whole_run() -> None:

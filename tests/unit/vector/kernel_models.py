@@ -421,9 +421,6 @@ class X86(Model):
         self.owner = None
 
 
-# --- random traces ------------------------------------------------------------------------------
-
-
 class _Writer:
     """Turns drawn numbers into a trace that a kernel could have: who is where is kept."""
 

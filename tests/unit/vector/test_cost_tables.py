@@ -17,9 +17,6 @@ from kentry.vector.cost_tables import Sheet, Span, Timing, checks, completed, pa
 from tests.builders import Functions, recording
 from tests.unit.vector.builders import ARM, printed, with_events
 
-# --- what costs.c printed ---------------------------------------------
-
-
 RISCV = {
     "syscall-never": 180,
     "syscall-once": 230,
@@ -202,9 +199,6 @@ def test_the_two_ways_are_put_beside_each_other() -> None:
         ("flush", 50, 50),
         ("save + restore", 148, 150),
     ]
-
-
-# --- recorded paths, spelled as the functions that they go through ----
 
 
 COMMAND = "kentry record K --arch A"

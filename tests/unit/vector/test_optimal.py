@@ -124,9 +124,6 @@ def test_the_counts_of_the_optimum_are_of_one_run(trace: VectorTrace, costs: Pri
         assert (counts.of("drop") <= counts.of("trap") + counts.of("restore")).all()
 
 
-# --- sweeps -----------------------------------------------------------
-
-
 COSTS = {"trap": 20.0, "drop": 0.0, "flush": 1.0, "small_save": 0.0, "small_restore": 0.0}
 MS = 10**6
 

@@ -39,8 +39,6 @@ from tests.unit.vector.kernel_models import (
     traces,
 )
 
-# --- policies ---------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("text", "name", "value"),
@@ -137,9 +135,6 @@ def done(
     }
 
 
-# --- beside the kernels' own code -----------------------------------------------------------------
-
-
 def always(point: str) -> Decide:
     return lambda where, thread, now: where == point
 
@@ -192,8 +187,6 @@ def test_riscv_with_vs_turned_off(trace: VectorTrace, policy: str) -> None:
 def test_x86_is_as_its_kernel_is(trace: VectorTrace) -> None:
     assert acts(replay(prepare(trace), "eager")) == X86(never).run(trace)
 
-
-# --- one mechanism each -------------------------------------------------------------------------
 
 TRAP = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, SVE_TRAP), (E.EXIT, 1), (E.USE, 1, 1)]
 CALL = [(E.SYSCALL, 1), (E.EXIT, 1)]
@@ -304,8 +297,6 @@ def test_a_count_left_out_is_the_break_even_of_the_costs() -> None:
         done(rows, "count")
 
 
-# --- riscv64 ------------------------------------------------------------------------------------
-
 VTRAP = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, RISCV_TRAP), (E.EXIT, 1), (E.USE, 1, 1)]
 
 
@@ -353,9 +344,6 @@ def test_preserved_state_is_saved_only_if_used() -> None:
 def test_a_policy_that_an_architecture_cannot_have(policy: str, arch: str) -> None:
     with pytest.raises(UserError, match=policy.split(":")[0]):
         done(TRAP, policy, arch)
-
-
-# --- what was seen ------------------------------------------------------------------------------
 
 
 def test_a_trap_that_slept_makes_the_state_in_memory() -> None:
@@ -417,8 +405,6 @@ def test_a_difference_says_which_act_of_which_task() -> None:
     assert verdict.acts["trap"] == ActPair(1, 2)
 
 
-# --- SME ----------------------------------------------------------------------------------------
-
 SME = [
     *((E.EXIT, 1), (E.USE_SME, 1, 1), (E.FAULT, 1, 0x1D), (E.EXIT, 1)),
     *((E.USE_SME, 1, 3), (E.SVCR, 1, 2), (E.SYSCALL, 1)),
@@ -456,9 +442,6 @@ def test_a_unit_that_the_architecture_or_the_cpu_does_not_have_is_an_error() -> 
         prepare(trace_of(VTRAP, "riscv64"), "sme")
     with pytest.raises(UserError, match="SME"):
         prepare(trace_of(TRAP), "sme")
-
-
-# --- costs --------------------------------------------------------------------------------------
 
 
 def test_a_cost_is_the_sum_over_acts_and_one_without_a_cost_is_named() -> None:

@@ -119,8 +119,6 @@ def test_sme_has_its_own_uses() -> None:
     assert sum(found.classes().values()) == 0
 
 
-# --- against a slow reading ----------------------------------------------
-
 ENTRIES = (E.SYSCALL, E.FAULT, E.INTERRUPT)
 
 
@@ -183,9 +181,6 @@ def test_it_is_what_a_slow_reading_says(steps: list[Row]) -> None:
         mine = found.gaps.task == task
         pairs = zip(found.gaps.ns[mine], found.gaps.calls[mine], strict=True)
         assert [(int(a), int(b)) for a, b in pairs] == gaps
-
-
-# --- classes and bins ----------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,6 @@ def test_nothing_is_left_of_what_could_not_be_written_whole(file: Path) -> None:
         write_trace(Path("/dev/null"), META, [], [])
 
 
-# --- not whole -----------------------------------------------------------
-
-
 def test_a_file_that_was_cut_is_an_error(file: Path) -> None:
     cut = file.with_name("cut.trace")
     save(file, SAMPLE)
@@ -130,9 +127,6 @@ def test_damage_is_never_taken_for_events(file: Path) -> None:
         except UserError:
             continue
         assert same(found, small)
-
-
-# --- not one -------------------------------------------------------------
 
 
 def written(tmp_path: Path, document: Any) -> Path:

@@ -33,9 +33,6 @@ from tests import ROOT
 from tests.builders import image_kernel as kernel
 from tests.unit.vector.traces import columns_of
 
-# --- hooks ------------------------------------------------------------
-
-
 TEXT = 0xFFFF800080000000
 OFFSETS = {"__state": 24, "flags": 44, "pid": 2432, "comm": 2976}
 
@@ -141,9 +138,6 @@ def test_arm64s_interrupts_are_offsets_into_its_vectors(hooks_of: HooksOf) -> No
     assert 0x800 + 0x480 in places(found, "interrupt")
 
 
-# --- what the kernel does ------------------------------------------------
-
-
 def test_acts_are_found_by_instruction_and_by_name(hooks_of: HooksOf) -> None:
     rows = [(0, "f"), (0x100, "do_sve_acc"), (0x200, "sve_load_state"), (0x300, "g")]
     code = {
@@ -192,9 +186,6 @@ def test_without_type_information_it_says_so(tmp_path: Path) -> None:
         find_hooks(booted, ARCHES["arm64"])
 
 
-# --- the plugin's files -----------------------------------------------
-
-
 Row = tuple[int, int, Event, int, int]  # instructions, ns, event, task, arg
 
 SH, PS = b"sh".hex(), "ps\x1b[2J\xff".encode("latin-1").hex()
@@ -230,9 +221,6 @@ def records_of(folder: Path, data: bytes) -> list[tuple[int, ...]]:
     (folder / "events").write_bytes(data)
     chunks = list(read_records(folder / "events"))
     return [tuple(map(int, row)) for columns in chunks for row in zip(*columns, strict=True)]
-
-
-# --- tasks ---------------------------------------------------------------
 
 
 def test_tasks_by_number_with_all_their_names(tmp_path: Path) -> None:
@@ -285,9 +273,6 @@ def test_tasks_that_never_ran_are_nobody(tmp_path: Path) -> None:
     none = tuple(np.array([], dtype=kind) for kind in (np.uint8, np.uint32, "u8", "u8", np.int32))
     table.cover(none)
     assert len(table.tasks) == 6
-
-
-# --- records -------------------------------------------------------------
 
 
 def test_records_as_columns(tmp_path: Path) -> None:
@@ -440,9 +425,6 @@ def outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Outcome:
     return run
 
 
-# --- a workload that ends ------------------------------------------------
-
-
 def test_from_the_plugins_files_to_the_trace(outcome: Outcome) -> None:
     found, trace = outcome()
     assert found.status == 0
@@ -492,9 +474,6 @@ def test_a_private_emulator_is_told_of(outcome: Outcome) -> None:
 def test_a_fork_that_failed_last_leaves_a_trace_that_can_be_read(outcome: Outcome) -> None:
     last = struct.pack("<QQIi", 1040, 5040, 2 << 8 | Event.FORK, 7)
     assert len(outcome(Played(records=RECORDS + last))[1].tasks) == 8
-
-
-# --- one that does not ---------------------------------------------------
 
 
 def test_a_workload_that_fails_has_its_status_and_output(outcome: Outcome) -> None:
@@ -562,9 +541,6 @@ def test_a_plugin_that_wrote_nothing_is_said_with_qemus_words(outcome: Outcome) 
     assert caught.value.detail == "kentry plugin: out of memory"
     with pytest.raises(TraceError, match="'nonsense'"):
         outcome(Played(table="nonsense\n"))
-
-
-# --- kernels that will not do --------------------------------------------
 
 
 def test_a_kernel_that_will_not_do_is_not_booted(outcome: Outcome, tmp_path: Path) -> None:

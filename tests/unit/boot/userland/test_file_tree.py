@@ -126,9 +126,6 @@ def test_the_archive_and_the_memory_it_takes_are_known(tree: Tree) -> None:
     assert tree.unpacked_bytes() == 3 * 8192 + 4 * 1024
 
 
-# --- what packages' own scripts would leave behind --------------------
-
-
 PASSWD = "root:*:0:0:root:/root:/bin/bash\nnobody:*:65534:65534:nobody:/nonexistent:/bin/false\n"
 GROUP = "root:*:0:\nshadow:*:42:\nnogroup:*:65534:\n"
 UNIT = """

@@ -148,9 +148,6 @@ def test_a_package_is_damaged_or_cannot_leave_the_tree(
         unpack([Package("b", "1", file)], tree, said)
 
 
-# --- an image of two small packages -----------------------------------
-
-
 ARM64 = find_arch("arm64")
 MEMORY = 512
 

@@ -90,9 +90,6 @@ def test_a_copy_needs_a_source_and_a_whole_path(tmp_path: Path) -> None:
         parse_copy(f"{tmp_path}/absent")
 
 
-# --- the runner -------------------------------------------------------
-
-
 # marks.h: how a mark is encoded, and that 0x30 and 0x31 are the trace's.
 @pytest.mark.parametrize(
     ("name", "base", "shift", "tail"),
