@@ -66,65 +66,38 @@ RISCV64 = path("""
 """)
 
 
-def summary(instructions: list[Instruction], arch: str) -> list[tuple[str, int]]:
-    return [(part.name, len(part.instructions)) for part in parts(instructions, find_arch(arch))]
+NAMES = ("entry", "dispatch", "handler", "exit", "return")
 
 
-def test_arm64() -> None:
-    assert summary(ARM64, "arm64") == [
-        ("entry", 3),
-        ("dispatch", 2),
-        ("handler", 3),
-        ("exit", 2),
-        ("return", 2),
-    ]
-    assert call_depths(ARM64, find_arch("arm64")) == [0, 0, 0, 1, 2, 3, 4, 3, 2, 1, 0, 0]
-
-
-def test_x86_64_with_thunks_and_tail_calls() -> None:
-    assert summary(X86_64, "x86_64") == [
-        ("entry", 2),
-        ("dispatch", 2),
-        ("handler", 7),
-        ("exit", 1),
-        ("return", 1),
-    ]
-    depths = call_depths(X86_64, find_arch("x86_64"))
-    assert depths == [0, 0, 1, 2, 2, 3, 3, 3, 3, 2, 2, 1, 0]
-
-
-def test_riscv64_entered_by_a_jump() -> None:
-    assert summary(RISCV64, "riscv64") == [
-        ("entry", 2),
-        ("dispatch", 1),
-        ("handler", 1),
-        ("exit", 1),
-        ("return", 1),
-    ]
-    assert call_depths(RISCV64, find_arch("riscv64")) == [0, 0, 1, 2, 1, 0]
-    # A handler that jumps to the assembly ends all calls.
-    left = [*RISCV64[:4], RISCV64[5]]
-    assert call_depths(left, find_arch("riscv64")) == [0, 0, 1, 2, 0]
-
-
-@pytest.mark.parametrize(("instructions", "arch"), [(ARM64, "arm64"), (X86_64, "x86_64")])
-def test_the_parts_are_the_path(instructions: list[Instruction], arch: str) -> None:
-    found = parts(instructions, find_arch(arch))
+@pytest.mark.parametrize(
+    ("name", "instructions", "sizes", "depths"),
+    [
+        ("arm64", ARM64, [3, 2, 3, 2, 2], [0, 0, 0, 1, 2, 3, 4, 3, 2, 1, 0, 0]),
+        ("x86_64", X86_64, [2, 2, 7, 1, 1], [0, 0, 1, 2, 2, 3, 3, 3, 3, 2, 2, 1, 0]),
+        ("riscv64", RISCV64, [2, 1, 1, 1, 1], [0, 0, 1, 2, 1, 0]),
+        # A handler that jumps to the assembly ends all calls.
+        ("riscv64", [*RISCV64[:4], RISCV64[5]], [2, 1, 1, 0, 1], [0, 0, 1, 2, 0]),
+        # Without a handler everything in C is dispatch.
+        ("arm64", [*ARM64[:4], *ARM64[9:]], [3, 2, 0, 0, 2], [0, 0, 0, 1, 1, 0, 0]),
+        ("arm64", [], [0, 0, 0, 0, 0], []),
+    ],
+)
+def test_a_call_has_parts_and_depths(
+    name: str, instructions: list[Instruction], sizes: list[int], depths: list[int]
+) -> None:
+    arch = find_arch(name)
+    found = parts(instructions, arch)
+    assert {part.name: len(part.instructions) for part in found} == {
+        part: size for part, size in zip(NAMES, sizes, strict=True) if size
+    }
     assert [insn for part in found for insn in part.instructions] == instructions
-
-
-def test_without_a_handler_everything_in_c_is_dispatch() -> None:
-    invalid = ARM64[:4] + ARM64[9:]
-    assert summary(invalid, "arm64") == [("entry", 3), ("dispatch", 2), ("return", 2)]
-
-
-def test_an_empty_path_has_no_parts() -> None:
-    assert parts([], find_arch("arm64")) == []
-    assert list(split_calls([])) == []
+    assert [depth for part in found for depth in part.depths] == depths
+    assert call_depths(instructions, arch) == depths
 
 
 def test_two_calls_are_told_apart() -> None:
     assert [list(call) for call in split_calls(ARM64 + ARM64)] == [ARM64, ARM64]
+    assert list(split_calls([])) == []
 
 
 @pytest.mark.parametrize(
@@ -143,14 +116,8 @@ def test_two_calls_are_told_apart() -> None:
 def test_what_is_entry_assembly_and_what_is_not(arch: str, functions: str) -> None:
     assembly = find_arch(arch).assembly
     assert all(assembly.fullmatch(name) for name in functions.split())
-    for name in [
-        "el0_svc",
-        "do_syscall_64",
-        "do_trap_ecall_u",
-        "do_int80_emulation",
-        "x64_sys_call",
-    ]:
-        assert not assembly.fullmatch(name)
+    others = "el0_svc do_syscall_64 do_trap_ecall_u do_int80_emulation x64_sys_call"
+    assert not any(assembly.fullmatch(name) for name in others.split())
 
 
 # --- calls within calls ----------------------------------------------------

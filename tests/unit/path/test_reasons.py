@@ -54,39 +54,23 @@ def test_a_rule_decides_where_all_its_conditions_hold(
     assert rule.matches(INSN, before, "exit") is matches
 
 
-def real_path() -> list[Instruction]:
+def test_each_instruction_of_a_real_path_has_one_purpose_in_its_part() -> None:
     recording = read_recording(Path(GOLDEN))
-    case = recording.case("getppid")
+    case, arch = recording.case("getppid"), find_arch("arm64")
     assert case and case.modal_path
-    return recording.instructions(case.modal_path)
-
-
-def test_each_instruction_of_a_path_has_one_purpose_in_its_part() -> None:
-    arch = find_arch("arm64")
-    real = real_path()
+    real = recording.instructions(case.modal_path)
     found = list(purposes(real, arch))
-    assert len(found) == len(real)
     sizes = {part.name: len(part.instructions) for part in parts(real, arch)}
     assert Counter(one.part for one in found) == sizes
     assert all(bool(one.source) == (one.reason != NOT_KNOWN) for one in found)
-
-
-def test_a_real_path_is_known_for_its_most_part() -> None:
-    reasons = Counter(one.reason for one in purposes(real_path(), find_arch("arm64")))
+    reasons = Counter(one.reason for one in found)
     assert reasons["mitigation: registers cleared"] == 30
     assert reasons[NOT_KNOWN] <= 5
-
-
-def test_an_instruction_that_no_rule_has_is_not_known() -> None:
-    real = real_path()
-    changed = [
-        one._replace(text="udf #7") if one.text.startswith("mrs x22, elr_el1") else one
-        for one in real
-    ]
-    assert sum(a != b for a, b in zip(real, changed, strict=True)) == 1
-    arch = find_arch("arm64")
-    before, after = (Counter(one.reason for one in purposes(p, arch)) for p in (real, changed))
-    assert after[NOT_KNOWN] == before[NOT_KNOWN] + 1
+    # An instruction that no rule has is not known.
+    (at,) = (i for i, one in enumerate(real) if one.text.startswith("mrs x22, elr_el1"))
+    changed = [*real[:at], real[at]._replace(text="udf #7"), *real[at + 1 :]]
+    others = Counter(one.reason for one in purposes(changed, arch))
+    assert others[NOT_KNOWN] == reasons[NOT_KNOWN] + 1
 
 
 def test_the_first_rule_decides_and_looks_at_what_came_before() -> None:
