@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import structs
 
@@ -42,17 +41,10 @@ _MINUTE = 60
 Measure = Callable[[Sequence[int]], Sequence[bool]]
 
 
-class Span(NamedTuple):
-    """Two places of a line that differ, next to each other but for places without a value."""
-
-    low: int
-    high: int
-
-
 def first_step(
     last: int, measure: Measure, like_last: Callable[[int], bool | None], at_once: int = 1
-) -> Span:
-    """A step between 0, which is not like the last place, and the last.
+) -> tuple[int, int]:
+    """A step between 0, which is not like the last place, and the last: two places.
 
     `like_last` says it of a measured place; None where it cannot be told.  Where the value changes
     more than once, it is one of the steps across the middle of the two ends' values.
@@ -68,12 +60,12 @@ def first_step(
                 high = min(high, place)
             elif place < high:
                 low = max(low, place)
-    return Span(low, high)
+    return low, high
 
 
 def all_steps(
     last: int, measure: Measure, differ: Callable[[int, int], bool], at_once: int = 1
-) -> list[Span]:
+) -> list[tuple[int, int]]:
     """Every step between places 0 and `last`, in order, that the halving meets.
 
     Between two places that do not differ nothing is searched: steps there that cancel each other
@@ -81,7 +73,7 @@ def all_steps(
     """
     found = []
     without: set[int] = set()
-    spans = [Span(0, last)]
+    spans = [(0, last)]
     while spans:
         low, high = span = spans.pop()
         if not differ(low, high):
@@ -93,7 +85,7 @@ def all_steps(
         has_value = measure(places)
         without |= {place for place, has in zip(places, has_value, strict=True) if not has}
         ends = [low, *(place for place in places if place not in without), high]
-        spans += [Span(*pair) for pair in itertools.pairwise(ends)]
+        spans += itertools.pairwise(ends)
     return sorted(found)
 
 
@@ -187,13 +179,13 @@ class Search:
         if self.ask.everything:
             return self.jumps(self.line, set(), self.ask.paths)
         line = [self.line[place] for place in touching(self.span.folder, self.line, self.ask.paths)]
-        span = first_step(
+        low, high = first_step(
             len(line) - 1,
             lambda places: self.measure(line, places),
             self._like_last(line),
             self.commits.at_once,
         )
-        jumps = self._resolved(line[span.low], line[span.high], self.line, set(), self.ask.paths)
+        jumps = self._resolved(line[low], line[high], self.line, set(), self.ask.paths)
         # Of a branch, the commit that did most.
         return sorted(jumps, key=lambda jump: -abs(self.delta(jump)))[:1]
 

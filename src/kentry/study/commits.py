@@ -33,7 +33,6 @@ from kentry.progress import Update, say
 from kentry.results.comparison import Comparison, FunctionDelta, Real
 from kentry.results.recording import (
     INSTRUCTIONS,
-    CaseResult,
     Recording,
     read_recording,
     write_recording,
@@ -83,19 +82,15 @@ class Difference:
 
 def value(recording: Recording, case: str, metric: str) -> Real:
     """The metric's value; UserError where the recording has none."""
-    result = _case(recording, case)
+    result = recording.case(case)
+    if not result:
+        names = ", ".join(one.name for one in recording.cases)
+        raise UserError(f"The recording has no case {case}.", f"It has {names}.")
     measured = result.metrics.get(metric) or result.noisy.get(metric)
     if measured is None:
         names = ", ".join([*result.metrics, *result.noisy])
         raise UserError(f"{case} has no metric '{metric}'.", f"It has {names}.")
     return measured.value
-
-
-def _case(recording: Recording, name: str) -> CaseResult:
-    if result := recording.case(name):
-        return result
-    names = ", ".join(one.name for one in recording.cases)
-    raise UserError(f"The recording has no case {name}.", f"It has {names}.")
 
 
 @dataclass(frozen=True)
@@ -114,15 +109,17 @@ class Pair:
     def difference(self, case: str, metric: str = INSTRUCTIONS) -> Difference:
         """The difference of one metric; UserError where a side does not have it."""
         delta = value(self.new, case, metric) - value(self.old, case, metric)
-        before, after = _case(self.old, case).metrics, _case(self.new, case).metrics
-        if metric == INSTRUCTIONS and metric in before and metric in after:
+        sides = [side.case(case) for side in (self.old, self.new)]
+        counts = [
+            dict(one.metrics[metric].samples) for one in sides if one and metric in one.metrics
+        ]
+        if len(counts) == 2 and metric == INSTRUCTIONS:
             row = next(one for one in self.comparison.cases if one.name == case)
             known = None if row.verdict == UNDECIDED else row.delta
             return Difference(row.delta, known, known, row.functions)
-        if metric in before and metric in after:
-            verdict = exact.verdict(dict(before[metric].samples), dict(after[metric].samples))
-            ends = (None, None) if verdict == UNDECIDED else (delta, delta)
-            return Difference(delta, *ends)
+        if len(counts) == 2:
+            known_delta = None if exact.verdict(*counts) == UNDECIDED else delta
+            return Difference(delta, known_delta, known_delta)
         # The interval of a noisy change, which recordings made apart have, too.
         for timed in self.comparison.timed:
             if (timed.name, timed.metric) == (case, metric):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kentry.count import cache
 from kentry.errors import KernelError
 from kentry.host.cache import cache_dir, held
-from kentry.kernels.tree import Commit, Range
+from kentry.kernels.tree import Range
 from kentry.progress import Update, say
 from kentry.results import caveats
 from kentry.results.caveats import Caveat, some
@@ -86,35 +86,25 @@ def _changes_of_commits(
     for start in range(0, len(places), commits.at_once):
         searches[0].measure(line, places[start : start + commits.at_once])
     changes: dict[str, list[ChangePoint]] = {}
+    numbers = {commit.name: place for place, commit in enumerate(line)}
     for search in searches:
         stops = {0, len(line) - 1, *(at for at in places if commits.has(line[at], search.case))}
-        changes[search.case] = [
-            change
-            for low, high in itertools.pairwise(sorted(stops))
-            for change in _changes_between(search, line, low, high)
-        ]
-    return changes
-
-
-def _changes_between(
-    search: Search, line: Sequence[Commit], low: int, high: int
-) -> list[ChangePoint]:
-    places = {commit.name: place for place, commit in enumerate(line)}
-    changes = []
-    for jump in search.jumps(line[low : high + 1], set()):
-        change = search.booted(jump)
-        changes.append(
-            ChangePoint(
-                place=places.get(jump.culprit.name, places[line[high].name]),
-                before=jump.before.name,
-                names=tuple(commit.name for commit in jump.suspects),
-                title=jump.culprit.subject,
-                old=search.value(jump.before),
-                new=search.value(jump.culprit),
-                delta=change.delta,
-                functions=change.changed,
-            )
-        )
+        changes[search.case] = found = []
+        for low, high in itertools.pairwise(sorted(stops)):
+            for jump in search.jumps(line[low : high + 1], set()):
+                change = search.booted(jump)
+                found.append(
+                    ChangePoint(
+                        place=numbers.get(jump.culprit.name, high),
+                        before=jump.before.name,
+                        names=tuple(commit.name for commit in jump.suspects),
+                        title=jump.culprit.subject,
+                        old=search.value(jump.before),
+                        new=search.value(jump.culprit),
+                        delta=change.delta,
+                        functions=change.changed,
+                    )
+                )
     return changes
 
 
@@ -175,8 +165,7 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
         for place, unit in enumerate(units)
     ]
     rows = {case: tuple(map(values[case].get, range(len(units)))) for case in cases}
-    first = recordings[measured[-1]]
-    return _log(first, len(units), points, rows, changes, notes, origin)
+    return _log(recordings[measured[-1]], len(units), points, rows, changes, notes, origin)
 
 
 def _title(recording: Recording) -> str:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.kernels.tree import Commit, Range
-from kentry.study.bisection import Question, Search, Span, all_steps, first_step
+from kentry.study.bisection import Question, Search, all_steps, first_step
 from kentry.study.commits import Commits, Difference
 
 
@@ -45,10 +45,10 @@ class Line:
         first, last = self.value(0), self.value(self.last)
         return abs(self.value(place) - last) < abs(self.value(place) - first)
 
-    def first(self, at_once: int = 1) -> Span:
+    def first(self, at_once: int = 1) -> tuple[int, int]:
         return first_step(self.last, self.measure, self.like_last, at_once)
 
-    def all(self, at_once: int = 1) -> list[Span]:
+    def all(self, at_once: int = 1) -> list[tuple[int, int]]:
         return all_steps(self.last, self.measure, self.differ, at_once)
 
 
@@ -90,9 +90,7 @@ def test_all_steps_of_a_line_that_only_grows_are_found(
         values.append(None if step is None else level)
     line = Line(*values)
     known = [place for place, value in enumerate(values) if value is not None]
-    wanted = [
-        Span(low, high) for low, high in itertools.pairwise(known) if values[low] != values[high]
-    ]
+    wanted = [(low, high) for low, high in itertools.pairwise(known) if values[low] != values[high]]
     assert line.all(at_once) == wanted
 
 
