@@ -71,12 +71,16 @@ _TRIES = 3
 _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
 
-class Lab:
-    """One target of an environment; `name` is what the user wrote for it."""
+class BoardMachine(ShellMachine):
+    """One target of a labgrid environment, with a folder of ours on it."""
 
-    def __init__(self, name: str) -> None:
+    kind = "board"
+
+    def __init__(self, name: str, options: MachineOptions) -> None:
         self.name = name
+        self.options = options
         self._command: Any = None
+        self._printk = ""
         place, named = name.partition(":")[2], os.environ.get(_ENV_VARIABLE, "")
         file = Path(named).expanduser()
         if not file.is_file():
@@ -245,13 +249,13 @@ class Lab:
                     "Put them on its PATH (busybox has all), or give the place an SSHDriver.",
                 )
 
-    def send(self, file: Path, path: str) -> None:
-        """Copies a file to `path`, whose name has no character that a shell reads."""
+    def put(self, path: str) -> None:
+        """Copies the probe to `path`, whose name has no character that a shell reads."""
         if driver := self._files:
-            with _explained(f"put {file} ({self.name})", _SPACE):
-                driver.put(str(file), path)
+            with _explained(f"put {self.probe} ({self.name})", _SPACE):
+                driver.put(str(self.probe), path)
         else:
-            self.write(file.read_bytes(), path)
+            self.write(self.probe.read_bytes(), path)
 
     def write(self, data: bytes, path: str) -> None:
         """Writes `data` to the file `path` over the console."""
@@ -317,16 +321,7 @@ class Lab:
             "Is there space, and is the console quiet? A place with an SSHDriver does not use it.",
         )
 
-
-class BoardMachine(Lab, ShellMachine):
-    """One board, booted, with a folder of ours on it."""
-
-    kind = "board"
-
-    def __init__(self, name: str, options: MachineOptions) -> None:
-        super().__init__(name)
-        self.options = options
-        self._printk = ""
+    # --- what a machine can do ---------------------------------------------------------
 
     def connect(self) -> None:
         """Boots the board, and finds out what it is."""
@@ -412,10 +407,6 @@ class BoardMachine(Lab, ShellMachine):
     def sh(self, script: str, *words: str) -> tuple[list[str], int]:
         """Runs a script; see ShellMachine."""
         return self.run(shlex.join(["sh", "-c", script, "sh", *words]), MOMENT)
-
-    def put(self, path: str) -> None:
-        """Copies the probe; see ShellMachine."""
-        self.send(self.probe, path)
 
     def make_folder(self) -> None:
         """Makes the folder; see ShellMachine."""

@@ -14,7 +14,7 @@ import pytest
 
 from kentry.errors import MachineError
 from kentry.machines import board
-from kentry.machines.board import BoardMachine, Lab, open_board
+from kentry.machines.board import BoardMachine, open_board
 from kentry.machines.machine import CommandResult, MachineOptions, ShellMachine
 from kentry.machines.open import open_machine
 
@@ -170,9 +170,9 @@ def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
 ) -> None:
     seen: list[str] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Lab, "machine", lambda self: self)
-    monkeypatch.setattr(Lab, "images", lambda self: {"next": Path("/images/next")})
-    monkeypatch.setattr(Lab, "boot_image", lambda self, image: seen.append(str(image)))
+    monkeypatch.setattr(BoardMachine, "machine", lambda self: self)
+    monkeypatch.setattr(BoardMachine, "images", lambda self: {"next": Path("/images/next")})
+    monkeypatch.setattr(BoardMachine, "boot_image", lambda self, image: seen.append(str(image)))
     monkeypatch.setattr(
         board, "resolve", lambda spec, arch, update: SimpleNamespace(image=Path("/resolved", spec))
     )
@@ -232,7 +232,7 @@ def test_a_file_that_cannot_be_put_there_is_one_sentence(tmp_path: Path, probe: 
 def test_a_board_of_another_kind_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Lab, "run", lambda self, command, timeout: (["vax"], 0))
+    monkeypatch.setattr(BoardMachine, "run", lambda self, command, timeout: (["vax"], 0))
     with (
         pytest.raises(MachineError, match="board:x is 'vax'"),
         open_machine("board:x", options(tmp_path, SERIAL)),
@@ -254,13 +254,12 @@ def test_lg_env_names_the_environment(
 def test_a_file_that_never_arrives_whole_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options(tmp_path, SERIAL)
-    losing = Lab("board:x")
+    losing = BoardMachine("board:x", options(tmp_path, SERIAL))
     wrong = {True: ["0" * 64 + "  -"], False: ["3"]}
     monkeypatch.setattr(losing, "run", lambda command, _: (wrong["sha256sum" in command], 0))
     with pytest.raises(MachineError, match="to board:x whole"):
         losing.write(b"abc", "/x/probe")
-    monkeypatch.setattr(Lab, "has_console_shell", True)
+    monkeypatch.setattr(BoardMachine, "has_console_shell", True)
     with pytest.raises(MachineError, match="from board:x whole"):
         losing.get("/x/out")
 
