@@ -170,24 +170,13 @@ def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
         processes = [one for one in output.of_case(name) if one.bins and one.empty_bins]
         if not processes:
             continue
-        calls: Counter[int] = Counter()
-        empty: Counter[int] = Counter()
-        for process in processes:
-            calls.update(process.bins)
-            empty.update(process.empty_bins)
-        timer = quantile(empty, 0.5)
-        metrics = {
-            f"{word}_ns": metric(
-                [
-                    _process(process, 1, (quantile(process.bins, share) - timer,), 0)
-                    for process in processes
-                ],
-                "ns",
-                f"mean of groups, each the {word} of its calls, {timer} ns of the clock's taken"
-                " off",
-            )
-            for word, share in SHARES.items()
-        }
+        calls: Counter[int] = sum((one.bins for one in processes), Counter())
+        timer = quantile(sum((one.empty_bins for one in processes), Counter()), 0.5)
+        metrics = {}
+        for word, share in SHARES.items():
+            less = [_process(one, 1, (quantile(one.bins, share) - timer,), 0) for one in processes]
+            how = f"each the {word} of its calls, {timer} ns of the clock's taken off"
+            metrics[f"{word}_ns"] = metric(less, "ns", f"mean of groups, {how}")
         longest = [_process(process, 1, (max(process.bins) - timer,), 0) for process in processes]
         metrics["max_ns"] = metric(longest, "ns", "mean of groups, each its longest call")
         tails.append(Tail(name, calls.total(), timer, metrics, max(calls) - timer))
