@@ -7,8 +7,15 @@ from typing import Any, NamedTuple
 
 from msgspec import to_builtins
 
-from kentry.importing.import_file import Imported
-from kentry.importing.published import OF_BASE, TICKS, UNITS, Number, Samples, samples
+from kentry.importing.import_file import (
+    OF_BASE,
+    TICKS,
+    UNITS,
+    Imported,
+    Number,
+    Samples,
+    samples,
+)
 from kentry.results import caveats
 from kentry.results.import_document import ImportBase, ImportDocument, ImportedFile, ImportedNumber
 from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
