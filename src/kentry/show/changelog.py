@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Results as text for a commit message or a cover letter.
+"""Results as text for a commit message: what changed, by how much, and how it was measured.
 
-It says what changed, by how much, and how it was measured, in at most 75 columns of ASCII.  Each
-derived number follows from others in the text.
+It has at most 75 columns of ASCII, and each derived number follows from others in the text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from kentry.results.comparison import CaseComparison, Comparison
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.states import cells_of
 from kentry.results.studies import Series
+from kentry.show import counts, provenance
 from kentry.show.blocks import Block, Layout, Prose
 from kentry.show.comparison import (
     changelog_times,
@@ -24,23 +24,8 @@ from kentry.show.comparison import (
     timing_facts,
     verdict_table,
 )
-from kentry.show.counts import (
-    comparison_context_blocks,
-    metric_sentences,
-    recording_context_blocks,
-    series_metric_blocks,
-)
 from kentry.show.models import cycle_blocks, estimate_change_blocks, series_estimate_blocks
 from kentry.show.numbers import change, signed
-from kentry.show.provenance import (
-    by_side,
-    caveat_facts,
-    facts_of_sides,
-    harmless,
-    not_measured_fact,
-    provenance_blocks,
-    window_facts,
-)
 from kentry.show.recording import case_caveats, cases_without_state, matrix_blocks
 from kentry.show.sections import SHOWN, Deltas
 from kentry.show.series import PREFERRED, grouped, series_caveats, series_table, summary_blocks
@@ -57,9 +42,9 @@ def recording_changelog(recording: Recording) -> Layout:
     arch = find_arch(recording.kernel["arch"])
     blocks: list[Block] = []
     if cases := cases_without_state(recording):
-        counts = ", ".join(f"{one.name} {one.metrics[INSTRUCTIONS].value}" for one in cases)
-        blocks += [Prose(f"Kernel instructions of each case: {counts}")]
-        blocks += [*recording_context_blocks(recording, cases), ""]
+        values = ", ".join(f"{one.name} {one.metrics[INSTRUCTIONS].value}" for one in cases)
+        blocks += [Prose(f"Kernel instructions of each case: {values}")]
+        blocks += [*counts.recording_context_blocks(recording, cases), ""]
     if cells_of(recording):
         blocks += ["Kernel instructions and events by vector state:", ""]
         blocks += [*matrix_blocks(recording, arch), ""]
@@ -67,12 +52,14 @@ def recording_changelog(recording: Recording) -> Layout:
         blocks += [*cycles, ""]
     counted = [case.metrics[INSTRUCTIONS] for case in recording.cases]
     facts = [
-        *facts_of_sides({"": recording}, "kernel"),
-        *window_facts([(one.agreeing, one.windows) for one in counted]),
-        not_measured_fact([arch.name]),
-        *caveat_facts([*recording.caveats, *case_caveats(recording.cases)]),
+        *provenance.facts_of_sides({"": recording}, "kernel"),
+        *provenance.window_facts([(one.agreeing, one.windows) for one in counted]),
+        provenance.not_measured_fact([arch.name]),
+        *provenance.caveat_facts([*recording.caveats, *case_caveats(recording.cases)]),
     ]
-    return Layout("changelog", "", "", [*blocks, *provenance_blocks({"": recording}, facts)])
+    return Layout(
+        "changelog", "", "", [*blocks, *provenance.provenance_blocks({"": recording}, facts)]
+    )
 
 
 def series_changelog(series: Series) -> Layout:
@@ -80,10 +67,12 @@ def series_changelog(series: Series) -> Layout:
     rows = []
     for row in series.rows:
         problems = {
-            arch: structs.replace(one, sentence=harmless(one.sentence))
+            arch: structs.replace(one, sentence=provenance.harmless(one.sentence))
             for arch, one in row.problems.items()
         }
-        rows.append(structs.replace(row, subject=harmless(row.subject), problems=problems))
+        rows.append(
+            structs.replace(row, subject=provenance.harmless(row.subject), problems=problems)
+        )
     series = structs.replace(series, rows=tuple(rows))
     groups = grouped(series)[0]
     blocks: list[Block] = [
@@ -91,7 +80,7 @@ def series_changelog(series: Series) -> Layout:
         "count above, total: against the baseline.",
         "",
         series_table(series),
-        *series_metric_blocks(series, groups),
+        *counts.series_metric_blocks(series, groups),
         "",
         *summary_blocks(series),
         *series_estimate_blocks(series, groups),
@@ -111,20 +100,22 @@ def series_changelog(series: Series) -> Layout:
     # Not "Change-Id:", which checkpatch.pl takes for Gerrit's.
     trailers, origin = [], series.origin
     if origin.get("change-id"):
-        trailers.append(harmless(f"the patches' change-id is {origin['change-id']}"))
+        trailers.append(provenance.harmless(f"the patches' change-id is {origin['change-id']}"))
     if origin.get("base-commit"):
         commit = plain(origin["base-commit"])
         trailers.append(f"the patches are made for\nbase-commit: {commit}")
     cells = [cell for row in series.rows for cell in row.cases.values()]
     facts = [
-        *facts_of_sides(series.base, "base"),
+        *provenance.facts_of_sides(series.base, "base"),
         *trailers,
-        *by_side("measured", names),
-        *window_facts([(cell.agreeing, cell.windows) for cell in cells]),
-        not_measured_fact(series.base),
-        *caveat_facts([*series_caveats(series), *series.differences]),
+        *provenance.by_side("measured", names),
+        *provenance.window_facts([(cell.agreeing, cell.windows) for cell in cells]),
+        provenance.not_measured_fact(series.base),
+        *provenance.caveat_facts([*series_caveats(series), *series.differences]),
     ]
-    return Layout("changelog", "", "", [*blocks, "", *provenance_blocks(series.base, facts)])
+    return Layout(
+        "changelog", "", "", [*blocks, "", *provenance.provenance_blocks(series.base, facts)]
+    )
 
 
 def comparison_changelog(comparison: Comparison) -> Layout:
@@ -136,10 +127,10 @@ def comparison_changelog(comparison: Comparison) -> Layout:
         blocks += [*events, ""]
     if cases:
         blocks += ["Kernel instructions of each case, in the old and the new kernel:", ""]
-        blocks += [*_verdict_blocks(cases), *comparison_context_blocks(cases)]
+        blocks += [*_verdict_blocks(cases), *counts.comparison_context_blocks(cases)]
         blocks += [""] if timed else []
     if comparison.metrics:
-        blocks += ["", *metric_sentences(comparison.metrics)]
+        blocks += ["", *counts.metric_sentences(comparison.metrics)]
     blocks += changelog_times(timed)
     # Cases whose functions changed by the same are together.
     groups: dict[object, list[CaseComparison]] = {}
@@ -156,15 +147,17 @@ def comparison_changelog(comparison: Comparison) -> Layout:
     blocks += estimate_change_blocks(cases)
     axes = {INSTRUCTIONS} if cases or any("instr" in row.metric for row in timed) else set()
     facts = [
-        *facts_of_sides(sides, "kernel", emulated=bool(cases)),
+        *provenance.facts_of_sides(sides, "kernel", emulated=bool(cases)),
         f"measured: {', '.join(comparison.names)}",
-        *window_facts([windows for case in cases for windows in case.windows]),
-        *map(harmless, timing_facts(comparison)),
-        not_measured_fact([comparison.old.kernel["arch"]], axes | ({"time"} if timed else set())),
-        *caveat_facts(comparison_caveats(comparison)),
+        *provenance.window_facts([windows for case in cases for windows in case.windows]),
+        *map(provenance.harmless, timing_facts(comparison)),
+        provenance.not_measured_fact(
+            [comparison.old.kernel["arch"]], axes | ({"time"} if timed else set())
+        ),
+        *provenance.caveat_facts(comparison_caveats(comparison)),
     ]
-    provenance = provenance_blocks(sides, facts, counted=bool(cases))
-    return Layout("changelog", "", "", [*blocks, "", *provenance])
+    measured = provenance.provenance_blocks(sides, facts, counted=bool(cases))
+    return Layout("changelog", "", "", [*blocks, "", *measured])
 
 
 def _verdict_blocks(cases: Sequence[CaseComparison]) -> Iterator[Block]:
@@ -185,9 +178,9 @@ def _verdict_blocks(cases: Sequence[CaseComparison]) -> Iterator[Block]:
         label = f"{case.name}{CaseName.parse(case.name).calls_note}:"
         table.row(label, case.old, "->", case.new, f"({signed(case.delta)}{share}) {case.verdict}")
     yield table
-    for words, counts in same.items():
-        if counts:
-            yield Prose(f"{words}: {', '.join(counts)}")
+    for words, names in same.items():
+        if names:
+            yield Prose(f"{words}: {', '.join(names)}")
 
 
 def _is_changed(case: CaseComparison) -> bool:

@@ -22,19 +22,10 @@ from kentry.results.comparison import (
     TimedComparison,
 )
 from kentry.results.recording import INSTRUCTIONS
-from kentry.show import charts
+from kentry.show import charts, numbers
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.counts import comparison_context_blocks
 from kentry.show.models import estimate_change_blocks, without_model_notes
-from kentry.show.numbers import (
-    change,
-    change_with_interval,
-    fixed,
-    fixed_percent,
-    level,
-    percent,
-    significant,
-)
 from kentry.show.paths import path_summary
 from kentry.show.provenance import kernel_lines, side_facts
 from kentry.show.recording import time_blocks
@@ -158,7 +149,9 @@ def _fold(
 
 def _timed_fold(row: TimedComparison, comparison: Comparison, sides: Sides | None) -> Fold:
     limits = {"noise floor": row.floor, "threshold": row.threshold, "would see": row.detectable}
-    told = [f"{name} {percent(value)}" for name, value in limits.items() if value is not None]
+    told = [
+        f"{name} {numbers.percent(value)}" for name, value in limits.items() if value is not None
+    ]
     blocks: list[Block] = [f"{'; '.join([bare_change(row), *told])}."]
     if sides:
         old, new = ({row.metric: side} for side in sides)
@@ -180,8 +173,8 @@ def _timed_charts(rows: Iterable[TimedComparison]) -> list[Block]:
 
 def verdict_table(indent: str = "", width: int | None = None) -> Table:
     """A table for rows of (case, old, "->", new, change and verdict)."""
-    numbers = map(Column, ("old", "", "new"))
-    columns = [text_column("case", most=40), *numbers, text_column("verdict", wraps=True)]
+    values = map(Column, ("old", "", "new"))
+    columns = [text_column("case", most=40), *values, text_column("verdict", wraps=True)]
     return Table(columns, headings=False, indent=indent, gap=1, width=width)
 
 
@@ -210,12 +203,14 @@ def purpose_blocks(case: CaseComparison) -> list[Block]:
 def _verdict(row: Row) -> str:
     if isinstance(row, TimedComparison):
         floor = (
-            "" if row.floor is None else f"; floor {fixed_percent(row.floor, row.percent_digits)}"
+            ""
+            if row.floor is None
+            else f"; floor {numbers.fixed_percent(row.floor, row.percent_digits)}"
         )
         return f"{timed_unit(row)} ({timed_change(row)}{floor}) {timed_verdict(row)}"
     unit = f"kernel {row.metric}" if row.metric == INSTRUCTIONS else row.metric
     if row.delta:
-        percent = f", {change(row.delta, row.old)}" if row.old else ""
+        percent = f", {numbers.change(row.delta, row.old)}" if row.old else ""
         return f"{unit} ({row.delta:+d}{percent}) {row.verdict}"
     identical = ", identical path" if row.identical_path and row.verdict == SAME else ""
     return f"{unit} {row.verdict}{identical}"
@@ -244,7 +239,7 @@ def event_change(event: EventDelta, case: str) -> str:
 def timed_values(row: TimedComparison) -> tuple[str, str]:
     """Old and new, with as many digits as the interval has."""
     old, new = (
-        significant(value) if digits is None else fixed(value, digits)
+        numbers.significant(value) if digits is None else numbers.fixed(value, digits)
         for value, digits in zip((row.old, row.new), row.value_digits, strict=True)
     )
     return old, new
@@ -261,14 +256,14 @@ def timed_change(row: TimedComparison) -> str:
     if row.confidence is None or not row.interval:
         return bare_change(row)
     # A look's own interval is wider; all of them together hold with the plan's confidence.
-    return f"{bare_change(row)}, {level(min(row.confidence, CONFIDENCE))}"
+    return f"{bare_change(row)}, {numbers.level(min(row.confidence, CONFIDENCE))}"
 
 
 def bare_change(row: TimedComparison) -> str:
     """The change in per cent of old, and its interval: '-1.7 % [-2.0, -1.3]'."""
     if row.percent is None:
         return f"{row.delta:+.6g}"
-    return change_with_interval(row.percent, row.interval)
+    return numbers.change_with_interval(row.percent, row.interval)
 
 
 def timed_verdict(row: TimedComparison) -> str:
@@ -317,7 +312,7 @@ def changelog_times(rows: Sequence[TimedComparison]) -> Iterator[Block]:
         if unit.endswith("/s"):
             what = f"{metric}, {unit}"
         levels = {row.confidence for row in table if row.confidence is not None and row.interval}
-        confidence = f"{level(min(levels))} " if len(levels) == 1 else ""
+        confidence = f"{numbers.level(min(levels))} " if len(levels) == 1 else ""
         interval = f" [its {confidence}interval]" if levels else ""
         text = f"{what}, in the old and the new kernel; change in % of old{interval}:"
         yield from (Prose(text, then=""), "")

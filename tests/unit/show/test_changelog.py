@@ -119,13 +119,6 @@ def test_words_of_a_patch_stay_words(subject: str) -> None:
         assert not re.search(r"(?:\s|^)[0-9a-f]{12,40}(?:[\s\"'(\[]|$)", line), line
 
 
-def test_the_functions_are_of_the_whole_series() -> None:
-    series = table(SHORTER, changed(getppid=[("entry", 30)], getpid=[("entry", 5)]))
-    text = to_text(series_changelog(series))
-    check_functions(text, {"getppid": (55, 30), "getpid": (50, 5), "getuid": (60, 60)})
-    assert "getppid, from the baseline to patch 2:" in text
-
-
 def test_a_patch_that_failed_ends_the_total() -> None:
     text = to_text(
         series_changelog(table(SHORTER, Problem(NO_BUILD, "fork.c:1: error: no", "the log")))

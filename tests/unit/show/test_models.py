@@ -3,7 +3,6 @@
 
 from collections.abc import Callable
 
-import jsonschema
 import msgspec
 from msgspec.structs import replace
 
@@ -125,16 +124,10 @@ def test_a_series_has_a_row_a_patch_and_its_steps() -> None:
         ["3", "slower", ">=", "215", "+75"],
         ["4", "the", "same", ">=", "215", "0"],
     ]
-    document = to_json(series)
-    jsonschema.validate(document, builders.schema("series-1"))
-    cell = document["rows"][3]["cases"]["getppid"]["estimates"][0]
+    cell = to_json(series)["rows"][3]["cases"]["getppid"]["estimates"][0]
     assert (cell["core"], cell["low"], cell["high"]) == ("neoverse-n1", 215, 221)
-    for text in (
-        to_text(series_layout(series, functions=False)),
-        to_text(series_changelog(series)),
-    ):
+    for text in (to_text(series_layout(series)), to_text(series_changelog(series))):
         assert "cycles (not measured)" in text
-        assert max(map(len, text.splitlines())) <= WIDTH
     assert series_estimate_blocks(tabulate([builders.outcome(0, "", recording())], {}), ()) == []
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.results.studies import NO_APPLY, Problem, Series
+from kentry.results.studies import Series
 from kentry.show.series import series_layout, summary_blocks
 from kentry.show.text import to_text, written
 from kentry.study.series import tabulate
@@ -34,54 +34,12 @@ def test_every_number_follows_from_the_counts(series: Series, functions: bool) -
     check_table(text.partition("\n\n")[2], series)
 
 
-def test_columns_of_the_same_steps_are_one() -> None:
-    text = to_text(series_layout(table(SHORTER), functions=False))
-    assert list(read_table(text)) == ["getppid"]
-    for part in ("getpid 50, getuid 60\n", "clock_gettime@vdso 0\n", "-2, -3.6 %"):
-        assert part in text
-
-
-def test_groups_of_different_steps_are_columns() -> None:
-    series = table({**SHORTER, "getuid": [("entry", 38), ("from_kuid", 25)]})
-    text = to_text(series_layout(series, functions=False))
-    assert list(read_table(text)) == ["getppid", "getuid"]
-
-
 def test_columns_that_do_not_fit_go_below() -> None:
     rows = changed(getpid=[("entry", 1)], getppid=[("entry", 2)], getuid=[("entry", 3)])
     series = table(rows, subjects=["a subject that is as long as subjects of patches often are"])
     found = read_table(to_text(series_layout(series, functions=False)))
     assert list(found) == ["getppid", "getpid", "getuid"]
     assert [cells[1].total for cells in found.values()] == [-53, -49, -57]
-
-
-def test_long_counts_have_room() -> None:
-    shorter = changed(getppid=[("entry", 12345)])
-    series = tabulate(
-        [
-            outcome(0, "baseline", built(SYSCALL)),
-            outcome(1, "one", built(shorter)),
-            outcome(2, "two", built(SYSCALL)),
-        ],
-        {},
-    )
-    check_table(to_text(series_layout(series, functions=False)).partition("\n\n")[2], series)
-
-
-def test_one_architecture_may_fail() -> None:
-    riscv = built({"getppid": [("do_trap_ecall_u", 70)]}, arch="riscv64")
-    problem = Problem(NO_APPLY, "hunk 1")
-    series = tabulate(
-        [
-            outcome(0, "baseline", built(SYSCALL), riscv),
-            outcome(1, "one", built(SHORTER), ("riscv64", problem)),
-            outcome(2, "two", built(SHORTER), riscv),
-        ],
-        {},
-    )
-    text = to_text(series_layout(series, functions=False))
-    assert "\n    riscv64: does not apply: hunk 1\n" in text
-    check_table(text.partition("\n\n")[2], series)
 
 
 def test_a_caveat_is_noted_once() -> None:

@@ -118,10 +118,6 @@ def test_two_values_are_in_the_ratio_of_the_change(old: float, effect: float, ha
     assert abs(b - a * (1 + effect)) <= step * (1 + abs(1 + effect))
 
 
-def test_values_without_an_interval_are_printed_as_measured() -> None:
-    assert "80.12 -> 80.98 ns" in pair_lines(UNDECIDED, 80.1234, 80.98)[1]
-
-
 # --- verdicts ------------------------------------------------------------------------
 
 
