@@ -26,6 +26,8 @@ from tests.processes import gone, pid_in
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 
+SAID = Said()
+
 # Each runs tuxmake or apt.
 pytestmark = pytest.mark.slow
 
@@ -106,13 +108,8 @@ def archive(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Arch
     return made
 
 
-@pytest.fixture
-def said() -> Said:
-    return Said()
-
-
-def load(version: str, said: Said, arch: Arch = fakes.ARM64) -> Kernel:
-    return resolve(f"debian:{version}", arch, said)
+def load(version: str, arch: Arch = fakes.ARM64) -> Kernel:
+    return resolve(f"debian:{version}", arch, SAID)
 
 
 def root(arch: str = "arm64") -> apt.AptRoot:
@@ -128,8 +125,8 @@ def expire_lists() -> None:
             path.write_text(json.dumps({**stamp, "time": time.time() - 3600}))
 
 
-def test_the_newest_package_becomes_a_kernel(archive: Archive, tmp_path: Path, said: Said) -> None:
-    kernel = load("6.1", said)
+def test_the_newest_package_becomes_a_kernel(archive: Archive, tmp_path: Path) -> None:
+    kernel = load("6.1")
     assert kernel.image.read_bytes() == fakes.image()
     assert kernel.spec == "debian:6.1"
     assert kernel.origin["package"] == "linux-image-6.1.170-arm64"
@@ -139,101 +136,91 @@ def test_the_newest_package_becomes_a_kernel(archive: Archive, tmp_path: Path, s
     assert list((tmp_path / "cache").rglob("*.deb")) == []
 
 
-def test_all_versions_are_listed_oldest_first(archive: Archive, said: Said) -> None:
+def test_all_versions_are_listed_oldest_first(archive: Archive) -> None:
     archive.add("6.12.1-1")
     archive.publish()
-    found = debian.every_version(parse("debian:6.1"), fakes.ARM64, said)
+    found = debian.every_version(parse("debian:6.1"), fakes.ARM64, SAID)
     assert found == ["debian:6.1.99-1", "debian:6.1.170-3"]
     with pytest.raises(UserError, match="kernel 5.4"):
-        debian.every_version(parse("debian:5.4"), fakes.ARM64, said)
-
-
-def test_a_package_in_the_cache_is_not_fetched_again(archive: Archive, said: Said) -> None:
-    first = load("6.1", said)
-    shutil.rmtree(archive.folder)
-    said.clear()
-    assert load("6.1", said) == first
-    assert said == []
+        debian.every_version(parse("debian:5.4"), fakes.ARM64, SAID)
 
 
 def test_a_whole_version_in_the_cache_needs_no_apt(
-    archive: Archive, said: Said, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = load("6.1.170-3", said)
+    first = load("6.1.170-3")
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert load("6.1.170-3", said) == first
+    assert load("6.1.170-3") == first
     with pytest.raises(MissingToolError, match="apt"):
-        load("6.1.99-1", said)
+        load("6.1.99-1")
 
 
-def test_a_version_that_is_not_there_lists_those_that_are(archive: Archive, said: Said) -> None:
+def test_a_version_that_is_not_there_lists_those_that_are(archive: Archive) -> None:
     with pytest.raises(UserError) as raised:
-        load("6.12", said)
+        load("6.12")
     assert "6.12 for arm64" in raised.value.sentence
     assert "6.1.170-3" in raised.value.remedy
     assert "6.1.99-1 6.1.170-3" in raised.value.detail
     with pytest.raises(UserError, match=r"'rt'.*arm64"):
-        load("6.1,flavour=rt", said)
+        load("6.1,flavour=rt")
 
 
-def test_an_architecture_without_kernels(archive: Archive, said: Said) -> None:
+def test_an_architecture_without_kernels(archive: Archive) -> None:
     # riscv64's list is there, and empty; the other suites are not there at all.
     with pytest.raises(FetchError, match="a Release file"):
-        load("6.1", said, fakes.RISCV64)
+        load("6.1", fakes.RISCV64)
 
 
-def test_a_package_that_was_tampered_with_is_refused(
-    archive: Archive, tmp_path: Path, said: Said
-) -> None:
+def test_a_tampered_package_is_refused(archive: Archive, tmp_path: Path) -> None:
     path = archive.folder / "pool/linux-image-6.1.170-arm64_6.1.170-3_arm64.deb"
     data = bytearray(path.read_bytes())
     data[-100] ^= 1
     path.write_bytes(data)
     with pytest.raises(FetchError) as raised:
-        load("6.1", said)
+        load("6.1")
     assert "Hash Sum mismatch" in raised.value.sentence
     assert raised.value.exit_code == 2
     assert list((tmp_path / "cache/kentry/kernels").glob("*/vmlinuz*")) == []
-    assert load("6.1.99", said).release == fakes.RELEASE
+    assert load("6.1.99").release == fakes.RELEASE
 
 
-def test_a_list_that_was_tampered_with_is_refused(archive: Archive, said: Said) -> None:
+def test_a_list_that_was_tampered_with_is_refused(archive: Archive) -> None:
     path = archive.folder / f"dists/{SUITE}/main/binary-arm64/Packages"
     path.write_text(path.read_text().replace("6.1.170-3", "6.1.170-4"))
     with pytest.raises(FetchError, match="Hash Sum mismatch"):
-        load("6.1", said)
+        load("6.1")
 
 
 def test_a_copied_cache_is_used_where_it_is(
-    archive: Archive, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = load("6.1", said)
+    first = load("6.1")
     (tmp_path / "cache").rename(tmp_path / "moved")
     shutil.rmtree(archive.folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "moved"))
-    assert load("6.1", said).image_sha256 == first.image_sha256
-    assert root().candidates("linux-image-.*", said)
+    assert load("6.1").image_sha256 == first.image_sha256
+    assert root().candidates("linux-image-.*", SAID)
     assert not (tmp_path / "cache").exists()
 
 
 def test_damaged_settings_and_lists_are_made_again(
-    archive: Archive, said: Said, caplog: pytest.LogCaptureFixture
+    archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    wanted = root().candidates("linux-image-.*", said)
+    wanted = root().candidates("linux-image-.*", SAID)
     (root().folder / "apt.conf").write_text('Dir "/nonexistent"; {')
-    assert root().candidates("linux-image-.*", said) == wanted
+    assert root().candidates("linux-image-.*", SAID) == wanted
     assert "damaged" in caplog.text
     for path in root().folder.glob("lists/*Packages*"):
         path.write_bytes(b"\xff\0garbage\n" * 100)
     for path in root().folder.glob("root/var/cache/apt/*.bin"):
         path.unlink()
-    assert root().candidates("linux-image-.*", said) == wanted
+    assert root().candidates("linux-image-.*", SAID) == wanted
 
 
 def test_a_cache_that_may_not_be_written_is_read(
-    archive: Archive, said: Said, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = load("6.1", said)
+    first = load("6.1")
 
     def acquire(*words: object, **options: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
@@ -244,108 +231,104 @@ def test_a_cache_that_may_not_be_written_is_read(
     monkeypatch.setattr("kentry.host.apt.write_atomically", acquire)
     monkeypatch.setattr("kentry.kernels.debian.write_atomically", acquire)
     monkeypatch.setattr(apt, "_LISTS_LAST_SECONDS", 0)
-    assert load("6.1", said) == first
+    assert load("6.1") == first
 
 
-def test_what_is_damaged_is_fetched_again(archive: Archive, said: Said) -> None:
-    first = load("6.1.170-3", said)
+def test_what_is_damaged_is_fetched_again(archive: Archive) -> None:
+    first = load("6.1.170-3")
     first.image.write_bytes(b"damaged")
-    assert load("6.1.170-3", said) == first
+    assert load("6.1.170-3") == first
     assert first.image.read_bytes() == fakes.image()
 
 
 def test_a_mirror_in_the_middle_of_an_update_has_whole_lists_under_the_other_name(
-    archive: Archive, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suites = archive.folder / "dists"
     shutil.copytree(suites / SUITE, suites / "oldstable")
     path = suites / SUITE / "main/binary-arm64/Packages"
     path.write_text(path.read_text().replace("6.1.170-3", "6.1.170-4"))
-    kernel = load("6.1", said)
+    kernel = load("6.1")
     assert kernel.origin["version"] == "6.1.170-3"
     assert kernel.origin["suite"] == SUITE
     assert "Hash Sum mismatch" in kernel.origin["note"]
     # So it stays where the cache is moved to.
     (tmp_path / "cache").rename(tmp_path / "moved")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "moved"))
-    assert load("6.1", said).origin["version"] == "6.1.170-3"
+    assert load("6.1").origin["version"] == "6.1.170-3"
 
 
-def test_another_key_is_refused(
-    archive: Archive, keys: Path, said: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_key(archive: Archive, keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(apt.KEYRING_VARIABLE, str(keys / "wrong.gpg"))
     with pytest.raises(FetchError) as raised:
-        load("6.1", said)
+        load("6.1")
     assert "NO_PUBKEY" in raised.value.sentence
     assert raised.value.exit_code == 2
 
 
-def test_an_unsigned_archive_is_refused(archive: Archive, said: Said) -> None:
+def test_an_unsigned_archive_is_refused(archive: Archive) -> None:
     (archive.folder / f"dists/{SUITE}/InRelease").unlink()
     with pytest.raises(FetchError, match="not signed|a Release file"):
-        load("6.1", said)
+        load("6.1")
 
 
-def test_lists_a_day_old_are_fetched_again(
-    archive: Archive, said: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load("6.1", said)
+def test_lists_of_yesterday(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    load("6.1")
     archive.add("6.1.180-1")
     archive.publish()
-    assert load("6.1", said).origin["version"] == "6.1.170-3"
+    assert load("6.1").origin["version"] == "6.1.170-3"
     monkeypatch.setattr(apt, "_LISTS_LAST_SECONDS", 0)
-    assert load("6.1", said).origin["version"] == "6.1.180-1"
+    assert load("6.1").origin["version"] == "6.1.180-1"
 
 
-def test_what_is_not_in_the_lists_is_looked_for_in_new_ones(archive: Archive, said: Said) -> None:
-    load("6.1", said)
+def test_what_is_not_in_the_lists_is_looked_for_in_new_ones(archive: Archive) -> None:
+    load("6.1")
     archive.add("6.1.180-1")
     archive.publish()
     expire_lists()
-    assert load("6.1.180", said).origin["version"] == "6.1.180-1"
+    assert load("6.1.180").origin["version"] == "6.1.180-1"
 
 
-def test_what_the_mirror_has_no_more_is_chosen_again(archive: Archive, said: Said) -> None:
-    assert root().candidates("linux-image-.*", said)
+def test_what_the_mirror_has_no_more_is_chosen_again(archive: Archive) -> None:
+    assert root().candidates("linux-image-.*", SAID)
     (archive.folder / "pool/linux-image-6.1.170-arm64_6.1.170-3_arm64.deb").unlink()
     archive.add("6.1.180-1")
     archive.publish()
     expire_lists()
-    assert load("6.1", said).origin["version"] == "6.1.180-1"
+    assert load("6.1").origin["version"] == "6.1.180-1"
 
 
-def test_a_mirror_that_has_gone_leaves_the_lists_usable(archive: Archive, said: Said) -> None:
-    first = load("6.1", said)
+def test_a_mirror_that_has_gone_leaves_the_lists_usable(archive: Archive) -> None:
+    first = load("6.1")
     shutil.rmtree(archive.folder)
     expire_lists()
-    assert not root().refresh(said) or root().problems
-    assert load("6.1", said).image == first.image
+    assert not root().refresh(SAID) or root().problems
+    assert load("6.1").image == first.image
 
 
 def test_another_mirror_has_other_lists(
-    archive: Archive, tmp_path: Path, keys: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load("6.1", said)
+    load("6.1")
     other = Archive(tmp_path / "other", keys)
     other.add("6.1.50-1")
     other.publish()
     monkeypatch.setenv(apt.MIRROR_VARIABLE, f"copy:{other.folder}")
-    assert load("6.1", said).origin["version"] == "6.1.50-1"
+    assert load("6.1").origin["version"] == "6.1.50-1"
 
 
-def test_candidates_say_what_the_lists_say(archive: Archive, said: Said) -> None:
-    found = root().candidates(r"linux-image-6\.1\.99-.*", said)
+def test_candidates_say_what_the_lists_say(archive: Archive) -> None:
+    found = root().candidates(r"linux-image-6\.1\.99-.*", SAID)
     assert [one.package for one in found] == ["linux-image-6.1.99-arm64"]
     assert (
         found[0].size
         == (archive.folder / "pool/linux-image-6.1.99-arm64_6.1.99-1_arm64.deb").stat().st_size
     )
     assert found[0].suite == SUITE
-    assert root().candidates("linux-imag", said) == []
+    assert root().candidates("linux-imag", SAID) == []
 
 
-def test_a_closure_is_what_is_not_installed(archive: Archive, said: Said) -> None:
+def test_a_closure_is_what_is_not_installed(archive: Archive) -> None:
     pool = archive.folder / "pool"
     fakes.deb(pool / "base_arm64.deb", {}, Package="base", Version="1:2+x~1")
     fakes.deb(pool / "top_arm64.deb", {}, Package="top", Version="1", Depends="base, there")
@@ -356,14 +339,14 @@ def test_a_closure_is_what_is_not_installed(archive: Archive, said: Said) -> Non
         "Package: there\nStatus: install ok installed\nVersion: 1\nArchitecture: arm64\n"
         "Maintainer: A Test <test@example.org>\nDescription: a test\n\n"
     )
-    files = apt.AptRoot("arm64", apt.RELEASES[0], status).download_closure(["top"], said)
+    files = apt.AptRoot("arm64", apt.RELEASES[0], status).download_closure(["top"], SAID)
     assert sorted(path.name for path in files) == ["base_1%3a2+x~1_arm64.deb", "top_1_arm64.deb"]
     assert all(path.read_bytes().startswith(b"!<arch>") for path in files)
     with pytest.raises(FetchError, match="package absent"):
-        root().download_closure(["absent"], said)
+        root().download_closure(["absent"], SAID)
 
 
-def test_two_at_once_do_not_meet(archive: Archive, said: Said) -> None:
+def test_two_at_once_do_not_meet(archive: Archive) -> None:
     script = (
         "from kentry.kernels.resolve import resolve; from kentry.arch import find_arch\n"
         "print(resolve('debian:6.1', find_arch('arm64'), lambda *_: None).image)"
@@ -393,9 +376,7 @@ def test_the_line_that_says_most(lines: list[str], first: str) -> None:
     assert apt.first_problem(lines) == first
 
 
-def test_a_damaged_package_leaves_no_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_packages_leave_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """dpkg-deb starts a program that unpacks."""
     tool = tmp_path / "dpkg-deb"
     tool.write_text(

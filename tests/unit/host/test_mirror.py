@@ -74,9 +74,7 @@ def test_a_word_that_is_no_mirror_is_refused(monkeypatch: pytest.MonkeyPatch, va
     assert mirror.MIRROR_VARIABLE in raised.value.remedy
 
 
-def test_without_a_keyring_its_package_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(mirror.KEYRING_VARIABLE)
     monkeypatch.setenv(mirror.MIRROR_VARIABLE, "https://d.example/debian")
     monkeypatch.setattr(mirror, "_KEYRING", tmp_path / "keyring.gpg")

@@ -135,9 +135,7 @@ def attack(user: str, script: str, folder: Path, confine: bool, **limits: int) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("user", "name"), CASES)
-def test_what_a_program_does_outside_it_cannot_do_inside(
-    user: str, name: str, folder: Path
-) -> None:
+def test_what_a_program_does_outside_it_cannot_inside(user: str, name: str, folder: Path) -> None:
     needs_bubblewrap()
     script, limits = {**ATTACKS, **OF_ROOT}[name]
     assert attack(user, script, folder, confine=False).endswith("done\n")

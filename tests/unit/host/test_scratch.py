@@ -29,9 +29,7 @@ def test_a_folder_is_gone_when_the_block_ends(scratch: Path) -> None:
     assert not folders(scratch)
 
 
-def test_the_next_run_removes_the_folder_of_a_killed_one_alone(
-    scratch: Path, tmp_path: Path
-) -> None:
+def test_the_next_run_removes_what_a_killed_one_left(scratch: Path, tmp_path: Path) -> None:
     text = (
         "import os, time\n"
         "from kentry.host.cache import scratch_folder\n"

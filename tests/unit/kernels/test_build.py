@@ -378,9 +378,7 @@ def test_a_build_anew_that_fails_leaves_its_log_and_no_objects(tmp_path: Path) -
         assert {path.suffix for path in cache_dir("built").iterdir()} == {"", ".log"}
 
 
-def test_a_users_defaults_for_tuxmake_are_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_defaults_for_tuxmake_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources.write(tmp_path / "home", {".config/tuxmake/default": "--no-such-option\n"})
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
@@ -398,9 +396,7 @@ def test_a_build_writes_nothing_into_its_source_nor_elsewhere(tmp_path: Path) ->
     assert not outside.exists()
 
 
-def test_a_build_that_starts_processes_without_end_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fork_bomb_in_a_build_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not sandbox.works():
         pytest.skip("the system does not allow bubblewrap")
     monkeypatch.setattr(sandbox, "Limits", functools.partial(sandbox.Limits, processes=50))
@@ -455,18 +451,3 @@ def test_a_killed_build_is_taken_up_again(
     time.sleep(0.4)
     assert read_manifest(folder)
     assert (folder / "image").read_bytes() == image
-
-
-def test_an_interrupted_build_ends_its_compilers(tmp_path: Path) -> None:
-    linux = sources.repository(tmp_path / "linux", {"SLOW": "0.3\n"})
-    plan = plan_of(revision(linux))
-
-    def interrupt(fraction: float | None, now: str) -> None:
-        if now.startswith("building: "):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build.built(plan, interrupt)
-    assert not (cache_dir("built") / plan.key()).exists()
-    folder = build.built(plan, Said())
-    assert (linux / "kernel/fork.c").read_bytes() in (folder / "image").read_bytes()

@@ -13,14 +13,16 @@ from kentry.kernels.resolve import resolve
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 
-
-def load(path: Path, said: Said, arch: Arch = fakes.ARM64) -> Kernel:
-    return resolve(f"deb:{path}", arch, said)
+SAID = Said()
 
 
-def test_a_kernel_package(tmp_path: Path, cache: Path, said: Said) -> None:
+def load(path: Path, arch: Arch = fakes.ARM64) -> Kernel:
+    return resolve(f"deb:{path}", arch, SAID)
+
+
+def test_a_kernel_package(tmp_path: Path, cache: Path) -> None:
     path = fakes.deb(tmp_path / "a.deb", fakes.boot_files())
-    kernel = load(path, said)
+    kernel = load(path)
     assert kernel.release == fakes.RELEASE
     assert kernel.image.read_bytes() == fakes.image()
     assert kernel.config is not None
@@ -36,47 +38,47 @@ def test_a_kernel_package(tmp_path: Path, cache: Path, said: Said) -> None:
         f"vmlinuz-{fakes.RELEASE}",
     ]
     # The second time nothing is unpacked.
-    said.clear()
-    assert load(path, said) == kernel
-    assert said == []
+    SAID.clear()
+    assert load(path) == kernel
+    assert SAID == []
 
 
-def test_an_image_beside_its_modules(tmp_path: Path, said: Said) -> None:
+def test_an_image_beside_its_modules(tmp_path: Path) -> None:
     """Debian's linux-binary packages, since 6.19."""
     files = {"./usr/lib/modules/6.19.1/vmlinuz": fakes.image()}
-    kernel = load(fakes.deb(tmp_path / "a.deb", files), said)
+    kernel = load(fakes.deb(tmp_path / "a.deb", files))
     assert (kernel.image.name, kernel.config) == ("vmlinuz", None)
 
 
-def test_what_is_no_whole_package_is_refused(tmp_path: Path, cache: Path, said: Said) -> None:
+def test_what_is_no_whole_package_is_refused(tmp_path: Path, cache: Path) -> None:
     path = fakes.deb(tmp_path / "a.deb", fakes.boot_files())
     for content in (fakes.image(), path.read_bytes()[:-2000]):
         path.write_bytes(content)
         with pytest.raises(UserError):
-            load(path, said)
+            load(path)
     assert list((cache / "kernels").iterdir()) == []
     with pytest.raises(UserError, match=r"absent\.deb"):
-        load(tmp_path / "absent.deb", said)
+        load(tmp_path / "absent.deb")
 
 
-def test_a_damaged_cache_is_said_and_repaired(tmp_path: Path, said: Said) -> None:
+def test_a_damaged_cache_is_said_and_repaired(tmp_path: Path) -> None:
     path = fakes.deb(tmp_path / "a.deb", fakes.boot_files())
-    first = load(path, said)
+    first = load(path)
     first.image.write_bytes(b"damaged")
-    said.clear()
-    assert load(path, said) == first
+    SAID.clear()
+    assert load(path) == first
     assert first.image.read_bytes() == fakes.image()
-    assert f"{first.image.parent} is damaged" in said[0]
+    assert f"{first.image.parent} is damaged" in SAID[0]
     manifest = first.image.parent / "manifest.json"
     # Of an older version, without a checksum.
     old = json.loads(manifest.read_text())
     del old["checksum"]
     for damaged in ("{", json.dumps({**old, "image": "vmlinuy"}), json.dumps({**old, "sha256": 1})):
         manifest.write_text(damaged)
-        assert load(path, said) == first
+        assert load(path) == first
 
 
-def test_paths_never_leave_the_folder(tmp_path: Path, cache: Path, said: Said) -> None:
+def test_paths_never_leave_the_folder(tmp_path: Path, cache: Path) -> None:
     files = {
         "./boot/../../escaped/vmlinuz-1": fakes.image(),
         "/boot/vmlinuz-2": fakes.image(),
@@ -85,7 +87,7 @@ def test_paths_never_leave_the_folder(tmp_path: Path, cache: Path, said: Said) -
         "./boot/config-6": b"-> /etc/passwd",
         **fakes.boot_files(),
     }
-    kernel = load(fakes.deb(tmp_path / "a.deb", files), said)
+    kernel = load(fakes.deb(tmp_path / "a.deb", files))
     manifest = json.loads((kernel.image.parent / "manifest.json").read_text())
     assert sorted(manifest["sha256"]) == [f"config-{fakes.RELEASE}", f"vmlinuz-{fakes.RELEASE}"]
     everything = {path.name for path in tmp_path.rglob("*")}
@@ -93,15 +95,15 @@ def test_paths_never_leave_the_folder(tmp_path: Path, cache: Path, said: Said) -
     assert "config-6" not in everything
 
 
-def test_a_package_without_a_kernel_is_refused(tmp_path: Path, cache: Path, said: Said) -> None:
+def test_a_package_without_a_kernel_is_refused(tmp_path: Path, cache: Path) -> None:
     path = fakes.deb(tmp_path / "a.deb", {"./usr/bin/true": b"x"}, Package="coreutils")
     with pytest.raises(UserError, match="a.deb") as raised:
-        load(path, said)
+        load(path)
     assert "linux-image-" in raised.value.remedy
     assert list((cache / "kernels").iterdir()) == []
 
 
-def test_a_package_of_another_architecture_is_refused(tmp_path: Path, said: Said) -> None:
+def test_a_package_of_another_architecture_is_refused(tmp_path: Path) -> None:
     path = fakes.deb(tmp_path / "a.deb", fakes.boot_files(), arch="amd64")
     with pytest.raises(UserError, match="amd64.*arm64"):
-        load(path, said)
+        load(path)

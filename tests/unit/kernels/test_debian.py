@@ -200,9 +200,7 @@ def test_it_is_unpacked_and_read_once(root: type[Root]) -> None:
     assert len(root.downloads) == 1
 
 
-def test_a_package_that_cannot_be_unpacked_leaves_nothing(
-    root: type[Root], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_leaves_nothing(root: type[Root], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*words: object) -> None:
         raise KeyboardInterrupt
 
@@ -228,9 +226,7 @@ def test_a_package_that_cannot_be_unpacked_leaves_nothing(
         *(((7, 0), "6.17"), ((7, 4), "7.3"), ((8, 0), "7.3"), ((5, 10), "6.1")),
     ],
 )
-def test_the_same_version_or_the_nearest_older_one(
-    root: type[Root], wanted: tuple[int, int], chosen: str
-) -> None:
+def test_the_nearest_older_config(root: type[Root], wanted: tuple[int, int], chosen: str) -> None:
     root.packages = CONFIGS
     text = debian.distro_config(wanted, ARM64, Said())
     assert text == f"CONFIG_OF=linux-config-{chosen}\n"

@@ -19,9 +19,11 @@ from kentry.kernels.spec import parse
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 
+SAID = Said()
 
-def load(path: Path, said: Said, arch: Arch = fakes.ARM64, options: str = "") -> Kernel:
-    return resolve(f"image:{path}{options}", arch, said)
+
+def load(path: Path, arch: Arch = fakes.ARM64, options: str = "") -> Kernel:
+    return resolve(f"image:{path}{options}", arch, SAID)
 
 
 @pytest.fixture
@@ -31,8 +33,8 @@ def image(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_kernel_says_what_it_is(image: Path, said: Said) -> None:
-    kernel = load(image, said)
+def test_a_kernel_says_what_it_is(image: Path) -> None:
+    kernel = load(image)
     digest = hashlib.sha256(image.read_bytes()).hexdigest()
     assert kernel.image == image
     assert (kernel.arch, kernel.image_sha256) == ("arm64", digest)
@@ -48,93 +50,82 @@ def test_a_kernel_says_what_it_is(image: Path, said: Said) -> None:
     }
 
 
-def test_an_x86_kernel(tmp_path: Path, said: Said) -> None:
+def test_an_x86_kernel(tmp_path: Path) -> None:
     path = tmp_path / "bzImage"
     path.write_bytes(fakes.bzimage(fakes.x86_vmlinux()))
-    kernel = load(path, said, fakes.X86_64)
+    kernel = load(path, fakes.X86_64)
     assert kernel.image == path
     assert kernel.symbols.address_of("_text") == 0xFFFFFFFF81000000
 
 
-def test_a_compressed_image_is_booted_from_the_cache(
-    tmp_path: Path, cache: Path, said: Said
-) -> None:
+def test_a_compressed_image_is_in_the_cache(tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "Image.gz"
     path.write_bytes(gzip.compress(fakes.image()))
-    kernel = load(path, said)
+    kernel = load(path)
     assert cache in kernel.image.parents
     assert kernel.image.read_bytes() == fakes.image()
     assert kernel.image_sha256 == hashlib.sha256(fakes.image()).hexdigest()
     kernel.image.write_bytes(b"damaged")
-    assert load(path, said).image.read_bytes() == fakes.image()
+    assert load(path).image.read_bytes() == fakes.image()
 
 
-def test_the_second_time_nothing_is_read_again(
-    image: Path, said: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = load(image, said)
+def test_nothing_is_read_twice(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load(image)
     monkeypatch.delattr(symtab, "of_image")
     monkeypatch.delattr("kentry.kernels.payload.unpack")
-    said.clear()
-    assert load(image, said) == first
-    assert said == []
+    SAID.clear()
+    assert load(image) == first
+    assert SAID == []
 
 
 @pytest.mark.parametrize("name", ["facts.json", "symbols-1", "symbols-1.sha256"])
-def test_a_damaged_cache_is_made_anew(image: Path, cache: Path, said: Said, name: str) -> None:
-    first = load(image, said)
+def test_a_damaged_cache_is_made_anew(image: Path, cache: Path, name: str) -> None:
+    first = load(image)
     (kept,) = cache.glob(f"images/*/{name}")
     kept.write_bytes(kept.read_bytes()[:-20])
-    assert load(image, said) == first
+    assert load(image) == first
 
 
-def test_symbols_of_a_vmlinux(tmp_path: Path, said: Said) -> None:
+def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
     path, vmlinux = tmp_path / "Image", tmp_path / "vmlinux"
     path.write_bytes(fakes.image(content=fakes.body(symbols=False)))
     vmlinux.write_bytes(fakes.vmlinux())
-    kernel = load(path, said, options=f",symbols={vmlinux}")
+    kernel = load(path, options=f",symbols={vmlinux}")
     assert kernel.symbols_from == f"vmlinux {vmlinux}"
     assert kernel.symbols.address_of("local_function") == fakes.BASE + 0x40
     vmlinux.write_bytes(fakes.vmlinux("33" * 20))
     with pytest.raises(UserError, match="vmlinux"):
-        load(path, said, options=f",symbols={vmlinux}")
+        load(path, options=f",symbols={vmlinux}")
 
 
-def test_the_config_is_the_one_named_or_the_one_inside(tmp_path: Path, said: Said) -> None:
+def test_the_config_is_the_one_named_or_the_one_inside(tmp_path: Path) -> None:
     path, config = tmp_path / "Image", tmp_path / "config"
     path.write_bytes(fakes.image(content=fakes.body(config=True)))
-    inside = load(path, said)
+    inside = load(path)
     assert inside.config is not None
     assert inside.config.read_bytes() == fakes.CONFIG
     assert inside.config_sha256 == hashlib.sha256(fakes.CONFIG).hexdigest()
     config.write_text("CONFIG_OTHER=y\n")
-    assert load(path, said, options=f",config={config}").config == config
+    assert load(path, options=f",config={config}").config == config
     with pytest.raises(UserError, match="absent"):
-        load(path, said, options=f",config={tmp_path}/absent")
+        load(path, options=f",config={tmp_path}/absent")
 
 
-def test_an_image_of_another_architecture_is_refused(image: Path, said: Said) -> None:
+def test_an_image_of_another_architecture_is_refused(image: Path) -> None:
     with pytest.raises(UserError) as raised:
-        load(image, said, fakes.X86_64)
+        load(image, fakes.X86_64)
     assert str(image) in raised.value.sentence and "x86_64" in raised.value.sentence
     assert "--arch arm64" in raised.value.remedy
     # And again, when the cache knows it.
     with pytest.raises(UserError, match="riscv64"):
-        load(image, said, fakes.RISCV64)
+        load(image, fakes.RISCV64)
 
 
-def test_a_truncated_image_is_refused(tmp_path: Path, said: Said) -> None:
-    path = tmp_path / "Image"
-    path.write_bytes(fakes.efi_image()[:-100])
-    with pytest.raises(UserError, match="100"):
-        load(path, said)
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, said: Said) -> None:
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="absent"):
-        load(tmp_path / "absent", said)
+        load(tmp_path / "absent")
     with pytest.raises(UserError, match="directory"):
-        load(tmp_path, said)
+        load(tmp_path)
 
 
 OTHERS = [arch for arch in ARCHES.values() if arch.name != host_arch().name]
@@ -154,57 +145,55 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def find(root: Path, said: Said) -> Kernel:
-    return resolve_running(parse("running"), host_arch(), said, root, fakes.RELEASE)
+def find(root: Path) -> Kernel:
+    return resolve_running(parse("running"), host_arch(), SAID, root, fakes.RELEASE)
 
 
-def test_the_image_and_config_in_boot(root: Path, said: Said) -> None:
-    kernel = find(root, said)
+def test_the_image_and_config_in_boot(root: Path) -> None:
+    kernel = find(root)
     assert kernel.image == root / f"boot/vmlinuz-{fakes.RELEASE}"
     assert kernel.config == root / f"boot/config-{fakes.RELEASE}"
     assert kernel.origin["kind"] == "running"
 
 
-def test_the_image_beside_its_modules_and_the_kernels_own_config(root: Path, said: Said) -> None:
+def test_the_image_beside_its_modules_and_the_kernels_own_config(root: Path) -> None:
     modules = root / f"usr/lib/modules/{fakes.RELEASE}"
     modules.mkdir(parents=True)
     (root / f"boot/vmlinuz-{fakes.RELEASE}").rename(modules / "vmlinuz")
     (root / f"boot/config-{fakes.RELEASE}").unlink()
     (root / "proc/config.gz").write_bytes(gzip.compress(fakes.CONFIG))
-    kernel = find(root, said)
+    kernel = find(root)
     assert kernel.image == modules / "vmlinuz"
     assert kernel.config is not None
     assert kernel.config.read_bytes() == fakes.CONFIG
 
 
-def test_an_image_that_is_not_there_is_named(root: Path, said: Said) -> None:
+def test_an_image_that_is_not_there_is_named(root: Path) -> None:
     path = root / f"boot/vmlinuz-{fakes.RELEASE}"
     path.unlink()
     with pytest.raises(UserError) as raised:
-        find(root, said)
+        find(root)
     assert str(path) in raised.value.sentence
     assert "image:FILE" in raised.value.remedy
     assert "apt-get" not in raised.value.remedy
 
 
-def test_an_image_that_may_not_be_read_is_named(
-    root: Path, said: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_that_is_not_readable(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(path: Path, mode: str) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", denied)
     with pytest.raises(UserError, match=r"vmlinuz-.* Permission denied"):
-        find(root, said)
+        find(root)
 
 
-def test_an_image_upgraded_since_the_boot_is_refused(root: Path, said: Said) -> None:
+def test_an_image_upgraded_since_the_boot_is_refused(root: Path) -> None:
     (root / "proc/version").write_text(fakes.BANNER.replace("#1", "#2"))
     with pytest.raises(UserError, match="upgraded"):
-        find(root, said)
+        find(root)
 
 
 @pytest.mark.parametrize("arch", OTHERS, ids=lambda arch: arch.name)
-def test_another_architecture_is_refused(root: Path, said: Said, arch: Arch) -> None:
+def test_another_architecture_is_refused(root: Path, arch: Arch) -> None:
     with pytest.raises(UserError, match=arch.name):
-        resolve_running(parse("running"), arch, said, root, fakes.RELEASE)
+        resolve_running(parse("running"), arch, SAID, root, fakes.RELEASE)

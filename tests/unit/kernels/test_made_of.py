@@ -394,9 +394,7 @@ def changed(objects: Mapping[str, str] | None = None, **sizes: tuple[int, ...]) 
         (MadeOf(ONE.files, {"a.o": "1"}, {"f": frozenset({"a.o"})}, ONE.sizes), "f", False),
     ],
 )
-def test_code_is_the_same_where_every_object_and_size_is(
-    other: MadeOf, executed: str, same: bool
-) -> None:
+def test_code_is_the_same_where_objects_are(other: MadeOf, executed: str, same: bool) -> None:
     assert same_code(ONE, other, executed.split()) is same
     assert same_code(other, ONE, executed.split()) is same
 

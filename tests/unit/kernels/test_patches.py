@@ -139,7 +139,7 @@ ALL = ["entry: do less", "entry: do nothing", "entry: undo"]
 
 
 @pytest.mark.parametrize("kind", ["files", "mbox", "folder", "folder, not numbered", "CRLF"])
-def test_what_git_format_patch_writes(
+def test_git_format_patch(
     kind: str, export: Export, tree: Path, made: Path, tmp_path: Path
 ) -> None:
     files = export(*(["-N"] if "not numbered" in kind else []))
@@ -257,7 +257,7 @@ def test_what_gnu_diff_writes(tree: Path, tmp_path: Path) -> None:
         ("\n\n\n", "x"),
     ],
 )
-def test_a_diff_with_words_above_it(
+def test_words_above_a_diff(
     head: str, subject: str, export: Export, tree: Path, tmp_path: Path
 ) -> None:
     series = read_patches([write(tmp_path / "x.patch", head + diff_of(export()[0]))])
@@ -369,7 +369,7 @@ def numbers(text: str) -> str:
     ],
 )
 @pytest.mark.parametrize("bare", [False, True])
-def test_a_damaged_hunk_is_named(
+def test_a_damaged_hunk(
     damage: Callable[[str], str], bare: bool, export: Export, tmp_path: Path
 ) -> None:
     text = export("-N")[0].read_text()
@@ -510,7 +510,7 @@ def test_a_patch_that_leaves_the_tree(diff: str, path: str, tmp_path: Path) -> N
         ("link", "a/../../x", False),
     ],
 )
-def test_a_link_that_leads_out_of_the_tree(
+def test_a_link_out_of_the_tree(
     name: str, target: str, fine: bool, tree: Path, tmp_path: Path
 ) -> None:
     made = new_tree(tmp_path / "made")
@@ -529,7 +529,7 @@ def test_a_link_that_leads_out_of_the_tree(
 
 
 @pytest.mark.parametrize("words", [("-M",), ("--no-renames",), ("--binary",)])
-def test_a_link_that_is_moved_so_that_it_leads_out_of_the_tree(
+def test_a_link_that_is_moved_out_of_the_tree(
     words: tuple[str], tree: Path, tmp_path: Path
 ) -> None:
     (tree / "arch/arm64/up").symlink_to("../../init")

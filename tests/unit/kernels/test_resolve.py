@@ -22,13 +22,6 @@ from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import commit, git
 
 
-def test_the_options_of_a_spec_go_before_those_of_the_command_line() -> None:
-    request = Request("distro", ("CONFIG_A=y",), "gcc-12")
-    assert request.chosen({}) == request
-    own = request.chosen({"config": "tiny", "compiler": "clang"})
-    assert own == Request("tiny", ("CONFIG_A=y",), "clang")
-
-
 @pytest.mark.parametrize("spec", ["debian:6.12", "image:Image", "deb:a.deb", "running"])
 def test_only_source_can_be_built_with_something_changed(spec: str) -> None:
     with pytest.raises(UserError) as raised:
@@ -64,9 +57,10 @@ def test_a_kernel_with_patches(patched: tuple[Path, Path], monkeypatch: pytest.M
         built.append((spec, revision.tree, request))
 
     monkeypatch.setattr(build, "kernel", kernel)
-    resolve.resolve(spec, fakes.ARM64, Said())
+    request = Request("tiny", ("CONFIG_A=y",), "clang")
+    resolve.resolve(spec, fakes.ARM64, Said(), request)
     tree = sources.git(linux, "rev-parse", "HEAD^{tree}")
-    assert built == [(spec, tree, Request("userland"))]
+    assert built == [(spec, tree, Request("userland", ("CONFIG_A=y",), "clang"))]
 
 
 def test_a_patch_that_does_not_fit(patched: tuple[Path, Path]) -> None:
@@ -164,9 +158,7 @@ def test_files_are_applied_one_on_top_of_the_other(linux: Path, patches: list[st
     assert last.origin["patched_commit"] == last.commit
 
 
-def test_a_patch_that_does_not_apply_is_left_out_and_said(
-    linux: Path, patches: list[str], tmp_path: Path
-) -> None:
+def test_a_patch_that_does_not_apply(linux: Path, patches: list[str], tmp_path: Path) -> None:
     text = Path(patches[1]).read_text()
     Path(patches[1]).write_text(text.replace("return 2;", "return 22;"))
     found = line_up(f"tree:{linux}@v6.12", *patches)
@@ -193,9 +185,7 @@ def test_a_second_call_touches_nothing(linux: Path, patches: list[str]) -> None:
     assert sources.listing(work) == before
 
 
-def test_a_commit_that_is_remembered_and_gone_is_made_again(
-    linux: Path, patches: list[str]
-) -> None:
+def test_a_commit_that_is_gone_is_made_again(linux: Path, patches: list[str]) -> None:
     spec = f"tree:{linux}@v6.12"
     found = line_up(spec, *patches)
     memory = found.base.repository.folder / "applied.json"
@@ -239,9 +229,7 @@ def test_a_part_of_a_range_and_where_the_base_says_it_begins(linux: Path) -> Non
     assert trees(line_up(f"tree:{linux}@v6.12", "..HEAD~1")) == history(linux, "v6.12..HEAD~1")
 
 
-def test_the_folder_is_this_one_if_none_is_named(
-    linux: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_here_if_none_is_named(linux: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(linux)
     found = line_up("v6.12..")
     assert (len(found.steps), found.base_spec) == (3, "tree:.@v6.12")

@@ -37,9 +37,7 @@ def test_the_images_own_table(tmp_path: Path, said: Said, arch: Arch) -> None:
         ("d", "data", BASE, False),
     ],
 )
-def test_data_and_per_cpu_offsets_are_left_out(
-    kind: str, name: str, address: int, wanted: bool
-) -> None:
+def test_text_is_told_from_data(kind: str, name: str, address: int, wanted: bool) -> None:
     assert symtab.is_text(kind, name, address) is wanted
 
 
@@ -71,9 +69,7 @@ def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("image_id", "vmlinux_id"), [(None, fakes.BUILD_ID), (fakes.BUILD_ID, "")])
-def test_without_build_ids_the_banner_decides(
-    tmp_path: Path, image_id: str | None, vmlinux_id: str
-) -> None:
+def test_the_banner_decides_else(tmp_path: Path, image_id: str | None, vmlinux_id: str) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(fakes.vmlinux(vmlinux_id))
     assert len(symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, image_id)) == 3
@@ -91,18 +87,11 @@ def test_without_build_ids_the_banner_decides(
         (fakes.vmlinux()[:200], "not an ELF file|do not match|has no symbols"),
     ],
 )
-def test_a_vmlinux_that_is_another_build_is_refused(
-    tmp_path: Path, data: bytes, words: str
-) -> None:
+def test_a_vmlinux_of_another_build_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(data)
     with pytest.raises(UserError, match=words):
         symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
-
-
-def test_a_vmlinux_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="absent"):
-        symtab.of_vmlinux(tmp_path / "absent", fakes.ARM64, fakes.BANNER, None)
 
 
 def test_the_link_address_is_where_the_pointers_point() -> None:

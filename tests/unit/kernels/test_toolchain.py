@@ -187,9 +187,7 @@ def test_a_comment_in_a_header_is_no_new_object(tmp_path: Path, comments: int) -
     ],
     ids=["another value", "a line's number", "debug info", "another header"],
 )
-def test_what_may_change_the_object_is_compiled(
-    tmp_path: Path, first: str, then: str, flags: str
-) -> None:
+def test_what_may_matter_is_compiled(tmp_path: Path, first: str, then: str, flags: str) -> None:
     ccache = Ccache(tmp_path)
     ccache.object(first, flags)
     after = ccache.object(then, flags)

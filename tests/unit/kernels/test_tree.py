@@ -281,9 +281,7 @@ def test_debians_own_gitignore_ignores_everything(tmp_path: Path) -> None:
     assert "make mrproper" in refused(folder).remedy
 
 
-def test_a_cache_may_be_named_from_here(
-    linux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_cache(linux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KENTRY_CACHE", "here")
     monkeypatch.chdir(tmp_path)
     found = revision(linux)
