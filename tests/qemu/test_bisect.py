@@ -26,6 +26,7 @@ from kentry.results.studies import NO_BUILD
 from tests.histories import History, make
 
 from .conftest import or_skip, timed
+from .test_record import kentry
 
 pytestmark = pytest.mark.qemu
 
@@ -41,11 +42,6 @@ PATIENCE = 1200
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     or_skip("no tools", toolchain.check_tools, ARCH)
     return or_skip("no source", make, SEED, tmp_path_factory.mktemp("history") / "linux")
-
-
-def kentry(*words: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "kentry", *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
 def bisect_words(history: History, *words: str) -> list[str]:
@@ -78,7 +74,6 @@ def found(history: History) -> dict[str, Any]:
         process.wait()
         assert len(before) >= KILLED_AFTER
         done = kentry("bisect", "--continue", "--tree", str(history.folder), "--json")
-    assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     # None of what was known is made again.
     assert document["steps"][: len(before)] == before
@@ -107,20 +102,14 @@ def test_few_commits_are_built_and_fewer_are_booted(
 def test_the_same_question_again_finds_everything_known(
     history: History, found: dict[str, Any]
 ) -> None:
-    with timed("kentry bisect of the same commits again"):
-        done = kentry(*bisect_words(history, "--json"))
-    assert done.returncode == 0, done.stderr
-    again = json.loads(done.stdout)
+    again = json.loads(kentry(*bisect_words(history, "--json")).stdout)
     assert again["culprits"] == found["culprits"]
     assert again["steps"] == found["steps"]
 
 
 def test_one_culprit_is_asked_for_and_one_is_named(history: History, found: dict[str, Any]) -> None:
     words = [word for word in bisect_words(history, "--json") if word != "--all"]
-    with timed("kentry bisect of the same commits for one culprit"):
-        done = kentry(*words)
-    assert done.returncode == 0, done.stderr
-    one = json.loads(done.stdout)
+    one = json.loads(kentry(*words).stdout)
     assert one["culprit"]["commit"] in history.steps
     assert [caveat["kind"] for caveat in one["caveats"]] == ["more-remains"]
 
@@ -128,13 +117,8 @@ def test_one_culprit_is_asked_for_and_one_is_named(history: History, found: dict
 def test_the_log_has_its_change_points_at_exactly_the_two(
     history: History, found: dict[str, Any]
 ) -> None:
-    with timed("kentry log of the same commits"):
-        done = kentry(
-            *("log", f"{history.first}..master", "--tree", str(history.folder)),
-            *("--arch", ARCH.name, "--json"),
-        )
-    assert done.returncode == 0, done.stderr
-    log = json.loads(done.stdout)
+    words = ("log", f"{history.first}..master", "--tree", str(history.folder))
+    log = json.loads(kentry(*words, "--arch", ARCH.name, "--json").stdout)
     assert {one["names"][-1]: one["delta"] for one in log["changes"]} == history.steps
     assert [one["value"] for one in log["points"]][:: len(log["points"]) - 1] == [
         found["good"]["value"],

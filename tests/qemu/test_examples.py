@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from kentry.kernels.resolve import resolve_source
 from tests import ROOT
 from tests.places import silent
 
-from .conftest import or_skip, timed
+from .conftest import or_skip
+from .test_record import kentry
 
 pytestmark = pytest.mark.qemu
 
@@ -36,12 +36,7 @@ BASE_SPEC = "source:6.12"
 
 
 def kentry_series(base: str, patches: list[Path], arch: str, *words: str) -> str:
-    files = [str(patch) for patch in patches]
-    argv = [sys.executable, "-m", "kentry", "series", base, *files, "--arch", arch, *words]
-    with timed(f"kentry series {base}, {len(files)} patches, for {arch}"):
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return kentry("series", base, *map(str, patches), "--arch", arch, *words).stdout
 
 
 def source(spec: str) -> Revision:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.generic_entry import make
 
-from .conftest import or_skip, timed
+from .conftest import or_skip
+from .test_record import kentry
 
 pytestmark = pytest.mark.qemu
 
@@ -29,11 +28,7 @@ def test_the_conversion_is_named_with_its_functions_and_its_share(tmp_path: Path
         pytest.skip(f"builds kernels for many minutes, as make docs does; {SLOW}=1 runs it")
     history = or_skip("no source to build", make, tmp_path / "history")
     ends = ("--good", history.first, "--bad", history.last, "--tree", str(history.folder))
-    argv = [sys.executable, "-m", "kentry", "bisect", *ends, "--arch", "riscv64", "--json"]
-    with timed("kentry bisect of riscv's generic entry in 6.1"):
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = json.loads(kentry("bisect", *ends, "--arch", "riscv64", "--json").stdout)
     culprit = found["culprit"]
     assert culprit["commit"] == history.conversion
     # It is most of the growth, and not all: smaller commits after it grow the path too.

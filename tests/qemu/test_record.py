@@ -21,7 +21,7 @@ from kentry.kernels.resolve import resolve
 from kentry.path.symbols import UNNAMED
 from kentry.progress import Update
 from kentry.results.recording import Recording
-from tests import ROOT
+from tests.builders import schema
 from tests.places import silent
 
 from .conftest import or_skip, timed
@@ -48,10 +48,6 @@ def kentry(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         )
     assert done.returncode == code, done.stderr
     return done
-
-
-def schema(name: str) -> Any:
-    return json.loads((ROOT / "schema" / f"{name}.schema.json").read_text())
 
 
 @pytest.mark.parametrize("arch", ARCHES)

@@ -22,8 +22,9 @@ from kentry.kernels import toolchain
 from kentry.kernels.resolve import resolve_source
 from tests.places import silent
 
-from .conftest import or_skip, timed
+from .conftest import or_skip
 from .test_exactly_n import ARCH, BASE_SPEC, PATCHES
+from .test_record import kentry
 
 pytestmark = pytest.mark.qemu
 
@@ -45,21 +46,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def argv(folder: Path, *words: str) -> list[str]:
-    base = [sys.executable, "-m", "kentry", "series", BASE_SPEC, str(folder)]
-    return [*base, "--arch", ARCH.name, "--case", CASES, "--timeout", "60", *words]
-
-
-def run(folder: Path, *words: str) -> str:
-    with timed(f"kentry series of {len(ROWS)} patches on {BASE_SPEC} for {ARCH.name}"):
-        done = subprocess.run(argv(folder, *words), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def words(folder: Path) -> list[str]:
+    base = ["series", BASE_SPEC, str(folder), "--arch", ARCH.name]
+    return [*base, "--case", CASES, "--timeout", "60", "--json"]
 
 
 @pytest.fixture(scope="module")
 def document(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run(folder, "--json"))
+    found: dict[str, Any] = json.loads(kentry(*words(folder)).stdout)
     return found
 
 
@@ -90,15 +84,14 @@ def test_a_killed_run_is_taken_up_again(
     text = (folder / "0002-invoke_syscall.patch").read_text(encoding="utf-8")
     other = text.replace(f".rept {NO_OPS}", f".rept {NO_OPS + 30}")
     (tmp_path / "0001-other.patch").write_text(other, encoding="utf-8")
-    process = subprocess.Popen(
-        argv(tmp_path, "--json"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    argv = [sys.executable, "-m", "kentry", *words(tmp_path)]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(3)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    row = json.loads(run(tmp_path, "--json"))["rows"][1]
+    row = json.loads(kentry(*words(tmp_path)).stdout)["rows"][1]
     assert row["cases"]["getppid"]["delta"] == NO_OPS + 30
-    again = json.loads(run(folder, "--json", "--fresh"))
+    again = json.loads(kentry(*words(folder), "--fresh").stdout)
     # A timer's interrupt may hit another window of another boot: that one is set apart.
     for row in [*document["rows"], *again["rows"]]:
         for case in row["cases"].values():

@@ -20,11 +20,12 @@ from kentry.count.recorder import measure
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.resolve import line_up
+from tests.builders import schema
 from tests.places import silent
 
 from .conftest import GetEmulator, timed
 from .test_examples import BASE_SPEC, EXAMPLES, read_source, source
-from .test_record import KERNEL, fetched, kentry, schema
+from .test_record import KERNEL, fetched, kentry
 
 pytestmark = pytest.mark.qemu
 
